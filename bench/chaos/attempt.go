@@ -48,6 +48,7 @@ type member struct {
 	waits   bool      // for the answer to it
 	since   time.Time // when it last got what it waited for: an answer, or its start
 	ended   bool
+	marks   []mark
 }
 
 // run starts all ranks and follows them until they have ended, in order or not. It reports whether the job is done.
@@ -166,8 +167,16 @@ func (a *attempt) lost(r int) bool {
 	}
 	a.overlap = a.overlap || strings.Contains(why, "the states overlap")
 	a.figures.Ends[cause(why)]++
-	a.say("job: attempt %d ends at %d rows: %s: %s; back to checkpoint %d at %d rows", a.number, a.handed(), p.Name, why, a.at.Number, a.at.rows())
+	a.say("job: attempt %d ends at %d rows: %s: %s; %s", a.number, a.handed(), p.Name, why, a.back())
 	return true
+}
+
+// back says where the job goes on.
+func (a *attempt) back() string {
+	if a.fleet.stateless {
+		return "on without states"
+	}
+	return fmt.Sprintf("back to checkpoint %d at %d rows", a.at.Number, a.at.rows())
 }
 
 // hopeless is an error if one attempt after another ended without a step although no fault ended it.
@@ -212,6 +221,9 @@ func (a *attempt) hear(m heard) error {
 	member := &a.ranks[m.Rank]
 	stepped := member.last.Seq > 0 && m.Step > member.last.Step
 	member.last, member.waits = m, true
+	if m.Returned > 0 {
+		member.marks = append(member.marks, mark{returned: time.Unix(0, m.Returned), wait: m.Wait, records: m.Records})
+	}
 	if stepped {
 		now := time.Now()
 		a.figures.All = append(a.figures.All, m.Wait)
@@ -248,7 +260,10 @@ func (a *attempt) release() error {
 		return nil
 	case together && (a.holding || finished):
 		a.holding = false
-		taken, err := a.checkpoint()
+		taken, err := a.fleet.stateless, error(nil)
+		if !taken {
+			taken, err = a.checkpoint()
+		}
 		if err != nil {
 			return err
 		}
@@ -287,7 +302,7 @@ func (a *attempt) tick() error {
 	case a.stopping || a.first:
 	case a.holding && since > holdFor && !a.resize:
 		a.holding, a.held = false, time.Now()
-	case !a.holding && (since > checkpointEvery || a.resize):
+	case !a.holding && (since > checkpointEvery && !a.fleet.stateless || a.resize):
 		a.holding, a.held = true, time.Now()
 		a.interrupt()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -107,7 +108,7 @@ func newJob(name string, f *fleet, spec string, world int, say func(string, ...a
 	total := int64(f.rows) * int64(f.epochs)
 	return &job{
 		name: name, fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, name+".sock"), messages: make(chan heard, 64),
-		changed: make(chan struct{}), gate: total + 1, world: world, figures: figures{Ends: map[string]int{}},
+		changed: make(chan struct{}), gate: math.MaxInt64, world: world, figures: figures{Ends: map[string]int{}},
 	}
 }
 
@@ -141,7 +142,13 @@ func (j *job) attempts(ctx context.Context) ([]segment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if at = a.at; done {
+		at = a.at
+		if j.fleet.stateless {
+			if at, err = a.left(); err != nil {
+				return nil, err
+			}
+		}
+		if done {
 			j.change(func() { j.finished = true })
 			return at.Segments, nil
 		}
@@ -256,7 +263,9 @@ func (j *job) ranks() []*process.Process {
 func (j *job) next(relative int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.world = max(1, j.fleet.trainers+relative)
+	if !j.fleet.stateless { // without states a session keeps its world
+		j.world = max(1, j.fleet.trainers+relative)
+	}
 }
 
 // endAttempt has the present attempt end in order, at a checkpoint.

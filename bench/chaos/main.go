@@ -55,7 +55,7 @@ type options struct {
 	lastBatch, order           string
 	lease, compute, stuck      time.Duration
 	planOnly, keep, loopback   bool
-	mixed                      bool
+	mixed, stateless           bool
 	report, dir, python        string
 }
 
@@ -86,6 +86,7 @@ func command() *cobra.Command {
 	flags.IntVar(&o.epochs, "epochs", 0, "epochs (default: as many as the faults need, at least 3)")
 	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
 	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer is in Python")
+	flags.BoolVar(&o.stateless, "without-states", false, "start ranks again without states: then rows may come twice that were handed over within a lease of a rank's end, and no others")
 	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
 	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")
 	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
@@ -145,6 +146,9 @@ func (o *options) check() error {
 	}
 	if o.order != "fast" && o.order != deterministic {
 		errs = append(errs, fmt.Errorf("--order: want fast or deterministic, found %q", o.order))
+	}
+	if o.stateless && (o.mixed || o.order == deterministic || o.lastBatch != "uneven") {
+		errs = append(errs, errors.New("--without-states goes with trainers in Go, --order fast and --last-batch uneven"))
 	}
 	if o.order == deterministic {
 		o.lastBatch = "pad" // so that all ranks count the same steps

@@ -43,8 +43,13 @@ func (r *report) say(format string, args ...any) {
 func (o options) again() string {
 	text := fmt.Sprintf("--faults %d --seed %d --workers %d --masters %d --trainers %d --rows %d --epochs %d --last-batch %s --order %s",
 		o.faults, o.seed, o.workers, o.masters, o.trainers, o.rows, o.epochs, o.lastBatch, o.order)
-	if o.mixed {
-		text += " --mixed"
+	for _, f := range []struct {
+		flag string
+		is   bool
+	}{{"mixed", o.mixed}, {"without-states", o.stateless}} {
+		if f.is {
+			text += " --" + f.flag
+		}
 	}
 	if len(o.only) > 0 {
 		text += " --only " + strings.Join(o.only, ",")
@@ -87,6 +92,8 @@ func (r *report) text(failed error) string {
 	}
 	if failed != nil {
 		p("\n## Failed\n\n%v", failed)
+	} else if o.stateless {
+		p("\nNo row came again but those that ranks were handed in the %v before their ends.", o.lease)
 	} else {
 		p("\nEvery row of every epoch was handed over exactly once, with its values.")
 		if o.order == deterministic {

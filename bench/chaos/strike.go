@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -56,7 +57,7 @@ func (s *storm) run(ctx context.Context, faults []Fault) error {
 			return nil
 		})
 	}
-	s.job.allow(s.job.total + 1)
+	s.job.allow(math.MaxInt64) // rows may come twice
 	return group.Wait()
 }
 

@@ -58,9 +58,10 @@ type message struct {
 	Step    uint32
 	Records int64 // in its ledger
 	State   []byte
-	// Wait is how long the step's Next took; 0 if there was none.
-	Wait  time.Duration
-	Ended bool // all epochs
+	// Wait is how long the step's Next took, and Returned when it had; 0 if there was none.
+	Wait     time.Duration
+	Returned int64 // Unix, in nanoseconds
+	Ended    bool  // all epochs
 }
 
 // order is the job's answer.
@@ -164,9 +165,10 @@ func (t *trainer) train(ctx context.Context) error {
 		conn.Close()
 		_ = listener.Wait() // it ends with the connection
 	}()
-	step, ended, wait := t.Step, false, time.Duration(0)
+	step, ended := t.Step, false
+	wait, returned := time.Duration(0), int64(0)
 	for {
-		if err := t.tell(step, ended, wait); err != nil {
+		if err := t.tell(message{Step: step, Ended: ended, Wait: wait, Returned: returned}); err != nil {
 			return err
 		}
 		select {
@@ -181,7 +183,7 @@ func (t *trainer) train(ctx context.Context) error {
 		}
 		began := time.Now()
 		b, err := t.next(ctx)
-		wait = time.Since(began)
+		wait, returned = time.Since(began), time.Now().UnixNano()
 		switch {
 		case errors.Is(err, io.EOF):
 			ended = true
@@ -216,16 +218,14 @@ func (t *trainer) next(ctx context.Context) (*client.Batch, error) {
 	return b, err
 }
 
-func (t *trainer) tell(step uint32, ended bool, wait time.Duration) error {
+func (t *trainer) tell(m message) error {
 	state, err := proto.Marshal(t.session.State())
 	if err != nil {
 		return err
 	}
 	t.mu.Lock()
 	t.seq++
-	m := message{
-		Attempt: t.Attempt, Rank: t.Rank, Seq: t.seq, Step: step, Records: t.ledger.records, State: state, Wait: wait, Ended: ended,
-	}
+	m.Attempt, m.Rank, m.Seq, m.Records, m.State = t.Attempt, t.Rank, t.seq, t.ledger.records, state
 	t.mu.Unlock()
 	if err := t.out.Encode(m); err != nil {
 		return fmt.Errorf("tell the job: %w", err)
