@@ -322,6 +322,22 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestValidateAllFiles has a bad file behind what a session reads when it opens.
+func TestValidateAllFiles(t *testing.T) {
+	path := newSpec(t, good)
+	bad := filepath.Join(filepath.Dir(path), "c.parquet")
+	check(t, os.WriteFile(bad, nil, 0o600))
+	check(t, os.Truncate(bad, 1<<35)) // a block of its own
+	if _, err := run(t, command.Validate(noOps{}), path, "--quick"); err != nil {
+		t.Error(err)
+	}
+	for _, cmd := range []*cobra.Command{command.Validate(noOps{}), command.Plan(noOps{}, decoders)} {
+		if out, err := run(t, cmd, path); err == nil || !strings.Contains(err.Error(), "c.parquet") || out != "" {
+			t.Errorf("%s of a bad file: %v\n%s", cmd.Name(), err, out)
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	path := newSpec(t, good)
 	out, err := run(t, command.Plan(noOps{}, decoders), path)
@@ -340,10 +356,6 @@ func TestPlan(t *testing.T) {
 	check(t, json.Unmarshal([]byte(out), &d))
 	if d.ListedFiles != 2 || d.Planned.Rows != 100 || d.Planned.Files != 2 {
 		t.Error(out)
-	}
-	check(t, os.WriteFile(filepath.Join(filepath.Dir(path), "c.parquet"), []byte("garbage garbage"), 0o600))
-	if _, err := run(t, command.Plan(noOps{}, decoders), path); err == nil || !strings.Contains(err.Error(), "c.parquet") {
-		t.Errorf("a bad file: %v", err)
 	}
 }
 

@@ -26,14 +26,17 @@ type Decoders func(f *footer.Footer, sources []*pb.Source) map[string]string
 // Validate returns `penstock validate`.
 func Validate(ops spec.Catalog) *cobra.Command {
 	var stores cli.StorageFlags
+	var quick bool
 	cmd := &cobra.Command{
-		Use:     "validate SPEC",
-		Short:   "Check a spec against its dataset",
-		Long:    "Check a spec against the schema of its dataset, and show every mistake at once. Exit status 0 if there is none.",
-		Example: "  penstock validate spec.yaml",
+		Use:   "validate SPEC",
+		Short: "Check a spec against its dataset",
+		Long: "Check a spec against the schema of its dataset, and show every mistake at once. Exit status 0 if there is none.\n" +
+			"The footers of all files are read, since files may differ; with --quick those alone that a session reads when it opens.",
+		Example: "  penstock validate spec.yaml\n  penstock validate spec.yaml --quick",
 		Args:    cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
+	cmd.Flags().BoolVar(&quick, "quick", false, "read only the footers that a session reads when it opens")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -42,6 +45,11 @@ func Validate(ops spec.Catalog) *cobra.Command {
 		s, d, err := resolve(cmd.Context(), ops, &stores, args[0])
 		if err != nil {
 			return err
+		}
+		if !quick {
+			if _, err := describe(cmd.Context(), d, nil); err != nil {
+				return fmt.Errorf("%s:\n%w", args[0], err)
+			}
 		}
 		if output == "json" {
 			return printProto(cmd.OutOrStdout(), d.Program)
@@ -70,23 +78,25 @@ func Plan(ops spec.Catalog, decoders Decoders) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := describe(cmd.Context(), ops, decoders, &stores, args[0])
+		s, d, err := resolve(cmd.Context(), ops, &stores, args[0])
 		if err != nil {
 			return err
 		}
-		if output == "json" {
-			return cli.PrintJSON(cmd.OutOrStdout(), d)
+		out, err := describe(cmd.Context(), d, decoders)
+		if err != nil {
+			return fmt.Errorf("%s:\n%w", args[0], err)
 		}
-		return d.WriteText(cmd.OutOrStdout())
+		out.Order = spec.Describe(s, 0)
+		if output == "json" {
+			return cli.PrintJSON(cmd.OutOrStdout(), out)
+		}
+		return out.WriteText(cmd.OutOrStdout())
 	}
 	return cli.Setup(cmd)
 }
 
-func describe(ctx context.Context, ops spec.Catalog, decoders Decoders, stores *cli.StorageFlags, path string) (*plan.Description, error) {
-	s, d, err := resolve(ctx, ops, stores, path)
-	if err != nil {
-		return nil, err
-	}
+// describe reads the footers of all files, and checks each file. Without decoders it says nothing of them.
+func describe(ctx context.Context, d *master.Dataset, decoders Decoders) (*plan.Description, error) {
 	loaded, err := d.Footers(ctx, func(done int) {
 		cli.Status(os.Stderr, "footers %d of %d", done, len(d.Files))
 	})
@@ -95,19 +105,14 @@ func describe(ctx context.Context, ops spec.Catalog, decoders Decoders, stores *
 		return nil, err
 	}
 	footers := make(map[int]*footer.Footer, len(loaded))
-	how := map[string]string{}
+	var how map[string]string
 	for i, f := range loaded {
 		footers[i] = f.Footer
-		if i == 0 {
+		if i == 0 && decoders != nil {
 			how = decoders(f.Footer, d.Program.GetSources())
 		}
 	}
-	out, err := plan.Describe(plan.Config{}, d.Program, d.Files, footers, how)
-	if err != nil {
-		return nil, err
-	}
-	out.Order = spec.Describe(s, 0)
-	return out, nil
+	return plan.Describe(plan.Config{}, d.Program, d.Files, footers, how)
 }
 
 // resolve does what a master does when a session opens.
