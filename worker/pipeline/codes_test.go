@@ -66,7 +66,7 @@ func salesProgram(filter string, shown bool) *pb.Program {
 
 // TestFilterOnCodes: rows are the same whether columns lie in dictionaries, in part or as values.
 func TestFilterOnCodes(t *testing.T) {
-	const rows = 4000
+	const rows = 1600
 	var store pipelinetest.Store
 	var tickets []*pb.Ticket
 	for _, version := range []parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2} {
