@@ -99,7 +99,7 @@ func (a *attempt) start(r int) error {
 	path := a.path(r)
 	s := start{
 		Session: a.name, Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(), Spec: a.spec,
-		Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0, Step: a.from.Step, Compute: a.fleet.compute,
+		Security: a.fleet.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0, Step: a.from.Step, Compute: a.fleet.compute,
 	}
 	for i, state := range a.from.States { // each of them in exactly one rank's hands
 		if i%len(a.ranks) == r {

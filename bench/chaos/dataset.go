@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // a checksum that DuckDB has, too
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -30,7 +33,8 @@ const (
 	nullsOfTwenty = 1
 )
 
-// values are what a row has in the columns key (int64), x (float32, some null), ids (list of int64) and blob.
+// values are what a row has in the columns key (int64), x (float32, some null), ids (list of int64) and blob. In a full run there is
+// photo, too: see picture.
 type values struct {
 	key  int64
 	x    float32 // NaN: null
@@ -52,6 +56,61 @@ func rowValues(file, row int) values {
 		v.blob[i] = byte(random.Uint32())
 	}
 	return v
+}
+
+// What the spec of a full run does with a row, as recount.py does, too.
+const (
+	leastX       = -800 // of rows that the filter keeps
+	clampX       = 500
+	mostIDs      = 4
+	pictureSide  = 6
+	pictureShown = 4 // its middle, whose sides are as long
+	fullSpec     = "filter: x >= -800\ntransforms:\n- {op: clamp, in: x, min: -500, max: 500}\n- {op: first_x, in: ids, x: 4}\n" +
+		"- {op: decode_png, in: photo}\n- {op: resize, in: photo, size: 5}\n- {op: center_crop, in: photo, size: 4}\n"
+)
+
+// wanted is what trainers get of a row, if they get it.
+func (o *options) wanted(v values) (values, bool) {
+	if !o.full {
+		return v, true
+	}
+	if !(v.x >= leastX) { // nor a null
+		return v, false
+	}
+	v.x, v.ids = min(max(v.x, -clampX), clampX), v.ids[:min(len(v.ids), mostIDs)]
+	return v, true
+}
+
+// expected is how many rows of files an epoch has.
+func (o *options) expected(files []int) (n int64) {
+	for f, rows := range files {
+		for row := range rows {
+			if _, kept := o.wanted(rowValues(f, row)); kept {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// shade is the grey of all of a row's picture.
+func shade(key int64) byte { return byte(key) }
+
+// pictures are PNGs of each shade.
+func pictures() ([][]byte, error) {
+	out := make([][]byte, 256)
+	for i := range out {
+		img := image.NewGray(image.Rect(0, 0, pictureSide, pictureSide))
+		for p := range img.Pix {
+			img.Pix[p] = byte(i)
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, img); err != nil {
+			return nil, err
+		}
+		out[i] = b.Bytes()
+	}
+	return out, nil
 }
 
 // sums are what the ledger has of a row's values.
@@ -95,28 +154,38 @@ func fileRows(rows int) []int {
 }
 
 // writeDataset writes the files into dir and returns their paths, in the order of their names.
-func writeDataset(ctx context.Context, dir string, files []int) ([]string, error) {
+func writeDataset(ctx context.Context, dir string, files []int, full bool) ([]string, error) {
 	paths := make([]string, len(files))
+	var photos [][]byte
+	if full {
+		var err error
+		if photos, err = pictures(); err != nil {
+			return nil, err
+		}
+	}
 	for i, rows := range files {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		paths[i] = filepath.Join(dir, fmt.Sprintf("part-%05d.parquet", i))
-		if err := writeFile(paths[i], i, rows); err != nil {
+		if err := writeFile(paths[i], i, rows, photos); err != nil {
 			return nil, fmt.Errorf("chaos: write %s: %w", paths[i], err)
 		}
 	}
 	return paths, nil
 }
 
-func writeFile(path string, file, rows int) error {
-	schema := arrow.NewSchema([]arrow.Field{
+func writeFile(path string, file, rows int, photos [][]byte) error {
+	fields := []arrow.Field{
 		{Name: "key", Type: arrow.PrimitiveTypes.Int64},
 		{Name: "x", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
 		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)},
 		{Name: "blob", Type: arrow.BinaryTypes.Binary},
-	}, nil)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	}
+	if photos != nil {
+		fields = append(fields, arrow.Field{Name: "photo", Type: arrow.BinaryTypes.Binary})
+	}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
 	defer b.Release()
 	ids := b.Field(2).(*array.ListBuilder)
 	for row := range rows {
@@ -130,6 +199,9 @@ func writeFile(path string, file, rows int) error {
 		ids.Append(true)
 		ids.ValueBuilder().(*array.Int64Builder).AppendValues(v.ids, nil)
 		b.Field(3).(*array.BinaryBuilder).Append(v.blob)
+		if photos != nil {
+			b.Field(4).(*array.BinaryBuilder).Append(photos[shade(v.key)])
+		}
 	}
 	return writeParquet(path, b, rowsPerGroup)
 }
@@ -154,8 +226,12 @@ func writeParquet(path string, b *array.RecordBuilder, groupRows int64) error {
 
 // specText is the session's spec.
 func specText(uri string, o options) string {
-	text := fmt.Sprintf("dataset: {uri: %q}\nfeatures: [{label: key}, {dense: x}, {sparse: ids}, {bytes: blob}]\n"+
-		"shuffle: true\nseed: %d\nprovenance: true\nepochs: %d\nlast_batch: %s\n", uri, o.seed, o.epochs, o.lastBatch)
+	more, transforms := "", ""
+	if o.full {
+		more, transforms = ", {image: photo}", fullSpec
+	}
+	text := fmt.Sprintf("dataset: {uri: %q}\nfeatures: [{label: key}, {dense: x}, {sparse: ids}, {bytes: blob}%s]\n%s"+
+		"shuffle: true\nseed: %d\nprovenance: true\nepochs: %d\nlast_batch: %s\n", uri, more, transforms, o.seed, o.epochs, o.lastBatch)
 	if o.order == deterministic {
 		// Each world size that the job may have divides the number of lanes.
 		lanes := lcm(lcm(max(1, o.trainers-1), o.trainers), o.trainers+1)

@@ -42,6 +42,7 @@ type fleet struct {
 	places map[string]place
 	etcd   *storetest.Cluster
 	store  *store.Store
+	secrets
 	mounts []string // file systems of etcd's members
 
 	mu     sync.Mutex
@@ -150,7 +151,12 @@ func (f *fleet) prepare(ctx context.Context, group *errgroup.Group, files []stri
 		return err
 	}
 	key := filepath.Join(f.dir, "ticket.key")
-	if err := writeTicketKey(key); err != nil {
+	if f.full {
+		if f.secrets, err = makeSecrets(ctx, filepath.Join(f.dir, "keys")); err != nil {
+			return err
+		}
+		key = f.secrets.in("master/ticket.key")
+	} else if err := writeTicketKey(key); err != nil {
 		return err
 	}
 	f.add(storageName, func(bool) []string {
@@ -235,11 +241,11 @@ func (f *fleet) addMasters(key string) {
 	for _, name := range names("master", f.masters) {
 		at := f.places[name]
 		f.add(name, func(bool) []string {
-			return []string{
+			return append([]string{
 				"master", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds(),
 				"--etcd=" + strings.Join(f.etcd.Endpoints(), ","), "--ticket-key=" + key, "--lease=" + f.lease.String(),
 				"--data-dir=" + filepath.Join(f.dir, name),
-			}
+			}, f.secrets.master()...)
 		})
 	}
 }
@@ -249,6 +255,7 @@ func (f *fleet) addWorkers() {
 		at := f.places[name]
 		f.add(name, func(lean bool) []string {
 			args := []string{"worker", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds()}
+			args = append(args, f.secrets.worker()...)
 			if lean {
 				args = append(args, "--memory=16MiB", "--slots=1")
 			}

@@ -104,8 +104,7 @@ type heard struct {
 	conn *json.Encoder
 }
 
-func newJob(name string, f *fleet, spec string, world int, say func(string, ...any)) *job {
-	total := int64(f.rows) * int64(f.epochs)
+func newJob(name string, f *fleet, spec string, world int, total int64, say func(string, ...any)) *job {
 	return &job{
 		name: name, fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, name+".sock"), messages: make(chan heard, 64),
 		changed: make(chan struct{}), gate: math.MaxInt64, world: world, figures: figures{Ends: map[string]int{}},

@@ -55,7 +55,7 @@ type options struct {
 	lastBatch, order           string
 	lease, compute, stuck      time.Duration
 	planOnly, keep, loopback   bool
-	mixed, stateless           bool
+	mixed, stateless, full     bool
 	report, dir, python        string
 }
 
@@ -86,6 +86,7 @@ func command() *cobra.Command {
 	flags.IntVar(&o.epochs, "epochs", 0, "epochs (default: as many as the faults need, at least 3)")
 	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
 	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer is in Python")
+	flags.BoolVar(&o.full, "full", false, "all ports have TLS and tokens, and the spec filters, transforms and decodes pictures")
 	flags.BoolVar(&o.stateless, "without-states", false, "start ranks again without states: then rows may come twice that were handed over within a lease of a rank's end, and no others")
 	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
 	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")

@@ -40,6 +40,7 @@ func (c *count) exact() bool {
 type question struct {
 	ledger, dataset string
 	epochs          int
+	full            bool
 	undisturbed     string // the ledger of the same job without faults, to compare the sequence with, or ""
 }
 
@@ -55,7 +56,7 @@ func recountDuckDB(ctx context.Context, python string, q question) (*count, erro
 	if python == "" {
 		return nil, errNoDuckDB
 	}
-	cmd := exec.CommandContext(ctx, python, "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs), q.undisturbed)
+	cmd := exec.CommandContext(ctx, python, "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs), q.undisturbed, map[bool]string{true: "full"}[q.full])
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -85,14 +86,14 @@ func findPython(ctx context.Context, wanted, pkg string) string {
 }
 
 // recountGo counts the ledgers' rows against the files' numbers of rows.
-func recountGo(segments, undisturbed []segment, files []int, epochs int) (*count, error) {
-	c := &count{By: "Go"}
+func recountGo(segments, undisturbed []segment, files []int, o options) (*count, error) {
+	c, epochs := &count{By: "Go"}, o.epochs
 	seen := make([][][]bool, epochs) // by epoch, file and row
+	c.Expected = o.expected(files) * int64(epochs)
 	for e := range seen {
 		seen[e] = make([][]bool, len(files))
 		for f, rows := range files {
 			seen[e][f] = make([]bool, rows)
-			c.Expected += int64(rows)
 		}
 	}
 	for _, s := range segments {
@@ -103,12 +104,17 @@ func recountGo(segments, undisturbed []segment, files []int, epochs int) (*count
 				c.Invented.add(here)
 				return nil
 			}
+			want, kept := o.wanted(rowValues(int(r.file), int(r.row)))
+			if !kept {
+				c.Invented.add(here)
+				return nil
+			}
 			had := &seen[r.epoch][r.file][r.row]
 			if *had {
 				c.Doubled.add(here)
 			}
 			*had = true
-			if !r.sums.equal(rowValues(int(r.file), int(r.row)).sums()) {
+			if !r.sums.equal(want.sums()) {
 				c.Altered.add(here)
 			}
 			return nil
@@ -120,7 +126,10 @@ func recountGo(segments, undisturbed []segment, files []int, epochs int) (*count
 	for e := range seen {
 		for f := range seen[e] {
 			for row, had := range seen[e][f] {
-				if !had {
+				if had {
+					continue
+				}
+				if _, kept := o.wanted(rowValues(f, row)); kept {
 					c.Lost.add([]string{fmt.Sprint(e), fmt.Sprint(f), fmt.Sprint(row)})
 				}
 			}

@@ -67,10 +67,10 @@ func TestRecount(t *testing.T) {
 			dir := t.TempDir()
 			dataset := filepath.Join(dir, "dataset")
 			check(t, os.Mkdir(dataset, 0o755))
-			_, err := writeDataset(t.Context(), dataset, files)
+			_, err := writeDataset(t.Context(), dataset, files, false)
 			check(t, err)
 			segments := testLedger(t, dir, files, c.change)
-			ours, err := recountGo(segments, segments, files, testEpochs)
+			ours, err := recountGo(segments, segments, files, options{epochs: testEpochs})
 			check(t, err)
 			compare(t, ours, total, c.want)
 			ledger := filepath.Join(dir, "ledger.parquet")
@@ -116,7 +116,7 @@ func check(t *testing.T, err error) {
 func TestSequence(t *testing.T) {
 	files := []int{300}
 	dir, want := t.TempDir(), filepath.Join(t.TempDir(), "undisturbed.parquet")
-	_, err := writeDataset(t.Context(), dir, files)
+	_, err := writeDataset(t.Context(), dir, files, false)
 	check(t, err)
 	undisturbed := testLedger(t, t.TempDir(), files, func(r []record) []record { return r })
 	check(t, writeLedger(want, undisturbed))
@@ -131,7 +131,7 @@ func TestSequence(t *testing.T) {
 	} {
 		made := t.TempDir()
 		segments := testLedger(t, made, files, change)
-		ours, err := recountGo(segments, undisturbed, files, testEpochs)
+		ours, err := recountGo(segments, undisturbed, files, options{epochs: testEpochs})
 		check(t, err)
 		ledger := filepath.Join(made, "ledger.parquet")
 		check(t, writeLedger(ledger, segments))
@@ -145,5 +145,50 @@ func TestSequence(t *testing.T) {
 				t.Errorf("%s: %v; want %d out of order", c.By, c, displaced)
 			}
 		}
+	}
+}
+
+// TestRecountOfAFullRun holds that both counters know which rows a filter keeps, and what ops make of them.
+func TestRecountOfAFullRun(t *testing.T) {
+	files, dir, o := []int{400, 30}, t.TempDir(), options{epochs: testEpochs, full: true}
+	dataset := filepath.Join(dir, "dataset")
+	check(t, os.Mkdir(dataset, 0o755))
+	_, err := writeDataset(t.Context(), dataset, files, true)
+	check(t, err)
+	left := int64(0) // rows of an epoch that the filter leaves out
+	segments := testLedger(t, dir, files, func(all []record) (kept []record) {
+		for _, r := range all {
+			if v, ok := o.wanted(rowValues(int(r.file), int(r.row))); ok {
+				r.sums = v.sums()
+				kept = append(kept, r)
+			} else if r.epoch == 0 {
+				left++
+			}
+		}
+		out := rowValues(0, 0)
+		for row := 0; ; row++ {
+			if out = rowValues(0, row); out.x < leastX { // it must not come
+				kept = append(kept, record{row: int64(row), sums: out.sums()})
+				break
+			}
+		}
+		kept[3].sums.ids = mostIDs + 1
+		return kept
+	})
+	total := testEpochs * (430 - left)
+	if left < 20 || left > 200 {
+		t.Fatalf("the filter leaves out %d rows", left)
+	}
+	ours, err := recountGo(segments, nil, files, o)
+	check(t, err)
+	ledger := filepath.Join(dir, "ledger.parquet")
+	check(t, writeLedger(ledger, segments))
+	theirs, err := recountDuckDB(t.Context(), python(), question{ledger: ledger, dataset: dataset, epochs: testEpochs, full: true})
+	if errors.Is(err, errNoDuckDB) && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	check(t, err)
+	for _, c := range []*count{ours, theirs} {
+		compare(t, c, total, [5]int64{total + 1, 0, 0, 1, 1})
 	}
 }

@@ -46,7 +46,7 @@ func (o options) again() string {
 	for _, f := range []struct {
 		flag string
 		is   bool
-	}{{"mixed", o.mixed}, {"without-states", o.stateless}} {
+	}{{"mixed", o.mixed}, {"full", o.full}, {"without-states", o.stateless}} {
 		if f.is {
 			text += " --" + f.flag
 		}

@@ -39,7 +39,7 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	if err := os.MkdirAll(r.dataset, 0o755); err != nil {
 		return err
 	}
-	paths, err := writeDataset(ctx, r.dataset, r.files)
+	paths, err := writeDataset(ctx, r.dataset, r.files, o.full)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *report) play(ctx context.Context, paths []string, faults []Fault) (segm
 	ctx, cancel := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	defer func() {
-		err = errors.Join(err, f.checkPeaks())
+		err = errors.Join(err, f.checkPeaks(err == nil))
 		cancel()
 		if waited := group.Wait(); err == nil {
 			err = waited
@@ -85,13 +85,14 @@ func (r *report) play(ctx context.Context, paths []string, faults []Fault) (segm
 		return nil, nil, err
 	}
 	spec := specText("s3://"+bucket+"/", o)
-	r.job = newJob("chaos", f, spec, o.trainers, r.say)
+	total := o.expected(r.files) * int64(o.epochs)
+	r.job = newJob("chaos", f, spec, o.trainers, total, r.say)
 	r.storm = newStorm(f, r.job, r.say)
 	if segments, err = r.strike(ctx, r.job, faults); err != nil || o.order != deterministic {
 		return segments, nil, err
 	}
 	r.say("the same job without faults")
-	undisturbed, err = r.strike(ctx, newJob("undisturbed", f, spec, 1, r.say), nil)
+	undisturbed, err = r.strike(ctx, newJob("undisturbed", f, spec, 1, total, r.say), nil)
 	return segments, undisturbed, err
 }
 
@@ -165,7 +166,7 @@ func (r *report) recount(ctx context.Context, segments, undisturbed []segment) e
 	r.say("counting")
 	ctx, cancel := context.WithTimeout(ctx, recountTimeout)
 	defer cancel()
-	q := question{ledger: filepath.Join(r.options.dir, "ledger.parquet"), dataset: r.dataset, epochs: r.options.epochs}
+	q := question{ledger: filepath.Join(r.options.dir, "ledger.parquet"), dataset: r.dataset, epochs: r.options.epochs, full: r.options.full}
 	if err := writeLedger(q.ledger, segments); err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (r *report) recount(ctx context.Context, segments, undisturbed []segment) e
 	c, err := recountDuckDB(ctx, r.options.python, q)
 	if errors.Is(err, errNoDuckDB) && !mustHaveAll() {
 		r.say("counting in Go: %v", err)
-		c, err = recountGo(segments, undisturbed, r.files, r.options.epochs)
+		c, err = recountGo(segments, undisturbed, r.files, r.options)
 	}
 	if err != nil {
 		return err

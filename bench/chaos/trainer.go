@@ -14,14 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 const (
@@ -42,6 +40,7 @@ type start struct {
 	Masters              []string
 	Spec                 string
 	Socket, Ledger       string
+	Security             client.Security
 	// Restore says that the job goes on from a checkpoint, and States which this rank brings.
 	Restore bool
 	States  [][]byte
@@ -128,10 +127,11 @@ func trainerCommand() *cobra.Command {
 func (t *trainer) config() (client.Config, error) {
 	cfg := client.Config{
 		Masters: t.Masters, Session: t.Session, Rank: uint32(t.Rank), WorldSize: uint32(t.World), Budget: trainerBudget,
-		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpc.Config{}) },
-		DialLink: rpc.LinkDialer(rpc.Config{}),
 	}
-	var err error
+	err := cfg.Secure(t.Security)
+	if err != nil {
+		return cfg, err
+	}
 	if cfg.Spec, err = spec.Parse([]byte(t.Spec)); err != nil {
 		return cfg, err
 	}
@@ -192,8 +192,7 @@ func (t *trainer) train(ctx context.Context) error {
 			return err
 		default:
 			step++
-			t.take(b, step)
-			if err := t.ledger.flush(); err != nil {
+			if err := errors.Join(t.take(b, step), t.ledger.flush()); err != nil {
 				return err
 			}
 			pause(ctx, t.Compute)
@@ -252,8 +251,11 @@ func (t *trainer) listen(in *json.Decoder) error {
 	}
 }
 
-func (t *trainer) take(b *client.Batch, step uint32) {
+func (t *trainer) take(b *client.Batch, step uint32) error {
 	defer b.Release()
+	if err := checkPictures(b); err != nil {
+		return err
+	}
 	ids, blob := b.Sparse[0], b.Bytes[0]
 	for i := range b.Valid {
 		t.ledger.add(record{
@@ -261,4 +263,24 @@ func (t *trainer) take(b *client.Batch, step uint32) {
 			sums: sumsOf(b.Labels[0].I64[i], b.Dense[i], ids.Values[ids.Offsets[i]:ids.Offsets[i+1]], blob.Data[blob.Offsets[i]:blob.Offsets[i+1]]),
 		})
 	}
+	return nil
+}
+
+// checkPictures holds that rows have their own pictures.
+func checkPictures(b *client.Batch) error {
+	for _, images := range b.Images {
+		size := images.Shape[0] * images.Shape[1] * images.Shape[2]
+		if want := pictureShown * pictureShown * 3; size != want {
+			return fmt.Errorf("pictures have the shape %v", images.Shape)
+		}
+		for i := range b.Valid {
+			want := shade(b.Labels[0].I64[i])
+			for _, got := range images.Data[i*size : (i+1)*size] {
+				if got != want {
+					return fmt.Errorf("file %d, row %d: a picture has %d where its shade is %d", b.Files[i], b.RowIDs[i], got, want)
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -15,7 +15,7 @@ import threading
 import time
 
 import numpy as np
-from penstock._session import Config, Session, State
+from penstock._session import Config, Security, Session, State
 
 RECORD = struct.Struct("<IIiqqfiqq")  # as in ledger.go
 PATIENCE = 600.0  # longer than any fault
@@ -103,6 +103,8 @@ def main():
     threading.Thread(target=die_with_parent, daemon=True).start()
     with open(sys.argv[1]) as f:
         start = json.load(f)
+    secured = {"token_file": "TokenFile", "ca": "CA", "server_name": "ServerName"}
+    security = Security(**{ours: start["Security"][theirs] or None for ours, theirs in secured.items()})
     states = tuple(State(s, "", 0, 1, 0) for s in start["States"] or ())
     config = Config(
         masters=tuple(start["Masters"]),
@@ -111,6 +113,7 @@ def main():
         rank=start["Rank"],
         world_size=start["World"],
         restore=states if start["Restore"] else None,
+        security=security,
         budget=1 << 20,
         connect_timeout=PATIENCE,
         timeout=PATIENCE,

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,7 +37,7 @@ func (v vitals) String() string {
 func (v vitals) beyond(o vitals) bool { return v.max(o) != o }
 
 // look reads what a process holds. One that ends meanwhile, or does not answer, holds what was seen by then.
-func look(ctx context.Context, pid int, address string) (v vitals) {
+func (f *fleet) look(ctx context.Context, name string, pid int) (v vitals) {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	if status, err := os.ReadFile(filepath.Join(proc, "status")); err == nil {
 		v.rss = int64(field(bytes.NewReader(status), "VmRSS:")) << 10
@@ -46,19 +45,15 @@ func look(ctx context.Context, pid int, address string) (v vitals) {
 	if all, err := os.ReadDir(filepath.Join(proc, "fd")); err == nil {
 		v.descriptors = len(all)
 	}
-	v.goroutines = goroutines(ctx, address)
+	v.goroutines = f.goroutines(ctx, name)
 	return v
 }
 
 // goroutines asks a process for their number; 0 if it does not say.
-func goroutines(ctx context.Context, address string) int {
+func (f *fleet) goroutines(ctx context.Context, name string) int {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return 0
-	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := f.secrets.metrics(ctx, name, f.places[name].http)
 	if err != nil {
 		return 0
 	}
@@ -81,7 +76,7 @@ func field(text io.Reader, name string) float64 {
 func (f *fleet) weigh(ctx context.Context) {
 	for _, name := range append(append(names("master", f.masters), names("worker", f.workers)...), extraWorker) {
 		if p := f.units[name].running(); p != nil {
-			seen := look(ctx, p.PID(), f.places[name].http)
+			seen := f.look(ctx, name, p.PID())
 			f.mu.Lock()
 			f.peaks[name] = f.peaks[name].max(seen)
 			f.mu.Unlock()
@@ -89,12 +84,15 @@ func (f *fleet) weigh(ctx context.Context) {
 	}
 }
 
-// checkPeaks holds that no process held more than it may.
-func (f *fleet) checkPeaks() error {
+// checkPeaks holds that no process held more than it may and, in a run to its end, that each told of its goroutines.
+func (f *fleet) checkPeaks(ended bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var errs []error
 	for name, peak := range f.peaks {
+		if ended && peak.goroutines == 0 && name != extraWorker { // which may be there for a moment only
+			errs = append(errs, fmt.Errorf("%s never told how many goroutines it has", name))
+		}
 		if peak.beyond(limits) {
 			errs = append(errs, fmt.Errorf("%s held up to %v; the limit is %v", name, peak, limits))
 		}
