@@ -49,11 +49,17 @@ type member struct {
 	since   time.Time // when it last got what it waited for: an answer, or its start
 	ended   bool
 	marks   []mark
+	named   namedMark
 }
 
 // run starts all ranks and follows them until they have ended, in order or not. It reports whether the job is done.
 func (a *attempt) run(ctx context.Context) (done bool, err error) {
 	defer a.kill()
+	if a.from.Named != "" {
+		if err := a.restoreNamed(ctx, a.from.Named, a.number, len(a.ranks)); err != nil {
+			return false, err
+		}
+	}
 	ends := make(chan int, len(a.ranks))
 	for r := range a.ranks {
 		if err := a.start(r); err != nil {
@@ -99,7 +105,7 @@ func (a *attempt) start(r int) error {
 	path := a.path(r)
 	s := start{
 		Session: a.name, Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(), Spec: a.spec,
-		Security: a.fleet.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0, Step: a.from.Step, Compute: a.fleet.compute,
+		Security: a.fleet.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0 && a.from.Named == "", Named: a.from.Named, Step: a.from.Step, Compute: a.fleet.compute,
 	}
 	for i, state := range a.from.States { // each of them in exactly one rank's hands
 		if i%len(a.ranks) == r {
@@ -223,6 +229,10 @@ func (a *attempt) hear(m heard) error {
 	member.last, member.waits = m, true
 	if m.Returned > 0 {
 		member.marks = append(member.marks, mark{returned: time.Unix(0, m.Returned), wait: m.Wait, records: m.Records})
+	}
+	if m.Named != nil {
+		member.named = *m.Named
+		member.named.records, member.named.step = m.Records, m.Step
 	}
 	if stepped {
 		now := time.Now()

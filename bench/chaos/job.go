@@ -23,6 +23,8 @@ type checkpoint struct {
 	Step     uint32
 	States   [][]byte
 	Segments []segment
+	// Named is the name of one that masters took; then it has no States.
+	Named string
 	// before is the one that was taken before, and so on, as far as they are kept.
 	before *checkpoint
 }
@@ -79,11 +81,13 @@ type job struct {
 	vain     int                // attempts in a row that ended by themselves without a step
 	figures  figures
 	present  *attempt // or nil
+	named    *namedTaken
 }
 
 // figures are what the report says of the job.
 type figures struct {
 	Attempts, Checkpoints int
+	Named, NamedRestores  int    // checkpoints that masters took, and that the job went on from
 	Waits                 []wait // those of notable and more
 	All                   []time.Duration
 	// Overlaps counts restores that were refused: a rank that could not reach a master for longer than its lease had handed over
@@ -124,9 +128,12 @@ func (j *job) run(ctx context.Context) ([]segment, error) {
 		return listener.Close()
 	})
 	group.Go(func() error { return j.accept(ctx, listener) })
+	if j.fleet.named {
+		group.Go(func() error { return j.takeNamed(ctx) })
+	}
 	segments, err := j.attempts(ctx)
 	cancel()
-	if waited := group.Wait(); err == nil {
+	if waited := group.Wait(); waited != nil { // that ended the attempts
 		err = waited
 	}
 	return segments, err
@@ -154,6 +161,10 @@ func (j *job) attempts(ctx context.Context) ([]segment, error) {
 		broke = time.Now()
 		if !a.overlap {
 			back = 1
+			if named := a.namedCheckpoint(); named != nil {
+				at = named
+				j.say("job: back to checkpoint %s at %d rows", at.Named, at.rows())
+			}
 			continue
 		}
 		for range back { // further each time

@@ -55,7 +55,8 @@ type options struct {
 	lastBatch, order           string
 	lease, compute, stuck      time.Duration
 	planOnly, keep, loopback   bool
-	mixed, stateless, full     bool
+	mixed, stateless           bool
+	full, named                bool
 	report, dir, python        string
 }
 
@@ -87,6 +88,7 @@ func command() *cobra.Command {
 	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
 	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer is in Python")
 	flags.BoolVar(&o.full, "full", false, "all ports have TLS and tokens, and the spec filters, transforms and decodes pictures")
+	flags.BoolVar(&o.named, "named", false, "masters take named checkpoints, and ranks that are started again go on from them where they can")
 	flags.BoolVar(&o.stateless, "without-states", false, "start ranks again without states: then rows may come twice that were handed over within a lease of a rank's end, and no others")
 	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
 	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")
@@ -148,8 +150,8 @@ func (o *options) check() error {
 	if o.order != "fast" && o.order != deterministic {
 		errs = append(errs, fmt.Errorf("--order: want fast or deterministic, found %q", o.order))
 	}
-	if o.stateless && (o.mixed || o.order == deterministic || o.lastBatch != "uneven") {
-		errs = append(errs, errors.New("--without-states goes with trainers in Go, --order fast and --last-batch uneven"))
+	if o.stateless && (o.mixed || o.named || o.order == deterministic || o.lastBatch != "uneven") {
+		errs = append(errs, errors.New("--without-states goes with trainers in Go, --order fast and --last-batch uneven, and without --named"))
 	}
 	if o.order == deterministic {
 		o.lastBatch = "pad" // so that all ranks count the same steps

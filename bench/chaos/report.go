@@ -46,7 +46,7 @@ func (o options) again() string {
 	for _, f := range []struct {
 		flag string
 		is   bool
-	}{{"mixed", o.mixed}, {"full", o.full}, {"without-states", o.stateless}} {
+	}{{"mixed", o.mixed}, {"full", o.full}, {"named", o.named}, {"without-states", o.stateless}} {
 		if f.is {
 			text += " --" + f.flag
 		}
@@ -107,6 +107,9 @@ func (r *report) jobText(p func(string, ...any)) {
 	f := &r.job.figures
 	p("\n## The job\n")
 	p("%d checkpoints; %d starts. Ranks that ended, and took their attempt with them: %s.", f.Checkpoints, f.Attempts, counts(f.Ends))
+	if r.options.named {
+		p("Masters took %d named checkpoints, and the job went on from %d of them.", f.Named, f.NamedRestores)
+	}
 	if f.Overlaps > 0 {
 		p("%d restores were refused, of checkpoints in which a rank that no master had reached for longer than its lease had rows that others had, too; older ones were restored.", f.Overlaps)
 	}

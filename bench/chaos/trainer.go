@@ -44,6 +44,8 @@ type start struct {
 	// Restore says that the job goes on from a checkpoint, and States which this rank brings.
 	Restore bool
 	States  [][]byte
+	// Named is the named checkpoint that the session was put back to, if it was.
+	Named string
 	// Step is the checkpoint's, so that steps count on.
 	Step    uint32
 	Compute time.Duration
@@ -60,7 +62,9 @@ type message struct {
 	// Wait is how long the step's Next took, and Returned when it had; 0 if there was none.
 	Wait     time.Duration
 	Returned int64 // Unix, in nanoseconds
-	Ended    bool  // all epochs
+	// Named is the named checkpoint that has its place behind the step, if there is one.
+	Named *namedMark
+	Ended bool // all epochs
 }
 
 // order is the job's answer.
@@ -115,6 +119,9 @@ func trainerCommand() *cobra.Command {
 		if t.session, err = client.Open(cmd.Context(), cfg); err != nil {
 			return err
 		}
+		if from := t.session.RestoredFrom(); t.Named != "" && (from == nil || from.Name != t.Named) {
+			return fmt.Errorf("the session was put back to %v, and not to %s", from, t.Named)
+		}
 		err = t.train(cmd.Context())
 		if left := t.session.Close(); left != nil {
 			logger.Warn("could not say goodbye", "error", left)
@@ -167,8 +174,9 @@ func (t *trainer) train(ctx context.Context) error {
 	}()
 	step, ended := t.Step, false
 	wait, returned := time.Duration(0), int64(0)
+	var named *namedMark
 	for {
-		if err := t.tell(message{Step: step, Ended: ended, Wait: wait, Returned: returned}); err != nil {
+		if err := t.tell(message{Step: step, Ended: ended, Wait: wait, Returned: returned, Named: named}); err != nil {
 			return err
 		}
 		select {
@@ -183,7 +191,7 @@ func (t *trainer) train(ctx context.Context) error {
 		}
 		began := time.Now()
 		b, err := t.next(ctx)
-		wait, returned = time.Since(began), time.Now().UnixNano()
+		wait, returned, named = time.Since(began), time.Now().UnixNano(), nil
 		switch {
 		case errors.Is(err, io.EOF):
 			ended = true
@@ -192,6 +200,9 @@ func (t *trainer) train(ctx context.Context) error {
 			return err
 		default:
 			step++
+			if at := b.Checkpoint; at != nil {
+				named = &namedMark{Name: at.Name, Step: at.Step}
+			}
 			if err := errors.Join(t.take(b, step), t.ledger.flush()); err != nil {
 				return err
 			}

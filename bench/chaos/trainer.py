@@ -69,7 +69,7 @@ def next_batch(session):
 
 def train(session, start, job, ledger):
     """Takes steps as the job says, until it says stop."""
-    step, seq, handed, wait, ended = start["Step"], 0, 0, 0, False
+    step, seq, handed, wait, ended, named = start["Step"], 0, 0, 0, False, None
     while True:
         seq += 1
         message = {
@@ -81,6 +81,7 @@ def train(session, start, job, ledger):
             "State": session.state().data,
             "Wait": wait,
             "Ended": ended,
+            "Named": named and {"Name": named.name, "Step": named.step},
         }
         job.write(json.dumps(message) + "\n")
         job.flush()
@@ -89,6 +90,7 @@ def train(session, start, job, ledger):
         began = time.monotonic_ns()
         rows = next_batch(session)
         wait = time.monotonic_ns() - began
+        named = rows and rows.checkpoint
         if rows is None:
             ended = True
             continue
