@@ -78,7 +78,7 @@ print(sys.base_prefix, "python%d.%d" % sys.version_info[:2], sysconfig.get_paths
 	tar -C "$prefix/lib" --exclude=site-packages --exclude=__pycache__ --exclude=test --exclude=ensurepip --exclude=idlelib \
 		--exclude=tkinter --exclude="_tkinter*" --exclude='config-*' -c "$version" | tar -C "$root/usr/local/lib" -x
 	mkdir "$root/usr/local/lib/$version/site-packages"
-	tar -C "$packages" --exclude=__pycache__ --exclude=tests --exclude=include -c pyarrow numpy numpy.libs grpc google typing_extensions.py |
+	tar -C "$packages" --exclude=__pycache__ --exclude=tests --exclude=include -c pyarrow numpy numpy.libs |
 		tar -C "$root/usr/local/lib/$version/site-packages" -x
 	rm -rf "$home/src"
 	cp -r client/python "$home/src"
