@@ -105,7 +105,7 @@ func (a *attempt) start(r int) error {
 	path := a.path(r)
 	s := start{
 		Session: a.name, Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(), Spec: a.spec,
-		Security: a.fleet.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0 && a.from.Named == "", Named: a.from.Named, Step: a.from.Step, Compute: a.fleet.compute,
+		Security: a.fleet.keys.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0 && a.from.Named == "", Named: a.from.Named, Step: a.from.Step, Compute: a.fleet.compute,
 	}
 	for i, state := range a.from.States { // each of them in exactly one rank's hands
 		if i%len(a.ranks) == r {

@@ -42,7 +42,7 @@ type fleet struct {
 	places map[string]place
 	etcd   *storetest.Cluster
 	store  *store.Store
-	secrets
+	keys   secrets
 	mounts []string // file systems of etcd's members
 
 	mu     sync.Mutex
@@ -152,10 +152,10 @@ func (f *fleet) prepare(ctx context.Context, group *errgroup.Group, files []stri
 	}
 	key := filepath.Join(f.dir, "ticket.key")
 	if f.full {
-		if f.secrets, err = makeSecrets(ctx, filepath.Join(f.dir, "keys")); err != nil {
+		if f.keys, err = makeSecrets(ctx, filepath.Join(f.dir, "keys")); err != nil {
 			return err
 		}
-		key = f.secrets.in("master/ticket.key")
+		key = f.keys.in("master/ticket.key")
 	} else if err := writeTicketKey(key); err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (f *fleet) addMasters(key string) {
 				"master", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds(),
 				"--etcd=" + strings.Join(f.etcd.Endpoints(), ","), "--ticket-key=" + key, "--lease=" + f.lease.String(),
 				"--data-dir=" + filepath.Join(f.dir, name),
-			}, f.secrets.master()...)
+			}, f.keys.master()...)
 		})
 	}
 }
@@ -255,7 +255,7 @@ func (f *fleet) addWorkers() {
 		at := f.places[name]
 		f.add(name, func(lean bool) []string {
 			args := []string{"worker", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds()}
-			args = append(args, f.secrets.worker()...)
+			args = append(args, f.keys.worker()...)
 			if lean {
 				args = append(args, "--memory=16MiB", "--slots=1")
 			}

@@ -161,7 +161,11 @@ func (j *job) attempts(ctx context.Context) ([]segment, error) {
 		broke = time.Now()
 		if !a.overlap {
 			back = 1
-			if named := a.namedCheckpoint(); named != nil {
+			named, err := a.namedCheckpoint()
+			if err != nil {
+				return nil, err
+			}
+			if named != nil {
 				at = named
 				j.say("job: back to checkpoint %s at %d rows", at.Named, at.rows())
 			}

@@ -8,6 +8,9 @@
 // launcher does: it takes checkpoints of all ranks together, and when a rank dies it starts all of them again from the
 // last one, sometimes with another world size. What was handed over after that checkpoint is not of the job any more.
 //
+// With --without-states they are started again without (stateless.go), with --named masters take the checkpoints (named.go), and with
+// --full all ports have TLS and tokens (secure.go), and the spec filters, transforms and decodes pictures.
+//
 // Trainers (trainer.go) write each row that they are handed into a ledger (ledger.go). In the end it is written as Parquet and
 // recounted (recount.go): by DuckDB, with a query that shares no code with Penstock, or else in Go. The exit status is 0 only if every row
 // of every epoch is there exactly once, with the values of the dataset.

@@ -40,9 +40,13 @@ type namedTaken struct {
 
 // takeNamed has masters take one checkpoint after another until ctx ends.
 func (j *job) takeNamed(ctx context.Context) error {
-	for n := 1; ctx.Err() == nil; n++ {
-		if pause(ctx, namedEvery); ctx.Err() != nil {
+	ticks := time.NewTicker(namedEvery)
+	defer ticks.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-ticks.C:
 		}
 		j.mu.Lock()
 		attempt := j.figures.Attempts
@@ -62,14 +66,13 @@ func (j *job) takeNamed(ctx context.Context) error {
 		}
 		j.mu.Unlock()
 	}
-	return nil
 }
 
 // takeOne asks until the checkpoint is there; nil if it is given up.
 func (j *job) takeOne(ctx context.Context, name string) (taken *pb.Checkpoint, err error) {
 	ctx, cancel := context.WithTimeout(ctx, namedTimeout)
 	defer cancel()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && taken == nil {
 		err := j.fleet.call(ctx, func(ctx context.Context, m pb.MasterClient) error {
 			reply, err := m.CreateCheckpoint(ctx, &pb.CreateCheckpointRequest{Session: j.name, Name: name, Nonce: name})
 			taken = reply.GetCheckpoint()
@@ -80,15 +83,14 @@ func (j *job) takeOne(ctx context.Context, name string) (taken *pb.Checkpoint, e
 		case codes.Internal, codes.DataLoss, codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied:
 			return nil, fmt.Errorf("chaos: take checkpoint %s: %w", name, err)
 		case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists: // the job has begun anew, or not yet, or is over
-			return nil, nil
+			cancel()
 		default: // no master leads
 		}
-		if taken != nil {
-			return taken, nil
+		if taken == nil {
+			pause(ctx, namedAsk)
 		}
-		pause(ctx, namedAsk)
 	}
-	return nil, nil
+	return taken, nil
 }
 
 // restoreNamed puts the session back to a named checkpoint, however long no master leads.
@@ -117,7 +119,7 @@ func (f *fleet) call(ctx context.Context, do func(context.Context, pb.MasterClie
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	cfg := rpc.Config{}
-	if s := f.security(); s.TokenFile != "" {
+	if s := f.keys.security(); s.TokenFile != "" {
 		token, err := rpc.ReadSecret(s.TokenFile)
 		if err != nil {
 			return err
@@ -133,17 +135,17 @@ func (f *fleet) call(ctx context.Context, do func(context.Context, pb.MasterClie
 }
 
 // namedCheckpoint is what the job goes on from that masters took in this attempt, if all ranks were told of it; else nil.
-func (a *attempt) namedCheckpoint() *checkpoint {
+func (a *attempt) namedCheckpoint() (*checkpoint, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	taken := a.named
 	if taken == nil || taken.attempt != a.number {
-		return nil
+		return nil, nil
 	}
 	out := &checkpoint{Number: a.at.Number, Step: a.from.Step, Named: taken.name, Segments: slices.Clone(a.from.Segments)}
 	for r, m := range a.ranks {
 		if m.named.Name != taken.name || m.named.Step != taken.step {
-			return nil
+			return nil, nil
 		}
 		out.Step = max(out.Step, m.named.step)
 		if m.named.records > 0 {
@@ -151,9 +153,9 @@ func (a *attempt) namedCheckpoint() *checkpoint {
 		}
 	}
 	if err := out.save(filepath.Join(a.fleet.dir, a.name+".checkpoint")); err != nil {
-		return nil
+		return nil, err
 	}
 	out.follow(a.at)
 	a.figures.NamedRestores++
-	return out
+	return out, nil
 }
