@@ -167,15 +167,18 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 // sayIdle says once an epoch why Next waits when the rest of it is other ranks'. s.mu must be held.
 func (s *Session) sayIdle() {
 	l := &s.ledger
-	if s.cfg.WorldSize < 2 || s.finished || l.counted || s.saidIdle > l.epoch || !l.drained || !l.epochIdle() {
+	if s.cfg.WorldSize < 2 || s.finished || l.counted || s.saidIdle > l.epoch || !l.ahead() && (!l.drained || !l.epochIdle()) {
 		return
 	}
 	if len(l.absent(s.cfg.WorldSize)) > 0 { // awaitRanks says for whom it waits
 		return
 	}
 	s.saidIdle = l.epoch + 1
-	s.log.Info("this rank has all that it gets of the epoch; it waits until the other ranks have taken theirs",
-		"event", "waiting_for_ranks", "epoch", l.epoch)
+	what := "this rank has all that it gets of the epoch; it waits until the other ranks have taken theirs"
+	if l.ahead() {
+		what = "this rank has left the epoch; it waits until the other ranks have left it, too, or taken the rest"
+	}
+	s.log.Info(what, "event", "waiting_for_ranks", "epoch", l.epoch)
 }
 
 // moved is called after rows of a piece were received. s.mu must be held.

@@ -104,6 +104,69 @@ func TestEpochsEndOnce(t *testing.T) {
 	})
 }
 
+// TestLeavesEpochs: a loop that leaves an epoch goes on with the next, of which all rows come, and so do its State and those who restore it.
+func TestLeavesEpochs(t *testing.T) {
+	const ranks = 2
+	d := fake.NewDataset(4, 4, 16)
+	eachOrder(t, d, func(t *testing.T, fl *fake.Net, spec *pb.Spec) {
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+		m := &fake.Master{Data: d, Spec: spec, Workers: fl.Workers("w1"), Streams: 3, Run: 2}
+		fl.Master("m", m)
+		reads := make(chan map[uint32][]int64, ranks)
+		for rank := range uint32(ranks) {
+			cfg := config(fl, "m")
+			cfg.Rank, cfg.WorldSize = rank, ranks
+			s := open(t, cfg)
+			go func() { reads <- leaveEvenEpochs(t, s) }()
+		}
+		a, b := <-reads, <-reads
+		for epoch := range d.Epochs {
+			ids := slices.Concat(a[epoch], b[epoch])
+			slices.Sort(ids)
+			whole := d.Rows()
+			if spec.LastBatch == pb.LastBatch_DROP {
+				whole -= whole % (24 * ranks)
+			}
+			once := len(ids) == len(slices.Compact(slices.Clone(ids)))
+			if !once || epoch%2 == 0 && len(ids) != 24*ranks || epoch%2 == 1 && spec.Lanes == 0 && len(ids) != whole {
+				t.Errorf("%d rows of epoch %d came, once each %v, of %d", len(ids), epoch, once, whole)
+			}
+		}
+		checkMaster(t, m)
+	})
+}
+
+// leaveEvenEpochs reads one batch of each second epoch, and all of the others.
+func leaveEvenEpochs(t *testing.T, s *Session) map[uint32][]int64 {
+	ids := make(map[uint32][]int64)
+	for {
+		b, err := s.NextOfEpoch(t.Context())
+		switch {
+		case errors.Is(err, io.EOF):
+			return ids
+		case errors.Is(err, ErrEpochEnd):
+			continue
+		case err != nil:
+			t.Error(err)
+			return ids
+		}
+		ids[b.Epoch] = append(ids[b.Epoch], b.Labels[0].I64[:b.Valid]...)
+		epoch := b.Epoch
+		b.Release()
+		if epoch%2 == 1 {
+			continue
+		}
+		for range 2 { // the second call changes nothing
+			if err := s.LeaveEpoch(epoch); err != nil {
+				t.Error(err)
+			}
+		}
+		if st := s.State(); s.Epoch() != epoch+1 || st.GetClosedEpochs() != epoch+1 || st.GetHanded() != 0 {
+			t.Errorf("having left epoch %d, the loop is in epoch %d, and State says %v", epoch, s.Epoch(), st)
+		}
+	}
+}
+
 // TestEpochsOfARestoredLoop end once, too: those that had not ended, wherever it stopped.
 func TestEpochsOfARestoredLoop(t *testing.T) {
 	d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{10, 2}, {0, 12}, {12}, {5, 0, 7}}} // two full batches an epoch

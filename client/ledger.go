@@ -15,7 +15,8 @@ import (
 type ledger struct {
 	steps
 	epoch    uint32              // the open one: the master closed those before it
-	ended    uint32              // epochs that the training loop has ended; base and consumed are of the later ones
+	ended    uint32              // epochs that the training loop has ended or left; base and consumed are of the later ones
+	left     uint32              // the epoch behind the newest one that it left; 0: it left none
 	base     base                // of State
 	consumed position.Set        // handed over
 	pending  []position.Interval // in the batch in the making, or without rows
@@ -64,6 +65,7 @@ func (l *ledger) request(req *pb.SyncRequest) {
 	req.WantsMore = l.wantsMore()
 	req.BaseVersion = l.base.version
 	req.Refused = l.refusals()
+	req.FromEpoch = l.left
 }
 
 // from is the part of a set that lies in an epoch or later.

@@ -26,6 +26,25 @@ func (s *Session) Next(ctx context.Context) (*Batch, error) { return s.next(ctx,
 // State says that nothing is left of the one before.
 func (s *Session) NextOfEpoch(ctx context.Context) (*Batch, error) { return s.next(ctx, true) }
 
+// LeaveEpoch ends an epoch for this rank before its end, if the loop is in it still: Next goes on with the epoch behind it, and a State
+// names that. The rest goes to the ranks that are still in the epoch, and to nobody once all have left it; where ranks count no outputs,
+// Next waits for that. Like Next it is for the one goroutine.
+func (s *Session) LeaveEpoch(epoch uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	for s.ledger.ended <= epoch && s.ledger.ended < s.epochs {
+		s.ledger.leaveEpoch(s.made())
+	}
+	s.lastReturn = time.Time{} // what the program did since is no step of its loop
+	signal(s.wake)
+	signal(s.slot)
+	signal(s.ready)
+	return nil
+}
+
 // Prepare copies rows, as they come, into the batch that Next returns next, until it is whole: Next is the quicker for it. It reports
 // false if something came over stop before. Like Next it is for the one goroutine.
 func (s *Session) Prepare(stop <-chan struct{}) bool {
@@ -207,6 +226,12 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 		return s.handStep(ends)
 	}
 	have := s.made()
+	switch {
+	case s.ledger.ended >= s.epochs && !s.ledger.behind():
+		return nil, io.EOF
+	case s.ledger.ahead():
+		return nil, nil
+	}
 	if s.ledger.behind() {
 		if b, err := s.catchUp(ends); b != nil || err != nil || s.ledger.behind() {
 			return b, err

@@ -26,7 +26,7 @@ func (l *ledger) mayPad() bool {
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
 // in the making.
 func (l *ledger) ready(making int) uint64 {
-	if l.behind() {
+	if l.behind() || l.ahead() {
 		return l.handed
 	}
 	rows := making
@@ -43,7 +43,7 @@ func (l *ledger) ready(making int) uint64 {
 
 // tellReady wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
 func (s *Session) tellReady() {
-	if l := &s.ledger; l.pads && l.drained && l.ready(s.making()) > l.reported {
+	if l := &s.ledger; l.pads && !l.ahead() && l.drained && l.ready(s.making()) > l.reported {
 		signal(s.wake)
 	}
 }

@@ -72,7 +72,7 @@ func (s *Session) snapshot() snapshot {
 	at := snapshot{
 		ended: l.ended, closed: l.epoch, handed: l.handed, rows: s.joined.GetEarlier().GetRows() + s.stats.Rows, base: l.base, consumed: l.consumed,
 	}
-	if l.counted && l.ended > l.epoch { // the master is still to hear of it
+	if l.ended > l.epoch { // the master is still to hear of it
 		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)
 	}
 	if l.lanes != nil { // the step says it all

@@ -53,17 +53,27 @@ func (l *ledger) current() uint32 {
 	if l.counted {
 		return l.ended
 	}
-	return l.epoch
+	return max(l.ended, l.epoch)
 }
+
+// ahead reports whether the training loop has left an epoch that other ranks still read: until the master closes that, rows are buffered
+// and none are handed over. Where outputs are counted nobody waits for that.
+func (l *ledger) ahead() bool { return !l.counted && l.ended > l.epoch }
 
 // report fills in what a Sync says of the loop.
 func (l *ledger) report(req *pb.SyncRequest, making int) {
 	switch {
+	case l.ahead(): // that it left the open epoch, the request says
+		l.reported = 0
+		req.Steps = &pb.RankSteps{Epoch: l.epoch}
 	case l.pads:
 		l.reported = l.ready(making)
 		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
 	case l.counted && l.ended > l.epoch+1: // the master has not closed the epoch before that
-		req.Steps = &pb.RankSteps{Epoch: l.ended - 1, Handed: l.before}
+		req.Steps = &pb.RankSteps{Epoch: l.epoch + 1}
+		if l.ended == l.epoch+2 {
+			req.Steps.Handed = l.before
+		}
 	default: // where ranks do not count steps, handed stays 0
 		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed}
 	}
@@ -96,7 +106,7 @@ func (l *ledger) over() bool {
 
 // starved reports whether the training loop waits for what a master has to say.
 func (l *ledger) starved() bool {
-	return l.epochIdle() || l.counted && l.handed >= l.told[l.ended].steps
+	return l.ahead() || l.epochIdle() || l.counted && l.handed >= l.told[l.ended].steps
 }
 
 // endEpoch goes on to the next epoch. What is left of the one before is in no step.
@@ -112,6 +122,16 @@ func (l *ledger) endEpoch(making int) {
 	l.pending = slices.DeleteFunc(l.pending, func(iv position.Interval) bool { return iv.From.Less(next) })
 	l.discard = making > 0
 	l.enter(l.ended + 1)
+}
+
+// leaveEpoch goes on to the next epoch though this one has more. making is the number of rows in the batch in the making.
+func (l *ledger) leaveEpoch(making int) {
+	if l.ended == l.current() {
+		l.endEpoch(making)
+	} else { // the master has closed it, and what is in the making is the next one's
+		l.enter(l.ended + 1)
+	}
+	l.left = l.ended
 }
 
 // handStep is handOver where outputs are counted. s.mu must be held.

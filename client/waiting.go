@@ -54,7 +54,9 @@ func (s *Session) Waiting() Waiting {
 }
 
 // reads reports whether rows of the epoch that goes into batches are to come from a piece.
-func (l *ledger) reads(p *piece) bool { return !p.complete() && p.shard.Epoch == l.current() }
+func (l *ledger) reads(p *piece) bool {
+	return !l.ahead() && !p.complete() && p.shard.Epoch == l.current()
+}
 
 // unread reports whether there is such a piece.
 func (l *ledger) unread() bool { return slices.ContainsFunc(l.pieces, l.reads) }

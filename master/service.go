@@ -165,7 +165,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (reply *pb.Sync
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
 		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(),
-		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()),
+		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()), From: req.GetFromEpoch(),
 	}
 	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
 		command.Streams = cmp.Or(r.streams.Load(), places.Streams(int(r.world.Load())))

@@ -1633,10 +1633,13 @@ type Progress struct {
 	RowsDelivered int64                  `protobuf:"varint,5,opt,name=rows_delivered,json=rowsDelivered,proto3" json:"rows_delivered,omitempty"` // handed over by all ranks, all epochs
 	Ranks         []*RankProgress        `protobuf:"bytes,6,rep,name=ranks,proto3" json:"ranks,omitempty"`
 	// The epoch as a strip of equal cells, in its order: how much of each was handed over or left out, and how much trainers hold, 0 to 255.
-	StripDone     []byte `protobuf:"bytes,7,opt,name=strip_done,json=stripDone,proto3" json:"strip_done,omitempty"`
-	StripHeld     []byte `protobuf:"bytes,8,opt,name=strip_held,json=stripHeld,proto3" json:"strip_held,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StripDone []byte `protobuf:"bytes,7,opt,name=strip_done,json=stripDone,proto3" json:"strip_done,omitempty"`
+	StripHeld []byte `protobuf:"bytes,8,opt,name=strip_held,json=stripHeld,proto3" json:"strip_held,omitempty"`
+	// Epochs that closed with a rest that nobody got, since all training loops had left them, and about how many shards that was.
+	AbandonedEpochs uint32 `protobuf:"varint,9,opt,name=abandoned_epochs,json=abandonedEpochs,proto3" json:"abandoned_epochs,omitempty"`
+	AbandonedShards int64  `protobuf:"varint,10,opt,name=abandoned_shards,json=abandonedShards,proto3" json:"abandoned_shards,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Progress) Reset() {
@@ -1723,6 +1726,20 @@ func (x *Progress) GetStripHeld() []byte {
 		return x.StripHeld
 	}
 	return nil
+}
+
+func (x *Progress) GetAbandonedEpochs() uint32 {
+	if x != nil {
+		return x.AbandonedEpochs
+	}
+	return 0
+}
+
+func (x *Progress) GetAbandonedShards() int64 {
+	if x != nil {
+		return x.AbandonedShards
+	}
+	return 0
 }
 
 type RankProgress struct {
@@ -2409,8 +2426,11 @@ type SyncRequest struct {
 	// until then.
 	Refused []*RefusedStream `protobuf:"bytes,15,rep,name=refused,proto3" json:"refused,omitempty"`
 	// The answer to SyncReply.checkpoint, in every request until a reply does not ask for it any more.
-	Checkpoint    *CheckpointPart `protobuf:"bytes,20,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	Pace          *Pace           `protobuf:"bytes,21,opt,name=pace,proto3" json:"pace,omitempty"`
+	Checkpoint *CheckpointPart `protobuf:"bytes,20,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Pace       *Pace           `protobuf:"bytes,21,opt,name=pace,proto3" json:"pace,omitempty"`
+	// The epoch behind the newest one that the training loop left before its end, in every request since; 0: it left none. Of the epochs
+	// before it the rank hands over no more: what it holds of them goes back, and it counts as through with them.
+	FromEpoch     uint32 `protobuf:"varint,22,opt,name=from_epoch,json=fromEpoch,proto3" json:"from_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2562,6 +2582,13 @@ func (x *SyncRequest) GetPace() *Pace {
 		return x.Pace
 	}
 	return nil
+}
+
+func (x *SyncRequest) GetFromEpoch() uint32 {
+	if x != nil {
+		return x.FromEpoch
+	}
+	return 0
 }
 
 // Pace is how fast a training loop could go on, if it never waited for data.
@@ -6135,9 +6162,14 @@ type SessionHead struct {
 	HeardUnixMs int64 `protobuf:"varint,31,opt,name=heard_unix_ms,json=heardUnixMs,proto3" json:"heard_unix_ms,omitempty"`
 	// Where ranks count steps: the steps from where the training loops of this generation began to the start of the open epoch; below 0
 	// if they began within that. Not set if a release that does not know it has led meanwhile.
-	StepsClosed   *int64 `protobuf:"zigzag64,32,opt,name=steps_closed,json=stepsClosed,proto3,oneof" json:"steps_closed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StepsClosed *int64 `protobuf:"zigzag64,32,opt,name=steps_closed,json=stepsClosed,proto3,oneof" json:"steps_closed,omitempty"`
+	// Epochs from the open one on that some rank's training loop left, and the job's step behind each.
+	Left []*EpochSteps `protobuf:"bytes,33,rep,name=left,proto3" json:"left,omitempty"`
+	// Epochs that closed with a rest that nobody got, since all training loops had left them, and about how many shards that was.
+	AbandonedEpochs uint32 `protobuf:"varint,34,opt,name=abandoned_epochs,json=abandonedEpochs,proto3" json:"abandoned_epochs,omitempty"`
+	AbandonedShards int64  `protobuf:"varint,35,opt,name=abandoned_shards,json=abandonedShards,proto3" json:"abandoned_shards,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
@@ -6355,6 +6387,27 @@ func (x *SessionHead) GetHeardUnixMs() int64 {
 func (x *SessionHead) GetStepsClosed() int64 {
 	if x != nil && x.StepsClosed != nil {
 		return *x.StepsClosed
+	}
+	return 0
+}
+
+func (x *SessionHead) GetLeft() []*EpochSteps {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *SessionHead) GetAbandonedEpochs() uint32 {
+	if x != nil {
+		return x.AbandonedEpochs
+	}
+	return 0
+}
+
+func (x *SessionHead) GetAbandonedShards() int64 {
+	if x != nil {
+		return x.AbandonedShards
 	}
 	return 0
 }
@@ -7044,7 +7097,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\vmin_workers\x18\x02 \x01(\rR\n" +
 	"minWorkers\x12\x1f\n" +
 	"\vmax_workers\x18\x03 \x01(\rR\n" +
-	"maxWorkers\"\x98\x02\n" +
+	"maxWorkers\"\xee\x02\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12%\n" +
@@ -7055,7 +7108,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"strip_done\x18\a \x01(\fR\tstripDone\x12\x1d\n" +
 	"\n" +
-	"strip_held\x18\b \x01(\fR\tstripHeld\"\xb0\x01\n" +
+	"strip_held\x18\b \x01(\fR\tstripHeld\x12)\n" +
+	"\x10abandoned_epochs\x18\t \x01(\rR\x0fabandonedEpochs\x12)\n" +
+	"\x10abandoned_shards\x18\n" +
+	" \x01(\x03R\x0fabandonedShards\"\xb0\x01\n" +
 	"\fRankProgress\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x18\n" +
@@ -7112,7 +7168,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
 	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\x12\x16\n" +
-	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xfc\x04\n" +
+	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\x9b\x05\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -7136,7 +7192,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x14 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
 	"checkpoint\x12%\n" +
-	"\x04pace\x18\x15 \x01(\v2\x11.penstock.v1.PaceR\x04pace\"\x82\x01\n" +
+	"\x04pace\x18\x15 \x01(\v2\x11.penstock.v1.PaceR\x04pace\x12\x1d\n" +
+	"\n" +
+	"from_epoch\x18\x16 \x01(\rR\tfromEpoch\"\x82\x01\n" +
 	"\x04Pace\x12\x17\n" +
 	"\astep_ns\x18\x01 \x01(\x03R\x06stepNs\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x01R\x04rows\x12\x14\n" +
@@ -7477,7 +7535,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xec\b\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xef\t\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -7514,7 +7572,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\vrestored_by\x18\x1e \x01(\tR\n" +
 	"restoredBy\x12\"\n" +
 	"\rheard_unix_ms\x18\x1f \x01(\x03R\vheardUnixMs\x12&\n" +
-	"\fsteps_closed\x18  \x01(\x12H\x00R\vstepsClosed\x88\x01\x01B\x0f\n" +
+	"\fsteps_closed\x18  \x01(\x12H\x00R\vstepsClosed\x88\x01\x01\x12+\n" +
+	"\x04left\x18! \x03(\v2\x17.penstock.v1.EpochStepsR\x04left\x12)\n" +
+	"\x10abandoned_epochs\x18\" \x01(\rR\x0fabandonedEpochs\x12)\n" +
+	"\x10abandoned_shards\x18# \x01(\x03R\x0fabandonedShardsB\x0f\n" +
 	"\r_steps_closed\"\xcc\x01\n" +
 	"\x11PendingCheckpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -7836,54 +7897,55 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	36,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
 	75,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
 	18,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	8,   // 98: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	8,   // 99: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	32,  // 100: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 101: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	8,   // 102: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	8,   // 103: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	32,  // 104: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	79,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	37,  // 106: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	37,  // 107: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	43,  // 108: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	38,  // 109: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	61,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	20,  // 111: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	25,  // 112: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	26,  // 113: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	28,  // 114: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 115: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 116: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 117: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 118: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	30,  // 119: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	33,  // 120: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	62,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	57,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	44,  // 123: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	52,  // 124: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	55,  // 125: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	21,  // 126: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	21,  // 127: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	27,  // 128: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	29,  // 129: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 130: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 131: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 132: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	21,  // 133: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	31,  // 134: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	40,  // 135: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	66,  // 136: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	58,  // 137: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	45,  // 138: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	53,  // 139: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	56,  // 140: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	126, // [126:141] is the sub-list for method output_type
-	111, // [111:126] is the sub-list for method input_type
-	111, // [111:111] is the sub-list for extension type_name
-	111, // [111:111] is the sub-list for extension extendee
-	0,   // [0:111] is the sub-list for field type_name
+	38,  // 98: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
+	8,   // 99: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 100: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	32,  // 101: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 102: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	8,   // 103: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 104: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	32,  // 105: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	79,  // 106: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	37,  // 107: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	37,  // 108: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	43,  // 109: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	38,  // 110: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	61,  // 111: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	20,  // 112: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	25,  // 113: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	26,  // 114: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	28,  // 115: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 116: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 117: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 118: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 119: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	30,  // 120: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	33,  // 121: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	62,  // 122: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	57,  // 123: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	44,  // 124: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	52,  // 125: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	55,  // 126: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	21,  // 127: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	21,  // 128: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	27,  // 129: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	29,  // 130: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 131: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 132: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 133: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	21,  // 134: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	31,  // 135: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	40,  // 136: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	66,  // 137: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	58,  // 138: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	45,  // 139: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	53,  // 140: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	56,  // 141: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	127, // [127:142] is the sub-list for method output_type
+	112, // [112:127] is the sub-list for method input_type
+	112, // [112:112] is the sub-list for extension type_name
+	112, // [112:112] is the sub-list for extension extendee
+	0,   // [0:112] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }

@@ -278,6 +278,11 @@ func (f *feeder) answer(ctx context.Context, r *request) *reply {
 		return f.tellStates(r.State)
 	case r.Rows != nil:
 		return f.planned(ctx, r.Rows)
+	case r.Leave != nil:
+		if err := f.session.LeaveEpoch(r.Leave.Epoch); err != nil {
+			return failed(err)
+		}
+		return f.epochEnd()
 	case r.Close != nil:
 		err := f.session.Close()
 		f.end()
@@ -321,9 +326,7 @@ func (f *feeder) next(ctx context.Context, id uint64, r *nextRequest) *reply {
 	case err == nil:
 		return f.batch(b)
 	case errors.Is(err, client.ErrEpochEnd):
-		after := f.session.State()
-		f.note(func() *pb.State { return after })
-		return &reply{EpochEnd: &epochEnd{Number: f.number, Epoch: f.session.Epoch()}}
+		return f.epochEnd()
 	case errors.Is(err, io.EOF):
 		f.end()
 		return &reply{Finished: true}
@@ -341,6 +344,13 @@ func (f *feeder) end() {
 		held[b.arena] = true
 	}
 	f.arenas.release(held)
+}
+
+// epochEnd tells that the loop is in a later epoch.
+func (f *feeder) epochEnd() *reply {
+	after := f.session.State()
+	f.note(func() *pb.State { return after })
+	return &reply{EpochEnd: &epochEnd{Number: f.number, Epoch: f.session.Epoch()}}
 }
 
 // note counts a batch, or an epoch's end.

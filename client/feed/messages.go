@@ -8,7 +8,7 @@ import (
 )
 
 // language is what is said behind a hello. A change that the other side would not understand counts it up.
-const language = 4
+const language = 5
 
 // hello is said once, over the control connection, by a process that is ready. Its fields stay what they are.
 type hello struct {
@@ -23,6 +23,7 @@ type request struct {
 	Next  *nextRequest  `json:"next,omitempty"`
 	State *stateRequest `json:"state,omitempty"`
 	Rows  *rowsRequest  `json:"rows,omitempty"`
+	Leave *leaveRequest `json:"leave,omitempty"`
 	Close *struct{}     `json:"close,omitempty"`
 }
 
@@ -88,6 +89,11 @@ type stateRequest struct {
 // rowsRequest asks how many rows an epoch has. A master may take so long.
 type rowsRequest struct {
 	Wait float64 `json:"wait"`
+}
+
+// leaveRequest ends an epoch before its end, if the loop is in it still. The answer is an epoch's end.
+type leaveRequest struct {
+	Epoch uint32 `json:"epoch"`
 }
 
 // reply answers a request: one of its fields from Opening to Done says how.

@@ -99,7 +99,7 @@ func (s *State) checkRank(r uint32, k *rank, planned position.Set) error {
 		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v", r, k.held, s.canonicalSet(k.held))
 	case !k.held.Covers(k.releasing):
 		return fmt.Errorf("rank %d is asked to release what it does not hold", r)
-	case k.steps.Epoch > s.closed+2, k.steps.Epoch > s.closed && !s.id.Counted, k.steps.Handed > k.steps.Ready:
+	case k.steps.Epoch > s.closed+2, k.steps.Epoch > s.closed+1 && !s.id.Counted, k.steps.Handed > k.steps.Ready:
 		return fmt.Errorf("rank %d is at %+v, and the open epoch is %d", r, k.steps, s.closed)
 	case !k.present() && len(k.held) > 0:
 		return fmt.Errorf("rank %d has departed or its lease has ended, but it holds positions", r)

@@ -47,7 +47,8 @@ type Sync struct {
 	Streams     uint32 // that the trainer may open; it gets so many shards at once unless others would get fewer
 	Steps       *Steps // nil: the trainer does not say
 	Refused     []Refusal
-	Part        *Part // of a checkpoint; nil: none was asked for
+	Part        *Part  // of a checkpoint; nil: none was asked for
+	From        uint32 // the epochs before it the training loop has left
 }
 
 // Expire says that a rank's lease ended: what it holds goes back. It means only the incarnation that it names.

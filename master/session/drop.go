@@ -59,15 +59,15 @@ func (s *State) told(epoch uint32) bool {
 	return slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.toldOf(epoch).Final })
 }
 
-// admitDropSteps checks what a rank reports: it hands over no more than it was told of.
-func (s *State) admitDropSteps(r uint32, n *Steps) error {
+// admitDropSteps checks what a rank reports, which left the epochs before one: it hands over no more than it was told of.
+func (s *State) admitDropSteps(r uint32, n *Steps, left uint32) error {
 	k := s.rank(r)
 	if n == nil || k.departed || n.Epoch < k.steps.Epoch {
 		return nil
 	}
 	ok := n.Epoch <= min(s.closed+2, s.id.Epochs) && n.Handed <= max(k.toldOf(n.Epoch).Steps, k.handedIn(n.Epoch))
 	for epoch := k.steps.Epoch; ok && epoch < n.Epoch; epoch++ {
-		ok = k.toldOf(epoch).Final
+		ok = epoch < left || k.toldOf(epoch).Final
 	}
 	if !ok {
 		return invalid("rank %d reports %+v, and was told of the steps %+v: the trainer or its client is broken", r, *n, k.told)
@@ -376,13 +376,13 @@ func (s *State) endedByAll(epoch uint32) bool {
 
 // forgetRest forgets what nobody gets of epochs that are closed.
 func (s *State) forgetRest(start position.Position) {
-	if !s.drops() {
-		return
-	}
 	s.returned = from(s.returned, start)
 	if s.frontier.Less(start) {
 		s.frontier = start
 		s.skipEmpty()
+	}
+	if !s.drops() {
+		return
 	}
 	for _, k := range s.ranks {
 		if k != nil {

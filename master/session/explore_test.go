@@ -30,6 +30,7 @@ const (
 	recalls
 	checkpoints
 	restores
+	leftPasses
 	kinds
 	unlimited
 )
@@ -52,6 +53,8 @@ func TestExplore(t *testing.T) {
 		"a recall":               {d: dataset{{{oneRow}}}, world: 2, network: 1, most: budget{recalls: 1}},
 		"a restore":              {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{checkpoints: 1, restores: 1}},
 		"ranks in step":          {d: dataset{{{oneRow}}}, world: 2, network: 1, pad: 1},
+		"a pass is left":         {d: dataset{{{oneRow}}}, world: 2, network: 1, most: budget{leftPasses: 1}},
+		"a pass is left in step": {d: dataset{{{oneRow}}, {{oneRow}}}, world: 1, network: 1, pad: 1, most: budget{leftPasses: 1}},
 	}
 	if os.Getenv("PENSTOCK_SOAK") != "" {
 		scopes = map[string]scope{
@@ -60,6 +63,7 @@ func TestExplore(t *testing.T) {
 			"deaths":                 {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, most: budget{deaths: 1, cuts: 1, expiries: 1}},
 			"leaving and a recall":   {d: dataset{{{oneRow, twoRows}}}, world: 2, network: 1, most: budget{leaves: 1, recalls: 1}},
 			"a death and a restore":  {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, most: budget{deaths: 1, checkpoints: 1, restores: 1}},
+			"a pass is left":         {d: dataset{{{oneRow}}, {{oneRow}}}, world: 2, network: 1, most: budget{leftPasses: 1}},
 			"a death, ranks in step": {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, pad: 1, most: budget{deaths: 1}},
 		}
 	}
@@ -157,6 +161,7 @@ func (x *explorer) begin() (*node, error) {
 	m := newModel(nil, x.d, x.execute)
 	m.batchSize, m.trainers, m.mostWorld = x.pad, make([]*trainer, x.world), x.world
 	m.id.Epochs, m.id.FirstWorldSize, m.id.Pad = uint32(len(x.d)), uint32(x.world), x.pad > 0
+	m.passes = newPasses()
 	s, err := New(m.id)
 	if err != nil {
 		return nil, err
@@ -188,6 +193,7 @@ func (x *explorer) events(n *node) []event {
 		{"recall", recalls, 2, (*model).recall},
 		{"checkpoint", checkpoints, 0, (*model).checkpoint},
 		{"restore", restores, 2, (*model).restoreJob},
+		{"leave a pass", leftPasses, 2, (*model).leavePass},
 	}
 	var out []event
 	for _, e := range all {

@@ -23,12 +23,16 @@ func (s *State) drained() bool {
 // stuck reports whether a rank has only rows that it may not hand over yet: it is granted some of the open epoch
 // although its buffers may be full, or the epoch might never close.
 func (s *State) stuck(k *rank) bool {
-	return len(k.held) > 0 && k.held[0].From.Epoch > s.closed && !s.drained()
+	return len(k.held) > 0 && k.held[0].From.Epoch > s.closed && k.steps.Epoch <= s.closed && !s.drained()
 }
 
 // grant gives a rank a run of shards of one epoch, returned ones first, and reports whether there were any.
 func (s *State) grant(k *rank, streams uint32) bool {
 	epoch, ok := s.nextEpoch()
+	if k.steps.Epoch > epoch { // it has left that
+		epoch = k.steps.Epoch
+		ok = epoch < s.id.Epochs && epoch <= s.closed+1 && s.failure == ""
+	}
 	if !ok {
 		return false
 	}

@@ -253,12 +253,13 @@ func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
 	return out
 }
 
-// admitLanes checks what a rank reports: it cannot have handed over what it was not told of.
-func (s *State) admitLanes(r uint32, k *rank, n Steps) error {
+// admitLanes checks what a rank reports, which left the epochs before one: it cannot have handed over what it was not told of.
+func (s *State) admitLanes(r uint32, k *rank, n Steps, left uint32) error {
 	newest := s.closed // a rank may be through with the next epoch, too, before the others have reported that they ended this one
 	for _, final := s.laneSteps(newest); final; _, final = s.laneSteps(newest) {
 		newest++
 	}
+	newest = max(newest, min(left, s.closed+2, s.id.Epochs))
 	known, _ := s.laneSteps(n.Epoch)
 	if n.Epoch == k.begun.Epoch {
 		known = max(known, k.begun.Handed)

@@ -40,6 +40,7 @@ type model struct {
 	saved   *saved
 	taken   map[uint32]stale // an earlier state of each rank
 
+	passes *passes      // nil: no training loop leaves an epoch before its end
 	faults *faults      // nil: all rows can be read
 	moved  bool         // states went to another etcd, where of what was skipped only the number is known
 	before position.Set // what was skipped before the restored states
@@ -61,6 +62,7 @@ type chaos struct {
 	checkpoints      bool // with names
 	pad              bool // last batches, for ranks in lock-step
 	drop             bool // last batches, for ranks in lock-step
+	passes           bool // training loops leave epochs before their ends
 	bad              bool // rows, that workers cannot read
 	steps            int
 	execute          executor
@@ -113,6 +115,9 @@ func run(draw func(n int) int, c chaos) (err error) {
 		m.beginDropping(1 + draw(4))
 	}
 	m.id.Epochs, m.id.FirstWorldSize = uint32(len(m.d)), uint32(1+draw(3))
+	if c.passes {
+		m.passes = newPasses()
+	}
 	if c.bad {
 		m.faults = randomFaults(m.d, draw)
 		_, ever := m.faults.rowGroups()
@@ -144,6 +149,9 @@ func (m *model) ops(c chaos) []func() {
 	}
 	if c.deaths && (c.pad || c.drop) {
 		ops = append(ops, m.restartAll)
+	}
+	if c.passes {
+		ops = append(ops, m.leavePass)
 	}
 	if c.bad { // what was refused goes round
 		ops = append(ops, m.recall, m.recall, m.recall, m.send)
@@ -188,6 +196,7 @@ func (m *model) apply(c Command) (Reply, error) {
 	if m.masters != nil {
 		return m.masters.call(c)
 	}
+	closed, abandoned := m.s.closed, m.s.abandonedEpochs
 	r, ch, err := m.execute(m.s, c)
 	m.write(ch)
 	if back := m.load(); !reflect.DeepEqual(back, m.s) {
@@ -207,6 +216,7 @@ func (m *model) apply(c Command) (Reply, error) {
 		m.failed()
 	}
 	m.checkShares()
+	m.closedSince(c, closed, abandoned)
 	return r, err
 }
 
@@ -364,7 +374,7 @@ func (m *model) verdict() error {
 	for _, row := range m.d.rows(m.d.all()) {
 		n := m.handed[row]
 		want := 1
-		if skipped(row) {
+		if skipped(row) || m.isAbandoned(row) && n == 0 {
 			want = 0
 		}
 		if n < want || n > want+m.excused[row] {

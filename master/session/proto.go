@@ -22,6 +22,7 @@ func (s *State) Head() *pb.SessionHead {
 		Skipped: SkippedProto(s.skipped), SkippedBefore: s.skippedBefore, BadData: s.badData,
 		Checkpoint: s.taking.proto(), RestoredFrom: s.from.Proto(), RestoredBy: s.restoredBy,
 	}
+	h.Left, h.AbandonedEpochs, h.AbandonedShards = EpochStepsProto(s.leftEpochs), s.abandonedEpochs, s.abandonedShards
 	if !s.stepsLost {
 		h.StepsClosed = proto.Int64(s.stepsClosed)
 	}
@@ -82,6 +83,7 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(), stepsClosed: head.GetStepsClosed(), stepsLost: head.StepsClosed == nil,
 		restore: restore{attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(), world: head.GetRestoreWorldSize()},
 	}
+	s.leftEpochs, s.abandonedEpochs, s.abandonedShards = epochStepsFromProto(head.GetLeft()), head.GetAbandonedEpochs(), head.GetAbandonedShards()
 	s.taking, s.from, s.restoredBy = takingFromProto(head.GetCheckpoint()), restoredFromProto(head.GetRestoredFrom()), head.GetRestoredBy()
 	for _, m := range checkpoints {
 		n := NamedFromProto(m)

@@ -349,6 +349,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	}
 	s.baseVersion++
 	s.begun = m.begun()
+	s.leftEpochs = nil
 	s.steps, s.stepsClosed, s.stepsLost, s.promised, s.joins = nil, -int64(m.handed), false, 0, 1
 	if s.taking.active() {
 		s.giveUp(ch, "the session was restored")

@@ -66,10 +66,14 @@ type State struct {
 	steps       []EpochSteps // of closed epochs that a training loop may be in
 	stepsClosed int64        // from begun to the start of the open epoch
 	stepsLost   bool         // stepsClosed is not known: a release that does not know it has led
+	leftEpochs  []EpochSteps // epochs that some rank left, and the job's step behind each
 	promised    uint64       // steps of the open epoch, by ranks that have started again since
 	joins       uint64       // the newest rank.joined
 	failure     string
 	badData     bool // of the failure: data cannot be read, or changed
+
+	abandonedEpochs uint32 // that all ranks left, with a rest
+	abandonedShards int64  // of these rests, about
 
 	skipped       []Skipped // in all epochs
 	skippedBefore uint32    // row groups that were skipped elsewhere, as far as states that were restored tell
@@ -224,8 +228,10 @@ func (s *State) rank(r uint32) *rank {
 // closeEpochs closes all epochs of which nothing is held, returned or ungranted any more.
 func (s *State) closeEpochs(ch *Changes) {
 	for s.closed < s.id.Epochs && s.over(s.closed) {
+		s.abandon(s.closed)
 		s.endSteps()
 		s.closed++
+		s.forgetLeft(ch)
 		start := position.Position{Epoch: s.closed}
 		s.forgetRest(start)
 		s.forgetEpochs()
@@ -276,16 +282,16 @@ func (k *rank) revokedSince(start position.Position) position.Set {
 	return from(k.revoked, start)
 }
 
-// over reports whether an epoch may be closed. Where ranks count steps, all of them make equally many: one that has not joined yet begins
+// over reports whether an epoch may be closed: it is consumed, or all ranks have left it. Where ranks count steps, all of them make equally many: one that has not joined yet begins
 // where its generation began, and the others wait for it there, however few rows are left. Those that left or died have joined.
 func (s *State) over(epoch uint32) bool {
 	switch {
 	case s.id.Lanes > 0:
-		return s.allJoined() && s.lanesOver(epoch)
+		return s.allJoined() && (s.lanesOver(epoch) || s.leftByAll(epoch))
 	case s.drops():
 		return s.allJoined() && s.endedByAll(epoch)
 	}
-	return s.consumedAll(epoch) && (!s.countsSteps() || s.allJoined())
+	return (s.consumedAll(epoch) || s.leftByAll(epoch)) && (!s.countsSteps() || s.allJoined())
 }
 
 // allJoined reports whether each rank has joined in this generation.

@@ -53,12 +53,16 @@ type EpochSteps struct {
 func (s *State) countsSteps() bool { return s.id.Pad || s.id.Counted }
 
 // admitSteps checks what a rank reports.
-func (s *State) admitSteps(r uint32, n *Steps) error {
+func (s *State) admitSteps(c Sync) error {
+	r, n := c.Rank, c.Steps
+	if c.From > s.id.Epochs {
+		return invalid("rank %d reports that it left the epochs before %d, and the session has %d: the trainer or its client is broken", r, c.From, s.id.Epochs)
+	}
 	if n != nil && s.id.Lanes > 0 {
-		return s.admitLanes(r, s.rank(r), *n)
+		return s.admitLanes(r, s.rank(r), *n, c.From)
 	}
 	if s.drops() {
-		return s.admitDropSteps(r, n)
+		return s.admitDropSteps(r, n, c.From)
 	}
 	if n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
 		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", r, *n, s.closed)
@@ -90,7 +94,7 @@ func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
 // from the start of the open epoch. For lanes, see beginLanes.
 func (s *State) begin(k *rank, ch *Changes) {
 	begun := Steps{Epoch: s.closed}
-	if k.steps.Epoch >= s.closed {
+	if k.steps.Epoch >= s.closed && (s.countsSteps() || k.steps.Epoch == s.closed) {
 		begun = k.steps
 	}
 	with := s.startedWith(k, func(other *rank) bool {
@@ -113,6 +117,7 @@ func (s *State) begin(k *rank, ch *Changes) {
 	k.begun = Steps{Epoch: begun.Epoch, Handed: begun.Handed, Ready: begun.Handed}
 	k.steps = k.begun
 	s.beginStep(k)
+	s.forgetLeft(ch)
 	s.joins++
 	k.joined, k.heard = s.joins, s.joins
 	s.forgetConsumed()
@@ -179,6 +184,11 @@ func (s *State) stepsIn(epoch uint32) (n uint64, known bool) {
 
 // stepAt is the job's step at a place; see Named.
 func (s *State) stepAt(n Steps) uint64 {
+	if n.Epoch > s.closed {
+		if step, left := s.leftAtStep(n.Epoch - 1); left {
+			return step + n.Handed
+		}
+	}
 	at := s.stepsClosed + int64(n.Handed)
 	for epoch := s.closed; epoch < n.Epoch; epoch++ {
 		steps, _ := s.stepsIn(epoch)
@@ -194,7 +204,11 @@ func (s *State) stepAt(n Steps) uint64 {
 // endSteps fixes the steps of the open epoch, which closes, and forgets those of epochs that no training loop is in.
 func (s *State) endSteps() {
 	steps, _ := s.stepsIn(s.closed)
-	if !s.stepsLost {
+	switch at, left := s.leftAtStep(s.closed); {
+	case s.stepsLost:
+	case left:
+		s.stepsClosed = int64(at) - int64(s.from.Step)
+	default:
 		s.stepsClosed += int64(steps)
 	}
 	ended := EpochSteps{Epoch: s.closed, Steps: steps}

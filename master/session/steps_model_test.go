@@ -92,7 +92,7 @@ func (m *model) countAlike(t *trainer) {
 		if u == nil || u.dead || u.left || u.generation != m.s.generation || t.generation != m.s.generation || u.loop.at != t.loop.at {
 			continue
 		}
-		if step(u) != step(t) && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
+		if step(u) != step(t) && !m.isApart() && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
 			m.fail("%v and %v are at %+v, and count %d and %d steps", t, u, t.loop.at, step(t), step(u))
 		}
 	}
@@ -128,7 +128,7 @@ func (m *model) trained() bool {
 // batch is a call for the next batch: it returns the rows of a real one, and none of padding or if there is to wait.
 func (t *trainer) batch(draw func(n int) int) []position.Position {
 	l := t.loop
-	if t.dead || t.leaving {
+	if t.dead || t.leaving || !l.drops && l.at.Epoch > t.closed {
 		return nil
 	}
 	if l.drops {
@@ -197,6 +197,9 @@ func (t *trainer) report(draw func(n int) int) *Steps {
 	}
 	n := t.loop.at
 	n.Ready = n.Handed
+	if !t.loop.drops && n.Epoch > t.closed {
+		return &Steps{Epoch: t.closed}
+	}
 	if n.Epoch == t.closed && !t.loop.drops {
 		received := 0
 		for _, p := range t.pieces() {
@@ -258,7 +261,7 @@ func (m *model) restartAll() {
 		if first == nil {
 			first = t
 		}
-		if t.begun != first.begun && !first.passes(t.begun) && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
+		if t.begun != first.begun && !first.passes(t.begun) && !m.isApart() && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
 			m.fail("%v goes on at %+v, and %v, started with it, at %+v", t, t.begun, first, first.begun)
 		}
 		for range m.draw(firstBatches + 1) { // which need no other rank

@@ -39,7 +39,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	news, reclaimed, err := s.news(c, k)
 	if err == nil {
-		err = s.admitSteps(c.Rank, c.Steps)
+		err = s.admitSteps(c)
 	}
 	if err == nil {
 		err = s.admitPart(c, k)
@@ -63,6 +63,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		k.heard = s.joins
 		ch.rank(c.Rank)
 	}
+	s.leavePasses(c, k, ch)
 	s.advance(c.Rank, k, c.Steps, ch)
 	s.refused(c, k, ch)
 	s.takePart(c, k, ch)

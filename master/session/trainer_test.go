@@ -16,6 +16,7 @@ type trainer struct {
 	incarnation uint64
 	closed      uint32 // epochs, by the master
 	ended       uint32 // epochs, by its training loop; see loop for those in step
+	from        uint32 // the first epoch that it reads: it left those before
 	revision    uint64
 	consumed    position.Set
 	grants      []position.Interval
@@ -53,7 +54,7 @@ type trainer struct {
 func (t *trainer) pieces() []position.Interval {
 	var out []position.Interval
 	for _, g := range t.grants {
-		out = append(out, position.Set{g}.Subtract(t.consumed).Subtract(t.released)...)
+		out = append(out, from(position.Set{g}.Subtract(t.consumed).Subtract(t.released), position.Position{Epoch: t.from})...)
 	}
 	return out
 }
@@ -88,7 +89,7 @@ func (t *trainer) learn(r Reply) {
 // enter notes that the training loop is in an epoch, and has ended those before it.
 func (t *trainer) enter(epoch uint32) {
 	t.ended = epoch
-	start := position.Position{Epoch: epoch}
+	start := position.Position{Epoch: min(epoch, t.closed)}
 	t.base, t.consumed = from(t.base, start), from(t.consumed, start)
 }
 
@@ -106,7 +107,7 @@ func (t *trainer) hand(d dataset, draw func(n int) int) []position.Position {
 			open = append(open, p)
 		}
 	}
-	if len(open) == 0 || t.cut || t.dead || t.leaving {
+	if t.closed < t.from || len(open) == 0 || t.cut || t.dead || t.leaving {
 		return nil
 	}
 	iv := open[draw(len(open))]
@@ -141,6 +142,7 @@ func (t *trainer) request(draw func(n int) int) request {
 		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation, Nonce: t.nonce,
 		Consumed: t.consumed, Released: t.released, Leave: t.leaving,
 		Counters: Counters{Rows: t.rows, Batches: t.batches}, Part: t.part, Revision: t.revision,
+		From:      t.from,
 		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)), Steps: t.report(draw), Refused: t.refusals(),
 	}}
 	if t.loop != nil {
@@ -195,6 +197,10 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
 		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
+	}
+	if t.from > c.Closed {
+		c.Closed = t.from
+		c.Base, c.Consumed = from(c.Base, position.Position{Epoch: t.from}), from(c.Consumed, position.Position{Epoch: t.from})
 	}
 	if t.loop != nil {
 		c.Closed, c.Handed, c.Remembers = t.loop.at.Epoch, t.loop.at.Handed, !t.loop.drops

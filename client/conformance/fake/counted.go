@@ -96,10 +96,11 @@ func (m *Master) closeCounted() {
 		steps, final := m.countedSteps(m.Closed)
 		for rank := range m.World {
 			r := m.Ranks[rank]
-			if r == nil || !final || r.steps.GetEpoch() == m.Closed && r.steps.GetHanded() < steps || r.steps.GetEpoch() < m.Closed {
+			if r == nil || r.steps.GetEpoch() <= m.Closed && (!final || r.steps.GetEpoch() < m.Closed || r.steps.GetHanded() < steps) {
 				return
 			}
 		}
+		m.pass()
 		m.version++
 		over := position.Set{{To: position.Position{Epoch: m.Closed + 1}}}
 		m.Returned, m.Release = m.Returned.Subtract(over), m.Release.Subtract(over)

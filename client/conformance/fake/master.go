@@ -72,6 +72,7 @@ type Member struct {
 	nonce    string
 	revision uint64
 	steps    *pb.RankSteps // newest report
+	from     uint32        // it left the epochs before this one
 }
 
 // Master serves a master and returns what stops it.
@@ -148,7 +149,7 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 	if r.nonce != req.GetNonce() {
 		m.Returned, r.Held = m.Returned.Union(r.Held), nil
 		r.earlier, r.Counters = r.earlier+r.Counters.GetRows(), nil
-		r.nonce, r.Left = req.GetNonce(), false
+		r.nonce, r.Left, r.from = req.GetNonce(), false, 0
 		r.Incarnation++
 		m.version++
 	}
@@ -237,6 +238,7 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	r.Counters, r.Pace = req.GetCounters(), req.GetPace()
 	m.report(req, r)
 	m.consume(r, position.SetFromProto(req.GetConsumed()))
+	m.leavePasses(req, r)
 	m.takePart(req)
 	m.refused(req, r)
 	if m.Failure != "" {
@@ -311,6 +313,9 @@ func (m *Master) close() {
 		return
 	}
 	for m.Closed < m.Data.Epochs {
+		if m.leftByAll() {
+			m.pass()
+		}
 		open := position.Set{{To: position.Position{Epoch: m.Closed + 1}}}
 		if m.Next < int(m.Closed+1)*len(m.Data.Shards) || len(m.Returned.Intersect(open)) > 0 {
 			return
@@ -330,15 +335,15 @@ func (m *Master) grant(r *Member) bool {
 	if m.Frozen {
 		return false
 	}
-	if len(m.Returned) > 0 {
-		got := m.capped(r, m.returnedRun())
+	if from := max(m.Closed, r.from); len(m.Returned.Subtract(before(from))) > 0 {
+		got := m.capped(r, m.returnedRun(from))
 		r.Held, m.Returned = r.Held.Union(got), m.Returned.Subtract(got)
 		return len(got) > 0
 	}
 	n := 0
 	for ; n < m.Run; n++ {
 		epoch, i := m.Next/len(m.Data.Shards), m.Next%len(m.Data.Shards)
-		if epoch >= int(m.Data.Epochs) || epoch > int(m.Closed)+1 {
+		if epoch >= int(m.Data.Epochs) || epoch > int(m.Closed)+1 || epoch < int(r.from) {
 			break
 		}
 		iv := position.Interval{From: m.Data.Start(uint32(epoch), i), To: m.Data.Start(uint32(epoch), i+1)}
@@ -348,10 +353,10 @@ func (m *Master) grant(r *Member) bool {
 	return n > 0
 }
 
-// returnedRun is what was returned of up to Run shards.
-func (m *Master) returnedRun() (got position.Set) {
+// returnedRun is what was returned of up to Run shards, from an epoch on.
+func (m *Master) returnedRun(from uint32) (got position.Set) {
 	n := 0
-	for epoch := m.Closed; epoch < min(m.Closed+2, m.Data.Epochs); epoch++ {
+	for epoch := from; epoch < min(m.Closed+2, m.Data.Epochs); epoch++ {
 		for i := 0; i < len(m.Data.Shards) && n < m.Run; i++ {
 			shard := position.Set{{From: m.Data.Start(epoch, i), To: m.Data.Start(epoch, i+1)}}
 			if part := m.Returned.Intersect(shard); len(part) > 0 {

@@ -1,0 +1,126 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// A training loop may leave an epoch before its end (iter(loader) begins the next pass). By rank.steps it is in a later epoch from then on,
+// also where that is not open yet, and so it counts as through with the one that it left in each rule that waits for ranks:
+//
+//   - What its rank holds of the epoch and did not consume is returned, and it is granted no more of that. Ranks that are still in the
+//     epoch get it; under DROP, where steps were told, none of them needs it.
+//   - An epoch that all ranks have left closes. What is left of it goes to nobody, and is counted as abandoned. A rank that departed has
+//     left it, too, as has one whose lease ended; but where outputs are counted that one is waited for, as at an epoch's end, and where
+//     ranks count steps so is one that has not joined.
+//   - How many steps were made of it follows from what its ranks had handed over when they left.
+//
+// A new start of a rank that left an epoch goes on in the next one where ranks count steps, as behind an end, and else with the open epoch.
+//
+// A State that was taken before its loop left the epoch names its rest, one that was taken behind that the next epoch. States of which one
+// names each are not of the same step, and are refused together, as at an epoch's end: a restore neither repeats nor leaves out what only
+// some of the ranks left.
+
+// leavePasses takes in that a training loop left all epochs before c.From.
+func (s *State) leavePasses(c Sync, k *rank, ch *Changes) {
+	ahead := s.closed + 1
+	if s.id.Counted {
+		ahead++ // the loop may have ended the next epoch, too
+	}
+	epoch := min(c.From, ahead, s.id.Epochs)
+	if epoch <= k.steps.Epoch {
+		return
+	}
+	if s.id.Pad { // others may have padded up to what it reported
+		s.promised = max(s.promised, s.openSteps())
+	}
+	s.noteLeft(c, k, epoch)
+	k.steps = Steps{Epoch: epoch}
+	start := position.Position{Epoch: epoch}
+	if rest := k.held.Subtract(from(k.held, start)); len(rest) > 0 {
+		s.returned = s.returned.Union(rest)
+		k.held, k.releasing = from(k.held, start), from(k.releasing, start)
+		k.revision++
+	}
+	ch.Head = true
+	ch.rank(c.Rank)
+}
+
+// noteLeft notes the job's step behind the epochs before one, which a rank has left.
+func (s *State) noteLeft(c Sync, k *rank, epoch uint32) {
+	step := k.step()
+	if c.Steps != nil && c.Steps.Epoch >= epoch {
+		step -= min(step, c.Steps.Handed)
+	}
+	s.leftEpochs = slices.Clone(s.leftEpochs)
+	for e := max(s.closed, k.steps.Epoch); e < epoch; e++ {
+		i := slices.IndexFunc(s.leftEpochs, func(l EpochSteps) bool { return l.Epoch == e })
+		if i < 0 {
+			s.leftEpochs = append(s.leftEpochs, EpochSteps{Epoch: e, Steps: step})
+		} else {
+			s.leftEpochs[i].Steps = max(s.leftEpochs[i].Steps, step)
+		}
+	}
+}
+
+// leftAtStep is the job's step behind an epoch that some rank left.
+func (s *State) leftAtStep(epoch uint32) (step uint64, left bool) {
+	i := slices.IndexFunc(s.leftEpochs, func(l EpochSteps) bool { return l.Epoch == epoch })
+	if i < 0 {
+		return 0, false
+	}
+	return s.leftEpochs[i].Steps, true
+}
+
+// leftByAll reports whether the training loops of all ranks that are waited for are in later epochs, and there is one.
+func (s *State) leftByAll(epoch uint32) bool {
+	found := false
+	for _, k := range s.ranks {
+		switch {
+		case k == nil || k.departed || k.expired && !s.id.Counted:
+		case k.steps.Epoch <= epoch:
+			return false
+		default:
+			found = found || k.present()
+		}
+	}
+	return found
+}
+
+// abandon counts what is left of an epoch that closes. It goes to nobody.
+func (s *State) abandon(epoch uint32) {
+	step, left := s.leftAtStep(epoch)
+	if !left {
+		return
+	}
+	rest := int64(0)
+	for _, iv := range within(s.returned, epoch) {
+		rest += s.estimate(iv.From, iv.To)
+	}
+	if s.frontier.Epoch == epoch {
+		rest += s.estimate(s.frontier, position.Position{Epoch: epoch + 1})
+	}
+	if s.id.Lanes > 0 {
+		made := int64(step) - int64(s.from.Step) - s.stepsClosed
+		for _, b := range s.blocks {
+			if b.epoch == epoch && s.behind(b, Steps{Epoch: epoch, Handed: uint64(max(0, made))}) {
+				rest += int64(b.shards)
+			}
+		}
+	}
+	if rest > 0 {
+		s.abandonedEpochs++
+		s.abandonedShards += rest
+	}
+}
+
+// forgetLeft forgets the epochs that closed, and those to which new starts of all that had left them went back.
+func (s *State) forgetLeft(ch *Changes) {
+	past := func(epoch uint32) bool {
+		return slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && k.steps.Epoch > epoch })
+	}
+	n := len(s.leftEpochs)
+	s.leftEpochs = slices.DeleteFunc(slices.Clone(s.leftEpochs), func(l EpochSteps) bool { return l.Epoch < s.closed || !past(l.Epoch) })
+	ch.Head = ch.Head || len(s.leftEpochs) < n
+}

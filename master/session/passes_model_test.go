@@ -1,0 +1,200 @@
+package session
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// passes is what the model knows of epochs that training loops left.
+type passes struct {
+	some      map[uint32]bool // that some loop left
+	abandoned map[uint32]bool // that closed with a rest
+	apart     bool            // ranks left at different places, and so are not in step any more
+}
+
+func newPasses() *passes { return &passes{some: map[uint32]bool{}, abandoned: map[uint32]bool{}} }
+
+// leavePass lets a trainer, or all of them where they are at one place, leave the epoch that it is in.
+func (m *model) leavePass() {
+	t := m.someone()
+	if t == nil || t.leaving {
+		return
+	}
+	if t.loop == nil {
+		if epoch := max(t.closed, t.from); epoch < m.id.Epochs && epoch <= t.closed+1 {
+			m.passes.some[epoch] = true
+			t.from = epoch + 1
+		}
+		return
+	}
+	all := m.atOnePlace()
+	if m.draw(3) == 0 {
+		m.passes.apart, all = true, []*trainer{t}
+	}
+	for _, u := range all {
+		if at := u.loop.at.Epoch; at < m.id.Epochs && at <= u.closed+1 {
+			m.passes.some[at] = true
+			u.from, u.loop.at = at+1, Steps{Epoch: at + 1}
+			u.came = nil
+		}
+	}
+}
+
+// atOnePlace are all trainers, if all of them run and are at one place.
+func (m *model) atOnePlace() []*trainer {
+	for _, t := range m.trainers {
+		if t == nil || t.dead || t.leaving || t.generation == 0 || t.loop.at != m.trainers[0].loop.at {
+			return nil
+		}
+	}
+	return m.trainers
+}
+
+// closedSince checks that epochs which closed with a rest were left by all ranks that are there, and counted.
+func (m *model) closedSince(c Command, closed, abandoned uint32) {
+	if m.passes == nil || m.drop != nil {
+		return
+	}
+	for ; closed < m.s.closed; closed++ {
+		if !m.passes.some[closed] || !m.rest(closed) {
+			continue
+		}
+		m.passes.abandoned[closed] = true
+		if _, restores := c.(Join); restores { // to states that were taken behind it
+			continue
+		}
+		for _, t := range m.trainers {
+			k := m.s.rank(t.number())
+			if k != nil && k.present() && t.generation == m.s.generation && t.incarnation == k.incarnation && t.epoch() <= closed {
+				m.fail("epoch %d closed with a rest, and %v has not left it", closed, t)
+			}
+		}
+		if m.s.abandonedEpochs == abandoned {
+			m.fail("epoch %d closed with a rest, which is not counted", closed)
+		}
+	}
+}
+
+func (t *trainer) number() uint32 {
+	if t == nil {
+		return ^uint32(0)
+	}
+	return t.rank
+}
+
+// epoch is the one that the training loop is in.
+func (t *trainer) epoch() uint32 {
+	if t.loop != nil {
+		return t.loop.at.Epoch
+	}
+	return max(t.from, t.ended)
+}
+
+// rest reports whether rows of an epoch were handed over by nobody, and not skipped.
+func (m *model) rest(epoch uint32) bool {
+	skipped := m.skipped()
+	for _, row := range m.d.rows(within(m.d.all(), epoch).Subtract(skipped)) {
+		if m.handed[row] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isApart reports whether the training loops are not in step, since some left epochs alone.
+func (m *model) isApart() bool { return m.passes != nil && m.passes.apart }
+
+// isAbandoned reports whether nobody has to have got a row.
+func (m *model) isAbandoned(row position.Position) bool {
+	return m.passes != nil && m.passes.abandoned[row.Epoch]
+}
+
+func TestModelOfPasses(t *testing.T) {
+	endsWell(t, map[string]chaos{
+		"passes":                             {steps: 300, passes: true},
+		"passes, deaths":                     {steps: 300, passes: true, deaths: true},
+		"passes, restores":                   {steps: 300, passes: true, deaths: true, restores: true},
+		"passes, checkpoints":                {steps: 300, passes: true, deaths: true, checkpoints: true},
+		"passes, in step":                    {steps: 300, passes: true, pad: true},
+		"passes, in step, deaths":            {steps: 300, passes: true, pad: true, deaths: true},
+		"passes, in step, restores":          {steps: 300, passes: true, pad: true, deaths: true, restores: true},
+		"passes, in step, checkpoints":       {steps: 300, passes: true, pad: true, deaths: true, checkpoints: true},
+		"passes, dropping":                   {steps: 300, passes: true, drop: true},
+		"passes, dropping, deaths":           {steps: 300, passes: true, drop: true, deaths: true},
+		"passes, dropping, deaths, restores": {steps: 300, passes: true, drop: true, deaths: true, restores: true},
+	})
+}
+
+// TestModelFindsBugsInPasses shows that it can fail.
+func TestModelFindsBugsInPasses(t *testing.T) {
+	findsBugs(t, 3000, bugsInPasses(), func(seed uint64, execute executor) error {
+		return run(rand.New(rand.NewPCG(seed, 0)).IntN, chaos{steps: 150, passes: true, deaths: seed%2 == 0, pad: seed%3 == 0, execute: execute})
+	})
+}
+
+func bugsInPasses() map[string]executor {
+	return map[string]executor{
+		"a pass that one rank left is over for all": func(s *State, c Command) (Reply, Changes, error) {
+			r, ch, err := s.Apply(c)
+			if q, ok := c.(Sync); ok && err == nil && q.From > s.closed {
+				for i, k := range s.ranks {
+					if k != nil {
+						k.steps = Steps{Epoch: max(k.steps.Epoch, min(q.From, s.closed+1))}
+						ch.rank(uint32(i))
+					}
+				}
+				s.closeEpochs(&ch)
+				r = s.answer(q, s.rank(q.Rank))
+			}
+			return r, ch, err
+		},
+		"what a rank held that left is lost": func(s *State, c Command) (Reply, Changes, error) {
+			q, ok := c.(Sync)
+			var held position.Set
+			if k := s.rank(q.Rank); ok && k != nil && q.From > k.steps.Epoch {
+				held = k.held
+			}
+			r, ch, err := s.Apply(c)
+			if lost := held.Intersect(s.returned); err == nil && len(lost) > 0 {
+				s.returned, s.base = s.returned.Subtract(lost), s.base.Union(lost)
+			}
+			return r, ch, err
+		},
+		"that a rank left is not written": func(s *State, c Command) (Reply, Changes, error) {
+			q, ok := c.(Sync)
+			before := s.closed + 1
+			if k := s.rank(q.Rank); ok && k != nil {
+				before = k.steps.Epoch
+			}
+			r, ch, err := s.Apply(c)
+			if k := s.rank(q.Rank); ok && err == nil && k != nil && k.steps.Epoch > s.closed && before <= s.closed {
+				ch.Ranks = nil
+			}
+			return r, ch, err
+		},
+		"who left waits for those that are gone": func(s *State, c Command) (Reply, Changes, error) {
+			q, ok := c.(Sync)
+			if ok && q.From > s.closed {
+				for _, k := range s.ranks {
+					if k != nil && !k.present() {
+						q.From = 0
+						c = q
+					}
+				}
+			}
+			return s.Apply(c)
+		},
+		"who left is granted more of it": func(s *State, c Command) (Reply, Changes, error) {
+			r, ch, err := s.Apply(c)
+			if q, ok := c.(Sync); ok && err == nil && q.From > s.closed && !q.Leave && len(s.returned) > 0 && s.returned[0].From.Epoch == s.closed {
+				k := s.ranks[q.Rank]
+				k.held = k.held.Union(s.take(s.closed, 1))
+				ch.rank(q.Rank)
+				ch.Head = true
+			}
+			return r, ch, err
+		},
+	}
+}
