@@ -31,7 +31,7 @@ type metrics struct {
 }
 
 type sessionMetrics struct {
-	demand, rate, stall, worst, cost, needed, granted, trainers, epoch, delivered, bottleneck, state telemetry.Metric
+	demand, rate, stall, worst, cost, needed, granted, trainers, epoch, delivered, abandoned, bottleneck, state telemetry.Metric
 }
 
 func newMetrics() metrics {
@@ -67,6 +67,7 @@ func newMetrics() metrics {
 			trainers:   telemetry.Gauge("session_trainers", "Trainers that are present.", by),
 			epoch:      telemetry.Gauge("session_epoch", "Epochs that are closed.", by),
 			delivered:  telemetry.Counter("session_delivered_rows_total", "Rows handed over to training loops since the session began or was restored.", by),
+			abandoned:  telemetry.Counter("session_abandoned_shards_total", "About how many shards nobody got, since all trainers left their epochs before the end.", by),
 			bottleneck: telemetry.Gauge("session_bottleneck_info", "1; the labels say what holds its trainers up, and the busiest stage.", by, "bottleneck", "stage"),
 			state:      telemetry.Gauge("session_state_info", "1; the label is its state: waiting, running, idle, abandoned, or failed and not closed yet.", by, "state"),
 		},
@@ -158,6 +159,7 @@ func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
 	m.trainers.Write(ch, float64(present), id)
 	m.epoch.Write(ch, float64(s.GetProgress().GetEpoch()), id)
 	m.delivered.Write(ch, float64(s.GetProgress().GetRowsDelivered()), id)
+	m.abandoned.Write(ch, float64(s.GetProgress().GetAbandonedShards()), id)
 	m.bottleneck.Write(ch, 1, id, bottleneckLabel(s.GetBottleneck()), s.GetStage())
 	if !isOver(s.GetState()) { // else writeFailed tells
 		m.state.Write(ch, 1, id, words.State(s.GetState()))

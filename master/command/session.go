@@ -180,6 +180,10 @@ func printSession(w io.Writer, s *pb.Session) error {
 	fmt.Fprintf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(), english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
 	fmt.Fprintf(t, "epoch\t%d of %d; %d of %d blocks planned, %s rows\n", epochNumber(s), epochs(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
 	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
+	if n := p.GetAbandonedEpochs(); n > 0 {
+		fmt.Fprintf(t, "abandoned\tabout %s of %s that all trainers left before the end\n",
+			english.Plural(int(p.GetAbandonedShards()), "shard", ""), english.Plural(int(n), "epoch", ""))
+	}
 	fmt.Fprintf(t, "order\t%s\n", order(s))
 	fmt.Fprintf(t, "trainers\t%d of %d\n", present(s), s.GetWorldSize())
 	if n := s.GetSkippedRowGroups(); n > 0 {

@@ -31,6 +31,8 @@ type laneModel struct {
 	handed  map[position.Position]int
 	excused map[position.Position]int // may be repeated
 	began   Steps                     // the generation
+	leaves  bool                      // ranks leave epochs
+	left    map[uint32]bool           // that some rank left
 }
 
 // laneRank is the newest start of a rank, which lives or has died.
@@ -43,6 +45,7 @@ type laneRank struct {
 	pieces                  []Piece
 	starts                  []LaneStart
 	revision                uint64
+	from                    uint32 // it left the epochs before
 	dead                    bool
 }
 
@@ -52,7 +55,7 @@ type laneCall struct {
 }
 
 // runLanes plays a job, and returns what went wrong.
-func runLanes(draw func(n int) int, steps int, execute executor) (err error) {
+func runLanes(draw func(n int) int, steps int, leaves bool, execute executor) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(modelError)
@@ -63,6 +66,7 @@ func runLanes(draw func(n int) int, steps int, execute executor) (err error) {
 		}
 	}()
 	m := newLaneModel(draw, execute)
+	m.leaves = leaves
 	for range steps {
 		m.act()
 		m.checked()
@@ -72,7 +76,7 @@ func runLanes(draw func(n int) int, steps int, execute executor) (err error) {
 }
 
 func newLaneModel(draw func(n int) int, execute executor) *laneModel {
-	m := &laneModel{draw: draw, d: randomDataset(draw), execute: execute, handed: map[position.Position]int{}, excused: map[position.Position]int{}}
+	m := &laneModel{draw: draw, d: randomDataset(draw), execute: execute, handed: map[position.Position]int{}, excused: map[position.Position]int{}, left: map[uint32]bool{}}
 	m.id = testID
 	m.id.Epochs, m.id.Counted, m.id.Drop = uint32(len(m.d)), true, draw(2) == 0
 	m.id.FirstWorldSize = uint32(1 + draw(3))
@@ -174,6 +178,10 @@ func (m *laneModel) checked() {
 }
 
 func (m *laneModel) act() {
+	if m.leaves && m.draw(12) == 0 {
+		m.leave(m.ranks[m.draw(len(m.ranks))])
+		return
+	}
 	switch k := m.ranks[m.draw(len(m.ranks))]; m.draw(12) {
 	case 0, 1:
 		m.plan()
@@ -217,7 +225,7 @@ func (m *laneModel) nonce() string {
 }
 
 func (m *laneModel) started(r uint32, nonce string, reply Reply) *laneRank {
-	if got, want := m.s.ranks[r].begunStep, m.stepsBetween(m.began, reply.Begun); got != uint64(want) {
+	if got, want := m.s.ranks[r].begunStep, m.stepsBetween(m.began, reply.Begun); got != uint64(want) && len(m.left) == 0 {
 		m.fail("rank %d begins at %+v and counts %d steps, not %d", r, reply.Begun, got, want)
 	}
 	return &laneRank{
@@ -243,7 +251,7 @@ func (m *laneModel) rejoin(k *laneRank) {
 	if m.stepsBetween(k.at, next.at) > 0 {
 		m.fail("rank %d begins at %+v, and had handed over up to %+v", k.rank, next.at, k.at)
 	}
-	if !slices.ContainsFunc(m.ranks, func(u *laneRank) bool { return m.stepsBetween(next.at, m.mayWaitAt(u)) == 0 }) {
+	if len(m.left) == 0 && !slices.ContainsFunc(m.ranks, func(u *laneRank) bool { return m.stepsBetween(next.at, m.mayWaitAt(u)) == 0 }) {
 		m.fail("rank %d begins at %+v, and all ranks have told of more", k.rank, next.at)
 	}
 	for _, row := range m.between(k.rank, next.at, k.at) {
@@ -324,7 +332,7 @@ func (m *laneModel) send(k *laneRank) {
 	if !k.dead && len(m.network) < 8 {
 		m.network = append(m.network, laneCall{k, Sync{
 			Rank: k.rank, Generation: k.generation, Incarnation: k.incarnation, Nonce: k.nonce, Revision: k.revision,
-			Steps: &Steps{Epoch: k.at.Epoch, Handed: k.at.Handed},
+			Steps: &Steps{Epoch: k.at.Epoch, Handed: k.at.Handed}, From: k.from,
 		}})
 	}
 }
@@ -389,6 +397,20 @@ func (m *laneModel) hand(k *laneRank) {
 			m.handed[row]++
 		}
 		k.at.Handed++
+	}
+}
+
+// leave has a rank, or all of them where they are at one place, leave its epoch.
+func (m *laneModel) leave(k *laneRank) {
+	all := []*laneRank{k}
+	if !slices.ContainsFunc(m.ranks, func(u *laneRank) bool { return u.dead || u.at != k.at }) && m.draw(2) == 0 {
+		all = m.ranks
+	}
+	for _, k := range all {
+		if !k.dead && k.at.Epoch < m.id.Epochs && k.at.Epoch <= m.s.closed+1 {
+			m.left[k.at.Epoch] = true
+			k.from, k.at = k.at.Epoch+1, Steps{Epoch: k.at.Epoch + 1}
+		}
 	}
 }
 
@@ -500,6 +522,9 @@ func (m *laneModel) verdict() error {
 				if m.id.Drop && uint64(i) >= m.steps(uint32(e))*m.id.share() {
 					want = 0
 				}
+				if m.left[uint32(e)] && n == 0 {
+					continue
+				}
 				if n < want || n > want+m.excused[row] {
 					return fmt.Errorf("row %v was handed over %d times, not %d; %d are excused", row, n, want, m.excused[row])
 				}
@@ -512,7 +537,7 @@ func (m *laneModel) verdict() error {
 func TestLanesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }
-		if err := runLanes(draw, 300, (*State).Apply); err != nil {
+		if err := runLanes(draw, 300, draw(2) == 0, (*State).Apply); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -567,6 +592,6 @@ func TestLanesModelFindsBugs(t *testing.T) {
 			}
 		}),
 	}, func(seed uint64, execute executor) error {
-		return runLanes(rand.New(rand.NewPCG(seed, 0)).IntN, 200, execute)
+		return runLanes(rand.New(rand.NewPCG(seed, 0)).IntN, 200, false, execute)
 	})
 }
