@@ -43,10 +43,9 @@ type openRequest struct {
 	Compression string          `json:"compression,omitempty"` // lz4 or zstd
 	Budget      int64           `json:"budget,omitempty"`      // bytes
 	// Restore has the states that this rank brings, serialised; null: it restores none. The loop begins in BeginsIn where the rank brings
-	// none of the states, and in RestartsIn, if it is set, instead of where the one state is, with all of that epoch.
+	// none of the states.
 	Restore        [][]byte `json:"restore"`
 	BeginsIn       uint32   `json:"begins_in,omitempty"`
-	RestartsIn     *uint32  `json:"restarts_in,omitempty"`
 	ConnectTimeout float64  `json:"connect_timeout,omitempty"`
 	RestoreTimeout float64  `json:"restore_timeout,omitempty"`
 	JoinTimeout    float64  `json:"join_timeout,omitempty"`

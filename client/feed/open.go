@@ -136,19 +136,8 @@ func (o *openRequest) restored() ([]*pb.State, error) {
 		if err := proto.Unmarshal(data, states[i]); err != nil {
 			return nil, fmt.Errorf("state %d of %d is none: %w; give what state_dict() returned", i+1, len(o.Restore), err)
 		}
-		if o.RestartsIn != nil {
-			states[i] = beginning(states[i], *o.RestartsIn)
-		}
 	}
 	return states, nil
-}
-
-// beginning is the state at an epoch's beginning, of the session that a state is of.
-func beginning(of *pb.State, epoch uint32) *pb.State {
-	return &pb.State{
-		Version: of.GetVersion(), Session: of.GetSession(), Generation: of.GetGeneration(), Rank: of.GetRank(), WorldSize: of.GetWorldSize(),
-		ClosedEpochs: epoch, ProgramDigest: of.GetProgramDigest(), DatasetDigest: of.GetDatasetDigest(), PlannerDigest: of.GetPlannerDigest(),
-	}
 }
 
 // describe is what the program is told of the session that was opened.

@@ -41,32 +41,46 @@ func TestOpenTells(t *testing.T) {
 	}
 }
 
-// TestOpenRestores the states that a rank brings, or begins an epoch of theirs anew.
+// TestOpenRestores the states that a rank brings.
 func TestOpenRestores(t *testing.T) {
-	for _, restarts := range []*uint32{nil, proto.Uint32(1)} {
-		fl := small(t, &pb.Spec{Epochs: 2})
-		p := start(t, memory()).connect(t)
-		p.open(fl.join(t, 0, 1))
-		read := slices.Clone(p.ids(p.next().Batch))
-		given := p.ask(stateOf(1)).States[0]
-		if given.Epoch != 0 || given.Rows != 32 || given.WorldSize != 1 || given.Session != "run-1/train" {
-			t.Errorf("the state %+v", given)
-		}
-		p.ask(closing())
+	fl := small(t, &pb.Spec{Epochs: 2})
+	p := start(t, memory()).connect(t)
+	p.open(fl.join(t, 0, 1))
+	read := slices.Clone(p.ids(p.next().Batch))
+	given := p.ask(stateOf(1)).States[0]
+	if given.Epoch != 0 || given.Rows != 32 || given.WorldSize != 1 || given.Session != "run-1/train" {
+		t.Errorf("the state %+v", given)
+	}
+	p.ask(closing())
 
-		again := small(t, &pb.Spec{Epochs: 2})
-		q := start(t, memory()).connect(t)
-		o := again.join(t, 0, 1)
-		o.Restore, o.RestartsIn = [][]byte{given.State}, restarts
-		if reply := q.open(o); reply.Opened == nil || reply.Opened.Begun != (restarts == nil) {
-			t.Fatalf("restored: %+v, %+v", reply.Opened, reply.Error)
+	again := small(t, &pb.Spec{Epochs: 2})
+	q := start(t, memory()).connect(t)
+	o := again.join(t, 0, 1)
+	o.Restore = [][]byte{given.State}
+	if reply := q.open(o); reply.Opened == nil || !reply.Opened.Begun {
+		t.Fatalf("restored: %+v, %+v", reply.Opened, reply.Error)
+	}
+	exactlyOnce(t, again.master.Data, append(q.drain(), read...))
+}
+
+// TestLeaves an epoch, once: what comes next is the whole next one.
+func TestLeaves(t *testing.T) {
+	fl := small(t, &pb.Spec{Epochs: 2})
+	p := start(t, memory()).connect(t)
+	p.open(fl.join(t, 0, 1))
+	read := p.next()
+	for number := range uint64(2) {
+		reply := p.ask(&request{Leave: &leaveRequest{Epoch: 0}})
+		if end := reply.EpochEnd; end == nil || end.Epoch != 1 || end.Number != 2+number || reply.Next {
+			t.Errorf("leaving epoch 0 is answered by %+v", reply)
 		}
-		want := slices.Clone(again.master.Data.IDs(again.master.Data.All()))
-		if restarts == nil {
-			exactlyOnce(t, again.master.Data, append(q.drain(), read...))
-		} else if got := q.drain(); len(got) != len(want)/2 {
-			t.Errorf("%d rows of the second epoch came", len(got))
-		}
+	}
+	if st := p.ask(stateOf(3)).States[0]; st.Epoch != 1 || st.Rows != 32 {
+		t.Errorf("behind it the state is %+v", st)
+	}
+	p.next(read.Batch.Number)
+	if got, want := len(p.drain()), len(fl.master.Data.IDs(fl.master.Data.All()))/2; got+32 != want {
+		t.Errorf("%d rows of epoch 1 came, and one batch before; it has %d", got, want)
 	}
 }
 

@@ -55,7 +55,7 @@ def bound_anew(fleet: Fleet, data: Dataset, keep: bool) -> tuple[list[Any], list
     """The rows of several loaders of one session, each broken out of and bound anew; and those that are still held."""
     session, got, kept = name(), [], []
     for _ in range(6):
-        loader = make(fleet, data, session=session, batch_size=100)
+        loader = make(fleet, data, session=session, batch_size=100, on_break="resume")
         got += list(itertools.islice(loader, 3))
         if keep:
             kept.append(loader)
@@ -97,7 +97,7 @@ def test_a_batch_that_an_interrupted_loop_did_not_get_comes_to_the_newer_one(
 def test_a_loop_in_another_thread_is_fenced(shared_fleet: Fleet, dataset: Dataset) -> None:
     """What it got, and what the newer one gets, are all rows."""
     session = name()
-    older = make(shared_fleet, dataset, session=session, batch_size=20)
+    older = make(shared_fleet, dataset, session=session, batch_size=20, on_break="resume")
     got: list[Any] = take(older, 1)
     begun, failure = threading.Event(), []
 

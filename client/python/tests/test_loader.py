@@ -137,7 +137,7 @@ def test_transforms_and_filters(shared_fleet: Fleet, dataset: Dataset) -> None:
 
 
 def test_breaking_out_and_going_on(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with make(shared_fleet, dataset, epochs=2) as loader:
+    with make(shared_fleet, dataset, epochs=2, on_break="resume") as loader:
         first = take(loader, 3)
         assert loader.epoch == 0
         rest = list(loader)
@@ -147,7 +147,7 @@ def test_breaking_out_and_going_on(shared_fleet: Fleet, dataset: Dataset) -> Non
 
 @pytest.mark.parametrize("last_batch", ["uneven", "drop"])
 def test_len(shared_fleet: Fleet, dataset: Dataset, last_batch: str) -> None:
-    with make(shared_fleet, dataset, epochs=2, last_batch=last_batch) as loader:
+    with make(shared_fleet, dataset, epochs=2, last_batch=last_batch, on_break="resume") as loader:
         count = len(take(loader, 1)) + len(list(loader))
         length = len(loader)
         assert count == length == dataset.rows // BATCH + (last_batch == "uneven")
@@ -175,7 +175,7 @@ def test_len_is_known_after_a_whole_epoch(
 
 
 def test_a_loop_that_counts_gets_no_empty_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with make(shared_fleet, dataset, epochs=2) as loader:
+    with make(shared_fleet, dataset, epochs=2, on_break="resume") as loader:
         for epoch in range(2):
             iter(loader)
             length = dataset.rows // BATCH + 1
@@ -540,7 +540,7 @@ def test_progress(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.Mon
 
 
 def test_a_newer_iterator_takes_over(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with make(shared_fleet, dataset) as loader:
+    with make(shared_fleet, dataset, epochs=2) as loader:
         older = iter(loader)
         next(older)
         next(iter(loader))

@@ -258,7 +258,7 @@ def test_a_handler_while_the_loop_waits(shared_fleet: Fleet, dataset: Dataset, r
         reader.start()
 
     session = name()
-    other = make(shared_fleet, dataset, session=session, world_size=2, rank=1)
+    other = make(shared_fleet, dataset, session=session, world_size=2, rank=1, on_break="resume")
     loader = make(shared_fleet, dataset, session=session, world_size=2, rank=0)
     with other, loader:
         got, rest = take(other, 1), list[penstock.Batch]()

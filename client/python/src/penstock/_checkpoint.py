@@ -121,6 +121,18 @@ class InFlight:
         self._got_all()
         self._catch_up()
 
+    def left(self, state: State) -> None:
+        """Notes that the loop has left the epoch: what is kept of it is not yielded again."""
+        kept = [each for each in self._open if each.kept is not None]
+        for each in kept:
+            self._open.remove(each)
+        self._newest = lambda: state
+        self._catch_up()
+
+    def kept(self, epoch: int) -> int:
+        """How many batches of an epoch are kept, to be yielded again."""
+        return sum(each.kept is not None for each in self._open if each.position.epoch == epoch)
+
     def done(self, position: Position | None) -> None:
         """Notes that the loop has finished with a batch and those before it; with None, with the oldest."""
         self.follows = True

@@ -58,7 +58,6 @@ class Restore:
     batch_sizes: tuple[int, ...]  # of the loaders that they are of
     shared: bool
     specs: tuple[Mapping[str, Any], ...] = ()  # fingerprints of those that the states belong to
-    restarts_in: int | None = None  # the epoch to begin in, in place of where the one state is
 
     def is_even(self, batch_size: int) -> bool:
         """Whether batches go on as if the reading had never been interrupted."""
@@ -67,8 +66,6 @@ class Restore:
     @property
     def epoch(self) -> int:
         """The epoch to go on with."""
-        if self.restarts_in is not None:
-            return self.restarts_in
         return max((s.epoch for s in self.states), default=0)
 
     def brought_by(self, at: _replica.Place) -> tuple[State, ...]:
@@ -176,10 +173,10 @@ class Opening:
         """The session's id, if the user or the job's launcher gives one: who comes again under it finds it again."""
         return _job.session_id(self.session, self.name)
 
-    def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
-        """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
+    def open(self, owner: object, restore: Restore | None) -> Stream:
+        """Opens and joins. owner is the loader."""
         at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh) or self._alone()
-        session = session or self.given_session
+        session = self.given_session
         dist = _replica.distributed()
         shared = self.process_group is not None or self.mesh is not None
         collective = shared or (session is None and at.world_size > 1)  # else the other ranks may have no such loader
@@ -262,7 +259,6 @@ class Opening:
             compression=self.compression,
             restore=None if restore is None else restore.brought_by(at),
             begins_in=0 if restore is None else restore.epoch,
-            restarts_in=None if restore is None else restore.restarts_in,
             differences=functools.partial(differences, () if restore is None else restore.specs),
             budget=int(self.budget),
             timeout=float(self.timeout),

@@ -46,6 +46,9 @@ class Reader(Protocol):
     def next(self) -> Read | None:
         """The next batch of the epoch; None once at its end."""
 
+    def leave(self, epoch: int) -> None:
+        """Ends an epoch before its end, if next() reads it still."""
+
     def state(self) -> State:
         """The checkpoint as of what next() returned last."""
 
@@ -98,6 +101,11 @@ class SessionReader:
         read = Read(rows.tensors, rows.epoch, rows.valid, state, rows.checkpoint)
         self._rows_read, self._got = self._rows_read + rows.valid, []
         return read
+
+    def leave(self, epoch: int) -> None:
+        """Ends an epoch before its end, if next() reads it still."""
+        self._session.leave(epoch)
+        self._whole, self._rows_read, self._got = True, 0, []
 
     def state(self) -> State:
         """The checkpoint as of what next() returned last."""

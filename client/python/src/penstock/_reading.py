@@ -107,6 +107,7 @@ class Reading:
         self._number = 0  # of the next batch
         self._of_epoch = 0  # batches and rows of the reader's epoch that were yielded
         self._rows_of_epoch = 0
+        self._leaving: int | None = None  # the epoch that a call which was interrupted may have left
         self._columns: Columns | None = None
         self._watch = Watch()
         self._map_seconds = 0.0
@@ -263,13 +264,29 @@ class Reading:
             with contextlib.suppress(StopIteration):
                 self.next(ahead=True)
 
+    def leave_pass(self) -> None:
+        """Leaves the epoch if the loop has got batches of it and no end. After an interrupt, call it again."""
+        if self._leaving is not None:
+            self.leave(self._leaving)
+        if self._got == [None]:
+            self._end()
+        if self._of_epoch > self.flight.kept(self.epoch):
+            self.end_epoch_if_read()
+        if self._of_epoch > self.flight.kept(self.epoch):
+            self.leave(self.epoch)
+
+    def leave(self, epoch: int) -> None:
+        """Leaves all epochs up to one."""
+        self.turn, self._leaving = None, epoch  # an iterator that was there before reads no more
+        self._reader.leave(epoch)
+        self.flight.left(self._reader.state())
+        if self._progress is not None:
+            self._progress.end()
+        self._of_epoch, self._rows_of_epoch, self._got, self._leaving = 0, 0, [], None
+
     def state(self) -> State:
         """The loop's state; while next() is under way, that of before it."""
         return self._before() if self._got else self.flight.state()
-
-    def newest_state(self) -> State:
-        """The reader's state, which may be ahead of the loop."""
-        return self._reader.state()
 
     def stats(self) -> Stats:
         """Figures since the session was opened."""

@@ -264,6 +264,12 @@ class Leader:
         self._got, self._sent = [], False
         return read
 
+    def leave(self, epoch: int) -> None:
+        """Ends an epoch before its end, if next() reads it still. All ranks of the replica must call it."""
+        self._told(lambda: self._reader.leave(epoch))
+        self._got, self._sent = [], False
+        self._channel.send(self._told(lambda: self._message("left", self.state(), b"")))
+
     def _tells(self, read: Read | None) -> list[Any]:
         """The message of what next() returns."""
         if read is None:
@@ -344,6 +350,10 @@ class Follower:
         state = self._state
         at = self._facts["checkpoint"]
         return Read(rows, self.epoch, int(self._facts["valid"]), lambda: state, at and Checkpoint(*at))
+
+    def leave(self, epoch: int) -> None:
+        """Ends an epoch before its end, as the leader does. All ranks of the replica must call it."""
+        self._receive()
 
     def state(self) -> State:
         """The checkpoint as of what next() returned last."""

@@ -34,10 +34,10 @@ from penstock.errors import Closed, EpochsExhausted, UsageError
 class DataLoader:
     """Batches of a dataset, in tensor layout, each row once per epoch over all ranks.
 
-    iter(loader) reads one epoch. Breaking out and iterating again goes on where the loop stopped; after the last epoch
-    it raises EpochsExhausted. The session opens at the first iter(), len() or use of state, and lives until close(),
-    the end of a `with` block, or the end of the process. In programs that have imported torch, a loader is a
-    torch.utils.data.IterableDataset.
+    iter(loader) begins the next epoch, also where the loop broke out of the one before; right after load_state_dict()
+    it reads the rest of the one that was saved. After the last epoch it raises EpochsExhausted. The session opens at
+    the first iter(), len() or use of state, and lives until close(), the end of a `with` block, or the end of the
+    process. In programs that have imported torch, a loader is a torch.utils.data.IterableDataset.
 
     What to read, in place of a spec file (api/spec/README.md has the details):
         uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
@@ -92,6 +92,9 @@ class DataLoader:
         format: "torch", "numpy" or "arrow" arrays; "auto" is torch in programs that have imported it, else NumPy.
         device, pin_memory: copies batches to a device, or to page-locked memory (then the copy does not block).
         map: a function of a Batch, applied here, whose result is yielded. loader.position is the batch's position.
+        on_break: what iter() does where the loop broke out. "next" begins the next epoch: what is left of this goes to
+            the ranks that still read it, and to nobody once all have left it. Until then state_dict() names the rest.
+            "resume" goes on where the loop stopped.
         budget: bytes received ahead, 256 MiB by default; each worker's stream has a part of them, or one message.
         timeout: seconds without a row, 300 by default, until WorkersUnreachable or MasterUnreachable; iterating goes on
             behind what came last. Waiting for other ranks does not count. connect_timeout: seconds without a master,
@@ -147,6 +150,7 @@ class DataLoader:
         device: Any = None,
         pin_memory: bool = False,
         map: Callable[[Batch], Any] | None = None,  # noqa: A002
+        on_break: str = "next",
         budget: int = 256 << 20,
         timeout: float = 300.0,
         connect_timeout: float = 30.0,
@@ -174,23 +178,27 @@ class DataLoader:
             share=_opening.share(share), zone=zone, compression=compression, budget=budget,
             timeout=timeout, connect_timeout=connect_timeout, join_timeout=join_timeout,
         )  # fmt: skip
+        if on_break not in ("next", "resume"):
+            raise UsageError(f'on_break={on_break!r}: give "next" or "resume"')
+        self._leaves = on_break == "next"
         self._making = Making(name, format, device, pin_memory, map, progress)
         self._restore: _opening.Restore | None = None
-        self._going_on: str | None = None  # the id of the session that the restore is of
         self._keeps = False  # a framework's callback says what the loop has done: see _follow
         self._unsaid = False  # a framework has begun to iterate, and its callback has not come yet
         self._closed = False
         _hosts.register(DataLoader, Batch)
 
     def __iter__(self) -> Iterator[Any]:
-        """Reads the rest of the present epoch, or the next one if nothing of it is left.
+        """Begins the next epoch; the present one if no batch of it came yet, as after load_state_dict().
 
-        A new iterator takes over from the one before.
+        A new iterator takes over from the one before. With on_break="resume" it reads the rest of the present epoch.
         """
         _hosts.check()
         _hosts.register(DataLoader, Batch)
         reading = self._open()
         self._settle(reading)
+        if self._leaves:
+            reading.leave_pass()
         if reading.exhausted:
             raise EpochsExhausted(self._no_more("all have been read", reading.epochs))
         reading.reads_ahead = _hosts.reads_ahead() or reading.reads_ahead
@@ -246,8 +254,8 @@ class DataLoader:
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch iter() shall read, counted from 0.
 
-        Nothing happens if it is its turn anyway. Epochs in between, and what is left of the present one, are skipped:
-        then all ranks must call it together, as for load_state_dict(). There is no way back but a state.
+        Nothing happens if it is its turn anyway. Epochs in between, and what is left of the present one, are left as by
+        breaking out of them: where several ranks read, all of them call it. There is no way back but a state.
         """
         _hosts.check()
         reading = self._open()
@@ -264,9 +272,7 @@ class DataLoader:
             )
         if epoch >= reading.epochs:
             raise EpochsExhausted(self._no_more(f"set_epoch({epoch}) counts from 0", reading.epochs))
-        ahead = _opening.Restore((reading.newest_state(),), (reading.batch_size,), shared=False, restarts_in=int(epoch))
-        self._begin_at(ahead, reading.stream.session)
-        self._open()
+        reading.leave(int(epoch) - 1)
 
     def state_dict(self, *, after: Batch | Position | None = None) -> dict[str, Any]:
         """Returns this rank's checkpoint: a dictionary that JSON can hold, of some hundred bytes.
@@ -315,7 +321,10 @@ class DataLoader:
         states = tuple({state.data: state for state in map(_checkpoint.from_dict, dicts)}.values())
         sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
         specs = tuple(d["spec"] for d in dicts if isinstance(d.get("spec"), Mapping))
-        self._begin_at(_opening.Restore(states, sizes, shared, specs), None)
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.close()
+        self._restore = _opening.Restore(states, sizes, shared, specs)
 
     def stats(self) -> Stats:
         """Figures since the session was opened, with a verdict: what limits the loop, in one line."""
@@ -374,19 +383,12 @@ class DataLoader:
         """The open session, opened if need be."""
         self._check_open()
         if self._reading is None:
-            stream = self._opening.open(self, self._restore, self._going_on)
+            stream = self._opening.open(self, self._restore)
             batch_size = stream.reader.info.batch_size
             restore = self._restore or _opening.Restore((), (), shared=False)
             self._reading = Reading(stream, self._making, restore.is_even(batch_size))
             self._follow(self._keeps)
         return self._reading
-
-    def _begin_at(self, restore: _opening.Restore, session: str | None) -> None:
-        """Leaves the session, if one is open; the next one begins at restore."""
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.close()
-        self._restore, self._going_on = restore, session
 
     def _follow(self, keeps: bool) -> None:
         """For a framework's callback, which calls _finished() with each batch, until it says that it has ended.
@@ -436,7 +438,7 @@ class DataLoader:
             raise UsageError(f"found {type(of).__name__}; give a batch, or its position")
         if position._reading is not self._open().stream.reading:
             raise UsageError(
-                "the batch was read by another loader or process, or before load_state_dict() or set_epoch(); use one "
+                "the batch was read by another loader or process, or before load_state_dict(); use one "
                 "that this loader read since, as it came from the loop"
             )
         return position

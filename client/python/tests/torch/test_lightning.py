@@ -143,15 +143,15 @@ class Validating(Model):
 
 @pytest.mark.parametrize("limit", [1.0, 3])
 def test_validation(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, limit: float) -> None:
-    """Each of all rows, or of those that come next."""
+    """Each of all rows, or of the first ones of a pass of its own."""
     model = Validating()
     with make(shared_fleet, dataset, epochs=2) as loader, make(shared_fleet, dataset, epochs=9) as validation:
         options = {"max_epochs": 2, "num_sanity_val_steps": 0, "limit_val_batches": limit}
         trainer(tmp_path, enable_checkpointing=False, **options).fit(model, loader, validation)
+        assert validation.epoch == 1
     first, second = map(Counter, model.validated)
     if limit == 3:
         assert first.total() == second.total() == 3 * BATCH
-        assert not first & second
     else:
         assert first == second == Counter(dataset.places())
 
@@ -204,7 +204,7 @@ def test_what_lightning_reads_and_leaves_comes_again(
 ) -> None:
     """It throws away the batch that it has read ahead when its own epoch ends before the loader's."""
     model = Model()
-    with make(shared_fleet, dataset, filter="" if counted else "label >= 0") as loader:
+    with make(shared_fleet, dataset, filter="" if counted else "label >= 0", on_break="resume") as loader:
         limits = {"limit_train_batches": 5, "max_epochs": 3, "enable_checkpointing": False}
         trainer(tmp_path, penstock.lightning.ExactState(), **limits).fit(model, loader)
         rest = list(loader)
@@ -212,10 +212,47 @@ def test_what_lightning_reads_and_leaves_comes_again(
     assert Counter(model.rows() + places(rest)) == Counter(dataset.places())
 
 
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("callbacks", [[], [penstock.lightning.ExactState]])
+def test_limits_begin_the_next_pass(
+    shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, counted: bool, callbacks: list[Any]
+) -> None:
+    """And the check before the training takes no rows of the first validation."""
+
+    class Epochs(Validating):
+        def __init__(self) -> None:
+            super().__init__()
+            self.epochs: list[tuple[str, int]] = []
+
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+            self.epochs.append(("train", batch.epoch))
+            return super().training_step(batch, batch_idx)
+
+        def validation_step(self, batch: Any, batch_idx: int) -> None:
+            super().validation_step(batch, batch_idx)
+            self.epochs.append(("check" if self.trainer.sanity_checking else "validate", batch.epoch))
+
+    model = Epochs()
+    options: dict[str, Any] = {"filter": "" if counted else "label >= 0"}
+    with (
+        make(shared_fleet, dataset, epochs=3, **options) as loader,
+        make(shared_fleet, dataset, epochs=4, **options) as validation,
+    ):
+        limits = {"limit_train_batches": 5, "max_epochs": 3, "enable_checkpointing": False}
+        trainer(tmp_path, *(c() for c in callbacks), **limits).fit(model, loader, validation)
+        with pytest.raises(errors.EpochsExhausted):
+            iter(loader)
+    trained = [("train", epoch) for epoch in range(3) for _ in range(5)]
+    assert [e for e in model.epochs if e[0] == "train"] == trained
+    assert [e for e in model.epochs if e[0] == "check"] == [("check", 0)] * 2
+    assert [e for e in model.epochs if e[0] == "validate"] == [("validate", e) for e in (1, 2, 3) for _ in range(STEPS)]
+    assert list(map(Counter, model.validated[1:])) == [Counter(dataset.places())] * 3
+
+
 def test_a_loop_of_one_s_own_behind_lightning_s(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
     """It is not followed: what Lightning had read ahead comes again once, and states are as of the newest batch."""
     model = Model()
-    options: dict[str, Any] = {"epochs": 2, "filter": "label >= 0"}
+    options: dict[str, Any] = {"epochs": 2, "filter": "label >= 0", "on_break": "resume"}
     with make(shared_fleet, dataset, **options) as loader:
         once = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1, limit_train_batches=5)
         once.fit(model, loader)
@@ -240,7 +277,7 @@ def test_a_loop_of_one_s_own_behind_lightning_s(shared_fleet: Fleet, dataset: Da
 
 def test_a_loop_of_one_s_own_behind_a_step_that_fails(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
     model = Failing(0, 3)
-    with make(shared_fleet, dataset, filter="label >= 0") as loader:
+    with make(shared_fleet, dataset, filter="label >= 0", on_break="resume") as loader:
         with pytest.raises(ValueError, match="no memory"):
             trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1).fit(model, loader)
         read = take(loader, 4)

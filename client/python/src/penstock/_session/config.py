@@ -68,7 +68,6 @@ class Config:
     restore: checkpoints of ranks; each in exactly one Session of the collective restore. A rank that takes part
         without bringing any gives an empty tuple, which is not None.
     begins_in: the epoch that the restored states are in, for a rank that brings none of them.
-    restarts_in: the epoch to begin in, in place of where the one state is.
     differences: says what a spec's fingerprint has otherwise than those of the restored states, for RestoreRefused.
     budget: bytes that may be received and not yet in a batch. Each stream has an equal share, but may always hold one
         message, even one larger than its share.
@@ -96,7 +95,6 @@ class Config:
     compression: str = "none"  # of batches on their way
     restore: tuple[State, ...] | None = None
     begins_in: int = 0
-    restarts_in: int | None = None
     differences: Callable[[Mapping[str, Any]], Sequence[str]] = lambda spec: ()
     budget: int = 256 << 20
     sync_every: float = 1.0
@@ -136,7 +134,7 @@ class Config:
             "world_size": self.world_size, "share": self.share, "zone": self.zone,
             "compression": "" if self.compression == "none" else self.compression, "budget": self.budget,
             "restore": None if self.restore is None else [state.data for state in self.restore],
-            "begins_in": self.begins_in, "restarts_in": self.restarts_in, "connect_timeout": self.connect_timeout,
+            "begins_in": self.begins_in, "connect_timeout": self.connect_timeout,
             "restore_timeout": self.timeout, "sync_every": self.sync_every, "stream_timeout": self.stream_timeout,
             "hedge_after": self.hedge_after, "join_timeout": self.join_timeout,
         }  # fmt: skip

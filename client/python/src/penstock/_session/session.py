@@ -283,6 +283,25 @@ class Session:
         self._came, self._returned = None, offer  # no call between, and so no other thread's turn
         return offer.rows
 
+    def leave(self, epoch: int) -> None:
+        """Ends an epoch before its end, if the loop is in it still: next goes on with the one behind it.
+
+        What came of it and was not returned is dropped. An interrupt loses no more than that; call it again.
+        """
+        self._check_process()
+        if self.epoch > epoch:
+            return
+        answer = self._ask({"leave": {"epoch": epoch}})
+        if "error" in answer:
+            raise self._failure(answer["error"])
+        end = answer["epoch_end"]
+        offer = _Offer(None, self._after(end["number"]), end["epoch"])
+        if (came := self._came) is not None and "batch" in came.reply:
+            self._connection.lend(_number(came.reply), came.memory)
+        newest = max(self._newest, end["number"])
+        # No call between: no interrupt comes there.
+        self._came, self._newest, self._offered, self._returned = None, newest, offer, offer
+
     def _await(self) -> _Came:
         begin = time.monotonic()
         while (came := self._came) is None:
