@@ -55,6 +55,9 @@ type Config struct {
 	Restore []*pb.State
 	// BeginsIn is the epoch that a restored training loop goes on in, where this rank brings no state that says so.
 	BeginsIn uint32
+	// SavedLastBatch is the ending of the session that is restored, where this rank brings no state that says so. It is that of the session
+	// that is opened, if the spec names none.
+	SavedLastBatch pb.LastBatch
 	// ConnectTimeout is how long Open waits for a master that answers, RestoreTimeout how long for the other ranks of a restore. Zero
 	// is as long as its context allows.
 	ConnectTimeout, RestoreTimeout time.Duration

@@ -10,6 +10,7 @@ import (
 // The training loop of one rank. The README shows it.
 func Example() {
 	loop := func(ctx context.Context, spec *pb.Spec, rank, world uint32) error {
+		spec.Epochs = 3 // without a limit the loop goes on until it leaves
 		session, err := client.Open(ctx, client.Config{
 			Masters: []string{"127.0.0.1:7070"},
 			Session: "run-7", // the job's run id

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -32,6 +33,7 @@ func (s *Session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.sayDefault()
 	return s.begin(sent)
 }
 
@@ -43,7 +45,31 @@ func (s *Session) find(ctx context.Context, m pb.MasterClient) (*pb.Session, err
 	}
 	return m.Open(ctx, &pb.OpenRequest{
 		Session: c.Session, Spec: c.Spec, SpecText: c.SpecText, WorkingDir: c.WorkingDir, WorldSize: c.WorldSize, Share: c.Share,
+		Defaults: 1, SavedLastBatch: c.savedLastBatch(),
 	})
+}
+
+// SavedLastBatch is the ending of the session that a state is of. States of earlier releases do not tell: where no spec named one, it was
+// uneven.
+func SavedLastBatch(of *pb.State) pb.LastBatch { return cmp.Or(of.GetLastBatch(), pb.LastBatch_UNEVEN) }
+
+// savedLastBatch is that of the session that is restored.
+func (c *Config) savedLastBatch() pb.LastBatch {
+	if len(c.Restore) == 0 {
+		return c.SavedLastBatch
+	}
+	return SavedLastBatch(c.Restore[0])
+}
+
+// sayDefault says once a session that the number of ranks has decided what its epochs end with.
+func (s *Session) sayDefault() {
+	of, j := s.session, s.joined
+	if of.GetDefaultLastBatch() && of.GetSpec().GetLastBatch() == pb.LastBatch_DROP && s.cfg.Rank == 0 &&
+		j.GetKind() == pb.JoinKind_FRESH && j.GetIncarnation() == 1 && j.GetGeneration() == 1 {
+		s.log.Warn("no last_batch is given: with several ranks the last rows of each epoch, fewer than a batch of each rank, are dropped, "+
+			"so that all ranks make equally many steps; last_batch says so for good (drop), or pads them (pad), or hands them over (uneven, "+
+			"for ranks that do not wait for each other)", "event", "default_last_batch", "last_batch", "drop", "world_size", of.GetWorldSize())
+	}
 }
 
 // warnNowAndThen returns what is told of each round of calls that failed.

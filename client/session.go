@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 const leaveTimeout = 5 * time.Second
@@ -104,14 +105,13 @@ func (s *Session) begin(sent time.Time) error {
 	if s.session.GetState() == pb.SessionState_FAILED {
 		return s.sessionFailed(s.session.GetFailure(), s.session.GetBadData())
 	}
-	spec := s.session.GetSpec()
 	layout, err := layoutOf(s.session.GetProgram())
 	if err != nil {
 		return fmt.Errorf("the program: %w", err)
 	}
 	s.layout = layout
-	s.batch, s.pads = int(s.session.GetBatchSize()), spec.GetLastBatch() == pb.LastBatch_PAD
-	s.epochs = max(1, spec.GetEpochs())
+	s.batch, s.pads = int(s.session.GetBatchSize()), s.session.GetSpec().GetLastBatch() == pb.LastBatch_PAD
+	s.epochs = spec.Epochs(s.session.GetSpec())
 	if s.batch < 1 {
 		return fmt.Errorf("the master's spec has batch_size %d; it must be positive", s.batch)
 	}
@@ -130,9 +130,9 @@ func (s *Session) begin(sent time.Time) error {
 
 // count has the ledger count steps, where ranks do.
 func (s *Session) count() error {
-	spec, l := s.session.GetSpec(), &s.ledger
-	c := steps{batch: s.batch, pads: s.pads, counted: spec.GetLastBatch() == pb.LastBatch_DROP}
-	if spec.GetOrder() == pb.Order_DETERMINISTIC {
+	of, l := s.session.GetSpec(), &s.ledger
+	c := steps{batch: s.batch, pads: s.pads, counted: of.GetLastBatch() == pb.LastBatch_DROP}
+	if of.GetOrder() == pb.Order_DETERMINISTIC {
 		n := s.session.GetLanes()
 		if n == 0 || n%s.cfg.WorldSize != 0 || uint64(s.batch)%uint64(n/s.cfg.WorldSize) != 0 {
 			return fmt.Errorf("the master's session has %d lanes; %d ranks with batches of %d rows cannot share them", n, s.cfg.WorldSize, s.batch)

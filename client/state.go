@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -90,6 +91,7 @@ func (s *Session) state(at snapshot) *pb.State {
 		DepartedRows: at.base.departedRows, SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, MasterClosedEpochs: at.closed, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
 		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(), Start: at.start, Remembers: s.ledger.pads,
+		LastBatch: cmp.Or(s.session.GetSpec().GetLastBatch(), pb.LastBatch_UNEVEN),
 	}
 	if s.ledger.lanes != nil { // which it is for good
 		st.GlobalBatch = uint64(s.batch) * uint64(s.cfg.WorldSize)

@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -166,7 +167,7 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: world, Generation: 1,
 			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
 			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes, m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
-			Namespace: req.who.Home(), Owner: req.who.Subject, Share: req.GetShare(),
+			Namespace: req.who.Home(), Owner: req.who.Subject, Share: req.GetShare(), DefaultLastBatch: req.byDefault,
 		},
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),
@@ -200,11 +201,42 @@ func sameSpec(of *pb.Session, req *pb.OpenRequest) error {
 			of.GetId(), cmp.Or(share.GetWeight(), 1), share.GetMinWorkers(), share.GetMaxWorkers())
 	}
 	have := of.GetSpec()
-	if req.GetSpec() == nil || same(have, req.GetSpec()) {
+	if req.GetSpec() == nil {
+		return nil
+	}
+	want := likeIn(have, req)
+	if same(have, want) {
 		return nil
 	}
 	return status.Errorf(codes.AlreadyExists, "session %s exists with another spec: %s; use another session id, or delete that session",
-		of.GetId(), strings.Join(spec.Diff(have, req.GetSpec()), "; "))
+		of.GetId(), strings.Join(spec.Diff(have, want), "; "))
+}
+
+// settled is a request for a session that is to be opened, whose spec says how many epochs there are, and how they end.
+func (w *wanted) settled() (*wanted, error) {
+	settled, byDefault, err := spec.Settle(w.GetSpec(), spec.Opened{
+		World: w.GetWorldSize(), Saved: w.GetSavedLastBatch(), Earlier: w.GetDefaults() == 0,
+	})
+	if err != nil {
+		return nil, openError(err)
+	}
+	out := *w
+	out.OpenRequest = &pb.OpenRequest{Session: w.GetSession(), Spec: settled, WorldSize: w.GetWorldSize(), Share: w.GetShare()}
+	out.byDefault = byDefault
+	return &out, nil
+}
+
+// likeIn is a request's spec in a session that was opened with another one, or is just being so. What it leaves out is as there: the ranks of a
+// job find what the first of them opened. A state that is restored has an ending of its own.
+func likeIn(have *pb.Spec, req *pb.OpenRequest) *pb.Spec {
+	want := proto.CloneOf(req.GetSpec())
+	if req.GetDefaults() == 0 {
+		return want
+	}
+	if want.LastBatch == pb.LastBatch_LAST_BATCH_UNSPECIFIED {
+		want.LastBatch = req.GetSavedLastBatch()
+	}
+	return spec.Like(want, have)
 }
 
 func sameShare(a, b *pb.Share) bool {

@@ -177,7 +177,7 @@ func stateOf(stored *store.Session) (*session.State, error) {
 func identityOf(m *pb.SessionMeta) session.Identity {
 	s := m.GetSession()
 	return session.Identity{
-		Session: s.GetId(), Epochs: max(1, s.GetSpec().GetEpochs()), FirstWorldSize: s.GetWorldSize(),
+		Session: s.GetId(), Epochs: spec.Epochs(s.GetSpec()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
 		PlannerDigest: string(s.GetPlannerDigest()), Pad: s.GetSpec().GetLastBatch() == pb.LastBatch_PAD,
 		Counted: spec.Counted(s.GetSpec()), BatchSize: uint64(s.GetSpec().GetBatchSize()),

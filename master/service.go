@@ -69,7 +69,9 @@ func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, e
 		return nil, err
 	}
 	who := identity.From(ctx)
-	view, err := t.open(ctx, &wanted{req, store.NameOf(who.Home(), req.GetSession()), who, s.master.cfg.Access.Limits(who)})
+	view, err := t.open(ctx, &wanted{
+		OpenRequest: req, name: store.NameOf(who.Home(), req.GetSession()), who: who, limits: s.master.cfg.Access.Limits(who),
+	})
 	if err != nil {
 		return nil, callError(err)
 	}

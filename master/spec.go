@@ -17,7 +17,10 @@ const maxSpecText = 1 << 20
 
 // withSpec returns a request whose spec, if it has one, is a message, and names nothing that only its sender could find.
 func withSpec(req *pb.OpenRequest, texts *specTexts) (*pb.OpenRequest, error) {
-	out := &pb.OpenRequest{Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare()}
+	out := &pb.OpenRequest{
+		Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare(),
+		Defaults: req.GetDefaults(), SavedLastBatch: req.GetSavedLastBatch(),
+	}
 	if req.GetSpecText() == "" {
 		spec.Canonical(out.GetSpec())
 		return out, checkPaths(out.GetSpec())

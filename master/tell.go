@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
@@ -196,15 +197,13 @@ func (r *runner) tellChanges() {
 		r.tell(pb.EventKind_SESSION, "failed: %s", r.state.Failure())
 	case pb.SessionState_FINISHED:
 		r.tell(pb.EventKind_SESSION, "finished: %s handed over in %s",
-			words.Count(r.state.Progress().GetRowsDelivered(), "row"), english.Plural(int(epochsOf(r)), "epoch", ""))
+			words.Count(r.state.Progress().GetRowsDelivered(), "row"), english.Plural(int(spec.Epochs(r.meta.GetSession().GetSpec())), "epoch", ""))
 	default:
 		if isOver(before.state) {
 			r.tell(pb.EventKind_SESSION, "is open again")
 		}
 	}
 }
-
-func epochsOf(r *runner) uint32 { return max(1, r.meta.GetSession().GetSpec().GetEpochs()) }
 
 func (r *runner) tellCheckpoints(before, now []*session.Named) {
 	has := func(list []*session.Named, n *session.Named) bool {

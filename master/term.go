@@ -61,6 +61,8 @@ type wanted struct {
 	name   store.Name
 	who    identity.Identity
 	limits access.Limits
+	// byDefault says of a spec that was settled that the number of ranks decided on its ending.
+	byDefault bool
 }
 
 // nameOf is a session's name among those of all namespaces.
@@ -211,7 +213,7 @@ func (t *term) open(ctx context.Context, req *wanted) (*pb.Session, error) {
 			return nil, err
 		}
 		if r == nil {
-			if err = t.await(ctx, o); err == nil && (req.GetSpec() == nil || same(o.spec, req.GetSpec())) {
+			if err = t.await(ctx, o); err == nil && (req.GetSpec() == nil || same(o.spec, likeIn(o.spec, req.OpenRequest))) {
 				err = o.err
 			}
 		} else if err = sameSpec(r.meta.GetSession(), req.OpenRequest); err == nil {
@@ -238,7 +240,11 @@ func (t *term) findOrOpen(req *wanted) (*runner, *opening, error) {
 	if status.Code(err) != codes.NotFound || req.GetSpec() == nil {
 		return r, nil, err
 	}
-	o, err := t.start(req, req.GetSpec(), func() error { return t.create(req) })
+	settled, err := req.settled()
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := t.start(req, settled.GetSpec(), func() error { return t.create(settled) })
 	return nil, o, err
 }
 

@@ -1232,10 +1232,15 @@ type OpenRequest struct {
 	// The spec as text, YAML or JSON, in place of `spec`, where paths are absolute.
 	SpecText string `protobuf:"bytes,4,opt,name=spec_text,json=specText,proto3" json:"spec_text,omitempty"`
 	// The directory, absolute, that relative paths in spec_text begin at: the sender's. Without it they are refused.
-	WorkingDir    string `protobuf:"bytes,5,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
-	Share         *Share `protobuf:"bytes,6,opt,name=share,proto3" json:"share,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WorkingDir string `protobuf:"bytes,5,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
+	Share      *Share `protobuf:"bytes,6,opt,name=share,proto3" json:"share,omitempty"`
+	// What holds where the spec says nothing of epochs and last_batch. 1: no limit, and an ending by the number of ranks. 0, of earlier
+	// releases: one epoch, UNEVEN.
+	Defaults uint32 `protobuf:"varint,7,opt,name=defaults,proto3" json:"defaults,omitempty"`
+	// The ending of the session of which the sender restores states, which holds where the spec names none.
+	SavedLastBatch LastBatch `protobuf:"varint,8,opt,name=saved_last_batch,json=savedLastBatch,proto3,enum=penstock.v1.LastBatch" json:"saved_last_batch,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *OpenRequest) Reset() {
@@ -1310,6 +1315,20 @@ func (x *OpenRequest) GetShare() *Share {
 	return nil
 }
 
+func (x *OpenRequest) GetDefaults() uint32 {
+	if x != nil {
+		return x.Defaults
+	}
+	return 0
+}
+
+func (x *OpenRequest) GetSavedLastBatch() LastBatch {
+	if x != nil {
+		return x.SavedLastBatch
+	}
+	return LastBatch_LAST_BATCH_UNSPECIFIED
+}
+
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1345,9 +1364,11 @@ type Session struct {
 	StateSinceUnix int64  `protobuf:"varint,28,opt,name=state_since_unix,json=stateSinceUnix,proto3" json:"state_since_unix,omitempty"` // of the state, as far as this leader knows
 	// When it was closed: it is over, all trainers have left it, and what is shown of it is a summary, with a few ranks and skipped
 	// row groups. It can still be put back to its checkpoints. 0: it is not closed.
-	ClosedUnix    int64 `protobuf:"varint,29,opt,name=closed_unix,json=closedUnix,proto3" json:"closed_unix,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ClosedUnix int64 `protobuf:"varint,29,opt,name=closed_unix,json=closedUnix,proto3" json:"closed_unix,omitempty"`
+	// The spec named no ending when the session was opened: last_batch is what the number of ranks made it then.
+	DefaultLastBatch bool `protobuf:"varint,40,opt,name=default_last_batch,json=defaultLastBatch,proto3" json:"default_last_batch,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -1560,6 +1581,13 @@ func (x *Session) GetClosedUnix() int64 {
 		return x.ClosedUnix
 	}
 	return 0
+}
+
+func (x *Session) GetDefaultLastBatch() bool {
+	if x != nil {
+		return x.DefaultLastBatch
+	}
+	return false
 }
 
 // Share is a session's part of the pool of workers. Sessions whose trainers could take more than the pool gives get parts in
@@ -5028,7 +5056,8 @@ type State struct {
 	// some of the epoch this one is not restored: what went into those steps would be lost.
 	Foresees bool `protobuf:"varint,25,opt,name=foresees,proto3" json:"foresees,omitempty"`
 	// As for last_batch PAD: base has what ranks that left got of each closed epoch that the training loop has not ended.
-	Remembers     bool `protobuf:"varint,26,opt,name=remembers,proto3" json:"remembers,omitempty"`
+	Remembers     bool      `protobuf:"varint,26,opt,name=remembers,proto3" json:"remembers,omitempty"`
+	LastBatch     LastBatch `protobuf:"varint,30,opt,name=last_batch,json=lastBatch,proto3,enum=penstock.v1.LastBatch" json:"last_batch,omitempty"` // of the session, written out; earlier releases do not tell
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5229,6 +5258,13 @@ func (x *State) GetRemembers() bool {
 		return x.Remembers
 	}
 	return false
+}
+
+func (x *State) GetLastBatch() LastBatch {
+	if x != nil {
+		return x.LastBatch
+	}
+	return LastBatch_LAST_BATCH_UNSPECIFIED
 }
 
 type WorkerReport struct {
@@ -7049,7 +7085,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\alisting\x18\x04 \x03(\x06R\alisting\x124\n" +
 	"\aplanner\x18\x05 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\x12'\n" +
-	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xd5\x01\n" +
+	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xb3\x02\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -7058,7 +7094,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
 	"workingDir\x12(\n" +
-	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\"\xb2\a\n" +
+	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\x12\x1a\n" +
+	"\bdefaults\x18\a \x01(\rR\bdefaults\x12@\n" +
+	"\x10saved_last_batch\x18\b \x01(\x0e2\x16.penstock.v1.LastBatchR\x0esavedLastBatch\"\xe0\a\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -7091,7 +7129,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05share\x18\x1b \x01(\v2\x12.penstock.v1.ShareR\x05share\x12(\n" +
 	"\x10state_since_unix\x18\x1c \x01(\x03R\x0estateSinceUnix\x12\x1f\n" +
 	"\vclosed_unix\x18\x1d \x01(\x03R\n" +
-	"closedUnix\"a\n" +
+	"closedUnix\x12,\n" +
+	"\x12default_last_batch\x18( \x01(\bR\x10defaultLastBatch\"a\n" +
 	"\x05Share\x12\x16\n" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1f\n" +
 	"\vmin_workers\x18\x02 \x01(\rR\n" +
@@ -7424,7 +7463,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\xd7\x06\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\x8e\a\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -7453,7 +7492,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x14master_closed_epochs\x18\x15 \x01(\rR\x12masterClosedEpochs\x12:\n" +
 	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\x12\x1a\n" +
 	"\bforesees\x18\x19 \x01(\bR\bforesees\x12\x1c\n" +
-	"\tremembers\x18\x1a \x01(\bR\tremembers\"\xcd\x02\n" +
+	"\tremembers\x18\x1a \x01(\bR\tremembers\x125\n" +
+	"\n" +
+	"last_batch\x18\x1e \x01(\x0e2\x16.penstock.v1.LastBatchR\tlastBatch\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -7795,8 +7836,9 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*RankRestore)(nil),             // 79: penstock.v1.RankRestore
 	nil,                             // 80: penstock.v1.WorkerOrders.KeysEntry
 	(*Spec)(nil),                    // 81: penstock.v1.Spec
-	(*File)(nil),                    // 82: penstock.v1.File
-	(*RowGroup)(nil),                // 83: penstock.v1.RowGroup
+	(LastBatch)(0),                  // 82: penstock.v1.LastBatch
+	(*File)(nil),                    // 83: penstock.v1.File
+	(*RowGroup)(nil),                // 84: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
@@ -7810,142 +7852,144 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	73,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
 	81,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	22,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	81,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
-	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
-	23,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
-	36,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
-	19,  // 15: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
-	18,  // 16: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
-	22,  // 17: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	24,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	32,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	21,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	61,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	1,   // 22: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	21,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	8,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	8,   // 25: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	37,  // 26: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	32,  // 27: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	39,  // 28: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	36,  // 29: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	8,   // 30: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	8,   // 31: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	32,  // 32: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	37,  // 33: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	35,  // 34: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	43,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
-	34,  // 36: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
-	7,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
-	2,   // 38: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	8,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	60,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	8,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	8,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	38,  // 43: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	39,  // 44: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	36,  // 45: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	42,  // 46: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	41,  // 47: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
-	3,   // 48: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
-	61,  // 49: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	3,   // 50: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	46,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	47,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	50,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	51,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
-	3,   // 55: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	22,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	48,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	23,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
-	0,   // 59: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	49,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	46,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	32,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	49,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
-	3,   // 64: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	54,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
-	4,   // 66: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
-	51,  // 67: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	59,  // 68: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	8,   // 69: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	8,   // 70: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	8,   // 71: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	39,  // 72: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	19,  // 73: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	63,  // 74: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	65,  // 75: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	64,  // 76: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	63,  // 77: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	80,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	68,  // 79: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	82,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	83,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	82,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	21,  // 83: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	73,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	71,  // 85: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	74,  // 86: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
-	23,  // 87: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
-	7,   // 88: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	8,   // 89: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	8,   // 90: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	76,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	77,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	38,  // 93: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	37,  // 94: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	36,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	75,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	18,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	38,  // 98: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
-	8,   // 99: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	8,   // 100: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	32,  // 101: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 102: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	8,   // 103: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	8,   // 104: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	32,  // 105: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	79,  // 106: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	37,  // 107: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	37,  // 108: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	43,  // 109: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	38,  // 110: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	61,  // 111: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	20,  // 112: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	25,  // 113: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	26,  // 114: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	28,  // 115: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 116: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 117: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 118: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 119: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	30,  // 120: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	33,  // 121: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	62,  // 122: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	57,  // 123: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	44,  // 124: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	52,  // 125: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	55,  // 126: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	21,  // 127: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	21,  // 128: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	27,  // 129: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	29,  // 130: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 131: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 132: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 133: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	21,  // 134: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	31,  // 135: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	40,  // 136: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	66,  // 137: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	58,  // 138: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	45,  // 139: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	53,  // 140: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	56,  // 141: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	127, // [127:142] is the sub-list for method output_type
-	112, // [112:127] is the sub-list for method input_type
-	112, // [112:112] is the sub-list for extension type_name
-	112, // [112:112] is the sub-list for extension extendee
-	0,   // [0:112] is the sub-list for field type_name
+	82,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	81,  // 12: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	0,   // 13: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
+	23,  // 14: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
+	36,  // 15: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
+	19,  // 16: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
+	18,  // 17: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
+	22,  // 18: penstock.v1.Session.share:type_name -> penstock.v1.Share
+	24,  // 19: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	32,  // 20: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	21,  // 21: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	61,  // 22: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	1,   // 23: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
+	21,  // 24: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	8,   // 25: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	8,   // 26: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	37,  // 27: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	32,  // 28: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	39,  // 29: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	36,  // 30: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	8,   // 31: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	8,   // 32: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	32,  // 33: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	37,  // 34: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	35,  // 35: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	43,  // 36: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	34,  // 37: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
+	7,   // 38: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	2,   // 39: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
+	8,   // 40: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	60,  // 41: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	8,   // 42: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	8,   // 43: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	38,  // 44: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	39,  // 45: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	36,  // 46: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	42,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	41,  // 48: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
+	3,   // 49: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
+	61,  // 50: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	3,   // 51: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
+	46,  // 52: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	47,  // 53: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	50,  // 54: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	51,  // 55: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	3,   // 56: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
+	22,  // 57: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	48,  // 58: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	23,  // 59: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	0,   // 60: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
+	49,  // 61: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	46,  // 62: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	32,  // 63: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	49,  // 64: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	3,   // 65: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
+	54,  // 66: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	4,   // 67: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
+	51,  // 68: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	59,  // 69: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	8,   // 70: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	8,   // 71: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	8,   // 72: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	39,  // 73: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	19,  // 74: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	82,  // 75: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	63,  // 76: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	65,  // 77: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	64,  // 78: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	63,  // 79: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	80,  // 80: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	68,  // 81: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	83,  // 82: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	84,  // 83: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	83,  // 84: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	21,  // 85: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	73,  // 86: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	71,  // 87: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	74,  // 88: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	23,  // 89: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	7,   // 90: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	8,   // 91: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	8,   // 92: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	76,  // 93: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	77,  // 94: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	38,  // 95: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	37,  // 96: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	36,  // 97: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	75,  // 98: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	18,  // 99: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	38,  // 100: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
+	8,   // 101: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 102: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	32,  // 103: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 104: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	8,   // 105: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 106: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	32,  // 107: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	79,  // 108: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	37,  // 109: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	37,  // 110: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	43,  // 111: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	38,  // 112: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	61,  // 113: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	20,  // 114: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	25,  // 115: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	26,  // 116: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	28,  // 117: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 118: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 119: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 120: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 121: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	30,  // 122: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	33,  // 123: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	62,  // 124: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	57,  // 125: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	44,  // 126: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	52,  // 127: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	55,  // 128: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	21,  // 129: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	21,  // 130: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	27,  // 131: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	29,  // 132: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 133: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 134: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 135: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	21,  // 136: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	31,  // 137: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	40,  // 138: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	66,  // 139: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	58,  // 140: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	45,  // 141: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	53,  // 142: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	56,  // 143: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	129, // [129:144] is the sub-list for method output_type
+	114, // [114:129] is the sub-list for method input_type
+	114, // [114:114] is the sub-list for extension type_name
+	114, // [114:114] is the sub-list for extension extendee
+	0,   // [0:114] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }

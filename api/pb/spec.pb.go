@@ -73,7 +73,7 @@ func (Order) EnumDescriptor() ([]byte, []int) {
 type LastBatch int32
 
 const (
-	LastBatch_LAST_BATCH_UNSPECIFIED LastBatch = 0 // uneven
+	LastBatch_LAST_BATCH_UNSPECIFIED LastBatch = 0 // in the spec of a session, which a master of an earlier release opened: uneven
 	LastBatch_UNEVEN                 LastBatch = 1 // what each rank gets: ranks get unequally many batches, and the last is as short as it is
 	LastBatch_DROP                   LastBatch = 2
 	LastBatch_PAD                    LastBatch = 3 // every rank gets equally many batches, full ones: rows that are missing are padding
@@ -255,13 +255,15 @@ type Spec struct {
 	Features   []*Feature   `protobuf:"bytes,3,rep,name=features,proto3" json:"features,omitempty"`
 	Transforms []*Transform `protobuf:"bytes,4,rep,name=transforms,proto3" json:"transforms,omitempty"`
 	// Rows of a batch, per rank.
-	BatchSize int64     `protobuf:"varint,5,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
+	BatchSize int64 `protobuf:"varint,5,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
+	// Left out, the number of ranks decides when a session is opened: DROP for several, UNEVEN for one. A session's own spec has it.
 	LastBatch LastBatch `protobuf:"varint,6,opt,name=last_batch,json=lastBatch,proto3,enum=penstock.v1.LastBatch" json:"last_batch,omitempty"`
 	// Seeds everything random: the order of files, shards and rows, and sampling.
 	Seed int64 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`
 	// Shuffles files, shards within a block and rows within a window, anew in each epoch.
 	Shuffle bool `protobuf:"varint,8,opt,name=shuffle,proto3" json:"shuffle,omitempty"`
-	// Passes over the dataset; 0 means 1.
+	// Passes over the dataset at most; 0 is no limit, which the spec of a session has as 4294967295. In that of one that a master of an
+	// earlier release opened 0 is 1.
 	Epochs uint32 `protobuf:"varint,9,opt,name=epochs,proto3" json:"epochs,omitempty"`
 	// Adds the columns "_file" (int32: index in the listing) and "_row" (int64: row of the file) to every batch.
 	Provenance bool  `protobuf:"varint,10,opt,name=provenance,proto3" json:"provenance,omitempty"`

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Diff names the fields in which two specs differ in meaning, in the order of the spec: "batch_size: 1024 and 4096".
-// Fields that are left out equal their defaults.
+// Diff names the fields in which the specs of two sessions differ in meaning, in the order of the spec: "batch_size: 1024 and 4096".
+// Fields that are left out equal their defaults: see Settle.
 func Diff(a, b *pb.Spec) []string {
 	d := differ{}
 	d.message("", explicit(a).ProtoReflect(), explicit(b).ProtoReflect())
@@ -38,7 +38,7 @@ func explicit(s *pb.Spec) *pb.Spec {
 	if s.OnError == nil {
 		s.OnError = &pb.OnError{}
 	}
-	s.Epochs = max(s.Epochs, 1)
+	s.Epochs = Epochs(s)
 	Canonical(s)
 	return s
 }
@@ -115,6 +115,9 @@ func shown(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		if e := fd.Enum().Values().ByNumber(v.Enum()); e != nil {
 			return strings.ToLower(string(e.Name()))
 		}
+	}
+	if fd.Name() == "epochs" && v.Uint() == Unlimited {
+		return "no limit"
 	}
 	if s, ok := v.Interface().(string); ok {
 		return fmt.Sprintf("%q", s)

@@ -130,7 +130,11 @@ func Describe(s *pb.Spec, opened uint32) string {
 		pb.LastBatch_DROP: "the last, shorter ones are left out, so that all ranks get equally many",
 		pb.LastBatch_PAD:  "the last ones are padded, so that all ranks get equally many",
 	}[s.GetLastBatch()]
-	if last == "" {
+	switch {
+	case last != "":
+	case opened == 0 && s.GetLastBatch() == pb.LastBatch_LAST_BATCH_UNSPECIFIED:
+		last = "the last of an epoch are left out where several ranks read, and else as short as they are"
+	default:
 		last = "the last of an epoch are as short as they are"
 	}
 	return order + "; " + batch + "; " + last

@@ -64,6 +64,8 @@ transforms:
   - {op: score_min, in: [cat_8, cat_9, cat_9_place], out: least}
   - {op: score_max, in: [cat_8, cat_9, cat_9_place], out: most}
 batch_size: 512
+last_batch: uneven
+epochs: 1
 seed: 5
 shuffle: true
 provenance: true

@@ -187,13 +187,14 @@ func (c *Cluster) Master(ctx context.Context) (string, error) {
 	return a.Address, err
 }
 
-// Read has a new session of one trainer, in this process, take all batches of a spec (YAML), and returns what the
+// Read has a new session of one trainer, in this process, take all batches of a spec (YAML; one pass if it has no limit), and returns what the
 // trainer counted.
 func (c *Cluster) Read(ctx context.Context, session, text string) (stats client.Stats, err error) {
 	s, err := spec.Parse([]byte(text))
 	if err != nil {
 		return stats, err
 	}
+	s.Epochs = max(1, s.GetEpochs()) // where there is no limit
 	master, err := c.Master(ctx)
 	if err != nil {
 		return stats, err

@@ -59,6 +59,7 @@ transforms:
 global_batch_size: ` + fmt.Sprint(orderedBatch) + `
 lanes: ` + fmt.Sprint(orderedLanes) + `
 order: deterministic
+last_batch: uneven
 epochs: ` + fmt.Sprint(orderedEpochs) + `
 seed: 5
 shuffle: true

@@ -35,7 +35,7 @@ func keyFlag(t *testing.T, names ...string) string {
 }
 
 const encryptedSpec = `{dataset: {uri: %s}, features: [{dense: price}, {sparse: ids}, {label: id}, {bytes: text}], filter: "text != 'text 7'",
-	batch_size: 700, provenance: true}`
+	batch_size: 700, provenance: true, epochs: 1}`
 
 // TestEncryptedDataset reads encrypted files through a fleet that has their keys.
 func TestEncryptedDataset(t *testing.T) {

@@ -55,7 +55,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(t *testing.T, transforms, options string) map[int64][]float32 {
-		s, err := spec.Parse([]byte(`{dataset: {uri: ` + path + `}, features: [{image: photo, shape: [3, 16, 16]}], provenance: true, seed: 3,
+		s, err := spec.Parse([]byte(`{dataset: {uri: ` + path + `}, features: [{image: photo, shape: [3, 16, 16]}], provenance: true, seed: 3, epochs: 1,
 			transforms: [{op: decode_jpeg, in: photo}, ` + transforms + `,
 				{op: normalize, in: photo, mean: [0.5, 0.25, 0], std: [0.5, 0.25, 1]}], ` + options + `}`))
 		if err != nil {
@@ -132,7 +132,7 @@ func TestDamagedImages(t *testing.T) {
 				t.Fatal(err)
 			}
 			s, err := spec.Parse([]byte(`{dataset: {uri: ` + path + `}, features: [{image: photo, shape: [16, 16, 3]}], provenance: true,
-				transforms: [{op: decode_jpeg, in: photo}, {op: resize, in: photo, size: 16}, {op: center_crop, in: photo, size: 16}], batch_size: 7}`))
+				transforms: [{op: decode_jpeg, in: photo}, {op: resize, in: photo, size: 16}, {op: center_crop, in: photo, size: 16}], batch_size: 7, epochs: 1}`))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -93,6 +93,7 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.Epochs = max(1, s.GetEpochs())
 		began := figures.CPUSeconds()
 		job, err := client.Open(t.Context(), client.Config{
 			Masters: []string{master}, Session: id, Spec: s, Local: local, Budget: budget, Logger: slog.New(slog.DiscardHandler),

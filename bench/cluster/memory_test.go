@@ -170,7 +170,7 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeLong(t, c.rows, c.group, c.row)
-			s, err := spec.Parse(fmt.Appendf(nil, "{dataset: {uri: %s}, features: [{%s}], provenance: true, batch_size: %d}", path, c.features, c.batch))
+			s, err := spec.Parse(fmt.Appendf(nil, "{dataset: {uri: %s}, features: [{%s}], provenance: true, batch_size: %d, epochs: 1}", path, c.features, c.batch))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -255,7 +255,7 @@ func provenanceSpec(t testing.TB, rows int, epochs uint32) *pb.Spec {
 		t.Fatal(err)
 	}
 	s, err := spec.Parse([]byte(`{dataset: {uri: ` + filepath.Dir(paths[0]) + `/}, features: [{sparse: cat_0}], batch_size: 700,
-		shuffle: true, seed: 3, provenance: true}`))
+		last_batch: uneven, shuffle: true, seed: 3, provenance: true}`))
 	if err != nil {
 		t.Fatal(err)
 	}

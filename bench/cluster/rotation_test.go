@@ -297,7 +297,7 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := fmt.Sprintf("{dataset: {uri: %s/}, features: [{sparse: cat_0}], batch_size: 500, shuffle: true, seed: 3, provenance: true, epochs: %d}",
+	words := fmt.Sprintf("{dataset: {uri: %s/}, features: [{sparse: cat_0}], batch_size: 500, shuffle: true, seed: 3, provenance: true, last_batch: uneven, epochs: %d}",
 		filepath.Dir(paths[0]), epochs)
 	s, err := spec.Parse([]byte(words))
 	if err != nil {

@@ -34,7 +34,7 @@ func scaledSpec(t *testing.T, rows int) *pb.Spec {
 	}
 	s, err := spec.Parse([]byte(`{dataset: {uri: ` + filepath.Dir(paths[0]) + `/}, features: [{label: label}, {dense: int_*}, {sparse: cat_*}],
 		transforms: [{op: fill_null, in: int_*, value: 0}, {op: log1p, in: int_*}, {op: sigrid_hash, in: cat_*, salt: 0, max: 1000000}],
-		batch_size: 512, shuffle: true, seed: 3, provenance: true, epochs: 100000}`))
+		batch_size: 512, shuffle: true, seed: 3, provenance: true, epochs: 100000, last_batch: uneven}`))
 	if err != nil {
 		t.Fatal(err)
 	}

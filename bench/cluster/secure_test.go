@@ -81,6 +81,7 @@ func readSecured(t *testing.T, master, path string, how client.Security) (rows i
 	if err != nil {
 		t.Fatal(err)
 	}
+	parsed.Epochs = 1
 	config := client.Config{Masters: []string{master}, Session: "secured", Spec: parsed}
 	if err := config.Secure(how); err != nil {
 		t.Fatal(err)

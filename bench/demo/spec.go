@@ -26,6 +26,8 @@ transforms:
   - {op: sigrid_hash, in: [cat_*, cat_0_x_cat_1], salt: 0, max: 1000000}
   - {op: first_x, in: cat_*, x: 20}
 batch_size: 4096
+last_batch: uneven
+epochs: 1
 seed: 1
 shuffle: true
 provenance: true
@@ -38,7 +40,9 @@ func parseCriteoSpec(uri string) (*pb.Spec, error) {
 // specFor chooses features by their types: a scalar column named like a label is one, other numbers are dense, lists
 // of ids and strings are sparse (hashed), lists of floats are sparse as they are. It also returns the columns left out.
 func specFor(uri string, schema spec.Schema) (*pb.Spec, []string, error) {
-	s := &pb.Spec{Dataset: &pb.Dataset{Uri: []string{uri}}, BatchSize: 4096, Seed: 1, Shuffle: true, Provenance: true}
+	s := &pb.Spec{
+		Dataset: &pb.Dataset{Uri: []string{uri}}, BatchSize: 4096, LastBatch: pb.LastBatch_UNEVEN, Epochs: 1, Seed: 1, Shuffle: true, Provenance: true,
+	}
 	var fill, hash, left []string
 	add := func(name string, layout pb.Layout) {
 		s.Features = append(s.Features, &pb.Feature{Name: []string{name}, Layout: layout})

@@ -40,6 +40,8 @@ transforms:
   - {op: ngram, in: [cat_0, cat_1], n: 2, out: cat_0_x_cat_1}
   - {op: sigrid_hash, in: [cat_*, cat_0_x_cat_1], salt: 0, max: 1000000}
 batch_size: 256
+last_batch: uneven
+epochs: 1
 seed: 1
 shuffle: true
 provenance: true

@@ -56,6 +56,7 @@ func readCommand() *cobra.Command {
 			if t.spec, err = cli.ReadSpec(args[0]); err != nil {
 				return err
 			}
+			t.spec.Epochs = 1 // an order is for one pass
 			t.dial = func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpc.Config{}) }
 			return t.serve(cmd.Context(), os.Stdin, cmd.OutOrStdout())
 		},

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -48,6 +49,7 @@ type reader struct {
 	zone        string
 	rank, world uint32
 	head        int64
+	epochs      uint32
 	compression string
 	ports       cli.RPCFlags
 
@@ -85,7 +87,7 @@ func Read(own Own) *cobra.Command {
 		Use:   "read SPEC [PATH]",
 		Short: "Be a trainer: read a session and count",
 		Long: "Be a trainer on the command line: read what the spec says, as fast as it comes, and show counts and\n" +
-			"throughput. --head N prints N rows and stops; --output parquet PATH writes the rows to a file, with a\n" +
+			"throughput; one pass, unless the spec or --epochs says how many. --head N prints N rows and stops; --output parquet PATH writes the rows to a file, with a\n" +
 			"column for each dense feature. With --output json the last line is the summary. Where no master is named, and none\n" +
 			"answers at the default address, it reads with a fleet in its own process, as with --local.",
 		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5 --local\n  penstock read spec.yaml --output parquet rows.parquet\n" +
@@ -102,6 +104,7 @@ func Read(own Own) *cobra.Command {
 	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
 	flags.StringVar(&r.zone, "zone", "", "zone of this trainer; it reads from workers of the same one first")
 	flags.Int64Var(&r.head, "head", 0, "print (or write to PATH) so many rows, and stop")
+	flags.Uint32Var(&r.epochs, "epochs", 0, "passes to read (default: all that the spec limits them to, and one where it has no limit)")
 	flags.StringVar(&r.compression, "compression", "none", "of batches on their way: none, lz4 or zstd")
 	r.ports.RegisterClient(flags)
 	new(cli.StorageFlags).Register(flags) // of a fleet in this process
@@ -266,7 +269,21 @@ func (r *reader) check(ctx context.Context, address string, cfg rpc.Config) erro
 func (r *reader) batches(ctx context.Context, session *client.Session, out io.Writer) error {
 	began := time.Now()
 	var shown time.Time
-	for b, err := range session.Batches(ctx) {
+	passes := r.epochs
+	if passes == 0 && spec.Epochs(r.info.GetSpec()) == spec.Unlimited {
+		passes = 1
+	}
+	for ended := uint32(0); ; {
+		b, err := session.NextOfEpoch(ctx)
+		if errors.Is(err, client.ErrEpochEnd) {
+			if ended++; ended == passes {
+				break
+			}
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
 		if err != nil {
 			return err
 		}

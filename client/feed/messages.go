@@ -45,6 +45,7 @@ type openRequest struct {
 	// Restore has the states that this rank brings, serialised; null: it restores none. The loop begins in BeginsIn where the rank brings
 	// none of the states.
 	Restore        [][]byte `json:"restore"`
+	RestoredLike   []byte   `json:"restored_like,omitempty"` // one of the states that are restored, where this rank brings none
 	BeginsIn       uint32   `json:"begins_in,omitempty"`
 	ConnectTimeout float64  `json:"connect_timeout,omitempty"`
 	RestoreTimeout float64  `json:"restore_timeout,omitempty"`

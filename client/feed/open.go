@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/process"
 )
@@ -101,6 +102,13 @@ func (o *openRequest) config() (client.Config, error) {
 	if c.Restore, err = o.restored(); err != nil {
 		return c, err
 	}
+	if o.RestoredLike != nil {
+		like := &pb.State{}
+		if err := proto.Unmarshal(o.RestoredLike, like); err != nil {
+			return c, fmt.Errorf("the state that others restore is none: %w; give what state_dict() returned", err)
+		}
+		c.SavedLastBatch = client.SavedLastBatch(like)
+	}
 	s := o.Security
 	err = c.Secure(client.Security{
 		TokenFile: s.TokenFile, Token: s.Token, CA: s.CA, ServerName: s.ServerName, TLS: s.TLS, Cert: s.Cert, Key: s.Key, Namespace: s.Namespace,
@@ -144,7 +152,7 @@ func (o *openRequest) restored() ([]*pb.State, error) {
 func (f *feeder) describe() *opened {
 	info, begins := f.session.Info(), f.session.State()
 	out := &opened{
-		BatchSize: info.GetBatchSize(), WorldSize: info.GetWorldSize(), Epochs: max(1, info.GetSpec().GetEpochs()),
+		BatchSize: info.GetBatchSize(), WorldSize: info.GetWorldSize(), Epochs: spec.Epochs(info.GetSpec()),
 		Drops: info.GetSpec().GetLastBatch() == pb.LastBatch_DROP, Spec: fingerprint(info.GetSpec()),
 		Begun: len(begins.GetBase()) > 0 || len(begins.GetConsumed()) > 0 || begins.GetHanded() > 0, // deterministic: the count alone tells
 	}

@@ -73,7 +73,7 @@ func (c *sessionCommand) create() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return m.Open(ctx, &pb.OpenRequest{Session: id, Spec: s, WorldSize: world, Share: share})
+		return m.Open(ctx, &pb.OpenRequest{Session: id, Spec: s, WorldSize: world, Share: share, Defaults: 1})
 	}, openTimeout)
 	return cmd
 }
@@ -159,7 +159,7 @@ func printSessions(w io.Writer, sessions []*pb.Session) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tSTATE\tEPOCH\tROWS DELIVERED\tTRAINERS\tFILES\tSIZE\tCREATED")
 	for _, s := range sessions {
-		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%s\t%d of %d\t%d\t%s\t%s\n", s.GetId(), stateName(s), epochNumber(s), epochs(s),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\t%s\n", s.GetId(), stateName(s), epochNumber(s),
 			humanize.Comma(s.GetProgress().GetRowsDelivered()), present(s), s.GetWorldSize(), s.GetFiles(),
 			humanize.IBytes(uint64(s.GetBytes())), humanize.Time(time.Unix(s.GetCreatedUnix(), 0)))
 	}
@@ -178,7 +178,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 		fmt.Fprintf(t, "failure\t%s\n", s.GetFailure())
 	}
 	fmt.Fprintf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(), english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
-	fmt.Fprintf(t, "epoch\t%d of %d; %d of %d blocks planned, %s rows\n", epochNumber(s), epochs(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
+	fmt.Fprintf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
 	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
 	if n := p.GetAbandonedEpochs(); n > 0 {
 		fmt.Fprintf(t, "abandoned\tabout %s of %s that all trainers left before the end\n",
@@ -219,7 +219,11 @@ func order(s *pb.Session) string {
 	if s.GetLanes() > 0 {
 		sp.Lanes, sp.BatchSize, sp.GlobalBatchSize = s.GetLanes(), 0, s.GetBatchSize()*int64(s.GetWorldSize())
 	}
-	return spec.Describe(sp, s.GetWorldSize())
+	text := spec.Describe(sp, s.GetWorldSize())
+	if s.GetDefaultLastBatch() && sp.GetLastBatch() == pb.LastBatch_DROP {
+		text += " (the default of several ranks)"
+	}
+	return text
 }
 
 func stateName(s *pb.Session) string {
@@ -240,9 +244,14 @@ func standing(s *pb.Session, now time.Time) string {
 	return fmt.Sprintf("%s for %s", stateName(s), words.Duration(now.Sub(time.Unix(s.GetStateSinceUnix(), 0))))
 }
 
-func epochs(s *pb.Session) uint32 { return max(1, s.GetSpec().GetEpochs()) }
-
-func epochNumber(s *pb.Session) uint32 { return min(s.GetProgress().GetEpoch()+1, epochs(s)) }
+// epochNumber says in which epoch a session is, and of how many where that is limited.
+func epochNumber(s *pb.Session) string {
+	n, all := s.GetProgress().GetEpoch()+1, spec.Epochs(s.GetSpec())
+	if all == spec.Unlimited {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d of %d", min(n, all), all)
+}
 
 func present(s *pb.Session) (n int) {
 	for _, r := range s.GetProgress().GetRanks() {

@@ -11,7 +11,32 @@ func (s *State) nextEpoch() (uint32, bool) {
 	if len(s.returned) > 0 {
 		epoch = s.returned[0].From.Epoch
 	}
-	return epoch, epoch < s.id.Epochs && epoch <= s.closed+1 && s.failure == ""
+	return epoch, epoch < s.id.Epochs && epoch <= s.reach() && s.failure == ""
+}
+
+// reach is the last epoch that may be planned and granted: the one beyond the open one, so that loops need not wait at an epoch's end. Where
+// nothing limits the epochs, many jobs read one alone: rows beyond the open one are granted once a loop has come to the second one, and
+// none that is more than one beyond where the loops are, for epochs without any row would close one after the other.
+func (s *State) reach() uint32 {
+	switch {
+	case s.id.Epochs != noLimit:
+		return s.closed + 1
+	case s.closed == 0:
+		return 0
+	}
+	at := s.begun.Epoch
+	for _, k := range s.ranks {
+		if at >= s.closed {
+			break
+		}
+		if k != nil {
+			at = max(at, k.steps.Epoch)
+		}
+	}
+	if at >= s.closed {
+		return s.closed + 1
+	}
+	return min(s.closed, at+1)
 }
 
 // drained reports whether all of the open epoch is granted.

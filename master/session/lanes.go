@@ -198,7 +198,7 @@ func (s *State) dropPassed() {
 // needsLanes is NeedsPlan.
 func (s *State) needsLanes() (epoch, index uint32, ok bool) {
 	f := s.frontier
-	if f.Epoch >= s.id.Epochs || f.Epoch > s.closed+1 {
+	if f.Epoch >= s.id.Epochs || f.Epoch > s.reach() {
 		return 0, 0, false
 	}
 	at := s.slowest()

@@ -131,12 +131,13 @@ func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 		block          position.Position
 		blocks, shards int64
 	}
+	reach := s.reach()
 	for i := range len(s.returned) + 1 {
 		free := s.ungranted()
 		if i < len(s.returned) {
 			free = s.returned[i]
 		}
-		for p := free.From; p.Less(free.To) && p.Epoch <= s.closed+1; {
+		for p := free.From; p.Less(free.To) && p.Epoch <= reach; {
 			if s.drops() && s.told(p.Epoch) { // what is left of it may be left for good
 				p = position.Position{Epoch: p.Epoch + 1}
 				continue

@@ -262,7 +262,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
 		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
 		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(), Fingerprint: m.GetFingerprint(),
-		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()), Foresees: m.GetForesees(), Remembers: m.GetRemembers(),
+		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()), Foresees: m.GetForesees(), Remembers: m.GetRemembers(), LastBatch: m.GetLastBatch(),
 	}
 }
 
@@ -276,6 +276,6 @@ func (c Checkpoint) Proto() *pb.State {
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
 		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped, Fingerprint: c.Fingerprint,
-		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(), Foresees: c.Foresees, Remembers: c.Remembers,
+		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(), Foresees: c.Foresees, Remembers: c.Remembers, LastBatch: c.LastBatch,
 	}
 }

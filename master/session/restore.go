@@ -47,9 +47,10 @@ type Checkpoint struct {
 	Rows                         int64  // handed over in this generation
 	DepartedRows                 []int64
 	Fingerprint                  *pb.Fingerprint
-	Skipped                      uint32 // row groups that on_error let be left out, as of Base
-	Foresees                     bool   // of earlier releases: Base has all of an epoch, and steps of it may come later
-	Remembers                    bool   // Base has what ranks that left got of each closed epoch that the loop has not ended
+	Skipped                      uint32       // row groups that on_error let be left out, as of Base
+	Foresees                     bool         // of earlier releases: Base has all of an epoch, and steps of it may come later
+	LastBatch                    pb.LastBatch // of its session
+	Remembers                    bool         // Base has what ranks that left got of each closed epoch that the loop has not ended
 	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.
 	GlobalBatch uint64
 	Start       LaneStart

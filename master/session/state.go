@@ -17,6 +17,7 @@ package session
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -26,11 +27,14 @@ import (
 // maxWorld bounds world sizes from outside.
 const maxWorld = 1 << 16
 
+// noLimit is the number of epochs that no session comes to.
+const noLimit = math.MaxUint32
+
 // Identity is what never changes in a session. States brought to a restore must bear the same digests: then their
 // positions mean the same rows.
 type Identity struct {
 	Session        string
-	Epochs         uint32
+	Epochs         uint32 // noLimit: as many as are read
 	ProgramDigest  string
 	DatasetDigest  string
 	PlannerDigest  string

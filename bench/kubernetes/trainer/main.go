@@ -65,6 +65,7 @@ func (t *trainer) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	spec.Epochs = max(1, spec.GetEpochs()) // one pass, where there is no limit
 	session, err := client.Open(cmd.Context(), client.Config{
 		Masters: t.masters, Session: t.session, Spec: spec, Rank: t.rank, WorldSize: t.world, Logger: logger,
 		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, ports) },

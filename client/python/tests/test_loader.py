@@ -48,7 +48,10 @@ Place = tuple[int, int]
 
 def make(fleet: Fleet, dataset: Dataset, **options: Any) -> DataLoader:
     """A loader of all rows, which says of each where it comes from."""
-    usual: dict[str, Any] = {"features": FEATURES, "batch_size": BATCH, "provenance": True, "master": fleet.master}
+    usual: dict[str, Any] = {
+        "features": FEATURES, "batch_size": BATCH, "provenance": True, "master": fleet.master,
+        "last_batch": "uneven", "epochs": 1,
+    }  # fmt: skip
     return DataLoader(dataset.uri, **(usual | options))
 
 
@@ -302,7 +305,7 @@ def test_loops_over_more_epochs_than_there_are(
     assert one_too_many(make(shared_fleet, dataset)) == (
         "the loader was made for 1 epoch, and all have been read; for N passes make it with DataLoader(..., epochs=N)"
     )
-    text = f"dataset: {{uri: '{dataset.uri}'}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\n"
+    text = f"dataset: {{uri: '{dataset.uri}'}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\nepochs: 1\n"
     assert one_too_many(DataLoader(spec=text, master=shared_fleet.master)).endswith(
         'make it with "epochs: N" in its spec'
     )
@@ -560,7 +563,7 @@ def test_formats(shared_fleet: Fleet, dataset: Dataset) -> None:
 
 
 def test_spec_files(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
-    text = f"dataset: {{uri: '{dataset.uri}'}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\n"
+    text = f"dataset: {{uri: '{dataset.uri}'}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\nepochs: 1\n"
     file = tmp_path / "spec.yaml"
     file.write_text(text)
     for spec in (text, file):
@@ -577,7 +580,9 @@ def test_paths_in_spec_files_begin_at_the_working_directory(
 ) -> None:
     monkeypatch.chdir(dataset.dir.parent)
     file = tmp_path / "spec.yaml"
-    file.write_text(f"dataset: {{uri: {dataset.dir.name}/}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\n")
+    file.write_text(
+        f"dataset: {{uri: {dataset.dir.name}/}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\nepochs: 1\n"
+    )
     with DataLoader(spec=file, master=shared_fleet.master) as loader:
         monkeypatch.chdir(tmp_path)  # the session is not open yet
         assert sum(len(b) for b in loader) == dataset.rows

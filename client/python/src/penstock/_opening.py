@@ -258,6 +258,7 @@ class Opening:
             zone=self.zone,
             compression=self.compression,
             restore=None if restore is None else restore.brought_by(at),
+            restored_like=None if restore is None or not restore.states else restore.states[0],
             begins_in=0 if restore is None else restore.epoch,
             differences=functools.partial(differences, () if restore is None else restore.specs),
             budget=int(self.budget),

@@ -35,9 +35,9 @@ class DataLoader:
     """Batches of a dataset, in tensor layout, each row once per epoch over all ranks.
 
     iter(loader) begins the next epoch, also where the loop broke out of the one before; right after load_state_dict()
-    it reads the rest of the one that was saved. After the last epoch it raises EpochsExhausted. The session opens at
-    the first iter(), len() or use of state, and lives until close(), the end of a `with` block, or the end of the
-    process. In programs that have imported torch, a loader is a torch.utils.data.IterableDataset.
+    it reads the rest of the one that was saved. With epochs=N, after the last of them it raises EpochsExhausted. The
+    session opens at the first iter(), len() or use of state, and lives until close(), the end of a `with` block, or the
+    end of the process. In programs that have imported torch, a loader is a torch.utils.data.IterableDataset.
 
     What to read, in place of a spec file (api/spec/README.md has the details):
         uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
@@ -49,13 +49,14 @@ class DataLoader:
         batch_size: rows of a batch, per rank; or global_batch_size: of a step over all ranks, who share it evenly.
         last_batch: "uneven" hands over the last rows of an epoch as a shorter batch. With "drop" and "pad" all ranks
             get equally many batches, full ones: "drop" leaves out the rows that are left; "pad" fills batches up, and
-            batch.mask tells rows from padding.
+            batch.mask tells rows from padding. By default one rank gets "uneven", and several "drop", as a warning says
+            once: the session keeps what it was opened with, and who restores its states what they were saved with.
         seed, shuffle: the order of files, shards and rows, anew in each epoch.
         order: "fast": ranks take rows as fast as they are, so that batches differ from run to run, even with
             shuffle=False. Only the rows of a shard come in the same order, bit for bit. "deterministic": the sequence
             of batches is the same bit for bit, whatever workers there are and whatever fails, for every world size that
             divides lanes= (by default the first one).
-        epochs: how many passes there are.
+        epochs: how many passes there are at most; by default there is no limit. One more raises EpochsExhausted.
         provenance: batches say of each row which one of which file it was: batch.files, batch.rows.
         on_error: what becomes of rows that no worker can read: "fail", or {"skip": N} to leave out, and report, up to N
             row groups.
@@ -73,8 +74,8 @@ class DataLoader:
             name they would be the same rank of one session, of whom all but the newest get Fenced.
         rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE, else
             that of srun's task. Ranks take rows as fast as they are, and so get different numbers of batches, of a few
-            shards, of up to 64 MiB, perhaps none. One that has read its last row waits in the iterator until all have:
-            a loop whose ranks wait for each other, as under DDP, needs last_batch="drop" or "pad".
+            shards, of up to 64 MiB, perhaps none, with last_batch="uneven". One that has read its last row waits in the
+            iterator until all have: no loop whose ranks wait for each other, as under DDP, ends with it.
         process_group, mesh: the data-parallel group, or a DeviceMesh with dimensions dp... or data..., for jobs whose
             ranks share replicas: ranks of one replica get the same batches, and iterate in lock-step. Every rank of the
             job makes the loader.
@@ -118,12 +119,12 @@ class DataLoader:
         storage: str = "",
         batch_size: int | None = None,
         global_batch_size: int | None = None,
-        last_batch: str = "uneven",
+        last_batch: str | None = None,
         order: str = "fast",
         lanes: int | None = None,
         seed: int = 0,
         shuffle: bool = False,
-        epochs: int = 1,
+        epochs: int | None = None,
         provenance: bool = False,
         on_error: str | Mapping[str, int] = "fail",
         master: str | Sequence[str] | None = None,
@@ -225,7 +226,7 @@ class DataLoader:
 
     @property
     def epoch(self) -> int:
-        """The epoch, counted from 0, that iter() reads next or is reading; `epochs` if all have been read."""
+        """The epoch, counted from 0, that iter() reads next or is reading; `epochs` if these have been read."""
         return self._open().epoch
 
     @property

@@ -488,24 +488,24 @@ def build(
     filter: str = "",  # noqa: A002
     partitions: str = "",
     storage: str = "",
-    last_batch: str = "uneven",
+    last_batch: str | None = None,
     order: str = "fast",
     lanes: int | None = None,
     seed: int = 0,
     shuffle: bool = False,
-    epochs: int = 1,
+    epochs: int | None = None,
     provenance: bool = False,
     on_error: str | Mapping[str, int] = "fail",
 ) -> Message:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
-    if last_batch not in _LAST_BATCHES:
+    if last_batch is not None and last_batch not in _LAST_BATCHES:
         raise SpecError(f'last_batch: found {last_batch!r}; give "uneven", "drop" or "pad"')
     if order not in _ORDERS:
         raise SpecError(f'order: found {order!r}; give "fast" or "deterministic"')
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
     given = {"batch_size": batch_size, "global_batch_size": global_batch_size, "lanes": lanes}
     sizes = {name: value for name, value in given.items() if value is not None}
-    _check(features, steps, {**sizes, "epochs": epochs, "seed": seed})
+    _check(features, steps, {**sizes, "epochs": 1 if epochs is None else epochs, "seed": seed})
     sizes = {name: int(value) for name, value in sizes.items()}
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
     texts = {"filter": filter, "partitions": partitions, "storage": storage}
@@ -515,8 +515,8 @@ def build(
     return _without_none({
         "dataset": {"uri": [absolute(u) for u in uris], "storage": storage, "partitions": partitions},
         "filter": filter, "features": [f.message() for f in features], "transforms": [t.message() for t in steps],
-        **sizes, "last_batch": last_batch.upper(), "order": order.upper(), "seed": int(seed), "shuffle": bool(shuffle),
-        "epochs": int(epochs), "provenance": bool(provenance), "on_error": _on_error(on_error),
+        **sizes, "last_batch": None if last_batch is None else last_batch.upper(), "order": order.upper(), "seed": int(seed), "shuffle": bool(shuffle),
+        "epochs": None if epochs is None else int(epochs), "provenance": bool(provenance), "on_error": _on_error(on_error),
     })  # fmt: skip
 
 

@@ -67,6 +67,7 @@ class Config:
     spec: a message Spec of api/pb/spec.proto, in protobuf's JSON.
     restore: checkpoints of ranks; each in exactly one Session of the collective restore. A rank that takes part
         without bringing any gives an empty tuple, which is not None.
+    restored_like: one of the states that are restored, for a rank that brings none of them.
     begins_in: the epoch that the restored states are in, for a rank that brings none of them.
     differences: says what a spec's fingerprint has otherwise than those of the restored states, for RestoreRefused.
     budget: bytes that may be received and not yet in a batch. Each stream has an equal share, but may always hold one
@@ -94,6 +95,7 @@ class Config:
     zone: str = ""
     compression: str = "none"  # of batches on their way
     restore: tuple[State, ...] | None = None
+    restored_like: State | None = None
     begins_in: int = 0
     differences: Callable[[Mapping[str, Any]], Sequence[str]] = lambda spec: ()
     budget: int = 256 << 20
@@ -134,6 +136,7 @@ class Config:
             "world_size": self.world_size, "share": self.share, "zone": self.zone,
             "compression": "" if self.compression == "none" else self.compression, "budget": self.budget,
             "restore": None if self.restore is None else [state.data for state in self.restore],
+            "restored_like": None if self.restored_like is None else self.restored_like.data,
             "begins_in": self.begins_in, "connect_timeout": self.connect_timeout,
             "restore_timeout": self.timeout, "sync_every": self.sync_every, "stream_timeout": self.stream_timeout,
             "hedge_after": self.hedge_after, "join_timeout": self.join_timeout,

@@ -1,0 +1,90 @@
+"""What a loader does that is told neither how many passes there are nor how they end."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import errors
+from tests.test_loader import make, places, take
+
+if TYPE_CHECKING:
+    from tests.conftest import Dataset, Fleet
+
+DEFAULTS = {"epochs": None, "last_batch": None}
+
+
+def test_passes_have_no_limit(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, **DEFAULTS) as loader:
+        for epoch in range(3):
+            assert loader.epoch == epoch
+            assert Counter(places(loader)) == Counter(dataset.places())
+
+
+def test_a_job_that_is_started_again_goes_on(shared_fleet: Fleet, dataset: Dataset) -> None:
+    session = uuid.uuid4().hex
+    for epoch in range(2):
+        with make(shared_fleet, dataset, session=session, **DEFAULTS) as loader:
+            assert loader.epoch == epoch
+            assert Counter(places(loader)) == Counter(dataset.places())
+
+
+def read(fleet: Fleet, dataset: Dataset, session: str, world: int, **given: Any) -> list[list[int]]:
+    """The sizes of the batches of one pass, by rank."""
+    ranks = range(world)
+    loaders = [make(fleet, dataset, session=session, rank=r, world_size=world, **(DEFAULTS | given)) for r in ranks]
+    with ThreadPoolExecutor(world) as pool:
+        sizes = list(pool.map(lambda loader: [len(b) for b in loader], loaders))
+        list(pool.map(lambda loader: loader.close(), loaders))
+    return sizes
+
+
+@pytest.mark.parametrize("order", ["fast", "deterministic"])
+def test_several_ranks_make_equally_many_steps(
+    shared_fleet: Fleet, dataset: Dataset, order: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch = 700  # does not divide the rows
+    sizes = read(shared_fleet, dataset, uuid.uuid4().hex, 2, batch_size=batch, order=order)
+    assert sizes == [[batch] * (dataset.rows // (2 * batch))] * 2
+    said = [r.getMessage() for r in caplog.records if "no last_batch is given" in r.getMessage()]
+    assert len(said) == 1
+    assert ", rank 0: " in said[0]
+
+
+def test_one_rank_gets_all_rows_and_no_warning(
+    shared_fleet: Fleet, dataset: Dataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), make(shared_fleet, dataset, batch_size=700, **DEFAULTS) as loader:
+        assert sum(len(b) for b in loader) == dataset.rows
+    assert "last_batch" not in caplog.text
+
+
+def test_a_restore_keeps_the_ending(shared_fleet: Fleet, dataset: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+    with make(shared_fleet, dataset, batch_size=700, **DEFAULTS) as alone:
+        before = places(take(alone, 1))
+        state = alone.state_dict()
+    session = uuid.uuid4().hex
+    two = [
+        make(shared_fleet, dataset, session=session, batch_size=700, rank=r, world_size=2, **DEFAULTS) for r in range(2)
+    ]
+    for loader in two:
+        loader.load_state_dict([state])
+    with ThreadPoolExecutor(2) as pool:
+        rest = [place for rank in pool.map(places, two) for place in rank]
+        list(pool.map(lambda loader: loader.close(), two))
+    assert Counter(before + rest) == Counter(dataset.places())  # none was dropped
+    assert "no last_batch is given" not in caplog.text
+
+
+def test_an_ending_is_named_beside_on_error(shared_fleet: Fleet, dataset: Dataset) -> None:
+    given = {"session": uuid.uuid4().hex, "rank": 0, "world_size": 2, "on_error": {"skip": 1}}
+    with (
+        make(shared_fleet, dataset, **(DEFAULTS | given)) as loader,
+        pytest.raises(errors.SpecError, match="last_batch: found nothing, with on_error: skip and 2 ranks.* want pad"),
+    ):
+        iter(loader)
