@@ -26,7 +26,8 @@ const footersAtOnce = 16
 // shown is what `penstock show` tells of a dataset.
 type shown struct {
 	URI       string        `json:"uri"`
-	Files     int           `json:"files"`
+	Files     int           `json:"files"`  // that were looked at
+	Listed    int           `json:"listed"` // files that there are
 	Bytes     int64         `json:"bytes"`
 	RowGroups int           `json:"row_groups"`
 	Rows      int64         `json:"rows"`
@@ -37,33 +38,36 @@ type shown struct {
 // Show returns `penstock show`.
 func Show() *cobra.Command {
 	var stores cli.StorageFlags
-	var head int
+	var head, most int
 	var profile string
 	cmd := &cobra.Command{
 		Use:   "show URI",
 		Short: "Show a dataset's columns, statistics and first rows",
 		Long: "Show what a dataset holds, without a spec and without a fleet: its columns with their types as a spec has them,\n" +
 			"nulls, least and greatest values as the files' footers tell them, and the first rows. All footers are read, and of\n" +
-			"the first rows no more than they need.",
+			"the first rows no more than they need. --files N looks at the first N files alone.",
 		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show data/part-00000.parquet --output json",
 		Args:    cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
 	cmd.Flags().IntVar(&head, "head", 5, "rows to show")
+	cmd.Flags().IntVar(&most, "files", 0, "look at so many files at most (default: at all)")
 	cmd.Flags().StringVar(&profile, "storage", "", "storage profile, as a spec's dataset.storage (default: the one named default)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
 			return err
 		}
-		if head < 0 {
-			return fmt.Errorf("--head: want 0 or more, found %d", head)
+		for flag, n := range map[string]int{"head": head, "files": most} {
+			if n < 0 {
+				return fmt.Errorf("--%s: want 0 or more, found %d", flag, n)
+			}
 		}
 		st, err := stores.Open()
 		if err != nil {
 			return err
 		}
-		d := &shower{st: st, profile: profile}
+		d := &shower{st: st, profile: profile, most: most}
 		s, err := d.show(cmd.Context(), args[0], head)
 		if err != nil {
 			if strings.Contains(err.Error(), "not a Parquet file") {
@@ -83,6 +87,7 @@ func Show() *cobra.Command {
 type shower struct {
 	st      storage.Storage
 	profile string
+	most    int // files to look at; 0: all
 }
 
 func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error) {
@@ -90,12 +95,16 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 	if err != nil {
 		return nil, err
 	}
+	listed := len(files)
+	if d.most > 0 {
+		files = files[:min(d.most, listed)]
+	}
 	footers, err := d.footers(ctx, files)
 	if err != nil {
 		return nil, err
 	}
 	parts := make([]spec.FileSchema, len(files))
-	out := &shown{URI: uri, Files: len(files), Head: []row{}}
+	out := &shown{URI: uri, Files: len(files), Listed: listed, Head: []row{}}
 	for i, f := range footers {
 		parts[i] = spec.FileSchema{File: files[i].GetUri(), Schema: f.Schema}
 		out.Bytes += files[i].GetSize()
@@ -140,7 +149,11 @@ func (d *shower) footers(ctx context.Context, files []*pb.File) ([]*footer.Foote
 }
 
 func (s *shown) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s: %s %s in %s and %s, %s\n\n", s.URI, humanize.Comma(s.Rows), english.PluralWord(int(s.Rows), "row", ""),
+	of := ""
+	if s.Files < s.Listed {
+		of = fmt.Sprintf("the first %d of %s: ", s.Files, english.Plural(s.Listed, "file", ""))
+	}
+	fmt.Fprintf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows), english.PluralWord(int(s.Rows), "row", ""),
 		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, "row group", ""), humanize.IBytes(uint64(s.Bytes)))
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "COLUMN\tTYPE\tSTORED\tNULLS\tMIN\tMAX")

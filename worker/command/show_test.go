@@ -60,6 +60,10 @@ func TestShow(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
+	first := strings.Join(strings.Fields(runShow(t, dir, "--files=1")), " ")
+	if !strings.Contains(first, "the first 1 of 2 files: 3 rows in 1 file and 2 row groups") || !strings.Contains(first, " 0 -3 9 ") || strings.Contains(first, "id=100") {
+		t.Errorf("the first file alone: %s", first)
+	}
 	want := `"head":[{"id":7,"score":0.5,"name":"b","at":1767323045000000},{"id":-3,"score":null,"name":"","at":null},{"id":9,"score":2.5,"name":"ä","at":1767139200000000}]}`
 	if text := runShow(t, dir, "--head=3", "--output=json"); !strings.HasSuffix(text, want+"\n") {
 		t.Errorf("%s\nshould end with\n%s", text, want)

@@ -6,6 +6,7 @@ All processes end with the test that started them, and by themselves when this o
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import queue
@@ -272,3 +273,23 @@ def write_dataset(
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """6 files, about 18,000 rows: three int_*, four cat_* and a label."""
     return write_dataset(tmp_path_factory.mktemp("data") / "criteo", files=6, rows=3000)
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of 100 rows with columns of many kinds."""
+    n = 100
+    table = pa.table({
+        "label": pa.array([i % 2 for i in range(n)], pa.int32()),
+        "int_0": pa.array([None if i % 7 == 0 else i for i in range(n)], pa.int64()),
+        "price": pa.array([i / 4 for i in range(n)], pa.float64()),
+        "user_id": pa.array(range(n), pa.int64()),
+        "country": [f"c{i % 5}" for i in range(n)],
+        "ids": [[i, i + 1] for i in range(n)],
+        "when": pa.array([datetime.datetime(2026, 1, 1)] * n, pa.timestamp("us")),
+        "of": pa.array([[("k", 1.0)]] * n, pa.map_(pa.string(), pa.float32())),
+        "raw": pa.array([b"\x00\x01"] * n, pa.binary()),
+    })  # fmt: skip
+    folder = tmp_path_factory.mktemp("kinds")
+    pq.write_table(table, folder / "part.parquet", row_group_size=40)
+    return folder

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from penstock import _arguments, _checkpoint, _hosts, _opening
+from penstock import _arguments, _checkpoint, _dataset, _hosts, _opening
 from penstock import spec as spec_builders
 from penstock._diagnosis import Stats, Watch
 from penstock._reading import Making, Pass, Reading
@@ -460,9 +460,15 @@ def _spec(
         if given:
             raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")
         return None, spec_builders.read_text(spec)
-    if uri is None or features is None or (batch_size is None) == (options["global_batch_size"] is None):
+    if uri is not None and features is None:
+        raise UsageError(
+            "features= says what to read, and batch_size= in how many rows at once (or global_batch_size=; a spec "
+            f"file, as spec=, says all of it). {_dataset.described(uri, options['storage'])}"
+        )
+    if uri is None or (batch_size is None) == (options["global_batch_size"] is None):
         raise UsageError(
             "say what to read: a URI, features= and batch_size= (or global_batch_size=, of all ranks together), or "
             "spec= with a spec file"
         )
+    assert features is not None
     return spec_builders.build(uri, features, batch_size=batch_size, **options), ""
