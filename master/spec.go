@@ -46,34 +46,16 @@ func parseSpec(text []byte, workingDir string) (*pb.Spec, error) {
 		if n := len(s.GetDataset().GetUri()) * len(workingDir); n > maxSpecText {
 			return nil, status.Errorf(codes.InvalidArgument, "the spec's paths have %d bytes more with the working directory before each; they may have %d: globs say what long lists of names would", n, maxSpecText)
 		}
-		resolvePaths(s, workingDir)
+		spec.ResolvePaths(s, workingDir)
 	}
 	return s, checkPaths(s)
-}
-
-// resolvePaths makes relative paths absolute. A slash at an end stays: it says that the path is a directory.
-func resolvePaths(s *pb.Spec, workingDir string) {
-	uris := s.GetDataset().GetUri()
-	for i, uri := range uris {
-		if !isRelative(uri) {
-			continue
-		}
-		uris[i] = path.Join(workingDir, uri)
-		if strings.HasSuffix(uri, "/") {
-			uris[i] += "/"
-		}
-	}
-}
-
-func isRelative(uri string) bool {
-	return uri != "" && !strings.Contains(uri, "://") && !path.IsAbs(uri)
 }
 
 // checkPaths refuses paths relative to a working directory: this process's is not the one that the user means.
 func checkPaths(s *pb.Spec) error {
 	var problems spec.Problems
 	for _, uri := range s.GetDataset().GetUri() {
-		if !isRelative(uri) {
+		if !spec.IsRelative(uri) {
 			continue
 		}
 		problems.Add("dataset.uri", fmt.Sprintf(

@@ -132,6 +132,7 @@ type feeder struct {
 	held    map[uint64]lent              // not released
 	states  [statesKept]func() *pb.State // as of the newest
 	raised  int64                        // the runtime's memory limit, in bytes
+	peeks   bool                         // the session is to be deleted
 	knows   map[uint32]bool              // segments, by id: what the program knows
 	tell    []*segment                   // those that the next reply brings
 	schema  *arrow.Schema                // that it knows
@@ -169,6 +170,7 @@ func (f *feeder) run(ctx context.Context) error {
 	process.RaiseMemoryLimit(-f.raised)
 	if f.session != nil {
 		f.session.Abandon() // unless it was closed: a program that died did not mean to leave
+		f.forget(ctx)
 		f.ends()
 	}
 	return err
@@ -285,6 +287,7 @@ func (f *feeder) answer(ctx context.Context, r *request) *reply {
 		return f.epochEnd()
 	case r.Close != nil:
 		err := f.session.Close()
+		f.forget(ctx)
 		f.end()
 		if err != nil {
 			return failed(err)

@@ -42,6 +42,9 @@ type openRequest struct {
 	Zone        string          `json:"zone,omitempty"`
 	Compression string          `json:"compression,omitempty"` // lz4 or zstd
 	Budget      int64           `json:"budget,omitempty"`      // bytes
+	// Peek: the session is one rank's look at so many rows, in place of the spec's epochs of its batches. Nobody finds it again: it is
+	// deleted when the connection closes, or the session does.
+	Peek int64 `json:"peek,omitempty"`
 	// Restore has the states that this rank brings, serialised; null: it restores none. The loop begins in BeginsIn where the rank brings
 	// none of the states.
 	Restore        [][]byte `json:"restore"`
@@ -126,6 +129,8 @@ type opened struct {
 	WorldSize uint32 `json:"world_size"`
 	Epochs    uint32 `json:"epochs"`
 	Drops     bool   `json:"drops,omitempty"` // last batches
+	LastBatch string `json:"last_batch"`      // uneven, drop or pad
+	Schema    []byte `json:"schema"`          // of all batches: Arrow's IPC
 	// Counts: all rows of the dataset come to this rank, and no op leaves one out or adds one.
 	Counts bool `json:"counts,omitempty"`
 	// Begun: some rows of the epoch that the loop begins in were read before.

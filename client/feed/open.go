@@ -40,7 +40,12 @@ func (f *feeder) open(ctx context.Context, r *request) *reply {
 		process.RaiseMemoryLimit(r.Open.Budget)
 		f.raised = r.Open.Budget
 	}
-	return &reply{Opened: f.describe()}
+	f.peeks = r.Open.Peek > 0
+	said, err := f.describe()
+	if err != nil {
+		return failed(err)
+	}
+	return &reply{Opened: said}
 }
 
 // dial opens a session, and says now and then that it is doing so. The session outlives ctx, whose end ends the opening.
@@ -109,6 +114,11 @@ func (o *openRequest) config() (client.Config, error) {
 		}
 		c.SavedLastBatch = client.SavedLastBatch(like)
 	}
+	if o.Peek > 0 {
+		if err := peek(&c, o.Peek); err != nil {
+			return c, err
+		}
+	}
 	s := o.Security
 	err = c.Secure(client.Security{
 		TokenFile: s.TokenFile, Token: s.Token, CA: s.CA, ServerName: s.ServerName, TLS: s.TLS, Cert: s.Cert, Key: s.Key, Namespace: s.Namespace,
@@ -149,11 +159,15 @@ func (o *openRequest) restored() ([]*pb.State, error) {
 }
 
 // describe is what the program is told of the session that was opened.
-func (f *feeder) describe() *opened {
+func (f *feeder) describe() (*opened, error) {
+	schema, err := serialized(f.session.Schema())
+	if err != nil {
+		return nil, err
+	}
 	info, begins := f.session.Info(), f.session.State()
 	out := &opened{
 		BatchSize: info.GetBatchSize(), WorldSize: info.GetWorldSize(), Epochs: spec.Epochs(info.GetSpec()),
-		Drops: info.GetSpec().GetLastBatch() == pb.LastBatch_DROP, Spec: fingerprint(info.GetSpec()),
+		Drops: info.GetSpec().GetLastBatch() == pb.LastBatch_DROP, LastBatch: ending(info.GetSpec()), Schema: schema, Spec: fingerprint(info.GetSpec()),
 		Begun: len(begins.GetBase()) > 0 || len(begins.GetConsumed()) > 0 || begins.GetHanded() > 0, // deterministic: the count alone tells
 	}
 	if from := info.GetRestoredFrom(); from.GetName() != "" {
@@ -163,7 +177,15 @@ func (f *feeder) describe() *opened {
 	if proto.Unmarshal(info.GetProgram(), program) == nil { // which Open has read
 		out.Counts = info.GetWorldSize() == 1 && countable(program)
 	}
-	return out
+	return out, nil
+}
+
+// ending is what becomes of an epoch's last rows, as specs say it.
+func ending(s *pb.Spec) string {
+	if s.GetLastBatch() == pb.LastBatch_LAST_BATCH_UNSPECIFIED {
+		return strings.ToLower(pb.LastBatch_UNEVEN.String())
+	}
+	return strings.ToLower(s.GetLastBatch().String())
 }
 
 // countable reports whether as many rows come out of a program as go in.

@@ -25,8 +25,8 @@ READ_ALL = [
     "Spec files-1", "Loops that read ahead-1", "On one machine-1", "What limits the loop-1", "What limits the loop-2",
 ]  # fmt: skip
 CHECKED = [
-    "Start-1", "Start-2", "Epochs, length, map-1", "Epochs, length, map-2", "Validation-1", "Checkpoints-1",
-    "Checkpoints-2", "Checkpoints-4", "Formats and devices-1", "Errors-1", "Tokens and TLS-1",
+    "Start-1", "Start-2", "First looks-1", "Epochs, length, map-1", "Epochs, length, map-2", "Validation-1",
+    "Checkpoints-1", "Checkpoints-2", "Checkpoints-4", "Formats and devices-1", "Errors-1", "Tokens and TLS-1",
 ]  # fmt: skip
 
 
@@ -70,6 +70,14 @@ def test_the_first_example(clicks: Dataset, shared_fleet: Fleet) -> None:
     names = page.run("Start-1", clicks, shared_fleet)
     assert names["loader"].stats().rows == clicks.rows
     assert names["batch"].dense.shape[1] == 13
+
+
+def test_first_looks(clicks: Dataset, shared_fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    names = page.run("First looks-1", clicks, shared_fleet)
+    said = capsys.readouterr().out
+    for words in ("6,003 rows in 3 files:", 'penstock.dense("int_*") + penstock.sparse("cat_*")', "not open)"):
+        assert words in said
+    assert names["loader"].stats().rows == 0
 
 
 def test_epochs(clicks: Dataset, shared_fleet: Fleet) -> None:

@@ -15,10 +15,12 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from penstock import _claims, _job, _replica
 from penstock._checkpoint import differences
@@ -28,6 +30,7 @@ from penstock._session import Config, Security, Session, State
 from penstock.errors import UsageError
 from penstock.monitor import log_event
 
+_PEEK_BUDGET = 16 << 20
 _COMPRESSIONS = ("none", "lz4", "zstd")
 _ADDRESS = re.compile(r"unix:.+|(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^][:/\s]+):(?P<port>[0-9]{1,5})")
 
@@ -94,6 +97,14 @@ class Stream:
     def close(self) -> None:
         """Gives back what is held. A second call does nothing."""
         _close_all(self._resources, self.pid)
+
+
+def _copied(record: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in memory of their own."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, record.schema) as stream:
+        stream.write_batch(record)
+    return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
 
 
 def _close_all(resources: list[Any], pid: int) -> None:
@@ -193,6 +204,30 @@ class Opening:
             raise
         return stream
 
+    def look(self, rows: int) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+        """The schema of the loader's batches, and so many first rows, by a session of its own that is deleted then."""
+        with contextlib.ExitStack() as resources:
+            masters, security, fleet = self._fleet(lambda resource: resources.callback(resource.close))
+            config = Config(
+                masters=masters, session=_job.unique_id("peek"),
+                spec=None if self.spec is None else json.loads(self.spec),
+                spec_text=self.spec_text, working_dir=self.working_dir, zone=self.zone, peek=max(1, rows),
+                budget=min(int(self.budget), _PEEK_BUDGET), timeout=float(self.timeout),
+                connect_timeout=float(self.connect_timeout), security=security, fleet=fleet,
+            )  # fmt: skip
+            session = Session(config)
+            resources.callback(session.close)
+            found = session.next() if rows > 0 else None
+            return session.info.schema, [] if found is None else [_copied(found.record)]
+
+    def _fleet(self, owns: Callable[[Any], object]) -> tuple[tuple[str, ...], Security, LocalFleet | None]:
+        """The masters and how they are reached, of a fleet on this machine where none is named."""
+        if self.masters:
+            return self.masters, self.security, None
+        fleet = LocalFleet(workers=self.workers or 0, memory=self.memory)
+        owns(fleet)
+        return (fleet.address,), Security(token=fleet.token), fleet
+
     def _alone(self) -> _replica.Place:
         """The one rank of a job that tells of none."""
         job = None if self.session else _job.indexed_job()
@@ -228,20 +263,15 @@ class Opening:
 
     def _session_reader(self, stream: Stream, owner: object, restore: Restore | None) -> Reader:
         at = stream.place
-        masters, security = self.masters, self.security
-        fleet: LocalFleet | None = None
-        if not masters:
-            if at.world_size > 1:
-                raise UsageError(
-                    f"{at.world_size} ranks need one master, but without master= each would start a fleet of its own; "
-                    "start one in another terminal:\n"
-                    "    penstock local\n"
-                    "and give all ranks the address and the file that it prints:\n"
-                    '    master="127.0.0.1:PORT", token_file="/tmp/.../token"'
-                )
-            fleet = LocalFleet(workers=self.workers or 0, memory=self.memory)
-            stream.owns(fleet)
-            masters, security = (fleet.address,), Security(token=fleet.token)
+        if not self.masters and at.world_size > 1:
+            raise UsageError(
+                f"{at.world_size} ranks need one master, but without master= each would start a fleet of its own; "
+                "start one in another terminal:\n"
+                "    penstock local\n"
+                "and give all ranks the address and the file that it prints:\n"
+                '    master="127.0.0.1:PORT", token_file="/tmp/.../token"'
+            )
+        masters, security, fleet = self._fleet(stream.owns)
         claim = _claims.Claim(stream.session, at.rank)
         stream.owns(claim)
         if restore is None and claim.restore is not None and at.world_size == 1:  # others would have to restore, too

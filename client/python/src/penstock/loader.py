@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import numbers
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from typing import Any, NoReturn
 from penstock import _arguments, _checkpoint, _dataset, _hosts, _opening
 from penstock import spec as spec_builders
 from penstock._diagnosis import Stats, Watch
+from penstock._look import Rows, Schema
 from penstock._reading import Making, Pass, Reading
 from penstock._replica import World, distributed
 from penstock._session import SessionStats, State
@@ -37,7 +39,8 @@ class DataLoader:
     iter(loader) begins the next epoch, also where the loop broke out of the one before; right after load_state_dict()
     it reads the rest of the one that was saved. With epochs=N, after the last of them it raises EpochsExhausted. The
     session opens at the first iter(), len() or use of state, and lives until close(), the end of a `with` block, or the
-    end of the process. In programs that have imported torch, a loader is a torch.utils.data.IterableDataset.
+    end of the process. schema and peek() look without it. In programs that have imported torch, a loader is a
+    torch.utils.data.IterableDataset.
 
     What to read, in place of a spec file (api/spec/README.md has the details):
         uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
@@ -187,6 +190,8 @@ class DataLoader:
         self._keeps = False  # a framework's callback says what the loop has done: see _follow
         self._unsaid = False  # a framework has begun to iterate, and its callback has not come yet
         self._closed = False
+        self._reads = _reads(uri, spec)
+        self._schema: Schema | None = None  # once it was looked for
         _hosts.register(DataLoader, Batch)
 
     def __iter__(self) -> Iterator[Any]:
@@ -233,6 +238,32 @@ class DataLoader:
     def batch_size(self) -> int:
         """Rows of a batch, per rank."""
         return self._open().batch_size
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a batch: their names, where in a batch they are, and their dtypes and shapes.
+
+        Nothing is read, and the job's session is not opened, for it.
+        """
+        self._check_open()
+        if self._reading is not None:
+            return Schema.of(self._reading.stream.reader.info.schema)
+        if self._schema is None:
+            self._schema = Schema.of(self._opening.look(0)[0])
+        return self._schema
+
+    def peek(self, rows: int = 5) -> Rows:
+        """The first rows of the dataset as the loader gives them: filtered and transformed, a column for each feature.
+
+        They come by a session of their own: the loader stands where it stood, and no row counts as read. They are in
+        the dataset's order, whatever shuffle= and order= say; where a filter or a sample chooses rows, they are some of
+        the first. print() shows them, as notebooks do, and their `table` is Arrow's.
+        """
+        self._check_open()
+        if isinstance(rows, bool) or not isinstance(rows, numbers.Integral) or rows < 1:
+            raise UsageError(f"peek({rows!r}): give a number of rows from 1 on")
+        schema, records = self._opening.look(int(rows))
+        return Rows(schema, records)
 
     @property
     def session(self) -> str:
@@ -358,9 +389,20 @@ class DataLoader:
         return self.__dict__.copy()
 
     def __repr__(self) -> str:
-        if self._closed:
-            return "penstock.DataLoader(closed)"
-        return f"penstock.DataLoader({'not open' if self._reading is None else repr(self.session)})"
+        spec = json.loads(self._opening.spec or "{}")
+        size, ending = spec.get("batch_size"), str(spec.get("last_batch") or "").lower()
+        rows = f"global_batch_size={spec['global_batch_size']}" if "global_batch_size" in spec else f"batch_size={size}"
+        reading = None if self._closed else self._reading
+        where = "closed" if self._closed else "not open"
+        if reading is not None:
+            info, at = reading.stream.reader.info, reading.stream.place
+            rows, ending = f"batch_size={info.batch_size}", info.last_batch
+            read = f"{reading.number} batch{'' if reading.number == 1 else 'es'} read"
+            epoch = "all epochs read" if reading.over else f"in epoch {reading.epoch}"
+            where = f"session {reading.stream.session!r}, rank {at.rank} of {at.world_size}: {epoch}, {read}"
+        how = "" if size is None and rows.endswith("None") else f", {rows}"
+        how += f", last_batch={ending!r}" if ending else ""
+        return f"penstock.DataLoader({self._reads}{how}; {where})"
 
     def _check_open(self) -> None:
         if self._closed:
@@ -443,6 +485,17 @@ class DataLoader:
                 "that this loader read since, as it came from the loop"
             )
         return position
+
+
+def _reads(uri: Any, spec: Any) -> str:
+    """What a loader reads, in few words."""
+    if spec is not None:
+        text = os.fspath(spec)
+        return "spec=..." if "\n" in text or text.lstrip().startswith("{") else f"spec={text!r}"
+    uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
+    some = [os.fspath(u) for u in uris[:3]]
+    more = f" and {len(uris) - 3} more" if len(uris) > 3 else ""
+    return (repr(some[0]) if len(uris) == 1 else repr(some)) + more
 
 
 def _spec(

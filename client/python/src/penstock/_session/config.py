@@ -70,6 +70,7 @@ class Config:
     restored_like: one of the states that are restored, for a rank that brings none of them.
     begins_in: the epoch that the restored states are in, for a rank that brings none of them.
     differences: says what a spec's fingerprint has otherwise than those of the restored states, for RestoreRefused.
+    peek: rows. The session is one rank's look at so many of the spec's, in place of its epochs, and deleted at its end.
     budget: bytes that may be received and not yet in a batch. Each stream has an equal share, but may always hold one
         message, even one larger than its share.
     sync_every: the longest time between two Syncs.
@@ -98,6 +99,7 @@ class Config:
     restored_like: State | None = None
     begins_in: int = 0
     differences: Callable[[Mapping[str, Any]], Sequence[str]] = lambda spec: ()
+    peek: int = 0
     budget: int = 256 << 20
     sync_every: float = 1.0
     stream_timeout: float = 60.0
@@ -139,6 +141,6 @@ class Config:
             "restored_like": None if self.restored_like is None else self.restored_like.data,
             "begins_in": self.begins_in, "connect_timeout": self.connect_timeout,
             "restore_timeout": self.timeout, "sync_every": self.sync_every, "stream_timeout": self.stream_timeout,
-            "hedge_after": self.hedge_after, "join_timeout": self.join_timeout,
+            "hedge_after": self.hedge_after, "join_timeout": self.join_timeout, "peek": self.peek or None,
         }  # fmt: skip
         return {name: value for name, value in said.items() if value is not None}

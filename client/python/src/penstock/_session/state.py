@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from penstock.batch import Checkpoint
 
@@ -51,6 +54,17 @@ class Info:
     begun: bool
     spec: Mapping[str, Any]
     restored_from: Checkpoint | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of all batches."""
+        return pa.ipc.open_stream(base64.b64decode(self.message["schema"])).schema
+
+    @property
+    def last_batch(self) -> str:
+        """What becomes of an epoch's last rows: "uneven", "drop" or "pad"."""
+        text: str = self.message["last_batch"]
+        return text
 
     @classmethod
     def of(cls, m: Mapping[str, Any]) -> Info:
