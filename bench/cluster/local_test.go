@@ -111,6 +111,10 @@ func TestReadWithAFleetOfItsOwn(t *testing.T) {
 	if rest := left(t, tmp); len(rest) > 0 {
 		t.Errorf("left behind: %v", rest)
 	}
+	out, _ = run(t, 0, nil, "read", smallSpec(t, 3000), "--local", "--epochs=3", "--output=json")
+	if !strings.Contains(out, `"rows":9000,`) {
+		t.Errorf("read of three epochs: %s", out)
+	}
 }
 
 // TestLocal reads from a store whose credentials are in the environment, among settings that are none of this fleet's.

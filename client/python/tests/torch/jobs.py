@@ -30,7 +30,8 @@ RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 given = json.loads(sys.argv[1])
 
 def loader(**options):
-    options = {"features": FEATURES, "batch_size": 1000, "provenance": True, "master": given["master"]} | options
+    usual = {"features": FEATURES, "batch_size": 1000, "provenance": True, "master": given["master"]}
+    options = usual | {"last_batch": "uneven", "epochs": 1} | options
     return penstock.DataLoader(given["uri"], **options)
 
 def found(value):
