@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
-	"github.com/penstock-ml/penstock/master/plan"
+	"github.com/penstock-ml/penstock/master/session"
 )
 
 const (
@@ -208,7 +208,7 @@ func setOutputs(s *pb.Shard, counted *pb.CountReply) error {
 		return fmt.Errorf("it counted %d row groups of %d", len(counted.GetRowGroups()), len(groups))
 	}
 	for i, g := range groups {
-		outputs, rows := counted.GetRowGroups()[i].GetOutputs(), plan.WindowRows(g)
+		outputs, rows := counted.GetRowGroups()[i].GetOutputs(), session.WindowRows(g)
 		if len(outputs) != len(rows) {
 			return fmt.Errorf("row group %d: it counted %d windows of %d", g.GetIndex(), len(outputs), len(rows))
 		}

@@ -133,7 +133,7 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 	}
 	for _, s := range block.GetShards() {
 		for _, g := range s.GetRowGroups() {
-			g.Outputs = plan.WindowRows(g)
+			g.Outputs = session.WindowRows(g)
 		}
 	}
 	return nil

@@ -162,15 +162,6 @@ func windowRows(bytes, rows, columns, window int64) int64 {
 	return min(rows, max(1, least, fit))
 }
 
-// WindowRows lists the source rows of each window of a row group.
-func WindowRows(g *pb.RowGroup) []uint32 {
-	var out []uint32
-	for left := g.GetRows(); left > 0; left -= g.GetWindowRows() {
-		out = append(out, uint32(min(left, g.GetWindowRows())))
-	}
-	return out
-}
-
 // Selects reports whether a program leaves rows out.
 func Selects(p *pb.Program) bool {
 	return p.GetFilter() != "" || slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOuts() == 0 })

@@ -86,20 +86,21 @@ func bugsInSteps() map[string]executor {
 			r.Steps = nil
 		}),
 		"an epoch closes before all ranks have joined": func(s *State, c Command) (Reply, Changes, error) {
-			absent := slices.Clone(s.ranks)
-			for r, k := range absent {
-				if _, joins := c.(Join); k == nil && !joins {
-					s.ranks[r] = &rank{incarnation: 1, departed: true}
-				}
+			absent := s.absent
+			switch c.(type) {
+			case Join, Restore:
+				return s.Apply(c)
 			}
+			s.absent = 0
 			r, ch, err := s.Apply(c)
-			for i, k := range absent {
-				if _, joins := c.(Join); k == nil && !joins {
-					s.ranks[i] = nil
-				}
-			}
+			s.absent = absent
 			return r, ch, err
 		},
+		"what a rank holds above its share is not asked back": behind(func(s *State, c Command, r *Reply) {
+			if q, ok := c.(Sync); ok && s.evens() {
+				s.ranks[q.Rank].releasing, r.Release = nil, nil
+			}
+		}),
 		"ranks that start again together go on each for itself": behind(func(s *State, c Command, r *Reply) {
 			if k := joining(s, c); k != nil && k.kind == pb.JoinKind_REJOIN && k.steps.Epoch == s.closed {
 				k.begun.Handed++

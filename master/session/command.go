@@ -17,7 +17,7 @@ type Planned struct {
 	Blocks       uint32  // number of blocks of the epoch
 	Shards       uint32  // number of shards of the block, may be 0
 	Rows         int64   // of the block, before the filter
-	Outputs      Outputs // where they are counted
+	Outputs      Outputs // the rows of its windows where they are not counted; nil: not known
 }
 
 // Join makes its caller rank Rank, and fences earlier incarnations of that rank.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"math"
 	"slices"
 	"sort"
 
@@ -77,7 +76,7 @@ func (s *State) admitDropSteps(r uint32, n *Steps, left uint32) error {
 
 // countLeft counts the rows that are left of each epoch.
 func (s *State) countLeft() {
-	if !s.drops() {
+	if !s.sharesOut() {
 		return
 	}
 	sets := []position.Set{s.returned, {s.ungranted()}}
@@ -95,9 +94,17 @@ func (s *State) countLeft() {
 	}
 }
 
+// countPlanned adds the rows that are left of a block that is planned now.
+func (s *State) countPlanned(b block) {
+	if s.sharesOut() {
+		all := position.Set{{From: b.start(), To: b.end()}}
+		s.epochPlan(b.epoch).left += s.rowsIn(s.returned.Intersect(all)) + s.rowsIn(all.Intersect(position.Set{s.ungranted()}))
+	}
+}
+
 // countConsumed takes what was consumed off what is left.
 func (s *State) countConsumed(news position.Set) {
-	if !s.drops() {
+	if !s.sharesOut() {
 		return
 	}
 	for i := range s.epochs {
@@ -115,6 +122,12 @@ func (s *State) left(epoch uint32) uint64 {
 
 // whollyPlanned reports whether all is planned of an epoch that is not consumed.
 func (s *State) whollyPlanned(epoch uint32) bool {
+	end := position.Position{Epoch: epoch + 1}
+	if e := s.epochPlan(epoch); e != nil && e.blocks > 0 && s.frontier.Less(end) { // most often its last block tells
+		if _, ok := s.block(position.Position{Epoch: epoch, Block: e.blocks - 1}); !ok {
+			return false
+		}
+	}
 	free := append(within(s.returned, epoch), within(position.Set{s.ungranted()}, epoch)...)
 	for _, iv := range free {
 		for p := iv.From; p.Less(iv.To); {
@@ -130,7 +143,14 @@ func (s *State) whollyPlanned(epoch uint32) bool {
 
 // within is the part of a set that lies in an epoch.
 func within(s position.Set, epoch uint32) position.Set {
-	return s.Intersect(position.Set{{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}})
+	all := position.Interval{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}
+	switch {
+	case len(s) == 0 || !s[0].From.Less(all.To):
+		return nil
+	case !s[0].From.Less(all.From) && !all.To.Less(s[len(s)-1].To): // most often
+		return slices.Clip(s)
+	}
+	return s.Intersect(position.Set{all})
 }
 
 // tell works out what a rank is told of the steps of the epochs that it may read.
@@ -292,52 +312,15 @@ func (s *State) starved() bool {
 }
 
 // need is how many rows of an epoch a rank has yet to hand over, if that is known, for good or until others have come.
-func (s *State) need(k *rank, epoch uint32) (rows uint64, known bool) {
+func (s *State) need(k *rank, epoch uint32) need {
 	told := k.toldOf(epoch)
 	switch {
 	case k.steps.Epoch > epoch:
-		return 0, true
+		return need{known: true}
 	case !told.Final && (told.Steps == 0 || !s.whollyPlanned(epoch)):
-		return 0, false
+		return need{}
 	}
-	return (max(told.Steps, k.handedIn(epoch)) - k.handedIn(epoch)) * s.batch(), true
-}
-
-// trim asks a rank for what it holds above its need.
-func (s *State) trim(r uint32, k *rank, ch *Changes) {
-	asked := k.releasing
-	for epoch := s.closed; epoch <= s.closed+1; epoch++ {
-		held := within(k.held, epoch)
-		if rows, known := s.need(k, epoch); known && s.rowsIn(held) > rows {
-			asked = asked.Union(held.Subtract(s.firstRows(held, rows)))
-		}
-	}
-	s.ask(r, k, asked, ch)
-}
-
-// grantNeeded gives a rank of the epoch that its training loop is in, or of the next one if it needs no more of that.
-func (s *State) grantNeeded(k *rank, c Sync, ch *Changes) bool {
-	for epoch := k.steps.Epoch; epoch <= s.closed+1 && epoch < s.id.Epochs && s.failure == ""; epoch++ {
-		held, lacks := within(k.held, epoch), uint64(math.MaxUint64)
-		if rows, known := s.need(k, epoch); known {
-			have := s.rowsIn(held.Subtract(k.releasing))
-			lacks = max(rows, have) - have
-		}
-		if lacks > 0 {
-			return (c.WantsMore || len(held) == 0) && s.grantRows(k, epoch, int64(c.Streams), lacks, ch)
-		}
-	}
-	return false
-}
-
-// grantRows gives a rank shards of an epoch, cut where it has so many rows.
-func (s *State) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch *Changes) bool {
-	s.passTo(epoch, ch)
-	got := s.take(epoch, streams)
-	given := s.firstRows(got, rows)
-	s.returned = s.returned.Union(got.Subtract(given))
-	k.held = k.held.Union(given)
-	return len(given) > 0
+	return need{rows: (max(told.Steps, k.handedIn(epoch)) - k.handedIn(epoch)) * s.batch(), known: true}
 }
 
 // passTo moves the frontier to an epoch, from one that is wholly planned.

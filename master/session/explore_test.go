@@ -160,7 +160,7 @@ func (x *explorer) run() error {
 func (x *explorer) begin() (*node, error) {
 	m := newModel(nil, x.d, x.execute)
 	m.batchSize, m.trainers, m.mostWorld = x.pad, make([]*trainer, x.world), x.world
-	m.id.Epochs, m.id.FirstWorldSize, m.id.Pad = uint32(len(x.d)), uint32(x.world), x.pad > 0
+	m.id.Epochs, m.id.FirstWorldSize, m.id.Pad, m.id.BatchSize = uint32(len(x.d)), uint32(x.world), x.pad > 0, uint64(x.pad)
 	m.passes = newPasses()
 	s, err := New(m.id)
 	if err != nil {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"math"
+
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -51,17 +53,46 @@ func (s *State) stuck(k *rank) bool {
 	return len(k.held) > 0 && k.held[0].From.Epoch > s.closed && k.steps.Epoch <= s.closed && !s.drained()
 }
 
-// grant gives a rank a run of shards of one epoch, returned ones first, and reports whether there were any.
-func (s *State) grant(k *rank, streams uint32) bool {
-	epoch, ok := s.nextEpoch()
-	if k.steps.Epoch > epoch { // it has left that
-		epoch = k.steps.Epoch
-		ok = epoch < s.id.Epochs && epoch <= s.closed+1 && s.failure == ""
-	}
-	if !ok {
+// more grants a rank what it wants or needs, and reports whether that is anything: of the epoch that its training loop is in, or of the
+// next one if it needs no more of that, or all is granted.
+func (s *State) more(k *rank, c Sync, n needs, ch *Changes) bool {
+	if s.id.Lanes > 0 || s.failure != "" {
 		return false
 	}
-	got := s.take(epoch, int64(streams))
+	reach := s.reach()
+	for epoch := max(k.steps.Epoch, s.closed); epoch <= reach && epoch < s.id.Epochs; epoch++ {
+		if !s.drops() && epoch == s.closed && s.drained() {
+			continue
+		}
+		lacks := s.lacks(k, epoch, n)
+		if lacks == 0 {
+			continue
+		}
+		wants := c.WantsMore || s.drops() && len(within(k.held, epoch)) == 0 || epoch == s.closed && s.stuck(k)
+		return wants && s.grantRows(k, epoch, int64(c.Streams), lacks, ch)
+	}
+	return false
+}
+
+// lacks is how many rows of an epoch a rank may be granted.
+func (s *State) lacks(k *rank, epoch uint32, n needs) uint64 {
+	need := n[epoch-s.closed]
+	if !need.known {
+		return math.MaxUint64
+	}
+	have := s.rowsIn(within(k.held, epoch).Subtract(k.releasing))
+	return max(need.rows, have) - have
+}
+
+// grantRows gives a rank shards of an epoch, cut where it has so many rows.
+func (s *State) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch *Changes) bool {
+	s.passTo(epoch, ch)
+	got := s.take(epoch, streams)
+	if rows < math.MaxUint64 {
+		given := s.firstRows(got, rows)
+		s.returned = s.returned.Union(got.Subtract(given))
+		got = given
+	}
 	k.held = k.held.Union(got)
 	return len(got) > 0
 }

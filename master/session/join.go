@@ -34,6 +34,7 @@ func (s *State) start(c Join, ch *Changes) *rank {
 	if k == nil {
 		k = &rank{incarnation: 1, revision: 1, nonce: c.Nonce, kind: pb.JoinKind_FRESH, steps: s.begun, begunStep: s.from.Step}
 		s.ranks[c.Rank] = k
+		s.absent--
 		s.begin(k, ch)
 		s.baseVersion++
 		ch.Head = true

@@ -108,8 +108,8 @@ func run(draw func(n int) int, c chaos) (err error) {
 	m := newModel(draw, randomDataset(draw), c.execute)
 	defer recovered(&err)
 	if c.pad {
-		m.batchSize = 1 + draw(4)
-		m.id.Pad = true
+		m.beginPadding(1 + draw(4))
+		m.id.Selects = draw(2) == 0
 	}
 	if c.drop {
 		m.beginDropping(1 + draw(4))
@@ -217,6 +217,9 @@ func (m *model) apply(c Command) (Reply, error) {
 	}
 	m.checkShares()
 	m.closedSince(c, closed, abandoned)
+	if q, ok := c.(Sync); ok && err == nil {
+		m.checkEven(q.Rank)
+	}
 	return r, err
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Outputs are the output rows of a block, where they are counted when it is planned: by shard, by window of the shard.
+// Outputs are the output rows of a block, by shard, by window of the shard: counted when it is planned, or else the most that there are,
+// the windows' rows.
 type Outputs [][]uint32
 
 // OutputsOf takes a block's outputs together.
@@ -16,25 +17,48 @@ func OutputsOf(b *pb.Block) Outputs {
 	out := make(Outputs, len(b.GetShards()))
 	for i, s := range b.GetShards() {
 		for _, g := range s.GetRowGroups() {
-			out[i] = append(out[i], g.GetOutputs()...)
+			if len(g.GetOutputs()) > 0 {
+				out[i] = append(out[i], g.GetOutputs()...)
+				continue
+			}
+			out[i] = append(out[i], WindowRows(g)...)
 		}
 	}
 	return out
 }
 
-// counts are a block's outputs and their sums. They never change. None, nil, are of a block that is not counted.
+// WindowRows lists the source rows of each window of a row group.
+func WindowRows(g *pb.RowGroup) []uint32 {
+	var out []uint32
+	window := max(1, g.GetWindowRows())
+	for left := g.GetRows(); left > 0; left -= window {
+		out = append(out, uint32(min(left, window)))
+	}
+	return out
+}
+
+// counts are a block's outputs and their sums. They never change. None, nil, are of a block whose rows are not shared out.
 type counts struct {
 	outputs Outputs
 	starts  []uint64 // by shard, and of the block's end: output rows of the block before it
 }
 
+// countsOf are a block's counts, if rows are shared out by them.
+func (s *State) countsOf(o Outputs) *counts {
+	if s.id.Counted || s.evens() && len(o) > 0 {
+		return newCounts(o)
+	}
+	return nil
+}
+
 func newCounts(o Outputs) *counts {
 	c := &counts{outputs: o, starts: make([]uint64, len(o)+1)}
+	sum, ends := uint64(0), c.starts[1:]
 	for i, windows := range o {
-		c.starts[i+1] = c.starts[i]
 		for _, n := range windows {
-			c.starts[i+1] += uint64(n)
+			sum += uint64(n)
 		}
+		ends[i] = sum
 	}
 	return c
 }
@@ -53,6 +77,9 @@ func (c *counts) before(p position.Position) uint64 {
 		return c.rows()
 	}
 	n := c.starts[p.Shard]
+	if p.Window == 0 && p.K == 0 {
+		return n
+	}
 	for i, rows := range c.outputs[p.Shard] {
 		switch {
 		case uint32(i) < p.Window:
@@ -81,13 +108,15 @@ func (c *counts) at(n uint64) (p position.Position, ok bool) {
 // before is how many output rows of the block lie before p, which may lie outside of it.
 func (b block) before(p position.Position) uint64 {
 	switch {
+	case b.has(p):
+		return b.counts.before(p)
 	case p.Less(b.start()):
 		return 0
-	case p.Less(b.end()):
-		return b.counts.before(p)
 	}
 	return b.counts.rows()
 }
+
+func (b block) has(p position.Position) bool { return p.Epoch == b.epoch && p.Block == b.index }
 
 // at is the position of output row n of the block, or its end.
 func (b block) at(n uint64) position.Position {
@@ -101,11 +130,16 @@ func (b block) at(n uint64) position.Position {
 
 // rowsIn is how many output rows a set has in blocks that are in memory.
 func (s *State) rowsIn(set position.Set) uint64 {
-	n := uint64(0)
+	n, i := uint64(0), 0
 	for _, iv := range set {
-		for i := s.search(iv.From); i < len(s.blocks) && s.blocks[i].start().Less(iv.To); i++ {
+		if i < len(s.blocks) && s.blocks[i].has(iv.From) && s.blocks[i].has(iv.To) { // most often
+			n += s.blocks[i].counts.before(iv.To) - s.blocks[i].counts.before(iv.From)
+			continue
+		}
+		for i = s.search(iv.From); i < len(s.blocks) && s.blocks[i].start().Less(iv.To); i++ {
 			n += s.blocks[i].before(iv.To) - s.blocks[i].before(iv.From)
 		}
+		i = max(0, i-1)
 	}
 	return n
 }

@@ -13,7 +13,7 @@ type block struct {
 	epoch, index uint32
 	blocks       uint32 // of the epoch
 	shards       uint32
-	counts       *counts // nil: outputs are not counted
+	counts       *counts // nil: rows are not shared out
 	lanes        *lanes  // nil: order FAST
 }
 
@@ -28,7 +28,7 @@ type epochPlan struct {
 	epoch, blocks, planned uint32
 	rows                   int64
 	lanes                  []uint64 // by lane: output rows of planned blocks
-	left                   uint64   // output rows of planned blocks that are not consumed, where last batches are dropped
+	left                   uint64   // output rows of planned blocks that are not consumed, where they are shared out in order FAST
 }
 
 // seen counts all blocks that were planned, for the estimate of those to come.
@@ -163,11 +163,9 @@ func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 
 func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 	b := block{epoch: c.Epoch, index: c.Block, blocks: c.Blocks, shards: c.Shards}
-	if s.id.Counted {
-		b.counts = newCounts(c.Outputs)
-		if err := b.checkOutputs(); err != nil {
-			return Reply{}, invalid("planned %w", err)
-		}
+	b.counts = s.countsOf(c.Outputs)
+	if err := b.checkOutputs(); err != nil {
+		return Reply{}, invalid("planned %w", err)
 	}
 	if c.Block >= c.Blocks || c.Epoch >= s.id.Epochs {
 		return Reply{}, invalid("planned block %d/%d: the epoch has %d blocks, the session %d epochs", c.Epoch, c.Block, c.Blocks, s.id.Epochs)
@@ -194,7 +192,7 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 	s.count(b, c.Rows)
 	s.absorb(b)
 	s.skipEmpty()
-	s.countLeft()
+	s.countPlanned(b)
 	s.closeEpochs(ch)
 	return Reply{}, nil
 }

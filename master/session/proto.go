@@ -110,6 +110,7 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 			s.joins = max(s.joins, k.joined)
 		}
 	}
+	s.countAbsent()
 	s.forgetConsumed()
 	s.countLeft()
 	if err := s.Check(); err != nil {
@@ -120,18 +121,18 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 
 // loadCounts gives the blocks their outputs, and their places in the lanes.
 func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
-	if !s.id.Counted {
+	if !s.id.Counted && !s.evens() {
 		return nil
 	}
 	for _, m := range blocks {
 		if i := s.search(position.Position{Epoch: m.GetEpoch(), Block: m.GetIndex()}); i < len(s.blocks) {
 			if b := &s.blocks[i]; b.epoch == m.GetEpoch() && b.index == m.GetIndex() {
-				b.counts = newCounts(OutputsOf(m))
+				b.counts = s.countsOf(OutputsOf(m))
 			}
 		}
 	}
 	for i, b := range s.blocks {
-		if b.counts == nil {
+		if b.counts == nil && s.id.Counted {
 			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
 		}
 		if err := b.checkOutputs(); err != nil {

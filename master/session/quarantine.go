@@ -71,6 +71,7 @@ func (s *State) refused(c Sync, k *rank, ch *Changes) {
 			continue
 		}
 		s.skip(r, part)
+		s.countConsumed(part)
 		s.base, s.baseVersion = s.base.Union(part), s.baseVersion+1
 		k.held = k.held.Subtract(part)
 		k.releasing = k.releasing.Intersect(k.held)

@@ -357,6 +357,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	}
 	s.from, s.restoredBy = RestoredFrom{}, ""
 	s.ranks, s.world = ranks, uint32(len(ranks))
+	s.countAbsent()
 	s.restore.parts = nil
 	s.forgetEpochs()
 	for _, b := range s.blocks {

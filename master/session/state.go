@@ -42,6 +42,7 @@ type Identity struct {
 	Pad            bool   // last batches are padded
 	Skip           uint32 // row groups that may be left out because no worker can read them
 	Counted        bool   // outputs are counted when a block is planned
+	Selects        bool   // rows are left out: a window may have fewer outputs than rows
 	BatchSize      uint64 // rows of a rank's batch, but for GlobalBatch
 	GlobalBatch    uint64 // if not 0: rows of a step over all ranks, whatever the world size
 	Lanes          uint32 // of order DETERMINISTIC, else 0
@@ -64,6 +65,7 @@ type State struct {
 	epochs      []epochPlan
 	seen        seen
 	ranks       []*rank // by number; nil: never joined in this generation
+	absent      int     // ranks that are nil
 	restore     restore
 	restored    uint64       // the restore attempt that made this generation
 	begun       Steps        // where the training loops of this generation began
@@ -123,7 +125,7 @@ func New(id Identity) (*State, error) {
 	}
 	return &State{
 		id: id, generation: 1, world: id.FirstWorldSize, baseVersion: 1,
-		ranks: make([]*rank, id.FirstWorldSize),
+		ranks: make([]*rank, id.FirstWorldSize), absent: int(id.FirstWorldSize),
 	}, nil
 }
 
@@ -299,7 +301,16 @@ func (s *State) over(epoch uint32) bool {
 }
 
 // allJoined reports whether each rank has joined in this generation.
-func (s *State) allJoined() bool { return !slices.Contains(s.ranks, nil) }
+func (s *State) allJoined() bool { return s.absent == 0 }
+
+func (s *State) countAbsent() {
+	s.absent = 0
+	for _, k := range s.ranks {
+		if k == nil {
+			s.absent++
+		}
+	}
+}
 
 // forgetEpochs forgets the plans of closed epochs.
 func (s *State) forgetEpochs() {

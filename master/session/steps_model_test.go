@@ -30,11 +30,16 @@ func (m *model) newLoop() *loop {
 	}
 }
 
+func (m *model) beginPadding(batchSize int) {
+	m.batchSize, m.id.Pad, m.id.BatchSize = batchSize, true, uint64(batchSize)
+}
+
 // loopEnded checks that all training loops end an epoch after the same number of batches.
 func (m *model) loopEnded(rank uint32, n Steps) {
 	if m.drop != nil && m.drop.cameBack[m.s.generation] {
 		return
 	}
+	m.checkSteps(n)
 	at := epochEnd{life: m.lives, generation: m.s.generation, epoch: n.Epoch}
 	if m.ends[at] == nil {
 		m.ends[at] = map[uint32]uint64{}

@@ -77,22 +77,20 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	s.settle(ch)
 	if s.drops() && !c.Leave {
 		s.tell(c.Rank, k, ch)
-		s.trim(c.Rank, k, ch)
 	}
-	if !c.Leave && s.more(k, c, ch) {
+	if c.Leave {
+		return s.answer(c, k), nil
+	}
+	n := s.needs(k)
+	s.trim(c.Rank, k, n, ch)
+	if s.more(k, c, n, ch) {
 		k.revision++
 		ch.Head = true
 		ch.rank(c.Rank)
 	}
-	return s.answer(c, k), nil
-}
-
-// more grants a rank what it wants or needs, and reports whether that is anything.
-func (s *State) more(k *rank, c Sync, ch *Changes) bool {
-	if s.drops() {
-		return s.grantNeeded(k, c, ch)
-	}
-	return s.id.Lanes == 0 && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams)
+	r := s.answer(c, k)
+	r.Drained = r.Drained || s.served(k, n)
+	return r, nil
 }
 
 // news is what a Sync newly reports as consumed, and the part of it that an ended lease had taken back. It must lie
