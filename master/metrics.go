@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/telemetry"
+	"github.com/penstock-ml/penstock/master/observe"
 	"github.com/penstock-ml/penstock/master/store"
 	"github.com/penstock-ml/penstock/master/words"
 )
@@ -32,6 +33,7 @@ type metrics struct {
 
 type sessionMetrics struct {
 	demand, rate, stall, worst, cost, needed, granted, trainers, epoch, delivered, abandoned, bottleneck, state telemetry.Metric
+	imbalance, padding                                                                                          telemetry.Metric
 }
 
 func newMetrics() metrics {
@@ -66,6 +68,8 @@ func newMetrics() metrics {
 			granted:    telemetry.Gauge("session_workers_granted", "Workers that its streams come to.", by),
 			trainers:   telemetry.Gauge("session_trainers", "Trainers that are present.", by),
 			epoch:      telemetry.Gauge("session_epoch", "Epochs that are closed.", by),
+			imbalance:  telemetry.Gauge("session_rank_imbalance_ratio", "By which part the rank with the fewest rows is behind the one with the most, 0 to 1.", by),
+			padding:    telemetry.Gauge("session_padding_ratio", "Part of the rows of batches that is padding, 0 to 1, where last batches are padded.", by),
 			delivered:  telemetry.Counter("session_delivered_rows_total", "Rows handed over to training loops since the session began or was restored.", by),
 			abandoned:  telemetry.Counter("session_abandoned_shards_total", "About how many shards nobody got, since all trainers left their epochs before the end.", by),
 			bottleneck: telemetry.Gauge("session_bottleneck_info", "1; the labels say what holds its trainers up, and the busiest stage.", by, "bottleneck", "stage"),
@@ -160,6 +164,12 @@ func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
 	m.epoch.Write(ch, float64(s.GetProgress().GetEpoch()), id)
 	m.delivered.Write(ch, float64(s.GetProgress().GetRowsDelivered()), id)
 	m.abandoned.Write(ch, float64(s.GetProgress().GetAbandonedShards()), id)
+	if n, ok := observe.SharesOf(s.GetProgress(), s.GetPaddedBatch()); ok && n.Most > 0 {
+		m.imbalance.Write(ch, float64(n.Most-n.Least)/float64(n.Most), id)
+		if s.GetPaddedBatch() > 0 {
+			m.padding.Write(ch, n.Padding, id)
+		}
+	}
 	m.bottleneck.Write(ch, 1, id, bottleneckLabel(s.GetBottleneck()), s.GetStage())
 	if !isOver(s.GetState()) { // else writeFailed tells
 		m.state.Write(ch, 1, id, words.State(s.GetState()))

@@ -97,7 +97,7 @@ func (t *term) progress(ctx context.Context, loads []*pb.SessionLoad) error {
 				return nil //nolint:nilerr // it has just been deleted
 			}
 			if s, err := look(ctx, r); err == nil {
-				l.Progress = s.GetProgress() // its state is that of the verdict
+				l.Progress, l.PaddedBatch = s.GetProgress(), observe.PaddedBatch(s) // its state is that of the verdict
 			}
 			return nil
 		})
@@ -111,7 +111,7 @@ func withProgress(out *pb.Observation, s *pb.Session) {
 		unmeasured(s, out)
 	}
 	for _, l := range out.GetSessions() {
-		l.Progress = s.GetProgress() // its state is that of the verdict
+		l.Progress, l.PaddedBatch = s.GetProgress(), observe.PaddedBatch(s) // its state is that of the verdict
 	}
 }
 

@@ -37,7 +37,7 @@ func (m *model) fills(epoch uint32, level uint64) (rows uint64) {
 
 // checkSteps checks that an epoch had few steps, if all ranks read it from its start to its end.
 func (m *model) checkSteps(n Steps) {
-	if !m.s.evens() || m.s.generation > 1 || m.lives > 0 || m.faults != nil || len(m.passes.some) > 0 {
+	if !m.s.evens() || m.s.generation > 1 || m.lives > 0 || m.faults != nil || m.passes != nil && len(m.passes.some) > 0 {
 		return
 	}
 	for _, k := range m.s.ranks {
