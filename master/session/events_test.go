@@ -51,6 +51,9 @@ func (m *model) start(r uint32) {
 		m.fail("rank %d joins for the first time, and begins at %+v; its generation began at %+v", r, reply.Begun, m.s.begun)
 	}
 	m.back(r, reply.Begun)
+	if m.passes != nil && m.passes.some[reply.Begun.Epoch] { // it makes steps that others did not
+		m.passes.apart = true
+	}
 	t.all = tallyOf(m.d.rows(reply.Consumed))
 	if old != nil && old.generation == m.s.generation {
 		for row := range old.all {

@@ -16,7 +16,8 @@ import (
 //     ranks count steps so is one that has not joined.
 //   - How many steps were made of it follows from what its ranks had handed over when they left.
 //
-// A new start of a rank that left an epoch goes on in the next one where ranks count steps, as behind an end, and else with the open epoch.
+// A new start of a rank that left an epoch goes on in the next one where ranks count steps, as behind an end, and else with the open epoch:
+// there, and where no Sync had told that it left, it reads what is free of that, as a start without a State does.
 //
 // A State that was taken before its loop left the epoch names its rest, one that was taken behind that the next epoch. States of which one
 // names each are not of the same step, and are refused together, as at an epoch's end: a restore neither repeats nor leaves out what only

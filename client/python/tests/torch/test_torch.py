@@ -146,7 +146,7 @@ def test_worker_processes_are_an_error(shared_fleet: Fleet, dataset: Dataset, co
 
 
 def test_worker_processes_of_an_open_loader_are_an_error(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with make(shared_fleet, dataset) as loader:
+    with make(shared_fleet, dataset, on_break="resume") as loader:
         first = next(iter(loader))
         with pytest.raises(errors.UsageError, match="num_workers=0"):
             next(iter(torch.utils.data.DataLoader(loader, batch_size=None, num_workers=1)))
