@@ -85,6 +85,6 @@ def test_an_ending_is_named_beside_on_error(shared_fleet: Fleet, dataset: Datase
     given = {"session": uuid.uuid4().hex, "rank": 0, "world_size": 2, "on_error": {"skip": 1}}
     with (
         make(shared_fleet, dataset, **(DEFAULTS | given)) as loader,
-        pytest.raises(errors.SpecError, match="last_batch: found nothing, with on_error: skip and 2 ranks.* want pad"),
+        pytest.raises(errors.SpecError, match=r"last_batch: found nothing, with on_error: skip and 2 ranks.* want pad"),
     ):
         iter(loader)

@@ -515,8 +515,9 @@ def build(
     return _without_none({
         "dataset": {"uri": [absolute(u) for u in uris], "storage": storage, "partitions": partitions},
         "filter": filter, "features": [f.message() for f in features], "transforms": [t.message() for t in steps],
-        **sizes, "last_batch": None if last_batch is None else last_batch.upper(), "order": order.upper(), "seed": int(seed), "shuffle": bool(shuffle),
-        "epochs": None if epochs is None else int(epochs), "provenance": bool(provenance), "on_error": _on_error(on_error),
+        **sizes, "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
+        "shuffle": bool(shuffle), "epochs": None if epochs is None else int(epochs), "provenance": bool(provenance),
+        "on_error": _on_error(on_error),
     })  # fmt: skip
 
 
