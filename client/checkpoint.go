@@ -61,7 +61,7 @@ func (s *Session) part() *pb.CheckpointPart {
 // RestoredFrom is the named checkpoint that `penstock session restore` put the session back to, or nil. A training loop that loads
 // the model that it saved there goes on in step with the data.
 func (s *Session) RestoredFrom() *Checkpoint {
-	if f := s.session.GetRestoredFrom(); f != nil {
+	if f := s.session.GetRestoredFrom(); f.GetName() != "" {
 		return &Checkpoint{Name: f.GetName(), Step: f.GetStep()}
 	}
 	return nil

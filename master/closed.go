@@ -19,7 +19,8 @@ import (
 )
 
 // A session that is over is closed once its trainers have left: it has no goroutine any more, no leader loads it, and etcd keeps
-// a summary and its named checkpoints for Config.SessionTTL. Calls about it are answered from there; a restore opens it again.
+// a summary and its named checkpoints for Config.SessionTTL. Calls about it are answered from there; a restore opens it again. One without
+// a limit, which is never over, is closed when all have left it between two epochs, and opened again for whoever joins.
 
 const (
 	// closeAfter is how long a session that is over waits for trainers that have not left, to tell them, and one that failed for its
@@ -40,7 +41,11 @@ type closed struct {
 
 // past reports whether the session is to be closed.
 func (r *runner) past(now time.Time) bool {
-	return r.state.Over() && closes(r.state.Failure() != "", r.state.Left(), now.Sub(r.silence.here), r.term.master.cfg.Lease)
+	silent, lease := now.Sub(r.silence.here), r.term.master.cfg.Lease
+	if r.state.Between() && r.state.Left() {
+		return silent > max(r.term.master.closeAfter, 2*lease)
+	}
+	return r.state.Over() && closes(r.state.Failure() != "", r.state.Left(), silent, lease)
 }
 
 // closes reports whether a session that is over is to be closed, by whether its trainers have left, and for how long none was heard of.
@@ -105,7 +110,7 @@ func (c *closed) withCheckpoints(ctx context.Context, st *store.Store) (*closed,
 func (c *closed) view() *pb.Session {
 	out := viewOf(c.GetMeta(), c.state, c.GetProgress())
 	out.Generation, out.ClosedUnix = c.GetHead().GetGeneration(), c.GetClosedUnixMs()/1000
-	out.State = facts{failed: c.state.Failure() != "", finished: c.state.Finished()}.state(time.Time{})
+	out.State = facts{failed: c.state.Failure() != "", finished: c.state.Finished(), joined: true}.state(time.Time{})
 	out.StateSinceUnix = out.GetClosedUnix()
 	return out
 }
@@ -161,7 +166,7 @@ func (t *term) visitClosed(ctx context.Context, name store.Name, past func(*term
 	return err
 }
 
-// reopen makes a closed session one that runs, for a caller who restores it.
+// reopen makes a closed session one that runs, for a caller who restores it, or goes on with it.
 func (t *term) reopen(ctx context.Context, limits access.Limits, c *closed) error {
 	if err := mayRead(limits, c.GetMeta().GetSession().GetSpec()); err != nil {
 		return err
@@ -216,7 +221,7 @@ func (t *term) revive(limits access.Limits, c *closed) error {
 	case failed != nil:
 		return failed
 	}
-	r.logger.Info("session opened again, to be restored")
+	r.logger.Info("session opened again")
 	return t.add(r)
 }
 

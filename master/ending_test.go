@@ -3,12 +3,14 @@ package master_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/master"
 )
 
 // What a spec leaves out is written out when its session is opened: all ranks, and those who come later, find it so.
@@ -96,4 +98,44 @@ func TestEpochsWithoutALimit(t *testing.T) {
 	if r.finished() || view.GetState() != pb.SessionState_RUNNING || view.GetProgress().GetEpoch() != 3 {
 		t.Errorf("finished: %v, state %v, epoch %d; want it to run in epoch 3", r.finished(), view.GetState(), view.GetProgress().GetEpoch())
 	}
+}
+
+// A session without a limit that all have left between two epochs is closed, so that no leader loads it, and goes on with the next epoch when a
+// rank joins it.
+func TestASessionBetweenEpochsIsClosed(t *testing.T) {
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), closeAfter: time.Nanosecond, Config: master.Config{Lease: 2 * time.Second}})
+	_, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: newSpec(dataset(t, 1)), WorldSize: 1, Defaults: 1})
+	check(t, err)
+	read := func(nonce string, until uint32) *trainer {
+		r := newTrainer(t, m, "run", 0, 1).mustJoin(nonce)
+		eventually(t, "an epoch is closed", func() bool {
+			if r.epoch < until {
+				r.consume(1 << 20)
+			}
+			req := r.request()
+			req.Steps = &pb.RankSteps{Epoch: r.epoch}
+			check(t, r.send(req))
+			return r.last.GetClosedEpochs() == until
+		})
+		leaveAll(t, m, "run", r)
+		return r
+	}
+	first := read("a", 1)
+	var closed *pb.Session
+	eventually(t, "the session is closed", func() bool {
+		closed, err = m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+		check(t, err)
+		return closed.GetClosedUnix() > 0
+	})
+	if closed.GetState() != pb.SessionState_ABANDONED || closed.GetProgress().GetEpoch() != 1 {
+		t.Errorf("closed, it is %v in epoch %d; want it abandoned, in epoch 1", closed.GetState(), closed.GetProgress().GetEpoch())
+	}
+	_, err = m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: closed.GetSpec(), WorldSize: 1, Defaults: 1})
+	check(t, err)
+	second := read("b", 2)
+	j := second.joined
+	if j.GetKind() != pb.JoinKind_FRESH || j.GetClosedEpochs() != 1 || j.GetSession().GetRestoredFrom().GetEpoch() != 1 || j.GetSession().GetClosedUnix() != 0 {
+		t.Errorf("who comes back joined as %v", j)
+	}
+	once(t, 1, 2, first, second)
 }

@@ -94,6 +94,8 @@ type Master struct {
 	listings *listings
 	counts   *counter
 
+	closeAfter time.Duration // is closeAfter
+
 	untrusted atomic.Int64 // column chunks planned whose statistics contradict themselves
 
 	connected chan struct{} // closed once cfg.Store is there
@@ -126,7 +128,8 @@ func New(cfg Config) (*Master, error) {
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
-		cfg: cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
+		closeAfter: closeAfter,
+		cfg:        cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
 		footers: footer.NewCache(footerBytes), listings: newListings(listingBytes), lists: access.NewTurns(listsAtOnce, listsOfOne),
 	}
 	if cfg.Store != nil {

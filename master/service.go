@@ -128,7 +128,7 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (reply *pb.Join
 		if err := fits(past.GetMeta().GetSession(), req); err != nil {
 			return err
 		}
-		if c.Restoring || len(c.Restore) > 0 {
+		if c.Restoring || len(c.Restore) > 0 || !past.state.Over() {
 			return cmp.Or(t.reopen(ctx, limits, past), errClosed)
 		}
 		a, err := past.answer(c)

@@ -207,7 +207,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 		}
 	}
 	fmt.Fprintf(t, "generation\t%d\n", s.GetGeneration())
-	if f := s.GetRestoredFrom(); f != nil {
+	if f := s.GetRestoredFrom(); f.GetName() != "" {
 		fmt.Fprintf(t, "restored from\t%s, of step %s\n", f.GetName(), humanize.Comma(int64(f.GetStep())))
 	}
 	return t.Flush()

@@ -26,9 +26,26 @@ func (s *State) Left() bool {
 	return len(joined) > 0 && !slices.ContainsFunc(joined, func(k *rank) bool { return !k.departed })
 }
 
-// Remains is the head of a session that is over, without what only its trainers and blocks need.
+// Between reports whether a session without a limit is between two epochs: of the open one nobody has taken anything. What Remains returns
+// says all of it, so that it may be closed once all have left, and opened again for who comes back. Lanes keep more than that.
+func (s *State) Between() bool {
+	start := position.Position{Epoch: s.closed}
+	if s.id.Epochs != noLimit || s.closed == 0 || s.id.Lanes > 0 || s.failure != "" || len(from(s.base, start)) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.ranks, func(k *rank) bool {
+		return k != nil && (k.steps.Epoch > s.closed || k.steps.Epoch == s.closed && k.steps.Handed > 0 || len(from(k.consumed, start)) > 0)
+	})
+}
+
+// Remains is the head of a session that is over or between two epochs, without what only its trainers and blocks need.
 func (s *State) Remains() *pb.SessionHead {
 	h := s.Head()
+	if !s.Over() { // whoever comes back begins with the next epoch
+		h.Begun = Steps{Epoch: s.closed}.Proto()
+		h.RestoredFrom = RestoredFrom{Step: s.from.Step + uint64(max(0, s.stepsClosed)), Epoch: s.closed}.Proto()
+		h.StepsClosed = proto.Int64(0)
+	}
 	h.Frontier = position.Position{Epoch: s.closed}.Proto()
 	h.Returned, h.Base, h.Blocks, h.Epochs, h.Steps, h.Promised, h.Left = nil, nil, nil, nil, nil, 0, nil
 	h.Skipped = h.GetSkipped()[:min(maxSkippedKept, len(h.GetSkipped()))]
