@@ -128,9 +128,10 @@ def test_repr_says_what_is_read_and_where_it_stands(shared_fleet: Fleet, dataset
     assert repr(loader) == f"{what}not open)"
     with loader:
         read = f"{what}session {session!r}, rank 0 of 1: "
-        next(iter(loader))
+        batches = iter(loader)
+        next(batches)
         assert repr(loader) == f"{read}in epoch 0, 1 batch read)"
-        assert len(list(loader)) == 2
+        assert len(list(batches)) == 2
         assert repr(loader) == f"{read}in epoch 1, 3 batches read)"
         list(loader)
         assert repr(loader) == f"{read}all epochs read, 6 batches read)"
