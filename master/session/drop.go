@@ -306,6 +306,9 @@ func (s *State) starved() bool {
 		if k == nil || k.departed || s.unsettled(k) {
 			return false
 		}
+		if k.steps.Epoch > s.closed && !s.told(s.closed) {
+			return false // it left that; who is in it still has it planned on, as its blocks are read
+		}
 		told := k.toldOf(k.steps.Epoch)
 		return !told.Final && k.steps.Handed >= told.Steps
 	})

@@ -142,6 +142,7 @@ func (s *State) waits(k *rank) bool {
 		told := k.toldOf(epoch) // where batches are dropped: to look at all ranks for each would take their square
 		if !s.drops() {
 			told.Steps, told.Final = s.stepsIn(epoch)
+			told.Final = told.Final || s.id.Pad && epoch == s.closed // it left that: as when it closes, or what firstEpoch says might fall
 		}
 		if !told.Final {
 			return false

@@ -1,0 +1,78 @@
+package session
+
+import "testing"
+
+// What is kept of closed epochs does not come back when a left one closes with few steps: the state read back would have more of them.
+func TestPadKeepsNoMoreWhenALeftEpochCloses(t *testing.T) {
+	j := newPadded(t, 2, 3)
+	j.plan(0, 0, 1, 2)
+	for r := range uint32(2) {
+		j.more(r)
+	}
+	for r := range uint32(2) {
+		j.at(r, 0, 1, 1, j.s.ranks[r].held...)
+	}
+	if j.s.Closed() != 1 {
+		t.Fatalf("%d epochs are closed", j.s.Closed())
+	}
+	leave := func(r uint32) {
+		c := j.sync(r)
+		c.Steps, c.From = &Steps{Epoch: 1}, 2
+		j.do(c)
+	}
+	leave(1)
+	j.join(0, "again")
+	kept := j.s.kept
+	leave(0)
+	if j.s.Closed() != 2 || j.s.kept < kept {
+		t.Errorf("%d epochs are closed, and from epoch %d on is kept what was from %d on before", j.s.Closed(), j.s.kept, kept)
+	}
+}
+
+// A rank that left an epoch which others are in does not have all of that planned.
+func TestDropPlansNoMoreOfALeftEpoch(t *testing.T) {
+	s, err := New(Identity{Session: "s", Epochs: 2, FirstWorldSize: 2, Counted: true, Drop: true, BatchSize: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := [2]Steps{{Handed: 1, Ready: 1}, {Handed: 1, Ready: 1}}
+	from := [2]uint32{}
+	plan := func() (planned int) { // a block at a time, as ranks Sync
+		for range 20 {
+			for rank := range uint32(2) {
+				q := Sync{Rank: rank, Generation: 1, Incarnation: 1, Nonce: "a", From: from[rank], Steps: &at[rank], Streams: 1}
+				q.WantsMore = len(s.rank(rank).held) == 0
+				if from[rank] == 0 {
+					q.Consumed = s.firstRows(s.rank(rank).held.Union(s.rank(rank).consumed), 10*at[rank].Handed)
+				}
+				must(t, s, q)
+			}
+			if epoch, index, ok := s.NeedsPlan(); ok {
+				must(t, s, Planned{Epoch: epoch, Block: index, Blocks: 50, Shards: 4, Outputs: Outputs{{100}, {100}, {100}, {100}}})
+				planned++
+			}
+		}
+		return planned
+	}
+	for rank := range uint32(2) {
+		must(t, s, Join{Rank: rank, World: 2, Nonce: "a"})
+		must(t, s, Planned{Block: rank, Blocks: 50, Shards: 4, Outputs: Outputs{{100}, {100}, {100}, {100}}})
+	}
+	for range 2 {
+		for rank := range uint32(2) {
+			dropSync(t, s, rank, Steps{}, false)
+		}
+	}
+	plan()
+	at[0], from[0] = Steps{Epoch: 1}, 1
+	if n := plan(); n > 2 {
+		t.Errorf("%d more blocks were planned when one rank of two had left the epoch", n)
+	}
+	at[1], from[1] = Steps{Epoch: 1}, 1
+	if n := plan(); s.Closed() != 1 || n == 0 || n > 5 {
+		t.Errorf("%d epochs are closed, and %d blocks planned, when both had left", s.Closed(), n)
+	}
+	if p := s.Progress(); p.GetAbandonedEpochs() != 1 || p.GetAbandonedShards() < 100 {
+		t.Errorf("abandoned: %d epochs, %d shards", p.GetAbandonedEpochs(), p.GetAbandonedShards())
+	}
+}
