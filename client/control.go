@@ -16,7 +16,7 @@ const (
 
 // control Syncs until the session ends.
 func (s *Session) control(ctx context.Context) {
-	failed, hungry, steps := 0, 0, uint64(0)
+	failed, hungry, newest := 0, 0, known{}
 	for {
 		err := s.sync(ctx)
 		s.synced(err)
@@ -49,8 +49,8 @@ func (s *Session) control(ctx context.Context) {
 			hungry = 0
 		} else {
 			// Nothing to stream until the master says so: ask more often, at first.
-			if told != steps { // and so more may come soon
-				steps, hungry = told, 0
+			if told != newest { // and so more may come soon
+				newest, hungry = told, 0
 			}
 			delay = min(delay, syncGap<<min(hungry, 16))
 			hungry++
@@ -62,12 +62,17 @@ func (s *Session) control(ctx context.Context) {
 	}
 }
 
-// progress reports whether all epochs are closed, whether nothing of the open epoch is held, and how many steps that has,
-// if ranks count them.
-func (s *Session) progress() (finished, idle bool, told uint64) {
+// known is what the master has told: how many epochs are closed, and how many steps the loop's has, if ranks count them.
+type known struct {
+	closed uint32
+	steps  uint64
+}
+
+// progress reports whether all epochs are closed, whether nothing of the open epoch is held, and what is known.
+func (s *Session) progress() (finished, idle bool, told known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.finished, s.ledger.starved(), s.ledger.told[s.ledger.current()].steps
+	return s.finished, s.ledger.starved(), known{closed: s.ledger.epoch, steps: s.ledger.told[s.ledger.current()].steps}
 }
 
 // pause waits for delay or an event, but at least syncGap.

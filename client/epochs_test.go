@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
@@ -165,6 +166,32 @@ func leaveEvenEpochs(t *testing.T, s *Session) map[uint32][]int64 {
 			t.Errorf("having left epoch %d, the loop is in epoch %d, and State says %v", epoch, s.Epoch(), st)
 		}
 	}
+}
+
+// TestLeavesManyEpochsAtOnce: one goes after the other at the pace of answers, not of Syncs that nothing calls for.
+func TestLeavesManyEpochsAtOnce(t *testing.T) {
+	d := fake.NewDataset(4, 4, 16)
+	d.Epochs = 60
+	eachOrder(t, d, func(t *testing.T, fl *fake.Net, spec *pb.Spec) {
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+		fl.Master("m", &fake.Master{Data: d, Spec: spec, Workers: fl.Workers("w1"), Streams: 3, Run: 2})
+		s := open(t, config(fl, "m"))
+		begin := time.Now() // of the bubble
+		if err := s.LeaveEpoch(49); err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Next(t.Context())
+		if err != nil || b.Epoch != 50 {
+			t.Fatalf("got %v, %v", b, err)
+		}
+		b.Release()
+		if d := time.Since(begin); d > 50*syncGap*4 {
+			t.Errorf("50 epochs were left in %v", d)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestEpochsOfARestoredLoop end once, too: those that had not ended, wherever it stopped.
