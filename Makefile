@@ -36,7 +36,9 @@ test: test-go test-python ## all tests that need no torch
 
 PACKAGES  = $(shell go list ./...)
 # Where no goroutines of the product meet the race detector finds nothing; bench runs the product as processes, which do not have it.
-RACELESS  = $(shell go list ./api/... ./bench/... ./internal/convert ./master/autoscale ./master/session)
+RACELESS  = $(shell go list ./api/... ./bench/... ./internal/convert ./master/autoscale)
+# The model checker has nothing but random jobs: make soak runs many more of them.
+MODEL     = $(shell go list ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.
 LOOPS     = $(shell go list ./worker/columns ./worker/filter ./worker/images/... ./worker/transform/...)
 # Tests with real processes: one that fails is run once more by itself, and named if it then passes.
@@ -44,10 +46,11 @@ PROCESSES = $(shell go list ./bench/chaos ./bench/cluster ./bench/scale ./client
 
 test-go: tools python ## the product, with the race detector where there are goroutines
 	@export PATH="$(CURDIR)/.venv/bin:$$PATH"; \
-	CGO_ENABLED=1 go test -race -timeout 20m $(filter-out $(RACELESS) $(LOOPS) $(PROCESSES),$(PACKAGES)) && \
+	CGO_ENABLED=1 go test -race -timeout 20m $(filter-out $(RACELESS) $(LOOPS) $(MODEL) $(PROCESSES),$(PACKAGES)) && \
 	CGO_ENABLED=1 .ci/flaky -race -timeout 20m -- $(filter-out $(RACELESS),$(PROCESSES)) && \
 	.ci/flaky -parallel 5 -timeout 20m -- $(filter $(RACELESS),$(PROCESSES)) && \
 	go test -timeout 20m $(filter-out $(PROCESSES),$(RACELESS)) && \
+	go test -timeout 20m $(MODEL) -rapid.checks=25 && \
 	go test -timeout 20m -gcflags=-d=checkptr $(LOOPS)
 
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock

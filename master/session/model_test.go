@@ -196,7 +196,7 @@ func (m *model) apply(c Command) (Reply, error) {
 	if m.masters != nil {
 		return m.masters.call(c)
 	}
-	closed, abandoned := m.s.closed, m.s.abandonedEpochs
+	closed, abandoned, rest := m.s.closed, m.s.abandonedEpochs, m.unconsumed(c)
 	r, ch, err := m.execute(m.s, c)
 	m.write(ch)
 	if back := m.load(); !reflect.DeepEqual(back, m.s) {
@@ -216,7 +216,7 @@ func (m *model) apply(c Command) (Reply, error) {
 		m.failed()
 	}
 	m.checkShares()
-	m.closedSince(c, closed, abandoned)
+	m.closedSince(c, closed, abandoned, rest)
 	if q, ok := c.(Sync); ok && err == nil {
 		m.checkEven(q.Rank)
 	}

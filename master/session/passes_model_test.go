@@ -52,19 +52,42 @@ func (m *model) atOnePlace() []*trainer {
 	return m.trainers
 }
 
-// closedSince checks that epochs which closed with a rest were left by all ranks that are there, and counted.
-func (m *model) closedSince(c Command, closed, abandoned uint32) {
+// unconsumed is what nobody has handed over, as far as a session knows once it has got a command.
+func (m *model) unconsumed(c Command) position.Set {
+	if m.passes == nil {
+		return nil
+	}
+	out := m.s.returned.Union(position.Set{m.s.ungranted()})
+	for _, k := range m.s.ranks {
+		if k != nil {
+			out = out.Union(k.held)
+		}
+	}
+	if q, ok := c.(Sync); ok {
+		out = out.Subtract(q.Consumed)
+	}
+	return out
+}
+
+// closedSince checks that epochs which closed with a rest of what was unconsumed were left by all ranks that are there, and counted.
+func (m *model) closedSince(c Command, closed, abandoned uint32, unconsumed position.Set) {
 	if m.passes == nil || m.drop != nil {
 		return
 	}
 	for ; closed < m.s.closed; closed++ {
-		if !m.passes.some[closed] || !m.rest(closed) {
+		if _, restores := c.(Join); restores { // to states that were taken behind it
+			if m.passes.some[closed] && m.rest(closed) {
+				m.passes.abandoned[closed] = true
+			}
 			continue
+		}
+		if len(m.d.rows(within(unconsumed, closed).Subtract(m.skipped()))) == 0 {
+			continue
+		}
+		if !m.passes.some[closed] {
+			m.fail("epoch %d closed with a rest, and nobody left it", closed)
 		}
 		m.passes.abandoned[closed] = true
-		if _, restores := c.(Join); restores { // to states that were taken behind it
-			continue
-		}
 		for _, t := range m.trainers {
 			k := m.s.rank(t.number())
 			if k != nil && k.present() && t.generation == m.s.generation && t.incarnation == k.incarnation && t.epoch() <= closed {
