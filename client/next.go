@@ -229,7 +229,7 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 	switch {
 	case s.ledger.ended >= s.epochs && !s.ledger.behind():
 		return nil, io.EOF
-	case s.ledger.ahead():
+	case s.ledger.ahead() && !s.finished:
 		return nil, nil
 	}
 	if s.ledger.behind() {

@@ -288,11 +288,14 @@ func readHeld(t *testing.T, s *Session, m *fake.Master, rank uint32) (ids []int6
 func TestStateBearsTheSessionsDigests(t *testing.T) {
 	s := &Session{
 		cfg: Config{Session: "run", Rank: 1, WorldSize: 2}, joined: &pb.JoinReply{Generation: 3},
-		session: &pb.Session{ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner")},
+		session: &pb.Session{
+			Spec:          &pb.Spec{LastBatch: pb.LastBatch_PAD},
+			ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"),
+		},
 	}
 	want := &pb.State{
 		Version: stateVersion, Session: "run", Generation: 3, Rank: 1, WorldSize: 2,
-		ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"),
+		ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"), LastBatch: pb.LastBatch_PAD,
 	}
 	if got := s.State(); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
