@@ -34,7 +34,7 @@ func TestLargeFleetIsToldInBrief(t *testing.T) {
 	if told["workers"] < rounds/5 || told["workers"] > 2+gone/5 {
 		t.Errorf("of %d rounds, %d told of workers", gone, told["workers"])
 	}
-	if size["workers"] < rounds*workers || size["workers"]/told["workers"] > 300*workers || size["observation"]/rounds > 400*20*8 {
+	if size["workers"] < rounds*workers || size["workers"]/told["workers"] > 300*workers || size["observation"]/rounds > 420*20*8 {
 		t.Errorf("%v messages took %v bytes", told, size)
 	}
 }
