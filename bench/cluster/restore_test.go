@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,9 @@ func TestRestoreByOtherNumbersOfRanks(t *testing.T) {
 		before, after := fmt.Sprint("of ", world[0]), fmt.Sprint("by ", world[1])
 		jobs := openRanks(t, c, before, s, make([][]*pb.State, world[0]))
 		readTogether(t, jobs, seen, 10)
+		eventually(t, "the ranks know of each other", func() bool {
+			return !slices.ContainsFunc(jobs, func(job *client.Session) bool { return len(job.State().GetMembers()) < world[0] })
+		})
 		states := make([][]*pb.State, world[1])
 		for i := range states {
 			states[i] = []*pb.State{}
