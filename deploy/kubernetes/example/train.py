@@ -10,6 +10,8 @@ loader = penstock.DataLoader(
     transforms=[penstock.fill_null("int_*", 0), penstock.clamp("int_*", min=0), penstock.log1p("int_*"),
                 penstock.sigrid_hash("cat_*", salt=0, max=1_000_000)],
     batch_size=1024,
+    last_batch="uneven",  # the ranks do not wait for each other
+    epochs=1,
     shuffle=True,
     seed=1,
     master="penstock-master.penstock:7070",
