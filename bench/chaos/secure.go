@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -66,7 +65,7 @@ func (s secrets) security() client.Security {
 
 // metrics gets those of a process's HTTP port.
 func (s secrets) metrics(ctx context.Context, name, address string) (*http.Response, error) {
-	scheme, client, token := "http", http.DefaultClient, ""
+	scheme, client, token := "http", http.DefaultClient, rpc.Secret{}
 	if s != "" {
 		dial, err := rpc.TLSDialer(rpc.Config{CA: s.in("fleet/ca.crt"), ServerName: fleetServer})
 		if err != nil {
@@ -76,19 +75,18 @@ func (s secrets) metrics(ctx context.Context, name, address string) (*http.Respo
 		if strings.HasPrefix(name, "master") {
 			file = s.in("master/token")
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
+		if token, err = rpc.ReadSecret(file); err != nil {
 			return nil, err
 		}
-		scheme, token = "https", strings.TrimSpace(string(text))
+		scheme = "https"
 		client = &http.Client{Transport: &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	if !token.IsZero() {
+		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	return client.Do(req)
 }
