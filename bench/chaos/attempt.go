@@ -339,13 +339,10 @@ func (a *attempt) checkpoint() (taken bool, err error) {
 	if same, err := a.sameEpoch(); err != nil || !same {
 		return false, err
 	}
-	next := &checkpoint{Number: a.at.Number + 1, Step: a.from.Step, Segments: slices.Clone(a.from.Segments)}
-	for r, m := range a.ranks {
-		next.Step = max(next.Step, m.last.Step)
+	next := a.checkpointAt(func(m member) (uint32, int64) { return m.last.Step, m.last.Records })
+	next.Number = a.at.Number + 1
+	for _, m := range a.ranks {
 		next.States = append(next.States, m.last.State)
-		if m.last.Records > 0 {
-			next.Segments = append(next.Segments, segment{Path: a.path(r) + ".rows", Rank: r, Records: m.last.Records})
-		}
 	}
 	if err := next.save(filepath.Join(a.fleet.dir, a.name+".checkpoint")); err != nil {
 		return false, err
@@ -354,6 +351,20 @@ func (a *attempt) checkpoint() (taken bool, err error) {
 	a.at = next
 	a.figures.Checkpoints++
 	return true, nil
+}
+
+// checkpointAt has the rows that the attempt began with, and those that each rank got in it up to a place.
+// mu must be held.
+func (a *attempt) checkpointAt(place func(member) (step uint32, records int64)) *checkpoint {
+	c := &checkpoint{Step: a.from.Step, Segments: slices.Clone(a.from.Segments)}
+	for r, m := range a.ranks {
+		step, records := place(m)
+		c.Step = max(c.Step, step)
+		if records > 0 {
+			c.Segments = append(c.Segments, segment{Path: a.path(r) + ".rows", Rank: r, Records: records})
+		}
+	}
+	return c
 }
 
 // sameEpoch reports whether the training loops of all ranks are in one epoch.

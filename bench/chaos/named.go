@@ -142,16 +142,12 @@ func (a *attempt) namedCheckpoint() (*checkpoint, error) {
 	if taken == nil || taken.attempt != a.number {
 		return nil, nil
 	}
-	out := &checkpoint{Number: a.at.Number, Step: a.from.Step, Named: taken.name, Segments: slices.Clone(a.from.Segments)}
-	for r, m := range a.ranks {
-		if m.named.Name != taken.name || m.named.Step != taken.step {
-			return nil, nil
-		}
-		out.Step = max(out.Step, m.named.step)
-		if m.named.records > 0 {
-			out.Segments = append(out.Segments, segment{Path: a.path(r) + ".rows", Rank: r, Records: m.named.records})
-		}
+	untold := func(m member) bool { return m.named.Name != taken.name || m.named.Step != taken.step }
+	if slices.ContainsFunc(a.ranks, untold) {
+		return nil, nil
 	}
+	out := a.checkpointAt(func(m member) (uint32, int64) { return m.named.step, m.named.records })
+	out.Number, out.Named = a.at.Number, taken.name
 	if err := out.save(filepath.Join(a.fleet.dir, a.name+".checkpoint")); err != nil {
 		return nil, err
 	}
