@@ -22,13 +22,8 @@ import (
 // a summary and its named checkpoints for Config.SessionTTL. Calls about it are answered from there; a restore opens it again. One without
 // a limit, which is never over, is closed when all have left it between two epochs, and opened again for whoever joins.
 
-const (
-	// closeAfter is how long a session that is over waits for trainers that have not left, to tell them, and one that failed for its
-	// series to be seen, which alerts follow.
-	closeAfter = 10 * time.Minute
-	// maxRanksKept is how many ranks a summary tells of.
-	maxRanksKept = 16
-)
+// maxRanksKept is how many ranks a summary tells of.
+const maxRanksKept = 16
 
 // errClosed tells whoever called a session just when it was closed to look for it again.
 var errClosed = status.Error(codes.Unavailable, "the session has just been closed; try again")
@@ -41,16 +36,16 @@ type closed struct {
 
 // past reports whether the session is to be closed.
 func (r *runner) past(now time.Time) bool {
-	silent, lease := now.Sub(r.silence.here), r.term.master.cfg.Lease
+	silent, after := now.Sub(r.silence.here), r.term.master.cfg.CloseAfter
 	if r.state.Between() && r.state.Left() {
-		return silent > max(r.term.master.closeAfter, 2*lease)
+		return silent > after
 	}
-	return r.state.Over() && closes(r.state.Failure() != "", r.state.Left(), silent, lease)
+	return r.state.Over() && closes(r.state.Failure() != "", r.state.Left(), silent, after)
 }
 
 // closes reports whether a session that is over is to be closed, by whether its trainers have left, and for how long none was heard of.
-func closes(failed, left bool, silent, lease time.Duration) bool {
-	return left && !failed || silent > max(closeAfter, 2*lease)
+func closes(failed, left bool, silent, after time.Duration) bool {
+	return left && !failed || silent > after
 }
 
 // close closes the session, and returns store.ErrNotFound once it is.

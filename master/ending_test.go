@@ -103,7 +103,8 @@ func TestEpochsWithoutALimit(t *testing.T) {
 // A session without a limit that all have left between two epochs is closed, so that no leader loads it, and goes on with the next epoch when a
 // rank joins it.
 func TestASessionBetweenEpochsIsClosed(t *testing.T) {
-	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), closeAfter: time.Nanosecond, Config: master.Config{Lease: 2 * time.Second}})
+	cfg := master.Config{Lease: 2 * time.Second, CloseAfter: time.Nanosecond}
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: cfg})
 	_, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: newSpec(dataset(t, 1)), WorldSize: 1, Defaults: 1})
 	check(t, err)
 	read := func(nonce string, until uint32) *trainer {

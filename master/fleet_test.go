@@ -89,9 +89,8 @@ type node struct {
 // settings are what tests change of a master's configuration.
 type settings struct {
 	master.Config
-	endpoints  []string
-	call, ttl  time.Duration // of the store
-	closeAfter time.Duration // of sessions between two epochs
+	endpoints []string
+	call, ttl time.Duration // of the store
 }
 
 // start runs a master and waits until it is up. It plans each file as a block and each row group as a shard.
@@ -118,9 +117,6 @@ func start(t *testing.T, s settings) *node {
 	}
 	m, err := master.New(cfg)
 	check(t, err)
-	if s.closeAfter > 0 {
-		m.CloseAfter(s.closeAfter)
-	}
 	n.master = m
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

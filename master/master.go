@@ -69,6 +69,10 @@ type Config struct {
 	Lease time.Duration
 	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not, and after it was closed; 0: never.
 	SessionTTL time.Duration
+	// CloseAfter is how long after a trainer was heard of last a session is closed that has failed, that has finished and
+	// not all have left, or that all have left between two epochs. Until then alerts see that it failed, and its trainers
+	// are told of its end. 0 means 10 minutes. It is never less than two leases.
+	CloseAfter time.Duration
 	Logger     *slog.Logger
 	// KeepHistory leaves it to others to compact etcd.
 	KeepHistory bool
@@ -94,8 +98,6 @@ type Master struct {
 	listings *listings
 	counts   *counter
 
-	closeAfter time.Duration // is closeAfter
-
 	untrusted atomic.Int64 // column chunks planned whose statistics contradict themselves
 
 	connected chan struct{} // closed once cfg.Store is there
@@ -115,6 +117,7 @@ func New(cfg Config) (*Master, error) {
 	if cfg.Lease < leastLease {
 		return nil, fmt.Errorf("master: a lease of %v; at least %v is needed, which is several Syncs", cfg.Lease, leastLease)
 	}
+	cfg.CloseAfter = max(cmp.Or(cfg.CloseAfter, 10*time.Minute), 2*cfg.Lease)
 	if cfg.SessionTTL < 0 || cfg.SessionTTL > 0 && cfg.SessionTTL < cfg.Lease {
 		return nil, fmt.Errorf("master: sessions would be deleted %v after their last trainer's word; at least the lease, %v, is needed, or 0 for never", cfg.SessionTTL, cfg.Lease)
 	}
@@ -128,8 +131,7 @@ func New(cfg Config) (*Master, error) {
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
-		closeAfter: closeAfter,
-		cfg:        cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
+		cfg: cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
 		footers: footer.NewCache(footerBytes), listings: newListings(listingBytes), lists: access.NewTurns(listsAtOnce, listsOfOne),
 	}
 	if cfg.Store != nil {

@@ -1,11 +1,18 @@
 package master
 
 import (
+	"errors"
+	"log/slog"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/session"
+	"github.com/penstock-ml/penstock/master/store"
 )
 
 func TestStates(t *testing.T) {
@@ -33,22 +40,46 @@ func TestStates(t *testing.T) {
 
 // TestCloses holds that a session that finished is closed when its trainers have left, and one that failed when alerts have seen it.
 func TestCloses(t *testing.T) {
-	const short, long, lease = closeAfter, closeAfter + 1, time.Minute
+	const after, long = time.Minute, time.Minute + 1
 	for _, c := range []struct {
-		failed, left  bool
-		silent, lease time.Duration
-		want          bool
+		failed, left bool
+		silent       time.Duration
+		want         bool
 	}{
-		{false, true, 0, lease, true},
-		{false, false, short, lease, false},
-		{false, false, long, lease, true},
-		{false, false, long, closeAfter, false},
-		{true, true, short, lease, false},
-		{true, true, long, lease, true},
-		{true, false, long, lease, true},
+		{false, true, 0, true},
+		{false, false, after, false},
+		{false, false, long, true},
+		{true, true, after, false},
+		{true, true, long, true},
+		{true, false, long, true},
 	} {
-		if closes(c.failed, c.left, c.silent, c.lease) != c.want {
+		if closes(c.failed, c.left, c.silent, after) != c.want {
 			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestCloseAfter holds that no session is closed within two leases, in which its trainers may yet come back.
+func TestCloseAfter(t *testing.T) {
+	for _, c := range []struct{ given, lease, want time.Duration }{
+		{0, 0, 10 * time.Minute},
+		{0, time.Hour, 2 * time.Hour},
+		{time.Nanosecond, time.Second, 2 * time.Second},
+		{time.Minute, time.Second, time.Minute},
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(Config{
+			Listener: listener, Store: &store.Store{}, Storage: struct{ storage.Storage }{}, Ops: struct{ spec.Catalog }{},
+			Signer: &ticket.Signer{}, Logger: slog.New(slog.DiscardHandler), Lease: c.lease, CloseAfter: c.given,
+		})
+		if err = errors.Join(err, listener.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if m.cfg.CloseAfter != c.want {
+			t.Errorf("%+v: %v", c, m.cfg.CloseAfter)
 		}
 	}
 }
