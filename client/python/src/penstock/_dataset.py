@@ -11,10 +11,12 @@ import json
 import os
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock import _binary
+from penstock._look import aligned
 from penstock.spec import absolute
 
 _FILES = 16  # to look at, at most
@@ -74,8 +76,7 @@ def _table(shown: Mapping[str, Any]) -> list[str]:
         values = values if len(values) <= _WIDTH else values[: _WIDTH - 3] + "..."
         kind = " ".join(filter(None, (c.get("type"), c.get("meaning"))))
         rows.append((c["name"], kind, _can_be(c, maps), "" if c["name"] in maps else values))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines = ["  " + "  ".join((*(row[i].ljust(widths[i]) for i in range(3)), row[3])).rstrip() for row in rows]
+    lines = [textwrap.indent(aligned(rows), "  ")]
     if len(columns) > _COLUMNS:
         lines.append(f"  ... and {len(columns) - _COLUMNS} more (`penstock show {shown['uri']}` shows all)")
     return lines

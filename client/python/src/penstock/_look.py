@@ -54,7 +54,7 @@ class Schema(tuple[Column, ...]):
 
     def __repr__(self) -> str:
         rows = [(c.name, c.layout, _shown_type(c)) for c in self]
-        return _aligned([("feature", "layout", "values"), *rows])
+        return aligned([("feature", "layout", "values"), *rows])
 
 
 def _columns(f: pa.Field) -> list[Column]:
@@ -99,7 +99,7 @@ class Rows:
     def __repr__(self) -> str:
         if not len(self):
             return f"no rows of {', '.join(self.table.column_names)}"
-        return _aligned(self._cells())
+        return aligned(self._cells())
 
     def _repr_html_(self) -> str:
         head, *rows = ([html.escape(cell) for cell in row] for row in self._cells())
@@ -142,6 +142,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text as a table, a line each."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
