@@ -322,7 +322,7 @@ func workerCount(x float64) string {
 
 // demandOf is what a session's trainers could take.
 func demandOf(s *pb.SessionLoad) string {
-	if !isRead(s) {
+	if s.GetBottleneck() == pb.Bottleneck_NONE {
 		return "none"
 	}
 	return orUnknown(s.GetDemand(), words.Demand)
@@ -330,15 +330,10 @@ func demandOf(s *pb.SessionLoad) string {
 
 // neededBy is how many workers that takes.
 func neededBy(s *pb.SessionLoad) string {
-	if !isRead(s) {
+	if s.GetBottleneck() == pb.Bottleneck_NONE {
 		return "none"
 	}
 	return needed(s.GetNeeded(), s.GetDemand())
-}
-
-// isRead tells of a session that trainers read it, or wait for its rows.
-func isRead(s *pb.SessionLoad) bool {
-	return s.GetState() <= pb.SessionState_RUNNING
 }
 
 // needed is how many workers a demand takes.

@@ -54,7 +54,7 @@ type Session struct {
 	Cause
 }
 
-// Reads tells whether any trainer reads, or waits for rows.
+// Reads tells whether any trainer reads, or waits for rows. What shows a pb.SessionLoad asks for its bottleneck, too.
 func (s *Session) Reads() bool { return s.Bottleneck != pb.Bottleneck_NONE }
 
 // Share is a session's part of the pool.

@@ -26,7 +26,7 @@ export const stateName = (session) => (states[session.state] ?? [(session.state 
 export const isOver = (session) => session?.state in over;
 
 // isRead tells of a session that trainers read it, or wait for its rows.
-export const isRead = (session) => !(session?.state in states);
+export const isRead = (session) => session.bottleneck !== "NONE";
 
 // chip shows in an element what holds a session or the fleet up, or the state of a session that is not read.
 export function chip(element, seen) {
