@@ -11,7 +11,7 @@ import (
 const (
 	syncTimeout = 10 * time.Second       // at most: see patience
 	syncGap     = 20 * time.Millisecond  // events within it share a Sync
-	stepsEvery  = 200 * time.Millisecond // of a rank that waits for steps: others may wait for it
+	idleEvery   = 200 * time.Millisecond // of a rank that waits for others, or they for it
 )
 
 // control Syncs until the session ends.
@@ -54,8 +54,8 @@ func (s *Session) control(ctx context.Context) {
 			}
 			delay = min(delay, syncGap<<min(hungry, 16))
 			hungry++
-			if s.ledger.counts() {
-				delay = min(delay, stepsEvery)
+			if s.cfg.WorldSize > 1 {
+				delay = min(delay, idleEvery)
 			}
 		}
 		s.pause(ctx, delay)
@@ -172,7 +172,7 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 // sayIdle says once an epoch why Next waits when the rest of it is other ranks'. s.mu must be held.
 func (s *Session) sayIdle() {
 	l := &s.ledger
-	if s.cfg.WorldSize < 2 || s.finished || l.counted || s.saidIdle > l.epoch || !l.ahead() && (!l.drained || !l.epochIdle()) {
+	if s.cfg.WorldSize < 2 || s.finished || l.counted || s.saidIdle > l.epoch || !l.ahead() && (!l.through || !l.epochIdle()) {
 		return
 	}
 	if len(l.absent(s.cfg.WorldSize)) > 0 { // awaitRanks says for whom it waits

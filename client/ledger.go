@@ -29,7 +29,10 @@ type ledger struct {
 	seq      uint64
 	queued   int64 // bytes in all queues
 	peak     int64 // the most that queued ever was
+	alone    bool  // there is no other rank
+	idle     bool  // the request made last said so
 	drained  bool  // all of the open epoch is granted to someone
+	through  bool  // nothing of it is left for this rank, unless another one dies
 	released position.Set
 }
 
@@ -66,6 +69,8 @@ func (l *ledger) request(req *pb.SyncRequest) {
 	req.BaseVersion = l.base.version
 	req.Refused = l.refusals()
 	req.FromEpoch = l.left
+	l.idle = l.lanes == nil && !l.counted && !l.ahead() && l.epochIdle()
+	req.Idle = l.idle
 }
 
 // from is the part of a set that lies in an epoch or later.
@@ -89,6 +94,7 @@ func (l *ledger) apply(reply *pb.SyncReply) error {
 	l.learn(reply)
 	l.release(position.SetFromProto(reply.GetRelease()))
 	l.reconcile()
+	l.through = l.drained && (l.alone || l.idle && l.epochIdle())
 	return nil
 }
 

@@ -241,7 +241,7 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 		s.ledger.enter(s.ledger.ended + 1)
 		return nil, ErrEpochEnd
 	}
-	full := have > 0 && (have == s.batch || s.ledger.drained && s.ledger.epochIdle())
+	full := have > 0 && (have == s.batch || s.ledger.through && s.ledger.epochIdle())
 	if !full && have > 0 || len(s.ledger.pending) > 0 && !s.leased() {
 		return nil, nil
 	}

@@ -20,7 +20,7 @@ func (l *ledger) behind() bool { return l.pads && l.ended < l.epoch }
 // mayPad reports whether a batch of padding alone may be handed over: nothing of the open epoch is left for this rank,
 // and some rank has the rows of this step.
 func (l *ledger) mayPad() bool {
-	return l.pads && l.handed < l.told[l.ended].steps && (l.behind() || l.drained && l.epochIdle())
+	return l.pads && l.handed < l.told[l.ended].steps && (l.behind() || l.through && l.epochIdle())
 }
 
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch

@@ -166,7 +166,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (reply *pb.Sync
 		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(), Nonce: req.GetNonce(),
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
-		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(),
+		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Idle: req.GetIdle(),
 		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()), From: req.GetFromEpoch(),
 	}
 	err = s.visit(ctx, req.GetSession(), func(r *runner) error {

@@ -2458,7 +2458,9 @@ type SyncRequest struct {
 	Pace       *Pace           `protobuf:"bytes,21,opt,name=pace,proto3" json:"pace,omitempty"`
 	// The epoch behind the newest one that the training loop left before its end, in every request since; 0: it left none. Of the epochs
 	// before it the rank hands over no more: what it holds of them goes back, and it counts as through with them.
-	FromEpoch     uint32 `protobuf:"varint,22,opt,name=from_epoch,json=fromEpoch,proto3" json:"from_epoch,omitempty"`
+	FromEpoch uint32 `protobuf:"varint,22,opt,name=from_epoch,json=fromEpoch,proto3" json:"from_epoch,omitempty"`
+	// Nothing of the open epoch is left of what this rank holds, but for the batch in the making: its loop waits unless there is more for it.
+	Idle          bool `protobuf:"varint,23,opt,name=idle,proto3" json:"idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2617,6 +2619,13 @@ func (x *SyncRequest) GetFromEpoch() uint32 {
 		return x.FromEpoch
 	}
 	return 0
+}
+
+func (x *SyncRequest) GetIdle() bool {
+	if x != nil {
+		return x.Idle
+	}
+	return false
 }
 
 // Pace is how fast a training loop could go on, if it never waited for data.
@@ -6739,7 +6748,9 @@ type SessionRank struct {
 	AtRisk        int64           `protobuf:"varint,27,opt,name=at_risk,json=atRisk,proto3" json:"at_risk,omitempty"`
 	BegunStep     uint64          `protobuf:"varint,24,opt,name=begun_step,json=begunStep,proto3" json:"begun_step,omitempty"` // of the job, where this incarnation's training loop began
 	Checkpoint    *CheckpointPart `protobuf:"bytes,25,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	Told          []*EpochSteps   `protobuf:"bytes,28,rep,name=told,proto3" json:"told,omitempty"` // to this incarnation, where last batches are dropped; of epochs that are not closed
+	Told          []*EpochSteps   `protobuf:"bytes,28,rep,name=told,proto3" json:"told,omitempty"`          // to this incarnation, where last batches are dropped; of epochs that are not closed
+	Answered      bool            `protobuf:"varint,29,opt,name=answered,proto3" json:"answered,omitempty"` // the rank has said what it releases of all that it was asked for
+	Idle          uint32          `protobuf:"varint,30,opt,name=idle,proto3" json:"idle,omitempty"`         // 1 more than the epoch of which the rank has nothing left; 0: none, or it does not matter yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6940,6 +6951,20 @@ func (x *SessionRank) GetTold() []*EpochSteps {
 		return x.Told
 	}
 	return nil
+}
+
+func (x *SessionRank) GetAnswered() bool {
+	if x != nil {
+		return x.Answered
+	}
+	return false
+}
+
+func (x *SessionRank) GetIdle() uint32 {
+	if x != nil {
+		return x.Idle
+	}
+	return 0
 }
 
 // RankRestore is a rank's part in a collective restore.
@@ -7215,7 +7240,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
 	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\x12\x16\n" +
-	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\x9b\x05\n" +
+	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xaf\x05\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -7241,7 +7266,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"checkpoint\x12%\n" +
 	"\x04pace\x18\x15 \x01(\v2\x11.penstock.v1.PaceR\x04pace\x12\x1d\n" +
 	"\n" +
-	"from_epoch\x18\x16 \x01(\rR\tfromEpoch\"\x82\x01\n" +
+	"from_epoch\x18\x16 \x01(\rR\tfromEpoch\x12\x12\n" +
+	"\x04idle\x18\x17 \x01(\bR\x04idle\"\x82\x01\n" +
 	"\x04Pace\x12\x17\n" +
 	"\astep_ns\x18\x01 \x01(\x03R\x06stepNs\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x01R\x04rows\x12\x14\n" +
@@ -7647,7 +7673,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
 	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
 	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x1b\n" +
-	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xa3\a\n" +
+	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xd3\a\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +
@@ -7679,7 +7705,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x19 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
 	"checkpoint\x12+\n" +
-	"\x04told\x18\x1c \x03(\v2\x17.penstock.v1.EpochStepsR\x04told\"\x98\x01\n" +
+	"\x04told\x18\x1c \x03(\v2\x17.penstock.v1.EpochStepsR\x04told\x12\x1a\n" +
+	"\banswered\x18\x1d \x01(\bR\banswered\x12\x12\n" +
+	"\x04idle\x18\x1e \x01(\rR\x04idle\"\x98\x01\n" +
 	"\vRankRestore\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +

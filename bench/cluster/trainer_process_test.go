@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,8 @@ type assignment struct {
 	Masters []string
 	Secure  client.Security
 	Budget  int64 // 0: the default
+	// DieAfter has it kill itself behind so many answers, before it can tell the master of the last one; 0: it does not.
+	DieAfter int
 }
 
 // handed is what a trainer answers to each line of its input, which asks it for one batch: the batch's rows as (epoch, file,
@@ -86,6 +89,9 @@ func beTrainer(task string) error {
 		}
 		if err := out.Encode(h); err != nil {
 			return err
+		}
+		if a.DieAfter--; a.DieAfter == 0 {
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 	}
 	return job.Close()
@@ -229,6 +235,9 @@ func (tr *trainer) kill() {
 	_ = tr.cmd.Process.Kill() // it may have ended
 	_ = tr.cmd.Wait()         // because it was killed
 }
+
+// gone waits for a trainer that kills itself.
+func (tr *trainer) gone() { _ = tr.cmd.Wait() }
 
 // leave ends the trainer in order.
 func (tr *trainer) leave() {

@@ -114,10 +114,9 @@ func TestTrainersGo(t *testing.T) {
 		"dies and is started again": func(j *trained) {
 			other := j.start(1, 2, 0)
 			for range 3 {
-				// It does not Sync by itself before it dies.
-				tr := j.start(0, 2, time.Minute)
+				tr := j.trainer(j.t, assignment{Session: j.id, World: 2, SyncEvery: time.Minute, DieAfter: 1}, j.spec)
 				tr.take(j.seen)
-				tr.kill()
+				tr.gone()
 				other.take(j.seen)
 			}
 			last := j.start(0, 2, 0)

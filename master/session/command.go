@@ -44,6 +44,7 @@ type Sync struct {
 	Revision    uint64 // newest seen
 	BaseVersion uint64 // that the trainer has
 	WantsMore   bool
+	Idle        bool   // nothing of the open epoch is left of what the rank holds, but for its batch in the making
 	Streams     uint32 // that the trainer may open; it gets so many shards at once unless others would get fewer
 	Steps       *Steps // nil: the trainer does not say
 	Refused     []Refusal
@@ -80,7 +81,7 @@ type Reply struct {
 	Unchanged bool                // the grants are those of the request's revision
 	Grants    []position.Interval // all that is held and not consumed, each within one shard
 	Release   position.Set        // please give back
-	Drained   bool                // all of the open epoch is granted to someone
+	Drained   bool                // all of the open epoch is granted to someone, and none of it comes to a rank that is idle
 	Pieces    []Piece             // in place of grants in order DETERMINISTIC
 	Starts    []LaneStart         // with them; of Join, too
 	Steps     []EpochSteps        // from the epoch of the request's steps to the open one

@@ -30,10 +30,10 @@ func randomDataset(draw func(n int) int) dataset {
 func (d dataset) planned(epoch, index uint32) Planned {
 	p := Planned{Epoch: epoch, Block: index, Blocks: uint32(len(d[epoch])), Shards: uint32(len(d[epoch][index]))}
 	for _, windows := range d[epoch][index] {
-		outputs := make([]uint32, len(windows))
-		for i, rows := range windows {
+		var outputs []uint32 // nil if there are none, as when they are read back
+		for _, rows := range windows {
 			p.Rows += int64(rows)
-			outputs[i] = uint32(rows)
+			outputs = append(outputs, uint32(rows))
 		}
 		p.Outputs = append(p.Outputs, outputs)
 	}

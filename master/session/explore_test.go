@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
@@ -14,8 +15,9 @@ import (
 type scope struct {
 	d       dataset
 	world   int
-	pad     int // batch size; 0: last batches are not padded
-	network int // calls under way at once
+	pad     int  // batch size; 0: last batches are not padded
+	selects bool // rows may be left out: idle ranks take over whole windows, else none
+	network int  // calls under way at once
 	most    budget
 }
 
@@ -45,6 +47,7 @@ var (
 func TestExplore(t *testing.T) {
 	scopes := map[string]scope{
 		"windows":                {d: dataset{{{{2, 1}}}}, world: 2, network: 1},
+		"an idle rank":           {d: dataset{{{{1, 1}}}}, world: 2, network: 1, selects: true},
 		"a death":                {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{deaths: 1, expiries: 1}},
 		"a lease that ends":      {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{cuts: 1, expiries: 1}},
 		"leaving":                {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{leaves: 1}},
@@ -160,7 +163,8 @@ func (x *explorer) run() error {
 func (x *explorer) begin() (*node, error) {
 	m := newModel(nil, x.d, x.execute)
 	m.batchSize, m.trainers, m.mostWorld = x.pad, make([]*trainer, x.world), x.world
-	m.id.Epochs, m.id.FirstWorldSize, m.id.Pad, m.id.BatchSize = uint32(len(x.d)), uint32(x.world), x.pad > 0, uint64(x.pad)
+	m.id.Epochs, m.id.FirstWorldSize, m.id.Pad, m.id.Selects = uint32(len(x.d)), uint32(x.world), x.pad > 0, x.selects
+	m.id.BatchSize = uint64(cmp.Or(x.pad, 100))
 	m.passes = newPasses()
 	s, err := New(m.id)
 	if err != nil {

@@ -64,6 +64,9 @@ func (s *State) more(k *rank, c Sync, n needs, ch *Changes) bool {
 		if !s.drops() && epoch == s.closed && s.drained() {
 			continue
 		}
+		if epoch == s.closed && s.keptForIdle(k) {
+			continue
+		}
 		lacks := s.lacks(k, epoch, n)
 		if lacks == 0 {
 			continue

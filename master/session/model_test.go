@@ -107,8 +107,11 @@ func newModel(draw func(n int) int, d dataset, execute executor) *model {
 func run(draw func(n int) int, c chaos) (err error) {
 	m := newModel(draw, randomDataset(draw), c.execute)
 	defer recovered(&err)
+	m.id.BatchSize = uint64(1 + draw(4))
 	if c.pad {
-		m.beginPadding(1 + draw(4))
+		m.beginPadding(int(m.id.BatchSize))
+	}
+	if !c.drop {
 		m.id.Selects = draw(2) == 0
 	}
 	if c.drop {

@@ -37,15 +37,15 @@ func WindowRows(g *pb.RowGroup) []uint32 {
 	return out
 }
 
-// counts are a block's outputs and their sums. They never change. None, nil, are of a block whose rows are not shared out.
+// counts are a block's outputs and their sums. They never change. None, nil, are of a block of which they are not known.
 type counts struct {
 	outputs Outputs
 	starts  []uint64 // by shard, and of the block's end: output rows of the block before it
 }
 
-// countsOf are a block's counts, if rows are shared out by them.
+// countsOf are a block's counts.
 func (s *State) countsOf(o Outputs) *counts {
-	if s.id.Counted || s.evens() && len(o) > 0 {
+	if s.id.Counted || len(o) > 0 {
 		return newCounts(o)
 	}
 	return nil

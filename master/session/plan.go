@@ -13,7 +13,7 @@ type block struct {
 	epoch, index uint32
 	blocks       uint32 // of the epoch
 	shards       uint32
-	counts       *counts // nil: rows are not shared out
+	counts       *counts // nil: not known
 	lanes        *lanes  // nil: order FAST
 }
 

@@ -49,7 +49,7 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 	if k != nil {
 		m.Incarnation, m.Nonce, m.Kind, m.Revision = k.incarnation, k.nonce, k.kind, k.revision
 		m.Held, m.Consumed, m.Revoked = k.held.Proto(), k.consumed.Proto(), k.revoked.Proto()
-		m.Releasing, m.Asked = k.releasing.Proto(), k.asked
+		m.Releasing, m.Asked, m.Answered, m.Idle = k.releasing.Proto(), k.asked, k.answered, k.idle
 		m.Departed, m.Expired = k.departed, k.expired
 		m.MayRepeat, m.AtRisk = k.mayRepeat, k.atRisk
 		m.Told = EpochStepsProto(k.told)
@@ -121,9 +121,6 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 
 // loadCounts gives the blocks their outputs, and their places in the lanes.
 func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
-	if !s.id.Counted && !s.evens() {
-		return nil
-	}
 	for _, m := range blocks {
 		if i := s.search(position.Position{Epoch: m.GetEpoch(), Block: m.GetIndex()}); i < len(s.blocks) {
 			if b := &s.blocks[i]; b.epoch == m.GetEpoch() && b.index == m.GetIndex() {
@@ -186,7 +183,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 		incarnation: m.GetIncarnation(), nonce: m.GetNonce(), kind: m.GetKind(), revision: m.GetRevision(),
 		held: position.SetFromProto(m.GetHeld()), consumed: position.SetFromProto(m.GetConsumed()),
 		revoked:   position.SetFromProto(m.GetRevoked()),
-		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(),
+		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(), answered: m.GetAnswered(), idle: m.GetIdle(),
 		departed: m.GetDeparted(), expired: m.GetExpired(), mayRepeat: m.GetMayRepeat(), atRisk: m.GetAtRisk(),
 		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
 		steps: stepsFromProto(m.GetSteps()), begun: stepsFromProto(m.GetBegun()), joined: m.GetJoined(), heard: m.GetHeard(),

@@ -14,7 +14,7 @@ type loop struct {
 	at        Steps             // Epoch and Handed
 	told      map[uint32]uint64 // steps of epochs
 	closed    uint32            // epochs of which all steps were told
-	drained   bool
+	through   bool              // nothing of the open epoch is to come
 	drops     bool
 	final     map[uint32]bool // whether told is, where last batches are dropped
 	rank      uint32
@@ -150,7 +150,7 @@ func (t *trainer) batch(draw func(n int) int) []position.Position {
 	}
 	taken, all := t.take(draw, t.closed)
 	rows := l.d.rows(taken)
-	last := all && l.drained
+	last := all && l.through
 	if len(rows) == l.batchSize || last {
 		t.consumed = t.consumed.Union(taken)
 		t.handedOver(rows)
@@ -224,7 +224,7 @@ func (l *loop) learn(r Reply) {
 		l.told[e.Epoch] = max(l.told[e.Epoch], e.Steps)
 		l.final[e.Epoch] = l.final[e.Epoch] || e.Final
 	}
-	l.closed, l.drained = max(l.closed, r.Closed), r.Drained
+	l.closed = max(l.closed, r.Closed)
 }
 
 // restartAll kills all trainers at some step, or has them leave, and starts them again: they go on in step.

@@ -70,6 +70,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	if c.Revision >= k.asked {
 		s.release(c.Rank, k, c.Released, ch)
 	}
+	s.noteIdle(c, k, ch)
 	if c.Leave {
 		s.leave(c.Rank, k, ch)
 	}
@@ -83,13 +84,14 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	n := s.needs(k)
 	s.trim(c.Rank, k, n, ch)
+	awaits := s.askForIdle(k, ch)
 	if s.more(k, c, n, ch) {
 		k.revision++
 		ch.Head = true
 		ch.rank(c.Rank)
 	}
 	r := s.answer(c, k)
-	r.Drained = r.Drained || s.served(k, n)
+	r.Drained = r.Drained && !awaits || s.served(k, n)
 	return r, nil
 }
 
@@ -147,6 +149,10 @@ func (s *State) consume(k *rank, news, reclaimed position.Set, ch *Changes) {
 
 // release takes back what was asked for and the rank agreed to.
 func (s *State) release(r uint32, k *rank, released position.Set, ch *Changes) {
+	if !k.answered && len(k.releasing) > 0 {
+		k.answered = true
+		ch.rank(r)
+	}
 	given := s.canonicalSet(released).Intersect(k.releasing)
 	if len(given) == 0 {
 		return
@@ -229,7 +235,7 @@ func (s *State) ask(r uint32, k *rank, asked position.Set, ch *Changes) {
 	if asked.Equal(k.releasing) {
 		return
 	}
-	k.releasing = asked
+	k.releasing, k.answered = asked, false
 	k.revision++
 	k.asked = s.revision(k)
 	ch.rank(r)

@@ -145,10 +145,8 @@ func (t *trainer) request(draw func(n int) int) request {
 		From:      t.from,
 		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)), Steps: t.report(draw), Refused: t.refusals(),
 	}}
-	if t.loop != nil {
-		if _, all := t.take(draw, t.loop.epoch(t.closed)); all { // the batch in the making has it all
-			r.sync.WantsMore = true
-		}
+	if t.idle(draw) {
+		r.sync.WantsMore, r.sync.Idle = true, !t.leaving
 	}
 	if draw(2) == 0 {
 		r.sync.BaseVersion = t.baseVersion
@@ -187,6 +185,23 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 		}
 	}
 	t.forgetRefused()
+	if t.loop != nil {
+		t.loop.through = r.Drained && q.sync.Idle && t.idle(draw)
+	}
+}
+
+// idle reports whether nothing is left of the open epoch but for the batch in the making.
+func (t *trainer) idle(draw func(n int) int) bool {
+	if t.loop != nil {
+		_, all := t.take(draw, t.loop.epoch(t.closed))
+		return all
+	}
+	for _, p := range t.pieces() {
+		if p.From.Epoch == t.closed {
+			return false
+		}
+	}
+	return true
 }
 
 // state is the trainer's checkpoint.

@@ -1,0 +1,109 @@
+package session
+
+import "github.com/penstock-ml/penstock/api/position"
+
+// Where it is not counted how many rows each rank gets (last_batch UNEVEN, and PAD if rows are left out), ranks come to the end of an epoch
+// together because those that have nothing left of it take over from those that have most:
+//
+//   - A rank tells that it is idle. Once all of the epoch is granted, the rank that holds most is asked for the second half of that, cut
+//     between two windows, or at a row if none is left out.
+//   - As many ranks at most are asked at once as are idle. What they give back is for idle ranks.
+//   - An idle rank is told that the epoch is drained, and then hands over its last, short batch or pads, only if nobody holds two windows
+//     that it could give back. What a rank keeps though it was asked, for it lies in its batch in the making, it cannot.
+//
+// Nobody waits for ever: a rank that is asked answers with its next Sync, whatever its training loop waits for, or its lease ends.
+
+// takesOver reports whether idle ranks take over from others.
+func (s *State) takesOver() bool { return s.id.Lanes == 0 && !s.sharesOut() }
+
+// noteIdle takes over whether a rank is idle, once that matters: when nothing of the open epoch is left that nobody was granted.
+func (s *State) noteIdle(c Sync, k *rank, ch *Changes) {
+	idle := uint32(0)
+	if c.Idle && s.takesOver() && s.frontier.Epoch > s.closed && k.steps.Epoch <= s.closed {
+		idle = s.closed + 1
+	}
+	if k.idle != idle {
+		k.idle = idle
+		ch.rank(c.Rank)
+	}
+}
+
+func (s *State) isIdle(k *rank) bool { return k != nil && k.present() && k.idle == s.closed+1 }
+
+// keptForIdle reports whether free rows of the open epoch are for ranks that are idle, as this one is not.
+func (s *State) keptForIdle(k *rank) bool {
+	if !s.takesOver() || s.frontier.Epoch <= s.closed || s.isIdle(k) {
+		return false
+	}
+	for _, o := range s.ranks {
+		if s.isIdle(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// askForIdle asks a rank for rows if another one is idle and none are free. It reports whether that one may wait for some.
+func (s *State) askForIdle(k *rank, ch *Changes) (awaits bool) {
+	if !s.isIdle(k) || !s.drained() {
+		return false
+	}
+	idle, asked, donor, most := 0, 0, -1, uint64(0)
+	for i, o := range s.ranks {
+		switch {
+		case s.isIdle(o):
+			idle++
+		case o == nil || !o.present():
+		case !o.answered && len(within(o.releasing, s.closed)) > 0:
+			asked++
+		default:
+			if n := s.rowsIn(s.givable(o)); n > most && len(s.half(s.givable(o))) > 0 {
+				donor, most = i, n
+			}
+		}
+	}
+	if donor < 0 || asked >= idle {
+		return asked > 0
+	}
+	o := s.ranks[donor]
+	s.ask(uint32(donor), o, o.releasing.Union(s.half(s.givable(o))), ch)
+	return true
+}
+
+// givable is what a rank holds of the open epoch and was not asked for.
+func (s *State) givable(k *rank) position.Set { return within(k.held.Subtract(k.releasing), s.closed) }
+
+// half is the second half of a set, or nothing if it cannot be cut.
+func (s *State) half(set position.Set) position.Set {
+	rows := s.rowsIn(set)
+	if !s.id.Selects {
+		if rows < 2*s.batch() {
+			return nil
+		}
+		return set.Subtract(s.firstRows(set, rows-rows/2))
+	}
+	first := s.firstRows(set, rows-rows/2)
+	if len(first) == 0 {
+		return nil
+	}
+	at := first[len(first)-1].To
+	from, to := s.window(at)
+	if rest := set.Subtract(position.Set{{To: to}}); len(rest) > 0 {
+		return rest
+	}
+	if rest := set.Subtract(position.Set{{To: from}}); !rest.Equal(set) {
+		return rest
+	}
+	return nil
+}
+
+// window is where the window begins and ends that a position lies inside of; both are the position if it lies between two.
+func (s *State) window(p position.Position) (from, to position.Position) {
+	b, ok := s.block(p)
+	if p.K == 0 || !ok || b.counts == nil {
+		return p, p
+	}
+	from = p
+	from.K = 0
+	return from, b.at(b.before(from) + uint64(b.counts.outputs[p.Shard][p.Window]))
+}
