@@ -11,7 +11,7 @@ import (
 const (
 	syncTimeout = 10 * time.Second       // at most: see patience
 	syncGap     = 20 * time.Millisecond  // events within it share a Sync
-	idleEvery   = 200 * time.Millisecond // of a rank that waits for others, or they for it
+	sharedEvery = 200 * time.Millisecond // while ranks may wait for each other's rows or steps
 )
 
 // control Syncs until the session ends.
@@ -39,12 +39,15 @@ func (s *Session) control(ctx context.Context) {
 			_ = sleep(ctx, backoff(failed, s.cfg.SyncEvery)) // its end is seen above
 			continue
 		}
-		finished, idle, told := s.progress()
+		finished, idle, shared, told := s.progress()
 		if finished {
 			<-ctx.Done()
 			return
 		}
 		delay := s.cfg.SyncEvery
+		if shared {
+			delay = min(delay, sharedEvery)
+		}
 		if !idle {
 			hungry = 0
 		} else {
@@ -54,9 +57,6 @@ func (s *Session) control(ctx context.Context) {
 			}
 			delay = min(delay, syncGap<<min(hungry, 16))
 			hungry++
-			if s.cfg.WorldSize > 1 {
-				delay = min(delay, idleEvery)
-			}
 		}
 		s.pause(ctx, delay)
 	}
@@ -68,11 +68,15 @@ type known struct {
 	steps  uint64
 }
 
-// progress reports whether all epochs are closed, whether nothing of the open epoch is held, and what is known.
-func (s *Session) progress() (finished, idle bool, told known) {
+// progress reports whether all epochs are closed, whether nothing of the open epoch is held, whether ranks may wait for each other,
+// and what is known.
+func (s *Session) progress() (finished, idle, shared bool, told known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.finished, s.ledger.starved(), known{closed: s.ledger.epoch, steps: s.ledger.told[s.ledger.current()].steps}
+	l := &s.ledger
+	idle = l.starved()
+	shared = (idle || l.drained) && (!l.alone || l.counts())
+	return s.finished, idle, shared, known{closed: l.epoch, steps: l.told[l.current()].steps}
 }
 
 // pause waits for delay or an event, but at least syncGap.

@@ -76,9 +76,9 @@ class DataLoader:
             rows, as rank=0 of world_size=1, and the job has a run id, theirs too: name=f"validation-{rank}". With one
             name they would be the same rank of one session, of whom all but the newest get Fenced.
         rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE, else
-            that of srun's task. Ranks take rows as fast as they are, and so get different numbers of batches, of a few
-            shards, of up to 64 MiB, perhaps none, with last_batch="uneven". One that has read its last row waits in the
-            iterator until all have: no loop whose ranks wait for each other, as under DDP, ends with it.
+            that of srun's task. With last_batch="uneven" ranks take rows as fast as they are, and so get different
+            numbers of batches. One that has read its last row waits in the iterator until all have: no loop whose ranks
+            wait for each other, as under DDP, ends with it.
         process_group, mesh: the data-parallel group, or a DeviceMesh with dimensions dp... or data..., for jobs whose
             ranks share replicas: ranks of one replica get the same batches, and iterate in lock-step. Every rank of the
             job makes the loader.
