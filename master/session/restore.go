@@ -31,7 +31,8 @@ type part struct {
 }
 
 // Checkpoint is a State that a trainer took. See pb.State. Its base is as old as the trainer's last Sync: if a rank
-// left since, its state is missing and the restore is refused, for what it consumed is not known.
+// left since, its state is missing and the restore is refused, for what it consumed is not known. If a rank joined since, that its
+// state is missing is not seen: that a rank of the world never joined is no reason to refuse.
 type Checkpoint struct {
 	Version                      uint32
 	Session                      string
