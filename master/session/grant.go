@@ -110,15 +110,19 @@ func (s *State) take(epoch uint32, streams int64) position.Set {
 // run is the number of shards to grant at once, of which some are returned: a quarter of an even share of what remains of the epoch, so that
 // runs get shorter towards its end; but enough for all streams, as long as each rank can have as many.
 func (s *State) run(returned position.Set, epoch uint32, streams int64) int64 {
-	remaining := int64(0)
+	remaining, w := s.free(returned, epoch), int64(s.world)
+	return max(1, (remaining+4*w-1)/(4*w), min(streams, remaining/w))
+}
+
+// free is about how many shards of an epoch nobody holds, of which some are returned.
+func (s *State) free(returned position.Set, epoch uint32) (shards int64) {
 	for _, iv := range returned {
-		remaining += s.estimate(iv.From, iv.To)
+		shards += s.estimate(iv.From, iv.To)
 	}
 	if s.frontier.Epoch == epoch {
-		remaining += s.estimate(s.frontier, position.Position{Epoch: epoch + 1})
+		shards += s.estimate(s.frontier, position.Position{Epoch: epoch + 1})
 	}
-	w := int64(s.world)
-	return max(1, (remaining+4*w-1)/(4*w), min(streams, remaining/w))
+	return shards
 }
 
 // estimate counts the shards that [from, to), of one epoch, has a part of. Blocks that are not in memory count as

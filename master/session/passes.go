@@ -95,13 +95,7 @@ func (s *State) abandon(epoch uint32) {
 	if !left {
 		return
 	}
-	rest := int64(0)
-	for _, iv := range within(s.returned, epoch) {
-		rest += s.estimate(iv.From, iv.To)
-	}
-	if s.frontier.Epoch == epoch {
-		rest += s.estimate(s.frontier, position.Position{Epoch: epoch + 1})
-	}
+	rest := s.free(within(s.returned, epoch), epoch)
 	if s.id.Lanes > 0 {
 		made := int64(step) - int64(s.from.Step) - s.stepsClosed
 		for _, b := range s.blocks {
