@@ -3095,8 +3095,9 @@ type SyncReply struct {
 	BaseVersion uint64   `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
 	Members     []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`   // ranks that ever joined in this generation
 	Departed    []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"` // those whose consumption lies in base
-	// All of the open epoch is granted to someone: a rank that holds nothing of it hands over its last, short batch
-	// (the epoch closes only then), though more may come back from a rank that dies.
+	// All of the open epoch is granted to someone, and none of it is asked back for the caller. If its request said idle, and no grants of
+	// the epoch come with this, it hands over its last, short batch (the epoch closes only then), though more may come back from a rank that
+	// dies. The only rank need not have said it.
 	Drained bool `protobuf:"varint,14,opt,name=drained,proto3" json:"drained,omitempty"`
 	// From the epoch of the request's steps to the newest one with any.
 	Steps        []*EpochSteps `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
