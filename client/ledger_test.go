@@ -268,3 +268,40 @@ func TestRowsThatAreDiscardedAreNotReady(t *testing.T) {
 		t.Errorf("once they are discarded %d batches are ready, want 4", n)
 	}
 }
+
+// TestThroughOnlyWhenAsked: a rank hands over its short last batch once the master has answered that nothing more comes to it, who holds
+// nothing; an answer from before that may be followed by what another rank gives back.
+func TestThroughOnlyWhenAsked(t *testing.T) {
+	iv := position.Interval{To: position.Position{Shard: 1}}
+	l := &ledger{}
+	exchange := func(reply *pb.SyncReply) (idle bool) {
+		var req pb.SyncRequest
+		l.request(&req)
+		if err := l.apply(reply); err != nil {
+			t.Fatal(err)
+		}
+		return req.GetIdle()
+	}
+	grants := []*pb.Grant{grantOf(t, iv, "w1")}
+	if !exchange(&pb.SyncReply{Grants: grants, Drained: true}) || l.through {
+		t.Error("it held nothing, and was granted some")
+	}
+	if exchange(&pb.SyncReply{Unchanged: true, Drained: true}) || l.through {
+		t.Error("it holds some")
+	}
+	l.pass(l.pieces[0].skip(iv.To))
+	l.retire(l.pieces[0])
+	if !l.epochIdle() || l.through {
+		t.Error("it holds nothing, and has not asked since")
+	}
+	if !exchange(&pb.SyncReply{Unchanged: true}) || l.through {
+		t.Error("another rank is asked for some")
+	}
+	if !exchange(&pb.SyncReply{Unchanged: true, Drained: true}) || !l.through {
+		t.Error("nothing more comes")
+	}
+	l.alone = true
+	if exchange(&pb.SyncReply{Grants: grants, Drained: true}); !l.through {
+		t.Error("nobody else holds any")
+	}
+}
