@@ -17,9 +17,10 @@ import (
 
 // Command is a line to a driver.
 type Command struct {
-	Do    string  `json:"do"` // open, next, state, stats or close
+	Do    string  `json:"do"` // open, next, leave, state, stats or close
 	Open  *Config `json:"open,omitempty"`
 	After int     `json:"after,omitempty"` // state: as of this batch of the open session, from 1; else the newest
+	Epoch uint32  `json:"epoch,omitempty"` // leave: the one that the loop is in
 }
 
 // Config is how to open the session. Times are in seconds.

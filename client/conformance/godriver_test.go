@@ -71,6 +71,8 @@ func (d *goDriver) obey(c Command) (Reply, error) {
 	switch c.Do {
 	case "next":
 		return d.next()
+	case "leave":
+		return Reply{}, d.session.LeaveEpoch(c.Epoch)
 	case "state":
 		st := d.session.State()
 		if c.After > 0 {

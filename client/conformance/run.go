@@ -66,6 +66,8 @@ func (p *player) step(s Step) (string, error) {
 		return "next", p.next(s.Next)
 	case s.Read != nil:
 		return "read", p.read(s.Read)
+	case s.Leave != nil:
+		return "leave", p.trainer(s.Leave.Trainer).leave(s.Leave.Epoch)
 	case s.State != nil:
 		return "state", p.state(s.State)
 	case s.Stats != nil:

@@ -118,6 +118,7 @@ type Step struct {
 	Open   *OpenStep
 	Next   *NextStep
 	Read   *ReadStep
+	Leave  *LeaveStep
 	State  *StateStep
 	Stats  *StatsStep
 	Close  *On
@@ -162,6 +163,12 @@ type ReadStep struct {
 	InStep bool `yaml:"in_step"`
 	Count  int  // batches in step; to the end unless set
 	Error  *Failure
+}
+
+// LeaveStep has a trainer leave an epoch before its end.
+type LeaveStep struct {
+	On    `yaml:",inline"`
+	Epoch uint32
 }
 
 // StateStep takes a state, and checks that it consumed what was handed over.

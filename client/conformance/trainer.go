@@ -143,6 +143,16 @@ func (t *trainer) next(want *Failure) (bool, error) {
 	return true, t.take(r)
 }
 
+// leave has the training loop leave an epoch.
+func (t *trainer) leave(epoch uint32) error {
+	r, err := t.ask(Command{Do: "leave", Epoch: epoch})
+	if err != nil {
+		return err
+	}
+	_, err = expect(r, nil)
+	return err
+}
+
 // asking notes whether a batch is on its way.
 func (t *trainer) asking(is bool) {
 	t.w.mu.Lock()

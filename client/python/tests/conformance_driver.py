@@ -52,6 +52,7 @@ class Driver:
             raise errors.UsageError("no session is open")
         commands: dict[str, Callable[[Session, dict[str, Any]], dict[str, Any]]] = {
             "next": self._next,
+            "leave": self._leave,
             "state": self._state,
             "stats": self._stats,
             "close": self._close,
@@ -95,6 +96,10 @@ class Driver:
                     reply["checkpoint"] = {"name": rows.checkpoint.name, "step": rows.checkpoint.step}
                 return reply
         return {"end": True}
+
+    def _leave(self, session: Session, command: dict[str, Any]) -> dict[str, Any]:
+        session.leave(command.get("epoch", 0))
+        return {}
 
     def _state(self, session: Session, command: dict[str, Any]) -> dict[str, Any]:
         after = command.get("after", 0)
