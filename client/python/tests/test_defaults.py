@@ -26,12 +26,39 @@ def test_passes_have_no_limit(shared_fleet: Fleet, dataset: Dataset) -> None:
             assert Counter(places(loader)) == Counter(dataset.places())
 
 
-def test_a_job_that_is_started_again_goes_on(shared_fleet: Fleet, dataset: Dataset) -> None:
+def test_a_job_that_is_started_again_goes_on(
+    shared_fleet: Fleet, dataset: Dataset, caplog: pytest.LogCaptureFixture
+) -> None:
     session = uuid.uuid4().hex
     for epoch in range(2):
         with make(shared_fleet, dataset, session=session, **DEFAULTS) as loader:
             assert loader.epoch == epoch
+            said = [r.getMessage() for r in caplog.records if "an earlier start" in r.getMessage()]
+            assert len(said) == epoch
             assert Counter(places(loader)) == Counter(dataset.places())
+            state = loader.state_dict()
+    assert "read 1 epoch, and this one goes on with epoch 1" in said[0]
+    assert "another run id, or the loader another session=" in said[0]
+    assert "load_state_dict()" in said[0]
+    with make(shared_fleet, dataset, session=session, **DEFAULTS) as loader:
+        take(loader, 1)
+    assert caplog.text.count("an earlier start") == 2
+    with make(shared_fleet, dataset, session=session, **DEFAULTS) as loader:
+        iter(loader)  # as Lightning does first
+        loader.load_state_dict(state)
+        assert loader.epoch == 2
+    assert caplog.text.count("an earlier start") == 2
+
+
+def test_set_epoch_does_not_go_behind_an_earlier_start(shared_fleet: Fleet, dataset: Dataset) -> None:
+    session = uuid.uuid4().hex
+    with make(shared_fleet, dataset, session=session, **DEFAULTS) as loader:
+        places(loader)
+    with (
+        make(shared_fleet, dataset, session=session, **DEFAULTS) as loader,
+        pytest.raises(errors.UsageError, match=r"set_epoch\(0\): an earlier start .* another run id, .* session="),
+    ):
+        loader.set_epoch(0)
 
 
 def read(fleet: Fleet, dataset: Dataset, session: str, world: int, **given: Any) -> list[list[int]]:

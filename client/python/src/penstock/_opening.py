@@ -90,6 +90,12 @@ class Stream:
             self.owns(world)
         self.reader: Reader
 
+    @property
+    def speaks(self) -> bool:
+        """Whether this process says what all ranks would."""
+        members = self.place.members
+        return self.place.rank == 0 and (self.world is None or not members or self.world.rank == min(members))
+
     def owns(self, resource: Any) -> None:
         """Has a resource closed with the stream."""
         self._resources.append(resource)

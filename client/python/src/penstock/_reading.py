@@ -7,6 +7,7 @@ training loop, but for stats(), which may be called from any.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -24,6 +25,8 @@ from penstock._session import State
 from penstock.batch import FORMATS, Batch, Checkpoint, Columns, Position
 from penstock.errors import Error, UsageError
 from penstock.monitor import P99, Aggregation, Event, Stat, _system, log_event
+
+ANEW = "to begin anew, give the job another run id, or the loader another session="
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,14 @@ class Making:
 class Reading:
     """What a loader knows of a session while it is open."""
 
-    def __init__(self, stream: Stream, making: Making, evenly: bool) -> None:
+    def __init__(self, stream: Stream, making: Making, evenly: bool, restores: bool) -> None:
         self.stream, self._reader, self._making = stream, stream.reader, making
         self._format = making.array_format()
-        self.flight = InFlight(self._reader.state())
+        self._begins = self._reader.state()
+        self.flight = InFlight(self._begins)
+        goes_on = self._begins.rows > 0 and not restores and self.restored_from is None
+        self.earlier = self._begins.epoch if goes_on else 0  # epochs that an earlier start has read
+        self._said_earlier = False
         self.position: Position | None = None  # of the batch yielded last
         self.reads_ahead: str | None = None  # the framework that does
         self.turn: object | None = None  # which the iterator has that may read
@@ -153,6 +160,18 @@ class Reading:
         """Whether nothing is left to iterate over."""
         return self.over and not self.flight.keeps_undone
 
+    def say_earlier(self) -> None:
+        """Warns once of epochs that this start does not read: loops over range(loader.epoch, N) may read none."""
+        if self._said_earlier or not self.earlier or not self.stream.speaks:
+            return
+        self._said_earlier = True
+        epochs = "1 epoch" if self.earlier == 1 else f"{self.earlier} epochs"
+        logging.getLogger("penstock").warning(
+            "session %s: an earlier start under this session id has read %s, and this one goes on with epoch %d "
+            "(counted from 0); %s; to go on behind a saved model, load its state by load_state_dict()",
+            self.stream.session, epochs, self.earlier, ANEW,
+        )  # fmt: skip
+
     def length(self) -> int | None:
         """Batches of the epoch, where that is known."""
         batches = self._reader.batches()
@@ -203,6 +222,7 @@ class Reading:
             self._end()
             raise StopIteration
         if self._columns is None:
+            self.say_earlier()
             self._columns = Columns(read.tensors.form)
         if self._progress is not None and self._of_epoch == 0:
             self._progress.begin(read.epoch, self._reader.rows_per_epoch())

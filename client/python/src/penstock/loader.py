@@ -26,7 +26,7 @@ from penstock import _arguments, _checkpoint, _dataset, _hosts, _opening
 from penstock import spec as spec_builders
 from penstock._diagnosis import Stats, Watch
 from penstock._look import Rows, Schema
-from penstock._reading import Making, Pass, Reading
+from penstock._reading import ANEW, Making, Pass, Reading
 from penstock._replica import World, distributed
 from penstock._session import SessionStats, State
 from penstock.batch import Batch, Checkpoint, Position
@@ -232,7 +232,9 @@ class DataLoader:
     @property
     def epoch(self) -> int:
         """The epoch, counted from 0, that iter() reads next or is reading; `epochs` if these have been read."""
-        return self._open().epoch
+        reading = self._open()
+        reading.say_earlier()
+        return reading.epoch
 
     @property
     def batch_size(self) -> int:
@@ -298,10 +300,7 @@ class DataLoader:
         if epoch < reading.epoch and _hosts.reads_ahead() is not None:
             return  # it counts the passes of this process, and a state was loaded
         if epoch < reading.epoch:
-            raise UsageError(
-                f"set_epoch({epoch}): epoch {reading.epoch} is the next one, and earlier ones can be read again only "
-                "from a state; count epochs from loader.epoch"
-            )
+            raise UsageError(self._no_way_back(epoch, reading))
         if epoch >= reading.epochs:
             raise EpochsExhausted(self._no_more(f"set_epoch({epoch}) counts from 0", reading.epochs))
         reading.leave(int(epoch) - 1)
@@ -422,6 +421,18 @@ class DataLoader:
             f"or the loader another session=, and for N passes {how}"
         )
 
+    def _no_way_back(self, epoch: int, reading: Reading) -> str:
+        """Why an epoch cannot be read again, and what can be done."""
+        if epoch < reading.earlier:
+            return (
+                f"set_epoch({epoch}): an earlier start under the session id {reading.stream.session!r} has read the "
+                f"epochs before {reading.earlier}; {ANEW}; to go on, count epochs from loader.epoch"
+            )
+        return (
+            f"set_epoch({epoch}): epoch {reading.epoch} is the next one, and earlier ones can be read again only "
+            "from a state; count epochs from loader.epoch"
+        )
+
     def _open(self) -> Reading:
         """The open session, opened if need be."""
         self._check_open()
@@ -429,7 +440,7 @@ class DataLoader:
             stream = self._opening.open(self, self._restore)
             batch_size = stream.reader.info.batch_size
             restore = self._restore or _opening.Restore((), (), shared=False)
-            self._reading = Reading(stream, self._making, restore.is_even(batch_size))
+            self._reading = Reading(stream, self._making, restore.is_even(batch_size), self._restore is not None)
             self._follow(self._keeps)
         return self._reading
 
