@@ -208,7 +208,7 @@ func sameSpec(of *pb.Session, req *pb.OpenRequest) error {
 	if same(have, want) {
 		return nil
 	}
-	return status.Errorf(codes.AlreadyExists, "session %s exists with another spec: %s; use another session id, or delete that session",
+	return status.Errorf(codes.AlreadyExists, "session %s exists with another spec: %s; give each loader of a job its own session id (in Python a name=), or open it with that session's spec",
 		of.GetId(), strings.Join(spec.Diff(have, want), "; "))
 }
 

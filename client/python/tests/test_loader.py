@@ -724,6 +724,10 @@ def test_loaders_of_one_job_need_names(shared_fleet: Fleet, dataset: Dataset, mo
             assert Counter(places(again)) == Counter(dataset.places())
         with pytest.raises(errors.Fenced, match="name="):
             next(iter(train))
+        with pytest.raises(errors.SessionMismatch, match=r"shuffle: false and true") as caught:
+            iter(make(shared_fleet, dataset, shuffle=True))
+    assert 'name="validation"' in str(caught.value)
+    assert "delete" not in str(caught.value)
 
 
 def test_jobs_with_equal_specs_get_all_rows_each(shared_fleet: Fleet, dataset: Dataset) -> None:

@@ -10,6 +10,10 @@ from penstock import errors
 from penstock._session.config import Config
 
 _TOKEN = "give the fleet's token (token=, token_file=) or certificate (tls_cert=, tls_key=)"
+_ONE_EACH = (
+    'give two loaders of one job name="train" and name="validation" or, where session= is given, a session= each; '
+    "training that begins anew needs another run id"
+)
 # Codes of gRPC that may go away by asking again, or asking another master.
 _TRANSIENT = ("Unavailable", "DeadlineExceeded", "Canceled", "ResourceExhausted", "Unknown", "Internal")
 
@@ -61,7 +65,7 @@ def _from_master(config: Config, e: Mapping[str, Any], words: str, opening: bool
     if code in ("Unauthenticated", "PermissionDenied"):
         return errors.PermissionDenied(f"{words}; {_TOKEN}")
     if code == "AlreadyExists":
-        return errors.SessionMismatch(f"{words}\ngive the loader a session= of its own, or the running session's spec")
+        return errors.SessionMismatch(f"{words}\n{_ONE_EACH}")
     if code == "Aborted":
         return errors.Fenced(f"{words}; end this process, or start it anew if it is the right one")
     if opening:
