@@ -629,6 +629,8 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
         ({"memory": 1 << 30}, "memory= is of the fleet that a loader without master= starts"),
         ({"master": None, "memory": "1GiB"}, "memory='1GiB': give a number of bytes"),
         ({"master": None, "memory": True}, "memory=True: give a number of bytes"),
+        ({"master": None, "workers": -1}, "workers=-1: give a number of worker processes"),
+        ({"master": None, "workers": "2"}, "workers='2': give a number of worker processes"),
         ({"share": 0}, "share=0: give a weight above 0"),
         ({"share": "most"}, "share='most'"),
         ({"share": {"weight": 2, "workers": 3}}, "share={'weight': 2, 'workers': 3}"),

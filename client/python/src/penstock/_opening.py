@@ -105,6 +105,11 @@ class Stream:
         _close_all(self._resources, self.pid)
 
 
+def _counts(value: object, least: int) -> bool:
+    """Whether it is an integer, and no less than that."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
+
+
 def _copied(record: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows in memory of their own."""
     sink = pa.BufferOutputStream()
@@ -174,9 +179,10 @@ class Opening:
         for name in ("workers", "memory"):
             if self.masters and getattr(self, name) is not None:
                 raise UsageError(f"{name}= is of the fleet that a loader without master= starts; leave one of them out")
-        memory = 1 if self.memory is None else self.memory
-        if isinstance(memory, bool) or not isinstance(memory, numbers.Integral) or memory <= 0:
+        if self.memory is not None and not _counts(self.memory, 1):
             raise UsageError(f"memory={self.memory!r}: give a number of bytes above 0, such as 1 << 30")
+        if self.workers is not None and not _counts(self.workers, 0):
+            raise UsageError(f"workers={self.workers!r}: give a number of worker processes, such as 2, or leave it out")
         for name in ("budget", "timeout", "connect_timeout", "join_timeout"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or value <= 0:
