@@ -607,7 +607,8 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
     ("wrong", "says"),
     [
         ({"features": [penstock.dense("a"), penstock.label("b")]}, r"penstock\.dense\(...\) \+"),
-        ({"features": "int_*"}, r"penstock\.dense\(...\) \+"),
+        ({"features": "int_*"}, r"penstock\.dense\('int_\*'\)"),
+        ({"features": ["label", "int_0"]}, r"penstock\.dense\(\['label', 'int_0'\]\)"),
         ({"transforms": penstock.log1p}, r"transforms=\["),
         ({"transforms": ["log1p"]}, r"transforms=\["),
         ({"transforms": None}, r"transforms=\["),

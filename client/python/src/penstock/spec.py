@@ -524,7 +524,7 @@ def build(
 def _check(features: object, transforms: Iterable[object], integers: Mapping[str, object]) -> None:
     """Refuses what no message can hold, in words about the arguments."""
     if not isinstance(features, Features):
-        raise SpecError(f"features: found {features!r:.80}; add them up, as penstock.dense(...) + penstock.label(...)")
+        raise SpecError(f"features: found {features!r:.80}; {_as_features(features)}")
     for step in transforms:
         if not isinstance(step, Transform):
             raise SpecError(f"transforms: found {step!r:.80}; give a list, as transforms=[penstock.log1p(...)]")
@@ -533,6 +533,14 @@ def _check(features: object, transforms: Iterable[object], integers: Mapping[str
             raise SpecError(f"{name}: found {value!r}; give an integer")
         if name != "seed" and value < 1:
             raise SpecError(f"{name}: found {value!r}; give 1 or more")
+
+
+def _as_features(given: object) -> str:
+    """How to write as features what was given instead."""
+    names = [given] if isinstance(given, str) else given
+    if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
+        return f"say what they become: penstock.dense({given!r}), or a sum as penstock.dense(...) + penstock.label(...)"
+    return "add them up, as penstock.dense(...) + penstock.label(...)"
 
 
 def _on_error(policy: object) -> Message | None:
