@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -164,6 +164,15 @@ def test_what_a_batch_has_not() -> None:
         b.sparse["id"]
     with pytest.raises(UsageError, match='format="torch"'):
         b.to("cpu")
+
+
+def test_a_batch_is_no_tuple_and_no_dictionary() -> None:
+    b = batch(record())
+    with pytest.raises(TypeError, match=r"use batch\.dense, batch\.sparse\['ids'\], .*, or have .* map=lambda batch:"):
+        _, _ = b  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"batch\.label, or"):
+        batch(record().select(["price", "ids"]))["price"]  # type: ignore[index]
+    assert not isinstance(b, Iterable)  # else frameworks look for tensors in it
 
 
 def test_the_only_label() -> None:

@@ -1,4 +1,4 @@
-"""What to say to arguments that penstock.DataLoader does not have. People try those of torch's first."""
+"""What to say to arguments and attributes that penstock.DataLoader does not have. People try those of torch's first."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ INSTEAD = {
     "persistent_workers": "the fleet's workers stay: leave it out",
     "pin_memory_device": "device= names the device",
     "in_order": 'order="deterministic" repeats the order of batches',
+}
+
+ATTRIBUTES = INSTEAD | {
+    "dataset": (
+        "len(loader) is the number of batches where it is known, loader.schema and loader.peek() show what is in them, "
+        "and `penstock show URI` tells the number of rows"
+    ),
 }
 
 

@@ -16,7 +16,7 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -232,6 +232,27 @@ class Batch:
 
     def __len__(self) -> int:
         return self._rows.num_rows
+
+    if not TYPE_CHECKING:  # checkers of types say it themselves
+
+        def __getitem__(self, key: object) -> NoReturn:
+            """What `x, y = batch` comes to, too: with __iter__ frameworks would take a batch for something iterable."""
+            parts = self._parts()
+            few = ", ".join(dict.fromkeys((parts[0], parts[-1])))
+            raise TypeError(
+                f"a batch is neither a tuple nor a dictionary; use {', '.join(parts)}, or have the loader yield what "
+                f"the loop takes, as by map=lambda batch: ({few})"
+            )
+
+    def _parts(self) -> list[str]:
+        """An array of each kind, as programs write it."""
+        c = self._columns
+        parts = [] if c.dense is None else ["batch.dense"]
+        for kind in ("sparse", "bytes", "images"):
+            parts += [f"batch.{kind}[{name!r}]" for name in list(getattr(c, kind))[:1]]
+        if c.labels:
+            parts.append("batch.label" if len(c.labels) == 1 else f"batch.labels[{next(iter(c.labels))!r}]")
+        return parts
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Views are made anew where it goes to."""

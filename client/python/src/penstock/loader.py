@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock import _arguments, _checkpoint, _dataset, _hosts, _opening
 from penstock import spec as spec_builders
@@ -228,6 +228,15 @@ class DataLoader:
 
     def __bool__(self) -> bool:
         return True  # rather than whether len() is 0
+
+    if not TYPE_CHECKING:  # checkers of types say it themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Says of attributes that torch's DataLoader has what is there instead."""
+            if name not in _arguments.ATTRIBUTES:
+                return object.__getattribute__(self, name)  # raises what it raised
+            words = f"'DataLoader' object has no attribute {name!r}: {_arguments.ATTRIBUTES[name]}"
+            raise AttributeError(words, name=name, obj=self)
 
     @property
     def epoch(self) -> int:
