@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import penstock
 from penstock import errors
 from tests.test_loader import make, places, take
 
@@ -115,3 +117,42 @@ def test_an_ending_is_named_beside_on_error(shared_fleet: Fleet, dataset: Datase
         pytest.raises(errors.SpecError, match=r"last_batch: found nothing, with on_error: skip and 2 ranks.* want pad"),
     ):
         iter(loader)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"filter": "int_0 > 999999999"}, r"filter='int_0 > 999999999' left no row .*`penstock show URI`"),
+        ({"last_batch": "pad", "filter": "int_0 > 999999999"}, "filter=.* left no row"),
+        ({"transforms": penstock.sample(0.0)}, "an op that selects rows left no row"),
+        (
+            {"last_batch": "drop", "batch_size": 1 << 20},
+            r"leaves out its \d+ rows, which are fewer .* smaller batch_size=",
+        ),
+    ],
+)
+def test_a_pass_without_a_batch_says_why_once(
+    shared_fleet: Fleet, dataset: Dataset, caplog: pytest.LogCaptureFixture, given: dict[str, Any], why: str
+) -> None:
+    with make(shared_fleet, dataset, **(DEFAULTS | given)) as loader:
+        assert list(loader) == list(loader) == []
+        assert re.search(why, loader.stats().verdict)
+    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert len(said) == 1
+    assert re.search(why, said[0])
+
+
+def test_a_pass_that_others_read_or_an_earlier_start_is_no_mistake(
+    shared_fleet: Fleet, dataset: Dataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    with make(shared_fleet, dataset) as loader:
+        for _ in loader:
+            state = loader.state_dict()
+    with make(shared_fleet, dataset) as loader:
+        loader.load_state_dict(state)
+        assert list(loader) == []
+    session = uuid.uuid4().hex
+    for rank in (1, 0):
+        with make(shared_fleet, dataset, session=session, rank=rank, world_size=2) as loader:
+            assert sum(map(len, loader)) == rank * dataset.rows
+    assert "had no batch" not in caplog.text

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock import _hosts
@@ -21,7 +21,7 @@ from penstock._diagnosis import Stats, Watch
 from penstock._opening import Stream
 from penstock._progress import Progress
 from penstock._reader import Read
-from penstock._session import State
+from penstock._session import Info, State
 from penstock.batch import FORMATS, Batch, Checkpoint, Columns, Position
 from penstock.errors import Error, UsageError
 from penstock.monitor import P99, Aggregation, Event, Stat, _system, log_event
@@ -115,6 +115,8 @@ class Reading:
         self._of_epoch = 0  # batches and rows of the reader's epoch that were yielded
         self._rows_of_epoch = 0
         self._leaving: int | None = None  # the epoch that a call which was interrupted may have left
+        self._dropped = 0  # rows of the epochs before
+        self._why_empty = ""  # an epoch had no batch
         self._columns: Columns | None = None
         self._watch = Watch()
         self._map_seconds = 0.0
@@ -272,7 +274,19 @@ class Reading:
         )
         if self._progress is not None:
             self._progress.end()
+        self._look_for_rows(read["epoch"])
         self.ends, self._of_epoch, self._rows_of_epoch, self._got = self.ends + 1, 0, 0, []
+
+    def _look_for_rows(self, epoch: int) -> None:
+        """Warns once of an epoch that ended without a batch, where that was not since others read its rows."""
+        info, dropped = self._reader.info, self._reader.stats().dropped
+        here, self._dropped = dropped - self._dropped, dropped
+        read_before = info.begun and epoch == self._begins.epoch
+        if self._of_epoch or self._why_empty or read_before or (info.world_size > 1 and info.last_batch == "uneven"):
+            return
+        self._why_empty = f"epoch {epoch} had no batch: {_no_batch(here, info)}"
+        if self.stream.speaks:
+            logging.getLogger("penstock").warning("session %s: %s", self.stream.session, self._why_empty)
 
     def end_epoch_if_read(self, is_last: bool = False) -> None:
         """Ends an epoch of which the loop took all batches, where it counted them and did not ask for one more.
@@ -310,7 +324,10 @@ class Reading:
 
     def stats(self) -> Stats:
         """Figures since the session was opened."""
-        return self._watch.stats(self._reader.stats(), self._map_seconds)
+        stats = self._watch.stats(self._reader.stats(), self._map_seconds)
+        if self._why_empty and not stats.batches:
+            return replace(stats, bottleneck="unknown", verdict=self._why_empty)
+        return stats
 
     def close(self) -> None:
         """Leaves the session."""
@@ -320,6 +337,20 @@ class Reading:
         _system.flush()
         self._got = []
         self.stream.close()
+
+
+def _no_batch(dropped: int, info: Info) -> str:
+    """Why no rank got a batch of an epoch, and what to do."""
+    if dropped:
+        batch = (
+            f"{info.batch_size}" if info.world_size == 1 else f"{info.batch_size} for each of {info.world_size} ranks"
+        )
+        return (
+            f'last_batch="drop" leaves out its {dropped} rows, which are fewer than a batch of {batch}; '
+            'give a smaller batch_size=, or last_batch="pad"'
+        )
+    chosen = f"filter={info.spec['filter']!r}" if info.spec.get("filter") else "the files or an op that selects rows"
+    return f"{chosen} left no row of the dataset; `penstock show URI` tells which values the columns have"
 
 
 class Pass(Iterator[Any]):
