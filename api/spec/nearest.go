@@ -1,6 +1,10 @@
 package spec
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+	"strings"
+)
 
 // Nearest returns the candidate that name is most likely a misspelling of, or "". Among equally near ones it takes
 // one of the same length, then the first in natural order.
@@ -72,4 +76,29 @@ func hint(near string) string {
 		return ""
 	}
 	return "; nearest: " + near
+}
+
+// some are a few of many names. Of those that differ in digits alone, the first stands for all.
+func some(names []string) string {
+	const most = 8
+	var shown []string
+	seen := map[string]bool{}
+	for _, name := range names {
+		if stem := strings.Map(withoutDigits, name); !seen[stem] && len(shown) < most {
+			seen[stem] = true
+			shown = append(shown, name)
+		}
+	}
+	list := strings.Join(shown, ", ")
+	if len(shown) < len(names) {
+		return fmt.Sprintf("%s and %d more", list, len(names)-len(shown))
+	}
+	return list
+}
+
+func withoutDigits(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return -1
+	}
+	return r
 }

@@ -212,7 +212,7 @@ func (b *outputBuilder) weights(path string, f *pb.Feature) *feature {
 		b.problems.add(path, "%v", err)
 		return nil
 	case w == nil:
-		b.problems.add(path, "no feature %s%s", name, b.suggest(name, b.names()))
+		b.problems.add(path, "no feature %s%s", name, b.suggestColumn(name, b.names()))
 		return nil
 	}
 	w.needed = true

@@ -68,6 +68,7 @@ type resolver struct {
 	outputs          []*output
 	// suggestions made, which cost a look at each name
 	suggestions int
+	listed      bool // the columns, for a name that is near to none
 }
 
 // session checks what is neither feature nor transform.
@@ -110,7 +111,7 @@ func (r *resolver) filterColumn(name string) (filter.Type, error) {
 	if d := r.derived[name]; d != nil {
 		return filter.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
 	}
-	return filter.Type{}, fmt.Errorf("no column %s%s", name, r.suggest(name, slices.Values(r.index.names)))
+	return filter.Type{}, fmt.Errorf("no column %s%s", name, r.suggestColumn(name, slices.Values(r.index.names)))
 }
 
 // source returns the feature of a source column, or nil if there is none of that name.
@@ -160,12 +161,26 @@ func (r *resolver) names() iter.Seq[string] {
 // maxSuggestions bounds the work for specs that are wrong all over.
 const maxSuggestions = 50
 
-func (r *resolver) suggest(name string, candidates iter.Seq[string]) string {
+func (r *resolver) nearest(name string, candidates iter.Seq[string]) string {
 	r.suggestions++
 	if r.suggestions > maxSuggestions {
 		return ""
 	}
-	return hint(Nearest(name, candidates))
+	return Nearest(name, candidates)
+}
+
+// suggestColumn is what follows "no such column".
+func (r *resolver) suggestColumn(name string, candidates iter.Seq[string]) string {
+	return cmp.Or(hint(r.nearest(name, candidates)), r.columns())
+}
+
+// columns says once what columns there are.
+func (r *resolver) columns() string {
+	if r.listed || len(r.index.names) == 0 {
+		return ""
+	}
+	r.listed = true
+	return fmt.Sprintf("; there are %s; `penstock show URI` lists all columns", some(r.index.names))
 }
 
 // expand returns the features that names and globs stand for, each once, and reports those that stand for none.
@@ -197,7 +212,7 @@ func (r *resolver) expand(path string, patterns []string) []*feature {
 				add(name)
 			}
 		case !add(pattern):
-			r.problems.add(path, "no feature %s%s", pattern, r.suggest(pattern, r.names()))
+			r.problems.add(path, "no feature %s%s", pattern, r.suggestColumn(pattern, r.names()))
 		}
 	}
 	return found
@@ -211,7 +226,7 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 	}
 	names := slices.SortedFunc(g.filtered(r.names()), compareNatural)
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no feature matches %s%s", pattern, r.unseen(g))
+		return nil, fmt.Errorf("no feature matches %s%s", pattern, cmp.Or(r.unseen(g), r.columns()))
 	}
 	return names, nil
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,7 +20,8 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 	}
 	perInput, known := r.catalog.Maps(t.GetOp())
 	if !known && t.GetOp() != "" {
-		r.problems.add(path+".op", "no op %s%s", t.GetOp(), r.suggest(t.GetOp(), slices.Values(r.catalog.Names())))
+		near := r.nearest(t.GetOp(), slices.Values(r.catalog.Names()))
+		r.problems.add(path+".op", "no op %s%s", t.GetOp(), cmp.Or(hint(near), "; `penstock ops` lists them"))
 	}
 	before := len(r.problems)
 	in := r.expand(path+".in", t.GetIn())
