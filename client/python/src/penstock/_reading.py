@@ -129,7 +129,7 @@ class Reading:
 
     @property
     def epoch(self) -> int:
-        """The epoch that is read next."""
+        """The epoch that the loop is in, or comes to next."""
         return self._reader.epoch
 
     @property

@@ -240,7 +240,11 @@ class DataLoader:
 
     @property
     def epoch(self) -> int:
-        """The epoch, counted from 0, that iter() reads next or is reading; `epochs` if these have been read."""
+        """The epoch that the loop is in, counted from 0; once it has come to its end, the next one, `epochs` at last.
+
+        After a break it is the one that was broken out of, until iter() begins the next one. After load_state_dict() it
+        is the one whose rest comes.
+        """
         reading = self._open()
         reading.say_earlier()
         return reading.epoch
