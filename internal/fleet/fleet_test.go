@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
 
 // TestMain excuses memberlist, which does not wait for the answer to its last probe.
@@ -182,9 +184,50 @@ func TestWrongSecret(t *testing.T) {
 		cfg, l := config("b", a.Address())
 		cfg.Secret = rpc.NewSecret(secrets[1])
 		b := start(t, cfg)
-		await(t, "do all members have the same --gossip-key-file", l, l)
+		await(t, "the same --gossip-key-file", l, l)
 		if len(a.Members(Worker)) != 1 || len(b.Members(Worker)) != 1 {
 			t.Errorf("%q: members with different secrets met", secrets)
+		}
+	}
+}
+
+// A join of an address that is none of gossip says what that is.
+func TestJoinOfOtherPorts(t *testing.T) {
+	server, err := rpc.NewServer(rpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := rpctest.NewAuthority(t)
+	cert, key := authority.Issue(t, t.TempDir())
+	secure, err := rpc.NewServer(rpc.Config{Cert: cert, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := httptest.NewServer(nil)
+	defer page.Close()
+	calls, web, encrypted := rpctest.Serve(t, server), page.Listener.Addr().String(), rpctest.Serve(t, secure)
+	for _, c := range []struct{ address, secret, want string }{
+		{"127.0.0.1:1", "", "nothing listens there"},
+		{"127.0.0.1:1", "s", "nothing listens there"},
+		{calls, "", "no gossip port, but one for gRPC or HTTP"},
+		{calls, "s", "if that is a port for gRPC or HTTP, name"},
+		{web, "", "no gossip port, but one for gRPC or HTTP"},
+		{web, "s", "if that is a port for gRPC or HTTP, name"},
+		{encrypted, "", "as those for TLS do"},
+		{encrypted, "s", "as those for TLS do"},
+	} {
+		cfg, _ := config("a", c.address)
+		cfg.Secret = rpc.NewSecret(c.secret)
+		f, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = f.join(t.Context())
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "7946 by default") {
+			t.Errorf("want %q: %v", c.want, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -227,7 +270,7 @@ func TestKeysAreReplaced(t *testing.T) {
 	eventually(t, c, "the new key is good", count(3))
 	eventually(t, b, "b is still there", count(3))
 	_, log := join("d", rpc.NewSecret("old"), a.Address())
-	await(t, "do all members have the same --gossip-key-file", log, log)
+	await(t, "the same --gossip-key-file", log, log)
 	if len(a.Members(Worker)) != 3 {
 		t.Errorf("%+v", a.Members(Worker))
 	}

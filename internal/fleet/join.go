@@ -8,6 +8,8 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -39,7 +41,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		alone := f.list.NumMembers() < 2
 		if late := time.Since(began) > patience; err != nil && alone && late && !warned && ctx.Err() == nil {
 			warned = true
-			f.cfg.Logger.Warn("cannot join the fleet yet; trying on (do all members have the same --gossip-key-file, or else token?)", "join", f.cfg.Join, "error", err)
+			f.cfg.Logger.Warn("cannot join the fleet yet; trying on", "join", f.cfg.Join, "error", err)
 		}
 		if err != nil && alone || len(f.Members(Master)) == 0 {
 			wait, retry = retry, min(2*retry, lastRetry)
@@ -93,12 +95,41 @@ func (f *Fleet) join(ctx context.Context) error {
 				continue
 			}
 			if _, err := f.list.Join([]string{a}); err != nil {
-				errs = append(errs, err)
+				errs = append(errs, fmt.Errorf("join %s: %s", a, whyNot(err)))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// whyNot says what a join failed of, and what to do. memberlist's errors wrap nothing, and are lists of one.
+func whyNot(err error) string {
+	words := strings.TrimSpace(err.Error())
+	if _, cause, found := strings.Cut(words, "failed to join "); found {
+		_, words, _ = strings.Cut(cause, ": ")
+	}
+	for _, c := range []struct{ of, is, next string }{
+		{syscall.ECONNREFUSED.Error(), "nothing listens there", "start the master, or " + nameGossip},
+		{"invalid msgType", "that is no gossip port, but one for gRPC or HTTP", nameGossip},
+		{
+			"remote state is not encrypted", "the answer is not encrypted",
+			"if that is a port for gRPC or HTTP, " + nameGossip + "; else " + shareKey,
+		},
+		{"crypt", "the keys of gossip differ", shareKey}, // also where this member has none
+		{"EOF", "the port closes the connection, as those for TLS do", nameGossip},
+		{"i/o timeout", "nothing answers there", "see that no firewall is in between, or " + nameGossip},
+	} {
+		if strings.Contains(words, c.of) {
+			return fmt.Sprintf("%s (%s): %s", c.is, words, c.next)
+		}
+	}
+	return words
+}
+
+const (
+	nameGossip = "name the member's gossip address, which is its --gossip: port 7946 by default"
+	shareKey   = "give all members the same --gossip-key-file, or else token"
+)
 
 // lookup returns all addresses "IP:port" behind "host:port".
 func lookup(ctx context.Context, address string) ([]string, error) {
