@@ -130,7 +130,7 @@ func unmeasured(s *pb.Session, out *pb.Observation) {
 		out.Verdict = observe.Unread(s.GetState(), time.Unix(s.GetStateSinceUnix(), 0), time.Now(), int(s.GetWorldSize()))
 	}
 	out.Sessions = []*pb.SessionLoad{{
-		Session: s.GetId(), Namespace: s.GetNamespace(), State: s.GetState(), Progress: s.GetProgress(), Share: s.GetShare(),
+		Session: s.GetId(), Namespace: s.GetNamespace(), WorldSize: s.GetWorldSize(), State: s.GetState(), Progress: s.GetProgress(), Share: s.GetShare(),
 		Bottleneck: out.GetBottleneck(), Verdict: out.GetVerdict(),
 	}}
 }

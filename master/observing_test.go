@@ -57,6 +57,22 @@ func TestObserve(t *testing.T) {
 	})
 }
 
+// A session that was opened just now is observed, and one that was deleted just now is not.
+func TestObserveAtOnce(t *testing.T) {
+	m := single(t)
+	openSession(t, m, "run", newSpec(dataset(t, 1)), 2)
+	o, err := m.Observe(t.Context(), &pb.ObserveRequest{})
+	check(t, err)
+	if s := o.GetSessions(); len(s) != 1 || s[0].GetWorldSize() != 2 || !strings.Contains(o.GetVerdict(), "none has joined") {
+		t.Errorf("opened: %v", o)
+	}
+	_, err = m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "run"})
+	check(t, err)
+	if o, err = m.Observe(t.Context(), &pb.ObserveRequest{}); err != nil || len(o.GetSessions()) > 0 || strings.Contains(o.GetVerdict(), "run") {
+		t.Errorf("deleted: %v, %v", err, o)
+	}
+}
+
 // All that shows a session's state shows the same.
 func TestStatesAgree(t *testing.T) {
 	m := single(t)

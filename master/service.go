@@ -222,6 +222,7 @@ func (s *service) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Obse
 		return nil, err
 	}
 	who := identity.From(ctx)
+	s.master.observed.CatchUp(time.Now(), t.running())
 	out := s.master.observed.Observation(time.Now(), req, observe.View{All: who.SeesAll(), Namespace: who.Home()})
 	if req.GetSession() == "" {
 		return out, t.progress(ctx, out.GetSessions())

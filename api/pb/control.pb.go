@@ -3803,6 +3803,7 @@ type SessionLoad struct {
 	BytesLent     float64                `protobuf:"fixed64,19,opt,name=bytes_lent,json=bytesLent,proto3" json:"bytes_lent,omitempty"`       // of bytes_sent, those in memory that trainers read where a worker on their machine has it
 	BytesLinked   float64                `protobuf:"fixed64,20,opt,name=bytes_linked,json=bytesLinked,proto3" json:"bytes_linked,omitempty"` // of bytes_sent, those by link; what is neither goes by gRPC
 	PaddedBatch   int64                  `protobuf:"varint,21,opt,name=padded_batch,json=paddedBatch,proto3" json:"padded_batch,omitempty"`  // rows of a rank's batches, where last batches are padded; else 0
+	WorldSize     uint32                 `protobuf:"varint,22,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3980,6 +3981,13 @@ func (x *SessionLoad) GetBytesLinked() float64 {
 func (x *SessionLoad) GetPaddedBatch() int64 {
 	if x != nil {
 		return x.PaddedBatch
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetWorldSize() uint32 {
+	if x != nil {
+		return x.WorldSize
 	}
 	return 0
 }
@@ -7374,7 +7382,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	" \x01(\x01R\tbytesRead\x12\x1d\n" +
 	"\n" +
 	"bytes_sent\x18\v \x01(\x01R\tbytesSent\x12(\n" +
-	"\x10bytes_cross_zone\x18\f \x01(\x01R\x0ebytesCrossZone\"\xdf\x05\n" +
+	"\x10bytes_cross_zone\x18\f \x01(\x01R\x0ebytesCrossZone\"\xfe\x05\n" +
 	"\vSessionLoad\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x16\n" +
@@ -7401,7 +7409,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"bytes_lent\x18\x13 \x01(\x01R\tbytesLent\x12!\n" +
 	"\fbytes_linked\x18\x14 \x01(\x01R\vbytesLinked\x12!\n" +
-	"\fpadded_batch\x18\x15 \x01(\x03R\vpaddedBatch\"\xb1\x01\n" +
+	"\fpadded_batch\x18\x15 \x01(\x03R\vpaddedBatch\x12\x1d\n" +
+	"\n" +
+	"world_size\x18\x16 \x01(\rR\tworldSize\"\xb1\x01\n" +
 	"\vTrainerLoad\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
 	"\apresent\x18\x02 \x01(\bR\apresent\x12\x12\n" +

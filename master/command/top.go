@@ -77,9 +77,10 @@ func (t *top) run(cmd *cobra.Command) error {
 		return err
 	}
 	if output == "json" {
+		seen.Workers = workersOf(seen, t.session)
 		return printProto(cmd.OutOrStdout(), seen)
 	}
-	return printTop(cmd.OutOrStdout(), seen, t.sort, 0)
+	return printTop(cmd.OutOrStdout(), seen, t.session, t.sort, 0)
 }
 
 func (t *top) look(cmd *cobra.Command) (seen *pb.Observation, err error) {
@@ -87,10 +88,22 @@ func (t *top) look(cmd *cobra.Command) (seen *pb.Observation, err error) {
 		seen, err = m.Observe(ctx, &pb.ObserveRequest{Session: t.session, Workers: true})
 		return err
 	})
-	if err == nil && t.session != "" {
-		seen.Workers = slices.DeleteFunc(seen.GetWorkers(), func(w *pb.WorkerLoad) bool { return !slices.Contains(w.GetSessions(), t.session) })
-	}
 	return seen, err
+}
+
+// workersOf are the workers of a session, and of "" all.
+func workersOf(seen *pb.Observation, session string) []*pb.WorkerLoad {
+	return slices.DeleteFunc(slices.Clone(seen.GetWorkers()), func(w *pb.WorkerLoad) bool { return session != "" && !slices.Contains(w.GetSessions(), session) })
+}
+
+// serving counts the workers that do not drain. The newest point tells of those that were there some seconds ago.
+func serving(seen *pb.Observation) (n int) {
+	for _, w := range seen.GetWorkers() {
+		if !w.GetDraining() {
+			n++
+		}
+	}
+	return n
 }
 
 // live draws on a screen of its own until it is told to end. A fleet that does not answer is looked at again.
@@ -169,7 +182,7 @@ func (t *top) draw(screen *os.File, seen *pb.Observation, err error) {
 	width, height := sizeOf(screen)
 	var text bytes.Buffer
 	if err == nil {
-		err = printTop(&text, seen, t.sort, height-1) // the last line is below
+		err = printTop(&text, seen, t.session, t.sort, height-1) // the last line is below
 	}
 	if err != nil {
 		text.Reset()
@@ -200,23 +213,24 @@ func cut(line string, width int) string {
 	return line
 }
 
-// printTop writes what was observed, on so many lines; 0 is as many as there are.
-func printTop(w io.Writer, seen *pb.Observation, sort string, height int) error {
+// printTop writes what was observed, with the workers of one session or of "" all, on so many lines; 0 is as many as there are.
+func printTop(w io.Writer, seen *pb.Observation, session, sort string, height int) error {
+	workers := workersOf(seen, session)
 	p := &pb.FleetPoint{}
 	if n := len(seen.GetPoints()); n > 0 {
 		p = seen.GetPoints()[n-1]
 	}
 	fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), seen.GetVerdict())
 	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
-		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()), english.Plural(int(p.GetWorkers()), "worker", ""), needed(p.GetNeeded(), p.GetDemand()),
+		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()), english.Plural(serving(seen), "worker", ""), needed(p.GetNeeded(), p.GetDemand()),
 		words.Percent(p.GetBusy()), words.Size(p.GetBytesRead()), words.Size(p.GetBytesCrossZone()))
-	sessionLines, workerLines := len(seen.GetSessions()), len(seen.GetWorkers())
+	sessionLines, workerLines := len(seen.GetSessions()), len(workers)
 	if height > 0 { // four lines above, heads, an empty line, and a word on what is left out of each
 		room := max(2, height-8)
 		sessionLines = min(sessionLines, max(room/3, room-workerLines))
 		workerLines = min(workerLines, room-sessionLines)
 	}
-	return errors.Join(printTopSessions(w, seen.GetSessions(), sort, sessionLines), printTopWorkers(w, seen.GetWorkers(), sort, workerLines))
+	return errors.Join(printTopSessions(w, seen.GetSessions(), sort, sessionLines), printTopWorkers(w, workers, sort, workerLines))
 }
 
 func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, lines int) error {
@@ -234,7 +248,7 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 	}
 	for _, s := range sessions[:lines] {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()), words.Rate(s.GetRate()),
-			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
+			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s), presentTrainers(s), s.GetWorldSize(), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -17,11 +17,11 @@ import (
 func aFleet(workers, sessions int) *pb.Observation {
 	out := &pb.Observation{
 		Verdict: "too few workers",
-		Points:  []*pb.FleetPoint{{Rate: 9}, {Rate: 1234567, Demand: 2e6, Stall: 0.0421, Workers: uint32(workers), Needed: 7.25, Busy: 0.97, BytesRead: 3 << 30}},
+		Points:  []*pb.FleetPoint{{Rate: 9}, {Rate: 1234567, Demand: 2e6, Stall: 0.0421, Needed: 7.25, Busy: 0.97, BytesRead: 3 << 30}},
 	}
 	for i := range sessions {
 		out.Sessions = append(out.Sessions, &pb.SessionLoad{
-			Session: fmt.Sprintf("run-%d", i), State: pb.SessionState_RUNNING, Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode", BytesSent: 8e6, BytesLinked: 6e6,
+			Session: fmt.Sprintf("run-%d", i), WorldSize: 4, State: pb.SessionState_RUNNING, Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode", BytesSent: 8e6, BytesLinked: 6e6,
 			Verdict: "its trainers wait for workers", Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
 			Stages: []*pb.StageTime{{Stage: "decode", Seconds: 3}, {Stage: "storage", Seconds: 1}},
 		})
@@ -37,7 +37,7 @@ func TestPrintTop(t *testing.T) {
 		workers, sessions, height, lines int
 		want                             []string
 	}{
-		{3, 2, 0, 11, []string{"too few workers", "1.2 M rows/s delivered, 2 M rows/s demanded; stall 4.2%; 3 workers, 7.2 needed, busy 97%; storage 3.0 GiB/s", "too few workers: decode", "drains", "1 of 2"}},
+		{3, 2, 0, 11, []string{"too few workers", "1.2 M rows/s delivered, 2 M rows/s demanded; stall 4.2%; 2 workers, 7.2 needed, busy 97%; storage 3.0 GiB/s", "too few workers: decode", "drains", "1 of 4"}},
 		{1000, 40, 0, 1046, []string{"worker-999"}},
 		{1000, 40, 24, 24, []string{"and 989 more", "and 35 more"}},
 		{1, 40, 24, 24, []string{"worker-0", "and 25 more"}},
@@ -45,7 +45,7 @@ func TestPrintTop(t *testing.T) {
 		{50, 50, 3, 12, nil},
 	} {
 		var out bytes.Buffer
-		if err := printTop(&out, aFleet(c.workers, c.sessions), "rate", c.height); err != nil {
+		if err := printTop(&out, aFleet(c.workers, c.sessions), "", "rate", c.height); err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(out.String(), "\n"); n != c.lines && (c.height == 0 || n > max(12, c.height)) {
@@ -71,7 +71,7 @@ func TestWeightsBelowOne(t *testing.T) {
 func TestTopSorts(t *testing.T) {
 	for order, want := range map[string][2]string{"rate": {"run-2", "worker-0"}, "stall": {"run-0", "worker-0"}, "busy": {"run-0", "worker-2"}, "name": {"run-0", "worker-0"}} {
 		var out bytes.Buffer
-		if err := printTop(&out, aFleet(3, 3), order, 0); err != nil {
+		if err := printTop(&out, aFleet(3, 3), "", order, 0); err != nil {
 			t.Fatal(err)
 		}
 		_, sessions, _ := strings.Cut(out.String(), "HELD UP BY\n")
@@ -89,7 +89,7 @@ func TestTopNamespaces(t *testing.T) {
 		s.Session, s.Namespace = "run", []string{"default", "vision"}[i]
 	}
 	var out bytes.Buffer
-	if err := printTop(&out, seen, "name", 0); err != nil {
+	if err := printTop(&out, seen, "", "name", 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"\nrun  ", "\nvision/run  "} {
@@ -176,7 +176,7 @@ func TestStatesAreNamed(t *testing.T) {
 		}
 		var list, top bytes.Buffer
 		if err := errors.Join(printSessions(&list, []*pb.Session{{Id: "run-7", State: state}}),
-			printTop(&top, &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state}}}, "rate", 0)); err != nil {
+			printTop(&top, &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state}}}, "", "rate", 0)); err != nil {
 			t.Fatal(err)
 		}
 		if row := regexp.MustCompile(`run-7 +` + want + ` +`); !row.MatchString(list.String()) || !row.MatchString(top.String()) {

@@ -55,7 +55,7 @@ func generateSession(r *rand.Rand, i, of int, fleet []*pb.FleetPoint) *pb.Sessio
 	last := fleet[len(fleet)-1]
 	share := 2 * float64(i+1) / float64(of*(of+1)) // the later, the larger
 	s := &pb.SessionLoad{
-		Session: fmt.Sprintf("run-%d", i), Namespace: "default", Demand: last.GetDemand() * share, Rate: last.GetRate() * share,
+		Session: fmt.Sprintf("run-%d", i), Namespace: "default", WorldSize: 9, Demand: last.GetDemand() * share, Rate: last.GetRate() * share,
 		Stall: last.GetStall(), Cost: 40e-6, BytesSent: 8e6, BytesLinked: 6e6, Needed: last.GetNeeded() * share, Granted: float64(last.GetWorkers()) * share,
 		Bottleneck: pb.Bottleneck_TRAINER, Stage: "transform/sigrid_hash", State: pb.SessionState_RUNNING,
 		Verdict:  "Its trainers wait 0.4% of the time; they run at full speed.",

@@ -47,6 +47,7 @@ func TestStatesOfSessions(t *testing.T) {
 	p.until(`document.body.dataset.painted > 0 && bottleneck.textContent === "abandoned"`)
 	p.is(`verdict.textContent`, "It is so for 12 min")
 	p.is(`document.querySelector("[data-of=demand]").textContent`, "none ")
+	p.is(`document.querySelector("[data-of=trainers] small").textContent`, "of 9")
 	p.quiet()
 }
 

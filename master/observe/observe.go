@@ -10,6 +10,7 @@ package observe
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,6 +137,24 @@ func (r *Running) hasTrainers() bool {
 func (o *Observer) Tick(now time.Time, running []Running) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.tick(now, running)
+}
+
+// CatchUp is a Tick where sessions have begun or ended since the newest one, so that who looks sees those that there are.
+func (o *Observer) CatchUp(now time.Time, running []Running) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	unmeasured := func(r Running) bool {
+		s := o.sessions[nameOf(r.Namespace, r.ID)]
+		return s == nil || s.now.ID == ""
+	}
+	if o.fleet != nil && (len(running) != len(o.fleet.Sessions) || slices.ContainsFunc(running, unmeasured)) {
+		o.tick(now, running)
+	}
+}
+
+// tick is Tick. o.mu must be held.
+func (o *Observer) tick(now time.Time, running []Running) {
 	next := make(map[name]*session, len(running))
 	for _, r := range running {
 		id := nameOf(r.Namespace, r.ID)

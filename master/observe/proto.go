@@ -81,7 +81,7 @@ func (o *Observer) points(since int64, to View) []*pb.FleetPoint {
 func (s *session) proto(now time.Time) *pb.SessionLoad {
 	n := &s.now
 	return &pb.SessionLoad{
-		Session: s.ID, Namespace: s.Namespace, Share: s.Share, Demand: n.Demand, Rate: n.Rate, Stall: n.Stall, Cost: n.Cost,
+		Session: s.ID, Namespace: s.Namespace, WorldSize: uint32(s.World), Share: s.Share, Demand: n.Demand, Rate: n.Rate, Stall: n.Stall, Cost: n.Cost,
 		Needed: n.Needed, Granted: n.Granted, Bottleneck: n.Bottleneck, Stage: n.Stage, Verdict: n.Verdict,
 		Trainers: s.trainersProto(now), Stages: stagesProto(n.Stages), State: n.State,
 		BytesSent: n.BytesSent, BytesLent: n.Lent, BytesLinked: n.Linked,

@@ -68,7 +68,7 @@ export function now(observed, fleet, session) {
         ["Stall", f.share(n(session.stall)), ""],
         ["Workers", f.workers(n(session.granted)), needs(n(session.needed), n(session.demand))],
         ["A row takes", known(n(session.cost), f.seconds), "of a worker"],
-        ["Trainers", f.whole((session.trainers ?? []).filter((t) => t.present).length), `of ${f.whole((session.trainers ?? []).length)}`],
+        ["Trainers", f.whole((session.trainers ?? []).filter((t) => t.present).length), `of ${f.whole(n(session.world_size))}`],
         ["Handed over", f.count(n(session.progress?.rows_delivered)), "rows"],
         ["Batches come", came[0] ?? "not known", came.slice(1).join(", ")],
       ]
