@@ -9,16 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // isParquet tells Parquet files by their name.
 func isParquet(name string) bool {
 	return slices.Contains([]string{".parquet", ".parq", ".pq"}, path.Ext(strings.ToLower(name)))
-}
-
-// isTextFile tells text files by their name.
-func isTextFile(name string) bool {
-	return slices.Contains([]string{".csv", ".tsv", ".tab", ".txt"}, path.Ext(uncompressedName(name)))
 }
 
 // uncompressedName is a file's name in lower case without the suffix of its compression.
@@ -96,7 +93,7 @@ func (f *folder) visit(name string, d fs.DirEntry, err error) error {
 		return fmt.Errorf("folder %s stands for a column that its files lack, which would be lost; convert each such folder to one of the same name", name)
 	case d.IsDir():
 		return nil
-	case hidden || !isParquet(base) && !isTextFile(base):
+	case hidden || !isParquet(base) && !storage.IsText(base):
 		f.leave(name)
 		return nil
 	}

@@ -1,9 +1,11 @@
 package footer
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -51,7 +53,7 @@ func fetch(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(int64) error,
 ) (data []byte, encrypted bool, err error) {
 	if f.Size < minFile {
-		return nil, false, fmt.Errorf("not a Parquet file: it has %d bytes", f.Size)
+		return nil, false, noParquet(f, nil, fmt.Sprintf("it has %d bytes", f.Size))
 	}
 	tail := make([]byte, min(f.Size, firstRead))
 	if err := st.ReadAt(ctx, profile, f, tail, f.Size-int64(len(tail))); err != nil {
@@ -63,7 +65,7 @@ func fetch(
 	case magicEncrypted:
 		encrypted = true
 	default:
-		return nil, false, fmt.Errorf("not a Parquet file: it ends in %q, not %q", tail[end+4:], magic)
+		return nil, false, noParquet(f, tail, fmt.Sprintf("it ends in %q, not %q", tail[end+4:], magic))
 	}
 	length := int64(binary.LittleEndian.Uint32(tail[end:]))
 	switch {
@@ -84,6 +86,15 @@ func fetch(
 		return nil, false, err
 	}
 	return data, encrypted, nil
+}
+
+// noParquet is the error of a file that is none, which says what to do if its name or its end is that of a text.
+func noParquet(f *pb.File, tail []byte, why string) error {
+	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
+	if storage.IsText(f.GetUri()) || len(tail) > 0 && !bytes.ContainsFunc(tail, control) {
+		why += "; " + storage.Convert
+	}
+	return fmt.Errorf("not a Parquet file: %s", why)
 }
 
 // checkChunks checks that all column chunks end before limit.

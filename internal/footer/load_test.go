@@ -55,7 +55,8 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		"empty":     {nil, "not a Parquet file: it has 0 bytes"},
 		"short":     {[]byte("PAR1PAR1"), "not a Parquet file: it has 8 bytes"},
-		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not a Parquet file: it ends in "5,6\n"`},
+		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not a Parquet file: it ends in "5,6\n", not "PAR1"; of CSV and TSV files ` + "`penstock convert` makes Parquet"},
+		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `it ends in "\x00a\x00a", not "PAR1"`},
 		"encrypted": {damage(func(b []byte) []byte { copy(b[len(b)-4:], "PARE"); return b }), "is encrypted"},
 		"length": {damage(func(b []byte) []byte {
 			binary.LittleEndian.PutUint32(b[len(b)-8:], uint32(len(b)))

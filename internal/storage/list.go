@@ -191,6 +191,10 @@ func nothing(looked string, o others) error {
 	if o.count == 0 {
 		return fmt.Errorf("nothing found; looked for %s: %w", looked, fs.ErrNotExist)
 	}
-	return fmt.Errorf("nothing found; looked for %s; %d files are not wanted, such as %s: %w",
+	err := fmt.Errorf("nothing found; looked for %s; %d files are not wanted, such as %s: %w",
 		looked, o.count, o.example, fs.ErrNotExist)
+	if IsText(o.example) {
+		return fmt.Errorf("%w; %s", err, Convert)
+	}
+	return err
 }

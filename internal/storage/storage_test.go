@@ -52,6 +52,19 @@ func put(t *testing.T, dir, name string, content []byte) {
 	}
 }
 
+// A folder without Parquet says what to do about tables of text.
+func TestFolderOfTexts(t *testing.T) {
+	st := newStore(t)
+	for name, converts := range map[string]bool{"a.tsv": true, "A.CSV.gz": true, "b.orc": false} {
+		dir := t.TempDir()
+		put(t, dir, name, nil)
+		_, err := st.List(t.Context(), "", []string{dir})
+		if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "`penstock convert`") != converts {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestCredentialsInAURI: they are refused, and not repeated where logs would keep them.
 func TestCredentialsInAURI(t *testing.T) {
 	st := newStore(t)

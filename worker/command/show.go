@@ -70,9 +70,6 @@ func Show() *cobra.Command {
 		d := &shower{st: st, profile: profile, most: most}
 		s, err := d.show(cmd.Context(), args[0], head)
 		if err != nil {
-			if strings.Contains(err.Error(), "not a Parquet file") {
-				err = fmt.Errorf("%w; of CSV and TSV files `penstock convert` makes Parquet", err)
-			}
 			return fmt.Errorf("show %s: %w", args[0], err)
 		}
 		if output == "json" {
