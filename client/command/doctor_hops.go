@@ -144,8 +144,7 @@ func (t *target) connect(ctx context.Context) finding {
 	proxy := rpc.UnusedProxy(t.address)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fail("connection refused: nothing listens there", cmp.Or(t.readvertise(),
-			"start a master, or correct --master; a master listens on 127.0.0.1 only, unless --listen says otherwise")+behind(proxy))
+		return fail("connection refused: nothing listens there", cmp.Or(t.readvertise(), rpc.StartMaster)+behind(proxy))
 	case isTimeout(err):
 		return fail(fmt.Sprintf("no answer within %v", t.doctor.timeout), cmp.Or(t.readvertise(),
 			"a firewall or network policy may drop the packets, or the address is one of another network, as a pod's is outside of its cluster")+

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -234,8 +233,7 @@ func (r *reader) await(ctx context.Context, ports rpc.Config) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return fmt.Errorf("no master answered within %v (--connect-timeout): %w; see why with `penstock doctor --master %s`, or read with a fleet in this process: --local",
-				r.connect, err, strings.Join(r.masters, ","))
+			return fmt.Errorf("no master answered within %v (--connect-timeout): %w, or read with a fleet in this process: --local", r.connect, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -31,7 +32,7 @@ func CannotYet(err error) bool {
 	})
 }
 
-// ErrUnavailable is of an AtLeader that no leader answered.
+// ErrUnavailable is of an AtLeader that no leader answered, or none in time.
 var ErrUnavailable = errors.New("no master answers that leads")
 
 // unavailable has the words of each master that was asked.
@@ -41,8 +42,8 @@ func (u unavailable) Unwrap() error   { return u.error }
 func (unavailable) Is(err error) bool { return err == ErrUnavailable } //nolint:errorlint // that is how Is is written
 
 // AtLeader calls f once with a connection to the leader, for commands that make one call: it tries each address, and
-// whom a master names before the others. Any answer but Unavailable is the leader's. The error names each master that
-// was asked, and has its words without gRPC's frame around them.
+// whom a master names before the others. Any answer but Unavailable, in time, is the leader's. The error names each master that
+// was asked, and has its words without gRPC's frame around them, and what to do.
 func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(context.Context, pb.MasterClient) error) error {
 	if len(addresses) == 0 {
 		return errors.New("--master names no address")
@@ -57,7 +58,8 @@ func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(contex
 		}
 		asked[address] = true
 		err := at(ctx, address, cfg, f)
-		if status.Code(err) != codes.Unavailable || NotMaster(err) != "" {
+		late := status.Code(err) == codes.DeadlineExceeded && ctx.Err() != nil
+		if status.Code(err) != codes.Unavailable && !late || NotMaster(err) != "" {
 			return plain(err, address, cfg)
 		}
 		errs = append(errs, plain(err, address, cfg))
@@ -65,7 +67,7 @@ func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(contex
 			todo = append([]string{leader}, todo...)
 		}
 	}
-	return unavailable{errors.Join(errs...)}
+	return unavailable{fmt.Errorf("%w; see why with `penstock doctor --master %s`", errors.Join(errs...), strings.Join(addresses, ","))}
 }
 
 func at(ctx context.Context, address string, cfg Config, f func(context.Context, pb.MasterClient) error) error {
@@ -76,6 +78,9 @@ func at(ctx context.Context, address string, cfg Config, f func(context.Context,
 	defer conn.Close()
 	return f(ctx, pb.NewMasterClient(conn))
 }
+
+// StartMaster is what to do where nothing listens at a master's address.
+const StartMaster = "start a master, or name the address of one that runs (on 127.0.0.1 only, unless its --listen says otherwise)"
 
 // NotMaster says what a port is that answered a master's call with err, and what to do, behind a semicolon; "" where it may be a master's.
 func NotMaster(err error) string {
@@ -94,6 +99,9 @@ func NotMaster(err error) string {
 func plain(err error, address string, cfg Config) error {
 	if s, ok := status.FromError(err); ok && err != nil {
 		next := NotMaster(err)
+		if strings.Contains(s.Message(), syscall.ECONNREFUSED.Error()) {
+			next = "; nothing listens there: " + StartMaster
+		}
 		if next == "" && !cfg.encrypted() && strings.Contains(s.Message(), "error reading server preface") {
 			next = "; a port that asks for TLS does so with calls that come without it: set --tls-ca, or --tls; and gossip's does: a master's --listen port is 7070 by default"
 		}

@@ -77,7 +77,7 @@ func TestAtLeader(t *testing.T) {
 		"the leader":              {[]string{leads, gone}, 1, []string{"master " + leads + ": no such session"}},
 		"whom a follower names":   {[]string{follower, gone, astray}, 2, []string{"master " + leads + ": no such session"}},
 		"behind one that is gone": {[]string{gone, follower}, 3, []string{"master " + leads + ": no such session"}},
-		"nobody leads":            {[]string{astray, gone, astray}, 2, []string{"master " + astray + ": this one follows", "master " + gone + ": ", "refused"}},
+		"nobody leads":            {[]string{astray, gone, astray}, 2, []string{"master " + astray + ": this one follows", "master " + gone + ": ", "refused", rpc.StartMaster, "`penstock doctor --master " + astray + "," + gone + "," + astray + "`"}},
 		"nobody to ask":           {nil, 0, []string{"--master names no address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +96,19 @@ func TestAtLeader(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A leader that gives no answer in time is looked into as one that is not there.
+func TestAtLeaderInTime(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	err := rpc.AtLeader(ctx, []string{serveMaster(t, master{})}, rpc.Config{}, func(ctx context.Context, m pb.MasterClient) error {
+		_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
+		return err
+	})
+	if !errors.Is(err, rpc.ErrUnavailable) || !strings.Contains(err.Error(), "`penstock doctor --master ") {
+		t.Error(err)
 	}
 }
 
