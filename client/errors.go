@@ -41,7 +41,7 @@ type MasterError struct {
 
 func (e *MasterError) Error() string {
 	st := status.Convert(e.Err)
-	return fmt.Sprintf("%s at master %s: %s (%s)%s", e.Op, e.Address, st.Message(), st.Code(), rpc.NotMaster(e.Err))
+	return fmt.Sprintf("%s at master %s: %s (%s)%s", e.Op, e.Address, st.Message(), st.Code(), rpc.NextStep(e.Err))
 }
 
 func (e *MasterError) Unwrap() error { return e.Err }

@@ -329,11 +329,13 @@ func (t *target) explain(err error) finding {
 	case st.Code() == codes.DeadlineExceeded:
 		return t.silent()
 	case st.Code() == codes.Unimplemented && t.role != "worker":
-		return fail("it is no master, or one of another release: "+st.Message(), "name a master's port, 7070 by default; bring all to one release")
+		return cut("it is no master, or one of another release: "+st.Message()+rpc.NextStep(err), "bring all to one release")
 	case st.Code() == codes.Unimplemented:
 		return fail("it is no worker: "+st.Message(), cmp.Or(t.readvertise(), "name a worker's port"))
 	case st.Code() == codes.Unavailable && t.asksBack: // the alert itself may be lost with the connection
 		return fail("it asks its callers for a certificate, and does not take what this command shows", "set --tls-cert and --tls-key to one by an authority of its --tls-client-ca")
+	case t.role == "master" && rpc.NextStep(err) != "":
+		return cut(st.Message()+rpc.NextStep(err), "")
 	}
 	next := "look at its log"
 	if st.Code() == codes.Unavailable {

@@ -130,7 +130,7 @@ func TestDoctorLooksAtEachWorker(t *testing.T) {
 	want(t, got, "worker drains "+drains, "health", warning, "it drains")
 	want(t, got, "worker no worker "+master, "health", failure, "it is no worker", "--advertise")
 	got = newDoctor(healthy).examine(t.Context())
-	want(t, got, "master "+healthy, "call", failure, "it is no master", "name a master's port")
+	want(t, got, "master "+healthy, "call", failure, "it is no master", "name a master's --listen address")
 }
 
 func TestDoctorFindsTheLeader(t *testing.T) {
@@ -219,11 +219,11 @@ func TestDoctorOfAStranger(t *testing.T) {
 	defer group.Wait()
 	defer l.Close()
 	stranger := l.Addr().String()
-	for step, cfg := range map[string]rpc.Config{"call": {}, "tls": {TLS: true}} {
+	for step, next := range map[string]string{"call": "as gossip's does: name a master's --listen", "tls": "a Penstock port at all"} {
 		d := newDoctor(stranger)
-		d.rpc = cfg
+		d.rpc.TLS = step == "tls"
 		got := d.examine(t.Context())
-		want(t, got, "master "+stranger, step, failure, "a Penstock port at all")
+		want(t, got, "master "+stranger, step, failure, next)
 		if last := got[len(got)-1]; strings.Contains(last.Seen, "rpc: ") {
 			t.Errorf("%s: %s", step, last.Seen)
 		}

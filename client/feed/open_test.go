@@ -3,8 +3,10 @@ package feed
 import (
 	"encoding/base64"
 	"encoding/json"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,6 +136,33 @@ func TestOpenIsRefused(t *testing.T) {
 				t.Errorf("%+v; expected %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestPortsOfOthers in a master's place are named, with what to do.
+func TestPortsOfOthers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer l.Close()
+	group.Go(func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_ = conn.Close() // as gossip does
+		}
+	})
+	for address, words := range map[string]string{
+		"127.0.0.1:1": "nothing listens there: start a master", l.Addr().String(): "as gossip's does: name a master's --listen address",
+	} {
+		fl := small(t, &pb.Spec{})
+		o := fl.join(t, 0, 1)
+		o.Masters, o.ConnectTimeout = []string{address}, 0.01
+		got := start(t, memory()).connect(t).open(o).Error
+		if got == nil || got.Code != "Unavailable" || !strings.Contains(got.Words, words) {
+			t.Errorf("%+v, want %q", got, words)
+		}
 	}
 }
 

@@ -60,9 +60,9 @@ func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(contex
 		err := at(ctx, address, cfg, f)
 		late := status.Code(err) == codes.DeadlineExceeded && ctx.Err() != nil
 		if status.Code(err) != codes.Unavailable && !late || NotMaster(err) != "" {
-			return plain(err, address, cfg)
+			return plain(err, address)
 		}
-		errs = append(errs, plain(err, address, cfg))
+		errs = append(errs, plain(err, address))
 		if leader := Leader(err); leader != "" {
 			todo = append([]string{leader}, todo...)
 		}
@@ -82,30 +82,43 @@ func at(ctx context.Context, address string, cfg Config, f func(context.Context,
 // StartMaster is what to do where nothing listens at a master's address.
 const StartMaster = "start a master, or name the address of one that runs (on 127.0.0.1 only, unless its --listen says otherwise)"
 
+// nameMaster is what to do about a port that is no master's.
+const nameMaster = ": name a master's --listen address, whose port is 7070 by default"
+
 // NotMaster says what a port is that answered a master's call with err, and what to do, behind a semicolon; "" where it may be a master's.
 func NotMaster(err error) string {
-	const next = ": name a master's --listen address, whose port is 7070 by default"
 	words := status.Convert(err).Message()
 	switch {
 	case status.Code(err) == codes.Unimplemented && strings.Contains(words, "unknown service"):
-		return "; this is no master's port, but a worker's or another server's" + next
+		return "; this is no master's port, but a worker's or another server's" + nameMaster
 	case strings.Contains(words, "looked like an HTTP/1.1 header"):
-		return "; this port speaks HTTP, as a dashboard's does" + next
+		return "; this port speaks HTTP, as a dashboard's does" + nameMaster
 	}
 	return ""
 }
 
+// NextStep is what to do about a call to a master that failed with err, behind a semicolon; "" where that is not known.
+func NextStep(err error) string {
+	words := status.Convert(err).Message()
+	says := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(words, part) })
+	}
+	const closes = "; this port closes the connection, as gossip's does" + nameMaster
+	switch closed := says("EOF", syscall.ECONNRESET.Error(), syscall.EPIPE.Error()); {
+	case says(syscall.ECONNREFUSED.Error()):
+		return "; nothing listens there: " + StartMaster
+	case closed && says("authentication handshake failed"):
+		return closes
+	case closed && says("error reading server preface", "write client preface", "write initial settings", "write tcp"):
+		return closes + ". Or it asks for TLS: set --tls-ca, or --tls. Or it asks for a certificate: set --tls-cert"
+	}
+	return NotMaster(err)
+}
+
 // plain is an error without gRPC's frame.
-func plain(err error, address string, cfg Config) error {
+func plain(err error, address string) error {
 	if s, ok := status.FromError(err); ok && err != nil {
-		next := NotMaster(err)
-		if strings.Contains(s.Message(), syscall.ECONNREFUSED.Error()) {
-			next = "; nothing listens there: " + StartMaster
-		}
-		if next == "" && !cfg.encrypted() && strings.Contains(s.Message(), "error reading server preface") {
-			next = "; a port that asks for TLS does so with calls that come without it: set --tls-ca, or --tls; and gossip's does: a master's --listen port is 7070 by default"
-		}
-		return fmt.Errorf("master %s: %s%s", address, s.Message(), next)
+		return fmt.Errorf("master %s: %s%s", address, s.Message(), NextStep(err))
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
@@ -160,6 +162,28 @@ func TestPortsOfOthers(t *testing.T) {
 		})
 		if err == nil || errors.Is(err, rpc.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "7070") {
 			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// Gossip's port in a master's place says so, with TLS and without.
+func TestGossipsPort(t *testing.T) {
+	f, err := fleet.New(fleet.Config{Self: fleet.Member{Name: "m", Address: "127.0.0.1:1"}, Bind: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, cfg := range []rpc.Config{{}, {TLS: true}} {
+		err := rpc.AtLeader(t.Context(), []string{f.Address()}, cfg, func(ctx context.Context, m pb.MasterClient) error {
+			_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "as gossip's does: name a master's --listen address, whose port is 7070") {
+			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
 }
