@@ -16,6 +16,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
 
 // small is a fleet whose batches have 32 rows.
@@ -153,8 +155,12 @@ func TestPortsOfOthers(t *testing.T) {
 			_ = conn.Close() // as gossip does
 		}
 	})
+	worker, err := rpc.NewServer(rpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for address, words := range map[string]string{
-		"127.0.0.1:1": "nothing listens there: start a master", l.Addr().String(): "as gossip's does: name a master's --listen address",
+		rpctest.Serve(t, worker): "no master's port, but a worker's", "127.0.0.1:1": "nothing listens there: start a master", l.Addr().String(): "as gossip's does: name a master's --listen address",
 	} {
 		fl := small(t, &pb.Spec{})
 		o := fl.join(t, 0, 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // failed is a session's end.
@@ -35,6 +37,9 @@ func failed(err error) *reply {
 	case len(said) > 0:
 		out.Kind, out.Words, out.Op = kindMaster, lines(said), said[0].Op
 		out.NoHandshake, out.CannotYet, out.Spec = client.NoHandshake(err), client.CannotYet(err), refusedSpec(err)
+		if slices.ContainsFunc(said, func(e *client.MasterError) bool { return rpc.NotMaster(e.Err) != "" }) {
+			out.Code = codes.Unavailable.String() // it is no master's answer to what was asked
+		}
 	}
 	return &reply{Error: out}
 }
