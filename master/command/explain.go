@@ -87,7 +87,7 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 		return fmt.Sprintf("start the job, with this session's name; `penstock doctor --session %s` shows what its trainers need. If there is none, `penstock session delete %s`",
 			s.GetSession(), s.GetSession())
 	case pb.SessionState_ABANDONED:
-		return fmt.Sprintf("start the job again, to read the rest, or end it with `penstock session delete %s`", s.GetSession())
+		return fmt.Sprintf("nothing, if the job is done: `penstock session delete %s` ends it at once, else --session-ttl does. To read on, start the job again", s.GetSession())
 	case pb.SessionState_IDLE:
 		return "look at the training loop: it computes, or hangs, or its loader was opened and is not read; then close that"
 	}

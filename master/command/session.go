@@ -160,7 +160,7 @@ func printSessions(w io.Writer, sessions []*pb.Session) error {
 	fmt.Fprintln(t, "ID\tSTATE\tEPOCH\tROWS DELIVERED\tTRAINERS\tFILES\tSIZE\tCREATED")
 	for _, s := range sessions {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\t%s\n", s.GetId(), stateName(s), epochNumber(s),
-			humanize.Comma(s.GetProgress().GetRowsDelivered()), present(s), s.GetWorldSize(), s.GetFiles(),
+			humanize.Comma(s.GetProgress().GetRowsDelivered()), presentOf(s.GetProgress()), s.GetWorldSize(), s.GetFiles(),
 			humanize.IBytes(uint64(s.GetBytes())), humanize.Time(time.Unix(s.GetCreatedUnix(), 0)))
 	}
 	return t.Flush()
@@ -185,7 +185,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 			english.Plural(int(p.GetAbandonedShards()), "shard", ""), english.Plural(int(n), "epoch", ""))
 	}
 	fmt.Fprintf(t, "order\t%s\n", order(s))
-	fmt.Fprintf(t, "trainers\t%d of %d\n", present(s), s.GetWorldSize())
+	fmt.Fprintf(t, "trainers\t%d of %d\n", presentOf(s.GetProgress()), s.GetWorldSize())
 	if n := s.GetSkippedRowGroups(); n > 0 {
 		fmt.Fprintf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n", n, s.GetSpec().GetOnError().GetSkip())
 	}
@@ -253,8 +253,9 @@ func epochNumber(s *pb.Session) string {
 	return fmt.Sprintf("%d of %d", min(n, all), all)
 }
 
-func present(s *pb.Session) (n int) {
-	for _, r := range s.GetProgress().GetRanks() {
+// presentOf counts the ranks whose leases run.
+func presentOf(p *pb.Progress) (n int) {
+	for _, r := range p.GetRanks() {
 		if r.GetPresent() {
 			n++
 		}

@@ -248,7 +248,7 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 	}
 	for _, s := range sessions[:lines] {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()), words.Rate(s.GetRate()),
-			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s), presentTrainers(s), s.GetWorldSize(), s.GetProgress().GetEpoch()+1, heldUpBy(s))
+			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s), presentOf(s.GetProgress()), s.GetWorldSize(), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -294,15 +294,6 @@ func leftOut(w io.Writer, n int) error {
 	}
 	_, err := fmt.Fprintf(w, "and %s more\n", humanize.Comma(int64(n)))
 	return err
-}
-
-func presentTrainers(s *pb.SessionLoad) (n int) {
-	for _, t := range s.GetTrainers() {
-		if t.GetPresent() {
-			n++
-		}
-	}
-	return n
 }
 
 // heldUpBy says what a session waits for.

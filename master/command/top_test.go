@@ -22,7 +22,7 @@ func aFleet(workers, sessions int) *pb.Observation {
 	for i := range sessions {
 		out.Sessions = append(out.Sessions, &pb.SessionLoad{
 			Session: fmt.Sprintf("run-%d", i), WorldSize: 4, State: pb.SessionState_RUNNING, Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode", BytesSent: 8e6, BytesLinked: 6e6,
-			Verdict: "its trainers wait for workers", Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
+			Verdict: "its trainers wait for workers", Progress: &pb.Progress{Ranks: []*pb.RankProgress{{Present: true}, {Rank: 1}}}, Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
 			Stages: []*pb.StageTime{{Stage: "decode", Seconds: 3}, {Stage: "storage", Seconds: 1}},
 		})
 	}

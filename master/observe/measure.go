@@ -127,6 +127,11 @@ func (o *Observer) session(s *session, w, all *work, t trained, f *Fleet) Sessio
 		out.Cause = unread(why)
 		return out
 	}
+	if t.silent > 0 && t.silent == t.present { // that is certain, too
+		s.minute = minute{}
+		out.Cause = silent(t.silent)
+		return out
+	}
 	if s.Unplanned != "" && out.Stall >= waits { // that is certain, too
 		s.minute = minute{}
 		out.Cause = unplanned(&out, s.Unplanned)

@@ -238,7 +238,7 @@ func TestTrainersThatGo(t *testing.T) {
 		t.Errorf("one of two is silent: %+v", s)
 	}
 	j.trainers[0].silent = true
-	if s := w.pass(12).session(t, "run"); !s.Stale {
+	if s := w.pass(12).session(t, "run"); !s.Stale || !strings.Contains(s.Verdict, "nothing was heard of its 2 trainers") {
 		t.Errorf("both are silent: %+v", s)
 	}
 	if s := w.pass(120).session(t, "run"); s.Trainers != 0 || s.Demand != 0 {

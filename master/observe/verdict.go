@@ -92,6 +92,14 @@ func judge(s *Session, e *evidence) Cause {
 	return c
 }
 
+// silent is of trainers of which nothing was heard for longer than they let pass.
+func silent(trainers int) Cause {
+	words := fmt.Sprintf("nothing was heard of its %s for %.0f seconds: %s ended without closing the loader, %s stopped or %s cut off; "+
+		"the rows go to others when the lease ends", english.PluralWord(trainers, "trainer", fmt.Sprintf("%d trainers", trainers)), window.Seconds(),
+		english.PluralWord(trainers, "it", "they"), english.PluralWord(trainers, "is", "are"), english.PluralWord(trainers, "is", "are"))
+	return Cause{Verdict: words, Why: words}
+}
+
 // inWorkers is where in the workers rows take long.
 func inWorkers(s *Session, e *evidence) Cause {
 	work := 0.0

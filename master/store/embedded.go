@@ -56,7 +56,7 @@ func (e *Embed) start(ctx context.Context, dir, listen string, logger *slog.Logg
 	if err != nil {
 		return err
 	}
-	if e.etcd, err = embed.StartEtcd(embedConfig(dir, client, logger)); err != nil {
+	if e.etcd, err = startEtcd(embedConfig(dir, client, logger)); err != nil {
 		return err
 	}
 	select {
@@ -71,6 +71,16 @@ func (e *Embed) start(ctx context.Context, dir, listen string, logger *slog.Logg
 		e.endpoint = "http://" + e.etcd.Clients[0].Addr().String()
 	}
 	return nil
+}
+
+// startEtcd also returns as an error that etcd panics where its folder cannot be written.
+func startEtcd(cfg *embed.Config) (e *embed.Etcd, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v; the log says what to do", r)
+		}
+	}()
+	return embed.StartEtcd(cfg)
 }
 
 func (e *Embed) clientURL(listen string) (url.URL, error) {

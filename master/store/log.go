@@ -45,7 +45,7 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 // Write passes an entry on.
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	c.logger.Log(context.Background(), level(e.Level), e.Message, attrs(fields)...)
-	if e.Level == zapcore.FatalLevel && c.folder != "" {
+	if e.Level >= zapcore.PanicLevel && c.folder != "" {
 		c.logger.Error("the embedded etcd cannot go on, and this process ends; "+advice(fields), "folder", c.folder)
 	}
 	return nil
