@@ -104,8 +104,11 @@ func (j *padded) step() bool {
 			order, at.states[r] = append(order, r), job.State()
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return j.valid[b] - j.valid[a] }) // those that get padding come late
+	rowsFirst := func(a, b int) int { return j.valid[b] - j.valid[a] } // those that get padding come late
+	slices.SortStableFunc(order, rowsFirst)
 	ranks, fresh, ended := len(order), slices.Clone(order), 0
+	const slow = 10
+	var tries [paddedWorld]int
 	for len(order) > 0 {
 		r := order[0]
 		order = order[1:]
@@ -114,6 +117,9 @@ func (j *padded) step() bool {
 		switch {
 		case blocked:
 			order = append(order, r)
+			if tries[r]++; tries[r] < slow { // its rows may be slow to come
+				slices.SortStableFunc(order, rowsFirst)
+			}
 			continue
 		case b == nil:
 			ended++
