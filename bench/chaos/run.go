@@ -124,7 +124,7 @@ func (r *report) strike(ctx context.Context, j *job, faults []Fault) (segments [
 func (r *report) watch(ctx context.Context, j *job, stop context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		pause(ctx, watchEvery)
-		r.fleet.weigh(ctx)
+		r.fleet.weigh(ctx, j.ranks())
 		if stuck := j.stuckFor(); stuck > r.options.stuck {
 			stop(fmt.Errorf("a rank did not get a batch for %v, with these faults under way: %v\n%s\nthe logs of all processes end with their goroutines",
 				stuck.Round(time.Second), r.storm.underWay(), j.where()))

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-ml/penstock/internal/process"
 )
 
 // vitals are what a process holds. They follow the work in flight, so faults must not make them grow.
@@ -21,7 +23,7 @@ type vitals struct {
 	goroutines  int
 }
 
-// limits are several times what masters and workers hold that nothing befalls.
+// limits are several times what processes hold that nothing befalls.
 var limits = vitals{rss: 512 << 20, descriptors: 500, goroutines: 1000} //nolint:gochecknoglobals // never changed
 
 // max is the larger of each.
@@ -36,8 +38,8 @@ func (v vitals) String() string {
 // beyond reports whether one of them is larger than in o.
 func (v vitals) beyond(o vitals) bool { return v.max(o) != o }
 
-// look reads what a process holds. One that ends meanwhile, or does not answer, holds what was seen by then.
-func (f *fleet) look(ctx context.Context, name string, pid int) (v vitals) {
+// look reads what a process holds, but for its goroutines. One that ends meanwhile holds what was seen by then.
+func look(pid int) (v vitals) {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	if status, err := os.ReadFile(filepath.Join(proc, "status")); err == nil {
 		v.rss = int64(field(bytes.NewReader(status), "VmRSS:")) << 10
@@ -45,7 +47,6 @@ func (f *fleet) look(ctx context.Context, name string, pid int) (v vitals) {
 	if all, err := os.ReadDir(filepath.Join(proc, "fd")); err == nil {
 		v.descriptors = len(all)
 	}
-	v.goroutines = f.goroutines(ctx, name)
 	return v
 }
 
@@ -72,16 +73,27 @@ func field(text io.Reader, name string) float64 {
 	return 0
 }
 
-// weigh notes the most that each process of the fleet holds.
-func (f *fleet) weigh(ctx context.Context) {
+// weigh notes the most that each process of the fleet holds, and each trainer.
+func (f *fleet) weigh(ctx context.Context, trainers []*process.Process) {
 	for _, name := range append(append(names("master", f.masters), names("worker", f.workers)...), extraWorker) {
 		if p := f.units[name].running(); p != nil {
-			seen := f.look(ctx, name, p.PID())
-			f.mu.Lock()
-			f.peaks[name] = f.peaks[name].max(seen)
-			f.mu.Unlock()
+			seen := look(p.PID())
+			seen.goroutines = f.goroutines(ctx, name)
+			f.noteHeld(name, seen)
 		}
 	}
+	for rank, p := range trainers {
+		f.noteHeld(fmt.Sprint(trainerNames, rank), look(p.PID()))
+	}
+}
+
+// trainerNames is what names of trainers begin with. They have no port to tell of their goroutines.
+const trainerNames = "trainer"
+
+func (f *fleet) noteHeld(name string, seen vitals) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.peaks[name] = f.peaks[name].max(seen)
 }
 
 // checkPeaks holds that no process held more than it may and, in a run to its end, that each told of its goroutines. Without tokens only those
@@ -91,7 +103,8 @@ func (f *fleet) checkPeaks(ended bool) error {
 	defer f.mu.Unlock()
 	var errs []error
 	for name, peak := range f.peaks {
-		if ended && (f.full || f.lan == nil) && peak.goroutines == 0 && name != extraWorker { // which may be there for a moment only
+		tells := name != extraWorker && !strings.HasPrefix(name, trainerNames) // the extra one may be there for a moment only
+		if ended && (f.full || f.lan == nil) && tells && peak.goroutines == 0 {
 			errs = append(errs, fmt.Errorf("%s never told how many goroutines it has", name))
 		}
 		if peak.beyond(limits) {
