@@ -120,7 +120,7 @@ func (r *report) jobText(p func(string, ...any)) {
 	for _, peak := range r.fleet.peaks {
 		most = most.max(peak)
 	}
-	p("The most that a master or worker held: %v.", most)
+	p("The most that a process held: %v.", most)
 	p("From a rank's end to the next batch: %s.", distribution(f.Restarts))
 	p("Time to get a batch: %s.", distribution(f.All))
 	p("\n## Pauses\n\nThe longest pause of any trainer during a fault or within a second of it, whatever caused it; up to %d faults are under way at once.\n", atOnce)
