@@ -78,12 +78,12 @@ func hint(near string) string {
 	return "; nearest: " + near
 }
 
-// some are a few of many names. Of those that differ in digits alone, the first stands for all.
+// some are a few of the first of many names. Of those that differ in digits alone, the first stands for all.
 func some(names []string) string {
-	const most = 8
+	const most, first = 8, 100
 	var shown []string
 	seen := map[string]bool{}
-	for _, name := range names {
+	for _, name := range names[:min(first, len(names))] {
 		if stem := strings.Map(withoutDigits, name); !seen[stem] && len(shown) < most {
 			seen[stem] = true
 			shown = append(shown, name)
