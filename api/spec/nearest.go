@@ -78,13 +78,13 @@ func hint(near string) string {
 	return "; nearest: " + near
 }
 
-// some are a few of the first of many names. Of those that differ in digits alone, the first stands for all.
+// some are a few of the first of many names. Of those that differ in their last digits alone, the first stands for all.
 func some(names []string) string {
 	const most, first = 8, 100
 	var shown []string
 	seen := map[string]bool{}
 	for _, name := range names[:min(first, len(names))] {
-		if stem := strings.Map(withoutDigits, name); !seen[stem] && len(shown) < most {
+		if stem := strings.TrimRight(name, "0123456789"); !seen[stem] && len(shown) < most {
 			seen[stem] = true
 			shown = append(shown, name)
 		}
@@ -94,11 +94,4 @@ func some(names []string) string {
 		return fmt.Sprintf("%s and %d more", list, len(names)-len(shown))
 	}
 	return list
-}
-
-func withoutDigits(r rune) rune {
-	if r >= '0' && r <= '9' {
-		return -1
-	}
-	return r
 }
