@@ -50,7 +50,8 @@ func (s *State) askForIdle(k *rank, ch *Changes) (awaits bool) {
 	if !s.isIdle(k) || !s.drained() {
 		return false
 	}
-	idle, asked, donor, most := 0, 0, -1, uint64(0)
+	idle, asked, donor, most := 0, 0, uint32(0), uint64(0)
+	var give position.Set
 	for i, o := range s.ranks {
 		switch {
 		case s.isIdle(o):
@@ -59,21 +60,21 @@ func (s *State) askForIdle(k *rank, ch *Changes) (awaits bool) {
 		case !o.answered && len(within(o.releasing, s.closed)) > 0:
 			asked++
 		default:
-			if n := s.rowsIn(s.givable(o)); n > most && len(s.half(s.givable(o))) > 0 {
-				donor, most = i, n
+			holds := within(o.held.Subtract(o.releasing), s.closed)
+			if n := s.rowsIn(holds); n > most {
+				if half := s.half(holds); len(half) > 0 {
+					donor, most, give = uint32(i), n, half
+				}
 			}
 		}
 	}
-	if donor < 0 || asked >= idle {
+	if len(give) == 0 || asked >= idle {
 		return asked > 0
 	}
 	o := s.ranks[donor]
-	s.ask(uint32(donor), o, o.releasing.Union(s.half(s.givable(o))), ch)
+	s.ask(donor, o, o.releasing.Union(give), ch)
 	return true
 }
-
-// givable is what a rank holds of the open epoch and was not asked for.
-func (s *State) givable(k *rank) position.Set { return within(k.held.Subtract(k.releasing), s.closed) }
 
 // half is the second half of a set, or nothing if it cannot be cut.
 func (s *State) half(set position.Set) position.Set {
@@ -88,8 +89,7 @@ func (s *State) half(set position.Set) position.Set {
 	if len(first) == 0 {
 		return nil
 	}
-	at := first[len(first)-1].To
-	from, to := s.window(at)
+	from, to := s.window(first[len(first)-1].To)
 	if rest := set.Subtract(position.Set{{To: to}}); len(rest) > 0 {
 		return rest
 	}

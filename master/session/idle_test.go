@@ -61,31 +61,33 @@ func TestIdleRanksTakeOver(t *testing.T) {
 		"uneven shards": {1, 60, 2, 5},
 	}
 	for name, shape := range shapes {
+		outputs, all, largest := dataset{{nil}}, 0, 0
+		planned := Planned{Blocks: 1, Shards: uint32(len(shape))}
+		for shard, windows := range shape {
+			var of []int
+			for w := range windows {
+				n := (shard*31 + w*17) % 60 // of window rows
+				of, all, largest = append(of, n), all+n, max(largest, n)
+			}
+			outputs[0][0] = append(outputs[0][0], of)
+			planned.Outputs = append(planned.Outputs, slices.Repeat([]uint32{window}, windows))
+		}
+		check := func(world uint32, late int, pad bool) {
+			id := Identity{FirstWorldSize: world, BatchSize: batch, Selects: true, Pad: pad}
+			rows, steps := readTogether(t, id, late, outputs, planned)
+			t.Logf("%s, %d ranks, %d late, pad %v: %v rows, %d steps", name, world, late, pad, rows, steps)
+			ideal := (all + int(world)*batch - 1) / (int(world) * batch)
+			if bound := uint64(ideal + 1 + (largest+batch-1)/batch); pad && steps > bound {
+				t.Errorf("%s, %d ranks, %d late: %d steps for %d rows, want at most %d", name, world, late, steps, all, bound)
+			}
+			if most, least := slices.Max(rows), slices.Min(rows); late == 0 && most-least > largest+batch {
+				t.Errorf("%s, %d ranks, pad %v: %v rows; a window has at most %d", name, world, pad, rows, largest)
+			}
+		}
 		for _, world := range []uint32{2, 3, 8} {
 			for _, late := range []int{0, 2} {
-				for _, pad := range []bool{false, true} {
-					outputs, all, largest := dataset{{nil}}, 0, 0
-					planned := Planned{Blocks: 1, Shards: uint32(len(shape))}
-					for shard, windows := range shape {
-						var of []int
-						for w := range windows {
-							n := (shard*31 + w*17) % 60 // of window rows
-							of, all, largest = append(of, n), all+n, max(largest, n)
-						}
-						outputs[0][0] = append(outputs[0][0], of)
-						planned.Outputs = append(planned.Outputs, slices.Repeat([]uint32{window}, windows))
-					}
-					id := Identity{FirstWorldSize: world, BatchSize: batch, Selects: true, Pad: pad}
-					rows, steps := readTogether(t, id, late, outputs, planned)
-					t.Logf("%s, %d ranks, %d late, pad %v: %v rows, %d steps", name, world, late, pad, rows, steps)
-					ideal := (all + int(world)*batch - 1) / (int(world) * batch)
-					if bound := uint64(ideal + 1 + (largest+batch-1)/batch); pad && steps > bound {
-						t.Errorf("%s, %d ranks, %d late: %d steps for %d rows, want at most %d", name, world, late, steps, all, bound)
-					}
-					if most, least := slices.Max(rows), slices.Min(rows); late == 0 && most-least > largest+batch {
-						t.Errorf("%s, %d ranks, pad %v: %v rows; a window has at most %d", name, world, pad, rows, largest)
-					}
-				}
+				check(world, late, false)
+				check(world, late, true)
 			}
 		}
 	}
