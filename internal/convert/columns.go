@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // textColumn is a column of text files.
@@ -163,7 +165,7 @@ func delimiter(option, file string) (byte, error) {
 	case option != "":
 		return 0, fmt.Errorf("the delimiter %q is not one ASCII character other than a quote and a line end", option)
 	}
-	switch path.Ext(uncompressedName(file)) {
+	switch path.Ext(storage.Uncompressed(file)) {
 	case ".csv":
 		return ',', nil
 	case ".tsv", ".tab":

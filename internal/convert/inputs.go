@@ -18,15 +18,6 @@ func isParquet(name string) bool {
 	return slices.Contains([]string{".parquet", ".parq", ".pq"}, path.Ext(strings.ToLower(name)))
 }
 
-// uncompressedName is a file's name in lower case without the suffix of its compression.
-func uncompressedName(name string) string {
-	name = strings.ToLower(name)
-	for _, suffix := range []string{".gz", ".zst", ".zstd"} {
-		name = strings.TrimSuffix(name, suffix)
-	}
-	return name
-}
-
 // expand replaces folders by the files below them, in the order of their names, and tells what it left out.
 func expand(inputs []string) (files, notes []string, err error) {
 	for _, in := range inputs {

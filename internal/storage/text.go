@@ -11,9 +11,14 @@ const Convert = "of CSV and TSV files `penstock convert` makes Parquet"
 
 // IsText tells tables of text by their names.
 func IsText(name string) bool {
+	return slices.Contains([]string{".csv", ".tsv", ".tab", ".txt"}, path.Ext(Uncompressed(name)))
+}
+
+// Uncompressed is a file's name in lower case without the suffix of its compression.
+func Uncompressed(name string) string {
 	name = strings.ToLower(name)
-	for _, packed := range []string{".gz", ".zst", ".zstd"} {
-		name = strings.TrimSuffix(name, packed)
+	for _, suffix := range []string{".gz", ".zst", ".zstd"} {
+		name = strings.TrimSuffix(name, suffix)
 	}
-	return slices.Contains([]string{".csv", ".tsv", ".tab", ".txt"}, path.Ext(name))
+	return name
 }
