@@ -236,9 +236,6 @@ func (tr *trainer) kill() {
 	_ = tr.cmd.Wait()         // because it was killed
 }
 
-// gone waits for a trainer that kills itself.
-func (tr *trainer) gone() { _ = tr.cmd.Wait() }
-
 // leave ends the trainer in order.
 func (tr *trainer) leave() {
 	tr.t.Helper()

@@ -116,7 +116,7 @@ func TestTrainersGo(t *testing.T) {
 			for range 3 {
 				tr := j.trainer(j.t, assignment{Session: j.id, World: 2, SyncEvery: time.Minute, DieAfter: 1}, j.spec)
 				tr.take(j.seen)
-				tr.gone()
+				tr.kill()
 				other.take(j.seen)
 			}
 			last := j.start(0, 2, 0)
