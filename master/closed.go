@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ import (
 
 // A session that is over is closed once its trainers have left: it has no goroutine any more, no leader loads it, and etcd keeps
 // a summary and its named checkpoints for Config.SessionTTL. Calls about it are answered from there; a restore opens it again. One without
-// a limit, which is never over, is closed when all have left it between two epochs, and opened again for whoever joins.
+// a limit, which is never over, is closed when all have left it between two epochs, and opened again for whoever joins. One that all have
+// left within an epoch sleeps: a summary says what can be seen of it, no leader loads it, and whoever does more than look wakes it as it was.
 
 // maxRanksKept is how many ranks a summary tells of.
 const maxRanksKept = 16
@@ -28,7 +30,7 @@ const maxRanksKept = 16
 // errClosed tells whoever called a session just when it was closed to look for it again.
 var errClosed = status.Error(codes.Unavailable, "the session has just been closed; try again")
 
-// closed is a closed session, and the state from which calls are answered.
+// closed is a session that is closed or sleeps, and the state from which calls are answered.
 type closed struct {
 	*store.Closed
 	state *session.State
@@ -48,16 +50,34 @@ func closes(failed, left bool, silent, after time.Duration) bool {
 	return left && !failed || silent > after
 }
 
+// deserted reports whether nobody has been in the session for so long that it may sleep.
+func (r *runner) deserted(now time.Time) bool {
+	return r.stand(now).state == pb.SessionState_ABANDONED && now.Sub(r.silence.here) > r.term.master.cfg.CloseAfter
+}
+
 // close closes the session, and returns store.ErrNotFound once it is.
 func (r *runner) close(now time.Time) error {
+	return r.putAway(r.term.master.cfg.Store.CloseSession, now, "session closed; a summary and its checkpoints are kept")
+}
+
+// sleep puts the session to sleep, and returns store.ErrNotFound once it is.
+func (r *runner) sleep(now time.Time) error {
+	if heard := r.silence.heard; heard.Before(now) {
+		now = heard
+	}
+	return r.putAway(r.term.master.cfg.Store.Sleep, now, "session sleeps, since nobody is in it; it is as it was for whoever comes back")
+}
+
+// putAway ends the goroutine once the session's summary is written.
+func (r *runner) putAway(put func(context.Context, *store.Leadership, *store.Session, *pb.ClosedSession) error, at time.Time, words string) error {
 	ctx, cancel := context.WithTimeout(r.term.ctx, commitTimeout)
 	defer cancel()
-	r.closing = true
-	err := r.term.master.cfg.Store.CloseSession(ctx, r.term.leadership, r.stored, &pb.ClosedSession{
-		Meta: r.meta, Head: r.state.Remains(), Progress: keptProgress(r.state.Progress()), ClosedUnixMs: now.UnixMilli(),
+	r.putAwayAs = words
+	err := put(ctx, r.term.leadership, r.stored, &pb.ClosedSession{
+		Meta: r.meta, Head: r.state.Remains(), Progress: keptProgress(r.state.Progress()), ClosedUnixMs: at.UnixMilli(),
 	})
 	if err == nil {
-		return fmt.Errorf("%w: it was closed", store.ErrNotFound)
+		return fmt.Errorf("%w: %s", store.ErrNotFound, words)
 	}
 	return err
 }
@@ -72,7 +92,7 @@ func keptProgress(p *pb.Progress) *pb.Progress {
 	return p
 }
 
-// closed reads a closed session.
+// closed reads a session that is closed or sleeps.
 func (t *term) closed(ctx context.Context, name store.Name) (*closed, error) {
 	found, err := t.master.cfg.Store.Closed(ctx, name)
 	switch {
@@ -104,9 +124,11 @@ func (c *closed) withCheckpoints(ctx context.Context, st *store.Store) (*closed,
 // view is what the session looks like from outside.
 func (c *closed) view() *pb.Session {
 	out := viewOf(c.GetMeta(), c.state, c.GetProgress())
-	out.Generation, out.ClosedUnix = c.GetHead().GetGeneration(), c.GetClosedUnixMs()/1000
+	out.Generation, out.StateSinceUnix = c.GetHead().GetGeneration(), c.GetClosedUnixMs()/1000
 	out.State = facts{failed: c.state.Failure() != "", finished: c.state.Finished(), joined: true}.state(time.Time{})
-	out.StateSinceUnix = out.GetClosedUnix()
+	if !c.GetAsleep() {
+		out.ClosedUnix = out.GetStateSinceUnix()
+	}
 	return out
 }
 
@@ -123,8 +145,19 @@ func (c *closed) answer(command session.Command) (a answer, err error) {
 	return a, err
 }
 
-// visit calls one of two functions with a session, which the caller names by its id: live, if it runs, or past, if it is closed.
+// visit calls one of two functions with a session, which the caller names by its id: live, if it runs, or past, if it is closed. It wakes
+// one that sleeps.
 func (s *service) visit(ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error) error {
+	return s.look(ctx, id, live, func(t *term, c *closed) error {
+		if !c.GetAsleep() {
+			return past(t, c)
+		}
+		return cmp.Or(t.reopen(ctx, s.master.cfg.Access.Limits(identity.From(ctx)), c), errClosed)
+	})
+}
+
+// look is visit for who only looks: past is called with a session that sleeps, too.
+func (s *service) look(ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error) error {
 	t, err := s.leader(ctx)
 	if err != nil {
 		return err
@@ -161,9 +194,9 @@ func (t *term) visitClosed(ctx context.Context, name store.Name, past func(*term
 	return err
 }
 
-// reopen makes a closed session one that runs, for a caller who restores it, or goes on with it.
+// reopen makes a session that is closed or sleeps one that runs, for a caller who restores it, or goes on with it.
 func (t *term) reopen(ctx context.Context, limits access.Limits, c *closed) error {
-	if err := mayRead(limits, c.GetMeta().GetSession().GetSpec()); err != nil {
+	if err := mayRead(limits, c.GetMeta().GetSession().GetSpec()); err != nil && !c.GetAsleep() {
 		return err
 	}
 	for {
@@ -195,8 +228,28 @@ func (t *term) begin(ctx context.Context, limits access.Limits, c *closed) (*ope
 	return t.start(req, of.GetSpec(), func() error { return t.revive(limits, c) }) //nolint:contextcheck // the work outlives the call
 }
 
-// revive writes a closed session anew, and runs it.
+// revive runs a session that sleeps, or a closed one, which it writes anew.
 func (t *term) revive(limits access.Limits, c *closed) error {
+	if !c.GetAsleep() {
+		if err := t.writeAgain(limits, c); err != nil {
+			return err
+		}
+	}
+	for { // nothing says any more that it is closed or sleeps: it must not be lost sight of
+		err := t.takeUp(c.Name)
+		switch {
+		case err == nil:
+			t.master.cfg.Logger.Info("session taken up again", "session", c.Name)
+			return nil
+		case errors.Is(err, store.ErrNotLeader), t.ctx.Err() != nil:
+			return err
+		}
+		t.master.pause(t.ctx, "cannot take up a session; trying on", err)
+	}
+}
+
+// writeAgain writes a closed session anew. What became of that if etcd did not say so, whoever takes it up finds out.
+func (t *term) writeAgain(limits access.Limits, c *closed) error {
 	ctx, cancel := context.WithTimeout(t.ctx, openTimeout)
 	defer cancel()
 	files, err := t.master.listedAgain(ctx, limits, c.GetMeta().GetSession())
@@ -206,18 +259,10 @@ func (t *term) revive(limits access.Limits, c *closed) error {
 	head := c.state.Head()
 	head.HeardUnixMs = time.Now().UnixMilli()
 	err = t.master.cfg.Store.Reopen(ctx, t.leadership, c.Closed, files, head)
-	if err != nil && !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
-		return err
+	if errors.Is(err, store.ErrUnknown) || errors.Is(err, store.ErrConflict) {
+		return nil
 	}
-	r, failed := newRunner(t, c.Name) // which finds out what became of it
-	switch {
-	case errors.Is(failed, store.ErrNotFound):
-		return errors.Join(errClosed, err)
-	case failed != nil:
-		return failed
-	}
-	r.logger.Info("session opened again")
-	return t.add(r)
+	return err
 }
 
 // listedAgain lists what a session reads, which must be what it was when the session was opened.
@@ -243,10 +288,10 @@ func (m *Master) listedAgain(ctx context.Context, limits access.Limits, of *pb.S
 	return files, nil
 }
 
-// maxClosedListed is how many closed sessions a list has: the newest.
+// maxClosedListed is how many sessions a list has that are closed or sleep: the newest.
 const maxClosedListed = 1000
 
-// listClosed lists closed sessions that a caller may see.
+// listClosed lists sessions that are closed or sleep and that a caller may see.
 func (t *term) listClosed(ctx context.Context, who identity.Identity) (list []*pb.Session, more bool, err error) {
 	found, more, err := t.master.cfg.Store.ListClosed(ctx, maxClosedListed, func(name store.Name) bool {
 		namespace, _ := name.Split()
@@ -265,7 +310,7 @@ func (t *term) listClosed(ctx context.Context, who identity.Identity) (list []*p
 	return list, more, err
 }
 
-// deleteClosed deletes a closed session, if that is the caller's to do.
+// deleteClosed deletes a session that is closed or sleeps, if that is the caller's to do.
 func (t *term) deleteClosed(ctx context.Context, who identity.Identity, name store.Name) error {
 	c, err := t.closed(ctx, name)
 	switch {
@@ -288,16 +333,21 @@ func (t *term) deleteClosed(ctx context.Context, who identity.Identity, name sto
 	return nil
 }
 
-// sweepEvery is how often closed sessions are looked at that have been kept long enough.
+// sweepEvery is how often it is looked for sessions that have been kept long enough.
 const sweepEvery = time.Minute
 
-// sweep deletes closed sessions when they have been kept long enough.
+// sweep deletes sessions that are closed or sleep when they have been kept long enough.
 func (t *term) sweep() error {
 	ttl := t.master.cfg.SessionTTL
 	if ttl == 0 {
 		return nil
 	}
-	return t.every(min(sweepEvery, ttl/4), "cannot delete sessions that have been closed for long; trying again later", func() error {
-		return t.master.cfg.Store.Sweep(t.ctx, t.leadership, time.Now().Add(-ttl))
+	return t.every(min(sweepEvery, ttl/4), "cannot delete sessions that nobody has used for long; trying again later", func() error {
+		return t.master.cfg.Store.Sweep(t.ctx, t.leadership, time.Now().Add(-ttl), func(name store.Name) {
+			namespace, id := name.Split()
+			t.events.Add(&pb.Event{
+				Kind: pb.EventKind_SESSION, Session: id, Namespace: namespace, Words: fmt.Sprintf("expired: nobody used it for %v (--session-ttl)", ttl),
+			})
+		})
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/master"
 )
 
@@ -204,20 +203,106 @@ func TestClosedSessionsExpire(t *testing.T) {
 	}
 }
 
+// asleep waits until a session sleeps, and returns what it looks like.
+func asleep(t *testing.T, m *node, id string) *pb.Session {
+	t.Helper()
+	eventually(t, "it sleeps", func() bool { return m.master.Loaded() == 0 })
+	s := getSession(t, m, id)
+	if s.GetState() != pb.SessionState_ABANDONED || s.GetClosedUnix() != 0 || m.master.Loaded() > 0 {
+		t.Errorf("it is %v, closed at %d, and %d are loaded", s.GetState(), s.GetClosedUnix(), m.master.Loaded())
+	}
+	return s
+}
+
+// TestASleepingSession holds that a session that all have left within an epoch is loaded by nobody until somebody comes back, and that it
+// goes on then where it was, whoever leads.
+func TestASleepingSession(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	e := etcd(t, "")
+	cfg := master.Config{Lease: 200 * time.Millisecond, CloseAfter: time.Nanosecond}
+	m, at := startHTTP(t, e.Endpoints(), cfg)
+	_, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: newSpec(dataset(t, 3)), WorldSize: 1, Defaults: 1})
+	check(t, err)
+	first := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	first.untilGranted()
+	first.consume(1)
+	check(t, first.sync()) // then it is killed
+	if s := asleep(t, m, "run"); s.GetGeneration() != 1 || s.GetProgress().GetRowsDelivered() != int64(first.counters.Rows) {
+		t.Errorf("asleep, it looks like %v", s)
+	}
+	if n := series(t, at); n > 0 {
+		t.Errorf("it has %d series", n)
+	}
+	if _, err := m.ListCheckpoints(t.Context(), &pb.ListCheckpointsRequest{Session: "run"}); err != nil {
+		t.Errorf("its checkpoints: %v", err)
+	}
+	asleep(t, m, "run")
+	m.stop()
+
+	m = start(t, settings{endpoints: e.Endpoints(), Config: cfg})
+	if n := m.master.Loaded(); n > 0 {
+		t.Errorf("the next leader loads %d sessions", n)
+	}
+	reply, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{})
+	check(t, err)
+	if list := reply.GetSessions(); len(list) != 1 || list[0].GetState() != pb.SessionState_ABANDONED {
+		t.Errorf("listed: %v", list)
+	}
+	second := newTrainer(t, m, "run", 0, 1).mustJoin("b")
+	if k := second.joined.GetKind(); k != pb.JoinKind_REJOIN {
+		t.Errorf("who comes back joins as %v", k)
+	}
+	second.work(func() bool { return second.last.GetClosedEpochs() > 0 })
+	once(t, 3, 1, first, second)
+	asleep(t, m, "run")
+	_, err = m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "run"})
+	check(t, err)
+	if _, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"}); status.Code(err) != codes.NotFound {
+		t.Errorf("it was deleted, and is there: %v", err)
+	}
+}
+
+// TestASleepingSessionInOrder holds that a session of lanes gives the same batches, whether it has slept or not.
+func TestASleepingSessionInOrder(t *testing.T) {
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: 200 * time.Millisecond, CloseAfter: time.Nanosecond}})
+	s := laneSpec(dataset(t, 7), pb.LastBatch_UNEVEN)
+	openSession(t, m, "whole", s, 1)
+	ranks := joinAll(t, m, "whole", 1)
+	want := train(t, ranks, 0x7fffffff)
+	leaveAll(t, m, "whole", ranks[0].trainer)
+	openSession(t, m, "run", s, 1)
+	var got []string
+	for _, steps := range []int{3, 4, 0x7fffffff} {
+		r := newLaneTrainer(t, m, "run", 0, 1)
+		r.mustJoin(fmt.Sprint("start ", steps))
+		ranks = []*laneTrainer{r.begin()}
+		got = append(got, train(t, ranks, steps)...)
+		check(t, ranks[0].sync())
+		if !ranks[0].finished() {
+			asleep(t, m, "run")
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Error("other batches come")
+	}
+}
+
+// series counts the metrics of sessions.
+func series(t *testing.T, at string) (n int) {
+	t.Helper()
+	_, body := httpGet(t, at+"/metrics", "")
+	for line := range strings.Lines(body) {
+		if strings.Contains(line, `session="`) {
+			n++
+		}
+	}
+	return n
+}
+
 // TestSeriesOfSessionsGo holds that sessions that are over leave no metrics.
 func TestSeriesOfSessionsGo(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
-	m, at := startHTTP(t, etcd(t, "").Endpoints(), rpc.Config{})
-	series := func() (of int) {
-		t.Helper()
-		_, body := httpGet(t, at+"/metrics", "")
-		for line := range strings.Lines(body) {
-			if strings.Contains(line, `session="`) {
-				of++
-			}
-		}
-		return of
-	}
+	m, at := startHTTP(t, etcd(t, "").Endpoints(), master.Config{})
 	dir := dataset(t, 1)
 	var ranks []*trainer
 	for i := range 5 {
@@ -225,15 +310,15 @@ func TestSeriesOfSessionsGo(t *testing.T) {
 		openSession(t, m, id, newSpec(dir), 1)
 		ranks = append(ranks, newTrainer(t, m, id, 0, 1).mustJoin("start"))
 	}
-	eventually(t, "each has series", func() bool { return series() >= 5*len(ranks) })
+	eventually(t, "each has series", func() bool { return series(t, at) >= 5*len(ranks) })
 	for _, r := range ranks {
 		r.work(r.finished)
 	}
-	eventually(t, "they have gone, though no trainer has left", func() bool { return series() == 0 })
+	eventually(t, "they have gone, though no trainer has left", func() bool { return series(t, at) == 0 })
 	for _, r := range ranks {
 		leaveAll(t, m, r.session, r)
 	}
-	if n := series(); n > 0 {
+	if n := series(t, at); n > 0 {
 		t.Errorf("closed sessions have %d series", n)
 	}
 }

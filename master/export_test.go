@@ -7,6 +7,9 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
+// Loaded is how many sessions this master has taken up, as the leader.
+func (m *Master) Loaded() int { return len(m.leading().all()) }
+
 // Panic has a command of a session of the default namespace panic, after which the session is loaded again.
 func (m *Master) Panic(ctx context.Context, id string) error {
 	r, err := m.leading().find(store.NameOf(identity.DefaultNamespace, id))

@@ -21,11 +21,12 @@ import (
 )
 
 // startHTTP runs a master with an HTTP port, and returns that, too.
-func startHTTP(t *testing.T, endpoints []string, cfg rpc.Config) (*node, string) {
+func startHTTP(t *testing.T, endpoints []string, cfg master.Config) (*node, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	return start(t, settings{endpoints: endpoints, Config: master.Config{HTTP: l, RPC: cfg}}), "http://" + l.Addr().String()
+	cfg.HTTP = l
+	return start(t, settings{endpoints: endpoints, Config: cfg}), "http://" + l.Addr().String()
 }
 
 func httpGet(t *testing.T, url, token string) (int, string) {
@@ -47,7 +48,7 @@ func httpGet(t *testing.T, url, token string) (int, string) {
 func TestEachMasterShowsTheFleet(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	e := etcd(t, "")
-	cfg := rpc.Config{Token: rpc.NewSecret("secret")}
+	cfg := master.Config{RPC: rpc.Config{Token: rpc.NewSecret("secret")}}
 	leader, first := startHTTP(t, e.Endpoints(), cfg)
 	openSession(t, leader, "run", newSpec(dataset(t, 1)), 1)
 	_, second := startHTTP(t, e.Endpoints(), cfg)
@@ -80,7 +81,7 @@ func TestEachMasterShowsTheFleet(t *testing.T) {
 // Who sees all namespaces says of which one a session is, as links do.
 func TestSessionsOfNamespaces(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
-	g, at := startHTTP(t, etcd(t, "").Endpoints(), rpc.Config{Token: rpc.NewSecret("secret")})
+	g, at := startHTTP(t, etcd(t, "").Endpoints(), master.Config{RPC: rpc.Config{Token: rpc.NewSecret("secret")}})
 	conn, err := rpc.Dial(g.address, rpc.Config{Token: rpc.NewSecret("secret"), Namespace: "vision"})
 	check(t, err)
 	defer conn.Close()
@@ -117,7 +118,7 @@ func TestSessionsOfNamespaces(t *testing.T) {
 func TestLoginAtAnyMaster(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	e := etcd(t, "")
-	cfg := rpc.Config{Token: rpc.NewSecret("secret")}
+	cfg := master.Config{RPC: rpc.Config{Token: rpc.NewSecret("secret")}}
 	_, first := startHTTP(t, e.Endpoints(), cfg)
 	_, second := startHTTP(t, e.Endpoints(), cfg)
 	jar, err := cookiejar.New(nil) // to which ports of one host are one
@@ -140,7 +141,7 @@ func TestLoginAtAnyMaster(t *testing.T) {
 // never comes to the server.
 func TestLoginKeepsTheLink(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
-	_, at := startHTTP(t, etcd(t, "").Endpoints(), rpc.Config{Token: rpc.NewSecret("secret")})
+	_, at := startHTTP(t, etcd(t, "").Endpoints(), master.Config{RPC: rpc.Config{Token: rpc.NewSecret("secret")}})
 	ctx := dashboardtest.Browser(t, time.Minute)
 	show := func(token string) chromedp.Action {
 		return chromedp.Tasks{chromedp.SendKeys("#token", token, chromedp.ByQuery), chromedp.Click("button", chromedp.ByQuery)}

@@ -73,9 +73,11 @@ func (r *runner) lapse(now time.Time) error {
 	if err := r.expire(now); err != nil {
 		return err
 	}
-	r.stand(now)
-	if r.past(now) {
+	switch {
+	case r.past(now):
 		return r.close(now)
+	case r.deserted(now):
+		return r.sleep(now)
 	}
 	return r.abandon(now)
 }

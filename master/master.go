@@ -70,8 +70,8 @@ type Config struct {
 	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not, and after it was closed; 0: never.
 	SessionTTL time.Duration
 	// CloseAfter is how long after a trainer was heard of last a session is closed that has failed, that has finished and
-	// not all have left, or that all have left between two epochs. Until then alerts see that it failed, and its trainers
-	// are told of its end. 0 means 10 minutes. It is never less than two leases.
+	// not all have left, or that all have left between two epochs, and how long after it one sleeps in which nobody is. Until
+	// then alerts see that it failed, and its trainers are told of its end. 0 means 10 minutes. It is never less than two leases.
 	CloseAfter time.Duration
 	Logger     *slog.Logger
 	// KeepHistory leaves it to others to compact etcd.

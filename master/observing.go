@@ -96,7 +96,7 @@ func (t *term) progress(ctx context.Context, loads []*pb.SessionLoad) error {
 			if err != nil {
 				return nil //nolint:nilerr // it has just been deleted
 			}
-			if s, err := look(ctx, r); err == nil {
+			if s, err := viewFrom(ctx, r); err == nil {
 				l.Progress, l.PaddedBatch = s.GetProgress(), observe.PaddedBatch(s) // its state is that of the verdict
 			}
 			return nil

@@ -49,11 +49,12 @@ type runner struct {
 	stopped chan struct{}   // closed when run has returned
 	ctx     context.Context // ends when run returns
 	cancel  context.CancelFunc
-	end     error         // what callers are told once stopped is closed
-	closing bool          // the session is being closed
-	world   atomic.Uint32 // the state's world size
-	over    atomic.Bool   // the session has finished or failed
-	failed  atomic.Bool
+	end     error // what callers are told once stopped is closed
+	// putAwayAs says as what the session is being put away, closed or asleep; "": it is not.
+	putAwayAs string
+	world     atomic.Uint32 // the state's world size
+	over      atomic.Bool   // the session has finished or failed
+	failed    atomic.Bool
 	// unplanned is why the next block cannot be planned for now; nil if it can.
 	unplanned atomic.Pointer[string]
 	streams   atomic.Uint32 // that each trainer should keep open, by the session's part of the workers; 0: not known yet
@@ -234,9 +235,9 @@ func (r *runner) run() error {
 		return err
 	}
 	r.term.forget(r)
-	if r.closing {
+	if r.putAwayAs != "" {
 		r.end = errClosed
-		r.logger.Info("session closed; a summary and its checkpoints are kept")
+		r.logger.Info(r.putAwayAs)
 		return nil
 	}
 	r.end = errNoSession(r.name)
@@ -494,7 +495,7 @@ func openedAs(meta *pb.SessionMeta) *pb.Session {
 // remove deletes the session, and returns store.ErrNotFound once it is gone. The answer comes when nobody can find
 // it any more.
 func (r *runner) remove(c call) error {
-	r.closing = false
+	r.putAwayAs = ""
 	err := r.term.master.cfg.Store.Delete(r.term.ctx, r.term.leadership, r.name)
 	if err == nil || errors.Is(err, store.ErrNotFound) {
 		r.term.forget(r)

@@ -79,8 +79,8 @@ func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, e
 }
 
 func (s *service) GetSession(ctx context.Context, req *pb.GetSessionRequest) (view *pb.Session, err error) {
-	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
-		view, err = look(ctx, r)
+	err = s.look(ctx, req.GetSession(), func(r *runner) error {
+		view, err = viewFrom(ctx, r)
 		return err
 	}, func(_ *term, c *closed) error {
 		view = c.view()
@@ -89,7 +89,7 @@ func (s *service) GetSession(ctx context.Context, req *pb.GetSessionRequest) (vi
 	return view, err
 }
 
-func look(ctx context.Context, r *runner) (*pb.Session, error) {
+func viewFrom(ctx context.Context, r *runner) (*pb.Session, error) {
 	a, err := r.do(ctx, call{view: true})
 	return a.view, err
 }

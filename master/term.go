@@ -65,9 +65,6 @@ type wanted struct {
 	byDefault bool
 }
 
-// nameOf is a session's name among those of all namespaces.
-func nameOf(s *pb.Session) store.Name { return store.NameOf(s.GetNamespace(), s.GetId()) }
-
 func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group *errgroup.Group) *term {
 	t := &term{
 		master: m, leadership: leadership, ctx: ctx, group: group,
@@ -80,16 +77,16 @@ func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group
 	return t
 }
 
-// load takes up all sessions that are not closed.
+// load takes up all sessions that are neither closed nor asleep.
 func (t *term) load() error {
-	metas, err := t.master.cfg.Store.List(t.ctx)
+	names, err := t.master.cfg.Store.TakeOver(t.ctx, t.leadership)
 	if err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
 	var group errgroup.Group
 	group.SetLimit(loadsAtOnce)
-	for _, m := range metas {
-		group.Go(func() error { return t.takeUp(nameOf(m.GetSession())) })
+	for _, name := range names {
+		group.Go(func() error { return t.takeUp(name) })
 	}
 	return group.Wait()
 }

@@ -6040,13 +6040,15 @@ func (x *SessionMeta) GetPlanner() *PlannerConfig {
 	return nil
 }
 
-// ClosedSession lies at closed/ID in etcd: all that is kept of a session that is over, besides its named checkpoints.
+// ClosedSession lies at closed/ID in etcd: all that is kept of a session that is over, besides its named checkpoints. Of one that
+// sleeps, it lies beside all the others, so that it can be listed without them.
 type ClosedSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *SessionMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	Head          *SessionHead           `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"` // where it goes on if it is restored
 	Progress      *Progress              `protobuf:"bytes,3,opt,name=progress,proto3" json:"progress,omitempty"`
-	ClosedUnixMs  int64                  `protobuf:"varint,4,opt,name=closed_unix_ms,json=closedUnixMs,proto3" json:"closed_unix_ms,omitempty"`
+	ClosedUnixMs  int64                  `protobuf:"varint,4,opt,name=closed_unix_ms,json=closedUnixMs,proto3" json:"closed_unix_ms,omitempty"` // of one that sleeps: when a trainer was heard of last
+	Asleep        bool                   `protobuf:"varint,5,opt,name=asleep,proto3" json:"asleep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6107,6 +6109,13 @@ func (x *ClosedSession) GetClosedUnixMs() int64 {
 		return x.ClosedUnixMs
 	}
 	return 0
+}
+
+func (x *ClosedSession) GetAsleep() bool {
+	if x != nil {
+		return x.Asleep
+	}
+	return false
 }
 
 // PlannerConfig is how a session's dataset is cut (master/plan). It is fixed when the session opens:
@@ -7608,12 +7617,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\v2\x14.penstock.v1.SessionR\asession\x12#\n" +
 	"\rlisting_pages\x18\x02 \x01(\rR\flistingPages\x12'\n" +
 	"\x0fplanner_version\x18\x03 \x01(\rR\x0eplannerVersion\x124\n" +
-	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\"\xc4\x01\n" +
+	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\"\xdc\x01\n" +
 	"\rClosedSession\x12,\n" +
 	"\x04meta\x18\x01 \x01(\v2\x18.penstock.v1.SessionMetaR\x04meta\x12,\n" +
 	"\x04head\x18\x02 \x01(\v2\x18.penstock.v1.SessionHeadR\x04head\x121\n" +
 	"\bprogress\x18\x03 \x01(\v2\x15.penstock.v1.ProgressR\bprogress\x12$\n" +
-	"\x0eclosed_unix_ms\x18\x04 \x01(\x03R\fclosedUnixMs\"\xc1\x01\n" +
+	"\x0eclosed_unix_ms\x18\x04 \x01(\x03R\fclosedUnixMs\x12\x16\n" +
+	"\x06asleep\x18\x05 \x01(\bR\x06asleep\"\xc1\x01\n" +
 	"\rPlannerConfig\x12\x1f\n" +
 	"\vblock_bytes\x18\x01 \x01(\x03R\n" +
 	"blockBytes\x12*\n" +

@@ -38,10 +38,10 @@ func (s *State) Between() bool {
 	})
 }
 
-// Remains is the head of a session that is over or between two epochs, without what only its trainers and blocks need.
+// Remains is the head of a session without what only its trainers and blocks need. One that is over, or between two epochs, goes on from it.
 func (s *State) Remains() *pb.SessionHead {
 	h := s.Head()
-	if !s.Over() { // whoever comes back begins with the next epoch
+	if s.Between() { // whoever comes back begins with the next epoch
 		h.Begun = Steps{Epoch: s.closed}.Proto()
 		h.RestoredFrom = RestoredFrom{Step: s.from.Step + uint64(max(0, s.stepsClosed)), Epoch: s.closed}.Proto()
 		h.StepsClosed = proto.Int64(0)

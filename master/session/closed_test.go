@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -115,6 +116,22 @@ func TestWhatRemainsOfAFailedSession(t *testing.T) {
 			}
 		})
 	}
+}
+
+// summarized holds that what remains of a session, wherever it is, says what can be seen of it.
+func summarized(s *State) error {
+	again, err := Reopened(s.id, s.Remains(), nil)
+	if err != nil {
+		return fmt.Errorf("what remains cannot be read: %w", err)
+	}
+	_, skipped := s.Skipped()
+	if _, n := again.Skipped(); n != skipped || again.World() != s.World() || again.Closed() != s.Closed() || again.Failure() != s.Failure() {
+		return fmt.Errorf("what remains says: %d ranks, %d epochs closed, %d row groups skipped, failure %q", again.World(), again.Closed(), n, again.Failure())
+	}
+	if !s.Between() && again.From() != s.From() {
+		return fmt.Errorf("what remains says that it was restored from %+v, not %+v", again.From(), s.From())
+	}
+	return nil
 }
 
 // fails is must for a state that no session comes to by itself.

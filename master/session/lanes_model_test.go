@@ -169,6 +169,9 @@ func (m *laneModel) takeOver() {
 		m.fail("load: %w", err)
 	}
 	m.s = s
+	if err := summarized(s); err != nil {
+		m.fail("%w", err)
+	}
 }
 
 func (m *laneModel) checked() {

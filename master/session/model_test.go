@@ -283,7 +283,12 @@ func (m *model) load() *State {
 }
 
 // restart is a change of the leader.
-func (m *model) restart() { m.s = m.load() }
+func (m *model) restart() {
+	m.s = m.load()
+	if err := summarized(m.s); err != nil {
+		m.fail("%w", err)
+	}
+}
 
 // loseApply is a master that dies between Apply and the transaction: nobody hears of it.
 func (m *model) loseApply() {

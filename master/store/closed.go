@@ -22,7 +22,7 @@ const maxSummaryBytes = 64 << 10
 // endedScan is how many keys of closed sessions one request reads, or values.
 const endedScan = 1024
 
-// Closed is the summary of a session that is over, as it was read.
+// Closed is the summary of a session that is over, or sleeps, as it was read.
 type Closed struct {
 	Name Name
 	*pb.ClosedSession
@@ -32,16 +32,25 @@ type Closed struct {
 // CloseSession puts a summary in place of all that a session has in etcd but for its checkpoints: no leader loads it any more. After
 // ErrUnknown, Load tells whether it is closed: it does not find it then.
 func (s *Store) CloseSession(ctx context.Context, lead *Leadership, session *Session, summary *pb.ClosedSession) error {
+	return s.summarize(ctx, lead, session, summary, write{
+		name: fmt.Sprintf("close session %q", session.Name),
+		then: []clientv3.Op{clientv3.OpDelete(s.keys.session(session.Name), clientv3.WithPrefix())},
+	})
+}
+
+// Sleep puts a summary beside what a session has in etcd: TakeOver leaves it out until a Load wakes it. So does the Load that ErrUnknown asks for.
+func (s *Store) Sleep(ctx context.Context, lead *Leadership, session *Session, summary *pb.ClosedSession) error {
+	summary.Asleep = true
+	return s.summarize(ctx, lead, session, summary, write{name: fmt.Sprintf("put session %q to sleep", session.Name)})
+}
+
+// summarize adds a session's summary to a transaction, and commits it.
+func (s *Store) summarize(ctx context.Context, lead *Leadership, session *Session, summary *pb.ClosedSession, w write) error {
 	raw, err := proto.Marshal(summary)
 	if err != nil {
-		return fmt.Errorf("store: close session %q: %w", session.Name, err)
+		return fmt.Errorf("store: %s: %w", w.name, err)
 	}
-	dir := s.keys.session(session.Name)
-	w := write{
-		name: fmt.Sprintf("close session %q", session.Name),
-		when: []clientv3.Cmp{unchanged(dir+keyMeta, session.fence)},
-		then: []clientv3.Op{clientv3.OpDelete(dir, clientv3.WithPrefix())},
-	}
+	w.when = []clientv3.Cmp{unchanged(s.keys.session(session.Name)+keyMeta, session.fence)}
 	w.put(s.keys.closed(session.Name), s.encoder.EncodeAll(raw, nil))
 	w.put(s.keys.endedAt(summary.GetClosedUnixMs(), session.Name), nil)
 	_, _, err = s.run(ctx, lead, w)
@@ -49,7 +58,7 @@ func (s *Store) CloseSession(ctx context.Context, lead *Leadership, session *Ses
 	return err
 }
 
-// Closed reads the summary of a closed session, or returns ErrNotFound.
+// Closed reads the summary of a session that is closed or sleeps, or returns ErrNotFound.
 func (s *Store) Closed(ctx context.Context, name Name) (*Closed, error) {
 	if err := name.check(); err != nil { // it would be another key
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -87,8 +96,8 @@ func (s *Store) Checkpoints(ctx context.Context, name Name) ([]*pb.Checkpoint, e
 	return out, err
 }
 
-// ListClosed reads up to limit closed sessions that are wanted, the newest first, and says whether there are more. Of one that
-// is unreadable, there are only id and namespace.
+// ListClosed reads up to limit sessions that are closed or sleep, and are wanted, the newest first, and says whether there are more. Of
+// one that is unreadable, there are only id and namespace.
 func (s *Store) ListClosed(ctx context.Context, limit int, wanted func(Name) bool) (list []*Closed, more bool, err error) {
 	var names []Name
 	full := errors.New("enough")
@@ -117,30 +126,29 @@ func (s *Store) ListClosed(ctx context.Context, limit int, wanted func(Name) boo
 
 // appendClosed reads the summaries of sessions, but for those that are gone by now.
 func (s *Store) appendClosed(ctx context.Context, list []*Closed, names []Name) ([]*Closed, error) {
-	ops := make([]clientv3.Op, len(names))
+	keys := make([]string, len(names))
 	for i, name := range names {
-		ops[i] = clientv3.OpGet(s.keys.closed(name))
+		keys[i] = s.keys.closed(name)
 	}
-	call, cancel := s.call(ctx)
-	defer cancel()
-	resp, err := s.client.Txn(call).Then(ops...).Commit()
+	found, err := s.getAll(ctx, "list closed sessions", keys)
 	if err != nil {
-		return nil, readError("list closed sessions", err)
+		return nil, err
 	}
-	for i, r := range resp.Responses {
-		for _, kv := range r.GetResponseRange().GetKvs() {
-			c, err := s.decodeClosed(names[i], kv)
-			if err != nil {
-				c = &Closed{Name: names[i], ClosedSession: &pb.ClosedSession{Meta: &pb.SessionMeta{Session: &pb.Session{}}}}
-				c.Meta.Session.Namespace, c.Meta.Session.Id = names[i].Split()
-			}
-			list = append(list, c)
+	for i, kv := range found {
+		if kv == nil {
+			continue
 		}
+		c, err := s.decodeClosed(names[i], kv)
+		if err != nil {
+			c = &Closed{Name: names[i], ClosedSession: &pb.ClosedSession{Meta: &pb.SessionMeta{Session: &pb.Session{}}}}
+			c.Meta.Session.Namespace, c.Meta.Session.Id = names[i].Split()
+		}
+		list = append(list, c)
 	}
 	return list, nil
 }
 
-// eachEnded calls f with the name of each session that was closed before a time, or with all if it is 0, the newest first, and when
+// eachEnded calls f with the name of each session that was closed, or fell asleep, before a time, or with all if it is 0, the newest first, and when
 // that was.
 func (s *Store) eachEnded(ctx context.Context, beforeUnixMs int64, f func(name Name, unixMs int64) error) error {
 	dir := s.keys.ended()
@@ -158,52 +166,45 @@ func (s *Store) eachEnded(ctx context.Context, beforeUnixMs int64, f func(name N
 	})
 }
 
-// Sweep deletes the sessions that were closed before a time, with their checkpoints.
-func (s *Store) Sweep(ctx context.Context, lead *Leadership, before time.Time) error {
+// Sweep deletes the sessions that were closed, or fell asleep, before a time, with their checkpoints, and tells of each.
+func (s *Store) Sweep(ctx context.Context, lead *Leadership, before time.Time, deleted func(Name)) error {
 	return s.eachEnded(ctx, before.UnixMilli(), func(name Name, unixMs int64) error {
-		err := s.sweepClosed(ctx, lead, name, unixMs)
-		if errors.Is(err, ErrConflict) { // it has just been restored
+		gone, err := s.sweepClosed(ctx, lead, name, unixMs)
+		switch {
+		case errors.Is(err, ErrConflict): // it has just been restored
 			return nil
+		case err == nil && gone:
+			deleted(name)
 		}
 		return err
 	})
 }
 
-// sweepClosed deletes a session that was closed at a time, or, if it was restored or deleted since, what still says that it was.
-func (s *Store) sweepClosed(ctx context.Context, lead *Leadership, name Name, unixMs int64) error {
+// sweepClosed deletes a session that was closed, or fell asleep, at a time, or, if it was taken up or deleted since, what still says that it was.
+func (s *Store) sweepClosed(ctx context.Context, lead *Leadership, name Name, unixMs int64) (gone bool, err error) {
 	key := s.keys.closed(name)
 	kv, err := s.get(ctx, key)
 	if err != nil {
-		return err
+		return false, err
 	}
 	w := write{name: fmt.Sprintf("sweep session %q", name), when: []clientv3.Cmp{absent(key)}}
 	if kv != nil {
 		w.when = []clientv3.Cmp{unchanged(key, kv.ModRevision)}
 		if c, err := s.decodeClosed(name, kv); err != nil || c.GetClosedUnixMs() == unixMs {
-			w.then = s.deletions(name)
+			w.then, gone = s.deletions(name), true
 		}
 	}
 	w.then = append(w.then, clientv3.OpDelete(s.keys.endedAt(unixMs, name)))
 	_, _, err = s.run(ctx, lead, w)
-	return err
+	return gone, err
 }
 
-// deletions delete a closed session, but for the key among those of all.
+// deletions delete all of a session but for the key among those of all that ended.
 func (s *Store) deletions(name Name) []clientv3.Op {
-	return []clientv3.Op{clientv3.OpDelete(s.keys.closed(name)), clientv3.OpDelete(s.keys.checkpoints(name), clientv3.WithPrefix())}
-}
-
-// deleteClosed deletes a closed session and its checkpoints, or returns ErrNotFound.
-func (s *Store) deleteClosed(ctx context.Context, lead *Leadership, name Name) error {
-	closed, err := s.Closed(ctx, name)
-	switch {
-	case errors.Is(err, ErrCorrupt):
-		_, _, err = s.run(ctx, lead, write{name: fmt.Sprintf("delete closed session %q", name), then: s.deletions(name)})
-		return err
-	case err != nil:
-		return err
+	return []clientv3.Op{
+		clientv3.OpDelete(s.keys.closed(name)), clientv3.OpDelete(s.keys.checkpoints(name), clientv3.WithPrefix()),
+		clientv3.OpDelete(s.keys.session(name), clientv3.WithPrefix()),
 	}
-	return s.sweepClosed(ctx, lead, name, closed.GetClosedUnixMs())
 }
 
 // DeleteCheckpoint deletes a checkpoint of a closed session. It fails with ErrConflict if that is closed no longer.

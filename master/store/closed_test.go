@@ -60,7 +60,7 @@ func TestCloseSession(t *testing.T) {
 	closed, err := s.Closed(ctx, "run%2F1")
 	check(t, err)
 	equal(t, "summaries", []*pb.ClosedSession{closed.ClosedSession}, []*pb.ClosedSession{want})
-	if list, err := s.List(ctx); err != nil || len(list) != 0 {
+	if list, err := s.TakeOver(ctx, l); err != nil || len(list) != 0 {
 		t.Errorf("a new leader loads %v, %v", list, err)
 	}
 	if _, err := s.Load(ctx, l, "run%2F1"); !errors.Is(err, ErrNotFound) {
@@ -85,6 +85,61 @@ func TestCloseSession(t *testing.T) {
 	}
 }
 
+// TestSleep holds that a session that sleeps has all its keys, and is listed as one that is closed until it is loaded.
+func TestSleep(t *testing.T) {
+	s := open(t, etcd(t))
+	l := lead(t, s)
+	ctx := t.Context()
+	create := func(id string) *Session {
+		t.Helper()
+		session, err := s.Create(ctx, l, meta(id), files(1001))
+		check(t, err)
+		check(t, s.Commit(ctx, l, session, Writes{
+			Head: head(3), Ranks: map[uint32]*pb.SessionRank{0: rank(1)}, Blocks: []*pb.Block{block(0, 0, 2)},
+			Checkpoints: map[string]*pb.Checkpoint{"noon": {Name: "noon", Step: 12}},
+		}))
+		return session
+	}
+	sleep := func(session *Session, unixMs int64) {
+		t.Helper()
+		check(t, s.Sleep(ctx, l, session, &pb.ClosedSession{Meta: meta(string(session.Name)), Head: head(1), ClosedUnixMs: unixMs}))
+	}
+	session := create("run")
+	awake := keysOf(t, s)
+	sleep(session, 1000)
+	if list, err := s.TakeOver(ctx, l); err != nil || len(list) != 0 {
+		t.Errorf("a new leader loads %v, %v", list, err)
+	}
+	list, more, err := s.ListClosed(ctx, 5, func(Name) bool { return true })
+	if err != nil || more || len(list) != 1 || !list[0].GetAsleep() || list[0].Name != "run" {
+		t.Errorf("listed: %v, %v, %v", list, more, err)
+	}
+	if _, err := s.Create(ctx, l, meta("run"), nil); !errors.Is(err, ErrExists) {
+		t.Errorf("its id is taken anew: %v", err)
+	}
+	loaded, err := s.Load(ctx, l, "run")
+	check(t, err)
+	if !proto.Equal(loaded.Head, head(3)) || len(loaded.Ranks) != 1 || len(loaded.Blocks) != 1 || len(loaded.Checkpoints) != 1 {
+		t.Errorf("loaded: %+v", loaded)
+	}
+	same(t, "keys of one that woke", keysOf(t, s), awake)
+	if err := s.Sleep(ctx, l, session, &pb.ClosedSession{}); !errors.Is(err, ErrConflict) {
+		t.Errorf("somebody who has not loaded it puts it to sleep: %v", err)
+	}
+	equal(t, "files", listing(t, s, loaded), files(1001))
+	check(t, s.Commit(ctx, l, loaded, Writes{Head: head(4)}))
+
+	sleep(loaded, 2000)
+	check(t, s.Delete(ctx, l, "run"))
+	same(t, "keys of one that was deleted", keysOf(t, s), nil)
+	sleep(create("old"), 1000)
+	sleep(create("new"), 3000)
+	check(t, s.Sweep(ctx, l, time.UnixMilli(3000), func(Name) {}))
+	if keys := keysOf(t, s); len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "old") }) {
+		t.Errorf("keys %q, want those of the newer one", keys)
+	}
+}
+
 // TestReopen holds that a closed session is loaded again with its listing, its head and its checkpoints, whatever an earlier attempt left.
 func TestReopen(t *testing.T) {
 	s := open(t, etcd(t))
@@ -97,7 +152,8 @@ func TestReopen(t *testing.T) {
 	check(t, err)
 	_, err = s.putPages(ctx, l, s.keys.session("run"), "test", pages)
 	check(t, err)
-	check(t, s.sweep(ctx, l)) // by whoever leads next
+	_, err = s.TakeOver(ctx, l) // by whoever leads next
+	check(t, err)
 	_, err = s.putPages(ctx, l, s.keys.session("run"), "test", pages)
 	check(t, err)
 
@@ -166,9 +222,13 @@ func TestListAndSweepClosed(t *testing.T) {
 	_, err = s.client.Put(ctx, s.keys.endedAt(1003, "run-3"), "") // as if it had been left
 	check(t, err)
 
-	check(t, s.Sweep(ctx, l, time.UnixMilli(1000+n-1)))
+	var swept []string
+	check(t, s.Sweep(ctx, l, time.UnixMilli(1000+n-1), func(name Name) { swept = append(swept, string(name)) }))
 	ids, _ = list(n, all)
 	same(t, "left", ids, []string{"run-3", fmt.Sprintf("run-%d", n-1)})
+	if len(swept) != n-2 || slices.Contains(swept, "run-3") {
+		t.Errorf("it is told of %d that were deleted: %q", len(swept), swept)
+	}
 	if keys := keysOf(t, s); len(keys) != 5 {
 		t.Errorf("keys %q, want two of each session and one of somebody else", keys)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -136,54 +137,96 @@ func encodePages(files []*pb.File) ([][]byte, error) {
 	return pages, nil
 }
 
-// List returns the meta of every session that is not closed, by name. Of one that is unreadable, as Load will tell, there are
-// only id and namespace.
-func (s *Store) List(ctx context.Context) ([]*pb.SessionMeta, error) {
-	var metas []*pb.SessionMeta
-	err := s.eachSession(ctx, func(id Name, kv *mvccpb.KeyValue) error {
-		if kv == nil {
-			return nil // not yet created
+// TakeOver names the sessions that whoever begins to lead is to load, those that are neither closed nor asleep, in order, and removes what
+// predecessors left of half-created ones. Load tells which are damaged.
+func (s *Store) TakeOver(ctx context.Context, lead *Leadership) ([]Name, error) {
+	var names []Name
+	err := s.eachSession(ctx, func(id Name, exists, asleep bool) error {
+		switch {
+		case !exists:
+			return s.clear(ctx, lead, id, fmt.Sprintf("remove half-created session %q", id))
+		case !asleep:
+			names = append(names, id)
 		}
-		m, err := s.decodeMeta(kv)
-		if err != nil || NameOf(m.GetSession().GetNamespace(), m.GetSession().GetId()) != id {
-			m = &pb.SessionMeta{Session: &pb.Session{}}
-			m.Session.Namespace, m.Session.Id = id.Split()
-		}
-		metas = append(metas, m)
 		return nil
 	})
-	return metas, err
+	return names, err
 }
 
-// eachSession calls f with each session's id and meta key, nil if it has none. It skips from session to
-// session, whose other keys may be many.
-func (s *Store) eachSession(ctx context.Context, f func(id Name, meta *mvccpb.KeyValue) error) error {
+// sessionScan is how many keys of sessions one request reads, without their values: for each request etcd counts all that follow.
+const sessionScan = 512
+
+// eachSession calls f with each session that has keys, and says whether it exists, or was not created to the end, and whether it sleeps. It
+// skips to the next one where a session has many keys.
+func (s *Store) eachSession(ctx context.Context, f func(id Name, exists, asleep bool) error) error {
 	end := after(s.keys.sessions())
 	for from := s.keys.sessions(); ; {
 		call, cancel := s.call(ctx)
-		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithLimit(sessionScan), clientv3.WithKeysOnly())
 		cancel()
 		if err != nil {
 			return readError("list sessions", err)
 		}
-		if len(resp.Kvs) == 0 {
+		var names []Name
+		for _, kv := range resp.Kvs {
+			id, ok := s.keys.sessionOf(string(kv.Key))
+			if !ok { // nothing of this package's: it must not keep a master from leading
+				from = string(kv.Key) + "\x00"
+				continue
+			}
+			if len(names) == 0 || names[len(names)-1] != id {
+				names = append(names, id)
+			}
+			from = after(s.keys.session(id))
+		}
+		for some := range slices.Chunk(names, maxOps/2) {
+			if err := s.eachOf(ctx, some, f); err != nil {
+				return err
+			}
+		}
+		if !resp.More {
 			return nil
 		}
-		key := string(resp.Kvs[0].Key)
-		id, ok := s.keys.sessionOf(key)
-		if !ok { // nothing of this package's: it must not keep a master from leading
-			from = key + "\x00"
-			continue
-		}
-		kv, err := s.get(ctx, s.keys.session(id)+keyMeta)
-		if err != nil {
-			return err
-		}
-		if err := f(id, kv); err != nil {
-			return err
-		}
-		from = after(s.keys.session(id))
 	}
+}
+
+// eachOf is eachSession for some sessions.
+func (s *Store) eachOf(ctx context.Context, names []Name, f func(id Name, exists, asleep bool) error) error {
+	var keys []string
+	for _, id := range names {
+		keys = append(keys, s.keys.session(id)+keyMeta, s.keys.closed(id))
+	}
+	found, err := s.getAll(ctx, "list sessions", keys, clientv3.WithKeysOnly())
+	if err != nil {
+		return err
+	}
+	for i, id := range names {
+		if err := f(id, found[2*i] != nil, found[2*i+1] != nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// getAll reads keys, as many as an operation may have, at one revision; nil stands for one that does not exist.
+func (s *Store) getAll(ctx context.Context, what string, keys []string, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, error) {
+	ops := make([]clientv3.Op, len(keys))
+	for i, key := range keys {
+		ops[i] = clientv3.OpGet(key, opts...)
+	}
+	call, cancel := s.call(ctx)
+	defer cancel()
+	resp, err := s.client.Txn(call).Then(ops...).Commit()
+	if err != nil {
+		return nil, readError(what, err)
+	}
+	out := make([]*mvccpb.KeyValue, len(keys))
+	for i, r := range resp.Responses {
+		if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
+			out[i] = kvs[0]
+		}
+	}
+	return out, nil
 }
 
 // get reads a key; nil if there is none.
@@ -200,39 +243,34 @@ func (s *Store) get(ctx context.Context, key string) (*mvccpb.KeyValue, error) {
 	return resp.Kvs[0], nil
 }
 
-// sweep removes half-created sessions.
-func (s *Store) sweep(ctx context.Context, lead *Leadership) error {
-	return s.eachSession(ctx, func(id Name, meta *mvccpb.KeyValue) error {
-		if meta != nil {
-			return nil
-		}
-		return s.clear(ctx, lead, id, fmt.Sprintf("remove half-created session %q", id))
-	})
-}
-
-// Delete removes a session, closed or not, and its checkpoints. It fails with ErrNotFound if there is none. What is removed is what
-// lies there now: a Delete that etcd is late to do leaves a session alone that was created under the id, or loaded, meanwhile.
+// Delete removes a session, closed, asleep or neither, and its checkpoints. It fails with ErrNotFound if there is none. What is removed is
+// what lies there now: a Delete that etcd is late to do leaves a session alone that was created under the id, or loaded, meanwhile.
 func (s *Store) Delete(ctx context.Context, lead *Leadership, id Name) error {
 	if err := id.check(); err != nil {
 		return err
 	}
-	dir := s.keys.session(id)
 	for {
-		meta, err := s.get(ctx, dir+keyMeta)
+		meta, err := s.get(ctx, s.keys.session(id)+keyMeta)
 		if err != nil {
 			return err
 		}
-		if meta == nil {
-			return s.deleteClosed(ctx, lead, id)
+		closed, err := s.get(ctx, s.keys.closed(id))
+		if err != nil {
+			return err
 		}
-		_, _, err = s.run(ctx, lead, write{
-			name: fmt.Sprintf("delete session %q", id),
-			when: []clientv3.Cmp{unchanged(dir+keyMeta, meta.ModRevision)},
-			then: []clientv3.Op{
-				clientv3.OpDelete(dir, clientv3.WithPrefix()), clientv3.OpDelete(s.keys.checkpoints(id), clientv3.WithPrefix()),
-			},
-		})
-		if !errors.Is(err, ErrConflict) { // which a Load in between leads to
+		if meta == nil && closed == nil {
+			return fmt.Errorf("%w: %q", ErrNotFound, id)
+		}
+		w := write{name: fmt.Sprintf("delete session %q", id), then: s.deletions(id)}
+		w.when = []clientv3.Cmp{
+			unchanged(s.keys.session(id)+keyMeta, meta.GetModRevision()), unchanged(s.keys.closed(id), closed.GetModRevision()),
+		}
+		if closed != nil {
+			if c, err := s.decodeClosed(id, closed); err == nil { // else Sweep finds the key
+				w.then = append(w.then, clientv3.OpDelete(s.keys.endedAt(c.GetClosedUnixMs(), id)))
+			}
+		}
+		if _, _, err = s.run(ctx, lead, w); !errors.Is(err, ErrConflict) { // which a Load in between leads to
 			return err
 		}
 	}

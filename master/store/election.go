@@ -24,9 +24,8 @@ type Leadership struct {
 	compactTo int64 // revision up to which the next Compact goes
 }
 
-// Campaign waits until the master at address leads, as long as ctx allows, and removes what predecessors left
-// of half-created sessions. The leadership lasts beyond ctx, until Resign or Done. The candidate who has waited
-// longest is next.
+// Campaign waits until the master at address leads, as long as ctx allows. The leadership lasts beyond ctx, until Resign or
+// Done. The candidate who has waited longest is next.
 func (s *Store) Campaign(ctx context.Context, address string) (*Leadership, error) {
 	lead, err := s.stand(ctx, address)
 	if err != nil {
@@ -37,9 +36,6 @@ func (s *Store) Campaign(ctx context.Context, address string) (*Leadership, erro
 	defer stop()
 	defer context.AfterFunc(lead.session.Ctx(), stop)() //nolint:contextcheck // the lease has a life of its own
 	if err = lead.awaitTurn(waiting); err == nil {
-		err = s.sweep(waiting, lead)
-	}
-	if err == nil {
 		return lead, nil
 	}
 	if ctx.Err() != nil {

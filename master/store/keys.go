@@ -60,7 +60,7 @@ func (l layout) events() string           { return l.prefix + "events/" }
 func (l layout) sessions() string         { return l.prefix + "s/" }
 func (l layout) session(name Name) string { return l.sessions() + string(name) + "/" }
 
-// Of a closed session there are a summary, and an empty key among those of all, the newest first.
+// Of a session that is closed or sleeps there are a summary, and an empty key among those of all, the newest first.
 func (l layout) closed(name Name) string { return l.prefix + "closed/" + string(name) }
 func (l layout) ended() string           { return l.prefix + "ended/" }
 func (l layout) endedAt(unixMs int64, name Name) string {

@@ -39,7 +39,7 @@ const loadTries = 3
 
 // Load reads a session for its leader, but for its listing, which may be large: see Listing. It puts the meta again,
 // unchanged, so that a write of this leadership whose outcome was unknown can no longer happen: what Load returns is
-// how it went.
+// how it went. A session that sleeps is awake from then on.
 func (s *Store) Load(ctx context.Context, lead *Leadership, id Name) (*Session, error) {
 	if err := id.check(); err != nil { // a key of somebody else
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -58,15 +58,20 @@ func (s *Store) Load(ctx context.Context, lead *Leadership, id Name) (*Session, 
 
 func (s *Store) load(ctx context.Context, lead *Leadership, id Name, name string) (*Session, error) {
 	meta := s.keys.session(id) + keyMeta
-	revision, _, err := s.run(ctx, lead, write{
+	revision, resp, err := s.run(ctx, lead, write{
 		name: name,
 		when: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(meta), ">", 0)},
-		then: []clientv3.Op{clientv3.OpPut(meta, "", clientv3.WithIgnoreValue())},
+		then: []clientv3.Op{
+			clientv3.OpPut(meta, "", clientv3.WithIgnoreValue()), clientv3.OpDelete(s.keys.closed(id), clientv3.WithPrevKV()),
+		},
 	})
 	if errors.Is(err, ErrConflict) {
 		return nil, fmt.Errorf("%w: %q", ErrNotFound, id)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := s.forgetSleep(ctx, lead, id, resp.Responses[1].GetResponseDeleteRange().GetPrevKvs()); err != nil {
 		return nil, err
 	}
 	r := reader{store: s, session: &Session{
@@ -98,6 +103,21 @@ func (s *Store) load(ctx context.Context, lead *Leadership, id Name, name string
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r.session, nil
+}
+
+// forgetSleep deletes what still says of a session that it sleeps, if it had a summary. Sweep finds what this leaves.
+func (s *Store) forgetSleep(ctx context.Context, lead *Leadership, id Name, summaries []*mvccpb.KeyValue) error {
+	w := write{name: fmt.Sprintf("wake session %q", id)}
+	for _, kv := range summaries {
+		if c, err := s.decodeClosed(id, kv); err == nil {
+			w.then = append(w.then, clientv3.OpDelete(s.keys.endedAt(c.GetClosedUnixMs(), id)))
+		}
+	}
+	if len(w.then) == 0 {
+		return nil
+	}
+	_, _, err := s.run(ctx, lead, w)
+	return err
 }
 
 // moveCheckpoints moves the checkpoints that an earlier release kept among the session's other keys to where they outlive those.

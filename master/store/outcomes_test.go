@@ -144,7 +144,7 @@ func TestEtcdIsGone(t *testing.T) {
 		{"create", func() error { _, err := s.Create(ctx, l, meta("other"), nil); return err }, ErrUnknown},
 		{"delete", func() error { return s.Delete(ctx, l, "run") }, ErrUnavailable},
 		{"load", func() error { _, err := s.Load(ctx, l, "run"); return err }, ErrUnknown},
-		{"list", func() error { _, err := s.List(ctx); return err }, ErrUnavailable},
+		{"take over", func() error { _, err := s.TakeOver(ctx, l); return err }, ErrUnavailable},
 		{"leader", func() error { _, err := s.Leader(ctx); return err }, ErrUnavailable},
 		{"campaign", func() error { _, err := s.Campaign(ctx, "b"); return err }, ErrUnavailable},
 		{"resign", func() error { return l.Resign(ctx) }, ErrUnknown},
