@@ -69,7 +69,7 @@ func (l *ledger) request(req *pb.SyncRequest) {
 	req.BaseVersion = l.base.version
 	req.Refused = l.refusals()
 	req.FromEpoch = l.left
-	l.idle = l.lanes == nil && !l.counted && !l.ahead() && l.epochIdle()
+	l.idle = !l.counted && !l.ahead() && l.epochIdle() // lanes are counted, too
 	req.Idle = l.idle
 }
 
