@@ -306,7 +306,13 @@ func TestOneOfTwoIsBroughtBack(t *testing.T) {
 	var group errgroup.Group
 	for _, r := range trainers {
 		last := r.request()
-		group.Go(func() error { _, err := alice.Sync(t.Context(), last); return err })
+		group.Go(func() error {
+			_, err := alice.Sync(t.Context(), last)
+			if status.Code(err) == codes.Aborted { // another transaction was held, as of an event, and the restore came first
+				return nil
+			}
+			return err
+		})
 		<-held
 	}
 	var back atomic.Int32
