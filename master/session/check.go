@@ -55,8 +55,8 @@ func (s *State) Check() error {
 	if s.id.Lanes > 0 {
 		return s.checkLanes()
 	}
-	planned := make([]position.Interval, len(s.blocks))
-	for i, b := range s.blocks {
+	planned := make([]position.Interval, len(s.blocks.list))
+	for i, b := range s.blocks.list {
 		planned[i] = position.Interval{From: b.start(), To: b.end()}
 	}
 	sets := []owned{{from(s.base, start), "base"}, {s.returned, "returned"}}
@@ -95,8 +95,8 @@ func (s *State) checkRank(r uint32, k *rank, planned position.Set) error {
 	switch {
 	case !planned.Covers(k.held):
 		return fmt.Errorf("rank %d holds positions of blocks that are not in memory", r)
-	case !s.canonicalSet(k.held).Equal(k.held):
-		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v", r, k.held, s.canonicalSet(k.held))
+	case !s.blocks.canonicalSet(k.held).Equal(k.held):
+		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v", r, k.held, s.blocks.canonicalSet(k.held))
 	case !k.held.Covers(k.releasing):
 		return fmt.Errorf("rank %d is asked to release what it does not hold", r)
 	case k.steps.Epoch > s.closed+2, k.steps.Epoch > s.closed+1 && !s.id.Counted, k.steps.Handed > k.steps.Ready:

@@ -18,8 +18,8 @@ func TestCheckFinds(t *testing.T) {
 		"parts end at":            func(s *State) { s.frontier = pos(0, 0, 7) },
 		"the frontier is":         func(s *State) { s.closed = 1 },
 		"1 epochs are closed":     func(s *State) { s.closed, s.id.Epochs = 1, 0 },
-		"not in memory":           func(s *State) { s.blocks = nil },
-		"behind the last shard":   func(s *State) { s.blocks[0].shards = 1 },
+		"not in memory":           func(s *State) { s.blocks.list = nil },
+		"behind the last shard":   func(s *State) { s.blocks.list[0].shards = 1 },
 		"asked to release":        func(s *State) { s.ranks[0].releasing = s.ranks[0].consumed },
 		"has departed or its lea": func(s *State) { s.ranks[0].expired = true },
 	} {

@@ -85,11 +85,11 @@ func (s *State) countLeft() {
 			sets = append(sets, k.held)
 		}
 	}
-	for i := range s.epochs {
-		e := &s.epochs[i]
+	for i := range s.blocks.epochs {
+		e := &s.blocks.epochs[i]
 		e.left = 0
 		for _, set := range sets {
-			e.left += s.rowsIn(within(set, e.epoch))
+			e.left += s.blocks.rowsIn(within(set, e.epoch))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (s *State) countLeft() {
 func (s *State) countPlanned(b block) {
 	if s.sharesOut() {
 		all := position.Set{{From: b.start(), To: b.end()}}
-		s.epochPlan(b.epoch).left += s.rowsIn(s.returned.Intersect(all)) + s.rowsIn(all.Intersect(position.Set{s.ungranted()}))
+		s.blocks.epoch(b.epoch).left += s.blocks.rowsIn(s.returned.Intersect(all)) + s.blocks.rowsIn(all.Intersect(position.Set{s.ungranted()}))
 	}
 }
 
@@ -107,14 +107,14 @@ func (s *State) countConsumed(news position.Set) {
 	if !s.sharesOut() {
 		return
 	}
-	for i := range s.epochs {
-		s.epochs[i].left -= s.rowsIn(within(news, s.epochs[i].epoch))
+	for i := range s.blocks.epochs {
+		s.blocks.epochs[i].left -= s.blocks.rowsIn(within(news, s.blocks.epochs[i].epoch))
 	}
 }
 
 // left is the number of output rows of planned blocks of an epoch that are not consumed.
 func (s *State) left(epoch uint32) uint64 {
-	if e := s.epochPlan(epoch); e != nil {
+	if e := s.blocks.epoch(epoch); e != nil {
 		return e.left
 	}
 	return 0
@@ -123,15 +123,15 @@ func (s *State) left(epoch uint32) uint64 {
 // whollyPlanned reports whether all is planned of an epoch that is not consumed.
 func (s *State) whollyPlanned(epoch uint32) bool {
 	end := position.Position{Epoch: epoch + 1}
-	if e := s.epochPlan(epoch); e != nil && e.blocks > 0 && s.frontier.Less(end) { // most often its last block tells
-		if _, ok := s.block(position.Position{Epoch: epoch, Block: e.blocks - 1}); !ok {
+	if e := s.blocks.epoch(epoch); e != nil && e.blocks > 0 && s.frontier.Less(end) { // most often its last block tells
+		if _, ok := s.blocks.find(position.Position{Epoch: epoch, Block: e.blocks - 1}); !ok {
 			return false
 		}
 	}
 	free := append(within(s.returned, epoch), within(position.Set{s.ungranted()}, epoch)...)
 	for _, iv := range free {
 		for p := iv.From; p.Less(iv.To); {
-			b, ok := s.block(p)
+			b, ok := s.blocks.find(p)
 			if !ok {
 				return false
 			}
@@ -335,7 +335,7 @@ func (s *State) passTo(epoch uint32, ch *Changes) {
 	s.returned = s.returned.Union(position.Set{{From: s.frontier, To: start}})
 	s.frontier = start
 	ch.Head = true
-	for _, b := range s.blocks {
+	for _, b := range s.blocks.list {
 		s.absorb(b)
 	}
 	s.skipEmpty()

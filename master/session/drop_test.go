@@ -63,7 +63,7 @@ func dropSync(t *testing.T, s *State, rank uint32, at Steps, leave bool) []Epoch
 			next = Steps{Epoch: next.Epoch + 1}
 		} else {
 			must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, WantsMore: true, Streams: 1, Consumed: consumed, Steps: &k.steps})
-			consumed = consumed.Union(s.firstRows(within(s.rank(rank).held, next.Epoch), 10))
+			consumed = consumed.Union(s.blocks.firstRows(within(s.rank(rank).held, next.Epoch), 10))
 		}
 		must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: consumed, Steps: &next})
 		k = s.rank(rank)
@@ -198,8 +198,8 @@ func TestDropRowsOfRanksThatGather(t *testing.T) {
 	}
 	for rank := range uint32(2) {
 		k := s.rank(rank)
-		if need := (k.toldOf(0).Steps - k.steps.Handed) * 10; need != 30 || s.rowsIn(k.held) < need {
-			t.Errorf("rank %d is told of %+v, and holds %d rows", rank, k.told, s.rowsIn(k.held))
+		if need := (k.toldOf(0).Steps - k.steps.Handed) * 10; need != 30 || s.blocks.rowsIn(k.held) < need {
+			t.Errorf("rank %d is told of %+v, and holds %d rows", rank, k.told, s.blocks.rowsIn(k.held))
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (s *State) level(epoch uint32) uint64 {
 
 // served reports whether a rank has its share of the open epoch, though others do not have theirs.
 func (s *State) served(k *rank, n needs) bool {
-	return s.evens() && n[0].known && s.whollyPlanned(s.closed) && s.rowsIn(within(k.held, s.closed)) >= n[0].rows
+	return s.evens() && n[0].known && s.whollyPlanned(s.closed) && s.blocks.rowsIn(within(k.held, s.closed)) >= n[0].rows
 }
 
 // trim asks a rank for what it holds above its need.
@@ -92,8 +92,8 @@ func (s *State) trim(r uint32, k *rank, n needs, ch *Changes) {
 			continue
 		}
 		held := within(k.held, s.closed+uint32(i))
-		if s.rowsIn(held) > need.rows {
-			asked = asked.Union(held.Subtract(s.firstRows(held, need.rows)))
+		if s.blocks.rowsIn(held) > need.rows {
+			asked = asked.Union(held.Subtract(s.blocks.firstRows(held, need.rows)))
 		}
 	}
 	s.ask(r, k, asked, ch)

@@ -11,7 +11,7 @@ func (m *model) checkEven(r uint32) {
 		if !need.known {
 			continue
 		}
-		if n := m.s.rowsIn(within(k.held, epoch).Subtract(k.releasing)); n > need.rows {
+		if n := m.s.blocks.rowsIn(within(k.held, epoch).Subtract(k.releasing)); n > need.rows {
 			m.fail("rank %d holds %d rows of epoch %d, and is not asked for those above its share, %d", r, n, epoch, need.rows)
 		}
 		if need.rows == 0 {

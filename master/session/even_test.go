@@ -35,8 +35,8 @@ func shareOut(t *testing.T, id Identity, late int, shards Outputs) (rows []uint6
 				Rank: r, Generation: 1, Incarnation: 1, Nonce: "n", Consumed: consumed[r], Released: k.releasing, WantsMore: true, Streams: 8,
 				Steps: &at[r], Revision: s.revision(k),
 			})
-			batch := s.firstRows(within(k.held, 0), id.BatchSize)
-			n := s.rowsIn(batch)
+			batch := s.blocks.firstRows(within(k.held, 0), id.BatchSize)
+			n := s.blocks.rowsIn(batch)
 			if n == 0 || n < id.BatchSize && !reply.Drained {
 				continue
 			}
@@ -92,7 +92,7 @@ func TestSharesOfRanksThatAreGone(t *testing.T) {
 			must(t, s, Planned{Blocks: 1, Shards: 1, Outputs: Outputs{{100}}})
 			held := func() uint64 {
 				must(t, s, Sync{Generation: 1, Incarnation: 1, Nonce: "n", WantsMore: true, Streams: 8, Steps: &Steps{}})
-				return s.rowsIn(s.rank(0).held)
+				return s.blocks.rowsIn(s.rank(0).held)
 			}
 			must(t, s, Join{Rank: 0, World: 2, Nonce: "n"})
 			if n := held(); n != 50 {

@@ -120,7 +120,7 @@ func (m *model) recall() {
 	if k == nil || len(k.held) == 0 {
 		return
 	}
-	pieces := m.s.split(k.held)
+	pieces := m.s.blocks.split(k.held)
 	m.must(Recall{Rank: r, Set: position.Set{pieces[m.draw(len(pieces))]}})
 }
 

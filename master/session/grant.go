@@ -83,7 +83,7 @@ func (s *State) lacks(k *rank, epoch uint32, n needs) uint64 {
 	if !need.known {
 		return math.MaxUint64
 	}
-	have := s.rowsIn(within(k.held, epoch).Subtract(k.releasing))
+	have := s.blocks.rowsIn(within(k.held, epoch).Subtract(k.releasing))
 	return max(need.rows, have) - have
 }
 
@@ -92,7 +92,7 @@ func (s *State) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch 
 	s.passTo(epoch, ch)
 	got := s.take(epoch, streams)
 	if rows < math.MaxUint64 {
-		given := s.firstRows(got, rows)
+		given := s.blocks.firstRows(got, rows)
 		s.returned = s.returned.Union(got.Subtract(given))
 		got = given
 	}
@@ -117,37 +117,12 @@ func (s *State) run(returned position.Set, epoch uint32, streams int64) int64 {
 // free is about how many shards of an epoch nobody holds, of which some are returned.
 func (s *State) free(returned position.Set, epoch uint32) (shards int64) {
 	for _, iv := range returned {
-		shards += s.estimate(iv.From, iv.To)
+		shards += s.blocks.estimate(iv.From, iv.To)
 	}
 	if s.frontier.Epoch == epoch {
-		shards += s.estimate(s.frontier, position.Position{Epoch: epoch + 1})
+		shards += s.blocks.estimate(s.frontier, position.Position{Epoch: epoch + 1})
 	}
 	return shards
-}
-
-// estimate counts the shards that [from, to), of one epoch, has a part of. Blocks that are not in memory count as
-// the average of those seen.
-func (s *State) estimate(from, to position.Position) int64 {
-	b, ok := s.block(from)
-	if ok && !b.end().Less(to) {
-		return b.touched(from, to)
-	}
-	last, tail := to.Block, int64(to.Shard)
-	if e := s.epochPlan(from.Epoch); to.Epoch > from.Epoch {
-		last, tail = from.Block+1, 0
-		if e != nil {
-			last = e.blocks
-		}
-	}
-	average := int64(1)
-	if s.seen.blocks > 0 {
-		average = max(1, s.seen.shards/s.seen.blocks)
-	}
-	n := (int64(last)-int64(from.Block))*average - int64(from.Shard) + tail
-	for i := s.search(from); i < len(s.blocks) && s.blocks[i].epoch == from.Epoch && s.blocks[i].index < last; i++ {
-		n += int64(s.blocks[i].shards) - average
-	}
-	return max(n, 1)
 }
 
 // takeReturned takes up to n shards, cut at their borders, from those of the returned positions whose blocks are
@@ -156,7 +131,7 @@ func (s *State) takeReturned(returned position.Set, n int64) (position.Set, int6
 	var got []position.Interval
 	for _, iv := range returned {
 		for p := iv.From; n > 0 && p.Less(iv.To); {
-			b, ok := s.block(p)
+			b, ok := s.blocks.find(p)
 			if !ok {
 				break
 			}
@@ -175,7 +150,7 @@ func (s *State) takeReturned(returned position.Set, n int64) (position.Set, int6
 func (s *State) takeFrontier(epoch uint32, n int64) position.Set {
 	var got []position.Interval
 	for n > 0 && s.frontier.Epoch == epoch {
-		b, ok := s.block(s.frontier)
+		b, ok := s.blocks.find(s.frontier)
 		if !ok {
 			break
 		}
@@ -186,21 +161,4 @@ func (s *State) takeFrontier(epoch uint32, n int64) position.Set {
 		s.skipEmpty()
 	}
 	return position.NewSet(got...)
-}
-
-// split cuts a set at shard borders. Its blocks are in memory.
-func (s *State) split(set position.Set) []position.Interval {
-	var out []position.Interval
-	for _, iv := range set {
-		for p := iv.From; p.Less(iv.To); {
-			b, ok := s.block(p)
-			if !ok {
-				break // Check finds it
-			}
-			to := least(b.advance(p, 1), iv.To)
-			out = append(out, position.Interval{From: p, To: to})
-			p = to
-		}
-	}
-	return out
 }

@@ -61,7 +61,7 @@ func (s *State) askForIdle(k *rank, ch *Changes) (awaits bool) {
 			asked++
 		default:
 			holds := within(o.held.Subtract(o.releasing), s.closed)
-			if n := s.rowsIn(holds); n > most {
+			if n := s.blocks.rowsIn(holds); n > most {
 				if half := s.half(holds); len(half) > 0 {
 					donor, most, give = uint32(i), n, half
 				}
@@ -78,18 +78,18 @@ func (s *State) askForIdle(k *rank, ch *Changes) (awaits bool) {
 
 // half is the second half of a set, or nothing if it cannot be cut.
 func (s *State) half(set position.Set) position.Set {
-	rows := s.rowsIn(set)
+	rows := s.blocks.rowsIn(set)
 	if !s.id.Selects {
 		if rows < 2*s.batch() {
 			return nil
 		}
-		return set.Subtract(s.firstRows(set, rows-rows/2))
+		return set.Subtract(s.blocks.firstRows(set, rows-rows/2))
 	}
-	first := s.firstRows(set, rows-rows/2)
+	first := s.blocks.firstRows(set, rows-rows/2)
 	if len(first) == 0 {
 		return nil
 	}
-	from, to := s.window(first[len(first)-1].To)
+	from, to := s.blocks.window(first[len(first)-1].To)
 	if rest := set.Subtract(position.Set{{To: to}}); len(rest) > 0 {
 		return rest
 	}
@@ -97,15 +97,4 @@ func (s *State) half(set position.Set) position.Set {
 		return rest
 	}
 	return nil
-}
-
-// window is where the window begins and ends that a position lies inside of; both are the position if it lies between two.
-func (s *State) window(p position.Position) (from, to position.Position) {
-	b, ok := s.block(p)
-	if p.K == 0 || !ok || b.counts == nil {
-		return p, p
-	}
-	from = p
-	from.K = 0
-	return from, b.at(b.before(from) + uint64(b.counts.outputs[p.Shard][p.Window]))
 }

@@ -62,7 +62,7 @@ func (b block) lay(before []uint64) *lanes {
 
 // laneRows is by lane what is planned of an epoch.
 func (s *State) laneRows(epoch uint32) []uint64 {
-	if e := s.epochPlan(epoch); e != nil {
+	if e := s.blocks.epoch(epoch); e != nil {
 		return e.lanes
 	}
 	return make([]uint64, s.id.Lanes)
@@ -76,9 +76,9 @@ func (s *State) planLanes(b block, rows int64, ch *Changes) {
 	ch.Head = true
 	s.dropPassed()
 	b.lanes = b.lay(s.laneRows(b.epoch))
-	s.blocks = append(s.blocks, b)
-	s.count(b, rows)
-	s.epochPlan(b.epoch).lanes = b.lanes.after
+	s.blocks.list = append(s.blocks.list, b)
+	s.blocks.count(b, rows)
+	s.blocks.epoch(b.epoch).lanes = b.lanes.after
 	s.frontier = b.end()
 	s.closeEpochs(ch)
 }
@@ -183,7 +183,7 @@ func (s *State) behind(b block, n Steps) bool {
 // dropPassed forgets the blocks that all ranks are past, also those that departed, and that have just begun: these go on
 // where they began if others start with them.
 func (s *State) dropPassed() {
-	s.blocks = slices.DeleteFunc(s.blocks, func(b block) bool {
+	s.blocks.list = slices.DeleteFunc(s.blocks.list, func(b block) bool {
 		needs := func(k *rank) bool {
 			n := s.at(k)
 			if k != nil && k.begun.less(n) && k.begun.Epoch >= s.closed && s.waits(k) {
@@ -203,7 +203,7 @@ func (s *State) needsLanes() (epoch, index uint32, ok bool) {
 	}
 	at := s.slowest()
 	blocks, shards := 0, int64(0)
-	for _, b := range s.blocks {
+	for _, b := range s.blocks.list {
 		if s.behind(b, at) {
 			blocks++
 			shards += int64(b.shards)
@@ -218,7 +218,7 @@ func (s *State) needsLanes() (epoch, index uint32, ok bool) {
 
 // laneSteps is how many steps an epoch has by what is planned of it, and whether that is final.
 func (s *State) laneSteps(epoch uint32) (steps uint64, final bool) {
-	e := s.epochPlan(epoch)
+	e := s.blocks.epoch(epoch)
 	if e == nil {
 		return 0, false
 	}
@@ -245,7 +245,7 @@ func (s *State) laneEpoch(epoch uint32) EpochSteps {
 // laneStepsFrom is what a rank in an epoch is told. It may not have heard yet that its epoch is closed.
 func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
 	out := slices.DeleteFunc(slices.Clone(s.steps), func(e EpochSteps) bool { return e.Epoch < epoch })
-	for _, e := range s.epochs {
+	for _, e := range s.blocks.epochs {
 		if e.epoch >= epoch {
 			out = append(out, s.laneEpoch(e.epoch))
 		}
@@ -327,7 +327,7 @@ func (s *State) pieces(r uint32, k *rank) []Piece {
 	first := uint32(uint64(r) * uint64(s.id.Lanes) / world)
 	end := uint32(uint64(r+1) * uint64(s.id.Lanes) / world)
 	var out []Piece
-	for _, b := range s.blocks {
+	for _, b := range s.blocks.list {
 		if !s.behind(b, at) {
 			continue
 		}
@@ -359,7 +359,7 @@ func (b block) interval(p plan.Piece) position.Interval {
 func (s *State) startsFrom(k *rank) []LaneStart {
 	var out []LaneStart
 	at := s.at(k)
-	for _, b := range s.blocks {
+	for _, b := range s.blocks.list {
 		if s.behind(b, at) {
 			out = append(out, LaneStart{Epoch: b.epoch, Block: b.index, Rows: b.lanes.before})
 		}

@@ -550,8 +550,8 @@ func TestLanesModel(t *testing.T) {
 func TestLanesModelFindsBugs(t *testing.T) {
 	findsBugs(t, 3000, map[string]executor{
 		"a restore forgets what lies before its block": behind(func(s *State, c Command, _ *Reply) {
-			if _, ok := c.(Join); ok && s.frontier.Block > 0 && len(s.blocks) == 0 && len(s.epochs) == 1 {
-				s.epochs[0].lanes = make([]uint64, s.id.Lanes)
+			if _, ok := c.(Join); ok && s.frontier.Block > 0 && len(s.blocks.list) == 0 && len(s.blocks.epochs) == 1 {
+				s.blocks.epochs[0].lanes = make([]uint64, s.id.Lanes)
 			}
 		}),
 		"an epoch closes when one rank is through": behind(func(s *State, c Command, _ *Reply) {
@@ -559,7 +559,7 @@ func TestLanesModelFindsBugs(t *testing.T) {
 				for _, k := range s.ranks {
 					if k != nil && k.over(s.closed, steps) {
 						s.closed++
-						s.forgetEpochs()
+						s.blocks.forget(s.closed)
 						return
 					}
 				}
@@ -567,7 +567,7 @@ func TestLanesModelFindsBugs(t *testing.T) {
 		}),
 		"blocks are forgotten when the first rank is past them": behind(func(s *State, _ Command, _ *Reply) {
 			for _, k := range s.ranks {
-				s.blocks = slices.DeleteFunc(s.blocks, func(b block) bool { return !s.behind(b, s.at(k)) && b.end() != s.frontier })
+				s.blocks.list = slices.DeleteFunc(s.blocks.list, func(b block) bool { return !s.behind(b, s.at(k)) && b.end() != s.frontier })
 			}
 		}),
 		"steps are final too soon": behind(func(_ *State, _ Command, r *Reply) {
@@ -584,8 +584,8 @@ func TestLanesModelFindsBugs(t *testing.T) {
 		},
 		"an old block is planned again": func(s *State, c Command) (Reply, Changes, error) {
 			p, ok := c.(Planned)
-			if b, found := s.block(position.Position{Epoch: p.Epoch, Block: p.Block}); ok && found {
-				s.epochPlan(p.Epoch).lanes = b.lay(s.laneRows(p.Epoch)).after
+			if b, found := s.blocks.find(position.Position{Epoch: p.Epoch, Block: p.Block}); ok && found {
+				s.blocks.epoch(p.Epoch).lanes = b.lay(s.laneRows(p.Epoch)).after
 			}
 			return s.Apply(c)
 		},

@@ -102,10 +102,10 @@ func (s *State) fit(m merged, world uint32) (merged, error) {
 
 // rewindLanes has planning begin where the states say. Blocks that were planned in another generation are planned again.
 func (s *State) rewindLanes(m merged) {
-	s.blocks, s.epochs, s.base, s.returned = nil, nil, nil, nil
+	s.blocks.list, s.blocks.epochs, s.base, s.returned = nil, nil, nil, nil
 	s.frontier = position.Position{Epoch: m.closed, Block: m.start.Block}
 	if m.start.Block > 0 {
-		s.epochs = []epochPlan{{epoch: m.closed, planned: m.start.Block, lanes: m.start.Rows}}
+		s.blocks.epochs = []epochPlan{{epoch: m.closed, planned: m.start.Block, lanes: m.start.Rows}}
 	}
 }
 
@@ -114,12 +114,12 @@ func (s *State) checkLanes() error {
 	if len(s.base)+len(s.returned) > 0 {
 		return fmt.Errorf("session %s: positions are consumed or returned one by one in deterministic order: %v, %v", s.id.Session, s.base, s.returned)
 	}
-	for i, b := range s.blocks {
+	for i, b := range s.blocks.list {
 		next, rows := s.frontier, s.laneRows(b.epoch)
-		if i+1 < len(s.blocks) {
-			next = s.blocks[i+1].start()
+		if i+1 < len(s.blocks.list) {
+			next = s.blocks.list[i+1].start()
 			if next.Epoch == b.epoch {
-				rows = s.blocks[i+1].lanes.before
+				rows = s.blocks.list[i+1].lanes.before
 			}
 		}
 		if b.end() != next || !slices.Equal(b.lanes.after, rows) {

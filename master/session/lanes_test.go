@@ -130,7 +130,7 @@ func TestLanesOfThousands(t *testing.T) {
 	for epoch, index, ok := s.NeedsPlan(); ok; epoch, index, ok = s.NeedsPlan() {
 		must(t, s, d.planned(epoch, index))
 	}
-	if n := len(s.blocks); n < 2*lanes/64 || n == blocks {
+	if n := len(s.blocks.list); n < 2*lanes/64 || n == blocks {
 		t.Fatalf("%d blocks are in memory", n)
 	}
 	if n := proto.Size(s.Head()); n > 1<<15 {
@@ -145,8 +145,8 @@ func TestLanesOfThousands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, b := range again.blocks {
-		if !slices.Equal(b.lanes.before, s.blocks[i].lanes.before) {
+	for i, b := range again.blocks.list {
+		if !slices.Equal(b.lanes.before, s.blocks.list[i].lanes.before) {
 			t.Fatalf("block %d begins elsewhere when it is read", i)
 		}
 	}

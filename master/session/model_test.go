@@ -72,7 +72,7 @@ type chaos struct {
 
 // comparing compares whole states; nil and empty are the same.
 var comparing = cmp.Options{
-	cmp.AllowUnexported(State{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{}, seen{}, restore{}, part{}, taking{}),
+	cmp.AllowUnexported(State{}, plannedBlocks{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{}, seen{}, restore{}, part{}, taking{}),
 	cmpopts.EquateEmpty(),
 }
 

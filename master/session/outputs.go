@@ -128,42 +128,6 @@ func (b block) at(n uint64) position.Position {
 	return p
 }
 
-// rowsIn is how many output rows a set has in blocks that are in memory.
-func (s *State) rowsIn(set position.Set) uint64 {
-	n, i := uint64(0), 0
-	for _, iv := range set {
-		if i < len(s.blocks) && s.blocks[i].has(iv.From) && s.blocks[i].has(iv.To) { // most often
-			n += s.blocks[i].counts.before(iv.To) - s.blocks[i].counts.before(iv.From)
-			continue
-		}
-		for i = s.search(iv.From); i < len(s.blocks) && s.blocks[i].start().Less(iv.To); i++ {
-			n += s.blocks[i].before(iv.To) - s.blocks[i].before(iv.From)
-		}
-		i = max(0, i-1)
-	}
-	return n
-}
-
-// firstRows is the part of a set that has its first n output rows, or all of it if it has no more. Windows without rows that
-// stand between two parts belong to the first one.
-func (s *State) firstRows(set position.Set, n uint64) position.Set {
-	if n == 0 {
-		return nil
-	}
-	for _, iv := range set {
-		for i := s.search(iv.From); i < len(s.blocks) && s.blocks[i].start().Less(iv.To); i++ {
-			b := s.blocks[i]
-			from := b.before(iv.From)
-			if rows := b.before(iv.To) - from; rows < n {
-				n -= rows
-				continue
-			}
-			return set.Intersect(position.Set{{To: b.at(from + n)}})
-		}
-	}
-	return set
-}
-
 // checkOutputs finds what in a block's outputs does not fit the block.
 func (b block) checkOutputs() error {
 	if b.counts != nil && len(b.counts.outputs) != int(b.shards) {

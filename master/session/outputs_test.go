@@ -22,7 +22,7 @@ func counted(t testing.TB, d dataset) *State {
 	for e := range d {
 		for b := range d[e] {
 			p := d.planned(uint32(e), uint32(b))
-			s.blocks = append(s.blocks, block{
+			s.blocks.list = append(s.blocks.list, block{
 				epoch: p.Epoch, index: p.Block, blocks: p.Blocks, shards: p.Shards, counts: newCounts(p.Outputs),
 			})
 		}
@@ -59,11 +59,11 @@ func TestRowsInSets(t *testing.T) {
 		}
 		set := position.NewSet(intervals...)
 		rows := d.rows(set)
-		if got := s.rowsIn(set); got != uint64(len(rows)) {
+		if got := s.blocks.rowsIn(set); got != uint64(len(rows)) {
 			rt.Fatalf("%v: %d rows, want %d", set, got, len(rows))
 		}
 		n := rapid.IntRange(0, len(rows)+1).Draw(rt, "n")
-		first := s.firstRows(set, uint64(n))
+		first := s.blocks.firstRows(set, uint64(n))
 		if !set.Covers(first) {
 			rt.Fatalf("the first %d rows of %v are in %v", n, set, first)
 		}
@@ -76,7 +76,7 @@ func TestRowsInSets(t *testing.T) {
 
 func TestOutputsFitTheirBlock(t *testing.T) {
 	s := counted(t, dataset{{{{1}}}})
-	s.blocks = nil
+	s.blocks.list = nil
 	for _, outputs := range []Outputs{nil, {{1}, {2}}} {
 		if _, _, err := s.Apply(Planned{Blocks: 1, Shards: 1, Rows: 1, Outputs: outputs}); err == nil || !strings.Contains(err.Error(), "block 0 of epoch 0 has 1 shards") {
 			t.Errorf("%v: %v", outputs, err)

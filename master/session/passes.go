@@ -98,7 +98,7 @@ func (s *State) abandon(epoch uint32) {
 	rest := s.free(within(s.returned, epoch), epoch)
 	if s.id.Lanes > 0 {
 		made := int64(step) - int64(s.from.Step) - s.stepsClosed
-		for _, b := range s.blocks {
+		for _, b := range s.blocks.list {
 			if b.epoch == epoch && s.behind(b, Steps{Epoch: epoch, Handed: uint64(max(0, made))}) {
 				rest += int64(b.shards)
 			}

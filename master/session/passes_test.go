@@ -43,7 +43,7 @@ func TestDropPlansNoMoreOfALeftEpoch(t *testing.T) {
 				q := Sync{Rank: rank, Generation: 1, Incarnation: 1, Nonce: "a", From: from[rank], Steps: &at[rank], Streams: 1}
 				q.WantsMore = len(s.rank(rank).held) == 0
 				if from[rank] == 0 {
-					q.Consumed = s.firstRows(s.rank(rank).held.Union(s.rank(rank).consumed), 10*at[rank].Handed)
+					q.Consumed = s.blocks.firstRows(s.rank(rank).held.Union(s.rank(rank).consumed), 10*at[rank].Handed)
 				}
 				must(t, s, q)
 			}

@@ -88,12 +88,12 @@ func TestIdleBlocksAreForgotten(t *testing.T) {
 		for _, g := range j.more(0, position.NewSet(consumed)...) {
 			consumed.To = g.To
 		}
-		if len(j.s.blocks) > 10 {
-			t.Fatalf("%d blocks in memory", len(j.s.blocks))
+		if len(j.s.blocks.list) > 10 {
+			t.Fatalf("%d blocks in memory", len(j.s.blocks.list))
 		}
 	}
 	if !j.s.InFlight(0, 0) || j.s.InFlight(0, 50) {
-		t.Errorf("in memory: %v", j.s.blocks)
+		t.Errorf("in memory: %v", j.s.blocks.list)
 	}
 	if r := j.do(j.sync(1, stays)); !r.Finished {
 		t.Errorf("not finished: frontier %v", j.s.frontier)

@@ -13,7 +13,7 @@ func (s *State) Unrecorded(rank uint32, c Counters) int64 {
 // Progress says how far the session is. After a restore, delivered rows count from there.
 func (s *State) Progress() *pb.Progress {
 	p := &pb.Progress{Epoch: s.closed, AbandonedEpochs: s.abandonedEpochs, AbandonedShards: s.abandonedShards}
-	if e := s.epochPlan(s.closed); e != nil {
+	if e := s.blocks.epoch(s.closed); e != nil {
 		p.Blocks, p.BlocksPlanned, p.RowsPlanned = e.blocks, e.planned, e.rows
 		p.StripDone, p.StripHeld = s.strip()
 	}

@@ -16,7 +16,7 @@ func (s *State) Head() *pb.SessionHead {
 		Generation: s.generation, Frontier: s.frontier.Proto(),
 		Returned: s.returned.Proto(), Base: s.base.Proto(), BaseVersion: s.baseVersion,
 		ClosedEpochs: s.closed, WorldSize: s.world, Failure: s.failure,
-		SeenBlocks: s.seen.blocks, SeenShards: s.seen.shards,
+		SeenBlocks: s.blocks.seen.blocks, SeenShards: s.blocks.seen.shards,
 		RestoreAttempt: s.restore.attempt, RestoreRound: s.restore.round, RestoreWorldSize: s.restore.world,
 		Restored: s.restored, Steps: EpochStepsProto(s.steps), Begun: s.begun.Proto(), Promised: s.promised,
 		Skipped: SkippedProto(s.skipped), SkippedBefore: s.skippedBefore, BadData: s.badData,
@@ -26,14 +26,14 @@ func (s *State) Head() *pb.SessionHead {
 	if !s.stepsLost {
 		h.StepsClosed = proto.Int64(s.stepsClosed)
 	}
-	for i, b := range s.blocks {
+	for i, b := range s.blocks.list {
 		m := &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards}
 		if i == 0 && b.lanes != nil { // where the others begin follows
 			m.LaneRows = b.lanes.before
 		}
 		h.Blocks = append(h.Blocks, m)
 	}
-	for _, e := range s.epochs {
+	for _, e := range s.blocks.epochs {
 		h.Epochs = append(h.Epochs, &pb.PlannedEpoch{Epoch: e.epoch, Blocks: e.blocks, Planned: e.planned, Rows: e.rows, LaneRows: e.lanes})
 	}
 	return h
@@ -78,8 +78,8 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 		returned: position.SetFromProto(head.GetReturned()), base: position.SetFromProto(head.GetBase()),
 		baseVersion: head.GetBaseVersion(), failure: head.GetFailure(), badData: head.GetBadData(),
 		skipped: skippedFromProto(head.GetSkipped()), skippedBefore: head.GetSkippedBefore(),
-		seen:  seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()},
-		ranks: make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
+		blocks: plannedBlocks{seen: seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()}},
+		ranks:  make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
 		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(), stepsClosed: head.GetStepsClosed(), stepsLost: head.StepsClosed == nil,
 		restore: restore{attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(), world: head.GetRestoreWorldSize()},
 	}
@@ -91,13 +91,13 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 	}
 	slices.SortFunc(s.named, func(a, b *Named) int { return byName(a, b.Name) })
 	for _, b := range head.GetBlocks() {
-		s.blocks = append(s.blocks, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
+		s.blocks.list = append(s.blocks.list, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
 	}
 	if err := s.loadCounts(head, blocks); err != nil {
 		return nil, fmt.Errorf("session %s: %w", id.Session, err)
 	}
 	for _, e := range head.GetEpochs() {
-		s.epochs = append(s.epochs, epochPlan{epoch: e.GetEpoch(), blocks: e.GetBlocks(), planned: e.GetPlanned(), rows: e.GetRows(), lanes: e.GetLaneRows()})
+		s.blocks.epochs = append(s.blocks.epochs, epochPlan{epoch: e.GetEpoch(), blocks: e.GetBlocks(), planned: e.GetPlanned(), rows: e.GetRows(), lanes: e.GetLaneRows()})
 	}
 	if s.restore.attempt > s.restored {
 		s.restore.parts = make([]*part, s.restore.world)
@@ -122,13 +122,13 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 // loadCounts gives the blocks their outputs, and their places in the lanes.
 func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
 	for _, m := range blocks {
-		if i := s.search(position.Position{Epoch: m.GetEpoch(), Block: m.GetIndex()}); i < len(s.blocks) {
-			if b := &s.blocks[i]; b.epoch == m.GetEpoch() && b.index == m.GetIndex() {
+		if i := s.blocks.search(position.Position{Epoch: m.GetEpoch(), Block: m.GetIndex()}); i < len(s.blocks.list) {
+			if b := &s.blocks.list[i]; b.epoch == m.GetEpoch() && b.index == m.GetIndex() {
 				b.counts = s.countsOf(OutputsOf(m))
 			}
 		}
 	}
-	for i, b := range s.blocks {
+	for i, b := range s.blocks.list {
 		if b.counts == nil && s.id.Counted {
 			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
 		}
@@ -142,13 +142,13 @@ func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
 		switch {
 		case i == 0:
 			rows = head.GetBlocks()[0].GetLaneRows()
-		case s.blocks[i-1].epoch == b.epoch:
-			rows = s.blocks[i-1].lanes.after
+		case s.blocks.list[i-1].epoch == b.epoch:
+			rows = s.blocks.list[i-1].lanes.after
 		}
 		if uint32(len(rows)) != s.id.Lanes {
 			return fmt.Errorf("block %d of epoch %d begins in %d lanes, and the session has %d", b.index, b.epoch, len(rows), s.id.Lanes)
 		}
-		s.blocks[i].lanes = b.lay(rows)
+		s.blocks.list[i].lanes = b.lay(rows)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (s *State) refused(c Sync, k *rank, ch *Changes) {
 			ch.Head = true
 			continue
 		}
-		part := s.canonicalSet(position.NewSet(position.Interval{From: r.At, To: r.End})).Intersect(k.held)
+		part := s.blocks.canonicalSet(position.NewSet(position.Interval{From: r.At, To: r.End})).Intersect(k.held)
 		if len(part) == 0 || s.failure != "" {
 			continue
 		}

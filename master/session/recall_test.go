@@ -16,6 +16,6 @@ func (c Recall) apply(s *State, ch *Changes) (Reply, error) {
 	case s.id.Lanes > 0:
 		return Reply{}, invalid("recall from rank %d: in deterministic order, rows stay with their lanes", c.Rank)
 	}
-	s.ask(c.Rank, k, k.releasing.Union(s.canonicalSet(c.Set).Intersect(k.held)), ch)
+	s.ask(c.Rank, k, k.releasing.Union(s.blocks.canonicalSet(c.Set).Intersect(k.held)), ch)
 	return Reply{}, nil
 }

@@ -360,8 +360,8 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.ranks, s.world = ranks, uint32(len(ranks))
 	s.countAbsent()
 	s.restore.parts = nil
-	s.forgetEpochs()
-	for _, b := range s.blocks {
+	s.blocks.forget(s.closed)
+	for _, b := range s.blocks.list {
 		s.absorb(b)
 	}
 	s.skipEmpty()

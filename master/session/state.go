@@ -61,9 +61,7 @@ type State struct {
 	kept       uint32            // the first epoch of base and of what ranks consumed
 	// baseVersion counts the changes of base, closed, members and departed.
 	baseVersion uint64
-	blocks      []block // in flight, and a few that no longer are; ascending
-	epochs      []epochPlan
-	seen        seen
+	blocks      plannedBlocks
 	ranks       []*rank // by number; nil: never joined in this generation
 	absent      int     // ranks that are nil
 	restore     restore
@@ -190,14 +188,14 @@ func (s *State) Skipped() (list []Skipped, rowGroups uint32) { return s.skipped,
 
 // InFlight reports whether a block is planned and has positions that are held, returned or not yet granted.
 func (s *State) InFlight(epoch, index uint32) bool {
-	_, ok := s.block(position.Position{Epoch: epoch, Block: index})
+	_, ok := s.blocks.find(position.Position{Epoch: epoch, Block: index})
 	return ok
 }
 
 // Held is what a rank holds and has not consumed, shard by shard.
 func (s *State) Held(r uint32) []position.Interval {
 	if k := s.rank(r); k != nil {
-		return s.split(k.held)
+		return s.blocks.split(k.held)
 	}
 	return nil
 }
@@ -242,7 +240,7 @@ func (s *State) closeEpochs(ch *Changes) {
 		s.forgetLeft(ch)
 		start := position.Position{Epoch: s.closed}
 		s.forgetRest(start)
-		s.forgetEpochs()
+		s.blocks.forget(s.closed)
 		for _, k := range s.ranks {
 			if k != nil { // rank keys are pruned when they are read: only the head needs writing
 				k.revoked = k.revokedSince(start)
@@ -312,12 +310,6 @@ func (s *State) countAbsent() {
 			s.absent++
 		}
 	}
-}
-
-// forgetEpochs forgets the plans of closed epochs.
-func (s *State) forgetEpochs() {
-	s.blocks = slices.DeleteFunc(s.blocks, func(b block) bool { return b.epoch < s.closed })
-	s.epochs = slices.DeleteFunc(s.epochs, func(e epochPlan) bool { return e.epoch < s.closed })
 }
 
 // consumedAll reports whether an epoch is consumed: by the partition, whether nothing else is left of it.

@@ -13,7 +13,7 @@ const stripCells = 128
 // much trainers hold. It is nil while nothing of the epoch is planned. Work follows what is in flight: all before the frontier is done, but
 // for what is held or returned. A shard that is held in part counts as held.
 func (s *State) strip() (done, held []byte) {
-	e := s.epochPlan(s.closed)
+	e := s.blocks.epoch(s.closed)
 	if e == nil || e.blocks == 0 {
 		return nil, nil
 	}
@@ -49,7 +49,7 @@ func (s *State) along(e *epochPlan, p position.Position) float64 {
 		return 1
 	}
 	at := float64(p.Block)
-	if b, ok := s.block(p); ok && b.shards > 0 {
+	if b, ok := s.blocks.find(p); ok && b.shards > 0 {
 		at += min(1, float64(p.Shard)/float64(b.shards))
 	}
 	return at / float64(e.blocks)

@@ -106,7 +106,7 @@ func (s *State) news(c Sync, k *rank) (news, reclaimed position.Set, err error) 
 	if len(news) == 0 {
 		return nil, nil, nil
 	}
-	news = s.canonicalSet(news).Subtract(k.consumed)
+	news = s.blocks.canonicalSet(news).Subtract(k.consumed)
 	if k.departed {
 		news = news.Subtract(s.base)
 	}
@@ -153,7 +153,7 @@ func (s *State) release(r uint32, k *rank, released position.Set, ch *Changes) {
 		k.answered = true
 		ch.rank(r)
 	}
-	given := s.canonicalSet(released).Intersect(k.releasing)
+	given := s.blocks.canonicalSet(released).Intersect(k.releasing)
 	if len(given) == 0 {
 		return
 	}
@@ -194,7 +194,7 @@ func (s *State) leave(r uint32, k *rank, ch *Changes) {
 func (s *State) revision(k *rank) uint64 {
 	n := k.revision + uint64(s.closed)
 	if s.id.Lanes > 0 {
-		n += uint64(s.seen.blocks)
+		n += uint64(s.blocks.seen.blocks)
 	}
 	return n
 }
@@ -210,7 +210,7 @@ func (s *State) answer(c Sync, k *rank) Reply {
 		return s.answerLanes(c, r)
 	}
 	if !r.Unchanged {
-		r.Grants = s.split(k.held)
+		r.Grants = s.blocks.split(k.held)
 	}
 	if c.Steps != nil && s.countsSteps() {
 		r.Steps = s.stepsFor(k, c.Steps.Epoch)
