@@ -69,7 +69,7 @@ func bugsInSteps() map[string]executor {
 						last.Steps = max(last.Steps, k.steps.Handed)
 					}
 				}
-				r.Steps = s.stepsFrom(0)
+				r.Steps = pad{fast{s}}.stepsFrom(0)
 			}
 			return r, ch, err
 		},
@@ -97,7 +97,7 @@ func bugsInSteps() map[string]executor {
 			return r, ch, err
 		},
 		"what a rank holds above its share is not asked back": behind(func(s *State, c Command, r *Reply) {
-			if q, ok := c.(Sync); ok && s.evens() {
+			if q, ok := c.(Sync); ok && sharesEvenly(s) {
 				s.ranks[q.Rank].releasing, r.Release = nil, nil
 			}
 		}),

@@ -388,7 +388,7 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	m, err := merge([]*part{{states: []Checkpoint{n.State}}})
 	if err == nil {
-		m, err = s.fit(m, world)
+		m, err = s.policy().fit(m, world)
 	}
 	if err != nil {
 		return Reply{}, err
@@ -403,7 +403,7 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 // beginStep puts a rank's new start at the step where its training loop goes on. Where ranks do not count steps that is the one of the
 // ranks that were started together with it, as for begin, and else where it was.
 func (s *State) beginStep(k *rank) {
-	if s.countsSteps() && !s.stepsLost {
+	if s.policy().counts() && !s.stepsLost {
 		k.begunStep = s.stepAt(k.begun)
 		return
 	}

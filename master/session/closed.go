@@ -14,6 +14,12 @@ import (
 // maxSkippedKept is how many row groups that were skipped are named of a closed session; the others are counted.
 const maxSkippedKept = 8
 
+// Between reports whether a session without a limit is between two epochs: of the open one nobody has taken anything. What Remains returns
+// says all of it, so that it may be closed once all have left, and opened again for who comes back.
+func (s *State) Between() bool {
+	return s.id.Epochs == noLimit && s.closed > 0 && s.failure == "" && s.policy().between()
+}
+
 // Over reports whether the session has finished or failed.
 func (s *State) Over() bool { return s.Finished() || s.failure != "" }
 
@@ -24,18 +30,6 @@ func (s *State) Left() bool {
 	}
 	joined := slices.DeleteFunc(slices.Clone(s.ranks), func(k *rank) bool { return k == nil })
 	return len(joined) > 0 && !slices.ContainsFunc(joined, func(k *rank) bool { return !k.departed })
-}
-
-// Between reports whether a session without a limit is between two epochs: of the open one nobody has taken anything. What Remains returns
-// says all of it, so that it may be closed once all have left, and opened again for who comes back. Lanes keep more than that.
-func (s *State) Between() bool {
-	start := position.Position{Epoch: s.closed}
-	if s.id.Epochs != noLimit || s.closed == 0 || s.id.Lanes > 0 || s.failure != "" || len(from(s.base, start)) > 0 {
-		return false
-	}
-	return !slices.ContainsFunc(s.ranks, func(k *rank) bool {
-		return k != nil && (k.steps.Epoch > s.closed || k.steps.Epoch == s.closed && k.steps.Handed > 0 || len(from(k.consumed, start)) > 0)
-	})
 }
 
 // Remains is the head of a session without what only its trainers and blocks need. One that is over, or between two epochs, goes on from it.

@@ -27,15 +27,62 @@ import (
 // left. Ranks that are started again together go on at one place (begin), where one may have consumed more than that; so a rank
 // that came again is told of steps only when all have been heard of since. If some had left, see drop_again.go.
 
-// drops reports whether last batches are dropped.
-func (s *State) drops() bool { return s.id.Counted && s.id.Lanes == 0 }
+// drop is the ending where last batches are dropped.
+type drop struct{ fast }
 
-// batch is the number of rows of a rank's batch.
-func (s *State) batch() uint64 {
-	if s.id.GlobalBatch > 0 {
-		return s.id.GlobalBatch / uint64(s.world)
+func (s drop) counts() bool    { return true }
+func (s drop) sharesOut() bool { return true }
+func (s drop) ahead() uint32   { return 2 } // a rank may have ended the epoch after the open one, too
+func (s drop) keep() uint32    { return s.closed }
+
+func (s drop) needsPlan() (epoch, index uint32, ok bool) {
+	return s.nextBlock(s.told, s.starved) // what is left of an epoch that ranks were told of may be left for good
+}
+
+// grant tells a rank of its steps, asks it for what it holds above its need, and grants it up to that.
+func (s drop) grant(c Sync, k *rank, ch *Changes) (drained bool) {
+	s.tell(c.Rank, k, ch)
+	n := needs{s.need(k, s.closed), s.need(k, s.closed+1)}
+	s.trim(c.Rank, k, n, ch)
+	wants := func(epoch uint32) bool { return c.WantsMore || len(within(k.held, epoch)) == 0 }
+	s.more(k, c, n, func(uint32) bool { return false }, wants, ch)
+	return s.drained()
+}
+
+// answer says how many steps epochs have, too.
+func (s drop) answer(c Sync, k *rank, r *Reply) {
+	s.fast.answer(c, k, r)
+	if c.Steps != nil {
+		r.Steps = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < c.Steps.Epoch })
 	}
-	return s.id.BatchSize
+}
+
+// advance takes over what a rank reports: only padding needs more than what was handed over.
+func (s drop) advance(c Sync, k *rank, ch *Changes) {
+	if n := c.Steps; n != nil {
+		k.advance(c.Rank, &Steps{Epoch: n.Epoch, Handed: n.Handed, Ready: n.Handed}, ch)
+	}
+}
+
+// begin has ranks that start together go on in step.
+func (s drop) begin(k *rank, _ *Changes) Steps {
+	if with := s.startedWith(k, func(o *rank) bool { return s.waits(o) && o.begun.Epoch >= s.closed }); with != nil {
+		return with.begun
+	}
+	return s.beginAlone(s.place(k))
+}
+
+func (s drop) over(epoch uint32) bool { return s.allJoined() && s.endedByAll(epoch) }
+
+func (s drop) stepsOf(epoch uint32) (n uint64, known bool) {
+	n, known, _ = limitOf(s.shares(epoch))
+	return n, known
+}
+
+// passed is what the rank was told: to look at all ranks for each would take their square.
+func (s drop) passed(k *rank, epoch uint32) (n uint64, known bool) {
+	told := k.toldOf(epoch)
+	return told.Steps, told.Final
 }
 
 func (k *rank) toldOf(epoch uint32) EpochSteps {
@@ -54,13 +101,13 @@ func (k *rank) handedIn(epoch uint32) uint64 {
 }
 
 // told reports whether the steps of an epoch are final for some rank.
-func (s *State) told(epoch uint32) bool {
+func (s drop) told(epoch uint32) bool {
 	return slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.toldOf(epoch).Final })
 }
 
-// admitDropSteps checks what a rank reports, which left the epochs before one: it hands over no more than it was told of.
-func (s *State) admitDropSteps(r uint32, n *Steps, left uint32) error {
-	k := s.rank(r)
+// admit checks what a rank reports: it hands over no more than it was told of.
+func (s drop) admit(c Sync) error {
+	r, n, left, k := c.Rank, c.Steps, c.From, s.rank(c.Rank)
 	if n == nil || k.departed || n.Epoch < k.steps.Epoch {
 		return nil
 	}
@@ -74,87 +121,8 @@ func (s *State) admitDropSteps(r uint32, n *Steps, left uint32) error {
 	return nil
 }
 
-// countLeft counts the rows that are left of each epoch.
-func (s *State) countLeft() {
-	if !s.sharesOut() {
-		return
-	}
-	sets := []position.Set{s.returned, {s.ungranted()}}
-	for _, k := range s.ranks {
-		if k != nil {
-			sets = append(sets, k.held)
-		}
-	}
-	for i := range s.blocks.epochs {
-		e := &s.blocks.epochs[i]
-		e.left = 0
-		for _, set := range sets {
-			e.left += s.blocks.rowsIn(within(set, e.epoch))
-		}
-	}
-}
-
-// countPlanned adds the rows that are left of a block that is planned now.
-func (s *State) countPlanned(b block) {
-	if s.sharesOut() {
-		all := position.Set{{From: b.start(), To: b.end()}}
-		s.blocks.epoch(b.epoch).left += s.blocks.rowsIn(s.returned.Intersect(all)) + s.blocks.rowsIn(all.Intersect(position.Set{s.ungranted()}))
-	}
-}
-
-// countConsumed takes what was consumed off what is left.
-func (s *State) countConsumed(news position.Set) {
-	if !s.sharesOut() {
-		return
-	}
-	for i := range s.blocks.epochs {
-		s.blocks.epochs[i].left -= s.blocks.rowsIn(within(news, s.blocks.epochs[i].epoch))
-	}
-}
-
-// left is the number of output rows of planned blocks of an epoch that are not consumed.
-func (s *State) left(epoch uint32) uint64 {
-	if e := s.blocks.epoch(epoch); e != nil {
-		return e.left
-	}
-	return 0
-}
-
-// whollyPlanned reports whether all is planned of an epoch that is not consumed.
-func (s *State) whollyPlanned(epoch uint32) bool {
-	end := position.Position{Epoch: epoch + 1}
-	if e := s.blocks.epoch(epoch); e != nil && e.blocks > 0 && s.frontier.Less(end) { // most often its last block tells
-		if _, ok := s.blocks.find(position.Position{Epoch: epoch, Block: e.blocks - 1}); !ok {
-			return false
-		}
-	}
-	free := append(within(s.returned, epoch), within(position.Set{s.ungranted()}, epoch)...)
-	for _, iv := range free {
-		for p := iv.From; p.Less(iv.To); {
-			b, ok := s.blocks.find(p)
-			if !ok {
-				return false
-			}
-			p = b.end()
-		}
-	}
-	return true
-}
-
-// within is the part of a set that lies in an epoch.
-func within(s position.Set, epoch uint32) position.Set {
-	all := position.Interval{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}
-	switch {
-	case len(s) == 0 || !s[0].From.Less(all.To):
-		return nil
-	case !s[0].From.Less(all.From) && !all.To.Less(s[len(s)-1].To): // most often
-		return slices.Clip(s)
-	}
-	return s.Intersect(position.Set{all})
-}
-
 // tell works out what a rank is told of the steps of the epochs that it may read.
-func (s *State) tell(r uint32, k *rank, ch *Changes) {
+func (s drop) tell(r uint32, k *rank, ch *Changes) {
 	for epoch := k.steps.Epoch; epoch <= s.closed+1 && epoch < s.id.Epochs; epoch++ {
 		due := s.due(k, epoch)
 		i := slices.IndexFunc(k.told, func(e EpochSteps) bool { return e.Epoch == epoch })
@@ -180,7 +148,7 @@ type share struct {
 }
 
 // shares are those of all ranks that are to read an epoch, or were told how many steps it has.
-func (s *State) shares(epoch uint32) []share {
+func (s drop) shares(epoch uint32) []share {
 	var out []share
 	for _, k := range s.ranks {
 		switch {
@@ -225,7 +193,7 @@ func affordable(shares []share, batches uint64) uint64 {
 }
 
 // due is how many steps of an epoch a rank is to make, as far as is known, and whether that is all.
-func (s *State) due(k *rank, epoch uint32) EpochSteps {
+func (s drop) due(k *rank, epoch uint32) EpochSteps {
 	told := k.toldOf(epoch)
 	switch {
 	case told.Final:
@@ -275,7 +243,7 @@ func limitOf(shares []share) (steps uint64, told, present bool) {
 }
 
 // dropped is how many rows of an epoch nobody gets whose ranks come to so many steps.
-func (s *State) dropped(epoch uint32, shares []share, steps uint64) uint64 {
+func (s drop) dropped(epoch uint32, shares []share, steps uint64) uint64 {
 	left := s.left(epoch)
 	return left - min(left, cost(shares, steps)*s.batch())
 }
@@ -293,7 +261,7 @@ func rest(shares []share, batches, limit uint64, newcomer bool) uint64 {
 }
 
 // unsettled reports whether a rank came again, and it is not known yet at which place others do.
-func (s *State) unsettled(k *rank) bool {
+func (s drop) unsettled(k *rank) bool {
 	if k.incarnation == 1 || slices.ContainsFunc(k.told, func(e EpochSteps) bool { return e.Epoch >= k.begun.Epoch }) {
 		return false
 	}
@@ -301,8 +269,8 @@ func (s *State) unsettled(k *rank) bool {
 }
 
 // starved reports whether a rank has handed over all batches that it was told of, though more may come.
-func (s *State) starved() bool {
-	return s.drops() && slices.ContainsFunc(s.ranks, func(k *rank) bool {
+func (s drop) starved() bool {
+	return slices.ContainsFunc(s.ranks, func(k *rank) bool {
 		if k == nil || k.departed || s.unsettled(k) {
 			return false
 		}
@@ -315,7 +283,7 @@ func (s *State) starved() bool {
 }
 
 // need is how many rows of an epoch a rank has yet to hand over, if that is known, for good or until others have come.
-func (s *State) need(k *rank, epoch uint32) need {
+func (s drop) need(k *rank, epoch uint32) need {
 	told := k.toldOf(epoch)
 	switch {
 	case k.steps.Epoch > epoch:
@@ -326,23 +294,8 @@ func (s *State) need(k *rank, epoch uint32) need {
 	return need{rows: (max(told.Steps, k.handedIn(epoch)) - k.handedIn(epoch)) * s.batch(), known: true}
 }
 
-// passTo moves the frontier to an epoch, from one that is wholly planned.
-func (s *State) passTo(epoch uint32, ch *Changes) {
-	start := position.Position{Epoch: epoch}
-	if !s.frontier.Less(start) || !s.whollyPlanned(epoch-1) {
-		return
-	}
-	s.returned = s.returned.Union(position.Set{{From: s.frontier, To: start}})
-	s.frontier = start
-	ch.Head = true
-	for _, b := range s.blocks.list {
-		s.absorb(b)
-	}
-	s.skipEmpty()
-}
-
 // endedByAll reports whether all ranks that are to read an epoch have ended it, and wait for no one that left and may join them in it.
-func (s *State) endedByAll(epoch uint32) bool {
+func (s drop) endedByAll(epoch uint32) bool {
 	ended := false
 	for _, k := range s.ranks {
 		if !k.departed && k.steps.Epoch <= epoch {
@@ -360,16 +313,8 @@ func (s *State) endedByAll(epoch uint32) bool {
 	return ended && !slices.ContainsFunc(begun, func(n Steps) bool { return len(s.followers(n)) > 0 })
 }
 
-// forgetRest forgets what nobody gets of epochs that are closed.
-func (s *State) forgetRest(start position.Position) {
-	s.returned = from(s.returned, start)
-	if s.frontier.Less(start) {
-		s.frontier = start
-		s.skipEmpty()
-	}
-	if !s.drops() {
-		return
-	}
+// forget forgets what ranks were told of closed epochs.
+func (s drop) forget(start position.Position) {
 	for _, k := range s.ranks {
 		if k != nil {
 			k.forgetRest(start)
@@ -386,12 +331,4 @@ func (k *rank) forgetRest(start position.Position) {
 	}
 	k.held, k.releasing = from(k.held, start), from(k.releasing, start)
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < start.Epoch })
-}
-
-// stepsFor is what a rank in an epoch is told.
-func (s *State) stepsFor(k *rank, epoch uint32) []EpochSteps {
-	if !s.drops() {
-		return s.stepsFrom(epoch)
-	}
-	return slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < epoch })
 }

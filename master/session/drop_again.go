@@ -9,7 +9,7 @@ import "slices"
 
 // followers are the ranks that may come back to go on in step with those that began at a place: they left near it, and none of those
 // that are there has moved on, as they do when they wait for nobody.
-func (s *State) followers(begun Steps) (out []*rank) {
+func (s drop) followers(begun Steps) (out []*rank) {
 	left := func(o *rank) bool { return o != nil && o.departed }
 	moved := func(o *rank) bool { return o != nil && !o.departed && !s.waits(o) }
 	if !slices.ContainsFunc(s.ranks, left) || slices.ContainsFunc(s.ranks, moved) {
@@ -30,7 +30,7 @@ type ends struct {
 	steps []uint64
 }
 
-func (s *State) ends() ends {
+func (s drop) ends() ends {
 	e := ends{first: s.closed}
 	for epoch := s.closed; epoch < min(s.closed+3, s.id.Epochs); epoch++ {
 		steps, told, _ := limitOf(s.shares(epoch))
@@ -77,7 +77,7 @@ func (k *rank) firstSteps(epoch uint32) uint64 {
 }
 
 // withFollowers are the shares in an epoch, with those of ranks that may follow one.
-func (s *State) withFollowers(k *rank, epoch uint32, shares []share, followers []*rank) []share {
+func (s drop) withFollowers(k *rank, epoch uint32, shares []share, followers []*rank) []share {
 	for _, o := range followers {
 		if s.at(o).Epoch > epoch {
 			continue
@@ -91,9 +91,9 @@ func (s *State) withFollowers(k *rank, epoch uint32, shares []share, followers [
 	return shares
 }
 
-// beginDropping is where a rank begins that starts alone. Those that left a few batches ahead of it may come back to go on in step with
+// beginAlone is where a rank begins that starts alone. Those that left a few batches ahead of it may come back to go on in step with
 // it, and the rows of these batches are gone.
-func (s *State) beginDropping(begun Steps) Steps {
+func (s drop) beginAlone(begun Steps) Steps {
 	ends, furthest := s.ends(), begun
 	for _, o := range s.ranks {
 		if o != nil && o.departed && furthest.less(o.steps) && ends.near(begun, o.steps) {

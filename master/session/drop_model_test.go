@@ -57,8 +57,8 @@ func (m *model) checkShares() {
 	}
 	m.drop.most = max(m.drop.most, int(m.s.world))
 	for epoch := m.s.closed; epoch <= m.s.closed+1; epoch++ {
-		if need := cost(m.s.shares(epoch), 0); need > m.s.left(epoch)/m.s.batch() {
-			m.fail("ranks were told of %d batches of epoch %d, of which %d rows are left", need, epoch, m.s.left(epoch))
+		if need := cost((drop{fast{m.s}}).shares(epoch), 0); need > (fast{m.s}).left(epoch)/m.s.batch() {
+			m.fail("ranks were told of %d batches of epoch %d, of which %d rows are left", need, epoch, fast{m.s}.left(epoch))
 		}
 	}
 }
@@ -96,7 +96,7 @@ func bugsInDropping() map[string]executor {
 		"ranks are told of more steps than there are rows for": reply(func(s *State, k *rank, r *Reply) {
 			for i, told := range k.told {
 				if told.Final {
-					k.told[i].Steps = s.left(told.Epoch)/s.batch() + k.handedIn(told.Epoch)
+					k.told[i].Steps = fast{s}.left(told.Epoch)/s.batch() + k.handedIn(told.Epoch)
 				}
 			}
 			r.Steps = slices.Clone(k.told)

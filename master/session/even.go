@@ -23,26 +23,23 @@ type need struct {
 // needs are those of the open epoch and of the next one.
 type needs [2]need
 
-func (s *State) needs(k *rank) (n needs) {
-	for i := range n {
-		switch {
-		case s.drops():
-			n[i] = s.need(k, s.closed+uint32(i))
-		case s.evens():
-			n[i] = s.even(k, s.closed+uint32(i))
-		}
-	}
-	return n
+// even is what shares rows out evenly.
+type even struct{ fast }
+
+// grant asks a rank for what it holds above its share, and grants it up to that.
+func (s even) grant(c Sync, k *rank, ch *Changes) (drained bool) {
+	n := s.needs(k)
+	s.trim(c.Rank, k, n, ch)
+	passed := func(epoch uint32) bool { return epoch == s.closed && s.drained() }
+	s.more(k, c, n, passed, func(uint32) bool { return c.WantsMore }, ch)
+	return s.drained() || s.served(k, n)
 }
 
-// evens reports whether rows are shared out evenly.
-func (s *State) evens() bool { return s.id.Pad && !s.id.Selects && s.id.Lanes == 0 }
+// needs are a rank's shares of the open epoch and of the next one.
+func (s even) needs(k *rank) needs { return needs{s.share(k, s.closed), s.share(k, s.closed+1)} }
 
-// sharesOut reports whether ranks are granted no more rows than they need, which are counted for it.
-func (s *State) sharesOut() bool { return s.drops() || s.evens() }
-
-// even is a rank's share of what is left of an epoch, unless there are plenty.
-func (s *State) even(k *rank, epoch uint32) need {
+// share is a rank's share of what is left of an epoch, unless there are plenty.
+func (s even) share(k *rank, epoch uint32) need {
 	if k.steps.Epoch > epoch || s.left(epoch) == 0 { // what is left may have no rows
 		return need{}
 	}
@@ -55,7 +52,7 @@ func (s *State) even(k *rank, epoch uint32) need {
 
 // level is how many rows ranks come to if what is left of an epoch is poured onto what they have come to, to the same level. They have
 // come to the rows that fill the steps that they have made.
-func (s *State) level(epoch uint32) uint64 {
+func (s even) level(epoch uint32) uint64 {
 	batch, left := s.batch(), s.left(epoch)
 	for level := uint64(math.MaxUint64); ; {
 		sum, below, highest := left, uint64(0), uint64(0)
@@ -77,24 +74,6 @@ func (s *State) level(epoch uint32) uint64 {
 }
 
 // served reports whether a rank has its share of the open epoch, though others do not have theirs.
-func (s *State) served(k *rank, n needs) bool {
-	return s.evens() && n[0].known && s.whollyPlanned(s.closed) && s.blocks.rowsIn(within(k.held, s.closed)) >= n[0].rows
-}
-
-// trim asks a rank for what it holds above its need.
-func (s *State) trim(r uint32, k *rank, n needs, ch *Changes) {
-	if !n[0].known && !n[1].known {
-		return
-	}
-	asked := k.releasing
-	for i, need := range n {
-		if !need.known {
-			continue
-		}
-		held := within(k.held, s.closed+uint32(i))
-		if s.blocks.rowsIn(held) > need.rows {
-			asked = asked.Union(held.Subtract(s.blocks.firstRows(held, need.rows)))
-		}
-	}
-	s.ask(r, k, asked, ch)
+func (s even) served(k *rank, n needs) bool {
+	return n[0].known && s.whollyPlanned(s.closed) && s.blocks.rowsIn(within(k.held, s.closed)) >= n[0].rows
 }

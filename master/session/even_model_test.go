@@ -1,12 +1,18 @@
 package session
 
+// sharesEvenly reports whether a session's rows are shared out evenly.
+func sharesEvenly(s *State) bool {
+	p, ok := s.policy().(pad)
+	return ok && p.sharesOut()
+}
+
 // checkEven checks the share of a rank that was just heard of, and that it is granted no more.
 func (m *model) checkEven(r uint32) {
 	k := m.s.rank(r)
-	if !m.s.evens() || m.s.Failure() != "" || !k.present() {
+	if !sharesEvenly(m.s) || m.s.Failure() != "" || !k.present() {
 		return
 	}
-	for i, need := range m.s.needs(k) {
+	for i, need := range (even{fast{m.s}}).needs(k) {
 		epoch := m.s.closed + uint32(i)
 		if !need.known {
 			continue
@@ -18,7 +24,7 @@ func (m *model) checkEven(r uint32) {
 			continue
 		}
 		level := need.rows + k.handedIn(epoch)*m.s.batch()
-		if left := m.s.left(epoch); m.fills(epoch, level) < left || m.fills(epoch, level-1) >= left {
+		if left := (fast{m.s}).left(epoch); m.fills(epoch, level) < left || m.fills(epoch, level-1) >= left {
 			m.fail("rank %d is to come to %d rows of epoch %d; to even out what is left, %d, others come to another number", r, level, epoch, left)
 		}
 	}
@@ -37,7 +43,7 @@ func (m *model) fills(epoch uint32, level uint64) (rows uint64) {
 
 // checkSteps checks that an epoch had few steps, if all ranks read it from its start to its end.
 func (m *model) checkSteps(n Steps) {
-	if !m.s.evens() || m.s.generation > 1 || m.lives > 0 || m.faults != nil || m.passes != nil && len(m.passes.some) > 0 {
+	if !sharesEvenly(m.s) || m.s.generation > 1 || m.lives > 0 || m.faults != nil || m.passes != nil && len(m.passes.some) > 0 {
 		return
 	}
 	for _, k := range m.s.ranks {

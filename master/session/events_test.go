@@ -133,7 +133,7 @@ func (m *model) finish() {
 	for round := 0; open() || m.batchSize > 0 && !m.trained(); round++ {
 		if round > 3000 {
 			m.fail("the job does not come to its end: closed %d, frontier %v, returned %v, steps %v",
-				m.s.closed, m.s.frontier, m.s.returned, m.s.stepsFrom(0))
+				m.s.closed, m.s.frontier, m.s.returned, pad{fast{m.s}}.stepsFrom(0))
 		}
 		for r, t := range m.trainers {
 			m.plan()

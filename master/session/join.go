@@ -65,8 +65,6 @@ func (s *State) welcome(k *rank) Reply {
 		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation,
 		Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier,
 	}
-	if s.id.Lanes > 0 {
-		r.Starts = s.startsFrom(k)
-	}
+	r.Starts = s.policy().starts(k)
 	return s.common(r, 0)
 }

@@ -25,17 +25,11 @@ import (
 
 // leavePasses takes in that a training loop left all epochs before c.From.
 func (s *State) leavePasses(c Sync, k *rank, ch *Changes) {
-	ahead := s.closed + 1
-	if s.id.Counted {
-		ahead++ // the loop may have ended the next epoch, too
-	}
-	epoch := min(c.From, ahead, s.id.Epochs)
+	epoch := min(c.From, s.closed+s.policy().ahead(), s.id.Epochs)
 	if epoch <= k.steps.Epoch {
 		return
 	}
-	if s.id.Pad { // others may have padded up to what it reported
-		s.promised = max(s.promised, s.openSteps())
-	}
+	s.policy().leaving(ch)
 	s.noteLeft(c, k, epoch)
 	k.steps = Steps{Epoch: epoch}
 	start := position.Position{Epoch: epoch}
@@ -74,12 +68,13 @@ func (s *State) leftAtStep(epoch uint32) (step uint64, left bool) {
 	return s.leftEpochs[i].Steps, true
 }
 
-// leftByAll reports whether the training loops of all ranks that are waited for are in later epochs, and there is one.
-func (s *State) leftByAll(epoch uint32) bool {
+// leftByAll reports whether the training loops of all ranks that are waited for, maybe those whose leases ended, too, are in later epochs,
+// and there is one.
+func (s *State) leftByAll(epoch uint32, expired bool) bool {
 	found := false
 	for _, k := range s.ranks {
 		switch {
-		case k == nil || k.departed || k.expired && !s.id.Counted:
+		case k == nil || k.departed || k.expired && !expired:
 		case k.steps.Epoch <= epoch:
 			return false
 		default:
@@ -95,16 +90,7 @@ func (s *State) abandon(epoch uint32) {
 	if !left {
 		return
 	}
-	rest := s.free(within(s.returned, epoch), epoch)
-	if s.id.Lanes > 0 {
-		made := int64(step) - int64(s.from.Step) - s.stepsClosed
-		for _, b := range s.blocks.list {
-			if b.epoch == epoch && s.behind(b, Steps{Epoch: epoch, Handed: uint64(max(0, made))}) {
-				rest += int64(b.shards)
-			}
-		}
-	}
-	if rest > 0 {
+	if rest := s.policy().rest(epoch, step); rest > 0 {
 		s.abandonedEpochs++
 		s.abandonedShards += rest
 	}

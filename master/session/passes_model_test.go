@@ -213,7 +213,7 @@ func bugsInPasses() map[string]executor {
 			r, ch, err := s.Apply(c)
 			if q, ok := c.(Sync); ok && err == nil && q.From > s.closed && !q.Leave && len(s.returned) > 0 && s.returned[0].From.Epoch == s.closed {
 				k := s.ranks[q.Rank]
-				k.held = k.held.Union(s.take(s.closed, 1))
+				k.held = k.held.Union(fast{s}.take(s.closed, 1))
 				ch.rank(q.Rank)
 				ch.Head = true
 			}

@@ -1,9 +1,6 @@
 package session
 
 import (
-	"math/bits"
-	"slices"
-
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -18,41 +15,7 @@ func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 	if s.failure != "" {
 		return 0, 0, false
 	}
-	if s.id.Lanes > 0 {
-		return s.needsLanes()
-	}
-	var ahead struct {
-		block          position.Position
-		blocks, shards int64
-	}
-	reach := s.reach()
-	for i := range len(s.returned) + 1 {
-		free := s.ungranted()
-		if i < len(s.returned) {
-			free = s.returned[i]
-		}
-		for p := free.From; p.Less(free.To) && p.Epoch <= reach; {
-			if s.drops() && s.told(p.Epoch) { // what is left of it may be left for good
-				p = position.Position{Epoch: p.Epoch + 1}
-				continue
-			}
-			if start := (position.Position{Epoch: p.Epoch, Block: p.Block}); ahead.blocks == 0 || start != ahead.block {
-				if ahead.blocks >= 2 && ahead.shards >= 2*int64(s.world) && !s.starved() {
-					return 0, 0, false
-				}
-				ahead.block = start
-				ahead.blocks++
-			}
-			b, planned := s.blocks.find(p)
-			if !planned {
-				return p.Epoch, p.Block, true
-			}
-			to := least(b.end(), free.To)
-			ahead.shards += b.touched(p, to)
-			p = to
-		}
-	}
-	return 0, 0, false
+	return s.policy().needsPlan()
 }
 
 func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
@@ -76,44 +39,8 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 		}
 		return Reply{}, nil
 	}
-	if s.id.Lanes > 0 {
-		s.planLanes(b, c.Rows, ch)
-		return Reply{}, nil
-	}
-	ch.Head = true
-	s.dropIdleBlocks()
-	s.blocks.list = slices.Insert(s.blocks.list, s.blocks.search(b.start()), b)
-	s.blocks.count(b, c.Rows)
-	s.absorb(b)
-	s.skipEmpty()
-	s.countPlanned(b)
-	s.closeEpochs(ch)
+	s.policy().plan(b, c.Rows, ch)
 	return Reply{}, nil
-}
-
-// dropIdleBlocks forgets the blocks below the frontier of which nothing is held or returned. To look at what all ranks hold takes
-// long, so that it is done for each eighth of the blocks in memory, at most, that is planned.
-func (s *State) dropIdleBlocks() {
-	if eighth := int64(1) << max(0, bits.Len(uint(len(s.blocks.list)))-4); s.blocks.seen.blocks%eighth != 0 {
-		return
-	}
-	busy := make([]bool, len(s.blocks.list))
-	mark := func(set position.Set) {
-		for _, iv := range set {
-			for i := s.blocks.search(iv.From); i < len(s.blocks.list) && s.blocks.list[i].start().Less(iv.To); i++ {
-				busy[i] = true
-			}
-		}
-	}
-	mark(s.returned)
-	mark(position.Set{s.ungranted()})
-	for _, k := range s.ranks {
-		if k != nil {
-			mark(k.held)
-		}
-	}
-	i := -1
-	s.blocks.list = slices.DeleteFunc(s.blocks.list, func(block) bool { i++; return !busy[i] })
 }
 
 // absorb gives base and returned canonical borders, now that b is planned: a state that was restored may have others,
@@ -147,4 +74,40 @@ func least(p, q position.Position) position.Position {
 		return q
 	}
 	return p
+}
+
+// reach is the last epoch that may be planned and granted: the one beyond the open one, so that loops need not wait at an epoch's end. Where
+// nothing limits the epochs, many jobs read one alone: rows beyond the open one are granted once a loop has come to the second one, and
+// none that is more than one beyond where the loops are, for epochs without any row would close one after the other.
+func (s *State) reach() uint32 {
+	switch {
+	case s.id.Epochs != noLimit:
+		return s.closed + 1
+	case s.closed == 0:
+		return 0
+	}
+	at := s.begun.Epoch
+	for _, k := range s.ranks {
+		if at >= s.closed {
+			break
+		}
+		if k != nil {
+			at = max(at, k.steps.Epoch)
+		}
+	}
+	if at >= s.closed {
+		return s.closed + 1
+	}
+	return min(s.closed, at+1)
+}
+
+// free is about how many shards of an epoch nobody holds, of which some are returned.
+func (s *State) free(returned position.Set, epoch uint32) (shards int64) {
+	for _, iv := range returned {
+		shards += s.blocks.estimate(iv.From, iv.To)
+	}
+	if s.frontier.Epoch == epoch {
+		shards += s.blocks.estimate(s.frontier, position.Position{Epoch: epoch + 1})
+	}
+	return shards
 }

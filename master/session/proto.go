@@ -128,29 +128,15 @@ func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
 			}
 		}
 	}
-	for i, b := range s.blocks.list {
+	for _, b := range s.blocks.list {
 		if b.counts == nil && s.id.Counted {
 			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
 		}
 		if err := b.checkOutputs(); err != nil {
 			return err
 		}
-		if s.id.Lanes == 0 {
-			continue
-		}
-		rows := make([]uint64, s.id.Lanes)
-		switch {
-		case i == 0:
-			rows = head.GetBlocks()[0].GetLaneRows()
-		case s.blocks.list[i-1].epoch == b.epoch:
-			rows = s.blocks.list[i-1].lanes.after
-		}
-		if uint32(len(rows)) != s.id.Lanes {
-			return fmt.Errorf("block %d of epoch %d begins in %d lanes, and the session has %d", b.index, b.epoch, len(rows), s.id.Lanes)
-		}
-		s.blocks.list[i].lanes = b.lay(rows)
 	}
-	return nil
+	return s.policy().load(head)
 }
 
 // loadRank reads one rank. What the last change of the head made void or older was left in the key.

@@ -54,7 +54,7 @@ func (s *State) refused(c Sync, k *rank, ch *Changes) {
 		return
 	}
 	for _, r := range c.Refused {
-		if s.id.Lanes > 0 && s.failure == "" { // its rows were counted: nothing can be left out
+		if !s.policy().skips() && s.failure == "" {
 			r.Words = short(r.Words, maxWords)
 			s.failure, s.badData = s.intolerable(r), true
 			ch.Head = true

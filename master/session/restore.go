@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // A restore is collective. Each rank of the new world joins with the states that it brings, or with none, and calls
@@ -88,7 +89,7 @@ func (s *State) joinRestore(c Join, ch *Changes) (Reply, error) {
 	}
 	m, err := merge(next.parts)
 	if err == nil {
-		m, err = s.fit(m, next.world)
+		m, err = s.policy().fit(m, next.world)
 	}
 	if err != nil {
 		return Reply{}, err
@@ -176,13 +177,13 @@ func (s *State) admit(p Checkpoint) error {
 	case len(beyond) > 0:
 		return refused("the state of rank %d has consumed %v, the session has %d epochs", p.Rank, beyond[0], s.id.Epochs)
 	}
-	return s.admitLaneState(p)
+	return s.policy().admitState(p)
 }
 
 // untouched reports whether the session is new and nobody was ever granted anything. A state of its id is from before
-// etcd was lost, then. Grants move a rank's revision ahead of its incarnation, which starts move along.
+// etcd was lost, then.
 func (s *State) untouched() bool {
-	granted := func(k *rank) bool { return k != nil && (k.revision != k.incarnation || s.id.Lanes > 0) }
+	granted := func(k *rank) bool { return k != nil && s.policy().granted(k) }
 	return s.generation == 1 && !slices.ContainsFunc(s.ranks, granted)
 }
 
@@ -343,12 +344,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.restored = s.restore.attempt
 	s.closed, s.kept, s.base, s.failure, s.badData = m.closed, m.closed, m.base, "", false
 	s.rewindSkipped(m)
-	if s.id.Lanes > 0 {
-		s.rewindLanes(m)
-	} else {
-		s.advanceFrontier()
-		s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
-	}
+	s.policy().rewind(m)
 	s.baseVersion++
 	s.begun = m.begun()
 	s.leftEpochs = nil
@@ -370,25 +366,6 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.closeEpochs(ch)
 }
 
-// advanceFrontier moves the frontier to the end of the epoch in which the base ends, if that lies behind it. What is
-// not consumed there becomes returned, and is planned as such. No block can begin or end inside that part.
-func (s *State) advanceFrontier() {
-	start := position.Position{Epoch: s.closed}
-	if s.frontier.Less(start) {
-		s.frontier = start
-	}
-	if len(s.base) == 0 {
-		return
-	}
-	end := s.base[len(s.base)-1].To
-	if !s.frontier.Less(end) {
-		return
-	}
-	if s.frontier = end; end != (position.Position{Epoch: end.Epoch}) {
-		s.frontier = position.Position{Epoch: end.Epoch + 1}
-	}
-}
-
 // started is the rank that a part became.
 func (p *part) started(old *rank, begun Steps) *rank {
 	k := &rank{
@@ -399,4 +376,16 @@ func (p *part) started(old *rank, begun Steps) *rank {
 		k.incarnation, k.revision = old.incarnation+1, old.revision+1
 	}
 	return k
+}
+
+// fitsWorld holds that steps can be divided among so many ranks.
+func (s *State) fitsWorld(world uint32) error {
+	switch {
+	case s.id.GlobalBatch%uint64(world) != 0:
+		return refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks", world, s.id.GlobalBatch)
+	case s.id.GlobalBatch/uint64(world) > spec.MaxBatchSize:
+		return refused("the %d rows of the session's steps make batches of %d rows for each of %d ranks, and the most is %d; have more ranks",
+			s.id.GlobalBatch, s.id.GlobalBatch/uint64(world), world, spec.MaxBatchSize)
+	}
+	return nil
 }

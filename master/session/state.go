@@ -200,6 +200,15 @@ func (s *State) Held(r uint32) []position.Interval {
 	return nil
 }
 
+// Pieces is what a rank holds in deterministic order, and where the blocks begin.
+func (s *State) Pieces(r uint32) ([]Piece, []LaneStart) {
+	k := s.rank(r)
+	if k == nil || k.departed {
+		return nil, nil
+	}
+	return s.policy().pieces(r, k), s.policy().starts(k)
+}
+
 // Member identifies a rank's present start.
 type Member struct {
 	Rank        uint32
@@ -233,13 +242,14 @@ func (s *State) rank(r uint32) *rank {
 
 // closeEpochs closes all epochs of which nothing is held, returned or ungranted any more.
 func (s *State) closeEpochs(ch *Changes) {
-	for s.closed < s.id.Epochs && s.over(s.closed) {
+	for s.closed < s.id.Epochs && s.policy().over(s.closed) {
 		s.abandon(s.closed)
 		s.endSteps()
 		s.closed++
 		s.forgetLeft(ch)
 		start := position.Position{Epoch: s.closed}
 		s.forgetRest(start)
+		s.policy().forget(start)
 		s.blocks.forget(s.closed)
 		for _, k := range s.ranks {
 			if k != nil { // rank keys are pruned when they are read: only the head needs writing
@@ -259,14 +269,7 @@ func (s *State) forgetConsumed() {
 	if s.kept == s.closed {
 		return
 	}
-	start := position.Position{Epoch: s.closed}
-	switch {
-	case s.id.Counted:
-	case s.id.Pad:
-		start.Epoch = s.firstEpoch()
-	default:
-		start.Epoch = max(s.firstEpoch(), s.closed-1)
-	}
+	start := position.Position{Epoch: s.policy().keep()}
 	if s.kept == start.Epoch {
 		return
 	}
@@ -279,6 +282,15 @@ func (s *State) forgetConsumed() {
 	}
 }
 
+// forgetRest forgets what nobody gets of epochs that are closed.
+func (s *State) forgetRest(start position.Position) {
+	s.returned = from(s.returned, start)
+	if s.frontier.Less(start) {
+		s.frontier = start
+		s.skipEmpty()
+	}
+}
+
 // revokedSince is what an ended lease took of epochs that are not closed; of a rank that was not heard of since, all, so that
 // it can be told if others have handed over what it did.
 func (k *rank) revokedSince(start position.Position) position.Set {
@@ -286,18 +298,6 @@ func (k *rank) revokedSince(start position.Position) position.Set {
 		return k.revoked
 	}
 	return from(k.revoked, start)
-}
-
-// over reports whether an epoch may be closed: it is consumed, or all ranks have left it. Where ranks count steps, all of them make equally many: one that has not joined yet begins
-// where its generation began, and the others wait for it there, however few rows are left. Those that left or died have joined.
-func (s *State) over(epoch uint32) bool {
-	switch {
-	case s.id.Lanes > 0:
-		return s.allJoined() && (s.lanesOver(epoch) || s.leftByAll(epoch))
-	case s.drops():
-		return s.allJoined() && s.endedByAll(epoch)
-	}
-	return (s.consumedAll(epoch) || s.leftByAll(epoch)) && (!s.countsSteps() || s.allJoined())
 }
 
 // allJoined reports whether each rank has joined in this generation.
@@ -319,6 +319,18 @@ func (s *State) consumedAll(epoch uint32) bool {
 		return false
 	}
 	return !slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && before(k.held, end) })
+}
+
+// at is where a rank's training loop is, or will be when it joins. Closed epochs are behind it.
+func (s *State) at(k *rank) Steps {
+	n := s.begun
+	if k != nil {
+		n = k.steps
+	}
+	if n.Epoch < s.closed {
+		return Steps{Epoch: s.closed}
+	}
+	return n
 }
 
 // before reports whether a set has positions before p.

@@ -7,25 +7,6 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Where last batches are padded (last_batch PAD), all ranks hand over equally many batches in an epoch, so that those
-// that wait for each other after each batch do not wait for ever. The number of its steps is found while it is read:
-//
-//   - A rank reports how many batches it will hand over at least: those that it did, and those that the rows it has
-//     fill. The epoch has the most steps that any rank ever reported in it.
-//   - A rank hands over a batch of padding alone, as its i-th, only if it was told that the epoch has i steps.
-//   - A rank ends an epoch that is closed once it handed over as many batches as the epoch has steps.
-//
-// Invariant: no rank has handed over more batches of an epoch than it has steps when it closes. Padding, because
-// steps are written before they are told, and never fall: not even if the rank that reported them dies or loses the
-// rows, for others may have padded by then. Real batches, because an epoch closes only when all of its rows are
-// reported as consumed, and with them how many batches they were. (If rows of a lease that ended are handed over
-// again, it is after their first time, and so, among ranks in step, not in an earlier step.)
-//
-// Nobody waits for ever: a rank waits in the open epoch only while others hold rows of it, or rows are to be granted, or
-// another has not joined. Whoever has the rows gets to hand them over: all ranks reach its step, with rows or with padding,
-// for it reports it. When no rows are left and all have joined, the epoch closes, and all ranks reach its last step. How long
-// to wait for those that do not join, each trainer decides by its clock.
-
 const (
 	// maxSteps bounds numbers of steps from outside.
 	maxSteps = 1 << 48
@@ -49,34 +30,18 @@ type EpochSteps struct {
 	Dropped uint64
 }
 
-// countsSteps reports whether ranks count steps; else they tell of the epoch alone.
-func (s *State) countsSteps() bool { return s.id.Pad || s.id.Counted }
-
 // admitSteps checks what a rank reports.
 func (s *State) admitSteps(c Sync) error {
-	r, n := c.Rank, c.Steps
 	if c.From > s.id.Epochs {
-		return invalid("rank %d reports that it left the epochs before %d, and the session has %d: the trainer or its client is broken", r, c.From, s.id.Epochs)
+		return invalid("rank %d reports that it left the epochs before %d, and the session has %d: the trainer or its client is broken", c.Rank, c.From, s.id.Epochs)
 	}
-	if n != nil && s.id.Lanes > 0 {
-		return s.admitLanes(r, s.rank(r), *n, c.From)
-	}
-	if s.drops() {
-		return s.admitDropSteps(r, n, c.From)
-	}
-	if n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
-		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", r, *n, s.closed)
-	}
-	return nil
+	return s.policy().admit(c)
 }
 
 // advance takes over what a rank reports. Reports may come in any order.
-func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
+func (k *rank) advance(r uint32, n *Steps, ch *Changes) {
 	if n == nil {
 		return
-	}
-	if s.drops() { // only padding needs more
-		n = &Steps{Epoch: n.Epoch, Handed: n.Handed, Ready: n.Handed}
 	}
 	switch {
 	case n.Epoch > k.steps.Epoch:
@@ -91,29 +56,9 @@ func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
 // begin puts a rank's new start where its training loop goes on. Ranks that were started again together go on in step, at
 // the place of the first of them: a rank was started together with those that joined after it was last heard of, and
 // wait for it. One that comes back alone goes on from the last batch that it reported, one that comes late and alone
-// from the start of the open epoch. For lanes, see beginLanes.
+// from the start of the open epoch.
 func (s *State) begin(k *rank, ch *Changes) {
-	begun := Steps{Epoch: s.closed}
-	if k.steps.Epoch >= s.closed && (s.countsSteps() || k.steps.Epoch == s.closed) {
-		begun = k.steps
-	}
-	with := s.startedWith(k, func(other *rank) bool {
-		return s.waits(other) && (s.id.Pad || s.id.Lanes > 0 || other.begun.Epoch >= s.closed)
-	})
-	if with != nil {
-		begun = with.begun
-	}
-	switch {
-	case s.id.Lanes > 0:
-		begun = s.beginLanes(begun, with != nil)
-		k.mayRepeat += s.again(k, begun)
-	case s.drops() && with == nil:
-		begun = s.beginDropping(begun)
-	}
-	if n := s.openSteps(); s.id.Pad && n > s.promised { // others may have padded up to what this rank reported
-		s.promised = n
-		ch.Head = true
-	}
+	begun := s.policy().begin(k, ch)
 	k.begun = Steps{Epoch: begun.Epoch, Handed: begun.Handed, Ready: begun.Handed}
 	k.steps = k.begun
 	s.beginStep(k)
@@ -122,6 +67,55 @@ func (s *State) begin(k *rank, ch *Changes) {
 	k.joined, k.heard = s.joins, s.joins
 	s.forgetConsumed()
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch >= begun.Epoch })
+}
+
+// place is where a rank's training loop was, or the start of the open epoch if it was not that far.
+func (s *State) place(k *rank) Steps {
+	if k.steps.Epoch >= s.closed {
+		return k.steps
+	}
+	return Steps{Epoch: s.closed}
+}
+
+// waits reports whether a rank may wait for others that start with it: it handed over no more since it began than its first batches.
+func (s *State) waits(k *rank) bool {
+	handed, p := k.steps.Handed, s.policy()
+	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {
+		steps, known := p.passed(k, epoch)
+		if !known {
+			return false
+		}
+		handed += steps
+	}
+	return handed <= k.begun.Handed+firstBatches
+}
+
+// stepsIn is how many steps an epoch has, if that is known, and not forgotten.
+func (s *State) stepsIn(epoch uint32) (n uint64, known bool) {
+	if i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch == epoch }); i >= 0 {
+		return s.steps[i].Steps, true
+	}
+	return s.policy().stepsOf(epoch)
+}
+
+// endSteps fixes the steps of the open epoch, which closes, and forgets those of epochs that no training loop is in.
+func (s *State) endSteps() {
+	steps, _ := s.stepsIn(s.closed)
+	switch at, left := s.leftAtStep(s.closed); {
+	case s.stepsLost:
+	case left:
+		s.stepsClosed = int64(at) - int64(s.from.Step)
+	default:
+		s.stepsClosed += int64(steps)
+	}
+	ended, kept := s.policy().ended(steps)
+	if !kept {
+		return
+	}
+	s.steps = append(s.steps, ended)
+	s.promised = 0
+	oldest := s.firstEpoch()
+	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 
 // startedWith is the newest of the ranks that joined after a rank was last heard of, and may wait for it; nil: it starts alone.
@@ -133,54 +127,6 @@ func (s *State) startedWith(k *rank, waits func(other *rank) bool) (with *rank) 
 		}
 	}
 	return with
-}
-
-// waits reports whether a rank may wait for others that start with it: it handed over no more since it began than its first batches.
-func (s *State) waits(k *rank) bool {
-	handed := k.steps.Handed
-	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {
-		told := k.toldOf(epoch) // where batches are dropped: to look at all ranks for each would take their square
-		if !s.drops() {
-			told.Steps, told.Final = s.stepsIn(epoch)
-			told.Final = told.Final || s.id.Pad && epoch == s.closed // it left that: as when it closes, or what firstEpoch says might fall
-		}
-		if !told.Final {
-			return false
-		}
-		handed += told.Steps
-	}
-	return handed <= k.begun.Handed+firstBatches
-}
-
-// openSteps is how many steps the open epoch has by now.
-func (s *State) openSteps() uint64 {
-	n := s.promised
-	if s.begun.Epoch == s.closed {
-		n = max(n, s.begun.Handed)
-	}
-	for _, k := range s.ranks {
-		if k != nil && k.steps.Epoch == s.closed {
-			n = max(n, k.steps.Ready)
-		}
-	}
-	return n
-}
-
-// stepsIn is how many steps an epoch has, if that is known, and not forgotten.
-func (s *State) stepsIn(epoch uint32) (n uint64, known bool) {
-	closed := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch == epoch })
-	switch {
-	case closed >= 0:
-		return s.steps[closed].Steps, true
-	case s.id.Lanes > 0:
-		return s.laneSteps(epoch)
-	case s.drops():
-		n, known, _ = limitOf(s.shares(epoch))
-		return n, known
-	case s.id.Pad && epoch == s.closed:
-		return s.openSteps(), false // so far
-	}
-	return 0, false
 }
 
 // stepAt is the job's step at a place; see Named.
@@ -200,29 +146,6 @@ func (s *State) stepAt(n Steps) uint64 {
 		at -= int64(steps)
 	}
 	return s.from.Step + uint64(max(0, at))
-}
-
-// endSteps fixes the steps of the open epoch, which closes, and forgets those of epochs that no training loop is in.
-func (s *State) endSteps() {
-	steps, _ := s.stepsIn(s.closed)
-	switch at, left := s.leftAtStep(s.closed); {
-	case s.stepsLost:
-	case left:
-		s.stepsClosed = int64(at) - int64(s.from.Step)
-	default:
-		s.stepsClosed += int64(steps)
-	}
-	ended := EpochSteps{Epoch: s.closed, Steps: steps}
-	switch {
-	case s.id.Lanes > 0:
-		ended = s.laneEpoch(s.closed)
-	case !s.id.Pad:
-		return
-	}
-	s.steps = append(s.steps, ended)
-	s.promised = 0
-	oldest := s.firstEpoch()
-	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 
 // firstEpoch is the first epoch that the training loop of a rank is in, or of one that starts with it.
@@ -250,20 +173,6 @@ func (s *State) foresees(p *Checkpoint) bool {
 		}
 	}
 	return steps > p.Handed
-}
-
-// stepsFrom is what a rank in an epoch is told.
-func (s *State) stepsFrom(epoch uint32) []EpochSteps {
-	var out []EpochSteps
-	for _, e := range s.steps {
-		if e.Epoch >= epoch {
-			out = append(out, e)
-		}
-	}
-	if n := s.openSteps(); n > 0 {
-		out = append(out, EpochSteps{Epoch: s.closed, Steps: n})
-	}
-	return out
 }
 
 // StepsFromProto reads steps; nil is nil.

@@ -64,34 +64,23 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		ch.rank(c.Rank)
 	}
 	s.leavePasses(c, k, ch)
-	s.advance(c.Rank, k, c.Steps, ch)
+	s.policy().advance(c, k, ch)
 	s.refused(c, k, ch)
 	s.takePart(c, k, ch)
 	if c.Revision >= k.asked {
 		s.release(c.Rank, k, c.Released, ch)
 	}
-	s.noteIdle(c, k, ch)
 	if c.Leave {
 		s.leave(c.Rank, k, ch)
 	}
 	s.closeEpochs(ch)
 	s.settle(ch)
-	if s.drops() && !c.Leave {
-		s.tell(c.Rank, k, ch)
-	}
 	if c.Leave {
 		return s.answer(c, k), nil
 	}
-	n := s.needs(k)
-	s.trim(c.Rank, k, n, ch)
-	awaits := s.askForIdle(k, ch)
-	if s.more(k, c, n, ch) {
-		k.revision++
-		ch.Head = true
-		ch.rank(c.Rank)
-	}
+	drained := s.policy().grant(c, k, ch)
 	r := s.answer(c, k)
-	r.Drained = r.Drained && !awaits || s.served(k, n)
+	r.Drained = drained
 	return r, nil
 }
 
@@ -190,31 +179,16 @@ func (s *State) leave(r uint32, k *rank, ch *Changes) {
 
 // revision numbers what a rank is told to hold. It changes when an epoch closes, too: a trainer forgets then what it
 // consumed of it, and must not take older grants for work to do.
-// In order DETERMINISTIC, each block that is planned is granted at once.
-func (s *State) revision(k *rank) uint64 {
-	n := k.revision + uint64(s.closed)
-	if s.id.Lanes > 0 {
-		n += uint64(s.blocks.seen.blocks)
-	}
-	return n
-}
+func (s *State) revision(k *rank) uint64 { return k.revision + uint64(s.closed) + s.policy().changes() }
 
 // answer is the complete desired state of a rank.
 func (s *State) answer(c Sync, k *rank) Reply {
 	r := s.common(Reply{
 		Generation: s.generation, Incarnation: k.incarnation,
-		Revision: s.revision(k), Release: k.releasing, Drained: s.drained(), Order: s.order(k),
+		Revision: s.revision(k), Release: k.releasing, Order: s.order(k),
 	}, c.BaseVersion)
 	r.Unchanged = c.Revision == r.Revision
-	if s.id.Lanes > 0 {
-		return s.answerLanes(c, r)
-	}
-	if !r.Unchanged {
-		r.Grants = s.blocks.split(k.held)
-	}
-	if c.Steps != nil && s.countsSteps() {
-		r.Steps = s.stepsFor(k, c.Steps.Epoch)
-	}
+	s.policy().answer(c, k, &r)
 	return r
 }
 

@@ -20,13 +20,25 @@ import (
 // lastShards is how many free shards for each rank are the last few: of more, what a rank is granted is bounded by run.
 const lastShards = 4
 
-// takesOver reports whether idle ranks take over from others.
-func (s *State) takesOver() bool { return s.id.Lanes == 0 && !s.sharesOut() }
+// takeover is what has idle ranks take over from others.
+type takeover struct{ fast }
+
+// grant asks another rank for rows if this one is idle, and grants it what it wants.
+func (s takeover) grant(c Sync, k *rank, ch *Changes) (drained bool) {
+	awaits := s.askForIdle(k, ch)
+	passed := func(epoch uint32) bool { return epoch == s.closed && (s.drained() || s.keptForIdle(k)) }
+	s.more(k, c, needs{}, passed, func(uint32) bool { return c.WantsMore }, ch)
+	return s.drained() && !awaits
+}
+
+func (s takeover) needsPlan() (epoch, index uint32, ok bool) {
+	return s.nextBlock(func(uint32) bool { return false }, func() bool { return false })
+}
 
 // noteIdle takes over whether a rank is idle, once that matters: when nothing of the open epoch is left that nobody was granted.
-func (s *State) noteIdle(c Sync, k *rank, ch *Changes) {
+func (s takeover) noteIdle(c Sync, k *rank, ch *Changes) {
 	idle := uint32(0)
-	if c.Idle && s.takesOver() && s.frontier.Epoch > s.closed && k.steps.Epoch <= s.closed {
+	if c.Idle && s.frontier.Epoch > s.closed && k.steps.Epoch <= s.closed {
 		idle = s.closed + 1
 	}
 	if k.idle != idle {
@@ -35,18 +47,18 @@ func (s *State) noteIdle(c Sync, k *rank, ch *Changes) {
 	}
 }
 
-func (s *State) isIdle(k *rank) bool { return k != nil && k.present() && k.idle == s.closed+1 }
+func (s takeover) isIdle(k *rank) bool { return k != nil && k.present() && k.idle == s.closed+1 }
 
 // keptForIdle reports whether free rows of the open epoch are for ranks that are idle, as this one is not.
-func (s *State) keptForIdle(k *rank) bool {
-	if !s.takesOver() || s.frontier.Epoch <= s.closed || s.isIdle(k) {
+func (s takeover) keptForIdle(k *rank) bool {
+	if s.frontier.Epoch <= s.closed || s.isIdle(k) {
 		return false
 	}
 	return slices.ContainsFunc(s.ranks, s.isIdle) && s.free(within(s.returned, s.closed), s.closed) <= lastShards*int64(s.world)
 }
 
 // askForIdle asks a rank for rows if another one is idle and none are free. It reports whether that one may wait for some.
-func (s *State) askForIdle(k *rank, ch *Changes) (awaits bool) {
+func (s takeover) askForIdle(k *rank, ch *Changes) (awaits bool) {
 	if !s.isIdle(k) || !s.drained() {
 		return false
 	}
@@ -77,7 +89,7 @@ func (s *State) askForIdle(k *rank, ch *Changes) (awaits bool) {
 }
 
 // half is the second half of a set, or nothing if it cannot be cut.
-func (s *State) half(set position.Set) position.Set {
+func (s takeover) half(set position.Set) position.Set {
 	rows := s.blocks.rowsIn(set)
 	if !s.id.Selects {
 		if rows < 2*s.batch() {

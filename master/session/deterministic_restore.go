@@ -6,7 +6,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
-	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // A state in order DETERMINISTIC says how many steps were handed over and where the newest block begins that no lane is past:
@@ -20,13 +19,9 @@ func laneStates(states []Checkpoint) bool {
 	return slices.ContainsFunc(states, func(p Checkpoint) bool { return p.GlobalBatch > 0 })
 }
 
-// admitLaneState checks a state against the session's order.
-func (s *State) admitLaneState(p Checkpoint) error {
+// admitState checks a state that is brought against the order.
+func (s deterministic) admitState(p Checkpoint) error {
 	switch {
-	case s.id.Lanes == 0 && p.GlobalBatch > 0:
-		return refused("the state of rank %d is of deterministic order, the session's is fast; open a session whose spec says order: deterministic", p.Rank)
-	case s.id.Lanes == 0:
-		return nil
 	case p.GlobalBatch == 0 && (p.Handed > 0 || len(p.Base)+len(p.Consumed) > 0):
 		return refused("the state of rank %d is of order fast, the session's is deterministic; open a session whose spec says order: fast", p.Rank)
 	case len(p.Base)+len(p.Consumed) > 0:
@@ -79,17 +74,12 @@ func mergeLanes(states []Checkpoint) (merged, error) {
 
 // fit counts the steps that were handed over in the session's own ones, which may have other numbers of rows. The world
 // must fit, too.
-func (s *State) fit(m merged, world uint32) (merged, error) {
-	switch {
-	case s.id.Lanes > 0 && s.id.Lanes%world != 0:
+func (s deterministic) fit(m merged, world uint32) (merged, error) {
+	if s.id.Lanes%world != 0 {
 		return m, refused("world size %d does not divide the session's %d lanes; have another number of ranks", world, s.id.Lanes)
-	case s.id.GlobalBatch%uint64(world) != 0:
-		return m, refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks", world, s.id.GlobalBatch)
-	case s.id.GlobalBatch/uint64(world) > spec.MaxBatchSize:
-		return m, refused("the %d rows of the session's steps make batches of %d rows for each of %d ranks, and the most is %d; have more ranks",
-			s.id.GlobalBatch, s.id.GlobalBatch/uint64(world), world, spec.MaxBatchSize)
-	case s.id.Lanes == 0 || m.global == s.id.GlobalBatch || m.handed == 0:
-		return m, nil
+	}
+	if err := s.fitsWorld(world); err != nil || m.global == s.id.GlobalBatch || m.handed == 0 {
+		return m, err
 	}
 	rows := m.handed * m.global
 	if rows%s.id.GlobalBatch != 0 {
@@ -100,8 +90,26 @@ func (s *State) fit(m merged, world uint32) (merged, error) {
 	return m, nil
 }
 
-// rewindLanes has planning begin where the states say. Blocks that were planned in another generation are planned again.
-func (s *State) rewindLanes(m merged) {
+// load lays the blocks out in the lanes.
+func (s deterministic) load(head *pb.SessionHead) error {
+	for i, b := range s.blocks.list {
+		rows := make([]uint64, s.id.Lanes)
+		switch {
+		case i == 0:
+			rows = head.GetBlocks()[0].GetLaneRows()
+		case s.blocks.list[i-1].epoch == b.epoch:
+			rows = s.blocks.list[i-1].lanes.after
+		}
+		if uint32(len(rows)) != s.id.Lanes {
+			return fmt.Errorf("block %d of epoch %d begins in %d lanes, and the session has %d", b.index, b.epoch, len(rows), s.id.Lanes)
+		}
+		s.blocks.list[i].lanes = b.lay(rows)
+	}
+	return nil
+}
+
+// rewind has planning begin where the states say. Blocks that were planned in another generation are planned again.
+func (s deterministic) rewind(m merged) {
 	s.blocks.list, s.blocks.epochs, s.base, s.returned = nil, nil, nil, nil
 	s.frontier = position.Position{Epoch: m.closed, Block: m.start.Block}
 	if m.start.Block > 0 {
@@ -109,8 +117,8 @@ func (s *State) rewindLanes(m merged) {
 	}
 }
 
-// checkLanes verifies that blocks lie one behind the other in the lanes, up to the frontier, and that ranks are where they can be.
-func (s *State) checkLanes() error {
+// check verifies that blocks lie one behind the other in the lanes, up to the frontier, and that ranks are where they can be.
+func (s deterministic) check() error {
 	if len(s.base)+len(s.returned) > 0 {
 		return fmt.Errorf("session %s: positions are consumed or returned one by one in deterministic order: %v, %v", s.id.Session, s.base, s.returned)
 	}

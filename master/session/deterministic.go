@@ -25,6 +25,67 @@ const stepsAhead = 16
 // maxStarts bounds the starts that a rank is told, in rows of lanes: each has all lanes'. Further ones follow as the rank goes on.
 const maxStarts = 1 << 14
 
+// deterministic is the order whose rows lie in lanes, with any ending.
+type deterministic struct{ *State }
+
+func (s deterministic) counts() bool             { return true }
+func (s deterministic) sharesOut() bool          { return false }
+func (s deterministic) skips() bool              { return false } // rows were counted: none can be left out
+func (s deterministic) ahead() uint32            { return 2 }     // a rank may have ended the epoch after the open one, too
+func (s deterministic) keep() uint32             { return s.closed }
+func (s deterministic) leaving(*Changes)         {}
+func (s deterministic) forget(position.Position) {}
+func (s deterministic) between() bool            { return false } // Remains does not say where the lanes are
+func (s deterministic) granted(*rank) bool       { return true }  // all that is planned is
+
+// changes counts blocks: each that is planned is granted at once.
+func (s deterministic) changes() uint64 { return uint64(s.blocks.seen.blocks) }
+
+// grant has nothing to do.
+func (s deterministic) grant(Sync, *rank, *Changes) (drained bool) { return s.drained() }
+
+// drained reports whether all of the open epoch is planned.
+func (s deterministic) drained() bool {
+	_, final := s.laneSteps(s.closed)
+	return final || s.Finished()
+}
+
+// advance takes over what a rank reports.
+func (s deterministic) advance(c Sync, k *rank, ch *Changes) { k.advance(c.Rank, c.Steps, ch) }
+
+// begin has ranks that start together go on in step.
+func (s deterministic) begin(k *rank, _ *Changes) Steps {
+	begun, with := s.place(k), s.startedWith(k, s.waits)
+	if with != nil {
+		begun = with.begun
+	}
+	begun = s.beginLanes(begun, with != nil)
+	k.mayRepeat += s.again(k, begun)
+	return begun
+}
+
+func (s deterministic) over(epoch uint32) bool {
+	return s.allJoined() && (s.lanesOver(epoch) || s.leftByAll(epoch, true))
+}
+
+func (s deterministic) stepsOf(epoch uint32) (n uint64, known bool) { return s.laneSteps(epoch) }
+
+func (s deterministic) passed(_ *rank, epoch uint32) (n uint64, known bool) { return s.stepsIn(epoch) }
+
+func (s deterministic) ended(uint64) (EpochSteps, bool) { return s.laneEpoch(s.closed), true }
+
+// rest is about how many shards have rows behind a step of the job, or are not planned.
+func (s deterministic) rest(epoch uint32, step uint64) int64 {
+	rest := s.free(nil, epoch)
+	made := int64(step) - int64(s.from.Step) - s.stepsClosed
+	for _, b := range s.blocks.list {
+		if b.epoch == epoch && s.behind(b, Steps{Epoch: epoch, Handed: uint64(max(0, made))}) {
+			rest += int64(b.shards)
+		}
+	}
+	return rest
+}
+
 // lanes is where the rows of a block lie. It never changes.
 type lanes struct {
 	before, after []uint64 // by lane: rows of the epoch before the block, and with it
@@ -61,15 +122,15 @@ func (b block) lay(before []uint64) *lanes {
 }
 
 // laneRows is by lane what is planned of an epoch.
-func (s *State) laneRows(epoch uint32) []uint64 {
+func (s deterministic) laneRows(epoch uint32) []uint64 {
 	if e := s.blocks.epoch(epoch); e != nil {
 		return e.lanes
 	}
 	return make([]uint64, s.id.Lanes)
 }
 
-// planLanes takes in the next block; others were planned before, or are no longer needed.
-func (s *State) planLanes(b block, rows int64, ch *Changes) {
+// plan takes in the next block; others were planned before, or are no longer needed.
+func (s deterministic) plan(b block, rows int64, ch *Changes) {
 	if b.start() != s.frontier {
 		return
 	}
@@ -83,24 +144,12 @@ func (s *State) planLanes(b block, rows int64, ch *Changes) {
 	s.closeEpochs(ch)
 }
 
-// at is where a rank's training loop is, or will be when it joins. Closed epochs are behind it.
-func (s *State) at(k *rank) Steps {
-	n := s.begun
-	if k != nil {
-		n = k.steps
-	}
-	if n.Epoch < s.closed {
-		return Steps{Epoch: s.closed}
-	}
-	return n
-}
-
 func (n Steps) less(m Steps) bool {
 	return n.Epoch < m.Epoch || n.Epoch == m.Epoch && n.Handed < m.Handed
 }
 
 // open is where a training loop goes on that has handed over so much: behind what is closed, and all that is known to be over.
-func (s *State) open(n Steps) Steps {
+func (s deterministic) open(n Steps) Steps {
 	if n.Epoch < s.closed {
 		n = Steps{Epoch: s.closed}
 	}
@@ -114,7 +163,7 @@ func (s *State) open(n Steps) Steps {
 // is: one whose last report is older would not hand over the rows between else, since the others take it along. So would one that
 // left, and comes back with them; one that was too far behind to have been in step is not waited for. together says that begun is
 // where others began.
-func (s *State) beginLanes(begun Steps, together bool) Steps {
+func (s deterministic) beginLanes(begun Steps, together bool) Steps {
 	if together {
 		return s.open(begun)
 	}
@@ -134,7 +183,7 @@ func (s *State) beginLanes(begun Steps, together bool) Steps {
 }
 
 // leftAt is where the training loop of a rank was that departed. At the end of the last closed epoch it was at the next one's begin.
-func (s *State) leftAt(k *rank) Steps {
+func (s deterministic) leftAt(k *rank) Steps {
 	if slices.ContainsFunc(s.steps, func(e EpochSteps) bool {
 		return e.Epoch+1 == s.closed && e.Epoch == k.steps.Epoch && k.over(e.Epoch, e.Steps)
 	}) {
@@ -144,7 +193,7 @@ func (s *State) leftAt(k *rank) Steps {
 }
 
 // again is how many rows a rank hands over again that goes back to some steps.
-func (s *State) again(k *rank, begun Steps) int64 {
+func (s deterministic) again(k *rank, begun Steps) int64 {
 	at := s.at(k)
 	if !begun.less(at) {
 		return 0
@@ -158,7 +207,7 @@ func (s *State) again(k *rank, begun Steps) int64 {
 }
 
 // slowest is where the last of the ranks is that have not departed.
-func (s *State) slowest() Steps {
+func (s deterministic) slowest() Steps {
 	var out Steps
 	found := false
 	for _, k := range s.ranks {
@@ -173,7 +222,7 @@ func (s *State) slowest() Steps {
 }
 
 // behind reports whether a block has rows that are behind some steps.
-func (s *State) behind(b block, n Steps) bool {
+func (s deterministic) behind(b block, n Steps) bool {
 	if b.epoch != n.Epoch {
 		return b.epoch > n.Epoch
 	}
@@ -182,7 +231,7 @@ func (s *State) behind(b block, n Steps) bool {
 
 // dropPassed forgets the blocks that all ranks are past, also those that departed, and that have just begun: these go on
 // where they began if others start with them.
-func (s *State) dropPassed() {
+func (s deterministic) dropPassed() {
 	s.blocks.list = slices.DeleteFunc(s.blocks.list, func(b block) bool {
 		needs := func(k *rank) bool {
 			n := s.at(k)
@@ -195,8 +244,8 @@ func (s *State) dropPassed() {
 	})
 }
 
-// needsLanes is NeedsPlan.
-func (s *State) needsLanes() (epoch, index uint32, ok bool) {
+// needsPlan is NeedsPlan.
+func (s deterministic) needsPlan() (epoch, index uint32, ok bool) {
 	f := s.frontier
 	if f.Epoch >= s.id.Epochs || f.Epoch > s.reach() {
 		return 0, 0, false
@@ -217,7 +266,7 @@ func (s *State) needsLanes() (epoch, index uint32, ok bool) {
 }
 
 // laneSteps is how many steps an epoch has by what is planned of it, and whether that is final.
-func (s *State) laneSteps(epoch uint32) (steps uint64, final bool) {
+func (s deterministic) laneSteps(epoch uint32) (steps uint64, final bool) {
 	e := s.blocks.epoch(epoch)
 	if e == nil {
 		return 0, false
@@ -230,7 +279,7 @@ func (s *State) laneSteps(epoch uint32) (steps uint64, final bool) {
 }
 
 // laneEpoch is what a rank is told of an epoch.
-func (s *State) laneEpoch(epoch uint32) EpochSteps {
+func (s deterministic) laneEpoch(epoch uint32) EpochSteps {
 	e := EpochSteps{Epoch: epoch}
 	e.Steps, e.Final = s.laneSteps(epoch)
 	if e.Final && s.id.Drop {
@@ -243,7 +292,7 @@ func (s *State) laneEpoch(epoch uint32) EpochSteps {
 }
 
 // laneStepsFrom is what a rank in an epoch is told. It may not have heard yet that its epoch is closed.
-func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
+func (s deterministic) laneStepsFrom(epoch uint32) []EpochSteps {
 	out := slices.DeleteFunc(slices.Clone(s.steps), func(e EpochSteps) bool { return e.Epoch < epoch })
 	for _, e := range s.blocks.epochs {
 		if e.epoch >= epoch {
@@ -253,8 +302,12 @@ func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
 	return out
 }
 
-// admitLanes checks what a rank reports, which left the epochs before one: it cannot have handed over what it was not told of.
-func (s *State) admitLanes(r uint32, k *rank, n Steps, left uint32) error {
+// admit checks what a rank reports: it cannot have handed over what it was not told of.
+func (s deterministic) admit(c Sync) error {
+	if c.Steps == nil {
+		return nil
+	}
+	r, k, n, left := c.Rank, s.rank(c.Rank), *c.Steps, c.From
 	newest := s.closed // a rank may be through with the next epoch, too, before the others have reported that they ended this one
 	for _, final := s.laneSteps(newest); final; _, final = s.laneSteps(newest) {
 		newest++
@@ -279,7 +332,7 @@ func (k *rank) over(epoch uint32, steps uint64) bool {
 // lanesOver reports whether an epoch can be closed: all ranks have handed over all of it, or departed. While some of them are present
 // one of these has to have moved on: those that left may come back to join the others in its last steps, and in step are waited for. An
 // epoch without steps is over at once.
-func (s *State) lanesOver(epoch uint32) bool {
+func (s deterministic) lanesOver(epoch uint32) bool {
 	steps, final := s.laneSteps(epoch)
 	if !final || steps == 0 {
 		return final
@@ -300,29 +353,18 @@ func (s *State) lanesOver(epoch uint32) bool {
 	return moved || over == len(s.ranks) && (present == 0 || present == len(s.ranks))
 }
 
-// answerLanes is what a rank is told to do: what to read, and how far to go.
-func (s *State) answerLanes(c Sync, r Reply) Reply {
-	_, final := s.laneSteps(s.closed)
-	if r.Drained = final || s.Finished(); !r.Unchanged {
-		r.Pieces, r.Starts = s.Pieces(c.Rank)
+// answer says what to read, and how far to go.
+func (s deterministic) answer(c Sync, k *rank, r *Reply) {
+	if r.Drained = s.drained(); !r.Unchanged && !k.departed {
+		r.Pieces, r.Starts = s.pieces(c.Rank, k), s.starts(k)
 	}
 	if c.Steps != nil {
 		r.Steps = s.laneStepsFrom(c.Steps.Epoch)
 	}
-	return r
-}
-
-// Pieces is what a rank holds in deterministic order, and where the blocks begin.
-func (s *State) Pieces(r uint32) ([]Piece, []LaneStart) {
-	k := s.rank(r)
-	if k == nil || k.departed || s.id.Lanes == 0 {
-		return nil, nil
-	}
-	return s.pieces(r, k), s.startsFrom(k)
 }
 
 // pieces lists, in order, the planned rows of a rank's lanes behind the steps that it reported.
-func (s *State) pieces(r uint32, k *rank) []Piece {
+func (s deterministic) pieces(r uint32, k *rank) []Piece {
 	at, world := s.at(k), uint64(s.world)
 	first := uint32(uint64(r) * uint64(s.id.Lanes) / world)
 	end := uint32(uint64(r+1) * uint64(s.id.Lanes) / world)
@@ -354,9 +396,9 @@ func (b block) interval(p plan.Piece) position.Interval {
 	return iv
 }
 
-// startsFrom lists where blocks begin that have rows behind a rank's steps, and the block to plan next; the first ones of them, of which
+// starts lists where blocks begin that have rows behind a rank's steps, and the block to plan next; the first ones of them, of which
 // the very first is not beyond those steps in any lane.
-func (s *State) startsFrom(k *rank) []LaneStart {
+func (s deterministic) starts(k *rank) []LaneStart {
 	var out []LaneStart
 	at := s.at(k)
 	for _, b := range s.blocks.list {

@@ -1,0 +1,396 @@
+package session
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// fast is what the endings of order FAST share: ranks are granted runs of shards as they ask, and give back what they do not read.
+type fast struct{ *State }
+
+// nextEpoch is the epoch of the lowest position that nobody was granted, and whether it may be granted: rows of one
+// epoch beyond the open one may be buffered.
+func (s fast) nextEpoch() (uint32, bool) {
+	epoch := s.frontier.Epoch
+	if len(s.returned) > 0 {
+		epoch = s.returned[0].From.Epoch
+	}
+	return epoch, epoch < s.id.Epochs && epoch <= s.reach() && s.failure == ""
+}
+
+// drained reports whether all of the open epoch is granted.
+func (s fast) drained() bool {
+	epoch, _ := s.nextEpoch()
+	return epoch > s.closed
+}
+
+// stuck reports whether a rank has only rows that it may not hand over yet: it is granted some of the open epoch
+// although its buffers may be full, or the epoch might never close.
+func (s fast) stuck(k *rank) bool {
+	return len(k.held) > 0 && k.held[0].From.Epoch > s.closed && k.steps.Epoch <= s.closed && !s.drained()
+}
+
+// more grants a rank what it wants or needs, of the epoch that its training loop is in, or of the next one: of the first one of which it
+// lacks rows, and which is not passed over.
+func (s fast) more(k *rank, c Sync, n needs, passed, wants func(epoch uint32) bool, ch *Changes) {
+	if s.failure != "" {
+		return
+	}
+	reach := s.reach()
+	for epoch := max(k.steps.Epoch, s.closed); epoch <= reach && epoch < s.id.Epochs; epoch++ {
+		lacks := s.lacks(k, epoch, n)
+		if lacks == 0 || passed(epoch) {
+			continue
+		}
+		if (wants(epoch) || epoch == s.closed && s.stuck(k)) && s.grantRows(k, epoch, int64(c.Streams), lacks, ch) {
+			k.revision++
+			ch.Head = true
+			ch.rank(c.Rank)
+		}
+		return
+	}
+}
+
+// lacks is how many rows of an epoch a rank may be granted.
+func (s fast) lacks(k *rank, epoch uint32, n needs) uint64 {
+	need := n[epoch-s.closed]
+	if !need.known {
+		return math.MaxUint64
+	}
+	have := s.blocks.rowsIn(within(k.held, epoch).Subtract(k.releasing))
+	return max(need.rows, have) - have
+}
+
+// grantRows gives a rank shards of an epoch, cut where it has so many rows.
+func (s fast) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch *Changes) bool {
+	s.passTo(epoch, ch)
+	got := s.take(epoch, streams)
+	if rows < math.MaxUint64 {
+		given := s.blocks.firstRows(got, rows)
+		s.returned = s.returned.Union(got.Subtract(given))
+		got = given
+	}
+	k.held = k.held.Union(got)
+	return len(got) > 0
+}
+
+// take takes a run of shards of an epoch, returned ones first.
+func (s fast) take(epoch uint32, streams int64) position.Set {
+	returned := within(s.returned, epoch)
+	got, n := s.takeReturned(returned, s.run(returned, epoch, streams))
+	return got.Union(s.takeFrontier(epoch, n))
+}
+
+// run is the number of shards to grant at once, of which some are returned: a quarter of an even share of what remains of the epoch, so that
+// runs get shorter towards its end; but enough for all streams, as long as each rank can have as many.
+func (s fast) run(returned position.Set, epoch uint32, streams int64) int64 {
+	remaining, w := s.free(returned, epoch), int64(s.world)
+	return max(1, (remaining+4*w-1)/(4*w), min(streams, remaining/w))
+}
+
+// takeReturned takes up to n shards, cut at their borders, from those of the returned positions whose blocks are
+// planned. It returns them and how many more may be taken.
+func (s fast) takeReturned(returned position.Set, n int64) (position.Set, int64) {
+	var got []position.Interval
+	for _, iv := range returned {
+		for p := iv.From; n > 0 && p.Less(iv.To); {
+			b, ok := s.blocks.find(p)
+			if !ok {
+				break
+			}
+			to := least(b.advance(p, n), iv.To)
+			got = append(got, position.Interval{From: p, To: to})
+			n -= b.touched(p, to)
+			p = to
+		}
+	}
+	set := position.NewSet(got...)
+	s.returned = s.returned.Subtract(set)
+	return set, n
+}
+
+// takeFrontier takes up to n planned shards of an epoch that were never granted.
+func (s fast) takeFrontier(epoch uint32, n int64) position.Set {
+	var got []position.Interval
+	for n > 0 && s.frontier.Epoch == epoch {
+		b, ok := s.blocks.find(s.frontier)
+		if !ok {
+			break
+		}
+		to := b.advance(s.frontier, n)
+		got = append(got, position.Interval{From: s.frontier, To: to})
+		n -= b.touched(s.frontier, to)
+		s.frontier = to
+		s.skipEmpty()
+	}
+	return position.NewSet(got...)
+}
+
+// passTo moves the frontier to an epoch, from one that is wholly planned.
+func (s fast) passTo(epoch uint32, ch *Changes) {
+	start := position.Position{Epoch: epoch}
+	if !s.frontier.Less(start) || !s.whollyPlanned(epoch-1) {
+		return
+	}
+	s.returned = s.returned.Union(position.Set{{From: s.frontier, To: start}})
+	s.frontier = start
+	ch.Head = true
+	for _, b := range s.blocks.list {
+		s.absorb(b)
+	}
+	s.skipEmpty()
+}
+
+// trim asks a rank for what it holds above its need.
+func (s fast) trim(r uint32, k *rank, n needs, ch *Changes) {
+	if !n[0].known && !n[1].known {
+		return
+	}
+	asked := k.releasing
+	for i, need := range n {
+		if !need.known {
+			continue
+		}
+		held := within(k.held, s.closed+uint32(i))
+		if s.blocks.rowsIn(held) > need.rows {
+			asked = asked.Union(held.Subtract(s.blocks.firstRows(held, need.rows)))
+		}
+	}
+	s.ask(r, k, asked, ch)
+}
+
+// nextBlock is NeedsPlan. given are epochs of which no more is granted, and starved reports whether a rank lacks rows whatever is planned.
+func (s fast) nextBlock(given func(epoch uint32) bool, starved func() bool) (epoch, index uint32, ok bool) {
+	var ahead struct {
+		block          position.Position
+		blocks, shards int64
+	}
+	reach := s.reach()
+	for i := range len(s.returned) + 1 {
+		free := s.ungranted()
+		if i < len(s.returned) {
+			free = s.returned[i]
+		}
+		for p := free.From; p.Less(free.To) && p.Epoch <= reach; {
+			if given(p.Epoch) {
+				p = position.Position{Epoch: p.Epoch + 1}
+				continue
+			}
+			if start := (position.Position{Epoch: p.Epoch, Block: p.Block}); ahead.blocks == 0 || start != ahead.block {
+				if ahead.blocks >= 2 && ahead.shards >= 2*int64(s.world) && !starved() {
+					return 0, 0, false
+				}
+				ahead.block = start
+				ahead.blocks++
+			}
+			b, planned := s.blocks.find(p)
+			if !planned {
+				return p.Epoch, p.Block, true
+			}
+			to := least(b.end(), free.To)
+			ahead.shards += b.touched(p, to)
+			p = to
+		}
+	}
+	return 0, 0, false
+}
+
+// plan takes in a block.
+func (s fast) plan(b block, rows int64, ch *Changes) {
+	ch.Head = true
+	s.dropIdleBlocks()
+	s.blocks.list = slices.Insert(s.blocks.list, s.blocks.search(b.start()), b)
+	s.blocks.count(b, rows)
+	s.absorb(b)
+	s.skipEmpty()
+	s.countPlanned(b)
+	s.closeEpochs(ch)
+}
+
+// dropIdleBlocks forgets the blocks below the frontier of which nothing is held or returned. To look at what all ranks hold takes
+// long, so that it is done for each eighth of the blocks in memory, at most, that is planned.
+func (s fast) dropIdleBlocks() {
+	if eighth := int64(1) << max(0, bits.Len(uint(len(s.blocks.list)))-4); s.blocks.seen.blocks%eighth != 0 {
+		return
+	}
+	busy := make([]bool, len(s.blocks.list))
+	mark := func(set position.Set) {
+		for _, iv := range set {
+			for i := s.blocks.search(iv.From); i < len(s.blocks.list) && s.blocks.list[i].start().Less(iv.To); i++ {
+				busy[i] = true
+			}
+		}
+	}
+	mark(s.returned)
+	mark(position.Set{s.ungranted()})
+	for _, k := range s.ranks {
+		if k != nil {
+			mark(k.held)
+		}
+	}
+	i := -1
+	s.blocks.list = slices.DeleteFunc(s.blocks.list, func(block) bool { i++; return !busy[i] })
+}
+
+// whollyPlanned reports whether all is planned of an epoch that is not consumed.
+func (s fast) whollyPlanned(epoch uint32) bool {
+	end := position.Position{Epoch: epoch + 1}
+	if e := s.blocks.epoch(epoch); e != nil && e.blocks > 0 && s.frontier.Less(end) { // most often its last block tells
+		if _, ok := s.blocks.find(position.Position{Epoch: epoch, Block: e.blocks - 1}); !ok {
+			return false
+		}
+	}
+	free := append(within(s.returned, epoch), within(position.Set{s.ungranted()}, epoch)...)
+	for _, iv := range free {
+		for p := iv.From; p.Less(iv.To); {
+			b, ok := s.blocks.find(p)
+			if !ok {
+				return false
+			}
+			p = b.end()
+		}
+	}
+	return true
+}
+
+// left is the number of output rows of planned blocks of an epoch that are not consumed.
+func (s fast) left(epoch uint32) uint64 {
+	if e := s.blocks.epoch(epoch); e != nil {
+		return e.left
+	}
+	return 0
+}
+
+// answer says what a rank holds.
+func (s fast) answer(_ Sync, k *rank, r *Reply) {
+	if r.Drained = s.drained(); !r.Unchanged {
+		r.Grants = s.blocks.split(k.held)
+	}
+}
+
+func (s fast) pieces(uint32, *rank) []Piece { return nil }
+func (s fast) starts(*rank) []LaneStart     { return nil }
+func (s fast) changes() uint64              { return 0 }
+
+// admit checks what a rank reports.
+func (s fast) admit(c Sync) error {
+	if n := c.Steps; n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
+		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", c.Rank, *n, s.closed)
+	}
+	return nil
+}
+
+func (s fast) ahead() uint32                     { return 1 }
+func (s fast) leaving(*Changes)                  {}
+func (s fast) rest(epoch uint32, _ uint64) int64 { return s.free(within(s.returned, epoch), epoch) }
+func (s fast) skips() bool                       { return true }
+func (s fast) sharesOut() bool                   { return false }
+func (s fast) forget(position.Position)          {}
+func (s fast) ended(uint64) (EpochSteps, bool)   { return EpochSteps{}, false }
+func (s fast) load(*pb.SessionHead) error        { return nil }
+
+// between reports whether nobody has taken anything of the open epoch.
+func (s fast) between() bool {
+	start := position.Position{Epoch: s.closed}
+	return len(from(s.base, start)) == 0 && !slices.ContainsFunc(s.ranks, func(k *rank) bool {
+		return k != nil && (k.steps.Epoch > s.closed || k.steps.Epoch == s.closed && k.steps.Handed > 0 || len(from(k.consumed, start)) > 0)
+	})
+}
+
+// granted reports whether a rank was ever granted anything: grants move its revision ahead of its incarnation, which starts move along.
+func (s fast) granted(k *rank) bool { return k.revision != k.incarnation }
+
+// admitState checks a state that is brought against the order.
+func (s fast) admitState(p Checkpoint) error {
+	if p.GlobalBatch > 0 {
+		return refused("the state of rank %d is of deterministic order, the session's is fast; open a session whose spec says order: deterministic", p.Rank)
+	}
+	return nil
+}
+
+func (s fast) fit(m merged, world uint32) (merged, error) { return m, s.fitsWorld(world) }
+
+// rewind has granting begin behind what the states consumed.
+func (s fast) rewind(m merged) {
+	s.advanceFrontier()
+	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
+}
+
+// advanceFrontier moves the frontier to the end of the epoch in which the base ends, if that lies behind it. What is
+// not consumed there becomes returned, and is planned as such. No block can begin or end inside that part.
+func (s fast) advanceFrontier() {
+	start := position.Position{Epoch: s.closed}
+	if s.frontier.Less(start) {
+		s.frontier = start
+	}
+	if len(s.base) == 0 {
+		return
+	}
+	end := s.base[len(s.base)-1].To
+	if !s.frontier.Less(end) {
+		return
+	}
+	if s.frontier = end; end != (position.Position{Epoch: end.Epoch}) {
+		s.frontier = position.Position{Epoch: end.Epoch + 1}
+	}
+}
+
+// check verifies that base, consumed, held, returned and never-granted positions partition the epochs that are not closed.
+func (s fast) check() error {
+	start := position.Position{Epoch: s.closed}
+	planned := make([]position.Interval, len(s.blocks.list))
+	for i, b := range s.blocks.list {
+		planned[i] = position.Interval{From: b.start(), To: b.end()}
+	}
+	sets := []owned{{from(s.base, start), "base"}, {s.returned, "returned"}}
+	for i, k := range s.ranks {
+		if k == nil {
+			continue
+		}
+		sets = append(sets, ownedBy(uint32(i), k.held), ownedBy(uint32(i), from(k.consumed, start)))
+		if err := s.checkRank(uint32(i), k, position.NewSet(planned...)); err != nil {
+			return fmt.Errorf("session %s: %w", s.id.Session, err)
+		}
+	}
+	if err := disjoint(sets); err != nil {
+		return fmt.Errorf("session %s: granted twice: %w", s.id.Session, err)
+	}
+	if i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch >= s.closed }); i >= 0 {
+		return fmt.Errorf("session %s: epoch %d has ended with %d steps, and is not closed", s.id.Session, s.steps[i].Epoch, s.steps[i].Steps)
+	}
+	if err := s.checkSkipped(); err != nil {
+		return fmt.Errorf("session %s: %w", s.id.Session, err)
+	}
+	at := start
+	for _, iv := range sorted(sets) {
+		if iv.From != at {
+			return fmt.Errorf("session %s: nobody has %v", s.id.Session, position.Interval{From: at, To: iv.From})
+		}
+		at = iv.To
+	}
+	if at != s.frontier {
+		return fmt.Errorf("session %s: the parts end at %v, and the frontier is %v", s.id.Session, at, s.frontier)
+	}
+	return nil
+}
+
+func (s fast) checkRank(r uint32, k *rank, planned position.Set) error {
+	switch {
+	case !planned.Covers(k.held):
+		return fmt.Errorf("rank %d holds positions of blocks that are not in memory", r)
+	case !s.blocks.canonicalSet(k.held).Equal(k.held):
+		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v", r, k.held, s.blocks.canonicalSet(k.held))
+	case !k.held.Covers(k.releasing):
+		return fmt.Errorf("rank %d is asked to release what it does not hold", r)
+	case k.steps.Epoch > s.closed+s.policy().ahead(), k.steps.Handed > k.steps.Ready:
+		return fmt.Errorf("rank %d is at %+v, and the open epoch is %d", r, k.steps, s.closed)
+	case !k.present() && len(k.held) > 0:
+		return fmt.Errorf("rank %d has departed or its lease has ended, but it holds positions", r)
+	}
+	return nil
+}
