@@ -129,7 +129,7 @@ func (c CreateCheckpoint) apply(s *State, ch *Changes) (Reply, error) {
 	case t.active() && t.name != c.Name:
 		return Reply{}, unchecked("%q is being taken; wait for it, or give it up with `penstock session checkpoint %s %s --delete`", t.name, s.id.Session, t.name)
 	case t.active():
-		return Reply{Taken: s.progressOf()}, nil
+		return Reply{Taken: checkpointing{s}.progressOf()}, nil
 	case t.failed && t.nonce == c.Nonce:
 		return Reply{}, unchecked("%q: no step was found for it: %s", c.Name, t.retried)
 	case s.failure != "":
@@ -142,8 +142,8 @@ func (c CreateCheckpoint) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, unchecked("no trainer is there to take it; start them")
 	}
 	*t = taking{id: t.id, name: c.Name, nonce: c.Nonce, created: c.Now, tries: 1}
-	s.chooseStep(ch)
-	return Reply{Taken: s.progressOf()}, nil
+	checkpointing{s}.chooseStep(ch)
+	return Reply{Taken: checkpointing{s}.progressOf()}, nil
 }
 
 func checkName(name string) error {
@@ -175,7 +175,10 @@ func (ListCheckpoints) apply(s *State, _ *Changes) (Reply, error) { //nolint:unp
 
 func byName(n *Named, name string) int { return cmp.Compare(n.Name, name) }
 
-func (s *State) progressOf() *Taken {
+// checkpointing is how named checkpoints are taken.
+type checkpointing struct{ *State }
+
+func (s checkpointing) progressOf() *Taken {
 	t := &Taken{Step: s.taking.step, Tries: s.taking.tries, Retried: s.taking.retried}
 	for i, k := range s.ranks {
 		if s.owes(k) {
@@ -186,13 +189,13 @@ func (s *State) progressOf() *Taken {
 }
 
 // owes reports whether a rank has to bring its part. What a rank that has left consumed is in the base.
-func (s *State) owes(k *rank) bool { return k != nil && !k.departed && k.part == nil }
+func (s checkpointing) owes(k *rank) bool { return k != nil && !k.departed && k.part == nil }
 
 // step is how many batches the rank's training loop has got, as far as the rank said.
 func (k *rank) step() uint64 { return k.begunStep + uint64(max(0, k.counters.Batches)) }
 
 // stepAhead is a step that no rank should have reached when it hears of it.
-func (s *State) stepAhead() uint64 {
+func (s checkpointing) stepAhead() uint64 {
 	newest := s.from.Step
 	for _, k := range s.ranks {
 		if k != nil && !k.departed {
@@ -203,7 +206,7 @@ func (s *State) stepAhead() uint64 {
 }
 
 // order is what a rank is asked for, or nil.
-func (s *State) order(k *rank) *Order {
+func (s checkpointing) order(k *rank) *Order {
 	if !s.taking.active() || !s.owes(k) {
 		return nil
 	}
@@ -215,7 +218,7 @@ func (s *State) order(k *rank) *Order {
 }
 
 // admitPart checks what a rank answers to an order. Answers to older ones do not count.
-func (s *State) admitPart(c Sync, k *rank) error {
+func (s checkpointing) admitPart(c Sync, k *rank) error {
 	p := c.Part
 	if p == nil || p.State == nil || !s.taking.active() || p.ID != s.taking.id {
 		return nil
@@ -231,7 +234,7 @@ func (s *State) admitPart(c Sync, k *rank) error {
 }
 
 // takePart takes in what a rank answers to an order.
-func (s *State) takePart(c Sync, k *rank, ch *Changes) {
+func (s checkpointing) takePart(c Sync, k *rank, ch *Changes) {
 	switch p := c.Part; {
 	case p == nil || !s.taking.active() || p.ID != s.taking.id || k.part != nil:
 	case p.State == nil:
@@ -246,7 +249,7 @@ func (s *State) takePart(c Sync, k *rank, ch *Changes) {
 
 // partLeaves is called when a rank leaves: what it consumed is in the base from then on, and in the States of others that are
 // taken later. Unless it left right at the step, a later one is chosen.
-func (s *State) partLeaves(r uint32, k *rank, ch *Changes) {
+func (s checkpointing) partLeaves(r uint32, k *rank, ch *Changes) {
 	if s.taking.active() && (k.part == nil || k.step() != s.taking.step) {
 		s.taking.retried = fmt.Sprintf("rank %d left at step %d", r, k.step())
 		s.chooseStep(ch)
@@ -254,7 +257,7 @@ func (s *State) partLeaves(r uint32, k *rank, ch *Changes) {
 }
 
 // retry chooses a later step, or gives up.
-func (s *State) retry(ch *Changes, format string, args ...any) {
+func (s checkpointing) retry(ch *Changes, format string, args ...any) {
 	t := &s.taking
 	t.retried = fmt.Sprintf(format, args...)
 	if t.tries == maxTries {
@@ -267,7 +270,7 @@ func (s *State) retry(ch *Changes, format string, args ...any) {
 }
 
 // chooseStep asks all ranks for their parts of a new step.
-func (s *State) chooseStep(ch *Changes) {
+func (s checkpointing) chooseStep(ch *Changes) {
 	s.taking.id++
 	s.taking.step = s.stepAhead()
 	s.forgetParts()
@@ -275,14 +278,14 @@ func (s *State) chooseStep(ch *Changes) {
 }
 
 // giveUp ends what is being taken.
-func (s *State) giveUp(ch *Changes, why string) {
+func (s checkpointing) giveUp(ch *Changes, why string) {
 	s.taking.failed, s.taking.retried = true, why
 	s.forgetParts()
 	ch.Head = true
 }
 
 // forgetParts forgets parts in memory; those in keys are void by their id.
-func (s *State) forgetParts() {
+func (s checkpointing) forgetParts() {
 	for _, k := range s.ranks {
 		if k != nil {
 			k.part = nil
@@ -291,7 +294,7 @@ func (s *State) forgetParts() {
 }
 
 // settle ends the taking of a checkpoint, if all is there or nothing will be.
-func (s *State) settle(ch *Changes) {
+func (s checkpointing) settle(ch *Changes) {
 	switch {
 	case !s.taking.active():
 		return
@@ -354,7 +357,7 @@ func (c DeleteCheckpoint) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, nil
 	}
 	if s.taking.active() && s.taking.name == c.Name {
-		s.giveUp(ch, "it was given up by `--delete`")
+		checkpointing{s}.giveUp(ch, "it was given up by `--delete`")
 		return Reply{}, nil
 	}
 	return Reply{}, s.noCheckpoint(c.Name)

@@ -48,8 +48,11 @@ type Skipped struct {
 // skippedRowGroups counts those of all epochs.
 func (s *State) skippedRowGroups() uint32 { return s.skippedBefore + uint32(len(s.skipped)) }
 
+// quarantine is how rows are left out that no worker can read.
+type quarantine struct{ *State }
+
 // refused takes up what a rank reports.
-func (s *State) refused(c Sync, k *rank, ch *Changes) {
+func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 	if c.Revision != s.revision(k) {
 		return
 	}
@@ -82,7 +85,7 @@ func (s *State) refused(c Sync, k *rank, ch *Changes) {
 }
 
 // intolerable says why a refusal fails the session, or is empty.
-func (s *State) intolerable(r Refusal) string {
+func (s quarantine) intolerable(r Refusal) string {
 	what := fmt.Sprintf("%s row group %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
 	const mend = "mend what it names, the file or the spec, and begin a new session, or go on without such row groups: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
 	switch n := s.skippedRowGroups(); {
@@ -100,7 +103,7 @@ func (s *State) intolerable(r Refusal) string {
 }
 
 // someSkipped names a few.
-func (s *State) someSkipped() string {
+func (s quarantine) someSkipped() string {
 	var names []string
 	for _, k := range s.skipped[:min(3, len(s.skipped))] {
 		names = append(names, fmt.Sprintf("%s row group %d", k.File, k.RowGroup))
@@ -112,14 +115,14 @@ func (s *State) someSkipped() string {
 }
 
 // find returns the index of the entry for a row group that was refused, or -1.
-func (s *State) find(r Refusal) int {
+func (s quarantine) find(r Refusal) int {
 	return slices.IndexFunc(s.skipped, func(k Skipped) bool {
 		return k.Epoch == r.At.Epoch && k.Index == r.Index && k.RowGroup == r.RowGroup
 	})
 }
 
 // skip lists a part of a row group as left out. Several ranks may hold parts of one.
-func (s *State) skip(r Refusal, part position.Set) {
+func (s quarantine) skip(r Refusal, part position.Set) {
 	s.skipped = slices.Clone(s.skipped)
 	if i := s.find(r); i >= 0 {
 		k := &s.skipped[i]
@@ -136,7 +139,7 @@ func (s *State) skip(r Refusal, part position.Set) {
 
 // rewindSkipped keeps, of what was skipped, what a restore to m does not grant again. What its states know of beyond that is a
 // number.
-func (s *State) rewindSkipped(m merged) {
+func (s quarantine) rewindSkipped(m merged) {
 	kept := m.base.Union(position.Set{{To: position.Position{Epoch: m.closed}}})
 	var list []Skipped
 	for _, k := range s.skipped {
@@ -149,7 +152,7 @@ func (s *State) rewindSkipped(m merged) {
 }
 
 // checkSkipped verifies that what was skipped is in base, once, and not more than may be.
-func (s *State) checkSkipped() error {
+func (s quarantine) checkSkipped() error {
 	var sets []owned
 	for _, k := range s.skipped {
 		sets = append(sets, owned{set: k.Set, owner: fmt.Sprintf("%s row group %d", k.File, k.RowGroup)})

@@ -27,7 +27,7 @@ func bugsInQuarantine() map[string]executor {
 			if q, ok := c.(Sync); ok {
 				if k, err := s.fence(q); err == nil {
 					q.Revision = s.revision(k)
-					s.refused(q, k, &ch)
+					quarantine{s}.refused(q, k, &ch)
 				}
 			}
 			r, more, err := s.Apply(c)

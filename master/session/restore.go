@@ -343,14 +343,14 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.generation++
 	s.restored = s.restore.attempt
 	s.closed, s.kept, s.base, s.failure, s.badData = m.closed, m.closed, m.base, "", false
-	s.rewindSkipped(m)
+	quarantine{s}.rewindSkipped(m)
 	s.policy().rewind(m)
 	s.baseVersion++
 	s.begun = m.begun()
 	s.leftEpochs = nil
 	s.steps, s.stepsClosed, s.stepsLost, s.promised, s.joins = nil, -int64(m.handed), false, 0, 1
 	if s.taking.active() {
-		s.giveUp(ch, "the session was restored")
+		checkpointing{s}.giveUp(ch, "the session was restored")
 	}
 	s.from, s.restoredBy = RestoredFrom{}, ""
 	s.ranks, s.world = ranks, uint32(len(ranks))

@@ -161,7 +161,7 @@ func (s *State) Apply(c Command) (Reply, Changes, error) {
 	if err != nil {
 		return Reply{}, Changes{}, fmt.Errorf("session %s: %w", s.id.Session, err)
 	}
-	s.settle(&ch)
+	checkpointing{s}.settle(&ch)
 	return reply, ch, nil
 }
 

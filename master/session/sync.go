@@ -42,7 +42,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		err = s.admitSteps(c)
 	}
 	if err == nil {
-		err = s.admitPart(c, k)
+		err = checkpointing{s}.admitPart(c, k)
 	}
 	if err != nil {
 		return Reply{}, s.blame(c, k, err)
@@ -65,8 +65,8 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	s.leavePasses(c, k, ch)
 	s.policy().advance(c, k, ch)
-	s.refused(c, k, ch)
-	s.takePart(c, k, ch)
+	quarantine{s}.refused(c, k, ch)
+	checkpointing{s}.takePart(c, k, ch)
 	if c.Revision >= k.asked {
 		s.release(c.Rank, k, c.Released, ch)
 	}
@@ -74,7 +74,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		s.leave(c.Rank, k, ch)
 	}
 	s.closeEpochs(ch)
-	s.settle(ch)
+	checkpointing{s}.settle(ch)
 	if c.Leave {
 		return s.answer(c, k), nil
 	}
@@ -167,7 +167,7 @@ func (s *State) giveBack(k *rank, ch *Changes) {
 
 // leave ends a rank. What it consumed moves to base, so that it is in the State of those who stay.
 func (s *State) leave(r uint32, k *rank, ch *Changes) {
-	s.partLeaves(r, k, ch)
+	checkpointing{s}.partLeaves(r, k, ch)
 	s.giveBack(k, ch)
 	s.base = s.base.Union(k.consumed)
 	k.consumed, k.revoked = nil, nil
@@ -185,7 +185,7 @@ func (s *State) revision(k *rank) uint64 { return k.revision + uint64(s.closed) 
 func (s *State) answer(c Sync, k *rank) Reply {
 	r := s.common(Reply{
 		Generation: s.generation, Incarnation: k.incarnation,
-		Revision: s.revision(k), Release: k.releasing, Order: s.order(k),
+		Revision: s.revision(k), Release: k.releasing, Order: checkpointing{s}.order(k),
 	}, c.BaseVersion)
 	r.Unchanged = c.Revision == r.Revision
 	s.policy().answer(c, k, &r)
