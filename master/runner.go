@@ -183,10 +183,9 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 	return session.Identity{
 		Session: s.GetId(), Epochs: spec.Epochs(s.GetSpec()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
-		PlannerDigest: string(s.GetPlannerDigest()), Pad: s.GetSpec().GetLastBatch() == pb.LastBatch_PAD,
-		Selects: unread || plan.Selects(program), Counted: spec.Counted(s.GetSpec()), BatchSize: uint64(s.GetSpec().GetBatchSize()),
+		PlannerDigest: string(s.GetPlannerDigest()), LastBatch: s.GetSpec().GetLastBatch(),
+		Selects: unread || plan.Selects(program), BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(), s.GetWorldSize()),
-		Drop: s.GetSpec().GetLastBatch() == pb.LastBatch_DROP,
 		Skip: s.GetSpec().GetOnError().GetSkip(),
 	}
 }

@@ -22,7 +22,7 @@ func benchmarkSync(b *testing.B, pad bool, shards uint32) {
 	const world = 1000
 	blocks := 1_000_000 / shards
 	id := testID
-	id.Pad = pad
+	id.LastBatch = ending(pad)
 	id.Epochs, id.FirstWorldSize = 1000, world
 	s, err := New(id)
 	if err != nil {

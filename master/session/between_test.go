@@ -9,7 +9,7 @@ import (
 // TestASessionBetweenEpochsIsOpenedAgain holds that what remains of a session without a limit that all left behind an epoch suffices to go
 // on with the next one, and that it is not closed within one.
 func TestASessionBetweenEpochsIsOpenedAgain(t *testing.T) {
-	for name, id := range map[string]Identity{"uneven": {}, "pad": {Pad: true}} {
+	for name, id := range map[string]Identity{"uneven": {}, "pad": {LastBatch: pb.LastBatch_PAD}} {
 		t.Run(name, func(t *testing.T) {
 			id.Session, id.Epochs, id.FirstWorldSize = "s", noLimit, 1
 			s, err := New(id)
@@ -64,7 +64,7 @@ func TestASessionBetweenEpochsIsOpenedAgain(t *testing.T) {
 
 // TestASessionBetweenEpochsThatDrops is opened again in step.
 func TestASessionBetweenEpochsThatDrops(t *testing.T) {
-	id := Identity{Session: "s", Epochs: noLimit, FirstWorldSize: 2, Counted: true, Drop: true, BatchSize: 10}
+	id := Identity{Session: "s", Epochs: noLimit, FirstWorldSize: 2, LastBatch: pb.LastBatch_DROP, BatchSize: 10}
 	s, err := New(id)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 // endings are sessions of two epochs with each way to end one.
 var endings = map[string]Identity{
-	"uneven": {}, "pad": {Pad: true}, "drop": {Counted: true, Drop: true, BatchSize: 10}, "lanes": {Counted: true, Lanes: 2, GlobalBatch: 4},
+	"uneven": {}, "pad": {LastBatch: pb.LastBatch_PAD}, "drop": {LastBatch: pb.LastBatch_DROP, BatchSize: 10}, "lanes": {Lanes: 2, GlobalBatch: 4},
 }
 
 // ended is a session whose epochs are closed.

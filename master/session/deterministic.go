@@ -272,7 +272,7 @@ func (s deterministic) laneSteps(epoch uint32) (steps uint64, final bool) {
 		return 0, false
 	}
 	share := s.id.share()
-	if final = e.blocks > 0 && e.planned == e.blocks; final && !s.id.Drop {
+	if final = e.blocks > 0 && e.planned == e.blocks; final && s.id.LastBatch != pb.LastBatch_DROP {
 		return (slices.Max(e.lanes) + share - 1) / share, true
 	}
 	return slices.Min(e.lanes) / share, final
@@ -282,7 +282,7 @@ func (s deterministic) laneSteps(epoch uint32) (steps uint64, final bool) {
 func (s deterministic) laneEpoch(epoch uint32) EpochSteps {
 	e := EpochSteps{Epoch: epoch}
 	e.Steps, e.Final = s.laneSteps(epoch)
-	if e.Final && s.id.Drop {
+	if e.Final && s.id.LastBatch == pb.LastBatch_DROP {
 		for _, rows := range s.laneRows(epoch) {
 			e.Dropped += rows
 		}

@@ -78,7 +78,7 @@ func runLanes(draw func(n int) int, steps int, leaves bool, execute executor) (e
 func newLaneModel(draw func(n int) int, execute executor) *laneModel {
 	m := &laneModel{draw: draw, d: randomDataset(draw), execute: execute, handed: map[position.Position]int{}, excused: map[position.Position]int{}, left: map[uint32]bool{}}
 	m.id = testID
-	m.id.Epochs, m.id.Counted, m.id.Drop = uint32(len(m.d)), true, draw(2) == 0
+	m.id.Epochs, m.id.LastBatch = uint32(len(m.d)), []pb.LastBatch{pb.LastBatch_UNEVEN, pb.LastBatch_DROP}[draw(2)]
 	m.id.FirstWorldSize = uint32(1 + draw(3))
 	m.id.Lanes = m.id.FirstWorldSize * uint32(1+draw(2))
 	m.id.GlobalBatch = uint64(m.id.Lanes) * uint64(1+draw(3))
@@ -281,7 +281,7 @@ func (m *laneModel) steps(epoch uint32) uint64 {
 	for _, l := range m.lanes[epoch] {
 		least, most = min(least, len(l)), max(most, len(l))
 	}
-	if m.id.Drop {
+	if m.id.LastBatch == pb.LastBatch_DROP {
 		return uint64(least / share)
 	}
 	return uint64((most + share - 1) / share)
@@ -522,7 +522,7 @@ func (m *laneModel) verdict() error {
 		for _, lane := range m.lanes[e] {
 			for i, row := range lane {
 				n, want := m.handed[row], 1
-				if m.id.Drop && uint64(i) >= m.steps(uint32(e))*m.id.share() {
+				if m.id.LastBatch == pb.LastBatch_DROP && uint64(i) >= m.steps(uint32(e))*m.id.share() {
 					want = 0
 				}
 				if m.left[uint32(e)] && n == 0 {

@@ -12,7 +12,7 @@ import (
 // inLanes is a session of two lanes and ranks, whose steps have two rows of each.
 func inLanes(t *testing.T) *State {
 	t.Helper()
-	s, err := New(Identity{Session: "s", Epochs: 2, FirstWorldSize: 2, Counted: true, Lanes: 2, GlobalBatch: 4})
+	s, err := New(Identity{Session: "s", Epochs: 2, FirstWorldSize: 2, Lanes: 2, GlobalBatch: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestLanesCloseOverARankThatLeft(t *testing.T) {
 func TestLanesOfThousands(t *testing.T) {
 	const lanes, blocks = 4096, 200
 	d := dataset{slices.Repeat([][][]int{slices.Repeat([][]int{{1 << 20}}, 64)}, blocks)}
-	id := Identity{Session: "s", Epochs: 1, FirstWorldSize: lanes, Counted: true, Lanes: lanes, GlobalBatch: 64 * lanes}
+	id := Identity{Session: "s", Epochs: 1, FirstWorldSize: lanes, Lanes: lanes, GlobalBatch: 64 * lanes}
 	s, err := New(id)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestLanesOfThousands(t *testing.T) {
 // However many starts there are, the first one that a rank is told is at its step or before it.
 func TestLanesTellAStart(t *testing.T) {
 	const lanes = maxStarts
-	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 1, Counted: true, Lanes: lanes, GlobalBatch: lanes})
+	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 1, Lanes: lanes, GlobalBatch: lanes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -16,7 +17,7 @@ type dropped struct {
 
 func (m *model) beginDropping(batchSize int) {
 	m.batchSize, m.drop = batchSize, &dropped{cameBack: map[uint64]bool{}}
-	m.id.Counted, m.id.BatchSize = true, uint64(batchSize)
+	m.id.LastBatch, m.id.BatchSize = pb.LastBatch_DROP, uint64(batchSize)
 }
 
 // epoch is the one whose rows go into the next batch.

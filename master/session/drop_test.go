@@ -3,12 +3,13 @@ package session
 import (
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
 // Ranks that have not joined yet begin where the restored checkpoint was taken: the epoch has as many steps as without the restore.
 func TestDropRestoredBeforeAllRanksJoin(t *testing.T) {
-	id := Identity{Session: "s", Epochs: 1, FirstWorldSize: 2, Counted: true, Drop: true, BatchSize: 10}
+	id := Identity{Session: "s", Epochs: 1, FirstWorldSize: 2, LastBatch: pb.LastBatch_DROP, BatchSize: 10}
 	s, err := New(id)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func TestDropRestoredBeforeAllRanksJoin(t *testing.T) {
 // of them.
 func dropping(t *testing.T, world uint32, rows ...uint32) *State {
 	t.Helper()
-	s, err := New(Identity{Session: "s", Epochs: uint32(len(rows)), FirstWorldSize: world, Counted: true, Drop: true, BatchSize: 10})
+	s, err := New(Identity{Session: "s", Epochs: uint32(len(rows)), FirstWorldSize: world, LastBatch: pb.LastBatch_DROP, BatchSize: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestDropOfARankThatComesBackAlone(t *testing.T) {
 
 // A rank that is told of a few steps, since others may follow it, keeps no rows that those that have come need, if one stays away.
 func TestDropRowsOfRanksThatGather(t *testing.T) {
-	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 3, Counted: true, Drop: true, BatchSize: 10})
+	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 3, LastBatch: pb.LastBatch_DROP, BatchSize: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

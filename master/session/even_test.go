@@ -3,6 +3,7 @@ package session
 import (
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -41,7 +42,7 @@ func shareOut(t *testing.T, id Identity, late int, shards Outputs) (rows []uint6
 				continue
 			}
 			consumed[r], rows[r] = consumed[r].Union(batch), rows[r]+n
-			if id.Pad {
+			if id.LastBatch == pb.LastBatch_PAD {
 				at[r].Handed++
 				at[r].Ready = at[r].Handed
 				steps = max(steps, at[r].Handed)
@@ -67,7 +68,7 @@ func TestPaddedEpochsAreEven(t *testing.T) {
 		"one window":   {Outputs{{1000}}, 8, 1},
 	} {
 		for _, late := range []int{0, 3, 500} {
-			rows, steps := shareOut(t, Identity{FirstWorldSize: c.world, Pad: true, BatchSize: 512}, late, c.shards)
+			rows, steps := shareOut(t, Identity{FirstWorldSize: c.world, LastBatch: pb.LastBatch_PAD, BatchSize: 512}, late, c.shards)
 			for r := range rows {
 				if most := rows[0] + 1; rows[r]+1 < rows[0] || rows[r] > most || steps != c.steps {
 					t.Errorf("%s, %d steps late: %v rows in %d steps, want even ones in %d", name, late, rows, steps, c.steps)
@@ -85,7 +86,7 @@ func TestSharesOfRanksThatAreGone(t *testing.T) {
 		"lapsed": func(r uint32) Command { return Expire{Rank: r, Incarnation: 1} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 2, Pad: true, BatchSize: 10})
+			s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 2, LastBatch: pb.LastBatch_PAD, BatchSize: 10})
 			if err != nil {
 				t.Fatal(err)
 			}

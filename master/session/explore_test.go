@@ -163,7 +163,7 @@ func (x *explorer) run() error {
 func (x *explorer) begin() (*node, error) {
 	m := newModel(nil, x.d, x.execute)
 	m.batchSize, m.trainers, m.mostWorld = x.pad, make([]*trainer, x.world), x.world
-	m.id.Epochs, m.id.FirstWorldSize, m.id.Pad, m.id.Selects = uint32(len(x.d)), uint32(x.world), x.pad > 0, x.selects
+	m.id.Epochs, m.id.FirstWorldSize, m.id.LastBatch, m.id.Selects = uint32(len(x.d)), uint32(x.world), ending(x.pad > 0), x.selects
 	m.id.BatchSize = uint64(cmp.Or(x.pad, 100))
 	m.passes = newPasses()
 	s, err := New(m.id)

@@ -45,7 +45,7 @@ type counts struct {
 
 // countsOf are a block's counts.
 func (s *State) countsOf(o Outputs) *counts {
-	if s.id.Counted || len(o) > 0 {
+	if s.id.counted() || len(o) > 0 {
 		return newCounts(o)
 	}
 	return nil

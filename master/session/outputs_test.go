@@ -14,7 +14,7 @@ import (
 // counted is a state in which all blocks of a dataset are planned.
 func counted(t testing.TB, d dataset) *State {
 	id := testID
-	id.Counted, id.Epochs, id.FirstWorldSize = true, uint32(len(d)), 1
+	id.LastBatch, id.Epochs, id.FirstWorldSize = pb.LastBatch_DROP, uint32(len(d)), 1
 	s, err := New(id)
 	if err != nil {
 		t.Fatal(err)

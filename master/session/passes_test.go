@@ -1,6 +1,10 @@
 package session
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
 
 // What is kept of closed epochs does not come back when a left one closes with few steps: the state read back would have more of them.
 func TestPadKeepsNoMoreWhenALeftEpochCloses(t *testing.T) {
@@ -31,7 +35,7 @@ func TestPadKeepsNoMoreWhenALeftEpochCloses(t *testing.T) {
 
 // A rank that left an epoch which others are in does not have all of that planned.
 func TestDropPlansNoMoreOfALeftEpoch(t *testing.T) {
-	s, err := New(Identity{Session: "s", Epochs: 2, FirstWorldSize: 2, Counted: true, Drop: true, BatchSize: 10})
+	s, err := New(Identity{Session: "s", Epochs: 2, FirstWorldSize: 2, LastBatch: pb.LastBatch_DROP, BatchSize: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

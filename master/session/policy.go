@@ -20,12 +20,13 @@ type policy interface {
 
 // policy is the session's.
 func (s *State) policy() policy {
-	switch {
-	case s.id.Lanes > 0:
+	if s.id.Lanes > 0 {
 		return deterministic{s}
-	case s.id.Counted:
+	}
+	switch s.id.LastBatch {
+	case pb.LastBatch_DROP:
 		return drop{fast{s}}
-	case s.id.Pad:
+	case pb.LastBatch_PAD:
 		return pad{fast{s}}
 	}
 	return uneven{takeover{fast{s}}}

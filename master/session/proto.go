@@ -129,7 +129,7 @@ func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
 		}
 	}
 	for _, b := range s.blocks.list {
-		if b.counts == nil && s.id.Counted {
+		if b.counts == nil && s.id.counted() {
 			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
 		}
 		if err := b.checkOutputs(); err != nil {

@@ -39,15 +39,16 @@ type Identity struct {
 	DatasetDigest  string
 	PlannerDigest  string
 	FirstWorldSize uint32 // until a restore changes it
-	Pad            bool   // last batches are padded
+	LastBatch      pb.LastBatch
+	Lanes          uint32 // of order DETERMINISTIC, else 0
 	Skip           uint32 // row groups that may be left out because no worker can read them
-	Counted        bool   // outputs are counted when a block is planned
 	Selects        bool   // rows are left out: a window may have fewer outputs than rows
 	BatchSize      uint64 // rows of a rank's batch, but for GlobalBatch
 	GlobalBatch    uint64 // if not 0: rows of a step over all ranks, whatever the world size
-	Lanes          uint32 // of order DETERMINISTIC, else 0
-	Drop           bool   // last batches are left out
 }
+
+// counted reports whether outputs are counted when a block is planned.
+func (id *Identity) counted() bool { return id.Lanes > 0 || id.LastBatch == pb.LastBatch_DROP }
 
 // State is a session's state. Create one with New or Load.
 type State struct {

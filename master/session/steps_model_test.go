@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -31,7 +32,7 @@ func (m *model) newLoop() *loop {
 }
 
 func (m *model) beginPadding(batchSize int) {
-	m.batchSize, m.id.Pad, m.id.BatchSize = batchSize, true, uint64(batchSize)
+	m.batchSize, m.id.LastBatch, m.id.BatchSize = batchSize, pb.LastBatch_PAD, uint64(batchSize)
 }
 
 // loopEnded checks that all training loops end an epoch after the same number of batches.
@@ -302,4 +303,12 @@ func (t *trainer) passes(place Steps) bool {
 		at = Steps{Epoch: at.Epoch + 1}
 	}
 	return at == place
+}
+
+// ending is the one that pads, or the one that does not.
+func ending(pads bool) pb.LastBatch {
+	if pads {
+		return pb.LastBatch_PAD
+	}
+	return pb.LastBatch_UNEVEN
 }

@@ -12,7 +12,7 @@ import (
 func newPadded(t *testing.T, world, epochs uint32) *job {
 	t.Helper()
 	j := newJob(t, world, epochs)
-	j.s.id.Pad = true
+	j.s.id.LastBatch = pb.LastBatch_PAD
 	for r := range world {
 		j.join(r, string(rune('a'+r)))
 	}
@@ -113,7 +113,7 @@ func TestAnEpochWaitsForEachRankToJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t, 3, 2)
-			j.s.id.Pad = true
+			j.s.id.LastBatch = pb.LastBatch_PAD
 			j.plan(0, 0, 1, 1)
 			j.join(0, "a")
 			j.at(0, 0, 5, 5, j.more(0)...)
@@ -137,7 +137,7 @@ func TestAnEpochWaitsForEachRankToJoin(t *testing.T) {
 // The ranks of a restored world have all joined: it waits for none of the one before.
 func TestARestoredWorldWaitsForNoOtherRank(t *testing.T) {
 	j := newJob(t, 2, 2)
-	j.s.id.Pad = true
+	j.s.id.LastBatch = pb.LastBatch_PAD
 	j.plan(0, 0, 1, 1)
 	j.join(0, "a")
 	all := j.more(0)
@@ -153,7 +153,7 @@ func TestARestoredWorldWaitsForNoOtherRank(t *testing.T) {
 // A rank that begins when another has handed over its first batch, and that was all, begins where it began.
 func TestStartsInStep(t *testing.T) {
 	j := newJob(t, 2, 2)
-	j.s.id.Pad = true
+	j.s.id.LastBatch = pb.LastBatch_PAD
 	j.plan(0, 0, 1, 1)
 	j.join(0, "a")
 	j.join(0, "again")
@@ -216,11 +216,11 @@ func TestRestoreCountsOn(t *testing.T) {
 	states := moved()
 	states[0].Handed, states[1].Handed = 3, 4
 	j := newJob(t, 1, 2)
-	j.s.id.Pad = true
+	j.s.id.LastBatch = pb.LastBatch_PAD
 	j.refuses(restoring(0, 1, "x", states...), ErrRestore, "after 4 batches of its epoch, that of rank 0 after 3")
 	states[0].Handed = 4
 	j = newJob(t, 2, 2)
-	j.s.id.Pad = true
+	j.s.id.LastBatch = pb.LastBatch_PAD
 	j.do(restoring(0, 2, "x", states...))
 	j.do(restoring(1, 2, "y"))
 	want := Steps{Handed: 4, Ready: 4}
@@ -245,7 +245,7 @@ func TestRestoreOfAClosedEpoch(t *testing.T) {
 	heard.Base, heard.Consumed = position.Set{{To: pos(1, 0, 0)}}, position.Set{shard(1, 0, 0)}
 	heard.BaseVersion++
 	j := newJob(t, 1, 2)
-	j.s.id.Pad = true
+	j.s.id.LastBatch = pb.LastBatch_PAD
 	if r := j.do(restoring(0, 1, "x", states...)); r.Closed != 1 || r.Begun != (Steps{Handed: 4, Ready: 4}) {
 		t.Fatalf("%+v", r)
 	}

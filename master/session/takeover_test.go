@@ -3,6 +3,8 @@ package session
 import (
 	"slices"
 	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // readTogether has ranks read an epoch in step, and returns how many rows each got, in how many steps. Windows have as many rows as
@@ -32,7 +34,7 @@ func readTogether(t *testing.T, id Identity, late int, outputs dataset, planned 
 				tr = &trainer{rank: uint32(r), nonce: "n", loop: m.newLoop()}
 				tr.joined(must(t, m.s, tr.joinCommand(id.FirstWorldSize)))
 				m.trainers[r] = tr
-				if !id.Pad { // loops end after any number of batches
+				if id.LastBatch != pb.LastBatch_PAD { // loops end after any number of batches
 					tr.loop.ended = func(uint32, Steps) {}
 				}
 			}
@@ -73,7 +75,7 @@ func TestIdleRanksTakeOver(t *testing.T) {
 			planned.Outputs = append(planned.Outputs, slices.Repeat([]uint32{window}, windows))
 		}
 		check := func(world uint32, late int, pad bool) {
-			id := Identity{FirstWorldSize: world, BatchSize: batch, Selects: true, Pad: pad}
+			id := Identity{FirstWorldSize: world, BatchSize: batch, Selects: true, LastBatch: ending(pad)}
 			rows, steps := readTogether(t, id, late, outputs, planned)
 			t.Logf("%s, %d ranks, %d late, pad %v: %v rows, %d steps", name, world, late, pad, rows, steps)
 			ideal := (all + int(world)*batch - 1) / (int(world) * batch)
