@@ -28,15 +28,21 @@ const maxStarts = 1 << 14
 // deterministic is the order whose rows lie in lanes, with any ending.
 type deterministic struct{ *State }
 
-func (s deterministic) counts() bool             { return true }
-func (s deterministic) sharesOut() bool          { return false }
-func (s deterministic) skips() bool              { return false } // rows were counted: none can be left out
-func (s deterministic) ahead() uint32            { return 2 }     // a rank may have ended the epoch after the open one, too
-func (s deterministic) keep() uint32             { return s.closed }
-func (s deterministic) leaving(*Changes)         {}
-func (s deterministic) forget(position.Position) {}
-func (s deterministic) between() bool            { return false } // Remains does not say where the lanes are
-func (s deterministic) granted(*rank) bool       { return true }  // all that is planned is
+func (s deterministic) counts() bool          { return true }
+func (s deterministic) consumed(position.Set) {}
+func (s deterministic) skips() bool           { return false } // rows were counted: none can be left out
+func (s deterministic) ahead() uint32         { return 2 }     // a rank may have ended the epoch after the open one, too
+func (s deterministic) keep() uint32          { return s.closed }
+func (s deterministic) leaving(*Changes)      {}
+func (s deterministic) between() bool         { return false } // Remains does not say where the lanes are
+func (s deterministic) granted(*rank) bool    { return true }  // all that is planned is
+
+// forget passes over what nobody gets of epochs that are closed.
+func (s deterministic) forget(start position.Position) {
+	if s.frontier.Less(start) {
+		s.frontier = start
+	}
+}
 
 // changes counts blocks: each that is planned is granted at once.
 func (s deterministic) changes() uint64 { return uint64(s.blocks.seen.blocks) }
@@ -55,7 +61,7 @@ func (s deterministic) advance(c Sync, k *rank, ch *Changes) { k.advance(c.Rank,
 
 // begin has ranks that start together go on in step.
 func (s deterministic) begin(k *rank, _ *Changes) Steps {
-	begun, with := s.place(k), s.startedWith(k, s.waits)
+	begun, with := s.at(k), s.startedWith(k, s.waits)
 	if with != nil {
 		begun = with.begun
 	}
@@ -141,7 +147,6 @@ func (s deterministic) plan(b block, rows int64, ch *Changes) {
 	s.blocks.count(b, rows)
 	s.blocks.epoch(b.epoch).lanes = b.lanes.after
 	s.frontier = b.end()
-	s.closeEpochs(ch)
 }
 
 func (n Steps) less(m Steps) bool {

@@ -78,7 +78,7 @@ func (s deterministic) fit(m merged, world uint32) (merged, error) {
 	if s.id.Lanes%world != 0 {
 		return m, refused("world size %d does not divide the session's %d lanes; have another number of ranks", world, s.id.Lanes)
 	}
-	if err := s.fitsWorld(world); err != nil || m.global == s.id.GlobalBatch || m.handed == 0 {
+	if err := s.id.fitsWorld(world); err != nil || m.global == s.id.GlobalBatch || m.handed == 0 {
 		return m, err
 	}
 	rows := m.handed * m.global

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -30,13 +31,29 @@ import (
 // drop is the ending where last batches are dropped.
 type drop struct{ fast }
 
-func (s drop) counts() bool    { return true }
-func (s drop) sharesOut() bool { return true }
-func (s drop) ahead() uint32   { return 2 } // a rank may have ended the epoch after the open one, too
-func (s drop) keep() uint32    { return s.closed }
+func (s drop) counts() bool  { return true }
+func (s drop) ahead() uint32 { return 2 } // a rank may have ended the epoch after the open one, too
+func (s drop) keep() uint32  { return s.closed }
 
 func (s drop) needsPlan() (epoch, index uint32, ok bool) {
 	return s.nextBlock(s.told, s.starved) // what is left of an epoch that ranks were told of may be left for good
+}
+
+func (s drop) plan(b block, rows int64, ch *Changes) {
+	s.fast.plan(b, rows, ch)
+	s.countPlanned(b)
+}
+
+func (s drop) consumed(set position.Set) { s.countConsumed(set) }
+
+func (s drop) load(*pb.SessionHead) error {
+	s.countLeft()
+	return nil
+}
+
+func (s drop) rewind(m merged) {
+	s.fast.rewind(m)
+	s.countLeft()
 }
 
 // grant tells a rank of its steps, asks it for what it holds above its need, and grants it up to that.
@@ -69,7 +86,7 @@ func (s drop) begin(k *rank, _ *Changes) Steps {
 	if with := s.startedWith(k, func(o *rank) bool { return s.waits(o) && o.begun.Epoch >= s.closed }); with != nil {
 		return with.begun
 	}
-	return s.beginAlone(s.place(k))
+	return s.beginAlone(s.at(k))
 }
 
 func (s drop) over(epoch uint32) bool { return s.allJoined() && s.endedByAll(epoch) }
@@ -315,6 +332,7 @@ func (s drop) endedByAll(epoch uint32) bool {
 
 // forget forgets what ranks were told of closed epochs.
 func (s drop) forget(start position.Position) {
+	s.fast.forget(start)
 	for _, k := range s.ranks {
 		if k != nil {
 			k.forgetRest(start)

@@ -208,8 +208,6 @@ func (s fast) plan(b block, rows int64, ch *Changes) {
 	s.blocks.count(b, rows)
 	s.absorb(b)
 	s.skipEmpty()
-	s.countPlanned(b)
-	s.closeEpochs(ch)
 }
 
 // dropIdleBlocks forgets the blocks below the frontier of which nothing is held or returned. To look at what all ranks hold takes
@@ -289,8 +287,7 @@ func (s fast) ahead() uint32                     { return 1 }
 func (s fast) leaving(*Changes)                  {}
 func (s fast) rest(epoch uint32, _ uint64) int64 { return s.free(within(s.returned, epoch), epoch) }
 func (s fast) skips() bool                       { return true }
-func (s fast) sharesOut() bool                   { return false }
-func (s fast) forget(position.Position)          {}
+func (s fast) consumed(position.Set)             {}
 func (s fast) ended(uint64) (EpochSteps, bool)   { return EpochSteps{}, false }
 func (s fast) load(*pb.SessionHead) error        { return nil }
 
@@ -313,12 +310,26 @@ func (s fast) admitState(p Checkpoint) error {
 	return nil
 }
 
-func (s fast) fit(m merged, world uint32) (merged, error) { return m, s.fitsWorld(world) }
+func (s fast) fit(m merged, world uint32) (merged, error) { return m, s.id.fitsWorld(world) }
 
 // rewind has granting begin behind what the states consumed.
 func (s fast) rewind(m merged) {
+	s.blocks.forget(s.closed)
 	s.advanceFrontier()
 	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
+	for _, b := range s.blocks.list {
+		s.absorb(b)
+	}
+	s.skipEmpty()
+}
+
+// forget forgets what nobody gets of epochs that are closed.
+func (s fast) forget(start position.Position) {
+	s.returned = from(s.returned, start)
+	if s.frontier.Less(start) {
+		s.frontier = start
+		s.skipEmpty()
+	}
 }
 
 // advanceFrontier moves the frontier to the end of the epoch in which the base ends, if that lies behind it. What is
@@ -393,4 +404,74 @@ func (s fast) checkRank(r uint32, k *rank, planned position.Set) error {
 		return fmt.Errorf("rank %d has departed or its lease has ended, but it holds positions", r)
 	}
 	return nil
+}
+
+// absorb gives base and returned canonical borders, now that b is planned: a state that was restored may have others,
+// behind the last shard of a block or the last block of an epoch. If b is empty, what is returned of it is moved to
+// base.
+func (s fast) absorb(b block) {
+	base := s.blocks.canonicalSet(s.base)
+	s.returned = s.blocks.canonicalSet(s.returned)
+	if b.shards == 0 {
+		all := position.Set{{From: b.start(), To: b.end()}}
+		base = base.Union(s.returned.Intersect(all))
+		s.returned = s.returned.Subtract(all)
+	}
+	if !base.Equal(s.base) {
+		s.base = base
+		s.baseVersion++
+	}
+}
+
+// skipEmpty moves the frontier past blocks without shards.
+func (s fast) skipEmpty() {
+	for b, ok := s.blocks.find(s.frontier); ok && s.frontier.Shard >= b.shards; b, ok = s.blocks.find(s.frontier) {
+		s.base = s.base.Union(position.Set{{From: s.frontier, To: b.end()}})
+		s.baseVersion++
+		s.frontier = b.end()
+	}
+}
+
+// countLeft counts the rows that are left of each epoch.
+func (s fast) countLeft() {
+	sets := []position.Set{s.returned, {s.ungranted()}}
+	for _, k := range s.ranks {
+		if k != nil {
+			sets = append(sets, k.held)
+		}
+	}
+	for i := range s.blocks.epochs {
+		e := &s.blocks.epochs[i]
+		e.left = 0
+		for _, set := range sets {
+			e.left += s.blocks.rowsIn(within(set, e.epoch))
+		}
+	}
+}
+
+// countPlanned adds the rows that are left of a block that is planned now.
+func (s fast) countPlanned(b block) {
+	all := position.Set{{From: b.start(), To: b.end()}}
+	s.blocks.epoch(b.epoch).left += s.blocks.rowsIn(s.returned.Intersect(all)) + s.blocks.rowsIn(all.Intersect(position.Set{s.ungranted()}))
+}
+
+// countConsumed takes what was consumed off what is left.
+func (s fast) countConsumed(news position.Set) {
+	for i := range s.blocks.epochs {
+		s.blocks.epochs[i].left -= s.blocks.rowsIn(within(news, s.blocks.epochs[i].epoch))
+	}
+}
+
+// consumedAll reports whether an epoch is consumed: by the partition, whether nothing else is left of it.
+func (s fast) consumedAll(epoch uint32) bool {
+	end := position.Position{Epoch: epoch + 1}
+	if s.frontier.Less(end) || before(s.returned, end) {
+		return false
+	}
+	return !slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && before(k.held, end) })
+}
+
+// ungranted is what nobody was ever granted.
+func (s fast) ungranted() position.Interval {
+	return position.Interval{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}
 }

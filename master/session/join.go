@@ -15,7 +15,7 @@ func (c Join) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, invalid("join as rank %d of %d: the world size is between 1 and %d, and ranks count from 0", c.Rank, c.World, maxWorld)
 	}
 	if c.Restoring || len(c.Restore) > 0 {
-		return s.joinRestore(c, ch)
+		return c.restoreWith(s, ch)
 	}
 	if c.World != s.world {
 		return Reply{}, invalid("rank %d joins with world size %d, but the session has %d: another one needs a collective restore", c.Rank, c.World, s.world)
@@ -23,11 +23,11 @@ func (c Join) apply(s *State, ch *Changes) (Reply, error) {
 	if s.failure != "" {
 		return Reply{}, failed(s.failure)
 	}
-	return s.welcome(s.start(c, ch)), nil
+	return s.welcome(c.start(s, ch)), nil
 }
 
 // start makes the caller the present start of its rank. An earlier one is dead, and with it the rows it had buffered.
-func (s *State) start(c Join, ch *Changes) *rank {
+func (c Join) start(s *State, ch *Changes) *rank {
 	ch.rank(c.Rank)
 	s.restore.forget(c.Rank)
 	k := s.ranks[c.Rank]

@@ -1,5 +1,10 @@
 package session
 
+import (
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
 // Where last batches are padded (last_batch PAD), all ranks hand over equally many batches in an epoch, so that those
 // that wait for each other after each batch do not wait for ever. The number of its steps is found while it is read:
 //
@@ -26,6 +31,33 @@ func (s pad) counts() bool { return true }
 
 // sharesOut tells the sessions whose rows are shared out evenly: no rows are left out. In others idle ranks take over.
 func (s pad) sharesOut() bool { return !s.id.Selects }
+
+func (s pad) plan(b block, rows int64, ch *Changes) {
+	s.fast.plan(b, rows, ch)
+	if s.sharesOut() {
+		s.countPlanned(b)
+	}
+}
+
+func (s pad) consumed(set position.Set) {
+	if s.sharesOut() {
+		s.countConsumed(set)
+	}
+}
+
+func (s pad) load(*pb.SessionHead) error {
+	if s.sharesOut() {
+		s.countLeft()
+	}
+	return nil
+}
+
+func (s pad) rewind(m merged) {
+	s.fast.rewind(m)
+	if s.sharesOut() {
+		s.countLeft()
+	}
+}
 
 func (s pad) needsPlan() (epoch, index uint32, ok bool) { return takeover{s.fast}.needsPlan() }
 
@@ -54,7 +86,7 @@ func (s pad) advance(c Sync, k *rank, ch *Changes) {
 
 // begin has ranks that start together go on in step.
 func (s pad) begin(k *rank, ch *Changes) Steps {
-	begun := s.place(k)
+	begun := s.at(k)
 	if with := s.startedWith(k, s.waits); with != nil {
 		begun = with.begun
 	}

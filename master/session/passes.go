@@ -24,13 +24,13 @@ import (
 // some of the ranks left.
 
 // leavePasses takes in that a training loop left all epochs before c.From.
-func (s *State) leavePasses(c Sync, k *rank, ch *Changes) {
+func (c Sync) leavePasses(s *State, k *rank, ch *Changes) {
 	epoch := min(c.From, s.closed+s.policy().ahead(), s.id.Epochs)
 	if epoch <= k.steps.Epoch {
 		return
 	}
 	s.policy().leaving(ch)
-	s.noteLeft(c, k, epoch)
+	c.noteLeft(s, k, epoch)
 	k.steps = Steps{Epoch: epoch}
 	start := position.Position{Epoch: epoch}
 	if rest := k.held.Subtract(from(k.held, start)); len(rest) > 0 {
@@ -43,7 +43,7 @@ func (s *State) leavePasses(c Sync, k *rank, ch *Changes) {
 }
 
 // noteLeft notes the job's step behind the epochs before one, which a rank has left.
-func (s *State) noteLeft(c Sync, k *rank, epoch uint32) {
+func (c Sync) noteLeft(s *State, k *rank, epoch uint32) {
 	step := k.step()
 	if c.Steps != nil && c.Steps.Epoch >= epoch {
 		step -= min(step, c.Steps.Handed)

@@ -57,7 +57,7 @@ func (m *model) unconsumed(c Command) position.Set {
 	if m.passes == nil {
 		return nil
 	}
-	out := m.s.returned.Union(position.Set{m.s.ungranted()})
+	out := m.s.returned.Union(position.Set{(fast{m.s}).ungranted()})
 	for _, k := range m.s.ranks {
 		if k != nil {
 			out = out.Union(k.held)

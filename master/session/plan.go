@@ -4,11 +4,6 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// ungranted is what nobody was ever granted.
-func (s *State) ungranted() position.Interval {
-	return position.Interval{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}
-}
-
 // NeedsPlan returns the block to plan next, so that grants need not wait: the block of the next positions to grant
 // and the one behind it, and more while they have fewer than two shards for each rank.
 func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
@@ -40,33 +35,8 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, nil
 	}
 	s.policy().plan(b, c.Rows, ch)
+	s.closeEpochs(ch)
 	return Reply{}, nil
-}
-
-// absorb gives base and returned canonical borders, now that b is planned: a state that was restored may have others,
-// behind the last shard of a block or the last block of an epoch. If b is empty, what is returned of it is moved to
-// base.
-func (s *State) absorb(b block) {
-	base := s.blocks.canonicalSet(s.base)
-	s.returned = s.blocks.canonicalSet(s.returned)
-	if b.shards == 0 {
-		all := position.Set{{From: b.start(), To: b.end()}}
-		base = base.Union(s.returned.Intersect(all))
-		s.returned = s.returned.Subtract(all)
-	}
-	if !base.Equal(s.base) {
-		s.base = base
-		s.baseVersion++
-	}
-}
-
-// skipEmpty moves the frontier past blocks without shards.
-func (s *State) skipEmpty() {
-	for b, ok := s.blocks.find(s.frontier); ok && s.frontier.Shard >= b.shards; b, ok = s.blocks.find(s.frontier) {
-		s.base = s.base.Union(position.Set{{From: s.frontier, To: b.end()}})
-		s.baseVersion++
-		s.frontier = b.end()
-	}
 }
 
 func least(p, q position.Position) position.Position {

@@ -38,6 +38,8 @@ type supply interface {
 	needsPlan() (epoch, index uint32, ok bool)
 	// plan takes in a block.
 	plan(b block, rows int64, ch *Changes)
+	// consumed takes in what was consumed, or left out.
+	consumed(set position.Set)
 	// grant grants a rank that calls what it wants and may have, and reports whether it shall wait for no more rows of the open epoch.
 	grant(c Sync, k *rank, ch *Changes) (drained bool)
 }
@@ -80,7 +82,7 @@ type closing interface {
 	over(epoch uint32) bool
 	// ended is what ranks that are behind are told of the open epoch, which has so many steps, once it is closed.
 	ended(steps uint64) (EpochSteps, bool)
-	// forget forgets what the policy knows of epochs before a position.
+	// forget forgets what nobody gets of the epochs before a position, which are closed, and what was told of them.
 	forget(start position.Position)
 	// keep is the first epoch of which it is kept what was consumed.
 	keep() uint32
@@ -100,12 +102,10 @@ type leaving interface {
 
 // durable is what lies in etcd.
 type durable interface {
-	// load completes what the head says.
+	// load completes what was read.
 	load(head *pb.SessionHead) error
 	// check verifies what the policy keeps to.
 	check() error
-	// sharesOut reports whether it is counted how many rows are left of each epoch.
-	sharesOut() bool
 	// between reports whether nothing has begun of the open epoch, and Remains says all else.
 	between() bool
 }

@@ -112,7 +112,9 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 	}
 	s.countAbsent()
 	s.forgetConsumed()
-	s.countLeft()
+	if err := s.policy().load(head); err != nil {
+		return nil, fmt.Errorf("session %s: %w", id.Session, err)
+	}
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("state in etcd: %w", err)
 	}
@@ -136,7 +138,7 @@ func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
 			return err
 		}
 	}
-	return s.policy().load(head)
+	return nil
 }
 
 // loadRank reads one rank. What the last change of the head made void or older was left in the key.

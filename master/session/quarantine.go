@@ -74,7 +74,7 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 			continue
 		}
 		s.skip(r, part)
-		s.countConsumed(part)
+		s.policy().consumed(part)
 		s.base, s.baseVersion = s.base.Union(part), s.baseVersion+1
 		k.held = k.held.Subtract(part)
 		k.releasing = k.releasing.Intersect(k.held)

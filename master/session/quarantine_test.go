@@ -25,7 +25,7 @@ func bugsInQuarantine() map[string]executor {
 		"late reports count": func(s *State, c Command) (Reply, Changes, error) {
 			var ch Changes
 			if q, ok := c.(Sync); ok {
-				if k, err := s.fence(q); err == nil {
+				if k, err := q.fence(s); err == nil {
 					q.Revision = s.revision(k)
 					quarantine{s}.refused(q, k, &ch)
 				}

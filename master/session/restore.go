@@ -71,8 +71,8 @@ func (r *restore) forget(rank uint32) {
 	}
 }
 
-// joinRestore takes in one rank's call.
-func (s *State) joinRestore(c Join, ch *Changes) (Reply, error) {
+// restoreWith takes in one rank's call.
+func (c Join) restoreWith(s *State, ch *Changes) (Reply, error) {
 	for _, p := range c.Restore {
 		if err := s.admit(p); err != nil {
 			return Reply{}, err
@@ -344,7 +344,6 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.restored = s.restore.attempt
 	s.closed, s.kept, s.base, s.failure, s.badData = m.closed, m.closed, m.base, "", false
 	quarantine{s}.rewindSkipped(m)
-	s.policy().rewind(m)
 	s.baseVersion++
 	s.begun = m.begun()
 	s.leftEpochs = nil
@@ -356,12 +355,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.ranks, s.world = ranks, uint32(len(ranks))
 	s.countAbsent()
 	s.restore.parts = nil
-	s.blocks.forget(s.closed)
-	for _, b := range s.blocks.list {
-		s.absorb(b)
-	}
-	s.skipEmpty()
-	s.countLeft()
+	s.policy().rewind(m)
 	ch.Head = true
 	s.closeEpochs(ch)
 }
@@ -379,13 +373,13 @@ func (p *part) started(old *rank, begun Steps) *rank {
 }
 
 // fitsWorld holds that steps can be divided among so many ranks.
-func (s *State) fitsWorld(world uint32) error {
+func (id *Identity) fitsWorld(world uint32) error {
 	switch {
-	case s.id.GlobalBatch%uint64(world) != 0:
-		return refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks", world, s.id.GlobalBatch)
-	case s.id.GlobalBatch/uint64(world) > spec.MaxBatchSize:
+	case id.GlobalBatch%uint64(world) != 0:
+		return refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks", world, id.GlobalBatch)
+	case id.GlobalBatch/uint64(world) > spec.MaxBatchSize:
 		return refused("the %d rows of the session's steps make batches of %d rows for each of %d ranks, and the most is %d; have more ranks",
-			s.id.GlobalBatch, s.id.GlobalBatch/uint64(world), world, spec.MaxBatchSize)
+			id.GlobalBatch, id.GlobalBatch/uint64(world), world, spec.MaxBatchSize)
 	}
 	return nil
 }

@@ -241,6 +241,14 @@ func (s *State) rank(r uint32) *rank {
 	return s.ranks[r]
 }
 
+// batch is the number of rows of a rank's batch.
+func (s *State) batch() uint64 {
+	if s.id.GlobalBatch > 0 {
+		return s.id.GlobalBatch / uint64(s.world)
+	}
+	return s.id.BatchSize
+}
+
 // closeEpochs closes all epochs of which nothing is held, returned or ungranted any more.
 func (s *State) closeEpochs(ch *Changes) {
 	for s.closed < s.id.Epochs && s.policy().over(s.closed) {
@@ -249,7 +257,6 @@ func (s *State) closeEpochs(ch *Changes) {
 		s.closed++
 		s.forgetLeft(ch)
 		start := position.Position{Epoch: s.closed}
-		s.forgetRest(start)
 		s.policy().forget(start)
 		s.blocks.forget(s.closed)
 		for _, k := range s.ranks {
@@ -283,15 +290,6 @@ func (s *State) forgetConsumed() {
 	}
 }
 
-// forgetRest forgets what nobody gets of epochs that are closed.
-func (s *State) forgetRest(start position.Position) {
-	s.returned = from(s.returned, start)
-	if s.frontier.Less(start) {
-		s.frontier = start
-		s.skipEmpty()
-	}
-}
-
 // revokedSince is what an ended lease took of epochs that are not closed; of a rank that was not heard of since, all, so that
 // it can be told if others have handed over what it did.
 func (k *rank) revokedSince(start position.Position) position.Set {
@@ -311,15 +309,6 @@ func (s *State) countAbsent() {
 			s.absent++
 		}
 	}
-}
-
-// consumedAll reports whether an epoch is consumed: by the partition, whether nothing else is left of it.
-func (s *State) consumedAll(epoch uint32) bool {
-	end := position.Position{Epoch: epoch + 1}
-	if s.frontier.Less(end) || before(s.returned, end) {
-		return false
-	}
-	return !slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && before(k.held, end) })
 }
 
 // at is where a rank's training loop is, or will be when it joins. Closed epochs are behind it.
@@ -343,4 +332,16 @@ func from(s position.Set, p position.Position) position.Set {
 		return s
 	}
 	return s.Subtract(position.Set{{To: p}})
+}
+
+// within is the part of a set that lies in an epoch.
+func within(s position.Set, epoch uint32) position.Set {
+	all := position.Interval{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}
+	switch {
+	case len(s) == 0 || !s[0].From.Less(all.To):
+		return nil
+	case !s[0].From.Less(all.From) && !all.To.Less(s[len(s)-1].To): // most often
+		return slices.Clip(s)
+	}
+	return s.Intersect(position.Set{all})
 }

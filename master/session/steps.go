@@ -31,7 +31,7 @@ type EpochSteps struct {
 }
 
 // admitSteps checks what a rank reports.
-func (s *State) admitSteps(c Sync) error {
+func (c Sync) admitSteps(s *State) error {
 	if c.From > s.id.Epochs {
 		return invalid("rank %d reports that it left the epochs before %d, and the session has %d: the trainer or its client is broken", c.Rank, c.From, s.id.Epochs)
 	}
@@ -67,14 +67,6 @@ func (s *State) begin(k *rank, ch *Changes) {
 	k.joined, k.heard = s.joins, s.joins
 	s.forgetConsumed()
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch >= begun.Epoch })
-}
-
-// place is where a rank's training loop was, or the start of the open epoch if it was not that far.
-func (s *State) place(k *rank) Steps {
-	if k.steps.Epoch >= s.closed {
-		return k.steps
-	}
-	return Steps{Epoch: s.closed}
 }
 
 // waits reports whether a rank may wait for others that start with it: it handed over no more since it began than its first batches.

@@ -19,7 +19,7 @@ func (s *State) strip() (done, held []byte) {
 	}
 	var doneShare, heldShare [stripCells]float64
 	add := func(cells *[stripCells]float64, from, to position.Position, sign float64) {
-		a, b := s.along(e, from)*stripCells, s.along(e, to)*stripCells
+		a, b := s.blocks.along(e, from)*stripCells, s.blocks.along(e, to)*stripCells
 		for i := int(a); i < stripCells && float64(i) < b; i++ {
 			cells[i] += sign * (min(b, float64(i+1)) - max(a, float64(i)))
 		}
@@ -41,7 +41,7 @@ func (s *State) strip() (done, held []byte) {
 }
 
 // along is where in its epoch the shard of a place begins, 0 to 1; places of earlier and later epochs are at its ends.
-func (s *State) along(e *epochPlan, p position.Position) float64 {
+func (all *plannedBlocks) along(e *epochPlan, p position.Position) float64 {
 	switch {
 	case p.Epoch < e.epoch:
 		return 0
@@ -49,7 +49,7 @@ func (s *State) along(e *epochPlan, p position.Position) float64 {
 		return 1
 	}
 	at := float64(p.Block)
-	if b, ok := s.blocks.find(p); ok && b.shards > 0 {
+	if b, ok := all.find(p); ok && b.shards > 0 {
 		at += min(1, float64(p.Shard)/float64(b.shards))
 	}
 	return at / float64(e.blocks)

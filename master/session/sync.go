@@ -8,7 +8,7 @@ import (
 
 // fence returns the rank if the caller is its present start. The counts tell who is older; that the caller is not of a
 // session that was deleted, or lost with its etcd, and opened anew, only the nonce tells.
-func (s *State) fence(c Sync) (*rank, error) {
+func (c Sync) fence(s *State) (*rank, error) {
 	r, generation, incarnation := c.Rank, c.Generation, c.Incarnation
 	k := s.rank(r)
 	current := uint64(0)
@@ -33,19 +33,19 @@ func (s *State) fence(c Sync) (*rank, error) {
 }
 
 func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
-	k, err := s.fence(c)
+	k, err := c.fence(s)
 	if err != nil {
 		return Reply{}, err
 	}
-	news, reclaimed, err := s.news(c, k)
+	news, reclaimed, err := c.news(s, k)
 	if err == nil {
-		err = s.admitSteps(c)
+		err = c.admitSteps(s)
 	}
 	if err == nil {
 		err = checkpointing{s}.admitPart(c, k)
 	}
 	if err != nil {
-		return Reply{}, s.blame(c, k, err)
+		return Reply{}, c.blame(s, k, err)
 	}
 	if k.departed { // a late call; all that it can say is known
 		return s.answer(c, k), nil
@@ -63,7 +63,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		k.heard = s.joins
 		ch.rank(c.Rank)
 	}
-	s.leavePasses(c, k, ch)
+	c.leavePasses(s, k, ch)
 	s.policy().advance(c, k, ch)
 	quarantine{s}.refused(c, k, ch)
 	checkpointing{s}.takePart(c, k, ch)
@@ -86,7 +86,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 
 // news is what a Sync newly reports as consumed, and the part of it that an ended lease had taken back. It must lie
 // in what the rank holds, or else still be free.
-func (s *State) news(c Sync, k *rank) (news, reclaimed position.Set, err error) {
+func (c Sync) news(s *State, k *rank) (news, reclaimed position.Set, err error) {
 	open := position.Position{Epoch: s.closed}
 	if k.expired && len(c.Consumed.Intersect(k.revoked).Intersect(position.Set{{To: open}})) > 0 { // others ended the epoch with it
 		return nil, nil, &FencedError{Rank: c.Rank, Generation: s.generation, Incarnation: k.incarnation, Expired: true}
@@ -117,7 +117,7 @@ const older = "the state in etcd is older than the job, as when a backup was put
 	"or delete the session and begin it anew"
 
 // blame names the cause of a refusal: the trainer was told of what does not lie in etcd, or it is broken, as the refusal says.
-func (s *State) blame(c Sync, k *rank, err error) error {
+func (c Sync) blame(s *State, k *rank, err error) error {
 	if !errors.Is(err, ErrInvalid) || c.Revision <= s.revision(k) && c.BaseVersion <= s.baseVersion {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *State) consume(k *rank, news, reclaimed position.Set, ch *Changes) {
 	k.consumed = k.consumed.Union(news)
 	k.held, k.revoked = k.held.Subtract(news), k.revoked.Subtract(news)
 	k.releasing = k.releasing.Intersect(k.held)
-	s.countConsumed(news)
+	s.policy().consumed(news)
 }
 
 // release takes back what was asked for and the rank agreed to.
