@@ -374,7 +374,7 @@ func (s fast) check() error {
 	if i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch >= s.closed }); i >= 0 {
 		return fmt.Errorf("session %s: epoch %d has ended with %d steps, and is not closed", s.id.Session, s.steps[i].Epoch, s.steps[i].Steps)
 	}
-	if err := (quarantine{s.State}).checkSkipped(); err != nil {
+	if err := quarantine(s).checkSkipped(); err != nil {
 		return fmt.Errorf("session %s: %w", s.id.Session, err)
 	}
 	at := start

@@ -59,13 +59,13 @@ func (s pad) rewind(m merged) {
 	}
 }
 
-func (s pad) needsPlan() (epoch, index uint32, ok bool) { return takeover{s.fast}.needsPlan() }
+func (s pad) needsPlan() (epoch, index uint32, ok bool) { return takeover(s).needsPlan() }
 
 func (s pad) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	if s.sharesOut() {
-		return even{s.fast}.grant(c, k, ch)
+		return even(s).grant(c, k, ch)
 	}
-	return takeover{s.fast}.grant(c, k, ch)
+	return takeover(s).grant(c, k, ch)
 }
 
 // answer says how many steps epochs have, too.
@@ -80,7 +80,7 @@ func (s pad) answer(c Sync, k *rank, r *Reply) {
 func (s pad) advance(c Sync, k *rank, ch *Changes) {
 	k.advance(c.Rank, c.Steps, ch)
 	if !s.sharesOut() {
-		takeover{s.fast}.noteIdle(c, k, ch)
+		takeover(s).noteIdle(c, k, ch)
 	}
 }
 

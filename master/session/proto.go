@@ -93,7 +93,7 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 	for _, b := range head.GetBlocks() {
 		s.blocks.list = append(s.blocks.list, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
 	}
-	if err := s.loadCounts(head, blocks); err != nil {
+	if err := s.loadCounts(blocks); err != nil {
 		return nil, fmt.Errorf("session %s: %w", id.Session, err)
 	}
 	for _, e := range head.GetEpochs() {
@@ -121,8 +121,8 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 	return s, nil
 }
 
-// loadCounts gives the blocks their outputs, and their places in the lanes.
-func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
+// loadCounts gives the blocks their outputs.
+func (s *State) loadCounts(blocks []*pb.Block) error {
 	for _, m := range blocks {
 		if i := s.blocks.search(position.Position{Epoch: m.GetEpoch(), Block: m.GetIndex()}); i < len(s.blocks.list) {
 			if b := &s.blocks.list[i]; b.epoch == m.GetEpoch() && b.index == m.GetIndex() {
