@@ -13,6 +13,10 @@
 //
 // Work and memory follow what is in flight. Only blocks with positions in flight are kept, and a few more; a block that a restore
 // makes grantable again is asked for again by NeedsPlan.
+//
+// A State is members, blocks and positions. All in which sessions differ, an order of rows and an ending of epochs, is a policy
+// (policy.go) with a file of its own: uneven.go, pad.go, drop.go and deterministic.go. Another one is another such file, a value of
+// the enum that names it, and a run of the model checker.
 package session
 
 import (
@@ -99,7 +103,7 @@ type rank struct {
 	releasing   position.Set // asked back, part of held
 	asked       uint64       // revision at which it was asked last
 	answered    bool         // it has said since what it releases
-	idle        uint32       // see idle.go; 1 more than the epoch, 0: in none
+	idle        uint32       // see takeover.go; 1 more than the epoch, 0: in none
 	departed    bool
 	expired     bool         // the lease ended, and no Sync came since
 	mayRepeat   int64        // rows at most that others hand over again, of earlier incarnations
