@@ -78,7 +78,9 @@ type snapshot struct {
 	rows     int64  // that this rank handed over in this generation
 	base     base
 	consumed position.Set
-	start    *pb.LaneStart
+	// Of order deterministic: the block to begin with, and rows of a step.
+	start       *pb.LaneStart
+	globalBatch uint64
 }
 
 // Release gives the batch's buffers back for reuse; its slices must not be used any more. A second call does nothing.

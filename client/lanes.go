@@ -11,6 +11,7 @@ import (
 // lanes is how a rank takes rows in order deterministic: step g is rows g*rows to (g+1)*rows of each of its lanes, one lane after the
 // other, at whatever time and from whatever worker they came. Near the end of an epoch a lane may have fewer.
 type lanes struct {
+	count    uint32 // of all ranks
 	from, to uint32 // this rank's
 	rows     uint64 // of a lane in a step
 	lane     uint32 // from which the step in the making takes; to when it has all
@@ -21,6 +22,34 @@ type lanes struct {
 	starts []*pb.LaneStart   // ascending
 }
 
+// inLanes is the order in which rows are taken from lanes in turn.
+type inLanes struct{ *ledger }
+
+// received notes that rows of a piece are received, up to a position: others were told how many there are.
+func (l inLanes) received(p *piece, rows int, after position.Position) error {
+	return p.count(rows, after)
+}
+
+func (l inLanes) filled(int) bool              { return l.lanes.lane == l.lanes.to }
+func (l inLanes) pass(position.Interval)       {} // steps say what was consumed
+func (l inLanes) begin()                       { l.lanes.begin() }
+func (l inLanes) learn(starts []*pb.LaneStart) { l.lanes.learn(starts) }
+func (l inLanes) turns() bool                  { return true }
+
+// waitsForLent is false: lanes wait for each other, and may be more than a worker has places for.
+func (l inLanes) waitsForLent(*piece) bool { return false }
+
+func (l inLanes) forget(p *piece) {
+	of := l.lanes.of(p.lane)
+	*of = slices.DeleteFunc(*of, func(q *piece) bool { return q == p })
+}
+
+// snapshot has the step say it all.
+func (l inLanes) snapshot(at *snapshot) {
+	at.consumed, at.base.consumed = nil, nil
+	at.start, at.globalBatch = l.lanes.start(at.ended, at.handed), l.lanes.rows*uint64(l.lanes.count)
+}
+
 type laneOf struct {
 	epoch, lane uint32
 }
@@ -28,7 +57,7 @@ type laneOf struct {
 // newLanes are those of a rank, of count lanes in all, where each rank's batch has so many rows.
 func newLanes(count, rank, world uint32, batch int) *lanes {
 	n := count / world
-	o := &lanes{from: rank * n, to: (rank + 1) * n, rows: uint64(batch) / uint64(n), pieces: make([][]*piece, n)}
+	o := &lanes{count: count, from: rank * n, to: (rank + 1) * n, rows: uint64(batch) / uint64(n), pieces: make([][]*piece, n)}
 	o.begin()
 	return o
 }
@@ -76,7 +105,7 @@ func (o *lanes) start(epoch uint32, step uint64) *pb.LaneStart {
 }
 
 // next is the row of a lane that the step in the making takes next.
-func (l *ledger) next(lane uint32) uint64 {
+func (l inLanes) next(lane uint32) uint64 {
 	o := l.lanes
 	row := l.handed * o.rows
 	switch {
@@ -88,8 +117,8 @@ func (l *ledger) next(lane uint32) uint64 {
 	return row
 }
 
-// takeInOrder is take for lanes.
-func (l *ledger) takeInOrder(n int) (chunk, *piece) {
+// take moves up to n rows into the batch in the making, in the order of the step.
+func (l inLanes) take(n int) (chunk, *piece) {
 	o := l.lanes
 	for ; o.lane < o.to; o.lane, o.taken = o.lane+1, 0 {
 		for o.taken < o.rows {
@@ -117,7 +146,7 @@ func (l *ledger) takeInOrder(n int) (chunk, *piece) {
 }
 
 // head is the piece with a lane's next row, or nil.
-func (l *ledger) head(lane uint32) *piece {
+func (l inLanes) head(lane uint32) *piece {
 	if of := *l.lanes.of(lane); len(of) > 0 && of[0].taken.Epoch <= l.ended {
 		return of[0]
 	}
@@ -125,12 +154,12 @@ func (l *ledger) head(lane uint32) *piece {
 }
 
 // laneEnds reports whether a lane has nothing from a row on. All that an epoch has was granted when its steps are final.
-func (l *ledger) laneEnds(lane uint32, row uint64) bool {
+func (l inLanes) laneEnds(lane uint32, row uint64) bool {
 	return l.told[l.ended].final && l.lanes.ends[laneOf{l.ended, lane}] <= row
 }
 
-// reconcileLanes makes pieces of all that is granted and was not taken.
-func (l *ledger) reconcileLanes() {
+// reconcile makes pieces of all that is granted and was not taken.
+func (l inLanes) reconcile() {
 	o := l.lanes
 	o.ends = make(map[laneOf]uint64)
 	there := make(map[position.Position]*piece, len(l.pieces))
@@ -188,9 +217,9 @@ func (p *piece) lead() {
 // leads reports whether the piece's stream reads on behind it.
 func (p *piece) leads() bool { return p.next != nil && p.next.follows }
 
-// startableInOrder is startable for lanes. The piece with a lane's next row never waits for a slot: all lanes are needed in
+// startable returns the next piece to open, or nil. The piece with a lane's next row never waits for a slot: all lanes are needed in
 // each step.
-func (l *ledger) startableInOrder() *piece {
+func (l inLanes) startable() *piece {
 	for lane := l.lanes.from; lane < l.lanes.to; lane++ {
 		if p := l.head(lane); p != nil && !p.open {
 			return p
@@ -212,17 +241,11 @@ func (l *ledger) startableInOrder() *piece {
 }
 
 // places is how many pieces may be open, but for the first ones of lanes.
-func (l *ledger) places() int {
-	if l.lanes == nil {
-		return l.streams
-	}
+func (l inLanes) places() int {
 	return max(l.streams, int(l.lanes.to-l.lanes.from))
 }
 
 // shares is among how many pieces the budget is divided.
-func (l *ledger) shares() int {
-	if l.lanes == nil {
-		return l.streams
-	}
+func (l inLanes) shares() int {
 	return l.places() + int(l.lanes.to-l.lanes.from)
 }

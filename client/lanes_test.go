@@ -90,14 +90,14 @@ func TestLanesShareStreams(t *testing.T) {
 		l.streams, l.grants = 1, shard.grants()
 		l.countSteps(steps{counted: true, lanes: newLanes(lanes, 0, 1, int(lanes)), batch: int(lanes)}, nil, nil)
 		l.told[0] = epochSteps{steps: (shard.total + uint64(lanes) - 1) / uint64(lanes), final: true}
-		l.reconcile()
+		l.order().reconcile()
 
 		var streams []*stream
 		budget := rapid.Int64Range(0, 3000).Draw(t, "budget")
 		for step := range l.told[0].steps {
 			for l.lanes.lane < l.lanes.to {
 				lane, want := l.lanes.lane, shard.lanes[l.lanes.lane][0]+step
-				if c, p := l.takeInOrder(1); p != nil {
+				if c, p := l.order().take(1); p != nil {
 					if got := shard.row(c.at); got != want || p.lane != lane {
 						t.Fatalf("step %d has row %d of lane %d for lane %d; want row %d", step, got, p.lane, lane, want)
 					}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
-	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // ledger keeps what this rank holds, received, took and consumed. It does no I/O and knows no time.
@@ -93,7 +92,7 @@ func (l *ledger) apply(reply *pb.SyncReply) error {
 	}
 	l.learn(reply)
 	l.release(position.SetFromProto(reply.GetRelease()))
-	l.reconcile()
+	l.order().reconcile()
 	l.through = l.drained && (l.alone || l.idle && l.epochIdle())
 	return nil
 }
@@ -124,60 +123,10 @@ func (l *ledger) gone() position.Set {
 	return l.consumed.Union(position.NewSet(l.pending...))
 }
 
-// reconcile makes pieces of all that is granted and not gone: it trims or drops the pieces that there are, renews
-// their tickets, and adds what is missing.
-func (l *ledger) reconcile() {
-	if l.lanes != nil {
-		l.reconcileLanes()
-		return
-	}
-	l.checkPending()
-	gone := l.gone()
-	left := make(map[position.Position]position.Set) // by shard
-	byShard := make(map[position.Position]grant)
-	for _, g := range l.grants {
-		if shard := g.From.ShardStart(); shard.Epoch >= l.current() {
-			byShard[shard] = g
-			left[shard] = left[shard].Union(position.Set{g.Interval}.Subtract(gone))
-		}
-	}
-	for _, p := range slices.Clone(l.pieces) {
-		from := p.taken
-		if i := slices.IndexFunc(left[p.shard], func(iv position.Interval) bool {
-			return !from.Less(iv.From) && from.Less(iv.To)
-		}); i >= 0 {
-			l.trim(p, left[p.shard][i].To)
-			left[p.shard] = left[p.shard].Subtract(position.Set{{From: from, To: p.to}})
-			p.renew(byShard[p.shard])
-			continue
-		}
-		l.drop(p)
-		l.remove(p)
-	}
-	for shard, set := range left {
-		for _, iv := range set {
-			l.pieces = append(l.pieces, newPiece(iv, byShard[shard]))
-		}
-	}
-	slices.SortFunc(l.pieces, func(a, b *piece) int { return a.taken.Compare(b.taken) })
-}
-
-// checkPending throws the batch in the making away if some of its rows are not held any more: the lease had ended,
-// and the master gave them to others. What is still held is read again.
-func (l *ledger) checkPending() {
-	var held position.Set
-	for _, g := range l.grants {
-		held = append(held, g.Interval)
-	}
-	if !from(position.NewSet(held...), l.current()).Covers(position.NewSet(l.pending...)) {
-		l.pending, l.discard = nil, true
-	}
-}
-
 // trim gives up a piece's positions from to on.
 func (l *ledger) trim(p *piece, to position.Position) {
 	before := p.bytes
-	l.pass(p.trim(to))
+	l.order().pass(p.trim(to))
 	l.queued += p.bytes - before
 	if p.complete() && p.cancel != nil {
 		p.cancel()
@@ -199,59 +148,18 @@ func (l *ledger) drop(p *piece) {
 	p.drop()
 }
 
-// startable returns the next piece to open, or nil. A piece of the open epoch that came late takes the place of
-// the last piece of a later epoch, whose rows wait for it anyway.
-func (l *ledger) startable() *piece {
-	if l.lanes != nil {
-		return l.startableInOrder()
-	}
-	var first, last *piece
-	open := 0
-	for _, p := range l.pieces {
-		if p.open {
-			open++
-			if p.refused == nil {
-				last = p
-			}
-		} else if first == nil {
-			first = p
-		}
-	}
-	if first == nil || open < l.streams {
-		return first
-	}
-	if first.taken.Epoch == l.current() && last != nil && !l.openInEpoch() {
-		l.park(last)
-		return first
-	}
-	return nil
-}
-
-func (l *ledger) openInEpoch() bool {
-	return slices.ContainsFunc(l.pieces, func(p *piece) bool { return p.open && p.taken.Epoch == l.current() })
-}
-
-// park replaces an open piece by one that has not begun.
-func (l *ledger) park(p *piece) {
-	l.drop(p)
-	l.pieces[slices.Index(l.pieces, p)] = newPiece(position.Interval{From: p.taken, To: p.to},
-		grant{ticket: p.ticket, workers: p.workers, file: p.file})
-}
-
 // push takes in a received record. It reports whether the piece wants no more.
 func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
 	lo, hi, after, err := p.place(m, first)
 	if err != nil {
 		return false, err
 	}
-	if l.lanes != nil {
-		if err := p.count(hi-lo, after); err != nil {
-			return false, err
-		}
+	if err := l.order().received(p, hi-lo, after); err != nil {
+		return false, err
 	}
 	l.seq++
 	before := p.bytes
-	l.pass(p.push(rec, m, lo, hi, after, l.seq))
+	l.order().pass(p.push(rec, m, lo, hi, after, l.seq))
 	l.queued += p.bytes - before
 	l.peak = max(l.peak, l.queued)
 	l.retire(p)
@@ -263,21 +171,12 @@ func (l *ledger) end(p *piece, first bool) error {
 	if !first && !p.complete() && p.received.K > 0 {
 		return fmt.Errorf("stream ended at %v, inside a window: rows are missing", p.received)
 	}
-	if l.lanes != nil {
-		if err := p.count(0, p.to); err != nil {
-			return err
-		}
+	if err := l.order().received(p, 0, p.to); err != nil {
+		return err
 	}
-	l.pass(p.skip(p.to))
+	l.order().pass(p.skip(p.to))
 	l.retire(p)
 	return nil
-}
-
-// pass notes positions that have no rows: like rows they are consumed with the next hand-over, under the lease.
-func (l *ledger) pass(iv position.Interval) {
-	if !iv.Empty() && l.lanes == nil { // in lanes, steps say what was consumed
-		l.pending = append(l.pending, iv)
-	}
 }
 
 // retire removes a finished piece.
@@ -291,26 +190,20 @@ func (l *ledger) retire(p *piece) {
 func (l *ledger) remove(p *piece) {
 	is := func(q *piece) bool { return q == p }
 	l.pieces = slices.DeleteFunc(l.pieces, is)
-	if l.lanes != nil {
-		of := l.lanes.of(p.lane)
-		*of = slices.DeleteFunc(*of, is)
-	}
+	l.order().forget(p)
 }
 
 // readAhead is how many batches the rows that wait must fill before a stream waits for lent memory to be used. Until then it is copied.
 const readAhead = 2
 
-// mayReceive reports whether a stream may receive a message of about n bytes within the budget. Of lent memory it waits for what it has
-// to be used, but not for that of lanes: these wait for each other, and may be more than a worker has places. What others wait behind it
-// is of the same window.
+// mayReceive reports whether a stream may receive a message of about n bytes within the budget. What others wait behind it is of the same
+// window.
 func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
 	if len(p.queue) == 0 || p.leads() {
 		return true
 	}
-	if l.lanes == nil && p.lent() >= wire.Kept && l.waiting() >= readAhead*l.batch {
-		return false
-	}
-	return p.bytes+n <= budget/int64(l.shares()) && l.queued+n <= budget
+	o := l.order()
+	return !o.waitsForLent(p) && p.bytes+n <= budget/int64(o.shares()) && l.queued+n <= budget
 }
 
 // waiting is how many rows wait in queues.
@@ -323,30 +216,12 @@ func (l *ledger) waiting() (rows int) {
 	return rows
 }
 
-// take moves up to n rows of the open epoch into the batch in the making, in order of arrival. It returns the piece
-// they came from, or nil if there are none.
-func (l *ledger) take(n int) (chunk, *piece) {
-	if l.lanes != nil {
-		return l.takeInOrder(n)
-	}
-	var from *piece
-	for _, p := range l.pieces {
-		if p.taken.Epoch == l.current() && len(p.queue) > 0 && (from == nil || p.queue[0].seq < from.queue[0].seq) {
-			from = p
-		}
-	}
-	if from == nil {
-		return chunk{}, nil
-	}
-	return l.takeFrom(from, n), from
-}
-
 // takeFrom moves up to n rows of a piece's queue into the batch in the making.
 func (l *ledger) takeFrom(from *piece, n int) chunk {
 	before := from.bytes
 	c, iv := from.take(n)
 	l.queued += from.bytes - before
-	l.pass(iv)
+	l.order().pass(iv)
 	for p := range l.waits {
 		signal(p.room)
 	}
@@ -368,9 +243,7 @@ func (l *ledger) enter(epoch uint32) {
 	if epoch > l.ended {
 		delete(l.told, l.ended)
 		l.ended, l.handed, l.before = epoch, 0, l.handed
-		if l.lanes != nil {
-			l.lanes.begin()
-		}
+		l.order().begin()
 		l.forget()
 	}
 }

@@ -72,14 +72,14 @@ func TestLedgerKeepsThePartition(t *testing.T) {
 			"receive": func(t *rapid.T) { receiveSome(t, l, windows, rows) },
 			"take": func(t *rapid.T) {
 				n := rapid.IntRange(1, 5).Draw(t, "n")
-				if c, p := l.take(n); p != nil && (c.hi-c.lo > n || c.hi == c.lo) {
+				if c, p := l.order().take(n); p != nil && (c.hi-c.lo > n || c.hi == c.lo) {
 					t.Fatalf("took %d rows of at most %d", c.hi-c.lo, n)
 				}
 			},
 			"handOver": func(*rapid.T) { l.handOver() },
 			"release": func(t *rapid.T) {
 				l.release(position.NewSet(position.Interval{From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to")}))
-				l.reconcile()
+				l.order().reconcile()
 				held = held.Subtract(l.released)
 			},
 			"": func(t *rapid.T) { checkLedger(t, l, held) },
@@ -156,16 +156,16 @@ func TestLatePieceGoesFirst(t *testing.T) {
 		}
 	}
 	apply(next)
-	p := l.startable()
+	p := l.order().startable()
 	p.open = true
 	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5}, true); err != nil {
 		t.Fatal(err)
 	}
-	if l.startable() != nil || l.queued != 100 {
+	if l.order().startable() != nil || l.queued != 100 {
 		t.Fatal("more streams than one, or nothing received")
 	}
 	apply(position.Interval{From: at(0, 3), To: at(0, 4)}, next)
-	late := l.startable()
+	late := l.order().startable()
 	if late == nil || late.taken != at(0, 3) || !p.gone || l.queued != 0 || len(l.pieces) != 2 || l.pieces[1].received != next.From {
 		t.Fatalf("opened %+v; expected the late piece, and the other to begin anew", late)
 	}
@@ -189,14 +189,14 @@ func TestRefusedPieceIsReported(t *testing.T) {
 		}
 	}
 	apply(next)
-	p := l.startable()
+	p := l.order().startable()
 	p.open = true
 	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5, Last: true}, true); err != nil {
 		t.Fatal(err)
 	}
 	p.refused = &pb.RefusedStream{At: p.received.Proto()}
 	apply(position.Interval{From: at(0, 3, 0), To: at(0, 4, 0)}, next)
-	if late := l.startable(); late != nil || p.gone {
+	if late := l.order().startable(); late != nil || p.gone {
 		t.Fatalf("%+v takes the place of the refused piece", late)
 	}
 	var req pb.SyncRequest
@@ -289,7 +289,7 @@ func TestThroughOnlyWhenAsked(t *testing.T) {
 	if exchange(&pb.SyncReply{Unchanged: true, Drained: true}) || l.through {
 		t.Error("it holds some")
 	}
-	l.pass(l.pieces[0].skip(iv.To))
+	l.order().pass(l.pieces[0].skip(iv.To))
 	l.retire(l.pieces[0])
 	if !l.epochIdle() || l.through {
 		t.Error("it holds nothing, and has not asked since")

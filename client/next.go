@@ -172,7 +172,7 @@ func (s *Session) takeLocked() (chunk, *piece, error) {
 	if have == s.batch {
 		return chunk{}, nil, nil
 	}
-	c, p := s.ledger.take(s.batch - have)
+	c, p := s.ledger.order().take(s.batch - have)
 	return c, p, nil
 }
 

@@ -111,7 +111,7 @@ func (in *incoming) request() *pb.StreamRequest {
 	at := in.at.received
 	return &pb.StreamRequest{
 		Ticket: in.at.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression, Narrow: true,
-		Turns: in.ledger.lanes != nil,
+		Turns: in.ledger.order().turns(),
 	}
 }
 

@@ -76,10 +76,7 @@ func (s *Session) snapshot() snapshot {
 	if l.ended > l.epoch { // the master is still to hear of it
 		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)
 	}
-	if l.lanes != nil { // the step says it all
-		at.consumed, at.base.consumed = nil, nil
-		at.start = l.lanes.start(at.ended, at.handed)
-	}
+	l.order().snapshot(&at)
 	return at
 }
 
@@ -90,11 +87,8 @@ func (s *Session) state(at snapshot) *pb.State {
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
 		DepartedRows: at.base.departedRows, SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, MasterClosedEpochs: at.closed, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
-		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(), Start: at.start, Remembers: s.ledger.pads,
+		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(), Start: at.start, GlobalBatch: at.globalBatch, Remembers: s.ledger.pads,
 		LastBatch: cmp.Or(s.session.GetSpec().GetLastBatch(), pb.LastBatch_UNEVEN),
-	}
-	if s.ledger.lanes != nil { // which it is for good
-		st.GlobalBatch = uint64(s.batch) * uint64(s.cfg.WorldSize)
 	}
 	return st
 }

@@ -43,9 +43,7 @@ func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart
 	l.steps = s
 	l.enter(begun.GetEpoch())
 	l.handed = begun.GetHanded()
-	if l.lanes != nil {
-		l.lanes.learn(starts)
-	}
+	l.order().learn(starts)
 }
 
 // current is the epoch of which rows go into batches.
@@ -93,8 +91,8 @@ func (l *ledger) learn(reply *pb.SyncReply) {
 	if l.pads {
 		l.final = l.epoch
 	}
-	if l.lanes != nil && !reply.GetUnchanged() {
-		l.lanes.learn(reply.GetStarts())
+	if !reply.GetUnchanged() {
+		l.order().learn(reply.GetStarts())
 	}
 }
 
@@ -154,7 +152,7 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 			return nil, ErrEpochEnd
 		}
 		return nil, nil
-	case l.handed >= l.told[l.ended].steps, !l.filled(have), !s.leased():
+	case l.handed >= l.told[l.ended].steps, !l.order().filled(have), !s.leased():
 		return nil, nil
 	}
 	blank := have == 0 && !s.pads
@@ -165,9 +163,7 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 		}
 	}
 	l.handOver()
-	if l.lanes != nil {
-		l.lanes.begin()
-	}
+	l.order().begin()
 	if blank {
 		l.handed++ // a last step, of which this rank's lanes have nothing
 		l.blank++
@@ -177,12 +173,4 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 		return nil, nil
 	}
 	return s.finishBatch(), nil
-}
-
-// filled reports whether the batch in the making has all rows of its step.
-func (l *ledger) filled(have int) bool {
-	if l.lanes != nil {
-		return l.lanes.lane == l.lanes.to
-	}
-	return have == l.batch
 }

@@ -77,7 +77,7 @@ func (s *Session) openStreams(ctx context.Context) {
 func (s *Session) startable(ctx context.Context) (*piece, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.ledger.startable()
+	p := s.ledger.order().startable()
 	if p == nil {
 		return nil, nil
 	}
@@ -225,7 +225,7 @@ func (st *stream) run(ctx context.Context) {
 func (st *stream) awaitUse(ctx context.Context) {
 	for {
 		st.mu.Lock()
-		ok := st.mayReceive(st.cfg.Budget/int64(st.ledger.shares())/2, st.cfg.Budget)
+		ok := st.mayReceive(st.cfg.Budget/int64(st.ledger.order().shares())/2, st.cfg.Budget)
 		st.mu.Unlock()
 		if ok {
 			return

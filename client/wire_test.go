@@ -296,7 +296,7 @@ func FuzzReceive(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, from := s.ledger.take(1 << 20)
+		c, from := s.ledger.order().take(1 << 20)
 		if from == nil {
 			return
 		}
@@ -318,7 +318,7 @@ func TestReceivesWhatArrowSends(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, _ := s.ledger.take(50)
+		c, _ := s.ledger.order().take(50)
 		buf := newBuffers(s.layout, 50, nil)
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
