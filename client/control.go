@@ -74,8 +74,8 @@ func (s *Session) progress() (finished, idle, shared bool, told known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &s.ledger
-	idle = l.starved()
-	shared = (idle || l.drained) && (!l.alone || l.counts())
+	idle = l.pacing().starved()
+	shared = (idle || l.drained) && (!l.alone || l.pacing().counts())
 	return s.finished, idle, shared, known{closed: l.epoch, steps: l.told[l.current()].steps}
 }
 
@@ -140,7 +140,7 @@ func (s *Session) request() *pb.SyncRequest {
 	}
 	req.Pace = s.pace.proto(buffered)
 	s.ledger.request(req)
-	s.ledger.report(req, s.making())
+	s.ledger.pacing().report(req, s.making())
 	req.Checkpoint = s.part()
 	return req
 }
@@ -176,7 +176,7 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 // sayIdle says once an epoch why Next waits when the rest of it is other ranks'. s.mu must be held.
 func (s *Session) sayIdle() {
 	l := &s.ledger
-	if s.cfg.WorldSize < 2 || s.finished || l.counted || s.saidIdle > l.epoch || !l.ahead() && (!l.through || !l.epochIdle()) {
+	if s.cfg.WorldSize < 2 || s.finished || s.saidIdle > l.epoch || !l.ahead() && (!l.through || !l.pacing().idles()) {
 		return
 	}
 	if len(l.absent(s.cfg.WorldSize)) > 0 { // awaitRanks says for whom it waits

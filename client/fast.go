@@ -97,8 +97,9 @@ func (l fast) park(p *piece) {
 // they came from, or nil if there are none.
 func (l fast) take(n int) (chunk, *piece) {
 	var from *piece
+	current := l.current()
 	for _, p := range l.pieces {
-		if p.taken.Epoch == l.current() && len(p.queue) > 0 && (from == nil || p.queue[0].seq < from.queue[0].seq) {
+		if p.taken.Epoch == current && len(p.queue) > 0 && (from == nil || p.queue[0].seq < from.queue[0].seq) {
 			from = p
 		}
 	}

@@ -72,7 +72,7 @@ func shared(grants []grant, iv position.Interval) bool {
 // release gives back what the master asked for, except rows that are consumed. Those of the batch in the making stay, too, unless
 // outputs are counted: this rank has others for it then, and another one may wait for these.
 func (l *ledger) release(asked position.Set) {
-	if l.counted && len(asked.Intersect(position.NewSet(l.pending...))) > 0 {
+	if l.pacing().yields() && len(asked.Intersect(position.NewSet(l.pending...))) > 0 {
 		l.pending, l.discard = nil, true
 	}
 	l.released = asked.Subtract(l.gone())

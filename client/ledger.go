@@ -68,7 +68,7 @@ func (l *ledger) request(req *pb.SyncRequest) {
 	req.BaseVersion = l.base.version
 	req.Refused = l.refusals()
 	req.FromEpoch = l.left
-	l.idle = !l.counted && !l.ahead() && l.epochIdle() // lanes are counted, too
+	l.idle = l.pacing().idles()
 	req.Idle = l.idle
 }
 

@@ -222,18 +222,20 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	if s.ledger.counted {
-		return s.handStep(ends)
-	}
+	return s.ledger.pacing().hand(s, ends)
+}
+
+// handRows is handOver where outputs are not counted. s.mu must be held.
+func (s *Session) handRows(p pacing, ends bool) (*Batch, error) {
 	have := s.made()
 	switch {
-	case s.ledger.ended >= s.epochs && !s.ledger.behind():
+	case s.ledger.ended >= s.epochs && !p.behind():
 		return nil, io.EOF
-	case s.ledger.ahead() && !s.finished:
+	case p.ahead() && !s.finished:
 		return nil, nil
 	}
-	if s.ledger.behind() {
-		if b, err := s.catchUp(ends); b != nil || err != nil || s.ledger.behind() {
+	if p.behind() {
+		if b, err := s.catchUp(ends); b != nil || err != nil || p.behind() {
 			return b, err
 		}
 	}
@@ -254,7 +256,7 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 		signal(s.wake)
 	}
 	switch {
-	case !full && s.ledger.mayPad():
+	case !full && p.mayPad():
 		s.beginBatch() // an empty one may be what was discarded left
 		if err := s.complete(s.build); err != nil {
 			return nil, err
@@ -304,7 +306,7 @@ func (s *Session) complete(build *buffers) error {
 
 // batchOf makes a batch of the loop's epoch of complete buffers. s.mu must be held.
 func (s *Session) batchOf(build *buffers) *Batch {
-	if s.ledger.counts() {
+	if s.ledger.pacing().counts() {
 		s.ledger.handed++
 		signal(s.wake)
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/apache/arrow/go/v15/arrow"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
@@ -14,18 +15,33 @@ import (
 // padding, should its rows go to others in a lost lease.
 const maxAhead = 64
 
-// behind reports whether the training loop is in an epoch that the master has closed.
-func (l *ledger) behind() bool { return l.pads && l.ended < l.epoch }
+// padded is the pacing of ranks that pad.
+type padded struct{ free }
 
-// mayPad reports whether a batch of padding alone may be handed over: nothing of the open epoch is left for this rank,
-// and some rank has the rows of this step.
-func (l *ledger) mayPad() bool {
-	return l.pads && l.handed < l.told[l.ended].steps && (l.behind() || l.through && l.epochIdle())
+func (l padded) counts() bool { return true }
+func (l padded) behind() bool { return l.ended < l.epoch }
+
+// mayPad reports whether nothing of the open epoch is left for this rank, and some rank has the rows of this step.
+func (l padded) mayPad() bool {
+	return l.handed < l.told[l.ended].steps && (l.behind() || l.through && l.epochIdle())
 }
+
+// report announces steps, too.
+func (l padded) report(req *pb.SyncRequest, making int) {
+	if l.ahead() {
+		l.reported = 0
+		l.free.report(req, making)
+		return
+	}
+	l.reported = l.ready(making)
+	req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
+}
+
+func (l padded) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(l, ends) }
 
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
 // in the making.
-func (l *ledger) ready(making int) uint64 {
+func (l padded) ready(making int) uint64 {
 	if l.behind() || l.ahead() {
 		return l.handed
 	}
@@ -43,7 +59,7 @@ func (l *ledger) ready(making int) uint64 {
 
 // tellReady wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
 func (s *Session) tellReady() {
-	if l := &s.ledger; l.pads && !l.ahead() && l.drained && l.ready(s.making()) > l.reported {
+	if l, pads := s.ledger.pacing().(padded); pads && !l.ahead() && l.drained && l.ready(s.making()) > l.reported {
 		signal(s.wake)
 	}
 }
@@ -65,7 +81,7 @@ func (s *Session) making() int {
 func (s *Session) catchUp(ends bool) (*Batch, error) {
 	l := &s.ledger
 	for l.ended < l.final {
-		if l.mayPad() {
+		if l.pacing().mayPad() {
 			build := s.buffers()
 			if err := s.complete(build); err != nil {
 				return nil, err

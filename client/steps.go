@@ -1,7 +1,6 @@
 package client
 
 import (
-	"io"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -34,9 +33,6 @@ type epochSteps struct {
 	dropped uint64 // rows of the epoch that no rank gets
 }
 
-// counts reports whether ranks count steps.
-func (l *ledger) counts() bool { return l.pads || l.counted }
-
 // countSteps prepares for a loop that goes on where the master says.
 func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart) {
 	s.told = make(map[uint32]epochSteps)
@@ -46,40 +42,9 @@ func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart
 	l.order().learn(starts)
 }
 
-// current is the epoch of which rows go into batches.
-func (l *ledger) current() uint32 {
-	if l.counted {
-		return l.ended
-	}
-	return max(l.ended, l.epoch)
-}
-
-// ahead reports whether the training loop has left an epoch that other ranks still read: until the master closes that, rows are buffered
-// and none are handed over. Where outputs are counted nobody waits for that.
-func (l *ledger) ahead() bool { return !l.counted && l.ended > l.epoch }
-
-// report fills in what a Sync says of the loop.
-func (l *ledger) report(req *pb.SyncRequest, making int) {
-	switch {
-	case l.ahead(): // that it left the open epoch, the request says
-		l.reported = 0
-		req.Steps = &pb.RankSteps{Epoch: l.epoch}
-	case l.pads:
-		l.reported = l.ready(making)
-		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
-	case l.counted && l.ended > l.epoch+1: // the master has not closed the epoch before that
-		req.Steps = &pb.RankSteps{Epoch: l.epoch + 1}
-		if l.ended == l.epoch+2 {
-			req.Steps.Handed = l.before
-		}
-	default: // where ranks do not count steps, handed stays 0
-		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed}
-	}
-}
-
 // learn takes over what a reply says of steps.
 func (l *ledger) learn(reply *pb.SyncReply) {
-	if !l.counts() {
+	if !l.pacing().counts() {
 		return
 	}
 	for _, e := range reply.GetSteps() {
@@ -94,17 +59,6 @@ func (l *ledger) learn(reply *pb.SyncReply) {
 	if !reply.GetUnchanged() {
 		l.order().learn(reply.GetStarts())
 	}
-}
-
-// over reports whether the training loop has handed over all steps of its epoch, where outputs are counted.
-func (l *ledger) over() bool {
-	e := l.told[l.ended]
-	return e.final && l.handed >= e.steps
-}
-
-// starved reports whether the training loop waits for what a master has to say.
-func (l *ledger) starved() bool {
-	return l.ahead() || l.epochIdle() || l.counted && l.handed >= l.told[l.ended].steps
 }
 
 // endEpoch goes on to the next epoch. What is left of the one before is in no step.
@@ -130,47 +84,4 @@ func (l *ledger) leaveEpoch(making int) {
 		l.enter(l.ended + 1)
 	}
 	l.left = l.ended
-}
-
-// handStep is handOver where outputs are counted. s.mu must be held.
-func (s *Session) handStep(ends bool) (*Batch, error) {
-	l := &s.ledger
-	have := s.made()
-	switch {
-	case l.ended >= s.epochs:
-		return nil, io.EOF
-	case l.over():
-		if n := l.told[l.ended].dropped; n > 0 {
-			s.stats.Dropped += int64(n)
-			s.log.Info("what was left of an epoch, less than a batch of each rank, is dropped", "event", "rows_dropped", "epoch", l.ended, "rows", n)
-		}
-		l.endEpoch(have)
-		signal(s.wake)
-		signal(s.slot)
-		signal(s.ready)
-		if ends {
-			return nil, ErrEpochEnd
-		}
-		return nil, nil
-	case l.handed >= l.told[l.ended].steps, !l.order().filled(have), !s.leased():
-		return nil, nil
-	}
-	blank := have == 0 && !s.pads
-	if !blank {
-		s.beginBatch()
-		if err := s.complete(s.build); err != nil { // before its rows count as consumed
-			return nil, err
-		}
-	}
-	l.handOver()
-	l.order().begin()
-	if blank {
-		l.handed++ // a last step, of which this rank's lanes have nothing
-		l.blank++
-		s.checkpointing.pass(s.stepsMade())
-		signal(s.wake)
-		signal(s.ready)
-		return nil, nil
-	}
-	return s.finishBatch(), nil
 }

@@ -63,7 +63,7 @@ func (l *ledger) unread() bool { return slices.ContainsFunc(l.pieces, l.reads) }
 
 // absent are the ranks that have not joined, where this one can go no further before they do: each makes as many steps as the others.
 func (l *ledger) absent(world uint32) (ranks []uint32) {
-	if !l.counts() || !l.starved() {
+	if p := l.pacing(); !p.counts() || !p.starved() {
 		return nil
 	}
 	for rank := range world {
@@ -124,7 +124,7 @@ func (s *Session) EpochBatches() (n uint64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.ledger.told[s.ledger.ended]
-	return e.steps, s.ledger.counts() && e.final
+	return e.steps, s.ledger.pacing().counts() && e.final
 }
 
 // Epoch is the one that the loop is in, from 0; the number of epochs behind the last.

@@ -1,0 +1,62 @@
+package client
+
+import "github.com/penstock-ml/penstock/api/pb"
+
+// pacing is how a training loop goes through its epochs. Each ending has one, and order DETERMINISTIC the one where outputs are counted.
+type pacing interface {
+	// counts reports whether ranks count steps.
+	counts() bool
+	// current is the epoch of which rows go into batches.
+	current() uint32
+	// ahead reports whether the training loop has left an epoch that other ranks still read: until the master closes that, rows are
+	// buffered and none are handed over.
+	ahead() bool
+	// behind reports whether it is in an epoch that the master has closed, and gets more batches of it.
+	behind() bool
+	// starved reports whether it waits for what a master has to say.
+	starved() bool
+	// idles reports whether this rank can take over rows from others: it has none left of the epoch.
+	idles() bool
+	// yields reports whether rows are given back that are in the batch in the making: this rank has others for it then, and another one may
+	// wait for these.
+	yields() bool
+	// mayPad reports whether a batch of padding alone may be handed over.
+	mayPad() bool
+	// report fills in what a Sync says of the loop. making is the number of rows in the batch in the making.
+	report(req *pb.SyncRequest, making int)
+	// hand is Session.handOver. s.mu must be held.
+	hand(s *Session, ends bool) (*Batch, error)
+}
+
+// pacing is the session's.
+func (l *ledger) pacing() pacing {
+	switch {
+	case l.counted:
+		return counted{l}
+	case l.pads:
+		return padded{free{l}}
+	}
+	return free{l}
+}
+
+func (l *ledger) current() uint32 { return l.pacing().current() }
+func (l *ledger) ahead() bool     { return l.pacing().ahead() }
+
+// free is the pacing of ranks that read on until an epoch has no more rows.
+type free struct{ *ledger }
+
+func (l free) counts() bool    { return false }
+func (l free) current() uint32 { return max(l.ended, l.epoch) }
+func (l free) ahead() bool     { return l.ended > l.epoch }
+func (l free) behind() bool    { return false }
+func (l free) starved() bool   { return l.ahead() || l.epochIdle() }
+func (l free) idles() bool     { return !l.ahead() && l.epochIdle() }
+func (l free) yields() bool    { return false }
+func (l free) mayPad() bool    { return false }
+
+// report tells of the epoch alone. That the loop left the open one, the request says.
+func (l free) report(req *pb.SyncRequest, _ int) {
+	req.Steps = &pb.RankSteps{Epoch: min(l.ended, l.epoch)}
+}
+
+func (l free) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(l, ends) }
