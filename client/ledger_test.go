@@ -260,11 +260,11 @@ func TestStreamsReadAheadOfLentMemory(t *testing.T) {
 func TestRowsThatAreDiscardedAreNotReady(t *testing.T) {
 	s := &Session{building: map[string]int64{"w1": 15, "w2": 10}}
 	s.ledger.batch, s.ledger.handed = 10, 4
-	if n := s.ledger.pacing().(padded).ready(s.making()); n != 7 {
+	if n := (padded{free{&s.ledger}}).ready(s.making()); n != 7 {
 		t.Errorf("with 25 rows in the making %d batches are ready, want 7", n)
 	}
 	s.ledger.discard = true
-	if n := s.ledger.pacing().(padded).ready(s.making()); n != 4 {
+	if n := (padded{free{&s.ledger}}).ready(s.making()); n != 4 {
 		t.Errorf("once they are discarded %d batches are ready, want 4", n)
 	}
 }
