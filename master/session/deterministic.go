@@ -359,13 +359,14 @@ func (s deterministic) lanesOver(epoch uint32) bool {
 }
 
 // answer says what to read, and how far to go.
-func (s deterministic) answer(c Sync, k *rank, r *Reply) {
+func (s deterministic) answer(c Sync, k *rank, r Reply) Reply {
 	if r.Drained = s.drained(); !r.Unchanged && !k.departed {
 		r.Pieces, r.Starts = s.pieces(c.Rank, k), s.starts(k)
 	}
 	if c.Steps != nil {
 		r.Steps = s.laneStepsFrom(c.Steps.Epoch)
 	}
+	return r
 }
 
 // pieces lists, in order, the planned rows of a rank's lanes behind the steps that it reported.

@@ -67,11 +67,12 @@ func (s drop) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 }
 
 // answer says how many steps epochs have, too.
-func (s drop) answer(c Sync, k *rank, r *Reply) {
-	s.fast.answer(c, k, r)
+func (s drop) answer(c Sync, k *rank, r Reply) Reply {
+	r = s.fast.answer(c, k, r)
 	if c.Steps != nil {
 		r.Steps = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < c.Steps.Epoch })
 	}
+	return r
 }
 
 // advance takes over what a rank reports: only padding needs more than what was handed over.

@@ -265,10 +265,11 @@ func (s fast) left(epoch uint32) uint64 {
 }
 
 // answer says what a rank holds.
-func (s fast) answer(_ Sync, k *rank, r *Reply) {
+func (s fast) answer(_ Sync, k *rank, r Reply) Reply {
 	if r.Drained = s.drained(); !r.Unchanged {
 		r.Grants = s.blocks.split(k.held)
 	}
+	return r
 }
 
 func (s fast) pieces(uint32, *rank) []Piece { return nil }

@@ -69,11 +69,12 @@ func (s pad) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 }
 
 // answer says how many steps epochs have, too.
-func (s pad) answer(c Sync, k *rank, r *Reply) {
-	s.fast.answer(c, k, r)
+func (s pad) answer(c Sync, k *rank, r Reply) Reply {
+	r = s.fast.answer(c, k, r)
 	if c.Steps != nil {
 		r.Steps = s.stepsFrom(c.Steps.Epoch)
 	}
+	return r
 }
 
 // advance takes over what a rank reports.

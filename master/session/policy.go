@@ -46,8 +46,8 @@ type supply interface {
 
 // answers is what ranks are told.
 type answers interface {
-	// answer adds what a rank holds, unless that is unchanged, and how many steps epochs have.
-	answer(c Sync, k *rank, r *Reply)
+	// answer adds to an answer what a rank holds, unless that is unchanged, and how many steps epochs have.
+	answer(c Sync, k *rank, r Reply) Reply
 	// pieces and starts are what a rank holds in order DETERMINISTIC, and where blocks begin there.
 	pieces(r uint32, k *rank) []Piece
 	starts(k *rank) []LaneStart

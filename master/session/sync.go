@@ -188,8 +188,7 @@ func (s *State) answer(c Sync, k *rank) Reply {
 		Revision: s.revision(k), Release: k.releasing, Order: checkpointing{s}.order(k),
 	}, c.BaseVersion)
 	r.Unchanged = c.Revision == r.Revision
-	s.policy().answer(c, k, &r)
-	return r
+	return s.policy().answer(c, k, r)
 }
 
 func (c Expire) apply(s *State, ch *Changes) (Reply, error) {
