@@ -63,7 +63,6 @@ type rule struct {
 //
 //nolint:gochecknoglobals // never changed
 var rules = []rule{
-	{decompress, module, "worker/columns/inflate"},
 	{decompress, module, "worker/columns/snappy"},
 	{decompress, "github.com/klauspost/compress/", ""},
 	{decompress, "github.com/pierrec/lz4/", ""},

@@ -22,7 +22,7 @@ func TestStageOf(t *testing.T) {
 	const columns, pipeline = module + "worker/columns.", module + "worker/pipeline."
 	for want, stacks := range map[stage][][]profile.Line{
 		decode:     {stack(columns+"spread", pipeline+"(*Stream).Next"), stack("runtime.memmove", columns+"spread")},
-		decompress: {stack(columns+"(*inflater).run /src/worker/columns/inflate.go", columns+"open"), stack("github.com/klauspost/compress/zstd.(*Decoder).DecodeAll", columns+"open")},
+		decompress: {stack(columns+"snappyDecode /src/worker/columns/snappy.go", columns+"open"), stack("github.com/klauspost/compress/zstd.(*Decoder).DecodeAll", columns+"open")},
 		storage:    {stack("syscall.Syscall6", "os.(*File).ReadAt", module+"internal/storage.(*local).ReadAt", pipeline+"fetch")},
 		memory:     {stack("runtime.memclrNoHeapPointers", "runtime.mallocgcLarge", "runtime.makeslice", columns+"grow"), stack("runtime.lock2", "runtime.mallocgc", columns+"grow"), stack("runtime.gcDrain", "runtime.gcBgMarkWorker", "runtime.goexit")},
 		scheduler:  {stack("runtime.futex", "runtime.findRunnable", "runtime.schedule", "runtime.mcall"), stack("runtime.futex", "runtime.ready", module+"internal/wire.(*Link).send")},

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )
@@ -58,9 +59,10 @@ var errLonger = errors.New("there is more than the header says")
 // codecs decompresses pages. The zero value is ready for use.
 type codecs struct {
 	zstd   *zstd.Decoder
-	gzip   *inflater
+	gzip   gzip.Reader
 	brotli *brotli.Reader
 	input  bytes.Reader
+	more   [1]byte  // what a reader should not have behind a page; here, since on the stack it would escape
 	parts  [][]byte // of a page that is found as it is stored
 }
 
@@ -104,10 +106,7 @@ func (c *codecs) decompress(codec int32, dst, src []byte) error {
 			n, err = lz4.UncompressBlock(src, dst)
 		}
 	case codecGzip:
-		if c.gzip == nil {
-			c.gzip = new(inflater)
-		}
-		n, err = c.gzip.gunzip(dst, src)
+		n, err = c.gunzip(dst, src)
 	case codecBrotli:
 		c.input.Reset(src)
 		if c.brotli == nil {
@@ -115,7 +114,7 @@ func (c *codecs) decompress(codec int32, dst, src []byte) error {
 		} else if err = c.brotli.Reset(&c.input); err != nil {
 			break
 		}
-		n, err = readAll(c.brotli, dst)
+		n, err = c.readAll(c.brotli, dst)
 	default:
 		err = errors.New("no such codec")
 	}
@@ -140,14 +139,30 @@ func (c *codecs) zstdDecode(dst, src []byte) (int, error) {
 	return len(out), err
 }
 
+// gunzip fills dst with what all members of src decompress to.
+func (c *codecs) gunzip(dst, src []byte) (int, error) {
+	c.input.Reset(src)
+	defer c.input.Reset(nil)
+	if err := c.gzip.Reset(&c.input); err != nil {
+		return 0, fmt.Errorf("it does not begin as gzip does: %w", err)
+	}
+	n, err := c.readAll(&c.gzip, dst)
+	switch {
+	case errors.Is(err, gzip.ErrChecksum):
+		err = errors.New("its checksum is not that of its bytes: the file is damaged")
+	case err != nil && !errors.Is(err, errLonger):
+		err = fmt.Errorf("it is damaged, or cut short: %w", err)
+	}
+	return n, err
+}
+
 // readAll fills dst from r, which must end there.
-func readAll(r io.Reader, dst []byte) (int, error) {
+func (c *codecs) readAll(r io.Reader, dst []byte) (int, error) {
 	n, err := io.ReadFull(r, dst)
 	if err != nil {
 		return n, err
 	}
-	var more [1]byte
-	switch m, err := io.ReadFull(r, more[:]); {
+	switch m, err := io.ReadFull(r, c.more[:]); {
 	case m > 0:
 		return n, errLonger
 	case err != io.EOF:
