@@ -18,14 +18,12 @@ import (
 var (
 	Blue   = color.RGBA{R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}
 	Orange = color.RGBA{R: 0xff, G: 0x7f, B: 0x0e, A: 0xff}
-	Green  = color.RGBA{R: 0x2c, G: 0xa0, B: 0x2c, A: 0xff}
 	Grey   = color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff}
 )
 
 // Panel is a chart whose vertical axis begins at 0.
 type Panel struct {
 	Title, X, Y string
-	LogX        bool // all x are more than 0
 	Lines       []Line
 }
 
@@ -68,9 +66,6 @@ func Plot(file string, panels ...Panel) error {
 func (p Panel) plot() (*plot.Plot, error) {
 	drawn := plot.New()
 	drawn.Title.Text, drawn.X.Label.Text, drawn.Y.Label.Text = p.Title, p.X, p.Y
-	if p.LogX {
-		drawn.X.Scale, drawn.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	}
 	for _, l := range p.Lines {
 		line, err := plotter.NewLine(plotter.XYs(l.Points))
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package workload describes what bench/peers and bench/ablation measure with: datasets of the shapes that
+// Package workload describes what bench/peers and others measure with: datasets of the shapes that
 // recommendation models and image models train from, made by bench/dataset, and for each a Penstock spec and the same in
 // words that a program in another framework can follow (Recipe). Everything is a pure function of the Workload; it may be used by
 // many goroutines.
