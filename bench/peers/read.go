@@ -27,6 +27,8 @@ type order struct {
 	StepSeconds float64 `json:"step_seconds"`
 	// Dump, if set, is a directory for all that was read.
 	Dump string `json:"dump"`
+	// Profile, if set, asks for profiles, behind a first pass; nothing else is measured then.
+	Profile *profileOrder `json:"profile"`
 }
 
 // pass is the answer to an order.
@@ -72,15 +74,22 @@ func (t *trainer) serve(ctx context.Context, orders io.Reader, answers io.Writer
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 			return fmt.Errorf("order %q: %w", lines.Text(), err)
 		}
-		p, err := t.read(ctx, o)
+		answer, err := t.obey(ctx, o)
 		if err != nil {
 			return err
 		}
-		if err := cli.PrintJSON(answers, p); err != nil {
+		if err := cli.PrintJSON(answers, answer); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
+}
+
+func (t *trainer) obey(ctx context.Context, o order) (answer any, err error) {
+	if o.Profile != nil {
+		return t.profile(ctx, o.Profile)
+	}
+	return t.read(ctx, o)
 }
 
 func (t *trainer) read(ctx context.Context, o order) (p *pass, err error) {

@@ -134,12 +134,17 @@ def measure(plan: Plan, workload: str, made: dict[str, Any]) -> dict[str, Any]:
         with systems.attempt(s):
             paced[s] = [f := runner.run(s, chosen[s], made["workload"]["batch_size"] / speed)]
             say(f"  {SUBJECTS[s].title}: a trainer of {speed:,.0f} rows/s waits {100 * f.stall:.0f}%")
+    profiles: dict[str, Any] = {}
+    for s in [s for s in systems.turn() if plan.profile and SUBJECTS[s].module == "go"]:
+        with systems.attempt(s):
+            profiles[s] = runner.profile(s, chosen[s])
+            say(f"  {SUBJECTS[s].title}: profiled, {profiles[s]['samples']} samples")
     left = systems.left
     return {
         "workload": made["workload"], "bytes": made["bytes"], "run": run,
         "off": {s: off[s] for s in left if s in off}, "compared_rows": compared,
         "trainer_rows": speed, "tried": _json(tried, left), "full": _json(full, left), "paced": _json(paced, left),
-        "failed": systems.failed,
+        "failed": systems.failed, "profiles": profiles,
     }  # fmt: skip
 
 

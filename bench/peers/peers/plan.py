@@ -119,6 +119,7 @@ class Plan:
     cpus: list[int]
     trainer_rows: int
     timeout: float
+    profile: int
     data: Path
     results: Path
     penstock: Path
@@ -157,6 +158,8 @@ class Plan:
                        "is measured (default: half of what the median system reaches)")  # fmt: skip
         p.add_argument("--timeout", type=float, default=3600.0, help="seconds that a pass may take, and a run so many "
                        "for each of its passes (default: %(default)g)")  # fmt: skip
+        p.add_argument("--profile", type=at_least(1), default=0, metavar="SECONDS", help="profile fleets with the Go "
+                       "client for so long each, and say where their CPU time goes")  # fmt: skip
         p.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench", help="for datasets")
         p.add_argument("--results", type=Path, help="for the report and the plots (default: bench/results; for a "
                        "run of less, or of anything else, than by default the folder results of --data)")  # fmt: skip
@@ -183,8 +186,8 @@ class Plan:
         results = a.results or (REPOSITORY / "bench/results" if whole else a.data / "results")
         return cls(
             workloads, systems, change, a.add, a.check_rows, a.repeats, a.passes, not a.no_tune, cpus,
-            a.trainer_rows, a.timeout, a.data.resolve(), results.resolve(), a.penstock.resolve(), a.peers.resolve(),
-            shlex.join(arguments),
+            a.trainer_rows, a.timeout, a.profile, a.data.resolve(), results.resolve(), a.penstock.resolve(),
+            a.peers.resolve(), shlex.join(arguments),
         )  # fmt: skip
 
     def settings(self, system: str) -> list[Settings]:

@@ -163,6 +163,8 @@ def _workload(result: Result) -> list[str]:
     lines = [f"## {result['workload']['name']}", "", _shape(result), _equal(result), began, *_short(result), ""]
     if result["full"]:
         lines += _measured(result)
+    for system, profile in result.get("profiles", {}).items():
+        lines += _profiled(SUBJECTS[system].title, profile)
     return lines + [line for failure in failures(result) for line in ("", failure)]
 
 
@@ -214,6 +216,22 @@ def _measured(result: Result) -> list[str]:
         lines += ["", "Settings tried, of which the one with the most rows a second was taken:", ""]
         lines += _table(["system", "settings", "rows/s", "CPU s per million rows"], tried)
     return lines
+
+
+def _profiled(title: str, profile: Mapping[str, Any]) -> list[str]:
+    """Where the CPU time of a fleet goes: stages, processes, and the functions that take most by themselves."""
+    cpu = sum(profile["processes"].values())
+    rows = [
+        [name, f"{1e6 * seconds / profile['rows']:.2g}", f"{100 * seconds / cpu:.0f}%"]
+        for part in ("stages", "processes")
+        for name, seconds in sorted(profile[part].items(), key=lambda p: -float(p[1]))
+    ]
+    lines = ["", f"Where the CPU time of {title} goes, by {profile['samples']:,} samples of profiles:", ""]
+    lines += _table(["stage, then process", "CPU s per million rows", "share"], rows)
+    lines += ["", "Functions that take most by themselves:", ""]
+    return lines + _table(
+        ["function", "share"], [[f"`{h['function']}`", f"{h['share']:.1%}"] for h in profile["hottest"]]
+    )
 
 
 def _equal(result: Result) -> str:

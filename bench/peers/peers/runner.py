@@ -80,16 +80,23 @@ class Runner:
         """Writes down what a system makes."""
         self._run(system, settings, 0.0, str(folder), 0)
 
+    def profile(self, system: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Where the CPU time of a fleet with the Go client goes, as bench/peers/profile.go says it."""
+        said, _ = self._run(system, settings, 0.0, None, 0, self._plan.profile)
+        profile: dict[str, Any] = said["profile"]
+        return profile
+
     def _run(
-        self, system: str, settings: Mapping[str, Any], step_seconds: float, dump: str | None, passes: int
-    ) -> tuple[dict[str, Any], int]:
+        self, system: str, settings: Mapping[str, Any], step_seconds: float, dump: str | None, passes: int,
+        profile_seconds: int = 0,
+    ) -> tuple[dict[str, Any], int]:  # fmt: skip
         plan, name = self._plan, f"penstock-peers-{uuid.uuid4().hex}"
         account = meter.KINDS[self._meter](name)
         with tempfile.TemporaryDirectory(prefix="peers-", ignore_cleanup_errors=True) as scratch:
             run = Run(
                 SUBJECTS[system].module, settings, self._meter, name, len(plan.cpus), self._made["files"],
-                self._made["spec"], self._made["recipe"], passes, step_seconds, dump, str(plan.penstock),
-                str(plan.peers), scratch,
+                self._made["spec"], self._made["recipe"], passes, step_seconds, dump, profile_seconds,
+                str(plan.penstock), str(plan.peers), scratch,
             )  # fmt: skip
             try:
                 with meter.peak_memory(account) as peak:

@@ -33,6 +33,7 @@ class Run:
     passes: int  # that are measured, behind one that is not
     step_seconds: float  # that the trainer computes on a full batch
     dump: str | None  # a folder for all that the first pass made; nothing is measured then
+    profile_seconds: int  # how long its processes are profiled behind the first pass; nothing is measured then, either
     penstock: str
     peers: str  # the Go program
     scratch: str
@@ -115,12 +116,14 @@ def main() -> None:
     started = time.perf_counter() - began
     passes = []
     try:
-        for i in range(1 if run.dump else 1 + run.passes):
+        for i in range(1 if run.dump or run.profile_seconds else 1 + run.passes):
             before = account.cpu_seconds()
             done = one_pass(system, recipe, run.step_seconds if i else 0.0, run.dump)
             done.cpu_seconds = account.cpu_seconds() - before
             passes.append(asdict(done))
-        found = {"start_seconds": started, "passes": passes, "versions": system.versions}
+        found: dict[str, Any] = {"start_seconds": started, "passes": passes, "versions": system.versions}
+        if run.profile_seconds:
+            found["profile"] = system.profile(run.profile_seconds)
     finally:
         system.close()
     print(json.dumps(found), flush=True)

@@ -47,7 +47,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 def test_compares(command: list[str], tmp_path: Path) -> None:
     change = {"dense": 5, "sparse": 3, "length": 4, "generated": 2, "borders": 9, "batch_size": 700, "group_rows": 1000}
-    done = run([*command, "--change", json.dumps(change)])
+    done = run([*command, "--change", json.dumps(change), "--profile", "1"])
     assert done.returncode == 0, done.stderr
     assert "same outputs in 6000 rows" in done.stderr
     results = tmp_path / "results"
@@ -61,6 +61,7 @@ def test_compares(command: list[str], tmp_path: Path) -> None:
     assert "5 dense features, 4.88% of whose values are null; 3 sparse features of 4 ids on average; 2 gen" in report
     assert "| Penstock, Go, fleet | pyarrow and numpy alone |" in report and "Outputs of 6,000 rows were" in report
     assert "others were not tried" in report and "of whose settings" not in report and "of all settings" not in report
+    assert "| control |" in report and "| trainer |" in report and found["profiles"]["go"]["rows"] > 0
     assert f"numpy {np.__version__}" in report and f"pyarrow {pa.__version__}" in report
 
 

@@ -18,6 +18,7 @@ class Fleet:
 
     def __init__(self, run: Run) -> None:
         self._run, self._processes = run, list[subprocess.Popen[bytes]]()
+        self.profiles = dict[str, dict[str, Any]]()  # where processes have theirs, if the run asks for them
 
     def start(self) -> str:
         """Runs it and returns the master's address."""
@@ -30,8 +31,11 @@ class Fleet:
 
     def _begin(self, role: str, *flags: str) -> dict[str, Any]:
         command = [self._run.penstock, role, "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", *flags]
+        if self._run.profile_seconds:
+            command.append("--http=127.0.0.1:0")
+        name = f"{role}-{len(self._processes)}"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_")}
-        with (Path(self._run.scratch) / f"{role}-{len(self._processes)}.log").open("wb") as log:
+        with (Path(self._run.scratch) / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [*command, "--output=json", "--end-with-stdin"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment,
@@ -42,6 +46,8 @@ class Fleet:
         if not line:
             raise RuntimeError(f"{' '.join(command)} did not come up; see {log.name}")
         said: dict[str, Any] = json.loads(line)
+        if self._run.profile_seconds:
+            self.profiles[name] = {"pid": process.pid, "http": said["http"]}
         return said
 
     def close(self) -> None:

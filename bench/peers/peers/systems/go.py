@@ -29,8 +29,15 @@ class System:
 
     def one_pass(self, step_seconds: float, dump: str | None) -> dict[str, Any]:
         """Has the trainer read the dataset once."""
+        return self._order({"step_seconds": step_seconds, "dump": dump or ""})
+
+    def profile(self, seconds: int) -> dict[str, Any]:
+        """Has the trainer read the dataset again and again, and all processes profiled meanwhile."""
+        return self._order({"profile": {"seconds": seconds, "processes": self._fleet.profiles}})
+
+    def _order(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._trainer is not None and self._trainer.stdin is not None and self._trainer.stdout is not None
-        print(json.dumps({"step_seconds": step_seconds, "dump": dump or ""}), file=self._trainer.stdin, flush=True)
+        print(json.dumps(order), file=self._trainer.stdin, flush=True)
         line = self._trainer.stdout.readline()
         if not line:
             raise RuntimeError("peers read ended without an answer; it said why above")

@@ -9,46 +9,22 @@ import (
 // stage is what CPU time is taken for.
 type stage string
 
+// Stages in the order in which rows meet them.
 const (
-	storage    stage = "storage"
-	decompress stage = "decompress"
-	decode     stage = "decode"
-	pictures   stage = "pictures"
-	transform  stage = "transform"
-	tensor     stage = "tensor"
-	windows    stage = "windows"
-	send       stage = "send"
-	receive    stage = "receive"
-	rebatch    stage = "rebatch"
-	memory     stage = "memory"
-	scheduler  stage = "scheduler"
-	control    stage = "control"
+	storage    stage = "storage"    // reading files
+	decompress stage = "decompress" // zstd and other codecs, and their checksums
+	decode     stage = "decode"     // levels, dictionaries, nulls and lists, filters
+	pictures   stage = "pictures"   // JPEG to pixels of the size asked for
+	transform  stage = "transform"  // ops
+	tensor     stage = "tensor"     // the dense matrix, ids and offsets as they are sent
+	windows    stage = "windows"    // which rows come next, and memory for them
+	send       stage = "send"       // batches to the socket, by the worker
+	receive    stage = "receive"    // batches from the socket, by the trainer
+	rebatch    stage = "rebatch"    // copies to the trainer's batches
+	memory     stage = "memory"     // allocating and collecting; faults count where memory is touched
+	scheduler  stage = "scheduler"  // Go's scheduler and monitor, and waking others
+	control    stage = "control"    // gRPC, etcd, gossip, Syncs, and what else there is
 )
-
-// stages are all, in the order in which rows meet them, and what they are.
-func stages() []struct {
-	stage
-	is string
-} {
-	return []struct {
-		stage
-		is string
-	}{
-		{storage, "reading files"},
-		{decompress, "zstd and other codecs, and their checksums"},
-		{decode, "levels, dictionaries, nulls and lists, filters"},
-		{pictures, "JPEG to pixels of the size asked for"},
-		{transform, "ops"},
-		{tensor, "the dense matrix, ids and offsets as they are sent"},
-		{windows, "which rows come next, and memory for them"},
-		{send, "batches to the socket, by the worker"},
-		{receive, "batches from the socket, by the trainer"},
-		{rebatch, "copies to the trainer's batches"},
-		{memory, "allocating and collecting; faults count where memory is touched"},
-		{scheduler, "Go's scheduler and monitor, and waking others"},
-		{control, "gRPC, etcd, gossip, Syncs, and what else there is"},
-	}
-}
 
 const module = "github.com/penstock-ml/penstock/"
 

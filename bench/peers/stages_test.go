@@ -2,8 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,51 +49,22 @@ func TestFunction(t *testing.T) {
 	}
 }
 
-// A short run on real processes.
-func TestStages(t *testing.T) {
-	out := t.TempDir()
-	cmd := command()
-	cmd.SetArgs([]string{"--out", out, "--data", t.TempDir(), "--seconds", "2", "--scale", "0.01", "--only", "rm1"})
-	cmd.SetErr(t.Output())
-	if err := cmd.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(out, "stages.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"**decode**", "| of it, trainer |", "## rm1", "| `"} {
-		if !strings.Contains(string(page), want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
-	}
-}
-
 // All time is some stage's, and each process's counts as much as the OS says.
 func TestAdd(t *testing.T) {
 	sample := func(name string, n int64) *profile.Sample {
 		return &profile.Sample{Value: []int64{n, 0}, Location: []*profile.Location{{Line: []profile.Line{{Function: &profile.Function{Name: name}}}}}}
 	}
-	r := newResult("some")
+	r := newShares()
 	r.add("worker-1", 6, &profile.Profile{Sample: []*profile.Sample{sample(module+"worker/columns.a", 2), sample(module+"internal/wire.b", 1)}})
-	r.add("trainer", 3, &profile.Profile{Sample: []*profile.Sample{sample(module+"internal/wire.c", 7)}})
+	r.add(trainerName, 3, &profile.Profile{Sample: []*profile.Sample{sample(module+"internal/wire.c", 7)}})
 	r.add("master-1", 1, &profile.Profile{})
 	for s, want := range map[stage]float64{decode: 4, send: 2, receive: 3, control: 1} {
 		if got := r.Stages[s]; math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: found %g seconds, want %g", s, got, want)
 		}
 	}
-	if got, want := r.hottest(12), []hot{{"worker/columns.a", 0.4}, {"internal/wire.c", 0.3}, {"internal/wire.b", 0.2}}; !slices.Equal(got, want) {
+	r.rank()
+	if got, want := r.Hottest, []hot{{"worker/columns.a", 0.4}, {"internal/wire.c", 0.3}, {"internal/wire.b", 0.2}}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
-	}
-}
-
-func TestOptions(t *testing.T) {
-	o := options{only: []string{"rm7"}, seconds: 0, scale: -1}
-	_, err := o.workloads()
-	for _, want := range []string{`"rm7"`, "--seconds", "--scale"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("found %v, want one that names %s", err, want)
-		}
 	}
 }
