@@ -85,3 +85,25 @@ func BenchmarkKinds(b *testing.B) {
 		b.Run(k.name, func(b *testing.B) { benchColumns(b, writeTable(b, k.table, kindRows, options...), kindRows) })
 	}
 }
+
+func benchColumns(b *testing.B, data []byte, rows int) {
+	b.ReportAllocs()
+	f, err := readFooter(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := NewDecoder(sourcesOf(f), testMemory)
+	for b.Loop() {
+		chunks, err := chunksOf(d, f, 0, data)
+		if err == nil {
+			err = d.Reset("bench", f, 0, chunks)
+		}
+		for left := rows; left > 0 && err == nil; left -= 4096 {
+			_, err = d.Next(4096)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*float64(rows)/b.Elapsed().Seconds(), "rows/s")
+}

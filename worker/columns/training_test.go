@@ -1,127 +1,85 @@
-package main
+package columns
 
 import (
-	"context"
+	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 	pq "github.com/parquet-go/parquet-go"
 	pqzstd "github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-const groupRows = 65536
+// trainingRows is how many rows files have: one row group.
+const trainingRows = 65536
 
-// shown is the file whose pages worker/columns shows where they lie.
-const shown = "none, plain"
-
-// input is a file to decode.
-type input struct {
-	name, path string
-	columns    []string // nil: all
-}
-
-// spec says how a file is written.
-type fileSpec struct {
+// training is a file as training data is made of.
+type training struct {
 	name    string
-	fill    func(rows int) arrow.Record // of one row group
-	options []parquet.WriterProperty
-	columns []string
+	columns []string // that are read; nil: all
+	write   func(b *testing.B) []byte
 }
 
-func fileSpecs() []fileSpec {
+func trainingFiles() []training {
 	zstd, snappy, none := compress.Codecs.Zstd, compress.Codecs.Snappy, compress.Codecs.Uncompressed
-	with := func(c compress.Compression, dictionary bool, more ...parquet.WriterProperty) []parquet.WriterProperty {
+	with := func(
+		fill func(rows int) arrow.Record, c compress.Compression, dictionary bool, more ...parquet.WriterProperty,
+	) func(*testing.B) []byte {
 		// Version 2: arrow's writer takes minutes for lists in pages of version 1.
-		return append(more, parquet.WithCompression(c), parquet.WithDictionaryDefault(dictionary),
-			parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithMaxRowGroupLength(groupRows))
+		more = append(more, parquet.WithCompression(c), parquet.WithDictionaryDefault(dictionary),
+			parquet.WithDataPageVersion(parquet.DataPageV2))
+		return func(b *testing.B) []byte {
+			record := fill(trainingRows)
+			return writeTable(b, array.NewTableFromRecords(record.Schema(), []arrow.Record{record}), trainingRows, more...)
+		}
 	}
 	var every4th []string
 	for i := 0; i < 500; i += 4 {
 		every4th = append(every4th, wideName(i))
 	}
 	delta := parquet.Encodings.DeltaBinaryPacked
-	return []fileSpec{
-		{name: "zstd, dictionary", fill: clicks, options: with(zstd, true)},
-		{name: "zstd, plain", fill: clicks, options: with(zstd, false)},
-		{name: "snappy, dictionary", fill: clicks, options: with(snappy, true)},
-		{name: "snappy, plain", fill: clicks, options: with(snappy, false)},
-		{name: "none, dictionary", fill: clicks, options: with(none, true)},
-		{name: shown, fill: clicks, options: with(none, false)},
-		{name: "500 columns, 125 read", fill: wide, options: with(zstd, true), columns: every4th},
-		{name: "maps", fill: scores, options: with(zstd, true)},
-		{name: "strings, dictionary", fill: texts, options: with(zstd, true)},
-		{name: "strings, plain", fill: texts, options: with(snappy, false)},
-		{name: "delta", fill: deltas, options: with(zstd, false, parquet.WithEncodingFor("when", delta), parquet.WithEncodingFor("count", delta),
-			parquet.WithEncodingFor("ids.list.element", delta), parquet.WithEncodingFor("text", parquet.Encodings.DeltaLengthByteArray))},
+	return []training{
+		{name: "zstd, dictionary", write: with(clicks, zstd, true)},
+		{name: "zstd, plain", write: with(clicks, zstd, false)},
+		{name: "snappy, dictionary", write: with(clicks, snappy, true)},
+		{name: "snappy, plain", write: with(clicks, snappy, false)},
+		{name: "none, dictionary", write: with(clicks, none, true)},
+		{name: "none, plain", write: with(clicks, none, false)}, // columns shows the pages where they lie
+		{name: "500 columns, 125 read", write: with(wide, zstd, true), columns: every4th},
+		{name: "maps", write: with(scores, zstd, true)},
+		{name: "strings, dictionary", write: with(texts, zstd, true)},
+		{name: "strings, plain", write: with(texts, snappy, false)},
+		{name: "delta", write: with(deltas, zstd, false,
+			parquet.WithEncodingFor("when", delta), parquet.WithEncodingFor("count", delta),
+			parquet.WithEncodingFor("ids.list.element", delta),
+			parquet.WithEncodingFor("text", parquet.Encodings.DeltaLengthByteArray))},
+		{name: "byte-stream-split", write: writeSplit},
+		{name: "as pyarrow writes it", write: func(b *testing.B) []byte { return rewrite(b, with(clicks, zstd, true)(b)) }},
 	}
 }
 
-// writeFiles writes the files that are not in dir yet.
-func writeFiles(ctx context.Context, dir string, rows int, py *python, progress io.Writer) ([]input, error) {
-	var inputs []input
-	add := func(name string, columns []string, write func(path string) error) error {
-		in := input{name: name, path: filepath.Join(dir, fmt.Sprintf("%d_%d.parquet", rows, len(inputs))), columns: columns}
-		inputs = append(inputs, in)
-		if _, err := os.Stat(in.path); err == nil {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		fmt.Fprintf(progress, "writing %s\n", name)
-		if err := write(in.path + ".part"); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
-		}
-		return os.Rename(in.path+".part", in.path)
+// rewrite is what pyarrow writes of a file's rows.
+func rewrite(b *testing.B, data []byte) []byte {
+	from, to := filepath.Join(b.TempDir(), "from"), filepath.Join(b.TempDir(), "to")
+	if err := os.WriteFile(from, data, 0o600); err != nil {
+		b.Fatal(err)
 	}
-	for _, s := range fileSpecs() {
-		if err := add(s.name, s.columns, func(path string) error { return s.write(path, rows) }); err != nil {
-			return nil, err
-		}
+	if out, err := exec.Command("python3", "testdata/readers.py", "--write", from, to).CombinedOutput(); err != nil {
+		b.Skipf("needs python3 with pyarrow and duckdb: %v\n%s", err, out)
 	}
-	if err := add("byte-stream-split", nil, func(path string) error { return writeSplit(path, rows) }); err != nil {
-		return nil, err
-	}
-	if py == nil {
-		return inputs, nil
-	}
-	from := inputs[0].path
-	err := add("as pyarrow writes it", nil, func(path string) error {
-		_, err := py.ask(ctx, request{Reader: "write", File: from, To: path})
-		return err
-	})
-	return inputs, err
-}
-
-func (s *fileSpec) write(path string, rows int) (err error) {
-	f, err := os.Create(path)
+	data, err := os.ReadFile(to)
 	if err != nil {
-		return err
+		b.Fatal(err)
 	}
-	first := s.fill(min(rows, groupRows))
-	w, err := pqarrow.NewFileWriter(first.Schema(), f, parquet.NewWriterProperties(s.options...), pqarrow.DefaultWriterProps())
-	if err != nil {
-		return err
-	}
-	for left := rows; left > 0; left -= groupRows {
-		record := first // row groups are alike
-		if left < groupRows {
-			record = first.NewSlice(0, int64(left))
-		}
-		if err := w.Write(record); err != nil {
-			return err
-		}
-	}
-	return w.Close() // the file too
+	return data
 }
 
 // table is filled column by column.
@@ -207,7 +165,8 @@ func wide(rows int) arrow.Record {
 func scores(rows int) arrow.Record {
 	t := newTable(rows)
 	for i := range 4 {
-		add(t, fmt.Sprintf("scores_%d", i), arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32), 50, func(b *array.MapBuilder) {
+		ids := arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32)
+		add(t, fmt.Sprintf("scores_%d", i), ids, 50, func(b *array.MapBuilder) {
 			b.Append(true)
 			first := t.id()
 			for k := range 1 + t.IntN(12) {
@@ -215,7 +174,8 @@ func scores(rows int) arrow.Record {
 				b.ItemBuilder().(*array.Float32Builder).Append(t.Float32())
 			}
 		})
-		add(t, fmt.Sprintf("named_%d", i), arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64), 50, func(b *array.MapBuilder) {
+		names := arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64)
+		add(t, fmt.Sprintf("named_%d", i), names, 50, func(b *array.MapBuilder) {
 			b.Append(true)
 			first := t.IntN(100)
 			for k := range t.IntN(6) {
@@ -248,7 +208,9 @@ func deltas(rows int) arrow.Record {
 	when := int64(1_700_000_000_000)
 	add(t, "when", arrow.PrimitiveTypes.Int64, 0, func(b *array.Int64Builder) { when += t.Int64N(5000); b.Append(when) })
 	add(t, "count", arrow.PrimitiveTypes.Int32, 20, func(b *array.Int32Builder) { b.Append(int32(t.IntN(1000))) })
-	add(t, "text", arrow.BinaryTypes.String, 20, func(b *array.StringBuilder) { b.Append(fmt.Sprint("query ", t.zipf.Uint64())) })
+	add(t, "text", arrow.BinaryTypes.String, 20, func(b *array.StringBuilder) {
+		b.Append(fmt.Sprint("query ", t.zipf.Uint64()))
+	})
 	add(t, "ids", arrow.ListOf(arrow.PrimitiveTypes.Int64), 50, func(b *array.ListBuilder) {
 		b.Append(true)
 		for range 1 + t.IntN(20) {
@@ -259,12 +221,7 @@ func deltas(rows int) arrow.Record {
 }
 
 // writeSplit writes numbers as BYTE_STREAM_SPLIT, which arrow for Go cannot.
-func writeSplit(path string, rows int) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+func writeSplit(b *testing.B) []byte {
 	group := pq.Group{}
 	for i := range 16 {
 		leaf := pq.Leaf(pq.FloatType)
@@ -273,10 +230,11 @@ func writeSplit(path string, rows int) (err error) {
 		}
 		group[fmt.Sprintf("x_%02d", i)] = pq.Optional(pq.Encoded(leaf, &pq.ByteStreamSplit))
 	}
-	w := pq.NewWriter(f, pq.NewSchema("split", group), pq.Compression(&pqzstd.Codec{}), pq.MaxRowsPerRowGroup(groupRows))
+	var out bytes.Buffer
+	w := pq.NewWriter(&out, pq.NewSchema("split", group), pq.Compression(&pqzstd.Codec{}))
 	r := rand.New(rand.NewPCG(5, 6))
 	row := make(pq.Row, 16)
-	for range rows {
+	for range trainingRows {
 		for i := range row {
 			switch x := r.NormFloat64(); {
 			case r.IntN(10) == 0:
@@ -288,8 +246,11 @@ func writeSplit(path string, rows int) (err error) {
 			}
 		}
 		if _, err := w.WriteRows([]pq.Row{row}); err != nil {
-			return err
+			b.Fatal(err)
 		}
 	}
-	return w.Close()
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return out.Bytes()
 }
