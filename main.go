@@ -19,6 +19,10 @@ import (
 
 	"github.com/penstock-ml/penstock/bench/demo"
 	clientcommand "github.com/penstock-ml/penstock/client/command"
+	"github.com/penstock-ml/penstock/cmd/desk"
+	"github.com/penstock-ml/penstock/cmd/doctor"
+	"github.com/penstock-ml/penstock/cmd/local"
+	"github.com/penstock-ml/penstock/cmd/read"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	"github.com/penstock-ml/penstock/worker"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
@@ -48,27 +52,27 @@ func command(ops *transform.Registry) *cobra.Command {
 		SilenceErrors: true,
 	}
 	here := &worker.Local{}
-	own := clientcommand.Own{
+	own := local.Own{
 		Master: mastercommand.Master(ops, root.Version), Worker: workercommand.Worker(ops, root.Version, here), Local: here,
 	}
 	root.AddCommand(
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),
 		workercommand.Worker(ops, root.Version, nil),
-		clientcommand.Local(root.Version, own),
+		local.Command(root.Version, own),
 		mastercommand.Keys(),
 		mastercommand.Session(),
 		mastercommand.Top(),
 		mastercommand.Explain(),
 		mastercommand.Events(),
-		mastercommand.Validate(ops),
-		mastercommand.Plan(ops, workercommand.Decoders),
-		clientcommand.Read(own),
+		desk.Validate(ops),
+		desk.Plan(ops),
+		read.Command(own),
 		clientcommand.Feed(root.Version),
-		clientcommand.Convert(),
-		clientcommand.Doctor(root.Version),
-		workercommand.Show(),
-		workercommand.Ops(ops),
+		desk.Convert(),
+		doctor.Command(root.Version),
+		desk.Show(),
+		desk.Ops(ops),
 	)
 	return root
 }

@@ -1,11 +1,7 @@
+// Package command holds `penstock feed`, the trainer of a program in another language. It is used from one goroutine.
 package command
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/client/feed"
@@ -26,7 +22,7 @@ func Feed(release string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			control, err := greet(release)
+			control, err := feed.FromStdin(release)
 			if err != nil {
 				return err
 			}
@@ -34,20 +30,4 @@ func Feed(release string) *cobra.Command {
 		},
 	}
 	return cli.Setup(cmd)
-}
-
-// greet takes the control connection that standard input is, and says that this process is there.
-func greet(release string) (*net.UnixConn, error) {
-	conn, err := net.FileConn(os.Stdin)
-	if err != nil {
-		return nil, fmt.Errorf("feed: standard input: %w; it has to be a Unix socket", err)
-	}
-	control, ok := conn.(*net.UnixConn)
-	if !ok {
-		return nil, errors.Join(errors.New("feed: standard input is a socket, but no Unix socket"), conn.Close())
-	}
-	if err := feed.Greet(control, release); err != nil {
-		return nil, errors.Join(err, control.Close())
-	}
-	return control, nil
 }

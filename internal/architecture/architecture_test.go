@@ -23,7 +23,8 @@ var allowed = map[string][]string{
 	"client":   {"api", "internal"},
 	"bench":    {"api", "internal", "master", "worker", "client"},
 	"deploy":   {"api", "internal", "master", "worker", "client"},
-	"main.go":  {"api", "internal", "master", "worker", "client", "bench"},
+	"cmd":      {"api", "internal", "master", "worker", "client"},
+	"main.go":  {"api", "internal", "master", "worker", "client", "cmd", "bench"},
 }
 
 // only says which packages alone may import a module.

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/process"
@@ -115,6 +117,16 @@ func PrintJSON(w io.Writer, v any) error {
 		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil
+}
+
+// PrintProto writes a message as one JSON object on one line, with the names of the .proto files.
+func PrintProto(w io.Writer, m proto.Message) error {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
 }
 
 // FleetFlags are the settings of gossip.

@@ -64,7 +64,7 @@ func (c *sessionCommand) checkpoint() *cobra.Command {
 			return err
 		}
 		if output == "json" {
-			return printProto(cmd.OutOrStdout(), taken)
+			return cli.PrintProto(cmd.OutOrStdout(), taken)
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "checkpoint %q of session %s was taken at step %s; `penstock session restore %s %s` goes back to it\n",
 			taken.GetName(), args[0], humanize.Comma(int64(taken.GetStep())), args[0], taken.GetName())
@@ -166,7 +166,7 @@ func (c *sessionCommand) checkpoints() *cobra.Command {
 					return err
 				}
 				if output == "json" {
-					return printProto(cmd.OutOrStdout(), reply)
+					return cli.PrintProto(cmd.OutOrStdout(), reply)
 				}
 				t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(t, "NAME\tSTEP\tEPOCH\tGENERATION\tTRAINERS\tTAKEN")

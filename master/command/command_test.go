@@ -27,7 +27,6 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/command"
@@ -127,14 +126,6 @@ func writeFile(t *testing.T, path string) {
 	defer rec.Release()
 	check(t, w.Write(rec))
 	check(t, w.Close())
-}
-
-func decoders(_ *footer.Footer, sources []*pb.Source) map[string]string {
-	how := map[string]string{}
-	for _, s := range sources {
-		how[s.GetName()] = "by hand"
-	}
-	return how
 }
 
 func TestSession(t *testing.T) {
@@ -282,80 +273,6 @@ func TestWithoutAMaster(t *testing.T) {
 	address := nobody(t)
 	if _, err := run(t, command.Session(), "list", "--master", address); err == nil || !strings.Contains(err.Error(), address) {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestValidate(t *testing.T) {
-	path := newSpec(t, good)
-	out, err := run(t, command.Validate(noOps{}), path)
-	check(t, err)
-	if !strings.Contains(out, "is valid: 2 files") || !strings.Contains(out, "reads 1 column,") || !strings.Contains(out, "order fast: ranks get rows as they take them") {
-		t.Error(out)
-	}
-	out, err = run(t, command.Validate(noOps{}), path, "-o", "json")
-	check(t, err)
-	var program struct{ Sources []struct{ Name string } }
-	check(t, json.Unmarshal([]byte(out), &program))
-	if len(program.Sources) != 1 || program.Sources[0].Name != "x" {
-		t.Error(out)
-	}
-	tests := []struct {
-		lines string
-		want  []string
-	}{
-		{"features: [{name: [xx, y], layout: dense}]\nbatch_size: -3\nfilter: x2 > 1\n", []string{"features[0]", "xx", "y", "batch_size", "filter", "nearest: x"}},
-		{"features: 7\nbatchsize: 3\n", []string{"features", "batchsize", "nearest: batch_size"}},
-		{"transforms: [{op: nope, in: x}]\nfeatures: [{name: x, layout: dense}]\nbatch_size: 1\n", []string{"transforms[0]", "nope"}},
-	}
-	for _, test := range tests {
-		path := newSpec(t, test.lines)
-		out, err := run(t, command.Validate(noOps{}), path)
-		if err == nil || out != "" {
-			t.Errorf("%s\nis accepted: %s", test.lines, out)
-			continue
-		}
-		for _, want := range append(test.want, path) {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%v\nlacks %q", err, want)
-			}
-		}
-	}
-}
-
-// TestValidateAllFiles has a bad file behind what a session reads when it opens.
-func TestValidateAllFiles(t *testing.T) {
-	path := newSpec(t, good)
-	bad := filepath.Join(filepath.Dir(path), "c.parquet")
-	check(t, os.WriteFile(bad, nil, 0o600))
-	check(t, os.Truncate(bad, 1<<35)) // a block of its own
-	if _, err := run(t, command.Validate(noOps{}), path, "--quick"); err != nil {
-		t.Error(err)
-	}
-	for _, cmd := range []*cobra.Command{command.Validate(noOps{}), command.Plan(noOps{}, decoders)} {
-		if out, err := run(t, cmd, path); err == nil || !strings.Contains(err.Error(), "c.parquet") || out != "" {
-			t.Errorf("%s of a bad file: %v\n%s", cmd.Name(), err, out)
-		}
-	}
-}
-
-func TestPlan(t *testing.T) {
-	path := newSpec(t, good)
-	out, err := run(t, command.Plan(noOps{}, decoders), path)
-	check(t, err)
-	for _, want := range []string{"files", "100", "float32", "by hand"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%s\nlacks %q", out, want)
-		}
-	}
-	out, err = run(t, command.Plan(noOps{}, decoders), path, "--output", "json")
-	check(t, err)
-	var d struct {
-		ListedFiles int `json:"listed_files"`
-		Planned     struct{ Rows, Files int64 }
-	}
-	check(t, json.Unmarshal([]byte(out), &d))
-	if d.ListedFiles != 2 || d.Planned.Rows != 100 || d.Planned.Files != 2 {
-		t.Error(out)
 	}
 }
 

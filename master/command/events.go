@@ -97,7 +97,7 @@ func (e *events) print(ctx context.Context, out io.Writer, output string, cfg rp
 	for _, event := range reply.GetEvents() {
 		e.last = event.GetNumber()
 		if output == "json" {
-			err = printProto(out, event)
+			err = cli.PrintProto(out, event)
 		} else {
 			err = printEvent(out, event)
 		}

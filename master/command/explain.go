@@ -46,7 +46,7 @@ func Explain() *cobra.Command {
 				return err
 			}
 			if output == "json" {
-				return printProto(cmd.OutOrStdout(), seen)
+				return cli.PrintProto(cmd.OutOrStdout(), seen)
 			}
 			return printExplanation(cmd.OutOrStdout(), args[0], seen)
 		})
@@ -212,15 +212,15 @@ func askAll(ctx context.Context, m pb.MasterClient, id string) (d described, err
 // writeJSON writes one object of the three answers.
 func (d described) writeJSON(w io.Writer) error {
 	fmt.Fprint(w, `{"session":`)
-	if err := printProto(w, d.session); err != nil {
+	if err := cli.PrintProto(w, d.session); err != nil {
 		return err
 	}
 	fmt.Fprint(w, `,"observation":`)
-	if err := printProto(w, d.seen); err != nil {
+	if err := cli.PrintProto(w, d.seen); err != nil {
 		return err
 	}
 	fmt.Fprint(w, `,"events":`)
-	if err := printProto(w, d.events); err != nil {
+	if err := cli.PrintProto(w, d.events); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w, "}")

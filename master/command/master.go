@@ -1,5 +1,5 @@
-// Package command holds the master's commands: `penstock master`, which runs one, `penstock session`, which talks to
-// one, and `penstock plan` and `penstock validate`, which do at the desk what a master does when a session opens.
+// Package command holds the master's commands: `penstock master`, which runs one, `penstock keys`, which makes what one needs, and `penstock
+// session`, `top`, `explain` and `events`, which ask one. Each is used from one goroutine.
 package command
 
 import (

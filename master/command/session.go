@@ -11,7 +11,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -113,7 +112,7 @@ func (c *sessionCommand) list() *cobra.Command {
 					return err
 				}
 				if output == "json" {
-					return printProto(cmd.OutOrStdout(), reply)
+					return cli.PrintProto(cmd.OutOrStdout(), reply)
 				}
 				if reply.GetMoreClosed() {
 					fmt.Fprintln(cmd.ErrOrStderr(), "some closed sessions are left out; `penstock session show ID` shows one")
@@ -137,7 +136,7 @@ func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, arg
 				return err
 			}
 			if output == "json" {
-				return printProto(cmd.OutOrStdout(), s)
+				return cli.PrintProto(cmd.OutOrStdout(), s)
 			}
 			return printSession(cmd.OutOrStdout(), s)
 		})
@@ -261,13 +260,4 @@ func presentOf(p *pb.Progress) (n int) {
 		}
 	}
 	return n
-}
-
-func printProto(w io.Writer, m proto.Message) error {
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("print JSON: %w", err)
-	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
-	return err
 }

@@ -78,7 +78,7 @@ func (t *top) run(cmd *cobra.Command) error {
 	}
 	if output == "json" {
 		seen.Workers = workersOf(seen, t.session)
-		return printProto(cmd.OutOrStdout(), seen)
+		return cli.PrintProto(cmd.OutOrStdout(), seen)
 	}
 	return printTop(cmd.OutOrStdout(), seen, t.session, t.sort, 0)
 }

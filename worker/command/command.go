@@ -1,5 +1,4 @@
-// Package command holds the worker's commands, `penstock worker`, `penstock ops` and `penstock show`, for main.go or a main of
-// one's own with more ops.
+// Package command holds `penstock worker`, for main.go or a main of one's own with more ops. It is used from one goroutine.
 package command
 
 import (

@@ -1,7 +1,6 @@
-// Package command holds the client's commands: `penstock read`, a trainer on the command line, `penstock local`, a
-// fleet for the trainers of this machine, `penstock convert`, which makes Parquet that is good to train from, and `penstock
-// doctor`, which checks each hop from a trainer to the fleet.
-package command
+// Package read is `penstock read`, a trainer on the command line: it reads a session with package client, or, where no master answers, with
+// a fleet of cmd/local in its own process. It is used from one goroutine.
+package read
 
 import (
 	"context"
@@ -23,6 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/wire"
@@ -40,7 +40,7 @@ const (
 
 // reader is `penstock read`.
 type reader struct {
-	own         Own
+	own         local.Own
 	local       bool
 	connect     time.Duration // how long to wait for a master
 	masters     []string
@@ -79,8 +79,8 @@ type summary struct {
 //nolint:gochecknoglobals // never changed
 var compressions = map[string]pb.Compression{"none": 0, "lz4": pb.Compression_LZ4, "zstd": pb.Compression_ZSTD}
 
-// Read returns `penstock read`, which has a fleet of its own commands where there is none.
-func Read(own Own) *cobra.Command {
+// Command returns `penstock read`, which has a fleet of its own commands where there is none.
+func Command(own local.Own) *cobra.Command {
 	r := &reader{own: own}
 	cmd := &cobra.Command{
 		Use:   "read SPEC [PATH]",
@@ -159,13 +159,13 @@ func (r *reader) read(cmd *cobra.Command, s *pb.Spec) error {
 	if err != nil {
 		return err
 	}
-	local, err := r.isLocal(cmd)
+	here, err := r.isLocal(cmd)
 	if err != nil {
 		return err
 	}
 	cfg := client.Config{Spec: s, Logger: logger}
-	if local {
-		return r.own.beside(cmd, func(ctx context.Context, master string, ports rpc.Config) error {
+	if here {
+		return r.own.Beside(cmd, func(ctx context.Context, master string, ports rpc.Config) error {
 			r.masters, cfg.Local = []string{master}, r.own.Local
 			return r.attend(ctx, cmd.OutOrStdout(), cfg, ports)
 		})

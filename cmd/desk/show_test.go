@@ -1,4 +1,4 @@
-package command
+package desk
 
 import (
 	"encoding/json"

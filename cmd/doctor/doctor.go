@@ -1,4 +1,6 @@
-package command
+// Package doctor is `penstock doctor`, which checks each hop from a trainer to the fleet. It looks at many workers at
+// once, and waits for all of that.
+package doctor
 
 import (
 	"context"
@@ -58,8 +60,8 @@ func good(format string, args ...any) finding {
 
 func fail(seen, next string) finding { return finding{State: failure, Seen: seen, Next: next} }
 
-// Doctor returns `penstock doctor`.
-func Doctor(version string) *cobra.Command {
+// Command returns `penstock doctor`.
+func Command(version string) *cobra.Command {
 	d := &doctor{version: version}
 	cmd := &cobra.Command{
 		Use:   "doctor",

@@ -1,4 +1,6 @@
-package command
+// Package local is `penstock local`, a fleet for the trainers of this machine: a master that keeps its workers as processes, or a master and a
+// worker within this process, which `penstock read` uses, too. Everything that runs has one owner, fleet.run, which waits for it.
+package local
 
 import (
 	"context"
@@ -31,8 +33,8 @@ type local struct {
 	feeds                                 bool
 }
 
-// Local returns `penstock local` of a release, which runs a fleet on this machine until it is interrupted.
-func Local(release string, own Own) *cobra.Command {
+// Command returns `penstock local` of a release, which runs a fleet on this machine until it is interrupted.
+func Command(release string, own Own) *cobra.Command {
 	l := &local{Own: own, release: release}
 	cmd := &cobra.Command{
 		Use:   "local",
@@ -72,7 +74,7 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	var control *net.UnixConn
 	if l.feeds {
 		os.Stdout = os.Stderr // what ops print is for the log: the program reads no more than the announcement
-		if control, err = greet(l.release); err != nil {
+		if control, err = feed.FromStdin(l.release); err != nil {
 			return err
 		}
 		defer control.Close() //nolint:errcheck // feeding has closed it

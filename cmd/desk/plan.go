@@ -1,4 +1,4 @@
-package command
+package desk
 
 import (
 	"context"
@@ -15,13 +15,11 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
+	"github.com/penstock-ml/penstock/worker/columns"
 )
 
 // footerBytes bounds the footers that the commands here keep in memory.
 const footerBytes = 256 << 20
-
-// Decoders says how a worker decodes each source of a program from a file, by the source's name.
-type Decoders func(f *footer.Footer, sources []*pb.Source) map[string]string
 
 // Validate returns `penstock validate`.
 func Validate(ops spec.Catalog) *cobra.Command {
@@ -47,12 +45,12 @@ func Validate(ops spec.Catalog) *cobra.Command {
 			return err
 		}
 		if !quick {
-			if _, err := describe(cmd.Context(), d, nil); err != nil {
+			if _, err := planned(cmd.Context(), d); err != nil {
 				return fmt.Errorf("%s:\n%w", args[0], err)
 			}
 		}
 		if output == "json" {
-			return printProto(cmd.OutOrStdout(), d.Program)
+			return cli.PrintProto(cmd.OutOrStdout(), d.Program)
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %s, %s; reads %s, runs %s, makes %s\norder %s\n",
 			args[0], english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)), english.Plural(len(d.Program.GetSources()), "column", ""),
@@ -63,7 +61,7 @@ func Validate(ops spec.Catalog) *cobra.Command {
 }
 
 // Plan returns `penstock plan`.
-func Plan(ops spec.Catalog, decoders Decoders) *cobra.Command {
+func Plan(ops spec.Catalog) *cobra.Command {
 	var stores cli.StorageFlags
 	cmd := &cobra.Command{
 		Use:     "plan SPEC",
@@ -82,7 +80,7 @@ func Plan(ops spec.Catalog, decoders Decoders) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out, err := describe(cmd.Context(), d, decoders)
+		out, err := planned(cmd.Context(), d)
 		if err != nil {
 			return fmt.Errorf("%s:\n%w", args[0], err)
 		}
@@ -95,8 +93,8 @@ func Plan(ops spec.Catalog, decoders Decoders) *cobra.Command {
 	return cli.Setup(cmd)
 }
 
-// describe reads the footers of all files, and checks each file. Without decoders it says nothing of them.
-func describe(ctx context.Context, d *master.Dataset, decoders Decoders) (*plan.Description, error) {
+// planned reads the footers of all files, and checks each file.
+func planned(ctx context.Context, d *master.Dataset) (*plan.Description, error) {
 	loaded, err := d.Footers(ctx, func(done int) {
 		cli.Status(os.Stderr, "footers %d of %d", done, len(d.Files))
 	})
@@ -108,7 +106,7 @@ func describe(ctx context.Context, d *master.Dataset, decoders Decoders) (*plan.
 	var how map[string]string
 	for i, f := range loaded {
 		footers[i] = f.Footer
-		if i == 0 && decoders != nil {
+		if i == 0 {
 			how = decoders(f.Footer, d.Program.GetSources())
 		}
 	}
@@ -130,4 +128,21 @@ func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, pa
 		return nil, nil, fmt.Errorf("%s:\n%w", path, err)
 	}
 	return s, d, nil
+}
+
+// decoders says how a worker decodes each source of a program from a file, by the source's name.
+func decoders(f *footer.Footer, sources []*pb.Source) map[string]string {
+	out := make(map[string]string, len(sources))
+	if len(f.RowGroups) == 0 {
+		return out
+	}
+	how, err := columns.Plan(f, 0, sources)
+	for i, s := range sources {
+		if err != nil {
+			out[s.GetName()] = err.Error()
+			continue
+		}
+		out[s.GetName()] = how[i]
+	}
+	return out
 }

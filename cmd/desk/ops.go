@@ -1,14 +1,11 @@
-package command
+package desk
 
 import (
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/footer"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -33,21 +30,4 @@ func Ops(ops *transform.Registry) *cobra.Command {
 			return nil
 		},
 	})
-}
-
-// Decoders says how each source of a program is decoded from a file, by the source's name, for `penstock plan`.
-func Decoders(f *footer.Footer, sources []*pb.Source) map[string]string {
-	out := make(map[string]string, len(sources))
-	if len(f.RowGroups) == 0 {
-		return out
-	}
-	how, err := columns.Plan(f, 0, sources)
-	for i, s := range sources {
-		if err != nil {
-			out[s.GetName()] = err.Error()
-			continue
-		}
-		out[s.GetName()] = how[i]
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package command
+package local
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// beside runs do with a fleet in this process, at an address and with a token of its own, and ends the fleet with it. It does so once.
-func (o Own) beside(cmd *cobra.Command, do func(ctx context.Context, master string, cfg rpc.Config) error) (err error) {
+// Beside runs do with a fleet in this process, at an address and with a token of its own, and ends the fleet with it. It does so once.
+func (o Own) Beside(cmd *cobra.Command, do func(ctx context.Context, master string, cfg rpc.Config) error) (err error) {
 	l := &local{Own: o, listen: "127.0.0.1:0", quiet: true}
 	f := &localFleet{}
 	if f.logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
