@@ -24,7 +24,6 @@ import (
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/cmd/read"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
-	"github.com/penstock-ml/penstock/worker"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -51,15 +50,11 @@ func command(ops *transform.Registry) *cobra.Command {
 		// main prints errors.
 		SilenceErrors: true,
 	}
-	here := &worker.Local{}
-	own := local.Own{
-		Master: mastercommand.Master(ops, root.Version), Worker: workercommand.Worker(ops, root.Version, here), Local: here,
-	}
 	root.AddCommand(
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),
-		workercommand.Worker(ops, root.Version, nil),
-		local.Command(root.Version, own),
+		workercommand.Worker(ops, root.Version),
+		local.Command(root.Version, ops),
 		mastercommand.Keys(),
 		mastercommand.Session(),
 		mastercommand.Top(),
@@ -67,7 +62,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		mastercommand.Events(),
 		desk.Validate(ops),
 		desk.Plan(ops),
-		read.Command(own),
+		read.Command(root.Version, ops),
 		clientcommand.Feed(root.Version),
 		desk.Convert(),
 		doctor.Command(root.Version),

@@ -118,7 +118,7 @@ func command() *cobra.Command {
 	}
 	cmd.AddCommand(
 		hidden(mastercommand.Master(transform.Builtin(), version)),
-		hidden(workercommand.Worker(transform.Builtin(), version, nil)),
+		hidden(workercommand.Worker(transform.Builtin(), version)),
 		hidden(clientcommand.Feed(version)), // of trainers in Python
 		hidden(cli.Setup(trainerCommand())),
 		hidden(cli.Setup(storageCommand())),

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,14 +21,15 @@ const (
 	askEvery, askTimeout = 20 * time.Millisecond, 5 * time.Second
 )
 
-// localFleet is a master that keeps its workers itself, or one with a worker beside it in this process.
-type localFleet struct {
-	binary, logs, data string
-	workers, most      int // from and to
-	token              rpc.Secret
-	// master and worker are the flags of the master and of each worker.
-	master, worker []string
-	own            *Own // in place of processes; nil: there are these
+// fleet is a master that keeps its workers itself, or one with a worker beside it in this process.
+type fleet struct {
+	workers int // that it begins with
+	token   rpc.Secret
+	// start starts the master.
+	start func(context.Context) (server, error)
+	// work runs a worker in this process that joins the fleet at an address of gossip, until ctx ends; nil: there is
+	// none.
+	work func(ctx context.Context, join string) error
 	// feed goes on beside the fleet, from the beginning on, which ends with it; nil: there is nothing.
 	feed   func(context.Context) error
 	logger *slog.Logger
@@ -48,7 +47,7 @@ type server interface {
 }
 
 // run brings the fleet up, says so, and keeps it until ctx or a part of it ends.
-func (f *localFleet) run(ctx context.Context, up func(process.Announcement) error) (err error) {
+func (f *fleet) run(ctx context.Context, up func(process.Announcement) error) (err error) {
 	master, err := f.start(ctx)
 	if err != nil {
 		return err
@@ -79,30 +78,9 @@ func (f *localFleet) run(ctx context.Context, up func(process.Announcement) erro
 	return parts.Wait()
 }
 
-func (f *localFleet) start(ctx context.Context) (server, error) {
-	flags := append([]string{"--gossip=127.0.0.1:0", "--join=", "--http=127.0.0.1:0", "--data-dir=" + f.data}, f.master...)
-	if f.own != nil {
-		return f.own.start(ctx, flags)
-	}
-	flags = append(flags, "--scale=local", "--worker-dir="+f.logs, fmt.Sprint("--min-workers=", f.workers), fmt.Sprint("--max-workers=", f.most),
-		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), f.most)), fmt.Sprint("--worker-cpus=", f.cpus()))
-	for _, flag := range f.worker {
-		flags = append(flags, "--worker-flag="+flag)
-	}
-	return process.Start(process.Config{Name: "master", Binary: f.binary, Args: append([]string{"master"}, flags...), Log: f.log("master")})
-}
-
-// cpus is how many each worker uses. Where their number changes, each has its part, so that more of them do more.
-func (f *localFleet) cpus() int {
-	if f.workers == f.most {
-		return 0
-	}
-	return (runtime.GOMAXPROCS(0) + f.most - 1) / f.most
-}
-
 // bringUp waits until the fleet is up, and says so. To look after its master is one of the parts, and so is its worker in this process, if
 // it has one.
-func (f *localFleet) bringUp(ctx context.Context, parts *errgroup.Group, master server, up func(process.Announcement) error) error {
+func (f *fleet) bringUp(ctx context.Context, parts *errgroup.Group, master server, up func(process.Announcement) error) error {
 	starting, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	announced, err := master.Announced(starting)
@@ -117,8 +95,8 @@ func (f *localFleet) bringUp(ctx context.Context, parts *errgroup.Group, master 
 			return nil
 		}
 	})
-	if f.own != nil {
-		parts.Go(func() error { return f.own.work(ctx, append(f.worker, "--join="+announced.Gossip)) })
+	if f.work != nil {
+		parts.Go(func() error { return f.work(ctx, announced.Gossip) })
 	}
 	if err := f.awaitWorkers(starting, announced.Address); err != nil {
 		return err
@@ -127,22 +105,21 @@ func (f *localFleet) bringUp(ctx context.Context, parts *errgroup.Group, master 
 }
 
 // awaitWorkers waits until the fleet has the workers that it begins with.
-func (f *localFleet) awaitWorkers(ctx context.Context, master string) error {
+func (f *fleet) awaitWorkers(ctx context.Context, master string) error {
 	conn, err := rpc.Dial(master, rpc.Config{Token: f.token})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	want := max(1, f.workers)
 	for {
 		n, err := workersOf(ctx, pb.NewMasterClient(conn))
-		if err == nil && n >= want {
+		if err == nil && n >= f.workers {
 			return nil
 		}
 		select {
 		case <-time.After(askEvery):
 		case <-ctx.Done():
-			return fmt.Errorf("local: %d of %d workers are up: %w", n, want, errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("local: %d of %d workers are up: %w", n, f.workers, errors.Join(context.Cause(ctx), err))
 		}
 	}
 }
@@ -163,10 +140,3 @@ func workersOf(ctx context.Context, m pb.MasterClient) (n int, err error) {
 func ended(master server) error {
 	return errors.Join(fmt.Errorf("local: the master ended by itself (%s), and the fleet with it", master.Status()), master.Wait())
 }
-
-func (f *localFleet) log(name string) string {
-	return filepath.Join(f.logs, name+".log")
-}
-
-// slots of each worker together keep all CPUs busy, as those of one worker alone would.
-func slots(cpus, workers int) int { return max(2, (2*cpus+workers-1)/workers) }

@@ -20,22 +20,25 @@ import (
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/worker"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // local is `penstock local`.
 type local struct {
-	Own
-	release                               string
-	listen, tokenFile, storageConfig, dir string
-	workers, most                         int
-	quiet                                 bool // log warnings only, unless --log-level says more
-	memory                                cli.Bytes
-	feeds                                 bool
+	release                string
+	ops                    *transform.Registry
+	listen, tokenFile, dir string
+	stores                 cli.StorageFlags
+	workers, most          int
+	memory                 cli.Bytes
+	feeds                  bool
+	list                   *worker.Local // takes the worker in this process, if there is one
 }
 
 // Command returns `penstock local` of a release, which runs a fleet on this machine until it is interrupted.
-func Command(release string, own Own) *cobra.Command {
-	l := &local{Own: own, release: release}
+func Command(release string, ops *transform.Registry) *cobra.Command {
+	l := &local{release: release, ops: ops, list: &worker.Local{}}
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a fleet on this machine: a master and workers",
@@ -59,7 +62,7 @@ func Command(release string, own Own) *cobra.Command {
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
 	flags.StringVar(&l.tokenFile, "token-file", "", "file with the token that callers must show (default: a new one, in a private directory)")
-	flags.StringVar(&l.storageConfig, "storage-config", "", "YAML file with storage profiles (default: the usual AWS environment and files)")
+	l.stores.Register(flags)
 	flags.StringVar(&l.dir, "dir", "", "directory for the processes' logs (default: a temporary one, kept only after a failure)")
 	flags.BoolVar(&l.feeds, "feed", false, "hand batches to the program that started this one, over standard input, as penstock feed does")
 	return cli.Setup(cmd)
@@ -82,14 +85,14 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	if err := l.check(); err != nil {
 		return err
 	}
-	f := &localFleet{workers: l.workers, most: max(l.workers, l.most), worker: l.workerFlags(cmd)}
+	f := &fleet{}
 	if f.logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
 	if l.feeds {
 		var here client.Local
 		if l.workers == 0 {
-			here = l.Local
+			here = l.list
 		}
 		f.feed = func(ctx context.Context) error { return feed.Serve(ctx, control, here, f.logger) }
 	}
@@ -97,10 +100,7 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 }
 
 // keep runs a fleet, with directories of its own, until it ends; up is told where it is.
-func (l *local) keep(cmd *cobra.Command, f *localFleet, up func(process.Announcement) error) (err error) {
-	if f.binary, err = os.Executable(); err != nil {
-		return fmt.Errorf("local: %w", err)
-	}
+func (l *local) keep(cmd *cobra.Command, f *fleet, up func(process.Announcement) error) (err error) {
 	if err := removeAbandoned(); err != nil {
 		f.logger.Warn("could not remove what a killed fleet left", "error", err)
 	}
@@ -113,13 +113,17 @@ func (l *local) keep(cmd *cobra.Command, f *localFleet, up func(process.Announce
 	if err := l.prepare(private); err != nil {
 		return err
 	}
-	f.logs, f.data = l.dir, filepath.Join(private, "master")
 	if f.token, err = rpc.ReadSecret(l.tokenFile); err != nil {
 		return err
 	}
-	f.master = append(l.commonFlags(cmd), "--listen="+l.listen)
-	if l.workers == 0 {
-		f.own, f.worker = &l.Own, append(l.commonFlags(cmd), f.worker...)
+	f.workers = max(1, l.workers)
+	if data := filepath.Join(private, "master"); l.workers == 0 {
+		err = l.here(cmd, f, data)
+	} else {
+		err = l.children(cmd, f, data)
+	}
+	if err != nil {
+		return err
 	}
 	return f.run(cmd.Context(), func(a process.Announcement) error {
 		a.TokenFile = l.tokenFile
@@ -146,32 +150,6 @@ func (l *local) check() error {
 			"for others run `penstock master` and `penstock worker`", l.listen)
 	}
 	return nil
-}
-
-// workerFlags are those of each worker. What streams may hold if they need it is an eighth of the memory that there is, the worker's
-// default, or what of a quarter is left to each of several.
-func (l *local) workerFlags(cmd *cobra.Command) []string {
-	if cmd.Flags().Changed("memory") {
-		return []string{fmt.Sprint("--memory=", int64(l.memory))}
-	}
-	if most := max(l.workers, l.most); most > 2 {
-		return []string{fmt.Sprint("--max-memory=", process.Memory(os.DirFS("/"))/4/int64(most))}
-	}
-	return nil
-}
-
-// commonFlags are those of the master, which passes them on to its workers, and of a worker in this process.
-func (l *local) commonFlags(cmd *cobra.Command) []string {
-	flags := []string{"--token-file=" + l.tokenFile}
-	for _, name := range []string{"log-level", "log-format", "storage-config"} {
-		if f := cmd.Flags().Lookup(name); f.Value.String() != "" {
-			flags = append(flags, "--"+name+"="+f.Value.String())
-		}
-	}
-	if l.quiet && !cmd.Flags().Changed("log-level") {
-		flags = append(flags, "--log-level=warn")
-	}
-	return flags
 }
 
 // prepare makes the directories and the token, and paths absolute, since they are told to others.

@@ -1,5 +1,5 @@
-// Package read is `penstock read`, a trainer on the command line: it reads a session with package client, or, where no master answers, with
-// a fleet of cmd/local in its own process. It is used from one goroutine.
+// Package read is `penstock read`, a trainer on the command line: it reads a session with package client, or, where no
+// master answers, with a fleet of cmd/local in its own process. It is used from one goroutine.
 package read
 
 import (
@@ -26,6 +26,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/wire"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // statusEvery is how often progress is shown.
@@ -40,7 +41,8 @@ const (
 
 // reader is `penstock read`.
 type reader struct {
-	own         local.Own
+	fleet       local.Config // of one in this process
+	stores      cli.StorageFlags
 	local       bool
 	connect     time.Duration // how long to wait for a master
 	masters     []string
@@ -79,9 +81,11 @@ type summary struct {
 //nolint:gochecknoglobals // never changed
 var compressions = map[string]pb.Compression{"none": 0, "lz4": pb.Compression_LZ4, "zstd": pb.Compression_ZSTD}
 
-// Command returns `penstock read`, which has a fleet of its own commands where there is none.
-func Command(own local.Own) *cobra.Command {
-	r := &reader{own: own}
+// Command returns `penstock read` of a release, which has a fleet in its own process, with the given ops, where there
+// is none.
+func Command(release string, ops *transform.Registry) *cobra.Command {
+	r := &reader{}
+	r.fleet = local.Config{Release: release, Ops: ops, Stores: &r.stores}
 	cmd := &cobra.Command{
 		Use:   "read SPEC [PATH]",
 		Short: "Be a trainer: read a session and count",
@@ -106,7 +110,7 @@ func Command(own local.Own) *cobra.Command {
 	flags.Uint32Var(&r.epochs, "epochs", 0, "passes to read (default: all that the spec limits them to, and one where it has no limit)")
 	flags.StringVar(&r.compression, "compression", "none", "of batches on their way: none, lz4 or zstd")
 	r.ports.RegisterClient(flags)
-	new(cli.StorageFlags).Register(flags) // of a fleet in this process
+	r.stores.Register(flags)
 	return cli.Setup(cmd)
 }
 
@@ -165,9 +169,9 @@ func (r *reader) read(cmd *cobra.Command, s *pb.Spec) error {
 	}
 	cfg := client.Config{Spec: s, Logger: logger}
 	if here {
-		return r.own.Beside(cmd, func(ctx context.Context, master string, ports rpc.Config) error {
-			r.masters, cfg.Local = []string{master}, r.own.Local
-			return r.attend(ctx, cmd.OutOrStdout(), cfg, ports)
+		return local.Beside(cmd, r.fleet, func(ctx context.Context, at local.Here) error {
+			r.masters, cfg.Local = []string{at.Master}, at.Local
+			return r.attend(ctx, cmd.OutOrStdout(), cfg, at.RPC)
 		})
 	}
 	ports, err := r.ports.Config()

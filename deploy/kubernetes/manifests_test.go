@@ -238,7 +238,7 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 		return
 	}
 	commands := map[string]*cobra.Command{
-		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(), "test", nil),
+		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(), "test"),
 	}
 	cmd := commands[c.Args[0]]
 	if cmd == nil {

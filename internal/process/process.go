@@ -1,6 +1,6 @@
-// Package process runs penstock commands as child processes, for whoever keeps a fleet on one machine: the client's
-// `penstock local`, bench/cluster. It holds each child's standard input open, and the child watches that, so that it
-// never outlives its parent, however that dies.
+// Package process runs penstock commands as child processes, for whoever keeps a fleet on one machine: `penstock
+// local`, a master that scales, bench/cluster. It holds each child's standard input open, and the child watches that,
+// so that it never outlives its parent, however that dies.
 //
 // A Process may be used by many goroutines at once; one goroutine of its own follows it until its end. Whoever
 // started it must see to that end: Stop it, or Kill it and Wait.
@@ -91,23 +91,10 @@ func Start(cfg Config) (p *Process, err error) {
 }
 
 // environment is what a child inherits.
-func environment(own []string) []string { return slices.DeleteFunc(own, foreign) }
-
-// foreign reports whether a variable is a setting of the user's own fleet.
-func foreign(v string) bool {
-	return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") && !strings.HasPrefix(v, "PENSTOCK_STORAGE_")
-}
-
-// Isolate takes out of this process's environment what children do not inherit, for a command that it runs in place of a child.
-func Isolate() error {
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); foreign(v) {
-			if err := os.Unsetenv(name); err != nil {
-				return fmt.Errorf("process: %w", err)
-			}
-		}
-	}
-	return nil
+func environment(own []string) []string {
+	return slices.DeleteFunc(own, func(v string) bool {
+		return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") && !strings.HasPrefix(v, "PENSTOCK_STORAGE_")
+	})
 }
 
 // follow owns the process: it reads its output and waits for its end.

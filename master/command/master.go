@@ -1,16 +1,19 @@
-// Package command holds the master's commands: `penstock master`, which runs one, `penstock keys`, which makes what one needs, and `penstock
-// session`, `top`, `explain` and `events`, which ask one. Each is used from one goroutine.
+// Package command holds the master's commands: `penstock master`, which runs one, `penstock keys`, which makes what one
+// needs, and `penstock session`, `top`, `explain` and `events`, which ask one. Each is used from one goroutine.
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +28,9 @@ import (
 
 // etcdPatience is how long a master waits for the etcd that it embeds. One of its own may be away for longer: to end would help nobody.
 const etcdPatience = 2 * time.Minute
+
+// SessionTTL is how long a session is kept that nobody is in any more, where nobody says.
+const SessionTTL = 7 * 24 * time.Hour
 
 // masterFlags are the settings of `penstock master`.
 type masterFlags struct {
@@ -59,7 +65,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
 	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist, and read anew when it changes: of several keys the first signs (default: ticket.key in --data-dir)")
 	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
-	flags.DurationVar(&f.sessionTTL, "session-ttl", 7*24*time.Hour, "how long after it was closed, or a trainer was heard of last, a session is deleted, with its checkpoints; 0: never")
+	flags.DurationVar(&f.sessionTTL, "session-ttl", SessionTTL, "how long after it was closed, or a trainer was heard of last, a session is deleted, with its checkpoints; 0: never")
 	f.access.register(flags)
 	f.etcd.register(flags)
 	f.ports.RegisterPorts(flags)
@@ -94,36 +100,21 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
 	}
-	if cfg.Signer, err = f.signer(cfg.Logger); err != nil {
+	key := cmp.Or(f.ticketKey, filepath.Join(f.dataDir, ticketKey))
+	if cfg.Signer, err = signer(key, len(f.etcd.endpoints) > 0, cfg.Logger); err != nil {
 		return err
 	}
-	storeConfig := f.etcd.config()
-	var ended <-chan error // by which an embedded etcd tells that it stopped by itself
-	storeConfig.Logger, storeConfig.Patience = cfg.Logger, etcdPatience
-	if len(storeConfig.Endpoints) == 0 {
-		embedded, err := store.Embedded(cmd.Context(), filepath.Join(f.dataDir, "etcd"), "", cfg.Logger)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, embedded.Close()) }()
-		ended = embedded.Err()
-		storeConfig.Endpoints = embedded.Endpoints()
-	} else {
-		storeConfig.Patience = math.MaxInt64
-		if storeConfig.TLS, err = f.etcd.tls(); err != nil {
+	etcd := f.etcd.config()
+	if len(etcd.Endpoints) > 0 {
+		if etcd.TLS, err = f.etcd.tls(); err != nil {
 			return err
 		}
 	}
-	var opened *store.Store
-	cfg.Connect = func(ctx context.Context) (_ *store.Store, err error) {
-		opened, err = store.Open(ctx, storeConfig)
-		return opened, err
+	ended, end, err := connect(cmd.Context(), &cfg, etcd, f.dataDir)
+	if err != nil {
+		return err
 	}
-	defer func() {
-		if opened != nil {
-			err = errors.Join(err, opened.Close())
-		}
-	}()
+	defer func() { err = errors.Join(err, end()) }()
 	workers, scaling, err := f.scaling.actuator(cmd, f.dataDir, cfg.Logger)
 	if err != nil {
 		return err
@@ -151,6 +142,53 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return errors.Join(err, cfg.Listener.Close())
 	}
 	return runUntil(cmd.Context(), ended, together(m, workers))
+}
+
+// Embedded runs a master with an etcd of its own until one of them ends, or ctx. The etcd's data and the key that signs
+// tickets lie in dir; cfg says the rest.
+func Embedded(ctx context.Context, dir string, cfg master.Config) (err error) {
+	if cfg.Signer, err = signer(filepath.Join(dir, ticketKey), false, cfg.Logger); err != nil {
+		return err
+	}
+	ended, end, err := connect(ctx, &cfg, store.Config{}, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	m, err := master.New(cfg) //nolint:contextcheck // what it registers is called later
+	if err != nil {
+		return err
+	}
+	return runUntil(ctx, ended, m.Run)
+}
+
+// connect has a master use the etcd that is named or, where none is, one that it embeds, with its data in dir. By ended
+// an embedded one tells that it stopped by itself; end closes what was opened.
+func connect(ctx context.Context, cfg *master.Config, etcd store.Config, dir string) (ended <-chan error, end func() error, err error) {
+	etcd.Logger, etcd.Patience = cfg.Logger, math.MaxInt64
+	var open []io.Closer
+	if len(etcd.Endpoints) == 0 {
+		embedded, err := store.Embedded(ctx, filepath.Join(dir, "etcd"), "", cfg.Logger)
+		if err != nil {
+			return nil, nil, err
+		}
+		open, ended = append(open, embedded), embedded.Err()
+		etcd.Endpoints, etcd.Patience = embedded.Endpoints(), etcdPatience
+	}
+	cfg.Connect = func(ctx context.Context) (*store.Store, error) {
+		opened, err := store.Open(ctx, etcd)
+		if err == nil {
+			open = append(open, opened)
+		}
+		return opened, err
+	}
+	return ended, func() error {
+		var errs []error
+		for _, c := range slices.Backward(open) {
+			errs = append(errs, c.Close())
+		}
+		return errors.Join(errs...)
+	}, nil
 }
 
 // runUntil runs until ctx ends, or something that run cannot do without.

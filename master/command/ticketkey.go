@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -17,14 +16,16 @@ import (
 	"github.com/penstock-ml/penstock/internal/reload"
 )
 
-// signer signs with the first key of the file, which is made if it does not exist.
-func (f *masterFlags) signer(logger *slog.Logger) (*ticket.Signer, error) {
-	path := cmp.Or(f.ticketKey, filepath.Join(f.dataDir, "ticket.key"))
+// ticketKey is the file with a master's key, in the folder of its data.
+const ticketKey = "ticket.key"
+
+// signer signs with the first key of the file, which is made if it does not exist. Masters of one etcd share it.
+func signer(path string, shared bool, logger *slog.Logger) (*ticket.Signer, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := newTicketKey(path); err != nil {
 			return nil, err
 		}
-		if len(f.etcd.endpoints) > 0 {
+		if shared {
 			logger.Warn("made a new ticket key; all masters of one etcd must share it, or workers refuse the tickets of some: "+
 				"give each other master a copy of the file, named by --ticket-key", "file", path)
 		}

@@ -1,7 +1,9 @@
-// Package command holds `penstock worker`, for main.go or a main of one's own with more ops. It is used from one goroutine.
+// Package command holds `penstock worker`, for main.go or a main of one's own with more ops. It is used from one
+// goroutine.
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,9 +19,6 @@ import (
 
 // overhead is what a worker takes besides its streams' memory: code, connections, garbage.
 const overhead = 96 << 20
-
-// beside is what a master in the worker's process takes. Trainers there raise the limit by their budgets.
-const beside = 64 << 20
 
 // gcPercent is how much garbage, of what is in use, a worker lets come together below its limit: batches and buffers that come
 // and go are most of it, so that to collect and give back memory, and to get it anew, costs more than to keep it.
@@ -39,9 +38,8 @@ type workerFlags struct {
 	gossip                  cli.FleetFlags
 }
 
-// Worker returns `penstock worker`, which runs a worker with the given ops until it is interrupted. local, unless it is nil, lists it for
-// trainers of this process.
-func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra.Command {
+// Worker returns `penstock worker`, which runs a worker with the given ops until it is interrupted.
+func Worker(ops *transform.Registry, version string) *cobra.Command {
 	f := workerFlags{memory: worker.DefaultMemory}
 	cmd := &cobra.Command{
 		Use:   "worker",
@@ -59,7 +57,7 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version, local) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
@@ -79,7 +77,7 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 	return cli.Setup(cmd)
 }
 
-func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version string, local *worker.Local) error {
+func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version string) error {
 	output, err := cli.Output(cmd)
 	if err != nil {
 		return err
@@ -93,16 +91,16 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 			return fmt.Errorf("--memory-limit: %v leaves too little for streams; want 128MiB or more", &f.limit)
 		}
 	}
-	if f.memory < leastMemory {
-		return fmt.Errorf("--memory: want 16MiB or more, found %v", &f.memory)
+	if err := CheckMemory(f.memory); err != nil {
+		return err
 	}
 	if !cmd.Flags().Changed("memory") && !cmd.Flags().Changed("max-memory") && f.limit == 0 {
-		f.most = cli.Bytes(process.Memory(os.DirFS("/")) / 8)
-		if os.Getenv("GOMEMLIMIT") != "" {
-			f.most = min(f.most, cli.Bytes(max(0, debug.SetMemoryLimit(-1)-overhead))) // which does not grow
-		}
+		f.most = MaxMemory()
 	}
-	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Network: f.network, Local: local, Ops: ops, Version: version}
+	cfg := worker.Config{
+		Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Network: f.network,
+		Ops: ops, Version: version,
+	}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
 		return err
 	}
@@ -129,20 +127,40 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 			_ = cli.Announce(cmd.OutOrStdout(), address, gossip, cfg.HTTP)
 		}
 	}
+	return Run(cmd.Context(), cfg, 0)
+}
+
+// Run runs a worker until ctx ends, and has the Go runtime keep to what its streams may hold, what a worker takes
+// besides, and what others in its process do: others.
+func Run(ctx context.Context, cfg worker.Config, others int64) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
-		limit := cfg.Memory + overhead
-		if local != nil {
-			limit += beside
-		}
-		debug.SetMemoryLimit(limit)
+		debug.SetMemoryLimit(cfg.Memory + overhead + others)
 		if os.Getenv("GOGC") == "" { // below the limit memory is there to be used
 			debug.SetGCPercent(gcPercent)
 		}
 	}
-	w, err := worker.New(cfg)
+	w, err := worker.New(cfg) //nolint:contextcheck // what it registers is called later
 	if err != nil {
 		return errors.Join(err, cfg.Listener.Close())
 	}
-	return w.Run(cmd.Context())
+	return w.Run(ctx)
+}
+
+// MaxMemory is what streams may hold once one of them needs more than usual, where nobody says: an eighth of the memory
+// that there is.
+func MaxMemory() cli.Bytes {
+	most := process.Memory(os.DirFS("/")) / 8
+	if os.Getenv("GOMEMLIMIT") != "" {
+		most = min(most, max(0, debug.SetMemoryLimit(-1)-overhead)) // which does not grow
+	}
+	return cli.Bytes(most)
+}
+
+// CheckMemory checks what streams may hold as --memory says it.
+func CheckMemory(memory cli.Bytes) error {
+	if memory < leastMemory {
+		return fmt.Errorf("--memory: want 16MiB or more, found %v", &memory)
+	}
+	return nil
 }
