@@ -23,7 +23,7 @@ import (
 )
 
 // The dataset has many small files of several row groups, so that a small job has many shards and streams in flight.
-// bench/dataset's are for throughput: few and large.
+// cmd/demo/dataset's are for throughput: few and large.
 const (
 	datasetSeed   = 20
 	rowsPerFile   = 1500

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/bench/cluster"
-	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
 

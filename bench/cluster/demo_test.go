@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 

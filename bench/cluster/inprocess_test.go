@@ -14,9 +14,9 @@ import (
 
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
-	"github.com/penstock-ml/penstock/bench/dataset"
 	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	gossip "github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/bench/cluster"
-	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 )
 
 // TestOwnersAndQuotas holds by commands alone who may delete a session, what a namespace may take, and that abandoned sessions go.

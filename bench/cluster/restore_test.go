@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
-	"github.com/penstock-ml/penstock/bench/dataset"
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 

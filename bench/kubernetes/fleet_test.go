@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/bench/dataset"
 	"github.com/penstock-ml/penstock/bench/reference"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/s3/s3test"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 )
 
 // End to end: what a faithful trainer writes down compares equal, and each single fault is found.

@@ -1,7 +1,7 @@
-// Package workload describes what bench/peers and others measure with: datasets of the shapes that
-// recommendation models and image models train from, made by bench/dataset, and for each a Penstock spec and the same in
-// words that a program in another framework can follow (Recipe). Everything is a pure function of the Workload; it may be used by
-// many goroutines.
+// Package workload describes what bench/peers and others measure with: datasets of the shapes that recommendation
+// models and image models train from, made by cmd/demo/dataset, and for each a Penstock spec and the same in words
+// that a program in another framework can follow (Recipe). Everything is a pure function of the Workload; it may be
+// used by many goroutines.
 package workload
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 )
 
 // Workload is a dataset and what becomes of it. Fields may be changed before it is used.

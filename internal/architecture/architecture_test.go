@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"master":   {"api", "internal"},
 	"worker":   {"api", "internal"},
 	"client":   {"api", "internal"},
-	"bench":    {"api", "internal", "master", "worker", "client"},
+	"bench":    {"api", "internal", "master", "worker", "client", "cmd"},
 	"deploy":   {"api", "internal", "master", "worker", "client"},
 	"cmd":      {"api", "internal", "master", "worker", "client"},
 	"main.go":  {"api", "internal", "master", "worker", "client", "cmd", "bench"},

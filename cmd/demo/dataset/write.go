@@ -223,7 +223,7 @@ func properties(columns []Column) *parquet.WriterProperties {
 		parquet.WithCompressionLevel(1),
 		parquet.WithDictionaryPageSizeLimit(4 << 20),
 		parquet.WithBatchSize(8 << 10),
-		parquet.WithCreatedBy("penstock bench/dataset"),
+		parquet.WithCreatedBy("penstock bench/dataset"), // another name would be another formatVersion
 	}
 	for _, c := range columns {
 		switch c.Kind {
