@@ -54,9 +54,9 @@ const (
 	often  = 220
 )
 
-// criteoColumns describes the dataset. Sizes of vocabularies, lengths of lists and shares of nulls vary from column
+// CriteoColumns are those of Criteo. Sizes of vocabularies, lengths of lists and shares of nulls vary from column
 // to column, since real ones do.
-func criteoColumns() []Column {
+func CriteoColumns() []Column {
 	columns := []Column{{Name: "label", Kind: Label}}
 	for i := range denseColumns {
 		columns = append(columns, Column{

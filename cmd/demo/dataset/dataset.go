@@ -1,7 +1,7 @@
 // Package dataset makes the Parquet datasets that the demo, the benchmarks and the end-to-end tests read: once per
 // size, cached on disk, with the same bytes each time. columns.go says what columns may look like and what Criteo's do,
-// write.go and photograph.go how they get into files. Make and Criteo may be called by several goroutines and processes
-// at once; they may then do the work twice, but each gets a whole dataset.
+// generate.go what is in them, write.go and photograph.go how they get into files. Make and Criteo may be called by
+// several goroutines and processes at once; they may then do the work twice, but each gets a whole dataset.
 package dataset
 
 import (
@@ -54,7 +54,7 @@ type Table struct {
 // int64 with zipf-distributed ids, some null, some empty). Datasets of different sizes lie side by side. progress,
 // which may be nil, is called by one goroutine at a time with the rows made so far.
 func Criteo(ctx context.Context, dir string, rows int, progress func(done, total int)) ([]string, error) {
-	return Make(ctx, dir, Table{Name: "criteo", Rows: rows, Columns: criteoColumns()}, progress)
+	return Make(ctx, dir, Table{Name: "criteo", Rows: rows, Columns: CriteoColumns()}, progress)
 }
 
 // Make returns the paths of the table's files, sorted, making them under dir if they are not there.
@@ -207,14 +207,14 @@ func makeFiles(ctx context.Context, dir string, t Table, m manifest, progress fu
 			progress(made, m.Rows)
 		}
 	}
-	samplers := newSamplers(t.Columns)
+	generator := NewGenerator(t.Columns)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(runtime.GOMAXPROCS(0), filesAtOnce))
 	first := 0
 	for i, f := range m.Files {
 		start := first
 		group.Go(func() error {
-			w := newFileWriter(t, samplers, report)
+			w := &fileWriter{Table: t, generator: generator, made: report}
 			if err := w.write(ctx, m.paths(dir)[i], start, f.Rows); err != nil {
 				return fmt.Errorf("dataset: make %s: %w", f.Name, err)
 			}

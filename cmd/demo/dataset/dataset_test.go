@@ -113,7 +113,7 @@ func TestShape(t *testing.T) {
 		t.Errorf("%d columns, %d null labels, %d positives", len(nulls), nulls["label"], ones)
 	}
 	totalElements := 0
-	for _, c := range criteoColumns() {
+	for _, c := range CriteoColumns() {
 		share := float64(nulls[c.Name]) / 20_000
 		switch c.Kind {
 		case Dense:
@@ -152,7 +152,7 @@ func readTable(t *testing.T, path string) arrow.Table {
 
 // The head of the distribution of ids is heavy, and its tail long.
 func TestZipf(t *testing.T) {
-	columns := criteoColumns()
+	columns := CriteoColumns()
 	samplers := newSamplers(columns)
 	for i, c := range columns {
 		if c.Kind != Sparse {

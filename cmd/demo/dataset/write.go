@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"math"
 	"os"
-	"slices"
 
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
@@ -17,21 +15,14 @@ import (
 // fileWriter writes one file after another; its buffers hold one column of one row group.
 type fileWriter struct {
 	Table
-	samplers []*sampler
-	made     func(rows int) // told of each row group
-	// What labels follow from: indices of columns, or -1.
-	firstDense, firstSparse int
+	generator *Generator
+	made      func(rows int) // told of each row group
 
 	ints     []int32
 	floats   []float32
 	ids      []int64
 	texts    []parquet.ByteArray
 	def, rep []int16
-}
-
-func newFileWriter(t Table, samplers []*sampler, made func(rows int)) *fileWriter {
-	first := func(kind Kind) int { return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Kind == kind }) }
-	return &fileWriter{Table: t, samplers: samplers, made: made, firstDense: first(Dense), firstSparse: first(Sparse)}
 }
 
 // write makes the file of rows first to first+rows.
@@ -108,47 +99,14 @@ func (w *fileWriter) rowGroup(ctx context.Context, group file.SerialRowGroupWrit
 func (w *fileWriter) fillLabel(col, first, rows int) {
 	w.ints = w.ints[:0]
 	for row := first; row < first+rows; row++ {
-		var y int32
-		if cell(row, col)>>54 < w.positives(row) {
-			y = 1
-		}
-		w.ints = append(w.ints, y)
+		w.ints = append(w.ints, w.generator.Label(col, row))
 	}
-}
-
-// positives is the probability, in 1/1024, of a row's label to be 1. It follows from two features, so that there is
-// something to learn.
-func (w *fileWriter) positives(row int) uint64 {
-	p := uint64(rarely)
-	if w.firstDense >= 0 {
-		if v, ok := w.number(w.firstDense, row); ok && v > 2 {
-			p += often
-		}
-	}
-	if w.firstSparse >= 0 && w.samplers[w.firstSparse].length(cell(row, w.firstSparse)) > 2 {
-		p += often
-	}
-	return p
-}
-
-// number is a row's value of a Dense or Real column, if it is not null.
-func (w *fileWriter) number(col, row int) (float32, bool) {
-	state := cell(row, col)
-	if w.samplers[col].length(state) == null {
-		return 0, false
-	}
-	c, draw := &w.Columns[col], mix(state+golden)
-	if c.Kind == Real {
-		low, high := math.Float32bits(c.Low), math.Float32bits(c.High)
-		return math.Float32frombits(low + uint32(uint64(high-low)*(draw>>32)>>32)), true
-	}
-	return float32(int(w.samplers[col].rank(draw)) - c.Shift), true
 }
 
 func (w *fileWriter) fillNumbers(col, first, rows int) {
 	w.floats, w.def = w.floats[:0], w.def[:0]
 	for row := first; row < first+rows; row++ {
-		v, ok := w.number(col, row)
+		v, ok := w.generator.Number(col, row)
 		if !ok {
 			w.def = append(w.def, 0)
 			continue
@@ -173,19 +131,18 @@ func (w *fileWriter) fillRows(first, rows int) {
 }
 
 func (w *fileWriter) fillSparse(col, first, rows int) {
-	s := w.samplers[col]
 	w.ids, w.def, w.rep = w.ids[:0], w.def[:0], w.rep[:0]
 	for row := first; row < first+rows; row++ {
-		state := cell(row, col)
-		n := s.length(state)
-		if n <= 0 {
-			w.def = append(w.def, int16(n+defEmpty))
-			w.rep = append(w.rep, 0)
-			continue
+		before := len(w.ids)
+		var ok bool
+		w.ids, ok = w.generator.AppendIDs(w.ids, col, row)
+		switch {
+		case !ok:
+			w.def, w.rep = append(w.def, defNull), append(w.rep, 0)
+		case len(w.ids) == before:
+			w.def, w.rep = append(w.def, defEmpty), append(w.rep, 0)
 		}
-		for k := range n {
-			state += golden
-			w.ids = append(w.ids, s.id(s.rank(mix(state))))
+		for k := range len(w.ids) - before {
 			w.def = append(w.def, defElement)
 			w.rep = append(w.rep, int16(min(k, 1)))
 		}
