@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/penstock-ml/penstock/bench/demo"
 	clientcommand "github.com/penstock-ml/penstock/client/command"
+	"github.com/penstock-ml/penstock/cmd/demo"
 	"github.com/penstock-ml/penstock/cmd/desk"
 	"github.com/penstock-ml/penstock/cmd/doctor"
 	"github.com/penstock-ml/penstock/cmd/local"

@@ -1,5 +1,5 @@
 // Package cluster runs a Penstock fleet as real processes on loopback: a master with an embedded etcd, workers and
-// trainers, all from one binary. The demo, end-to-end tests and benchmarks stand on it. A Cluster may be used by many goroutines
+// trainers, all from one binary. End-to-end tests and benchmarks stand on it. A Cluster may be used by many goroutines
 // at once; Close ends all that it started. The processes also end by themselves when their parent dies, since
 // they watch the standard input that it holds open.
 package cluster

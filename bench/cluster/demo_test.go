@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,7 +16,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
 	for _, name := range []string{"made", "cached"} {
-		r := demo(t, nil, "--rows=100000", "--cache="+cache)
+		r := runDemo(t, nil, "--rows=100000", "--cache="+cache)
 		if r.RowsExpected != 100_000 || r.Kills != 1 || len(r.StallShare) != 2 || r.RowsPerSecond <= 0 || r.BytesPerSecond <= 0 {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -29,12 +28,12 @@ func TestDemoDataset(t *testing.T) {
 	t.Chdir(t.TempDir())
 	uri, _ := run(t, 0, nil, "demo", "dataset", "--rows=1000", "--cache=here")
 	t.Chdir(t.TempDir())
-	demo(t, nil, "--data="+strings.TrimSpace(uri), "--workers=1", "--trainers=1", "--kill=0")
+	runDemo(t, nil, "--data="+strings.TrimSpace(uri), "--workers=1", "--trainers=1", "--kill=0")
 }
 
 func TestDemoKillsSeveralWorkers(t *testing.T) {
 	t.Parallel()
-	r := demo(t, nil, "--rows=100000", "--workers=2", "--trainers=3", "--kill=3", "--cache="+t.TempDir())
+	r := runDemo(t, nil, "--rows=100000", "--workers=2", "--trainers=3", "--kill=3", "--cache="+t.TempDir())
 	if r.Kills != 3 || len(r.StallShare) != 3 {
 		t.Errorf("%+v", r)
 	}
@@ -102,7 +101,7 @@ func TestDemoOnS3(t *testing.T) {
 	for _, p := range paths {
 		minio.PutFile(t, "criteo", "table/day=1/"+filepath.Base(p), p)
 	}
-	r := demo(t, minio.Environ(), "--data=s3://criteo/table/")
+	r := runDemo(t, minio.Environ(), "--data=s3://criteo/table/")
 	if r.RowsExpected != 60_000 || r.Kills != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -113,28 +112,9 @@ func TestDemoOnRealData(t *testing.T) {
 	tsv := realData(t, "criteo/day_11_first_3k_rows.tsv")
 	dir := filepath.Join(t.TempDir(), "criteo")
 	run(t, 0, nil, "convert", tsv, "--out="+dir, "--columns=criteo")
-	r := demo(t, nil, "--data="+dir+"/")
+	r := runDemo(t, nil, "--data="+dir+"/")
 	if r.RowsExpected != 3000 || r.Kills != 1 {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestDemoOnForeignFiles(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	python(t, "foreign.py", dir)
-	folders, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(folders) < 30 {
-		t.Fatalf("foreign.py wrote %d datasets", len(folders))
-	}
-	for _, f := range folders {
-		t.Run(f.Name(), func(t *testing.T) {
-			t.Parallel()
-			demo(t, nil, "--data="+filepath.Join(dir, f.Name())+"/", "--workers=1", "--trainers=1", "--kill=0")
-		})
 	}
 }
 

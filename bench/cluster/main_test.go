@@ -73,8 +73,8 @@ type report struct {
 	LongestPauseMs    float64   `json:"longest_pause_ms"`
 }
 
-// demo runs the demo and returns its report, from the last line that it printed.
-func demo(t *testing.T, env []string, args ...string) report {
+// runDemo runs the demo and returns its report, from the last line that it printed.
+func runDemo(t *testing.T, env []string, args ...string) report {
 	t.Helper()
 	out, _ := run(t, 0, env, append([]string{"demo", "--output=json"}, args...)...)
 	lines := strings.Split(strings.TrimSpace(out), "\n")

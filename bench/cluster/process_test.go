@@ -125,5 +125,5 @@ func TestDemoWithoutItsProcesses(t *testing.T) {
 	}
 	// Settings of the user's own fleet are none of the demo's.
 	env := []string{"PENSTOCK_ETCD=http://127.0.0.1:1", "PENSTOCK_LISTEN=192.0.2.1:1", "PENSTOCK_TLS=true", "PENSTOCK_JOIN=192.0.2.1:1"}
-	demo(t, env, "--rows=2000", "--workers=1", "--cache="+t.TempDir())
+	runDemo(t, env, "--rows=2000", "--workers=1", "--cache="+t.TempDir())
 }

@@ -1,5 +1,6 @@
-// Package local is `penstock local`, a fleet for the trainers of this machine: a master that keeps its workers as processes, or a master and a
-// worker within this process, which `penstock read` uses, too. Everything that runs has one owner, fleet.run, which waits for it.
+// Package local is `penstock local`, a fleet for the trainers of this machine: a master that keeps its workers as
+// processes, or a master and a worker within this process, which `penstock read` uses, too. Everything that runs has
+// one owner, fleet.run, which waits for it.
 package local
 
 import (
@@ -117,12 +118,9 @@ func (l *local) keep(cmd *cobra.Command, f *fleet, up func(process.Announcement)
 		return err
 	}
 	f.workers = max(1, l.workers)
-	if data := filepath.Join(private, "master"); l.workers == 0 {
-		err = l.here(cmd, f, data)
-	} else {
-		err = l.children(cmd, f, data)
-	}
-	if err != nil {
+	if data := filepath.Join(private, "master"); l.workers > 0 {
+		l.apart(cmd, f, data)
+	} else if err := l.here(cmd, f, data); err != nil {
 		return err
 	}
 	return f.run(cmd.Context(), func(a process.Announcement) error {

@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"bench":    {"api", "internal", "master", "worker", "client", "cmd"},
 	"deploy":   {"api", "internal", "master", "worker", "client"},
 	"cmd":      {"api", "internal", "master", "worker", "client"},
-	"main.go":  {"api", "internal", "master", "worker", "client", "cmd", "bench"},
+	"main.go":  {"api", "internal", "master", "worker", "client", "cmd"},
 }
 
 // only says which packages alone may import a module.

@@ -1,6 +1,6 @@
-// Package demo is `penstock demo`: the main job with everything embedded. It makes a dataset, runs a master, workers
-// and trainers as processes of their own, kills workers in the middle, and checks what was delivered, row by row,
-// against bench/reference. It is used from one goroutine.
+// Package demo is `penstock demo`: the main job with everything embedded. It makes a dataset, runs a master that keeps
+// workers, as penstock local does, and trainers as processes of their own, kills workers in the middle, and counts what
+// was delivered, row by row, with the values that it wrote. It is used from one goroutine.
 package demo
 
 import (
@@ -42,9 +42,10 @@ func Command() *cobra.Command {
 		Long: "Run the main job with everything embedded: etcd, a master, workers and trainers as processes on loopback.\n" +
 			"A Criteo-shaped dataset is made once and cached. The trainers are slow at first, fast in the middle and slow again, and\n" +
 			"the fleet grows and shrinks with them: each decision says why, and the dashboard shows it. In the middle of the epoch\n" +
-			"a worker is killed with SIGKILL and replaced. In the end every row is compared with a plain row-at-a-time interpreter of the spec: the exit\n" +
-			"status is 0 only if each arrived exactly once, with the right values. On a terminal it takes its time, so that there is something to\n" +
-			"see, and the fleet and its dashboard stay until Ctrl-C.",
+			"a worker is killed with SIGKILL and replaced. In the end all rows are counted by their places in the files, and\n" +
+			"values of the columns that the spec leaves as they are compared with those that were written (with --data there are\n" +
+			"none to compare with): the exit status is 0 only if each row arrived exactly once, with these values. On a terminal\n" +
+			"it takes its time, so that there is something to see, and the fleet and its dashboard stay until Ctrl-C.",
 		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock demo --data s3://bucket/table/ --output json",
 		Args:    cobra.NoArgs,
 	}
@@ -146,8 +147,9 @@ func (o options) check() error {
 // job is what the demo will run.
 type job struct {
 	spec    *pb.Spec
-	storage storage.Storage
-	total   int64 // rows of the dataset
+	files   []file
+	written *written // nil if the dataset is the user's
+	total   int64    // rows of the dataset
 }
 
 // prepare makes or looks at the dataset and writes the spec.
@@ -171,7 +173,12 @@ func prepare(ctx context.Context, o options, show *progress) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &job{spec: s, storage: st, total: int64(o.rows)}, nil
+	j, _, err := survey(ctx, st, uri)
+	if err != nil {
+		return nil, err
+	}
+	j.spec, j.written = s, newWritten()
+	return j, nil
 }
 
 // makeDataset makes the generated dataset where it is not cached, and returns its URI.
@@ -198,31 +205,42 @@ func makeDataset(ctx context.Context, o options, show *progress) (string, error)
 
 // existing looks at a dataset of the user's.
 func existing(ctx context.Context, st storage.Storage, uri string, show *progress) (*job, error) {
-	files, err := st.List(ctx, "", []string{uri})
+	j, parts, err := survey(ctx, st, uri)
 	if err != nil {
 		return nil, err
-	}
-	var rows int64
-	parts := make([]spec.FileSchema, len(files))
-	for i, f := range files {
-		loaded, err := footer.Load(ctx, st, "", f)
-		if err != nil {
-			return nil, err
-		}
-		rows += loaded.Rows
-		parts[i] = spec.FileSchema{File: f.GetUri(), Schema: loaded.Schema}
 	}
 	schema, err := spec.Merge(parts)
 	if err != nil {
 		return nil, err
 	}
-	s, left, err := specFor(uri, schema)
+	s, left, err := SpecFor(uri, schema)
 	if err != nil {
 		return nil, err
 	}
-	show.say("%s: %s, %s, %s left out %v", uri, english.Plural(len(files), "file", ""),
+	show.say("%s: %s, %s, %s left out %v", uri, english.Plural(len(j.files), "file", ""),
 		english.Plural(len(s.GetFeatures()), "feature", ""), english.Plural(len(left), "column", ""), left)
-	return &job{spec: s, storage: st, total: rows}, nil
+	j.spec = s
+	return j, nil
+}
+
+// survey finds the files of a dataset, with their rows and schemas.
+func survey(ctx context.Context, st storage.Storage, uri string) (*job, []spec.FileSchema, error) {
+	listed, err := st.List(ctx, "", []string{uri})
+	if err != nil {
+		return nil, nil, err
+	}
+	j := &job{}
+	schemas := make([]spec.FileSchema, len(listed))
+	for i, f := range listed {
+		loaded, err := footer.Load(ctx, st, "", f)
+		if err != nil {
+			return nil, nil, err
+		}
+		j.files = append(j.files, file{uri: f.GetUri(), rows: loaded.Rows, first: j.total})
+		j.total += loaded.Rows
+		schemas[i] = spec.FileSchema{File: f.GetUri(), Schema: loaded.Schema}
+	}
+	return j, schemas, nil
 }
 
 // run is the demo; the report says what was found, and is told as soon as it is; an error says that it could not be run.

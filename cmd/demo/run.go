@@ -2,11 +2,14 @@ package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,23 +19,26 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/bench/cluster"
-	"github.com/penstock-ml/penstock/bench/reference"
+	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 const session = "demo"
 
+// showEvery is after how many rows progress is shown, while they are counted.
+const showEvery = 4096
+
 // fleet is a running demo.
 type fleet struct {
 	*job
 	options
-	cluster  *cluster.Cluster
 	dir      string
-	http     string // the dashboard's address
+	token    rpc.Secret
 	show     *progress
+	master   *process.Process // which keeps the workers
 	trainers []*process.Process
+	http     string // the dashboard's address
 
 	last   []trainerReport // by rank
 	alive  int             // workers that serve, as seen last
@@ -42,33 +48,27 @@ type fleet struct {
 // run starts the fleet, kills as many workers as asked for, waits for the trainers, verifies, and tells what it found.
 // A fleet that does not stay has ended by then.
 func (j *job) run(ctx context.Context, o options, dir string, show *progress, tell func(*Report) error) (*Report, error) {
-	binary, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("demo: %w", err)
+	f := &fleet{
+		job: j, options: o, dir: dir, token: rpc.NewSecret(rand.Text()), show: show,
+		last: make([]trainerReport, o.trainers),
+		report: Report{
+			StallShare: []float64{}, Killed: []string{}, Resumes: []resume{}, Workers: []int{}, Decisions: []string{},
+			values: j.written != nil,
+		},
 	}
-	cfg := cluster.Config{Binary: binary, Dir: dir, MasterFlags: o.masterFlags(dir)}
-	if o.storageFile != "" {
-		cfg.Env = []string{"PENSTOCK_STORAGE_CONFIG=" + o.storageFile}
-	}
-	c, err := cluster.Start(ctx, cfg, 0)
-	if err != nil {
+	if err := f.start(); err != nil {
 		return nil, err
 	}
-	f := &fleet{
-		job: j, options: o, cluster: c, dir: dir, show: show,
-		last:   make([]trainerReport, o.trainers),
-		report: Report{StallShare: []float64{}, Killed: []string{}, Resumes: []resume{}, Workers: []int{}, Decisions: []string{}},
-	}
-	end := sync.OnceFunc(func() { f.stopped(c.Close()) })
+	end := sync.OnceFunc(f.end)
 	defer end()
-	err = f.train(ctx)
+	err := f.train(ctx)
 	if err != nil || !o.stay {
 		end()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := f.verify(ctx); err != nil {
+	if err := f.verify(); err != nil {
 		return nil, err
 	}
 	f.report.OK = len(f.report.Problems) == 0
@@ -82,28 +82,52 @@ func (j *job) run(ctx context.Context, o options, dir string, show *progress, te
 	return &f.report, nil
 }
 
-// masterFlags have the master keep the workers. Those of a fleet that changes are a CPU each, so that more of them do more.
-func (o options) masterFlags(dir string) []string {
-	least, own := o.workers, []string(nil)
-	if !o.steady {
-		least, own = 1, []string{"--worker-cpus=1", "--worker-flag=--slots=2"}
+// start starts the master, which keeps the workers. Those of a fleet that changes are a CPU each, so that more of them
+// do more.
+func (f *fleet) start() (err error) {
+	if err := os.WriteFile(f.tokenFile(), []byte(f.token.Reveal()), 0o600); err != nil {
+		return fmt.Errorf("demo: %w", err)
 	}
-	return append([]string{
-		"--scale=local", "--worker-dir=" + dir, fmt.Sprint("--min-workers=", least), fmt.Sprint("--max-workers=", o.workers),
-		"--scale-up-after=2s", "--scale-down-after=3s", "--worker-start-up=5s", "--http=127.0.0.1:0",
-	}, own...)
+	flags := []string{"--scale-up-after=2s", "--scale-down-after=3s", "--worker-start-up=5s"}
+	if f.storageFile != "" {
+		flags = append(flags, "--storage-config="+f.storageFile)
+	}
+	least := f.workers
+	if !f.steady {
+		least = 1
+		flags = append(flags, "--worker-cpus=1", "--worker-flag=--slots=2")
+	}
+	f.master, err = local.Apart{
+		Listen: "127.0.0.1:0", TokenFile: f.tokenFile(), Data: filepath.Join(f.dir, "master"), Logs: f.dir,
+		Least: least, Most: f.workers, Flags: flags,
+	}.Start()
+	return err
 }
+
+// end ends all processes, the trainers before the master, and takes what that shows.
+func (f *fleet) end() {
+	for _, p := range slices.Backward(append([]*process.Process{f.master}, f.trainers...)) {
+		if err := p.Stop(); err != nil {
+			f.report.Problems = append(f.report.Problems, err.Error())
+		}
+	}
+}
+
+// ports is how to reach the fleet's.
+func (f *fleet) ports() rpc.Config { return rpc.Config{Token: f.token} }
+
+func (f *fleet) tokenFile() string { return filepath.Join(f.dir, "token") }
 
 // train opens the session and follows the trainers until all have ended.
 func (f *fleet) train(ctx context.Context) error {
-	up, err := f.cluster.MasterProcess().Announced(ctx)
+	up, err := f.master.Announced(ctx)
 	if err != nil {
 		return err
 	}
 	master := up.Address
 	f.http = up.HTTP
-	f.show.say("the dashboard: http://%s/ asks for the token %s", up.HTTP, f.cluster.RPC().Token.Reveal())
-	conn, err := rpc.Dial(master, f.cluster.RPC())
+	f.show.say("the dashboard: http://%s/ asks for the token %s", up.HTTP, f.token.Reveal())
+	conn, err := rpc.Dial(master, f.ports())
 	if err != nil {
 		return err
 	}
@@ -138,8 +162,8 @@ func (f *fleet) train(ctx context.Context) error {
 			f.showRun(time.Since(began))
 		case l := <-looks:
 			f.looked(l)
-		case <-f.cluster.MasterProcess().Done(): // the trainers would wait forever
-			return errors.Join(errors.New("demo: the master ended by itself"), f.cluster.MasterProcess().Wait())
+		case <-f.master.Done(): // the trainers would wait forever
+			return errors.Join(errors.New("demo: the master ended by itself"), f.master.Wait())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -179,9 +203,14 @@ type rankReport struct {
 
 // startTrainer runs a trainer whose goroutine here passes on what it says until it ends.
 func (f *fleet) startTrainer(ctx context.Context, master string, rank int, reports chan<- rankReport, listeners *sync.WaitGroup) error {
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
 	args := []string{
-		"demo", "trainer", "--master=" + master, "--session=" + session, fmt.Sprint("--rank=", rank),
-		fmt.Sprint("--world-size=", f.options.trainers), "--ledger=" + f.ledger(rank),
+		"demo", "trainer", "--master=" + master, "--token-file=" + f.tokenFile(), "--session=" + session,
+		fmt.Sprint("--rank=", rank), fmt.Sprint("--world-size=", f.options.trainers), "--ledger=" + f.ledger(rank),
+		"--kept=" + strings.Join(f.written.names(), ","),
 	}
 	for i := range f.kill {
 		// Spread over the first four fifths, so that each replacement has something to do.
@@ -190,7 +219,8 @@ func (f *fleet) startTrainer(ctx context.Context, master string, rank int, repor
 	if !f.steady {
 		args = append(args, f.pace()...)
 	}
-	p, err := f.cluster.Run(ctx, fmt.Sprint("trainer-", rank), args...)
+	name := fmt.Sprint("trainer-", rank)
+	p, err := process.Start(process.Config{Name: name, Binary: binary, Args: args, Log: filepath.Join(f.dir, name+".log")})
 	if err != nil {
 		return err
 	}
@@ -282,32 +312,27 @@ func (f *fleet) ended() error {
 	return errors.Join(errs...)
 }
 
-// stopped takes what closing the cluster found.
-func (f *fleet) stopped(err error) {
-	if err != nil {
-		f.report.Problems = append(f.report.Problems, err.Error())
+// verify recounts the rows that were delivered.
+func (f *fleet) verify() error {
+	again := newRecount(f.files, f.written)
+	for rank := range f.trainers {
+		before := again.delivered
+		err := readLedger(f.ledger(rank), func(x record) {
+			again.take(x)
+			if again.delivered%showEvery == 0 {
+				f.show.show("verifying", min(again.delivered, f.total), f.total, "row by row")
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if n := again.delivered - before; n != f.last[rank].Rows {
+			return fmt.Errorf("demo: trainer %d was handed %d rows, and wrote down %d", rank, f.last[rank].Rows, n)
+		}
 	}
-}
-
-func (f *fleet) verify(ctx context.Context) error {
-	interpreter, err := reference.New(ctx, f.spec, f.storage)
-	if err != nil {
-		return err
-	}
-	expected, err := interpreter.Expected(ctx, 0, func(done, total int64) { f.show.show("verifying", done, total, "row by row") })
-	if err != nil {
-		return err
-	}
+	f.show.show("verifying", f.total, f.total, "row by row")
 	f.show.end()
-	ledgers := make([]string, len(f.trainers))
-	for rank := range ledgers {
-		ledgers[rank] = f.ledger(rank)
-	}
-	compared, err := reference.Compare(expected, ledgers...)
-	if err != nil {
-		return err
-	}
-	f.report.compare(compared)
+	f.report.take(again.finish())
 	return nil
 }
 

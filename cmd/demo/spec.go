@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// criteoSpec is a realistic chain over the generated dataset: what a click model trains from.
+// criteoSpec is a realistic chain over the generated dataset: what a click model trains from. Some columns it leaves as
+// they are but for nulls: see keeps.
 const criteoSpec = `
 dataset: {uri: %q}
 features:
@@ -19,12 +20,12 @@ features:
 transforms:
   - {op: fill_null, in: int_*, value: 0}
   - {op: bucketize, in: int_0, borders: [0, 1, 2, 5, 10, 50, 100], out: bucket_of_int_0}
-  - {op: clamp, in: int_*, min: 0, max: 1000000}
-  - {op: log1p, in: int_*}
-  - {op: normalize, in: int_*, mean: 1.5, std: 2}
+  - {op: clamp, in: "int_?", min: 0, max: 1000000}
+  - {op: log1p, in: "int_?"}
+  - {op: normalize, in: "int_?", mean: 1.5, std: 2}
   - {op: ngram, in: [cat_0, cat_1], n: 2, out: cat_0_x_cat_1}
-  - {op: sigrid_hash, in: [cat_*, cat_0_x_cat_1], salt: 0, max: 1000000}
-  - {op: first_x, in: cat_*, x: 20}
+  - {op: sigrid_hash, in: ["cat_?", "cat_1?", cat_0_x_cat_1], salt: 0, max: 1000000}
+  - {op: first_x, in: ["cat_?", "cat_1?", cat_0_x_cat_1], x: 20}
 batch_size: 4096
 last_batch: uneven
 epochs: 1
@@ -33,13 +34,21 @@ shuffle: true
 provenance: true
 `
 
+// keeps tells the columns that criteoSpec leaves as they are, so that it is known what arrives of them: label, int_10
+// to int_12, cat_20 to cat_25.
+func keeps(column string) bool {
+	kind, number, _ := strings.Cut(column, "_")
+	high := len(number) == 2
+	return kind == "label" || kind == "int" && high || kind == "cat" && high && number[0] == '2'
+}
+
 func parseCriteoSpec(uri string) (*pb.Spec, error) {
 	return spec.Parse(fmt.Appendf(nil, criteoSpec, uri))
 }
 
-// specFor chooses features by their types: a scalar column named like a label is one, other numbers are dense, lists
+// SpecFor chooses features by their types: a scalar column named like a label is one, other numbers are dense, lists
 // of ids and strings are sparse (hashed), lists of floats are sparse as they are. It also returns the columns left out.
-func specFor(uri string, schema spec.Schema) (*pb.Spec, []string, error) {
+func SpecFor(uri string, schema spec.Schema) (*pb.Spec, []string, error) {
 	s := &pb.Spec{
 		Dataset: &pb.Dataset{Uri: []string{uri}}, BatchSize: 4096, LastBatch: pb.LastBatch_UNEVEN, Epochs: 1, Seed: 1, Shuffle: true, Provenance: true,
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/penstock-ml/penstock/bench/reference"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -53,7 +52,8 @@ type resume struct {
 // trainer is one data-parallel rank that writes down every row it is handed.
 type trainer struct {
 	session *client.Session
-	ledger  *reference.Ledger
+	ledger  *ledger
+	rows    *delivered
 	holds   []int64 // row counts at which to wait for a signal, those passed taken out
 	held    int
 	slow    slowness
@@ -81,17 +81,19 @@ func (s slowness) work(rows int64) {
 // trainerCommand is what the demo runs as its trainers.
 func trainerCommand() *cobra.Command {
 	var (
-		master, session, ledger string
-		rank, world             uint32
-		holds                   []int64
-		slow                    slowness
-		ports                   cli.RPCFlags
+		master, session, path string
+		kept                  []string
+		rank, world           uint32
+		holds                 []int64
+		slow                  slowness
+		ports                 cli.RPCFlags
 	)
 	cmd := &cobra.Command{Use: "trainer", Short: "One trainer of the demo", Hidden: true, Args: cobra.NoArgs}
 	flags := cmd.Flags()
 	flags.StringVar(&master, "master", "", "the master's address")
 	flags.StringVar(&session, "session", "", "session to read")
-	flags.StringVar(&ledger, "ledger", "", "file that takes the rows handed over")
+	flags.StringVar(&path, "ledger", "", "file that takes the rows handed over")
+	flags.StringSliceVar(&kept, "kept", nil, "columns whose values are in the rows' checksums")
 	flags.Uint32Var(&rank, "rank", 0, "rank")
 	flags.Uint32Var(&world, "world-size", 1, "number of trainers")
 	flags.Int64SliceVar(&holds, "hold-at", nil, "rows after which to wait for SIGUSR1")
@@ -108,8 +110,8 @@ func trainerCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t := &trainer{holds: holds, slow: slow, out: cmd.OutOrStdout()}
-		if t.ledger, err = reference.CreateLedger(ledger); err != nil {
+		t := &trainer{holds: holds, slow: slow, out: cmd.OutOrStdout(), rows: newDelivered(kept)}
+		if t.ledger, err = createLedger(path); err != nil {
 			return err
 		}
 		t.session, err = client.Open(cmd.Context(), client.Config{
@@ -167,10 +169,8 @@ func (t *trainer) run(ctx context.Context) error {
 
 func (t *trainer) take(batch *client.Batch) error {
 	defer batch.Release()
-	rec := batch.Record()
-	defer rec.Release()
 	t.report.Rows += int64(batch.Valid)
-	return t.ledger.AddBatch(rec, batch.Valid)
+	return t.rows.each(batch, t.ledger.add)
 }
 
 // hold waits where the demo wants to kill a worker, so that the kill is in the middle however small the dataset.
@@ -197,7 +197,7 @@ func (t *trainer) hold(ctx context.Context, goOn <-chan os.Signal) error {
 }
 
 func (t *trainer) finish() error {
-	if err := t.ledger.Close(); err != nil {
+	if err := t.ledger.close(); err != nil {
 		return err
 	}
 	t.report.Done = true
