@@ -153,7 +153,7 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 	s.leaseEnds = sent.Add(s.lease)
 	s.stats.Workers, s.stats.Streams, s.stats.Cause = int(reply.GetWorkers()), int(reply.GetStreams()), reply.GetCause()
 	starved := !s.ledger.unread()
-	if err := s.ledger.apply(reply); err != nil {
+	if err := s.ledger.apply(reply, s.making()); err != nil {
 		s.failLocked(fmt.Errorf("client: session %q: sync: %w", s.cfg.Session, err))
 	}
 	if starved && s.ledger.unread() {

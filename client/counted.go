@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
 )
 
 // counted is the pacing where outputs are counted: a rank hands over its i-th batch once the epoch has i steps, and when it has handed over
@@ -17,7 +18,10 @@ func (l counted) behind() bool    { return false }
 func (l counted) starved() bool   { return l.epochIdle() || l.handed >= l.told[l.ended].steps }
 func (l counted) idles() bool     { return false }
 func (l counted) yields() bool    { return true }
-func (l counted) mayPad() bool    { return false }
+
+func (l counted) keeps(int) position.Set { return nil }
+
+func (l counted) mayPad() bool { return false }
 
 // report tells of the batches of the epoch behind the open one at most.
 func (l counted) report(req *pb.SyncRequest, _ int) {

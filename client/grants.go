@@ -70,12 +70,12 @@ func shared(grants []grant, iv position.Interval) bool {
 }
 
 // release gives back what the master asked for, except rows that are consumed. Those of the batch in the making stay, too, unless
-// outputs are counted: this rank has others for it then, and another one may wait for these.
-func (l *ledger) release(asked position.Set) {
+// outputs are counted: this rank has others for it then, and another one may wait for these. making is their number.
+func (l *ledger) release(asked position.Set, making int) {
 	if l.pacing().yields() && len(asked.Intersect(position.NewSet(l.pending...))) > 0 {
 		l.pending, l.discard = nil, true
 	}
-	l.released = asked.Subtract(l.gone())
+	l.released = asked.Subtract(l.gone()).Subtract(l.pacing().keeps(making))
 	if len(l.released) == 0 {
 		return
 	}

@@ -77,8 +77,8 @@ func from(s position.Set, epoch uint32) position.Set {
 	return s.Subtract(position.Set{{To: position.Position{Epoch: epoch}}})
 }
 
-// apply takes over the answer to the request made last.
-func (l *ledger) apply(reply *pb.SyncReply) error {
+// apply takes over the answer to the request made last. making is the number of rows in the batch in the making.
+func (l *ledger) apply(reply *pb.SyncReply, making int) error {
 	l.epoch = max(l.epoch, reply.GetClosedEpochs())
 	l.streams = max(1, int(reply.GetStreams()))
 	l.drained = reply.GetDrained()
@@ -91,7 +91,7 @@ func (l *ledger) apply(reply *pb.SyncReply) error {
 		}
 	}
 	l.learn(reply)
-	l.release(position.SetFromProto(reply.GetRelease()))
+	l.release(position.SetFromProto(reply.GetRelease()), making)
 	l.order().reconcile()
 	l.through = l.drained && (l.alone || l.idle && l.epochIdle())
 	return nil

@@ -43,7 +43,7 @@ func TestLedgerKeepsThePartition(t *testing.T) {
 					reply.Grants = append(reply.Grants, grantOf(t, iv, "w1"))
 				}
 			}
-			if err := l.apply(reply); err != nil {
+			if err := l.apply(reply, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -78,7 +78,7 @@ func TestLedgerKeepsThePartition(t *testing.T) {
 			},
 			"handOver": func(*rapid.T) { l.handOver() },
 			"release": func(t *rapid.T) {
-				l.release(position.NewSet(position.Interval{From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to")}))
+				l.release(position.NewSet(position.Interval{From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to")}), 0)
 				l.order().reconcile()
 				held = held.Subtract(l.released)
 			},
@@ -151,7 +151,7 @@ func TestLatePieceGoesFirst(t *testing.T) {
 		for _, iv := range ivs {
 			reply.Grants = append(reply.Grants, grantOf(t, iv))
 		}
-		if err := l.apply(reply); err != nil {
+		if err := l.apply(reply, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestRefusedPieceIsReported(t *testing.T) {
 		for _, iv := range ivs {
 			reply.Grants = append(reply.Grants, grantOf(t, iv))
 		}
-		if err := l.apply(reply); err != nil {
+		if err := l.apply(reply, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,24 +216,24 @@ func TestRefusedPieceIsReported(t *testing.T) {
 func TestUnchangedReplyKeepsPieces(t *testing.T) {
 	iv := position.Interval{To: position.Position{Shard: 1}}
 	l := &ledger{}
-	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1")}}); err != nil {
+	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1")}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	p := l.pieces[0]
-	if err := l.apply(&pb.SyncReply{Unchanged: true, Streams: 5}); err != nil || len(l.pieces) != 1 || l.pieces[0] != p {
+	if err := l.apply(&pb.SyncReply{Unchanged: true, Streams: 5}, 0); err != nil || len(l.pieces) != 1 || l.pieces[0] != p {
 		t.Fatalf("pieces %v, error %v", l.pieces, err)
 	}
-	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1", "w2")}}); err != nil || l.pieces[0] != p || len(p.workers) != 2 {
+	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1", "w2")}}, 0); err != nil || l.pieces[0] != p || len(p.workers) != 2 {
 		t.Fatalf("the piece has %d candidates, error %v", len(p.workers), err)
 	}
 	if len(p.fresh) != 1 {
 		t.Error("the stream is not told of new candidates")
 	}
 	// Closed epochs never come back, whatever grants are still known.
-	if err := l.apply(&pb.SyncReply{Unchanged: true, ClosedEpochs: 1}); err != nil || len(l.pieces) != 0 {
+	if err := l.apply(&pb.SyncReply{Unchanged: true, ClosedEpochs: 1}, 0); err != nil || len(l.pieces) != 0 {
 		t.Errorf("pieces of a closed epoch: %v, error %v", l.pieces, err)
 	}
-	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{{Interval: iv.Proto(), Ticket: []byte{1}}}}); err == nil {
+	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{{Interval: iv.Proto(), Ticket: []byte{1}}}}, 0); err == nil {
 		t.Error("a broken ticket is accepted")
 	}
 }
@@ -269,6 +269,39 @@ func TestRowsThatAreDiscardedAreNotReady(t *testing.T) {
 	}
 }
 
+// TestAnnouncedStepsKeepTheirRows: what a rank is asked to give back it keeps as far as it takes for a row in each step that it has said
+// it makes, for all ranks make those.
+func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
+	at := func(shard uint32, k uint64) position.Position { return position.Position{Shard: shard, K: k} }
+	holding := func(shard uint32, chunks ...uint64) *piece {
+		p := &piece{taken: at(shard, 0), shard: at(shard, 0), to: at(shard+1, 0)}
+		from := uint64(0)
+		for _, n := range chunks {
+			p.queue = append(p.queue, chunk{hi: int(n), at: at(shard, from), to: at(shard, from+n)})
+			from += n
+		}
+		return p
+	}
+	for _, c := range []struct {
+		reported uint64
+		making   int
+		want     position.Set
+	}{
+		{2, 0, nil}, // the two that were handed over
+		{3, 0, position.Set{{From: at(0, 0), To: at(0, 8)}}},
+		{3, 1, nil},
+		{5, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}},
+		{5, 10, position.Set{{From: at(0, 0), To: at(0, 16)}}},
+		{9, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}}, // all that it has
+	} {
+		l := &ledger{steps: steps{pads: true, batch: 10, handed: 2, reported: c.reported}, pieces: []*piece{holding(0, 8, 8), holding(1, 9), holding(2)}}
+		all := position.Set{{From: at(0, 0), To: at(3, 0)}}
+		if l.release(all, c.making); !l.released.Equal(all.Subtract(c.want)) {
+			t.Errorf("%d steps announced, %d rows in the making: gives back %v, want all but %v", c.reported, c.making, l.released, c.want)
+		}
+	}
+}
+
 // TestThroughOnlyWhenAsked: a rank hands over its short last batch once the master has answered that nothing more comes to it, who holds
 // nothing; an answer from before that may be followed by what another rank gives back.
 func TestThroughOnlyWhenAsked(t *testing.T) {
@@ -277,7 +310,7 @@ func TestThroughOnlyWhenAsked(t *testing.T) {
 	exchange := func(reply *pb.SyncReply) (idle bool) {
 		var req pb.SyncRequest
 		l.request(&req)
-		if err := l.apply(reply); err != nil {
+		if err := l.apply(reply, 0); err != nil {
 			t.Fatal(err)
 		}
 		return req.GetIdle()

@@ -1,6 +1,9 @@
 package client
 
-import "github.com/penstock-ml/penstock/api/pb"
+import (
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
 
 // pacing is how a training loop goes through its epochs. Each ending has one, and order DETERMINISTIC the one where outputs are counted.
 type pacing interface {
@@ -20,6 +23,8 @@ type pacing interface {
 	// yields reports whether rows are given back that are in the batch in the making: this rank has others for it then, and another one may
 	// wait for these.
 	yields() bool
+	// keeps is what is not given back of rows that wait. making is the number of rows in the batch in the making.
+	keeps(making int) position.Set
 	// mayPad reports whether a batch of padding alone may be handed over.
 	mayPad() bool
 	// report fills in what a Sync says of the loop. making is the number of rows in the batch in the making.
@@ -52,7 +57,10 @@ func (l free) behind() bool    { return false }
 func (l free) starved() bool   { return l.ahead() || l.epochIdle() }
 func (l free) idles() bool     { return !l.ahead() && l.epochIdle() }
 func (l free) yields() bool    { return false }
-func (l free) mayPad() bool    { return false }
+
+func (l free) keeps(int) position.Set { return nil }
+
+func (l free) mayPad() bool { return false }
 
 // report tells of the epoch alone. That the loop left the open one, the request says.
 func (l free) report(req *pb.SyncRequest, _ int) {

@@ -4,6 +4,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
@@ -11,9 +12,9 @@ import (
 // of batch_size rows, so that ranks which wait for each other after each batch (an all-reduce) do not wait for ever.
 // master/session/steps.go has the rules and why they hold.
 
-// maxAhead bounds how many steps a rank announces that it has not made: all ranks would have to make them, with nothing but
-// padding, should its rows go to others in a lost lease.
-const maxAhead = 64
+// maxAhead bounds how many steps a rank announces that it has not made. Rows for them are not given back, and all ranks would have to make
+// them, with nothing but padding, should its rows go to others in a lost lease.
+const maxAhead = 4
 
 // padded is the pacing of ranks that pad.
 type padded struct{ free }
@@ -55,6 +56,28 @@ func (l padded) ready(making int) uint64 {
 		}
 	}
 	return l.handed + min(uint64((rows+l.batch-1)/l.batch), maxAhead)
+}
+
+// keeps is a row for each step that was announced: all ranks make those, and a step in which none of them has a row means nothing to them.
+func (l padded) keeps(making int) position.Set {
+	if l.reported <= l.handed || l.behind() || l.ahead() {
+		return nil
+	}
+	var kept position.Set
+	need := int(l.reported-l.handed-1)*l.batch + 1 - making
+	for _, p := range l.pieces {
+		if need <= 0 || p.taken.Epoch != l.epoch {
+			break
+		}
+		to := p.taken
+		for _, c := range p.queue {
+			if need > 0 {
+				to, need = c.to, need-(c.hi-c.lo)
+			}
+		}
+		kept = append(kept, position.Interval{From: p.taken, To: to})
+	}
+	return position.NewSet(kept...)
 }
 
 // tellReady wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
