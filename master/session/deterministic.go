@@ -57,7 +57,9 @@ func (s deterministic) drained() bool {
 }
 
 // advance takes over what a rank reports.
-func (s deterministic) advance(c Sync, k *rank, ch *Changes) { k.advance(c.Rank, c.Steps, ch) }
+func (s deterministic) advance(r uint32, k *rank, at *Steps, _ bool, ch *Changes) {
+	k.advance(r, at, ch)
+}
 
 // begin has ranks that start together go on in step.
 func (s deterministic) begin(k *rank, _ *Changes) Steps {
@@ -308,11 +310,11 @@ func (s deterministic) laneStepsFrom(epoch uint32) []EpochSteps {
 }
 
 // admit checks what a rank reports: it cannot have handed over what it was not told of.
-func (s deterministic) admit(c Sync) error {
-	if c.Steps == nil {
+func (s deterministic) admit(r uint32, at *Steps, left uint32) error {
+	if at == nil {
 		return nil
 	}
-	r, k, n, left := c.Rank, s.rank(c.Rank), *c.Steps, c.From
+	k, n := s.rank(r), *at
 	newest := s.closed // a rank may be through with the next epoch, too, before the others have reported that they ended this one
 	for _, final := s.laneSteps(newest); final; _, final = s.laneSteps(newest) {
 		newest++
@@ -359,12 +361,12 @@ func (s deterministic) lanesOver(epoch uint32) bool {
 }
 
 // answer says what to read, and how far to go.
-func (s deterministic) answer(c Sync, k *rank, r Reply) Reply {
+func (s deterministic) answer(rank uint32, k *rank, at *Steps, r Reply) Reply {
 	if r.Drained = s.drained(); !r.Unchanged && !k.departed {
-		r.Pieces, r.Starts = s.pieces(c.Rank, k), s.starts(k)
+		r.Pieces, r.Starts = s.pieces(rank, k), s.starts(k)
 	}
-	if c.Steps != nil {
-		r.Steps = s.laneStepsFrom(c.Steps.Epoch)
+	if at != nil {
+		r.Steps = s.laneStepsFrom(at.Epoch)
 	}
 	return r
 }

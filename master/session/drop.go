@@ -62,23 +62,23 @@ func (s drop) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	n := needs{s.need(k, s.closed), s.need(k, s.closed+1)}
 	s.trim(c.Rank, k, n, ch)
 	wants := func(epoch uint32) bool { return c.WantsMore || len(within(k.held, epoch)) == 0 }
-	s.more(k, c, n, func(uint32) bool { return false }, wants, ch)
+	s.more(c.Rank, k, c.Streams, n, func(uint32) bool { return false }, wants, ch)
 	return s.drained()
 }
 
 // answer says how many steps epochs have, too.
-func (s drop) answer(c Sync, k *rank, r Reply) Reply {
-	r = s.fast.answer(c, k, r)
-	if c.Steps != nil {
-		r.Steps = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < c.Steps.Epoch })
+func (s drop) answer(rank uint32, k *rank, at *Steps, r Reply) Reply {
+	r = s.fast.answer(rank, k, at, r)
+	if at != nil {
+		r.Steps = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < at.Epoch })
 	}
 	return r
 }
 
 // advance takes over what a rank reports: only padding needs more than what was handed over.
-func (s drop) advance(c Sync, k *rank, ch *Changes) {
-	if n := c.Steps; n != nil {
-		k.advance(c.Rank, &Steps{Epoch: n.Epoch, Handed: n.Handed, Ready: n.Handed}, ch)
+func (s drop) advance(r uint32, k *rank, n *Steps, _ bool, ch *Changes) {
+	if n != nil {
+		k.advance(r, &Steps{Epoch: n.Epoch, Handed: n.Handed, Ready: n.Handed}, ch)
 	}
 }
 
@@ -124,8 +124,8 @@ func (s drop) told(epoch uint32) bool {
 }
 
 // admit checks what a rank reports: it hands over no more than it was told of.
-func (s drop) admit(c Sync) error {
-	r, n, left, k := c.Rank, c.Steps, c.From, s.rank(c.Rank)
+func (s drop) admit(r uint32, n *Steps, left uint32) error {
+	k := s.rank(r)
 	if n == nil || k.departed || n.Epoch < k.steps.Epoch {
 		return nil
 	}

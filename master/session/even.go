@@ -31,7 +31,7 @@ func (s even) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	n := s.needs(k)
 	s.trim(c.Rank, k, n, ch)
 	passed := func(epoch uint32) bool { return epoch == s.closed && s.drained() }
-	s.more(k, c, n, passed, func(uint32) bool { return c.WantsMore }, ch)
+	s.more(c.Rank, k, c.Streams, n, passed, func(uint32) bool { return c.WantsMore }, ch)
 	return s.drained() || s.served(k, n)
 }
 

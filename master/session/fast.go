@@ -37,7 +37,7 @@ func (s fast) stuck(k *rank) bool {
 
 // more grants a rank what it wants or needs, of the epoch that its training loop is in, or of the next one: of the first one of which it
 // lacks rows, and which is not passed over.
-func (s fast) more(k *rank, c Sync, n needs, passed, wants func(epoch uint32) bool, ch *Changes) {
+func (s fast) more(r uint32, k *rank, streams uint32, n needs, passed, wants func(epoch uint32) bool, ch *Changes) {
 	if s.failure != "" {
 		return
 	}
@@ -47,10 +47,10 @@ func (s fast) more(k *rank, c Sync, n needs, passed, wants func(epoch uint32) bo
 		if lacks == 0 || passed(epoch) {
 			continue
 		}
-		if (wants(epoch) || epoch == s.closed && s.stuck(k)) && s.grantRows(k, epoch, int64(c.Streams), lacks, ch) {
+		if (wants(epoch) || epoch == s.closed && s.stuck(k)) && s.grantRows(k, epoch, int64(streams), lacks, ch) {
 			k.revision++
 			ch.Head = true
-			ch.rank(c.Rank)
+			ch.rank(r)
 		}
 		return
 	}
@@ -265,7 +265,7 @@ func (s fast) left(epoch uint32) uint64 {
 }
 
 // answer says what a rank holds.
-func (s fast) answer(_ Sync, k *rank, r Reply) Reply {
+func (s fast) answer(_ uint32, k *rank, _ *Steps, r Reply) Reply {
 	if r.Drained = s.drained(); !r.Unchanged {
 		r.Grants = s.blocks.split(k.held)
 	}
@@ -277,9 +277,9 @@ func (s fast) starts(*rank) []LaneStart     { return nil }
 func (s fast) changes() uint64              { return 0 }
 
 // admit checks what a rank reports.
-func (s fast) admit(c Sync) error {
-	if n := c.Steps; n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
-		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", c.Rank, *n, s.closed)
+func (s fast) admit(r uint32, n *Steps, _ uint32) error {
+	if n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
+		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", r, *n, s.closed)
 	}
 	return nil
 }

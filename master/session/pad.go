@@ -69,19 +69,19 @@ func (s pad) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 }
 
 // answer says how many steps epochs have, too.
-func (s pad) answer(c Sync, k *rank, r Reply) Reply {
-	r = s.fast.answer(c, k, r)
-	if c.Steps != nil {
-		r.Steps = s.stepsFrom(c.Steps.Epoch)
+func (s pad) answer(rank uint32, k *rank, at *Steps, r Reply) Reply {
+	r = s.fast.answer(rank, k, at, r)
+	if at != nil {
+		r.Steps = s.stepsFrom(at.Epoch)
 	}
 	return r
 }
 
 // advance takes over what a rank reports.
-func (s pad) advance(c Sync, k *rank, ch *Changes) {
-	k.advance(c.Rank, c.Steps, ch)
+func (s pad) advance(r uint32, k *rank, at *Steps, idle bool, ch *Changes) {
+	k.advance(r, at, ch)
 	if !s.sharesOut() {
-		takeover(s).noteIdle(c, k, ch)
+		takeover(s).noteIdle(r, k, idle, ch)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // some of the ranks left.
 
 // leavePasses takes in that a training loop left all epochs before c.From.
-func (c Sync) leavePasses(s *State, k *rank, ch *Changes) {
+func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) {
 	epoch := min(c.From, s.closed+s.policy().ahead(), s.id.Epochs)
 	if epoch <= k.steps.Epoch {
 		return
@@ -43,7 +43,7 @@ func (c Sync) leavePasses(s *State, k *rank, ch *Changes) {
 }
 
 // noteLeft notes the job's step behind the epochs before one, which a rank has left.
-func (c Sync) noteLeft(s *State, k *rank, epoch uint32) {
+func (c *Sync) noteLeft(s *State, k *rank, epoch uint32) {
 	step := k.step()
 	if c.Steps != nil && c.Steps.Epoch >= epoch {
 		step -= min(step, c.Steps.Handed)

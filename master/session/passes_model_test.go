@@ -169,7 +169,7 @@ func bugsInPasses() map[string]executor {
 					}
 				}
 				s.closeEpochs(&ch)
-				r = s.answer(q, s.rank(q.Rank))
+				r = s.answer(&q, s.rank(q.Rank))
 			}
 			return r, ch, err
 		},

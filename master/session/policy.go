@@ -47,7 +47,7 @@ type supply interface {
 // answers is what ranks are told.
 type answers interface {
 	// answer adds to an answer what a rank holds, unless that is unchanged, and how many steps epochs have.
-	answer(c Sync, k *rank, r Reply) Reply
+	answer(r uint32, k *rank, at *Steps, reply Reply) Reply
 	// pieces and starts are what a rank holds in order DETERMINISTIC, and where blocks begin there.
 	pieces(r uint32, k *rank) []Piece
 	starts(k *rank) []LaneStart
@@ -58,8 +58,8 @@ type answers interface {
 // pacing is where training loops are.
 type pacing interface {
 	// admit checks how far a rank says that it is, and advance takes that over.
-	admit(c Sync) error
-	advance(c Sync, k *rank, ch *Changes)
+	admit(r uint32, at *Steps, left uint32) error
+	advance(r uint32, k *rank, at *Steps, idle bool, ch *Changes)
 	// begin is where the training loop of a rank's new start goes on.
 	begin(k *rank, ch *Changes) Steps
 }

@@ -31,11 +31,11 @@ type EpochSteps struct {
 }
 
 // admitSteps checks what a rank reports.
-func (c Sync) admitSteps(s *State) error {
+func (c *Sync) admitSteps(s *State) error {
 	if c.From > s.id.Epochs {
 		return invalid("rank %d reports that it left the epochs before %d, and the session has %d: the trainer or its client is broken", c.Rank, c.From, s.id.Epochs)
 	}
-	return s.policy().admit(c)
+	return s.policy().admit(c.Rank, c.Steps, c.From)
 }
 
 // advance takes over what a rank reports. Reports may come in any order.

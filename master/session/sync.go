@@ -8,7 +8,7 @@ import (
 
 // fence returns the rank if the caller is its present start. The counts tell who is older; that the caller is not of a
 // session that was deleted, or lost with its etcd, and opened anew, only the nonce tells.
-func (c Sync) fence(s *State) (*rank, error) {
+func (c *Sync) fence(s *State) (*rank, error) {
 	r, generation, incarnation := c.Rank, c.Generation, c.Incarnation
 	k := s.rank(r)
 	current := uint64(0)
@@ -48,7 +48,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, c.blame(s, k, err)
 	}
 	if k.departed { // a late call; all that it can say is known
-		return s.answer(c, k), nil
+		return s.answer(&c, k), nil
 	}
 	if counters := k.counters.max(c.Counters); counters != k.counters || k.expired {
 		k.counters, k.expired, k.atRisk = counters, false, 0 // all that it handed over is known, and was free still
@@ -64,7 +64,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		ch.rank(c.Rank)
 	}
 	c.leavePasses(s, k, ch)
-	s.policy().advance(c, k, ch)
+	s.policy().advance(c.Rank, k, c.Steps, c.Idle, ch)
 	quarantine{s}.refused(c, k, ch)
 	checkpointing{s}.takePart(c, k, ch)
 	if c.Revision >= k.asked {
@@ -76,17 +76,17 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	s.closeEpochs(ch)
 	checkpointing{s}.settle(ch)
 	if c.Leave {
-		return s.answer(c, k), nil
+		return s.answer(&c, k), nil
 	}
 	drained := s.policy().grant(c, k, ch)
-	r := s.answer(c, k)
+	r := s.answer(&c, k)
 	r.Drained = drained
 	return r, nil
 }
 
 // news is what a Sync newly reports as consumed, and the part of it that an ended lease had taken back. It must lie
 // in what the rank holds, or else still be free.
-func (c Sync) news(s *State, k *rank) (news, reclaimed position.Set, err error) {
+func (c *Sync) news(s *State, k *rank) (news, reclaimed position.Set, err error) {
 	open := position.Position{Epoch: s.closed}
 	if k.expired && len(c.Consumed.Intersect(k.revoked).Intersect(position.Set{{To: open}})) > 0 { // others ended the epoch with it
 		return nil, nil, &FencedError{Rank: c.Rank, Generation: s.generation, Incarnation: k.incarnation, Expired: true}
@@ -117,7 +117,7 @@ const older = "the state in etcd is older than the job, as when a backup was put
 	"or delete the session and begin it anew"
 
 // blame names the cause of a refusal: the trainer was told of what does not lie in etcd, or it is broken, as the refusal says.
-func (c Sync) blame(s *State, k *rank, err error) error {
+func (c *Sync) blame(s *State, k *rank, err error) error {
 	if !errors.Is(err, ErrInvalid) || c.Revision <= s.revision(k) && c.BaseVersion <= s.baseVersion {
 		return err
 	}
@@ -182,13 +182,13 @@ func (s *State) leave(r uint32, k *rank, ch *Changes) {
 func (s *State) revision(k *rank) uint64 { return k.revision + uint64(s.closed) + s.policy().changes() }
 
 // answer is the complete desired state of a rank.
-func (s *State) answer(c Sync, k *rank) Reply {
+func (s *State) answer(c *Sync, k *rank) Reply {
 	r := s.common(Reply{
 		Generation: s.generation, Incarnation: k.incarnation,
 		Revision: s.revision(k), Release: k.releasing, Order: checkpointing{s}.order(k),
 	}, c.BaseVersion)
 	r.Unchanged = c.Revision == r.Revision
-	return s.policy().answer(c, k, r)
+	return s.policy().answer(c.Rank, k, c.Steps, r)
 }
 
 func (c Expire) apply(s *State, ch *Changes) (Reply, error) {

@@ -27,7 +27,7 @@ type takeover struct{ fast }
 func (s takeover) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	awaits := s.askForIdle(k, ch)
 	passed := func(epoch uint32) bool { return epoch == s.closed && (s.drained() || s.keptForIdle(k)) }
-	s.more(k, c, needs{}, passed, func(uint32) bool { return c.WantsMore }, ch)
+	s.more(c.Rank, k, c.Streams, needs{}, passed, func(uint32) bool { return c.WantsMore }, ch)
 	return s.drained() && !awaits
 }
 
@@ -36,14 +36,14 @@ func (s takeover) needsPlan() (epoch, index uint32, ok bool) {
 }
 
 // noteIdle takes over whether a rank is idle, once that matters: when nothing of the open epoch is left that nobody was granted.
-func (s takeover) noteIdle(c Sync, k *rank, ch *Changes) {
+func (s takeover) noteIdle(r uint32, k *rank, says bool, ch *Changes) {
 	idle := uint32(0)
-	if c.Idle && s.frontier.Epoch > s.closed && k.steps.Epoch <= s.closed {
+	if says && s.frontier.Epoch > s.closed && k.steps.Epoch <= s.closed {
 		idle = s.closed + 1
 	}
 	if k.idle != idle {
 		k.idle = idle
-		ch.rank(c.Rank)
+		ch.rank(r)
 	}
 }
 

@@ -8,9 +8,9 @@ func (s uneven) stepsOf(uint32) (uint64, bool)       { return 0, false }
 func (s uneven) passed(*rank, uint32) (uint64, bool) { return 0, false }
 
 // advance takes over what a rank reports.
-func (s uneven) advance(c Sync, k *rank, ch *Changes) {
-	k.advance(c.Rank, c.Steps, ch)
-	s.noteIdle(c, k, ch)
+func (s uneven) advance(r uint32, k *rank, at *Steps, idle bool, ch *Changes) {
+	k.advance(r, at, ch)
+	s.noteIdle(r, k, idle, ch)
 }
 
 // begin has a rank that comes back go on in the open epoch.
