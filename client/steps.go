@@ -8,9 +8,8 @@ import (
 )
 
 // Ranks count steps, that is batches of an epoch, where all of them get equally many (last_batch pad and drop) and in order
-// deterministic. In order fast with last_batch pad an epoch's steps are found while it is read (pad.go). Else outputs are counted
-// when blocks are planned: a rank hands over its i-th batch once the epoch has i steps, and when it has handed over a final number
-// of them it goes on with the next epoch, whatever the master has closed.
+// deterministic. In order fast with last_batch pad an epoch's steps are found while it is read (pad.go). Else outputs are counted when
+// blocks are planned (counted.go).
 
 // steps is where the training loop is. Its epoch is ledger.ended.
 type steps struct {

@@ -164,7 +164,11 @@ func (s fast) trim(r uint32, k *rank, n needs, ch *Changes) {
 	s.ask(r, k, asked, ch)
 }
 
-// nextBlock is NeedsPlan. given are epochs of which no more is granted, and starved reports whether a rank lacks rows whatever is planned.
+func (s fast) needsPlan() (epoch, index uint32, ok bool) {
+	return s.nextBlock(func(uint32) bool { return false }, func() bool { return false })
+}
+
+// nextBlock is needsPlan. given are epochs of which no more is granted, and starved reports whether a rank lacks rows whatever is planned.
 func (s fast) nextBlock(given func(epoch uint32) bool, starved func() bool) (epoch, index uint32, ok bool) {
 	var ahead struct {
 		block          position.Position

@@ -59,8 +59,6 @@ func (s pad) rewind(m merged) {
 	}
 }
 
-func (s pad) needsPlan() (epoch, index uint32, ok bool) { return takeover(s).needsPlan() }
-
 func (s pad) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	if s.sharesOut() {
 		return even(s).grant(c, k, ch)

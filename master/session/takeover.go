@@ -31,10 +31,6 @@ func (s takeover) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	return s.drained() && !awaits
 }
 
-func (s takeover) needsPlan() (epoch, index uint32, ok bool) {
-	return s.nextBlock(func(uint32) bool { return false }, func() bool { return false })
-}
-
 // noteIdle takes over whether a rank is idle, once that matters: when nothing of the open epoch is left that nobody was granted.
 func (s takeover) noteIdle(r uint32, k *rank, says bool, ch *Changes) {
 	idle := uint32(0)
