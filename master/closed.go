@@ -50,9 +50,9 @@ func closes(failed, left bool, silent, after time.Duration) bool {
 	return left && !failed || silent > after
 }
 
-// deserted reports whether nobody has been in the session for so long that it may sleep.
-func (r *runner) deserted(now time.Time) bool {
-	return r.stand(now).state == pb.SessionState_ABANDONED && now.Sub(r.silence.here) > r.term.master.cfg.CloseAfter
+// deserted reports whether nobody has been in the session, whose state is given, for so long that it may sleep.
+func (r *runner) deserted(state pb.SessionState, now time.Time) bool {
+	return state == pb.SessionState_ABANDONED && now.Sub(r.silence.here) > r.term.master.cfg.CloseAfter
 }
 
 // close closes the session, and returns store.ErrNotFound once it is.
@@ -196,8 +196,10 @@ func (t *term) visitClosed(ctx context.Context, name store.Name, past func(*term
 
 // reopen makes a session that is closed or sleeps one that runs, for a caller who restores it, or goes on with it.
 func (t *term) reopen(ctx context.Context, limits access.Limits, c *closed) error {
-	if err := mayRead(limits, c.GetMeta().GetSession().GetSpec()); err != nil && !c.GetAsleep() {
-		return err
+	if !c.GetAsleep() { // it is listed anew
+		if err := mayRead(limits, c.GetMeta().GetSession().GetSpec()); err != nil {
+			return err
+		}
 	}
 	for {
 		o, err := t.begin(ctx, limits, c)

@@ -73,10 +73,11 @@ func (r *runner) lapse(now time.Time) error {
 	if err := r.expire(now); err != nil {
 		return err
 	}
+	standing := r.stand(now)
 	switch {
 	case r.past(now):
 		return r.close(now)
-	case r.deserted(now):
+	case r.deserted(standing.state, now):
 		return r.sleep(now)
 	}
 	return r.abandon(now)
