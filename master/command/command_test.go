@@ -16,16 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
-	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/cli/clitest"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master"
@@ -52,18 +48,6 @@ func (noOps) Names() []string          { return nil }
 func (noOps) Maps(string) (bool, bool) { return false, false }
 func (noOps) Check(op string, _ map[string]*pb.Value, _ []spec.Type) (spec.Signature, error) {
 	return spec.Signature{}, errors.New("no op " + op)
-}
-
-// run executes a command and returns what it prints.
-func run(t *testing.T, cmd *cobra.Command, args ...string) (string, error) {
-	t.Helper()
-	var out bytes.Buffer
-	cmd.SetArgs(args)
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
-	cmd.SilenceErrors = true
-	err := cmd.ExecuteContext(t.Context())
-	return out.String(), err
 }
 
 // newMaster runs a master and returns its address.
@@ -94,49 +78,15 @@ func newMaster(t *testing.T, e *store.Embed) string {
 	return <-up
 }
 
-// newSpec writes a dataset of two files, and a spec with the given lines for its features and what follows.
-func newSpec(t *testing.T, lines string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range []string{"a.parquet", "b.parquet"} {
-		writeFile(t, filepath.Join(dir, name))
-	}
-	path := filepath.Join(dir, "spec.yaml")
-	check(t, os.WriteFile(path, []byte("dataset:\n  uri: file://"+dir+"/\n"+lines), 0o600))
-	return path
-}
-
-const good = `
-features:
-  - {name: x, layout: dense}
-batch_size: 4
-`
-
-func writeFile(t *testing.T, path string) {
-	t.Helper()
-	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float32}}, nil)
-	f, err := os.Create(path)
-	check(t, err)
-	w, err := pqarrow.NewFileWriter(schema, f, nil, pqarrow.DefaultWriterProps())
-	check(t, err)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	defer b.Release()
-	b.Field(0).(*array.Float32Builder).AppendValues(make([]float32, 50), nil)
-	rec := b.NewRecord()
-	defer rec.Release()
-	check(t, w.Write(rec))
-	check(t, w.Close())
-}
-
 func TestSession(t *testing.T) {
 	e, err := store.Embedded(t.Context(), t.TempDir(), "", slog.New(slog.DiscardHandler))
 	check(t, err)
 	t.Cleanup(func() { check(t, e.Close()) })
 	leader := newMaster(t, e)
 	standby := newMaster(t, e)
-	path := newSpec(t, good)
-	other := newSpec(t, good+"seed: 3\n")
-	bad := newSpec(t, "features: [{name: y, layout: dense}]\nbatch_size: 0\n")
+	path := clitest.Spec(t, clitest.Good)
+	other := clitest.Spec(t, clitest.Good+"seed: 3\n")
+	bad := clitest.Spec(t, "features: [{name: y, layout: dense}]\nbatch_size: 0\n")
 	steps := []struct {
 		args []string
 		want []string // parts of the output or the error
@@ -160,7 +110,7 @@ func TestSession(t *testing.T) {
 		if i%2 == 1 {
 			address = nobody(t) + "," + standby // which names the leader
 		}
-		out, err := run(t, command.Session(), append(s.args, "--master", address)...)
+		out, err := clitest.Run(t, command.Session(), append(s.args, "--master", address)...)
 		if (err != nil) != s.fail {
 			t.Fatalf("session %v: %v", s.args, err)
 		}
@@ -180,10 +130,10 @@ func TestSessionAsJSON(t *testing.T) {
 	check(t, err)
 	t.Cleanup(func() { check(t, e.Close()) })
 	address := newMaster(t, e)
-	path := newSpec(t, good)
+	path := clitest.Spec(t, clitest.Good)
 	ask := func(v any, args ...string) {
 		t.Helper()
-		out, err := run(t, command.Session(), append(args, "--master", address, "--output", "json")...)
+		out, err := clitest.Run(t, command.Session(), append(args, "--master", address, "--output", "json")...)
 		check(t, err)
 		if strings.Count(out, "\n") != 1 {
 			t.Errorf("not one line: %q", out)
@@ -211,12 +161,12 @@ func TestEvents(t *testing.T) {
 	check(t, err)
 	t.Cleanup(func() { check(t, e.Close()) })
 	address := newMaster(t, e)
-	path := newSpec(t, good)
+	path := clitest.Spec(t, clitest.Good)
 	for _, id := range []string{"one", "two"} {
-		_, err = run(t, command.Session(), "create", path, "--id", id, "--master", address)
+		_, err = clitest.Run(t, command.Session(), "create", path, "--id", id, "--master", address)
 		check(t, err)
 	}
-	_, err = run(t, command.Session(), "delete", "one", "--master", address)
+	_, err = clitest.Run(t, command.Session(), "delete", "one", "--master", address)
 	check(t, err)
 	// What follows the first two ends them: it comes last.
 	follow, stop := context.WithCancel(t.Context())
@@ -231,16 +181,16 @@ func TestEvents(t *testing.T) {
 			t.Errorf("lacks %q, or has it twice:\n%s", want, out.text.String())
 		}
 	}
-	text, err := run(t, command.Events(), "--master", address, "--session", "one", "--output", "json", "--limit", "1")
+	text, err := clitest.Run(t, command.Events(), "--master", address, "--session", "one", "--output", "json", "--limit", "1")
 	check(t, err)
 	var last struct{ Kind, Words, Session string }
 	if err := json.Unmarshal([]byte(text), &last); err != nil || last.Kind != "SESSION" || last.Words != "deleted" || last.Session != "one" {
 		t.Errorf("the newest of one session is %s (%v)", text, err)
 	}
-	if _, err := run(t, command.Events(), "--master", nobody(t), "--follow"); err == nil {
+	if _, err := clitest.Run(t, command.Events(), "--master", nobody(t), "--follow"); err == nil {
 		t.Error("a master that is not there is waited for")
 	}
-	if out, err := run(t, command.Top(), "--master", address, "--once", "--session", "three"); err == nil || !strings.Contains(err.Error(), `"three"`) {
+	if out, err := clitest.Run(t, command.Top(), "--master", address, "--once", "--session", "three"); err == nil || !strings.Contains(err.Error(), `"three"`) {
 		t.Errorf("top of a session that is not there: %v\n%s", err, out)
 	}
 }
@@ -271,7 +221,7 @@ func nobody(t *testing.T) string {
 
 func TestWithoutAMaster(t *testing.T) {
 	address := nobody(t)
-	if _, err := run(t, command.Session(), "list", "--master", address); err == nil || !strings.Contains(err.Error(), address) {
+	if _, err := clitest.Run(t, command.Session(), "list", "--master", address); err == nil || !strings.Contains(err.Error(), address) {
 		t.Errorf("%v", err)
 	}
 }
@@ -317,7 +267,7 @@ func TestMaster(t *testing.T) {
 	var keys [2]string
 	for i := range keys {
 		runMaster(t, func(up addresses) {
-			list, err := run(t, command.Session(), "list", "--master", up.Address)
+			list, err := clitest.Run(t, command.Session(), "list", "--master", up.Address)
 			check(t, err)
 			if strings.Count(list, "\n") != 1 || up.Gossip == "" {
 				t.Errorf("%+v has sessions %s", up, list)
@@ -376,7 +326,7 @@ func TestMasterWaitsForEtcd(t *testing.T) {
 		if code, text := probe("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "etcd") {
 			t.Errorf("/readyz: %d %s", code, text)
 		}
-		if out, err := run(t, command.Session(), "list", "--master", control); err == nil || !strings.Contains(err.Error(), "etcd") {
+		if out, err := clitest.Run(t, command.Session(), "list", "--master", control); err == nil || !strings.Contains(err.Error(), "etcd") {
 			t.Errorf("its sessions: %v %s", err, out)
 		}
 		var err error
