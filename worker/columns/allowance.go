@@ -1,12 +1,12 @@
 package columns
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"unsafe"
 
 	"github.com/penstock-ml/penstock/worker/garbage"
+	"github.com/penstock-ml/penstock/worker/memory"
 )
 
 // allowance counts the bytes that a Decoder holds of pages, dictionaries and the window, and bounds them before they
@@ -15,9 +15,6 @@ type allowance struct {
 	limit, held int64
 	more        func(least, wish int64) (int64, error) // nil: there is none
 }
-
-// ErrMemory says that a window takes more memory than there is. A worker that has more may decode it.
-var ErrMemory = errors.New("more memory is needed than this worker has")
 
 // take counts n bytes more.
 func (m *allowance) take(n int64) error {
@@ -37,7 +34,7 @@ func (m *allowance) takeSome(least, wish int64) (int64, error) {
 		free += got
 	}
 	if least > free {
-		return 0, fmt.Errorf("%w, %d MiB: give workers more (--memory), or leave the column out", ErrMemory, m.limit>>20)
+		return 0, fmt.Errorf("%w, %d MiB: give workers more (--memory), or leave the column out", memory.ErrLimit, m.limit>>20)
 	}
 	n := min(wish, free)
 	m.held += n

@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -69,7 +68,7 @@ func TestStreamsInCompany(t *testing.T) {
 								time.Sleep(time.Second)
 								continue
 							}
-							if enough := !errors.Is(err, columns.ErrMemory); enough && (err != nil || n != all[i].rows) {
+							if enough := !errors.Is(err, ErrLimit); enough && (err != nil || n != all[i].rows) {
 								t.Errorf("%s: %d of %d rows: %v", all[i].ticket.GetFile().GetUri(), n, all[i].rows, err)
 							}
 							break

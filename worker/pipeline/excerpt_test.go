@@ -135,8 +135,7 @@ func TestPicturesTakeMemory(t *testing.T) {
 		{Name: "photo", Layout: pb.Layout_IMAGE, Slots: []uint32{photo}, Shape: []int32{4, 4, 3}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
 	}
 	run := func(total, most int64) (p *Pipeline, rows int, err error) {
-		p = newPipeline(&store, 3000)
-		p.memory.total, p.memory.most = total, most
+		p = withMemory(newPipeline(&store, 3000), total, most)
 		s, err := p.Open(t.Context(), ticket, program, Cursor{})
 		if err != nil {
 			t.Fatal(err)

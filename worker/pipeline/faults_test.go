@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/rescue"
 )
@@ -202,8 +201,7 @@ func TestWindowTooLarge(t *testing.T) {
 	text := strings.Repeat("x", 4000) // which stands in the file once
 	data := pipelinetest.Texts(t, 1<<20, func(int) string { return text }, 10, 5000)
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 5000)
-	p := newPipeline(&store, 1000)
-	p.memory.total, p.memory.most = 8<<20, 8<<20
+	p := withMemory(newPipeline(&store, 1000), 8<<20, 8<<20)
 	rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{})
 	if err == nil || !strings.Contains(err.Error(), "mem://f.parquet row group 1 column text") ||
 		!strings.Contains(err.Error(), "--memory") || len(rows) != 10 {
@@ -264,7 +262,7 @@ func TestOpsThatMakeMoreAreExpected(t *testing.T) {
 	if err == nil {
 		s.Close()
 	}
-	if !errors.Is(err, columns.ErrMemory) {
-		t.Errorf("%d bytes of a worker's 64 MiB: got %v, want %v", 4*rows*size, err, columns.ErrMemory)
+	if !errors.Is(err, ErrLimit) {
+		t.Errorf("%d bytes of a worker's 64 MiB: got %v, want %v", 4*rows*size, err, ErrLimit)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -58,7 +56,7 @@ func (s *Stream) prunedUnit(i int, p *pruned) *unit {
 	}
 	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
 	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: p.bytes(), done: make(chan struct{})}
-	if u.size > s.chunks.base { // there might never be room for it
+	if u.size > s.chunks.Base() { // there might never be room for it
 		return nil
 	}
 	return u
@@ -71,7 +69,7 @@ func (s *Stream) next(ctx context.Context, i int) *unit {
 		if u := s.prunedUnit(i, p); u != nil {
 			return u
 		}
-		s.account.give(p.bytes())
+		s.account.Give(p.bytes())
 	}
 	if i == s.start.rowGroup || s.expr != nil && s.large(groups[i]) {
 		return s.unit(i, 1, s.limit)
@@ -99,7 +97,7 @@ func (s *Stream) unit(i, most int, limit int64) *unit {
 			g.ranges = append(g.ranges, storage.Range{Offset: c.Offset, Length: c.Length})
 			wanted += c.Length
 		}
-		if len(u.groups) > 0 && wanted > min(s.pipeline.unitBytes(), s.chunks.base/2) { // as much is read along at most as is wanted
+		if len(u.groups) > 0 && wanted > min(s.pipeline.unitBytes(), s.chunks.Base()/2) { // as much is read along at most as is wanted
 			break
 		}
 		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)
@@ -131,7 +129,7 @@ func (s *Stream) fetch(ctx context.Context, group *errgroup.Group, out chan<- *u
 		u := s.next(ctx, i)
 		i += len(u.groups)
 		var err error
-		if u.buffer, err = s.chunks.get(ctx, u.size); err != nil {
+		if u.buffer, err = s.chunks.Get(ctx, u.size); err != nil {
 			return err
 		}
 		group.Go(func() error {
@@ -205,9 +203,9 @@ func (s *Stream) eachRowGroup(ctx context.Context, in <-chan *unit, f func(*rowG
 				return err
 			}
 		}
-		s.chunks.put(u.buffer)
+		s.chunks.Put(u.buffer)
 		if u.index > 0 {
-			s.account.give(u.index)
+			s.account.Give(u.index)
 		}
 	}
 	return context.Cause(ctx) // fetch may have ended before the shard did
@@ -255,131 +253,4 @@ func (s *Stream) begin(ctx context.Context, u *unit, g *rowGroup, f func(*rowGro
 		return err
 	}
 	return f(g)
-}
-
-// chunkMemory is what a stream holds of row groups: of those that it decodes and of those that it has read ahead.
-type chunkMemory struct {
-	account *account
-	base    int64 // taken when the stream was opened: enough for one unit
-	most    int64 // that it may hold to read ahead
-
-	mu       sync.Mutex
-	used     int64 // by buffers, those that are free included
-	reserved int64 // of the account
-	free     [][]byte
-	freed    chan struct{}
-}
-
-func newChunkMemory(a *account, base, most int64) *chunkMemory {
-	return &chunkMemory{account: a, base: base, most: most, reserved: base, freed: make(chan struct{}, 1)}
-}
-
-// ahead is what is held to read ahead. A stream without memory of chunks reads nothing.
-func (m *chunkMemory) ahead() int64 {
-	if m == nil {
-		return 0
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.reserved - m.base
-}
-
-// shrink gives up what is free, and reports whether that was something. A stream without memory of chunks has none.
-func (m *chunkMemory) shrink() bool {
-	if m == nil {
-		return false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := m.reserved
-	m.dropFree(m.base)
-	m.giveBack()
-	return m.reserved < before
-}
-
-// use takes buffers over, of so many bytes.
-func (m *chunkMemory) use(buffers [][]byte, base, bytes int64) {
-	m.base, m.free, m.used, m.reserved = base, buffers, bytes, max(base, bytes)
-}
-
-// get waits for a buffer of a size, which is at most base.
-func (m *chunkMemory) get(ctx context.Context, size int64) ([]byte, error) {
-	for {
-		if buffer, ok := m.tryGet(size); ok {
-			return buffer, nil
-		}
-		select {
-		case <-m.freed:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (m *chunkMemory) tryGet(size int64) ([]byte, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, b := range m.free {
-		if have := int64(cap(b)); have >= size && have/2 <= size {
-			m.free = slices.Delete(m.free, i, i+1)
-			return b[:size], true
-		}
-	}
-	// What is dropped stays reserved until this buffer is counted: if another stream came between, and no buffer were out, nobody would
-	// ever put one back.
-	m.dropFree(max(m.base, min(m.reserved, m.most)) - size)
-	defer m.giveBack()
-	for _, n := range []int64{size + size/roomier, size} {
-		if m.reserve(n) {
-			return make([]byte, size, n), true
-		}
-	}
-	return nil, false
-}
-
-// roomier is which part of its size a buffer is longer than that, if there is memory for it: row groups are a little longer or shorter
-// than others, and fit into it then.
-const roomier = 64
-
-// reserve counts n bytes more as used, if there is memory for them.
-func (m *chunkMemory) reserve(n int64) bool {
-	if missing := m.used + n - m.reserved; missing > 0 {
-		if m.reserved+missing > m.most || !m.account.try(missing) {
-			return false
-		}
-		m.reserved += missing
-	}
-	m.used += n
-	return true
-}
-
-// put takes a buffer back, to be used again unless others wait for memory.
-func (m *chunkMemory) put(buffer []byte) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.free = append(m.free, buffer)
-	if m.account.budget.pressed() {
-		m.dropFree(m.base)
-		m.giveBack()
-	}
-	select {
-	case m.freed <- struct{}{}:
-	default: // it will look
-	}
-}
-
-// dropFree drops buffers that are free until at most so many bytes are used.
-func (m *chunkMemory) dropFree(most int64) {
-	for len(m.free) > 0 && m.used > most {
-		m.used -= int64(cap(m.free[0]))
-		m.free = slices.Delete(m.free, 0, 1)
-	}
-}
-
-// giveBack gives back what is reserved beyond base, and not used.
-func (m *chunkMemory) giveBack() {
-	if back := m.reserved - max(m.base, m.used); back > 0 {
-		m.account.give(back)
-		m.reserved -= back
-	}
 }

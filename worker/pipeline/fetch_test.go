@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -48,23 +48,23 @@ func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
 	groups := slices.Repeat([]int{100}, 30)
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Texts(t, 200<<10, noise(600), groups...)), 100)
 	for name, change := range map[string]func(*Pipeline, *Stream){
-		"the share grows":       func(p *Pipeline, _ *Stream) { p.memory.total, p.memory.most = 1<<30, 1<<30 },
+		"the share grows":       func(p *Pipeline, _ *Stream) { growMemory(t, p) },
 		"they are in pieces":    func(_ *Pipeline, s *Stream) { s.limit = 1 },
 		"nothing of it happens": func(*Pipeline, *Stream) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := pieced(&store, 24<<20, 16)
+			p := withMemory(pieced(&store, 24<<20, 16), 24<<20, 1<<30)
 			s, err := p.Open(t.Context(), ticket, pipelinetest.Program(), Cursor{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			s.chunks.most = s.chunks.base // nothing is read ahead
+			s.chunks = memory.NewBuffers(s.account, s.chunks.Base(), s.chunks.Base()) // nothing is read ahead
 			change(p, s)
-			if u := s.unit(1, len(groups), s.limit); u.size > s.chunks.base {
-				t.Errorf("%d row groups of %d bytes are read at once, with room for %d", len(u.groups), u.size, s.chunks.base)
+			if u := s.unit(1, len(groups), s.limit); u.size > s.chunks.Base() {
+				t.Errorf("%d row groups of %d bytes are read at once, with room for %d", len(u.groups), u.size, s.chunks.Base())
 			} else if len(u.groups) < 2 {
-				t.Errorf("a row group of %d bytes is read alone, with room for %d", u.size, s.chunks.base)
+				t.Errorf("a row group of %d bytes is read alone, with room for %d", u.size, s.chunks.Base())
 			}
 			rows := 0
 			err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
@@ -138,55 +138,6 @@ func TestPieceThatCannotBeRead(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "row group 1 column text: page at byte ") || !strings.Contains(err.Error(), "broken disk") ||
 		len(rows) < 10 || len(rows) > 6000 {
 		t.Errorf("%d rows, %v", len(rows), err)
-	}
-}
-
-// TestChunkMemoryThatIsAllFree: who has all of its chunk memory, and no buffer out, gets a buffer of it: whatever a kit brought beyond what
-// the stream may hold, and whoever waits for what it would give back.
-func TestChunkMemoryThatIsAllFree(t *testing.T) {
-	for name, c := range map[string]struct {
-		base, most   int64
-		buffer, size int64 // of each of five that are free, and of what is wanted, which none of them fits
-		waits        int64 // for so much another stream waits, for which there is no room
-	}{
-		"more than the stream may hold": {base: 10, most: 16, buffer: 4, size: 5},
-		"others wait":                   {base: 10, most: 40, buffer: 8, size: 3, waits: 16},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const total = 100
-				b := newBudget(total, 0)
-				a, other := b.open(), b.open()
-				mustGrow(t, a, 5*c.buffer)
-				m := newChunkMemory(a, c.base, c.most)
-				var buffers [][]byte
-				for range 5 {
-					buffers = append(buffers, make([]byte, c.buffer))
-				}
-				m.use(buffers, c.base, 5*c.buffer)
-				mustGrow(t, other, total-5*c.buffer-c.waits/2)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				var waiting sync.WaitGroup
-				if c.waits > 0 {
-					waiting.Go(func() {
-						if err := other.grow(ctx, c.waits); err != nil {
-							t.Error(err)
-						}
-					})
-					synctest.Wait()
-				}
-				if got, err := m.get(ctx, c.size); err != nil || int64(len(got)) != c.size {
-					t.Errorf("%d bytes for %d, of %d that are free: %v", len(got), c.size, 5*c.buffer, err)
-				}
-				if a.holds() != max(m.base, m.used) || m.reserved != a.holds() {
-					t.Errorf("it holds %d bytes, and uses %d", a.holds(), m.used)
-				}
-				a.close()
-				waiting.Wait()
-				other.close()
-			})
-		})
 	}
 }
 

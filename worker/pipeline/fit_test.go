@@ -18,7 +18,6 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -71,7 +70,7 @@ func TestMemoryThatIsAskedForIsEnough(t *testing.T) {
 				}
 				errs++
 				asked := regexp.MustCompile(`--memory (\d+)MiB or more`).FindStringSubmatch(fmt.Sprint(err))
-				if !errors.Is(err, columns.ErrMemory) || asked == nil {
+				if !errors.Is(err, ErrLimit) || asked == nil {
 					t.Fatalf("%s of %d kinds: %v with %d MiB; want an error that says how much is enough", name, kinds, err, mib)
 				}
 				enough, _ := strconv.ParseInt(asked[1], 10, 64)
@@ -124,7 +123,7 @@ func TestMemoryOfResultsThatSwell(t *testing.T) {
 	k := &swelling{}
 	s := openSwelling(t, k)
 	k.bytes = func() int64 { return s.pipeline.MemoryLimit() - s.pipeline.MemoryInUse() + s.expects.results/2 }
-	if err := s.Run(t.Context(), drop); !errors.Is(err, columns.ErrMemory) || k.runs != 0 {
+	if err := s.Run(t.Context(), drop); !errors.Is(err, ErrLimit) || k.runs != 0 {
 		t.Errorf("%v; the step ran %d times", err, k.runs)
 	}
 	const bytes = 1 << 20

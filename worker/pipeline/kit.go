@@ -1,13 +1,14 @@
 package pipeline
 
 import (
-	"slices"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/columns"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
 	"github.com/penstock-ml/penstock/worker/images"
+	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -46,11 +47,19 @@ type kit struct {
 	program string
 	holds   holding // chunks: of the buffers
 	buffers [][]byte
-	since   time.Time
 }
 
-// bytes is how much it holds.
-func (k *kit) bytes() int64 {
+// kitKey names the program of a ticket.
+func kitKey(t *pb.Ticket) string { return t.GetNamespace() + "\x00" + string(t.GetProgramDigest()) }
+
+// Key is the program.
+func (k *kit) Key() string { return k.program }
+
+// Drop gives up the memory of batches.
+func (k *kit) Drop() { k.giveUp() }
+
+// Size is how much it holds.
+func (k *kit) Size() int64 {
 	h := k.holds
 	return h.chunks + h.pages + h.sources + h.results + batchesOut*h.batch + h.longer + h.scratch
 }
@@ -58,63 +67,13 @@ func (k *kit) bytes() int64 {
 // kitKept is for how long a kit is kept that nobody takes.
 const kitKept = time.Minute
 
-// kits are those that nobody works with, in the order in which they came. They belong to the budget, under its mutex.
-type kits struct {
-	of    []*kit
-	bytes int64
-}
-
-func (k *kits) put(x *kit) {
-	k.of = append(k.of, x)
-	k.bytes += x.bytes()
-}
-
-// take takes the latest of a program, which is the likeliest to be in a cache.
-func (k *kits) take(program string) *kit {
-	for i, x := range slices.Backward(k.of) {
-		if x.program == program {
-			return k.remove(i)
-		}
-	}
-	return nil
-}
-
-func (k *kits) remove(i int) *kit {
-	x := k.of[i]
-	k.of = slices.Delete(k.of, i, i+1)
-	k.bytes -= x.bytes()
-	return x
-}
-
-// drop gives up n bytes, or all, the oldest first, and returns how many of them there were not.
-func (k *kits) drop(n int64) int64 {
-	for n > 0 && len(k.of) > 0 {
-		n -= k.closeOldest()
-	}
-	return max(0, n)
-}
-
-// expire drops what nobody has taken since a time.
-func (k *kits) expire(before time.Time) {
-	for len(k.of) > 0 && k.of[0].since.Before(before) {
-		k.closeOldest()
-	}
-}
-
-// closeOldest gives up one, and returns its bytes.
-func (k *kits) closeOldest() int64 {
-	x := k.remove(0)
-	x.giveUp()
-	return x.bytes()
-}
-
 // leave is the kit of a stream that came to its end; nil if it did not, or if not all of the kit is there, and counted.
 func (s *Stream) leave() *kit {
 	if !s.ended || s.uncounted || s.kitKey == "" || !s.builder.Idle() {
 		return nil
 	}
 	s.ended = false // there is only one
-	k := &kit{engine: s.engine, program: s.kitKey, holds: s.holds, buffers: s.chunks.free, since: time.Now()}
+	k := &kit{engine: s.engine, program: s.kitKey, holds: s.holds, buffers: s.chunks.Free()}
 	k.decoder.Forget()
 	k.decoder.AskFor(nil)
 	k.chain.Ask(transform.Ask{})
@@ -129,14 +88,12 @@ func (s *Stream) leave() *kit {
 }
 
 // take makes the stream use a kit instead of an engine of its own, if there is one of its program that fits: into the memory that was
-// reserved for the stream and room more bytes, with what later pages may need left free. It returns how many bytes it holds beyond the
-// reserved ones, and the kit's size.
-func (s *Stream) take(from *kits, room int64) (more, has int64) {
-	k := from.take(s.kitKey)
+// reserved for the stream and room more bytes. It returns how many bytes it holds beyond the reserved ones, and the kit's size.
+func (s *Stream) take(from *memory.Pool, room int64) (more, has int64) {
+	k, _ := from.Take(s.kitKey).(*kit)
 	if k == nil {
 		return 0, 0
 	}
-	room = max(0, min(room, s.pipeline.memory.total-s.account.held-s.holds.later))
 	holds, more := s.with(k)
 	for len(k.buffers) > 0 && (more > room || s.abreast && k.holds.chunks > holds.chunks) {
 		k.holds.chunks -= int64(cap(k.buffers[0]))
@@ -150,8 +107,8 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 	s.engine, s.holds = k.engine, holds
 	s.builder.Narrow(tensor.AsArrow)
 	s.builder.Share("", 0, nil)
-	s.chunks.use(k.buffers, holds.chunks, k.holds.chunks)
-	return more, k.bytes()
+	s.chunks.Use(k.buffers, holds.chunks, k.holds.chunks)
+	return more, k.Size()
 }
 
 // with is what the stream holds if it works with a kit, and how much that is beyond what was reserved. What pages were feared to take, and
@@ -164,7 +121,7 @@ func (s *Stream) with(k *kit) (h holding, more int64) {
 	h.longer = max(0, k.holds.longer-s.spare())
 	h.scratch = max(h.scratch, k.holds.scratch)
 	beyond := h.total() - s.holds.total()
-	fewer := min(beyond+h.chunks/roomier, h.pages, h.pages+h.sources-k.holds.pages)
+	fewer := min(beyond+h.chunks/memory.Roomier, h.pages, h.pages+h.sources-k.holds.pages)
 	h.pages -= fewer
 	h.chunks += max(0, fewer-beyond)
 	return h, h.total() - s.holds.total() + max(0, k.holds.chunks-h.chunks)

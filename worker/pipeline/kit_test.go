@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -20,6 +21,50 @@ func run(t *testing.T, p *Pipeline, ticket *pb.Ticket, program *pb.Program) erro
 	t.Helper()
 	_, err := read(t.Context(), p, ticket, program)
 	return err
+}
+
+// withMemory has a pipeline without streams share so many bytes, and keep no kits.
+func withMemory(p *Pipeline, limit, max int64) *Pipeline {
+	p.memory = memory.New(memory.Config{Limit: limit, Max: max, Cache: p.footers})
+	return p
+}
+
+// growMemory has a pipeline's memory become what it may become.
+func growMemory(t *testing.T, p *Pipeline) {
+	t.Helper()
+	a := p.memory.Open()
+	defer a.Close(nil)
+	mustGrow(t, a, p.MemoryLimit()+1)
+}
+
+func mustGrow(t *testing.T, a *memory.Account, n int64) {
+	t.Helper()
+	if err := a.Grow(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kept is how many kits a pipeline keeps, and of how many bytes.
+func kept(p *Pipeline) (n int, bytes int64) {
+	p.memory.Pool(func(pool *memory.Pool) { n, bytes = pool.Len(), pool.Size() })
+	return n, bytes
+}
+
+// latest is the latest kit of a ticket's program.
+func latest(p *Pipeline, ticket *pb.Ticket) (k *kit) {
+	p.memory.Pool(func(pool *memory.Pool) {
+		k = pool.Take(kitKey(ticket)).(*kit)
+		pool.Put(k)
+	})
+	return k
+}
+
+// keep adds to the kits of a pipeline.
+func keep(p *Pipeline, k *kit) { p.memory.Pool(func(pool *memory.Pool) { pool.Put(k) }) }
+
+// expire has a pipeline give up the kits that are older than so long.
+func expire(p *Pipeline, age time.Duration) {
+	p.memory.Pool(func(pool *memory.Pool) { pool.Expire(time.Now().Add(-age)) })
 }
 
 // Streams that go on with what others of their program left send the rows that those send that begin with nothing, whatever the files
@@ -53,10 +98,10 @@ func TestKitsChangeNothing(t *testing.T) {
 			if sent += len(want); !slices.Equal(got, want) || !slices.Equal(lasts, wantLasts) {
 				t.Errorf("stream %d from %v: %d rows, which are not the %d of a stream of its own", i, at, len(got), len(want))
 			}
-			if len(p.memory.kits.of) != 1 || before != nil && p.memory.kits.of[0].chain != before.chain {
-				t.Fatalf("stream %d from %v: %d kits, or another one than before", i, at, len(p.memory.kits.of))
+			if n, _ := kept(p); n != 1 || before != nil && latest(p, ticket).chain != before.chain {
+				t.Fatalf("stream %d from %v: %d kits, or another one than before", i, at, n)
 			}
-			before = p.memory.kits.of[0]
+			before = latest(p, ticket)
 		}
 	}
 	if sent < 1000 {
@@ -64,8 +109,9 @@ func TestKitsChangeNothing(t *testing.T) {
 	}
 	other := tickets[0]
 	other.ProgramDigest = []byte("another")
-	if err := run(t, p, other, program); err != nil || len(p.memory.kits.of) != 2 {
-		t.Errorf("%v; %d kits after a stream of another program", err, len(p.memory.kits.of))
+	err := run(t, p, other, program)
+	if n, _ := kept(p); err != nil || n != 2 {
+		t.Errorf("%v; %d kits after a stream of another program", err, n)
 	}
 }
 
@@ -107,7 +153,7 @@ func TestKitsAreWorkedWith(t *testing.T) {
 		if *compiled != 1 {
 			t.Fatalf("file %d: the program was compiled %d times", i, *compiled)
 		}
-		buffers := p.memory.kits.of[0].buffers
+		buffers := latest(p, ticket).buffers
 		if len(buffers) != 1 || buffer != nil && &buffers[0][0] != &buffer[0] {
 			t.Fatalf("file %d: %d buffers of column chunks, or another one than before", i, len(buffers))
 		}
@@ -128,12 +174,12 @@ func TestKitsAreWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	a := p.memory.open()
-	defer a.close()
+	a := p.memory.Open()
+	defer a.Close(nil)
 	mustGrow(t, a, p.cfg.Memory-p.MemoryInUse()-2*p.footers.Size())
 	ran := make(chan error)
 	go func() { ran <- run(t, p, ticket, program) }()
-	for !p.memory.pressed() {
+	for !p.memory.Pressed() {
 		select {
 		case err := <-ran:
 			t.Fatalf("the second stream did not wait: %v", err)
@@ -165,10 +211,10 @@ func TestKitsDoNotSwell(t *testing.T) {
 			t.Fatalf("stream %d: %v", i, err)
 		}
 		if i == 0 {
-			first = p.memory.kits.bytes
+			_, first = kept(p)
 		}
 	}
-	if now := p.memory.kits.bytes; first == 0 || now > first {
+	if _, now := kept(p); first == 0 || now > first {
 		t.Errorf("the kit has %d bytes in place of %d", now, first)
 	}
 }
@@ -179,41 +225,47 @@ func TestKitsGiveWay(t *testing.T) {
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f", pipelinetest.Parquet(t, 1, 2000)), 300)
 	ticket.ProgramDigest = []byte("digest")
 	p := newPipeline(&store, 10_000)
-	kept := func() int {
+	kits := func() int {
+		n, _ := kept(p)
+		return n
+	}
+	leave := func() int64 {
 		t.Helper()
 		if err := run(t, p, ticket, pipelinetest.Program()); err != nil {
 			t.Fatal(err)
 		}
-		return len(p.memory.kits.of)
+		_, bytes := kept(p)
+		return bytes
 	}
-	if n := kept(); n != 1 || p.memory.kits.bytes <= 0 || p.MemoryInUse() != 0 {
-		t.Fatalf("%d kits of %d bytes, %d bytes in use", n, p.memory.kits.bytes, p.MemoryInUse())
+	bytes := leave()
+	if kits() != 1 || bytes <= 0 || p.MemoryInUse() != 0 {
+		t.Fatalf("%d kits of %d bytes, %d bytes in use", kits(), bytes, p.MemoryInUse())
 	}
-	a := p.memory.open()
-	mustGrow(t, a, p.cfg.Memory-p.memory.kits.bytes-p.footers.Size())
-	if len(p.memory.kits.of) != 1 {
+	a := p.memory.Open()
+	mustGrow(t, a, p.cfg.Memory-bytes-p.footers.Size())
+	if kits() != 1 {
 		t.Error("a kit is dropped for which there is room")
 	}
 	mustGrow(t, a, 1)
-	if len(p.memory.kits.of) != 0 || p.memory.kits.bytes != 0 {
+	if n, bytes := kept(p); n != 0 || bytes != 0 {
 		t.Error("a kit is kept for which there is no room")
 	}
-	a.close()
-	kept()
-	p.memory.expire(time.Now().Add(-time.Hour))
-	if len(p.memory.kits.of) != 1 {
+	a.Close(nil)
+	leave()
+	expire(p, time.Hour)
+	if kits() != 1 {
 		t.Error("a kit is dropped too early")
 	}
-	p.memory.expire(time.Now())
-	if len(p.memory.kits.of) != 0 {
+	expire(p, 0)
+	if kits() != 0 {
 		t.Error("a kit is kept for ever")
 	}
-	kept()
-	a = p.memory.open()
-	mustGrow(t, a, p.cfg.Memory-p.memory.kits.bytes-2*p.footers.Size()) // a footer is kept, and the stream holds it, too
+	bytes = leave()
+	a = p.memory.Open()
+	mustGrow(t, a, p.cfg.Memory-bytes-2*p.footers.Size()) // a footer is kept, and the stream holds it, too
 	ran := make(chan error)
 	go func() { ran <- run(t, p, ticket, pipelinetest.Program()) }()
-	for !p.memory.pressed() {
+	for !p.memory.Pressed() {
 		select {
 		case err := <-ran:
 			t.Fatalf("the stream did not wait: %v", err)
@@ -221,20 +273,20 @@ func TestKitsGiveWay(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	if len(p.memory.kits.of) != 1 {
+	if kits() != 1 {
 		t.Error("a kit is dropped though there is room for it")
 	}
 	mustGrow(t, a, 1) // while the stream waits that has seen the kit
-	if len(p.memory.kits.of) != 0 {
+	if kits() != 0 {
 		t.Error("a kit is kept that a stream waits to work with, though there is no room for it")
 	}
-	a.close()
-	if err := <-ran; err != nil || len(p.memory.kits.of) != 1 {
-		t.Errorf("a stream whose kit has gone: %v; %d kits", err, len(p.memory.kits.of))
+	a.Close(nil)
+	if err := <-ran; err != nil || kits() != 1 {
+		t.Errorf("a stream whose kit has gone: %v; %d kits", err, kits())
 	}
-	p.memory.expire(time.Now())
+	expire(p, 0)
 	store.Hook = func(context.Context, *pb.File, int64, int64) error { return errors.New("broken disk") }
-	if err := run(t, p, ticket, pipelinetest.Program()); err == nil || !strings.Contains(err.Error(), "broken disk") || len(p.memory.kits.of) != 0 {
-		t.Errorf("%v; %d kits", err, len(p.memory.kits.of))
+	if err := run(t, p, ticket, pipelinetest.Program()); err == nil || !strings.Contains(err.Error(), "broken disk") || kits() != 0 {
+		t.Errorf("%v; %d kits", err, kits())
 	}
 }

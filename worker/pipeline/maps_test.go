@@ -35,8 +35,7 @@ func TestMapIsTakenOnce(t *testing.T) {
 		dense := program.GetOutputs()[0]
 		dense.Slots, dense.Columns = append(dense.Slots, uint32(i)), append(dense.Columns, name)
 	}
-	p := newPipeline(&store, 100_000)
-	p.memory.total, p.memory.most = 16<<20, 16<<20
+	p := withMemory(newPipeline(&store, 100_000), 16<<20, 16<<20)
 	got, _, err := collect(t.Context(), p, pipelinetest.Ticket(t, &store, file, rows), program, Cursor{})
 	if err != nil || len(got) != rows {
 		t.Errorf("%d rows of %d: %v", len(got), rows, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -41,8 +42,8 @@ func (h holding) total() int64 {
 // its end.
 func (s *Stream) fit() holding {
 	s.expectWindows()
-	held := s.account.holds()
-	left := s.pipeline.MemoryLimit() - s.pipeline.memory.mapped.Load() - held
+	held := s.account.Held()
+	left := s.pipeline.MemoryLimit() - s.pipeline.memory.Mapped() - held
 	best := s.plan(s.pipeline.rowGroupLimit())
 	if best.most() > left {
 		plans := s.plans(best)
@@ -54,7 +55,7 @@ func (s *Stream) fit() holding {
 		}
 	}
 	s.limit = best.limit
-	s.account.enough = s.enough(held)
+	s.account.Enough = s.enough(held)
 	return best.holding
 }
 
@@ -69,7 +70,7 @@ func (s *Stream) enough(held int64) func() int64 {
 	return func() int64 {
 		bytes := limit
 		for range mostGuesses {
-			with.pipeline = &Pipeline{cfg: with.pipeline.cfg, memory: newBudget(bytes, 0)}
+			with.pipeline = &Pipeline{cfg: with.pipeline.cfg, memory: memory.New(memory.Config{Limit: bytes})}
 			if with.batch > 0 {
 				with.batch = with.pipeline.batchBytes(with.program)
 			}
@@ -232,10 +233,10 @@ func (s *Stream) sourceSize(path string, src *pb.Source, g *pb.RowGroup, rows in
 // more takes memory beyond what Open took: the least beyond the stream's share, else as much as there is, up to wish. For the least it
 // waits as Open does.
 func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
-	if s.account.holds()+wish > s.pipeline.share() {
+	if s.account.Held()+wish > s.pipeline.share() {
 		wish = least
 	}
-	if s.account.try(wish) {
+	if s.account.Try(wish) {
 		return wish, nil
 	}
 	if least <= 0 {
@@ -243,12 +244,12 @@ func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.pipeline.cfg.Patience, ErrBusy)
 	defer cancel()
-	err := s.account.grow(ctx, least)
-	if errors.Is(err, columns.ErrMemory) && s.chunks.shrink() {
-		err = s.account.grow(ctx, least)
+	err := s.account.Grow(ctx, least)
+	if errors.Is(err, ErrLimit) && s.chunks.Shrink() {
+		err = s.account.Grow(ctx, least)
 	}
-	ahead := s.chunks.ahead()
-	if errors.Is(err, columns.ErrMemory) && !s.abreast && ahead > 0 && s.account.holds()-ahead+least <= s.pipeline.memory.most {
+	ahead := s.chunks.Ahead()
+	if errors.Is(err, ErrLimit) && !s.abreast && ahead > 0 && s.account.Held()-ahead+least <= s.pipeline.memory.Max() {
 		s.session.abreast.Store(shardOf(s.ticket), true)
 		err = fmt.Errorf("%w: what was read ahead is in the way; the shard's next stream goes on without: %w", ErrBusy, err)
 	}

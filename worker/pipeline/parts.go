@@ -207,7 +207,7 @@ func (c *part) grow(n int) error {
 		}
 		c.own = make([]byte, got)
 		s.uncounted = true
-		s.account.give(old) // what was in front before is no more
+		s.account.Give(old) // what was in front before is no more
 	}
 	c.front, c.shared = c.own[:0], false
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/weakmap"
@@ -48,26 +49,26 @@ type Config struct {
 // Pipeline makes streams.
 type Pipeline struct {
 	cfg      Config
-	memory   *budget
+	memory   *memory.Budget
 	footers  *footer.Cache
 	sessions sessions
 	engines  weakmap.Map[string, engine] // of programs, by kitKey
 }
 
-// ErrBusy says that other streams have the memory.
-var ErrBusy = errors.New("busy: the memory is taken by other streams; ask the next worker")
+// ErrBusy says that other streams have the memory, ErrLimit that a stream needs more than there is.
+var (
+	ErrBusy  = memory.ErrBusy
+	ErrLimit = memory.ErrLimit
+)
 
 // ErrProgram says that a program needs what this worker does not know. Another one, of another version, may.
 var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
-	p := &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory, cfg.MaxMemory), footers: footer.NewCache(cfg.Memory / 8), sessions: newSessions()}
-	p.memory.kept, p.memory.drop = p.footers.Size, p.footers.Shrink
-	if cfg.Grown != nil {
-		p.memory.grown = cfg.Grown
-	}
-	return p
+	footers := footer.NewCache(cfg.Memory / 8)
+	budget := memory.New(memory.Config{Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: footers})
+	return &Pipeline{cfg: cfg, memory: budget, footers: footers, sessions: newSessions()}
 }
 
 // share is what one of the streams that are expected may hold. An eighth of the memory is left for what shows only in decoding.
@@ -96,16 +97,16 @@ const longPagesTimes = 3
 func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }
 
 // Close gives up what streams have left that have ended.
-func (p *Pipeline) Close() { p.memory.forget() }
+func (p *Pipeline) Close() { p.memory.Pool(func(pool *memory.Pool) { pool.Shrink(math.MaxInt64) }) }
 
 // MemoryInUse is the part of the budget that open streams hold, and that trainers have mapped still of those that ended, in bytes.
-func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }
+func (p *Pipeline) MemoryInUse() int64 { return p.memory.InUse() }
 
 // MemoryLimit is the budget, in bytes.
-func (p *Pipeline) MemoryLimit() int64 { return p.memory.limit() }
+func (p *Pipeline) MemoryLimit() int64 { return p.memory.Limit() }
 
 // Pressed reports whether a stream waits for memory.
-func (p *Pipeline) Pressed() bool { return p.memory.pressed() }
+func (p *Pipeline) Pressed() bool { return p.memory.Pressed() }
 
 // checkTicket finds what in a ticket does not fit the file, before anything is read by it.
 func (s *Stream) checkTicket() error {

@@ -47,7 +47,7 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 		return nil
 	}
 	data, raw, err := s.readIndexes(ctx, ranges)
-	defer func() { s.account.give(raw) }()
+	defer func() { s.account.Give(raw) }()
 	if err != nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 			p.pages[i] = []footer.Page{{Offset: rg.Chunks[leaf].Offset}}
 		}
 	}
-	if !s.account.try(p.bytes()) {
+	if !s.account.Try(p.bytes()) {
 		return nil
 	}
 	return p
@@ -95,7 +95,7 @@ func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) (data 
 	err = stats.timed(&stats.storage, func() (err error) {
 		how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
 		data, err = storage.ReadRanges(ctx, s.storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how, func(size int64) ([]byte, error) {
-			if !s.account.try(size) {
+			if !s.account.Try(size) {
 				return nil, ErrBusy
 			}
 			taken = size

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
@@ -180,13 +183,15 @@ func TestPruningWaitsForNothing(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := shard(t, &store, 100, 500)
 	s := mustOpen(t, newPipeline(&store, 4096), ticket)
-	other := s.pipeline.memory.open()
-	defer other.close()
-	mustGrow(t, other, s.pipeline.cfg.Memory-s.pipeline.memory.inUse())
-	if _, _, err := s.readIndexes(t.Context(), []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) || s.account.answer != nil {
+	other := s.pipeline.memory.Open()
+	defer other.Close(nil)
+	mustGrow(t, other, s.pipeline.cfg.Memory-s.pipeline.memory.InUse())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, _, err := s.readIndexes(ctx, []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) {
 		t.Errorf("an index without memory for it: %v; want %v at once", err, ErrBusy)
 	}
-	s.chunks = newChunkMemory(s.account, 1, 1)
+	s.chunks = memory.NewBuffers(s.account, 1, 1)
 	if u := s.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.leaves))}); u != nil {
 		t.Errorf("%d bytes are to be read where there is never room for more than one", u.size)
 	}
@@ -205,7 +210,7 @@ func TestPageIndexesAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	before := s.account.holds()
+	before := s.account.Held()
 	u := s.next(t.Context(), 0)
 	var pages int64
 	if g := u.groups[0]; g.pruned != nil {
@@ -213,14 +218,14 @@ func TestPageIndexesAreCounted(t *testing.T) {
 			pages += int64(len(p))
 		}
 	}
-	index := s.account.holds() - before
+	index := s.account.Held() - before
 	if pages < 100 || index < 16*pages || index > 2*16*pages {
 		t.Fatalf("%d bytes are taken for the places of %d pages", index, pages)
 	}
-	s.account.give(index)
+	s.account.Give(index)
 
-	other := p.memory.open()
-	defer other.close()
+	other := p.memory.Open()
+	defer other.Close(nil)
 	var raw int64
 	for leaf, c := range s.footer.RowGroups[0].Chunks {
 		raw += c.OffsetIndex().Length
@@ -229,15 +234,15 @@ func TestPageIndexesAreCounted(t *testing.T) {
 		}
 	}
 	mustGrow(t, other, p.MemoryLimit()-p.MemoryInUse()-raw-index/2)
-	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.holds() != before {
-		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d", s.account.holds()-before, raw, index)
+	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.Held() != before {
+		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d", s.account.Held()-before, raw, index)
 	}
-	other.give(index)
+	other.Give(index)
 	if u = s.next(t.Context(), 0); u.groups[0].pruned == nil {
 		t.Fatal("an index for which there is memory is not used")
 	}
 
-	if u.buffer, err = s.chunks.get(t.Context(), u.size); err == nil {
+	if u.buffer, err = s.chunks.Get(t.Context(), u.size); err == nil {
 		err = s.read(t.Context(), u)
 	}
 	if err != nil {
@@ -247,15 +252,15 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	units := make(chan *unit, 1)
 	units <- u
 	close(units)
-	held := s.account.holds()
+	held := s.account.Held()
 	err = s.eachRowGroup(t.Context(), units, func(*rowGroup) error { return nil })
-	if gave := held - s.account.holds(); err != nil || gave != index {
+	if gave := held - s.account.Held(); err != nil || gave != index {
 		t.Errorf("%d bytes are given back behind the row group, of %d: %v", gave, index, err)
 	}
 
-	held, s.chunks = s.account.holds(), newChunkMemory(s.account, 1, 1) // which is too little for what is left of the row group
-	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.holds() != held {
-		t.Errorf("%d bytes are held for an index that is not used", s.account.holds()-held)
+	held, s.chunks = s.account.Held(), memory.NewBuffers(s.account, 1, 1) // which is too little for what is left of the row group
+	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.Held() != held {
+		t.Errorf("%d bytes are held for an index that is not used", s.account.Held()-held)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -199,15 +198,15 @@ func TestReadAheadGivesWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := s.account.holds()
+	needs := s.account.Held()
 	s.Close()
 	ticket.ProgramDigest = []byte("digest")
 	k.bytes = func() int64 { return 4 * rows }
 	if n, err := read(t.Context(), p, ticket, program); err != nil || n != groups*rows { // and leaves what it read ahead into
 		t.Fatalf("%d rows of %d, %v", n, groups*rows, err)
 	}
-	kit := p.memory.kits.remove(0)
-	p.memory.total, p.memory.most = 2*needs, 2*needs
+	kit := latest(p, ticket)
+	withMemory(p, 2*needs, 2*needs)
 	waited := false
 	k.bytes = func() int64 {
 		for !waited && p.MemoryInUse() < needs+needs/2 && t.Context().Err() == nil { // it reads ahead
@@ -220,20 +219,18 @@ func TestReadAheadGivesWay(t *testing.T) {
 	if !errors.Is(err, ErrBusy) || n != 0 {
 		t.Fatalf("%d rows, %v; want that what was read ahead is in the way", n, err)
 	}
-	p.memory.mu.Lock()
-	p.memory.kits.put(kit)
-	p.memory.total = 64 << 20 // it has room
-	p.memory.mu.Unlock()
-	if s, err = p.Open(t.Context(), ticket, program, Cursor{}); err != nil || s.chunks.ahead() != 0 {
+	withMemory(p, 64<<20, 64<<20) // it has room
+	keep(p, kit)
+	if s, err = p.Open(t.Context(), ticket, program, Cursor{}); err != nil || s.chunks.Ahead() != 0 {
 		t.Fatalf("%v; what another stream left is there to read ahead", err)
 	}
 	s.Close()
-	p.memory.total = 2 * needs
+	withMemory(p, 2*needs, 2*needs)
 	if n, err := read(t.Context(), p, ticket, program); err != nil || n != groups*rows {
 		t.Errorf("%d rows of %d, %v", n, groups*rows, err)
 	}
 	k.bytes = func() int64 { return 2 * needs }
-	if n, err := read(t.Context(), p, ticket, program); !errors.Is(err, columns.ErrMemory) || errors.Is(err, ErrBusy) || n != 0 {
+	if n, err := read(t.Context(), p, ticket, program); !errors.Is(err, ErrLimit) || errors.Is(err, ErrBusy) || n != 0 {
 		t.Errorf("%d rows, %v; want that there is too little memory", n, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/memory"
 )
 
 const (
@@ -144,7 +145,7 @@ func (p *Pipeline) Counters() *pb.WorkerCounters {
 
 // Sessions returns the same, and each session's part. It is called every few seconds, and so lets go of kits that nobody took for long.
 func (p *Pipeline) Sessions() (*pb.WorkerCounters, []*pb.SessionCounters) {
-	p.memory.expire(time.Now().Add(-kitKept))
+	p.memory.Pool(func(pool *memory.Pool) { pool.Expire(time.Now().Add(-kitKept)) })
 	return p.sessions.counters()
 }
 

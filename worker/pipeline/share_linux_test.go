@@ -34,11 +34,11 @@ func TestShareUntilTrainersHaveTooMuch(t *testing.T) {
 		t.Error("batches are not shared")
 	}
 	much := p.MemoryLimit()/mostMapped + 1
-	p.memory.addMapped(much)
+	p.memory.AddMapped(much)
 	if shared() {
 		t.Errorf("batches are shared while trainers have %d bytes mapped of %d", much, p.MemoryLimit())
 	}
-	p.memory.addMapped(-much)
+	p.memory.AddMapped(-much)
 	if !shared() {
 		t.Error("batches are not shared any more")
 	}
@@ -68,7 +68,7 @@ func TestKitsDoNotSwellByShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := p.memory.kits.bytes; i < 4 {
+		if _, left := kept(p); i < 4 {
 			most = max(most, left)
 		} else if left == 0 || left > most {
 			t.Fatalf("stream %d leaves %d bytes; of the first four, the most were %d", i, left, most)

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/columns"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
 	"github.com/penstock-ml/penstock/worker/images"
+	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -55,8 +56,8 @@ type Stream struct {
 	abreast    bool // nothing is read ahead
 	compressed bool // batches are, before they are sent
 
-	account    *account
-	chunks     *chunkMemory
+	account    *memory.Account
+	chunks     *memory.Buffers
 	batch      int64 // about the bytes of one; 0: it makes none
 	limit      int64 // up to which row groups are read as a whole
 	holds      holding
@@ -83,7 +84,7 @@ func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batch int64) (_ *Stream, err error) {
 	session := p.sessions.enter(t)
 	s := &Stream{
-		pipeline: p, ticket: t, program: program, batch: batch, account: p.memory.open(),
+		pipeline: p, ticket: t, program: program, batch: batch, account: p.memory.Open(),
 		session: session, stats: &session.stats, storage: counting{p.cfg.Storage, &session.stats},
 		crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
 	}
@@ -100,7 +101,7 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 	}
 	s.start = locate(t.GetRowGroups(), at)
 	if batch > 0 && len(t.GetProgramDigest()) > 0 {
-		s.kitKey = t.GetNamespace() + "\x00" + string(t.GetProgramDigest())
+		s.kitKey = kitKey(t)
 	}
 	return s, s.admit(ctx)
 }
@@ -128,7 +129,7 @@ func (s *Stream) loadFooter(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	case taken > s.footer.Size:
-		s.account.give(taken - s.footer.Size)
+		s.account.Give(taken - s.footer.Size)
 	case taken < s.footer.Size:
 		if _, err := s.more(ctx, s.footer.Size-taken, s.footer.Size-taken); err != nil {
 			return fmt.Errorf("footer of %s: %w", file.GetUri(), err)
@@ -166,16 +167,17 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 		s.engine = nil
 	}
 	total := s.holds.total()
-	s.account.reserve()
+	s.account.Reserve()
 	if _, err := s.more(ctx, total, total); err != nil {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	ahead := max(0, min(s.pipeline.share(), s.pipeline.MemoryLimit()-s.holds.later)-s.account.holds())
+	ahead := max(0, min(s.pipeline.share(), s.pipeline.MemoryLimit()-s.holds.later)-s.account.Held())
 	if _, s.abreast = s.session.abreast.Load(shardOf(s.ticket)); s.abreast {
 		ahead = 0
 	}
-	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
-	s.account.begin(s.take)
+	s.chunks = memory.NewBuffers(s.account, s.holds.chunks, s.holds.chunks+ahead)
+	rest := s.pipeline.MemoryLimit() - s.account.Held() - s.holds.later // what later pages may need is left free
+	s.account.Begin(func(pool *memory.Pool, room int64) (more, has int64) { return s.take(pool, max(0, min(room, rest))) })
 	if s.engine == nil {
 		if err := s.compile(); err != nil {
 			return err
@@ -195,11 +197,13 @@ func (s *Stream) Close() {
 	if s.abreast && s.ended {
 		s.session.abreast.Delete(shardOf(s.ticket))
 	}
-	if s.account.leaves = s.leave(); s.account.leaves == nil {
+	if kit := s.leave(); kit != nil {
+		s.account.Close(kit)
+	} else {
 		s.giveUp()
+		s.account.Close(nil)
 	}
 	s.engine = nil
-	s.account.close()
 	if s.session != nil {
 		s.pipeline.sessions.leave(s.session)
 		s.session = nil
@@ -220,8 +224,8 @@ const mostMapped = 8
 // of that.
 func (s *Stream) Share() {
 	budget := s.pipeline.memory
-	if budget.mapped.Load() <= budget.limit()/mostMapped {
-		s.builder.Share(s.ticket.GetSession(), 4*s.batch, budget.addMapped)
+	if budget.Mapped() <= budget.Limit()/mostMapped {
+		s.builder.Share(s.ticket.GetSession(), 4*s.batch, budget.AddMapped)
 	}
 }
 

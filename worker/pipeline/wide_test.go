@@ -16,7 +16,6 @@ import (
 	"github.com/apache/arrow/go/v15/parquet"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -69,9 +68,9 @@ func TestWideRowGroup(t *testing.T) {
 	defer s.Close()
 	m.check(t, s, func(Batch) {})
 	whole := s.unit(0, 1, math.MaxInt64)
-	p.memory.total = 4 * whole.size
-	if limit := p.rowGroupLimit(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
-		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, p.MemoryLimit())
+	cfg.Memory = 4 * whole.size
+	if limit := New(cfg).rowGroupLimit(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
+		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, cfg.Memory)
 	}
 	checkPieces(t, whole)
 }
@@ -80,7 +79,7 @@ func TestWideRowGroup(t *testing.T) {
 func TestWideRowGroupGrowsMemory(t *testing.T) {
 	m, ticket, cfg := wide(t)
 	cfg.Memory = 4 << 20
-	if _, err := New(cfg).Open(t.Context(), ticket, m.program(), Cursor{}); !errors.Is(err, columns.ErrMemory) {
+	if _, err := New(cfg).Open(t.Context(), ticket, m.program(), Cursor{}); !errors.Is(err, ErrLimit) {
 		t.Fatalf("%v; want that the memory is too little", err)
 	}
 	var grown int64

@@ -150,7 +150,7 @@ func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 		return err
 	}
 	s.unexpected = s.windows.excerpted
-	s.pictures.Most = s.pipeline.memory.most - s.account.holds() + s.chunks.ahead() + s.holds.scratch - s.chain.Kept()
+	s.pictures.Most = s.pipeline.memory.Max() - s.account.Held() + s.chunks.Ahead() + s.holds.scratch - s.chain.Kept()
 	s.chain.Place(s.rows(w), s.pictures)
 	stats := s.stats
 	err := stats.timed(&stats.transform, func() error {

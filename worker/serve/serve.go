@@ -26,7 +26,6 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/wire"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/rescue"
@@ -318,7 +317,7 @@ func grpcError(err error) error {
 		code = codes.FailedPrecondition
 	case errors.Is(err, pipeline.ErrProgram):
 		code = codes.Unimplemented
-	case errors.Is(err, columns.ErrMemory), errors.Is(err, images.ErrMemory):
+	case errors.Is(err, pipeline.ErrLimit), errors.Is(err, images.ErrMemory):
 		code = codes.OutOfRange
 	case isBug(err):
 		code = codes.Aborted

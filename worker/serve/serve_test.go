@@ -34,7 +34,6 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/wire"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -561,7 +560,7 @@ func TestWhoseFile(t *testing.T) {
 
 // TestTooLittleMemory: another worker may have what a window or a picture takes.
 func TestTooLittleMemory(t *testing.T) {
-	for _, err := range []error{columns.ErrMemory, images.ErrMemory} {
+	for _, err := range []error{pipeline.ErrLimit, images.ErrMemory} {
 		if got := status.Code(grpcError(fmt.Errorf("read f: %w", err))); got != codes.OutOfRange {
 			t.Errorf("%v: got %v, want %v", err, got, codes.OutOfRange)
 		}
