@@ -19,7 +19,7 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 	}
-	s, err := p.open(ctx, t, program, Cursor{}, 0)
+	s, err := p.open(ctx, t, program, Cursor{}, false)
 	if err != nil {
 		return nil, err
 	}

@@ -15,46 +15,14 @@ import (
 // unitsOut bounds how many units of a stream are under way or wait for their turn.
 const unitsOut = 16
 
-// unit is what is read at once: a run of small row groups, a row group, or the beginnings of one's column chunks.
-type unit struct {
-	groups []*rowGroup
-	how    storage.Reading
-	ranges []storage.Range // of all of them
-	pieces pieces          // of a row group that is read in parts
-	size   int64           // of the memory that it takes
-	buffer []byte
-	index  int64         // bytes of the page index, beside those of chunks
-	done   chan struct{} // closed when it has been read, or could not be
-}
-
-// rowGroup is a row group on its way to the decoder.
-type rowGroup struct {
-	*pb.RowGroup
-	ranges []storage.Range // of its column chunks
-	chunks [][]byte        // what has been read of them
-	skip   int64
-	err    error // why there are no chunks
-
-	pruned  *pruned // nil: all of it is read
-	perLeaf []int   // how many of the ranges are of each leaf, if it is pruned
-}
-
-// skip is how many source rows of a row group of the ticket lie before the cursor.
-func (s *Stream) skip(i int) int64 {
-	if i == s.start.rowGroup {
-		return s.start.skip
-	}
-	return 0
-}
-
 // prunedUnit is what is read of a row group that is pruned; nil if that is too much to be held.
 func (s *Stream) prunedUnit(i int, p *pruned) *unit {
-	g := &rowGroup{RowGroup: s.ticket.GetRowGroups()[i], skip: s.skip(i), pruned: p}
-	for leaf := range s.leaves {
+	g := &rowGroup{RowGroup: s.ticket.GetRowGroups()[i], skip: s.layout.skip(i), pruned: p}
+	for leaf := range s.file.leaves {
 		ranges := p.ranges(s, g.RowGroup, leaf)
 		g.ranges, g.perLeaf = append(g.ranges, ranges...), append(g.perLeaf, len(ranges))
 	}
-	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
+	how := s.layout.how
 	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: p.bytes(), done: make(chan struct{})}
 	if u.size > s.chunks.Base() { // there might never be room for it
 		return nil
@@ -65,13 +33,13 @@ func (s *Stream) prunedUnit(i int, p *pruned) *unit {
 // next is what is read at once from a row group of the ticket on.
 func (s *Stream) next(ctx context.Context, i int) *unit {
 	groups := s.ticket.GetRowGroups()
-	if p := s.prune(ctx, groups[i], s.skip(i)); p != nil {
+	if p := s.prune(ctx, groups[i], s.layout.skip(i)); p != nil {
 		if u := s.prunedUnit(i, p); u != nil {
 			return u
 		}
 		s.account.Give(p.bytes())
 	}
-	if i == s.start.rowGroup || s.expr != nil && s.large(groups[i]) {
+	if i == s.layout.start.rowGroup || s.expr != nil && s.large(groups[i]) {
 		return s.unit(i, 1, s.limit)
 	}
 	return s.unit(i, len(groups), s.limit)
@@ -79,37 +47,12 @@ func (s *Stream) next(ctx context.Context, i int) *unit {
 
 // large reports whether a row group is asked for its page index.
 func (s *Stream) large(g *pb.RowGroup) bool {
-	var chunks int64
-	for _, leaf := range s.leaves {
-		chunks += s.footer.RowGroups[g.GetIndex()].Chunks[leaf].Length
-	}
-	return chunks > s.pipeline.cfg.OverRead
+	return s.file.length(g) > s.pipeline.cfg.OverRead
 }
 
-// unit is what is read at once from a row group of the ticket on, of at most so many row groups; one beyond the limit is read in pieces.
-func (s *Stream) unit(i, most int, limit int64) *unit {
-	u := &unit{how: storage.Reading{MaxGap: s.pipeline.cfg.OverRead}, done: make(chan struct{})}
-	groups := s.ticket.GetRowGroups()
-	for wanted := int64(0); i < len(groups) && len(u.groups) < most; i++ {
-		g := &rowGroup{RowGroup: groups[i], skip: s.skip(i)}
-		for _, leaf := range s.leaves {
-			c := &s.footer.RowGroups[g.GetIndex()].Chunks[leaf]
-			g.ranges = append(g.ranges, storage.Range{Offset: c.Offset, Length: c.Length})
-			wanted += c.Length
-		}
-		if len(u.groups) > 0 && wanted > min(s.pipeline.unitBytes(), s.chunks.Base()/2) { // as much is read along at most as is wanted
-			break
-		}
-		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)
-	}
-	u.size = u.how.Size(u.ranges)
-	if len(u.groups) == 1 && u.size > limit {
-		whole := *u
-		if u.divide(limit); whole.size <= longPagesTimes*limit && s.grown(u) > whole.size-whole.size/4 {
-			return &whole
-		}
-	}
-	return u
+// unit is what is read at once from a row group of the ticket on, of at most so many row groups.
+func (s *Stream) unit(i, max int, limit int64) *unit {
+	return s.layout.units(i, max, min(s.pipeline.limits().unit(), s.chunks.Base()/2), limit)
 }
 
 // startFetch has a goroutine of the group read the row groups.
@@ -125,7 +68,7 @@ func (s *Stream) startFetch(ctx context.Context, group *errgroup.Group) <-chan *
 
 // fetch reads the row groups ahead of their use as far as there is memory. The first comes alone, so that its rows need not wait.
 func (s *Stream) fetch(ctx context.Context, group *errgroup.Group, out chan<- *unit) error {
-	for i := s.start.rowGroup; i < len(s.ticket.GetRowGroups()); {
+	for i := s.layout.start.rowGroup; i < len(s.ticket.GetRowGroups()); {
 		u := s.next(ctx, i)
 		i += len(u.groups)
 		var err error
@@ -229,15 +172,15 @@ func (s *Stream) begin(ctx context.Context, u *unit, g *rowGroup, f func(*rowGro
 	for _, r := range g.ranges {
 		stats.bytesNeeded.Add(r.Length)
 	}
-	reset := func() error { return s.decoder.Reset(uri, s.footer, index, g.chunks) }
+	reset := func() error { return s.decoder.Reset(uri, s.file.footer, index, g.chunks) }
 	if u.pieces.size > 0 {
 		p := s.startParts(ctx, u)
 		defer p.close()
-		reset = func() error { return s.decoder.ResetSources(uri, s.footer, index, p.sources) }
+		reset = func() error { return s.decoder.ResetSources(uri, s.file.footer, index, p.sources) }
 	}
 	if g.pruned != nil {
 		reset = func() error {
-			if err := s.decoder.ResetSources(uri, s.footer, index, s.sources(g)); err != nil {
+			if err := s.decoder.ResetSources(uri, s.file.footer, index, s.sources(g)); err != nil {
 				return err
 			}
 			return s.decoder.UsePages(g.pruned.pages)

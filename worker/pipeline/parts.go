@@ -7,85 +7,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/rescue"
 )
 
-const (
-	mostPiece  = 4 << 20
-	leastPiece = 16 << 10
-	// partsParallel is how many pieces of a row group are read at a time.
-	partsParallel = 16
-)
-
-// pieces says how the column chunks of a row group that is too large to be held are read: of each the first two pieces, together,
-// and then a piece at a time, ahead of its use. Short chunks end with their first two, and need no more.
-type pieces struct {
-	size int64 // 0: chunks are read whole
-	next int64 // where in the unit's buffer the pieces to come are read to
-}
-
-// divide has a unit of one row group read in pieces, as large as the limit for all memory allows. If none allow it they are those that
-// take least: what is read along between the pieces of many short chunks may be more than smaller ones spare.
-func (u *unit) divide(limit int64) {
-	whole := *u
-	for size := int64(mostPiece); size >= leastPiece && u.size > limit; size /= 2 {
-		if d := whole.divided(size); d.size < u.size {
-			*u = d
-		}
-	}
-}
-
-// divided is the unit in pieces of a size.
-func (u unit) divided(size int64) unit {
-	u.pieces.size, u.ranges = size, make([]storage.Range, 0, len(u.ranges))
-	rest := int64(0)
-	for _, r := range u.groups[0].ranges {
-		if r.Length > 2*size {
-			r.Length = 2 * size
-			rest += size
-		}
-		u.ranges = append(u.ranges, r)
-	}
-	u.pieces.next = u.how.Size(u.ranges)
-	u.size = u.pieces.next + rest
-	return u
-}
-
-// longer is about what a unit that is divided comes to hold beyond its size: where a page is longer than what is in front of it, that is
-// made anew.
-func (s *Stream) longer(u *unit) (bytes int64) {
-	if u.pieces.size == 0 {
-		return 0
-	}
-	for _, leaf := range s.leaves {
-		c := &s.footer.RowGroups[u.groups[0].GetIndex()].Chunks[leaf]
-		if page := pageOf(c); c.Length > 2*u.pieces.size && page > 2*u.pieces.size {
-			bytes += page + u.pieces.size
-		}
-	}
-	return bytes
-}
-
-// pageOf is about how long the pages of a chunk are.
-func pageOf(c *footer.Chunk) int64 {
-	return int64(float64(c.Length) * min(1, pageBytes/float64(max(1, c.Pages()))))
-}
-
-// grown is about what a unit that is divided comes to hold where its pages are long.
-func (s *Stream) grown(u *unit) (bytes int64) {
-	for i, leaf := range s.leaves {
-		c := &s.footer.RowGroups[u.groups[0].GetIndex()].Chunks[leaf]
-		if c.Length <= 2*u.pieces.size {
-			bytes += c.Length
-			continue
-		}
-		bytes += max(u.ranges[i].Length, pageOf(c)) + u.pieces.size
-	}
-	return bytes
-}
+// partsParallel is how many pieces of a row group are read at a time.
+const partsParallel = 16
 
 // parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns those that
 // read ahead, until close.

@@ -9,15 +9,12 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
-	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
@@ -71,30 +68,8 @@ func New(cfg Config) *Pipeline {
 	return &Pipeline{cfg: cfg, memory: budget, footers: footers, sessions: newSessions()}
 }
 
-// share is what one of the streams that are expected may hold. An eighth of the memory is left for what shows only in decoding.
-func (p *Pipeline) share() int64 {
-	limit := p.MemoryLimit()
-	return (limit - limit/8) / int64(max(1, p.cfg.Streams))
-}
-
-// BatchShares says which part of what a stream may hold a batch should have at most, and which of the largest one that there may be.
-const BatchShares = 16
-
-// batchBytes is about the size of a program's batches. What an array costs for each batch, whatever its size, is much of the time where
-// there are a thousand.
-func (p *Pipeline) batchBytes(program *pb.Program) int64 {
-	wide := tensor.Arrays(program) * p.cfg.ArrayBytes
-	return max(p.cfg.BatchBytes, min(wide, min(p.share(), p.cfg.MaxBatch)/BatchShares))
-}
-
-// rowGroupLimit is how large a row group may be that is read as a whole; others are read in pieces.
-func (p *Pipeline) rowGroupLimit() int64 { return p.share() / 2 }
-
-// longPagesTimes is how many times as large one may be that is read as a whole because in pieces it would take hardly less.
-const longPagesTimes = 3
-
-// unitBytes is about how much of small row groups is read at once.
-func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }
+// limits are those of a stream that is opened now.
+func (p *Pipeline) limits() limits { return limits{&p.cfg, p.MemoryLimit()} }
 
 // Close gives up what streams have left that have ended.
 func (p *Pipeline) Close() { p.memory.Pool(func(pool *memory.Pool) { pool.Shrink(math.MaxInt64) }) }
@@ -107,26 +82,6 @@ func (p *Pipeline) MemoryLimit() int64 { return p.memory.Limit() }
 
 // Pressed reports whether a stream waits for memory.
 func (p *Pipeline) Pressed() bool { return p.memory.Pressed() }
-
-// checkTicket finds what in a ticket does not fit the file, before anything is read by it.
-func (s *Stream) checkTicket() error {
-	for _, g := range s.ticket.GetRowGroups() {
-		if int(g.GetIndex()) >= len(s.footer.RowGroups) {
-			return fmt.Errorf("%s has %d row groups, the ticket names row group %d: %w",
-				s.ticket.GetFile().GetUri(), len(s.footer.RowGroups), g.GetIndex(), storage.ErrChanged)
-		}
-		have := &s.footer.RowGroups[g.GetIndex()]
-		if have.Rows != g.GetRows() || have.FirstRow != g.GetFirstRow() {
-			return fmt.Errorf("%s row group %d has %d rows from %d on, the ticket says %d from %d on: %w",
-				s.ticket.GetFile().GetUri(), g.GetIndex(), have.Rows, have.FirstRow, g.GetRows(), g.GetFirstRow(), storage.ErrChanged)
-		}
-		if g.GetWindowRows() <= 0 || min(g.GetWindowRows(), g.GetRows()) > math.MaxInt32 {
-			return fmt.Errorf("%s row group %d: the ticket has windows of %d rows; want 1 to %d: %w",
-				s.ticket.GetFile().GetUri(), g.GetIndex(), g.GetWindowRows(), math.MaxInt32, ErrProgram)
-		}
-	}
-	return nil
-}
 
 // Cursor is where in a shard a stream begins: output row K of a window.
 type Cursor struct {

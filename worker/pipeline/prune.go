@@ -30,10 +30,10 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	if s.expr == nil && skip == 0 {
 		return nil
 	}
-	rg := &s.footer.RowGroups[g.GetIndex()]
+	rg := &s.file.footer.RowGroups[g.GetIndex()]
 	var ranges []storage.Range
 	var indexes int64
-	for _, leaf := range s.leaves {
+	for _, leaf := range s.file.leaves {
 		ranges = append(ranges, rg.Chunks[leaf].OffsetIndex())
 	}
 	filtered := s.filterLeaves()
@@ -51,18 +51,18 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	if err != nil {
 		return nil
 	}
-	p := &pruned{pages: make([][]footer.Page, len(s.leaves))}
-	for i, leaf := range s.leaves {
+	p := &pruned{pages: make([][]footer.Page, len(s.file.leaves))}
+	for i, leaf := range s.file.leaves {
 		if len(data[i]) == 0 {
 			continue
 		}
-		if p.pages[i], err = s.footer.Pages(int(g.GetIndex()), leaf, data[i]); err != nil {
+		if p.pages[i], err = s.file.footer.Pages(int(g.GetIndex()), leaf, data[i]); err != nil {
 			s.stats.untrusted.Add(1)
 		}
 	}
 	p.want = slices.Repeat([]bool{true}, int(windows(g)))
 	if s.expr != nil {
-		p.want = prune.Windows(s.expr, s.filterColumns(g, p, filtered, data[len(s.leaves):]), g.GetRows(), g.GetWindowRows())
+		p.want = prune.Windows(s.expr, s.filterColumns(g, p, filtered, data[len(s.file.leaves):]), g.GetRows(), g.GetWindowRows())
 	}
 	for w := range skip / g.GetWindowRows() {
 		p.want[w] = false
@@ -71,7 +71,7 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 		return nil
 	}
 	if !slices.Contains(p.want, true) { // nothing is read: wherever pages are, all are passed over
-		for i, leaf := range s.leaves {
+		for i, leaf := range s.file.leaves {
 			p.pages[i] = []footer.Page{{Offset: rg.Chunks[leaf].Offset}}
 		}
 	}
@@ -93,7 +93,7 @@ func (p *pruned) bytes() (n int64) {
 func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) (data [][]byte, taken int64, err error) {
 	stats := s.stats
 	err = stats.timed(&stats.storage, func() (err error) {
-		how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
+		how := s.layout.how
 		data, err = storage.ReadRanges(ctx, s.storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how, func(size int64) ([]byte, error) {
 			if !s.account.Try(size) {
 				return nil, ErrBusy
@@ -114,9 +114,9 @@ func (s *Stream) filterLeaves() []int {
 	}
 	for _, slot := range s.filter.Columns() {
 		source := s.program.GetSources()[slot]
-		column, ok := s.footer.Column(strings.Join(source.GetPath(), "."))
+		column, ok := s.file.footer.Column(strings.Join(source.GetPath(), "."))
 		if ok && source.Key == nil && !source.GetType().GetList() {
-			from, _ := s.footer.LeavesOf(column)
+			from, _ := s.file.footer.LeavesOf(column)
 			leaves = append(leaves, from)
 		}
 	}
@@ -130,24 +130,24 @@ func (s *Stream) filterColumns(g *pb.RowGroup, p *pruned, leaves []int, indexes 
 	rg, next := int(g.GetIndex()), 0
 	for _, slot := range s.filter.Columns() {
 		source := s.program.GetSources()[slot]
-		_, ok := s.footer.Column(strings.Join(source.GetPath(), "."))
+		_, ok := s.file.footer.Column(strings.Join(source.GetPath(), "."))
 		switch {
 		case !ok:
-			known[source.GetName()] = &prune.Column{Source: source, Nulls: s.footer.Nulls(source.GetPath())}
+			known[source.GetName()] = &prune.Column{Source: source, Nulls: s.file.footer.Nulls(source.GetPath())}
 			continue
 		case source.Key != nil || source.GetType().GetList():
 			continue
 		}
 		leaf, index := leaves[next], indexes[next]
 		next++
-		stats := s.footer.RowGroups[rg].Chunks[leaf].Stats
+		stats := s.file.footer.RowGroups[rg].Chunks[leaf].Stats
 		if stats.Contradiction != "" {
 			continue
 		}
-		c := &prune.Column{Source: source, Leaf: &s.footer.Leaves[leaf], Stats: []footer.Stats{stats}}
-		if i, ok := slices.BinarySearch(s.leaves, leaf); ok && p.pages[i] != nil && len(index) > 0 {
+		c := &prune.Column{Source: source, Leaf: &s.file.footer.Leaves[leaf], Stats: []footer.Stats{stats}}
+		if i, ok := slices.BinarySearch(s.file.leaves, leaf); ok && p.pages[i] != nil && len(index) > 0 {
 			var err error
-			if c.Stats, err = s.footer.PageStats(rg, leaf, p.pages[i], index); err != nil {
+			if c.Stats, err = s.file.footer.PageStats(rg, leaf, p.pages[i], index); err != nil {
 				s.stats.untrusted.Add(1)
 				continue
 			}
@@ -160,7 +160,7 @@ func (s *Stream) filterColumns(g *pb.RowGroup, p *pruned, leaves []int, indexes 
 
 // ranges are the bytes of a leaf's chunk that the wanted windows take.
 func (p *pruned) ranges(s *Stream, g *pb.RowGroup, i int) []storage.Range {
-	c := &s.footer.RowGroups[g.GetIndex()].Chunks[s.leaves[i]]
+	c := &s.file.footer.RowGroups[g.GetIndex()].Chunks[s.file.leaves[i]]
 	if p.pages[i] == nil {
 		return []storage.Range{{Offset: c.Offset, Length: c.Length}}
 	}
@@ -186,10 +186,10 @@ func (c *sparse) Bytes(from, n int) ([]byte, error) {
 
 // sources are the chunks of a pruned row group.
 func (s *Stream) sources(g *rowGroup) []columns.Source {
-	out := make([]columns.Source, len(s.leaves))
+	out := make([]columns.Source, len(s.file.leaves))
 	ranges, chunks := g.ranges, g.chunks
 	for i, n := range g.perLeaf {
-		out[i] = &sparse{s.footer.RowGroups[g.GetIndex()].Chunks[s.leaves[i]].Offset, ranges[:n], chunks[:n]}
+		out[i] = &sparse{s.file.footer.RowGroups[g.GetIndex()].Chunks[s.file.leaves[i]].Offset, ranges[:n], chunks[:n]}
 		ranges, chunks = ranges[n:], chunks[n:]
 	}
 	return out

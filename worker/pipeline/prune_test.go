@@ -192,7 +192,7 @@ func TestPruningWaitsForNothing(t *testing.T) {
 		t.Errorf("an index without memory for it: %v; want %v at once", err, ErrBusy)
 	}
 	s.chunks = memory.NewBuffers(s.account, 1, 1)
-	if u := s.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.leaves))}); u != nil {
+	if u := s.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.file.leaves))}); u != nil {
 		t.Errorf("%d bytes are to be read where there is never room for more than one", u.size)
 	}
 }
@@ -227,7 +227,7 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	other := p.memory.Open()
 	defer other.Close(nil)
 	var raw int64
-	for leaf, c := range s.footer.RowGroups[0].Chunks {
+	for leaf, c := range s.file.footer.RowGroups[0].Chunks {
 		raw += c.OffsetIndex().Length
 		if leaf == 0 {
 			raw += c.ColumnIndex().Length

@@ -35,9 +35,9 @@ type Stream struct {
 	pipeline *Pipeline
 	ticket   *pb.Ticket
 	program  *pb.Program
-	footer   *footer.Footer
-	leaves   []int // of the footer, that the program needs
-	start    start
+	batches  bool // are made
+	file     *bound
+	layout   layout
 	sent     Cursor // where the trainer's cursor is, once it has all that compute sent
 	ended    bool   // all went well
 
@@ -58,7 +58,7 @@ type Stream struct {
 
 	account    *memory.Account
 	chunks     *memory.Buffers
-	batch      int64 // about the bytes of one; 0: it makes none
+	batch      int64 // about the bytes of one
 	limit      int64 // up to which row groups are read as a whole
 	holds      holding
 	expects    expected
@@ -77,14 +77,14 @@ type start struct {
 // Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
 // it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
-	return p.open(ctx, t, program, at, p.batchBytes(program))
+	return p.open(ctx, t, program, at, true)
 }
 
-// open prepares a stream of batches of a size; 0: it makes none.
-func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batch int64) (_ *Stream, err error) {
+// open prepares a stream, of batches or of none.
+func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batches bool) (_ *Stream, err error) {
 	session := p.sessions.enter(t)
 	s := &Stream{
-		pipeline: p, ticket: t, program: program, batch: batch, account: p.memory.Open(),
+		pipeline: p, ticket: t, program: program, batches: batches, account: p.memory.Open(),
 		session: session, stats: &session.stats, storage: counting{p.cfg.Storage, &session.stats},
 		crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
 	}
@@ -93,49 +93,53 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 			s.Close()
 		}
 	}()
-	if err := s.stats.timed(&s.stats.storage, func() error { return s.loadFooter(ctx) }); err != nil {
+	var f *footer.Footer
+	if err := s.stats.timed(&s.stats.storage, func() (err error) { f, err = s.loadFooter(ctx); return err }); err != nil {
 		return nil, err
 	}
-	if err := s.checkTicket(); err != nil {
+	if err := checkTicket(f, t); err != nil {
 		return nil, err
 	}
-	s.start = locate(t.GetRowGroups(), at)
-	if batch > 0 && len(t.GetProgramDigest()) > 0 {
+	if s.file, err = bind(f, program.GetSources()); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
+	}
+	s.layout = layout{file: s.file, groups: t.GetRowGroups(), start: locate(t.GetRowGroups(), at), how: storage.Reading{MaxGap: p.cfg.OverRead}}
+	if batches && len(t.GetProgramDigest()) > 0 {
 		s.kitKey = kitKey(t)
 	}
 	return s, s.admit(ctx)
 }
 
 // loadFooter reads the footer, by what memory there is. A small file is read as a whole for it: its column chunks are then there, too.
-func (s *Stream) loadFooter(ctx context.Context) (err error) {
+func (s *Stream) loadFooter(ctx context.Context) (*footer.Footer, error) {
 	p, file, profile := s.pipeline, s.ticket.GetFile(), s.program.GetStorage()
 	if n := file.GetSize(); n > 0 && n <= p.cfg.OverRead && !p.footers.Has(profile, file) {
 		if _, err := s.more(ctx, n, n); err != nil {
-			return fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+			return nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
 		}
 		data := make([]byte, n)
 		if err := s.storage.ReadAt(ctx, profile, file, data, 0); err != nil {
-			return fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+			return nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
 		}
 		s.storage = inMemory{s.storage, data}
 	}
 	taken := int64(0)
-	s.footer, err = p.footers.LoadWithin(ctx, s.storage, profile, file, func(n int64) error {
+	f, err := p.footers.LoadWithin(ctx, s.storage, profile, file, func(n int64) error {
 		n, err := s.more(ctx, n, n)
 		taken += n
 		return err
 	})
 	switch {
 	case err != nil:
-		return err
-	case taken > s.footer.Size:
-		s.account.Give(taken - s.footer.Size)
-	case taken < s.footer.Size:
-		if _, err := s.more(ctx, s.footer.Size-taken, s.footer.Size-taken); err != nil {
-			return fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+		return nil, err
+	case taken > f.Size:
+		s.account.Give(taken - f.Size)
+	case taken < f.Size:
+		if _, err := s.more(ctx, f.Size-taken, f.Size-taken); err != nil {
+			return nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
 		}
 	}
-	return nil
+	return f, nil
 }
 
 // inMemory is the Storage of a file whose bytes were read.
@@ -152,9 +156,6 @@ func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, 
 // admit waits for the memory that the stream needs: for what is left to read, and for batches. An engine is only needed to estimate
 // that, so one that another stream works with will do; the program is compiled after the wait, unless there is a kit by then.
 func (s *Stream) admit(ctx context.Context) (err error) {
-	if s.leaves, err = columns.Leaves(s.footer, s.program.GetSources()); err != nil {
-		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
-	}
 	s.engine = s.pipeline.engines.Get(s.kitKey)
 	own := s.engine == nil
 	if own {
@@ -162,7 +163,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.holds = s.fit()
+	s.fit()
 	if !own {
 		s.engine = nil
 	}
@@ -171,7 +172,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 	if _, err := s.more(ctx, total, total); err != nil {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	ahead := max(0, min(s.pipeline.share(), s.pipeline.MemoryLimit()-s.holds.later)-s.account.Held())
+	ahead := max(0, min(s.pipeline.limits().share(), s.pipeline.MemoryLimit()-s.holds.later)-s.account.Held())
 	if _, s.abreast = s.session.abreast.Load(shardOf(s.ticket)); s.abreast {
 		ahead = 0
 	}
@@ -190,6 +191,16 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 	s.chain.Watch(s.ops.ran)
 	s.decoder.Allow(s.holds.pages + s.holds.sources)
 	return nil
+}
+
+// fit decides what the stream is going to hold.
+func (s *Stream) fit() {
+	s.expects = expect(s.file, s.program, s.chain, s.layout.groups[s.layout.start.rowGroup:])
+	e := estimator{layout: s.layout, program: s.program, windows: s.expects, batches: s.batches}
+	l, held := s.pipeline.limits(), s.account.Held()
+	best := e.fit(l, l.memory-s.pipeline.memory.Mapped()-held)
+	s.limit, s.holds, s.batch = best.limit, best.holding, best.batch
+	s.account.Enough = func() int64 { return e.enough(l, held) }
 }
 
 // Close gives back the memory.
@@ -256,7 +267,7 @@ func (s *Stream) compile() (err error) {
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
 		return err
 	}
-	if s.batch > 0 {
+	if s.batches {
 		if s.builder, err = tensor.NewBuilder(s.program, batchesOut); err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func TestWideRowGroup(t *testing.T) {
 	m.check(t, s, func(Batch) {})
 	whole := s.unit(0, 1, math.MaxInt64)
 	cfg.Memory = 4 * whole.size
-	if limit := New(cfg).rowGroupLimit(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
+	if limit := New(cfg).limits().rowGroup(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
 		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, cfg.Memory)
 	}
 	checkPieces(t, whole)
@@ -94,8 +94,8 @@ func TestWideRowGroupGrowsMemory(t *testing.T) {
 	if p.MemoryLimit() != 64<<20 || grown != 60<<20 {
 		t.Errorf("%d bytes, which grew by %d", p.MemoryLimit(), grown)
 	}
-	if want := int64((64 << 20) / 8 * 7 / cfg.Streams); p.share() != want {
-		t.Errorf("later streams may hold %d bytes each, of %d", p.share(), want)
+	if want := int64((64 << 20) / 8 * 7 / cfg.Streams); p.limits().share() != want {
+		t.Errorf("later streams may hold %d bytes each, of %d", p.limits().share(), want)
 	}
 }
 
@@ -152,7 +152,7 @@ func checkPieces(t *testing.T, u *unit) {
 	if u.pieces.size == 0 || u.size >= whole.size {
 		t.Fatalf("pieces of %d bytes take %d bytes, the row group %d", u.pieces.size, u.size, whole.size)
 	}
-	for size := int64(leastPiece); size <= mostPiece; size *= 2 {
+	for size := int64(minPiece); size <= maxPiece; size *= 2 {
 		if d := whole.divided(size); d.size < u.size {
 			t.Errorf("pieces of %d bytes take %d bytes, those of %d bytes only %d", u.pieces.size, u.size, size, d.size)
 		}

@@ -27,7 +27,7 @@ type windowScratch struct {
 
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
 func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch) error {
-	at := Cursor{Window: s.start.window, K: s.start.k}
+	at := Cursor{Window: s.layout.start.window, K: s.layout.start.k}
 	s.sent = at
 	s.pictures.Take = func(bytes int64) error {
 		return s.raise(ctx, &s.holds.scratch, s.chain.Scratch()+bytes, 1)

@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// expected is what a stream expects of a window, whatever a kit brought.
+type expected struct {
+	sources        []size // of each the largest
+	rows           int64
+	bytes, results int64 // of all sources, and of what is made of them
+	tables         int64 // that steps look up
+}
+
+// expect is what a file lets expect of the windows of row groups.
+func expect(file *bound, program *pb.Program, chain *transform.Chain, groups []*pb.RowGroup) expected {
+	e := expected{tables: chain.Tables()}
+	for _, g := range groups {
+		rows := min(g.GetWindowRows(), g.GetRows())
+		sources, bytes := sourceSizes(file, program, g, rows)
+		e.see(sources, rows)
+		e.bytes, e.results = max(e.bytes, bytes), max(e.results, resultBytes(program, chain, sources, rows))
+	}
+	return e
+}
+
+// see expects no less than a window of such sources, and reports whether that was more than before.
+func (e *expected) see(sources []size, rows int64) (more bool) {
+	e.rows = max(e.rows, rows)
+	if e.sources == nil {
+		e.sources = make([]size, len(sources))
+	}
+	for i, z := range sources {
+		have := &e.sources[i]
+		more = more || z.values > have.values || z.bytes > have.bytes
+		*have = size{max(have.values, z.values), max(have.bytes, z.bytes)}
+	}
+	return more
+}
+
+// sourceSizes estimates the sources of a window of a row group, and all that they take.
+func sourceSizes(file *bound, program *pb.Program, g *pb.RowGroup, rows int64) (sizes []size, bytes int64) {
+	maps := make(map[string]bool) // that are decoded, once for all of their keys
+	for _, src := range program.GetSources() {
+		path := strings.Join(src.GetPath(), ".")
+		z := file.sourceSize(path, src, g, rows)
+		if src.Key != nil {
+			entries := z.bytes
+			z = size{rows, 16 * rows} // a value and its place
+			if !maps[path] {
+				maps[path], bytes = true, bytes+entries
+			}
+		}
+		sizes = append(sizes, z)
+		bytes += z.bytes
+	}
+	return sizes, bytes
+}
+
+// resultBytes is what the steps make of a window of so many rows, whose sources are of such sizes.
+func resultBytes(program *pb.Program, chain *transform.Chain, sources []size, rows int64) int64 {
+	sizes := append(make([]size, 0, len(sources)+len(program.GetSteps())), sources...)
+	bytes := 5 * rows // the selection: a bit and an int32
+	for _, step := range program.GetSteps() {
+		if step.GetOuts() == 0 {
+			continue
+		}
+		var z size
+		for _, slot := range step.GetIn() {
+			z.values += sizes[slot].values
+			z.bytes += sizes[slot].bytes
+		}
+		z.values = max(z.values, chain.Makes(len(sizes)-len(sources), rows))
+		switch kind := step.GetType().GetKind(); {
+		case kind == pb.Kind_PICTURE:
+			z.bytes = 0 // what it is made of, until it is in a batch
+		case step.GetType().GetList(), kind == pb.Kind_BINARY:
+			z.bytes = max(z.bytes, widthOf(kind)*z.values+4*rows)
+		default:
+			z = size{rows, widthOf(kind)*(rows+rows/8+64) + rows/4} // slices grow by more than they need, and there is a bitmap
+		}
+		sizes = append(sizes, z)
+		bytes += z.bytes
+	}
+	return bytes
+}
+
+// widthOf is how many bytes a value of a kind takes, beside those of strings themselves.
+func widthOf(k pb.Kind) int64 {
+	switch k {
+	case pb.Kind_BOOL:
+		return 1
+	case pb.Kind_INT32, pb.Kind_FLOAT32, pb.Kind_BINARY:
+		return 4
+	}
+	return 8
+}
