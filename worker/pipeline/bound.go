@@ -93,6 +93,19 @@ func (b *bound) pages(g *pb.RowGroup) (bytes, later int64) {
 	return bytes, later
 }
 
+// reset has a decoder begin a row group.
+func (b *bound) reset(d *columns.Decoder, uri string, g *rowGroup) error {
+	d.OwnChunks(g.apart)
+	if g.sources == nil {
+		return d.Reset(uri, b.footer, int(g.GetIndex()), g.chunks)
+	}
+	err := d.ResetSources(uri, b.footer, int(g.GetIndex()), g.sources)
+	if err == nil && g.pruned != nil {
+		err = d.UsePages(g.pruned.pages)
+	}
+	return err
+}
+
 // size is what a slot has in a window: elements, or rows of scalars, and their bytes.
 type size struct{ values, bytes int64 }
 

@@ -26,10 +26,10 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	defer s.Close()
 	var outputs []uint32
 	group, ctx := errgroup.WithContext(ctx)
-	fetched := s.startFetch(ctx, group)
+	rowGroups := s.reader.rowGroups(ctx, s.reader.start(ctx, group))
 	group.Go(func() error {
 		return rescue.Call(rescue.Worker, func() error {
-			return s.eachWindow(ctx, fetched, func(w *tensor.Window) error {
+			return s.eachWindow(ctx, rowGroups, func(w *tensor.Window) error {
 				outputs = append(outputs, uint32(w.Len()))
 				return nil
 			})

@@ -26,7 +26,7 @@ func (s *Stream) excerpt(ctx context.Context, w *tensor.Window) error {
 		}
 	}
 	scratch.trim()
-	if err := s.raise(ctx, &s.holds.results, scratch.excerpted, 1); err != nil {
+	if err := s.quota.raise(ctx, &s.holds.results, scratch.excerpted, 1); err != nil {
 		return err
 	}
 	sources := scratch.sources[:0]

@@ -80,7 +80,7 @@ func TestReadErrorTakesItsTurn(t *testing.T) {
 	ticket := shard(t, &store, 50, 100, 100, 100)
 	p := newPipeline(&store, 500)
 	second := int64(0)
-	for _, c := range mustOpen(t, p, ticket).file.footer.RowGroups[1].Chunks[:1] {
+	for _, c := range mustOpen(t, p, ticket).layout.file.footer.RowGroups[1].Chunks[:1] {
 		second = c.Offset
 	}
 	broken := errors.New("broken disk")
@@ -153,10 +153,10 @@ func TestEstimateIsCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := p.MemoryInUse()
-	if taken != s.file.footer.Size+s.holds.total() || taken < ticket.File.Size/2 {
+	if taken != s.layout.file.footer.Size+s.holds.total() || taken < ticket.File.Size/2 {
 		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.holds.total(), ticket.File.Size)
 	}
-	if err := s.raise(t.Context(), &s.holds.packed, 1000, HandedOver); err != nil { // batches of ten times the size
+	if err := s.quota.raise(t.Context(), &s.holds.packed, 1000, HandedOver); err != nil { // batches of ten times the size
 		t.Fatal(err)
 	}
 	if more := p.MemoryInUse() - taken; more != 900*HandedOver {
@@ -218,7 +218,7 @@ func TestFailureBeginsInItsWindow(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := shard(t, &store, 50, 100, 100, 100)
 	p := newPipeline(&store, 500)
-	third := mustOpen(t, p, ticket).file.footer.RowGroups[2].Chunks[0].Offset
+	third := mustOpen(t, p, ticket).layout.file.footer.RowGroups[2].Chunks[0].Offset
 	store.Hook = func(_ context.Context, _ *pb.File, offset, length int64) error {
 		if offset+length > third {
 			return errors.New("broken disk")

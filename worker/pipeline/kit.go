@@ -3,42 +3,12 @@ package pipeline
 import (
 	"time"
 
-	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/worker/columns"
-	rowfilter "github.com/penstock-ml/penstock/worker/filter"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
-
-// engine is what a stream works with, compiled of its program, and its memory but for column chunks.
-type engine struct {
-	decoder *columns.Decoder
-	filter  *rowfilter.Program // nil: all rows
-	expr    *filter.Expr       // that filter was compiled of
-	chain   *transform.Chain
-	builder *tensor.Builder
-	reads   []bool // for each source, whether it is for more than to choose rows
-	windows windowScratch
-	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
-}
-
-// beyond is what all batches have beyond the usual.
-func (e *engine) beyond() (bytes int64) {
-	for _, n := range e.extra {
-		bytes += n
-	}
-	return bytes
-}
-
-// giveUp gives up the memory of batches, if there is any.
-func (e *engine) giveUp() {
-	if e != nil && e.builder != nil {
-		e.builder.Close()
-	}
-}
 
 // kit is what a stream leaves to the next one of its program: the engine, whose buffers have grown to what the program takes, and
 // chunk memory. To work on it spares fresh memory, which is cleared, brought in page by page, and collected.
@@ -48,6 +18,9 @@ type kit struct {
 	holds   holding // chunks: of the buffers
 	buffers [][]byte
 }
+
+// kitKept is for how long a kit is kept that nobody takes.
+const kitKept = time.Minute
 
 // kitKey names the program of a ticket.
 func kitKey(t *pb.Ticket) string { return t.GetNamespace() + "\x00" + string(t.GetProgramDigest()) }
@@ -64,16 +37,13 @@ func (k *kit) Size() int64 {
 	return h.chunks + h.pages + h.sources + h.results + batchesOut*h.batch + h.longer + h.scratch
 }
 
-// kitKept is for how long a kit is kept that nobody takes.
-const kitKept = time.Minute
-
 // leave is the kit of a stream that came to its end; nil if it did not, or if not all of the kit is there, and counted.
 func (s *Stream) leave() *kit {
-	if !s.ended || s.uncounted || s.kitKey == "" || !s.builder.Idle() {
+	if !s.ended || s.reader.uncounted || s.kitKey == "" || !s.builder.Idle() {
 		return nil
 	}
 	s.ended = false // there is only one
-	k := &kit{engine: s.engine, program: s.kitKey, holds: s.holds, buffers: s.chunks.Free()}
+	k := &kit{engine: s.engine, program: s.kitKey, holds: s.holds, buffers: s.quota.buffers.Free()}
 	k.decoder.Forget()
 	k.decoder.AskFor(nil)
 	k.chain.Ask(transform.Ask{})
@@ -95,7 +65,7 @@ func (s *Stream) take(from *memory.Pool, room int64) (more, has int64) {
 		return 0, 0
 	}
 	holds, more := s.with(k)
-	for len(k.buffers) > 0 && (more > room || s.abreast && k.holds.chunks > holds.chunks) {
+	for len(k.buffers) > 0 && (more > room || s.quota.abreast && k.holds.chunks > holds.chunks) {
 		k.holds.chunks -= int64(cap(k.buffers[0]))
 		k.buffers = k.buffers[1:]
 		holds, more = s.with(k)
@@ -107,7 +77,7 @@ func (s *Stream) take(from *memory.Pool, room int64) (more, has int64) {
 	s.engine, s.holds = k.engine, holds
 	s.builder.Narrow(tensor.AsArrow)
 	s.builder.Share("", 0, nil)
-	s.chunks.Use(k.buffers, holds.chunks, k.holds.chunks)
+	s.quota.buffers.Use(k.buffers, holds.chunks, k.holds.chunks)
 	return more, k.Size()
 }
 

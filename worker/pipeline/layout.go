@@ -3,6 +3,7 @@ package pipeline
 import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/columns"
 )
 
 // unit is what is read at once: a run of small row groups, a row group, or the beginnings of one's column chunks.
@@ -25,8 +26,10 @@ type rowGroup struct {
 	skip   int64
 	err    error // why there are no chunks
 
-	pruned  *pruned // nil: all of it is read
-	perLeaf []int   // how many of the ranges are of each leaf, if it is pruned
+	sources []columns.Source // in place of chunks, where not all of these is in memory at once
+	apart   bool             // no two chunks share memory
+	pruned  *pruned          // nil: all of it is read
+	perLeaf []int            // how many of the ranges are of each leaf, if it is pruned
 }
 
 // layout says how a shard lies in its file, and what is read of it at once.

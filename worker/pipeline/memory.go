@@ -2,38 +2,11 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
-
-// more takes memory beyond what Open took: the least beyond the stream's share, else as much as there is, up to wish. For the least it
-// waits as Open does.
-func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
-	if s.account.Held()+wish > s.pipeline.limits().share() {
-		wish = least
-	}
-	if s.account.Try(wish) {
-		return wish, nil
-	}
-	if least <= 0 {
-		return 0, nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.pipeline.cfg.Patience, ErrBusy)
-	defer cancel()
-	err := s.account.Grow(ctx, least)
-	if errors.Is(err, ErrLimit) && s.chunks.Shrink() {
-		err = s.account.Grow(ctx, least)
-	}
-	ahead := s.chunks.Ahead()
-	if errors.Is(err, ErrLimit) && !s.abreast && ahead > 0 && s.account.Held()-ahead+least <= s.pipeline.memory.Max() {
-		s.session.abreast.Store(shardOf(s.ticket), true)
-		err = fmt.Errorf("%w: what was read ahead is in the way; the shard's next stream goes on without: %w", ErrBusy, err)
-	}
-	return least, err
-}
 
 // expect takes what the steps are going to make of sources that are larger than was estimated.
 func (s *Stream) expect(ctx context.Context, w *tensor.Window) error {
@@ -50,7 +23,7 @@ func (s *Stream) expect(ctx context.Context, w *tensor.Window) error {
 		return nil
 	}
 	s.expects.results = max(s.expects.results, resultBytes(s.program, s.chain, s.expects.sources, s.expects.rows))
-	return s.raise(ctx, &s.holds.results, s.expects.results, 1)
+	return s.quota.raise(ctx, &s.holds.results, s.expects.results, 1)
 }
 
 // correct takes what the results of a window's steps hold beyond what was expected. Those of steps that were taken early are the sources.
@@ -63,16 +36,16 @@ func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 		}
 	}
 	s.expects.results = max(s.expects.results, bytes-s.unexpected)
-	return s.raise(ctx, &s.holds.results, bytes, 1)
+	return s.quota.raise(ctx, &s.holds.results, bytes, 1)
 }
 
 // makeRoom takes what a batch is going to have for a piece beyond what it has, and beyond what is usual. What is held for compressed
 // batches serves where there are none.
 func (s *Stream) makeRoom(ctx context.Context, b *tensor.Batch, p tensor.Piece) error {
 	s.extra[b] = max(0, s.builder.Needs(b, p)-s.holds.batch)
-	err := s.raise(ctx, &s.holds.longer, s.beyond()-s.spare(), 1)
+	err := s.quota.raise(ctx, &s.holds.longer, s.beyond()-s.spare(), 1)
 	if err == nil && s.compressed {
-		err = s.raise(ctx, &s.holds.packed, p.Bytes, HandedOver)
+		err = s.quota.raise(ctx, &s.holds.packed, p.Bytes, HandedOver)
 	}
 	if err != nil {
 		return fmt.Errorf("a batch of %d bytes: %w", p.Bytes, err)
@@ -86,17 +59,6 @@ func (s *Stream) spare() int64 {
 		return 0
 	}
 	return HandedOver * s.holds.packed
-}
-
-// raise takes what something is going to hold beyond what it held, in so many copies.
-func (s *Stream) raise(ctx context.Context, held *int64, bytes, copies int64) error {
-	if n := copies * (bytes - *held); n > 0 {
-		if _, err := s.more(ctx, n, n); err != nil {
-			return err
-		}
-		*held = bytes
-	}
-	return nil
 }
 
 func bytesOf(v *vector.Vector) int64 {

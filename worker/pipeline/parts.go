@@ -18,7 +18,7 @@ const partsParallel = 16
 // parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns those that
 // read ahead, until close.
 type parts struct {
-	stream  *Stream
+	reader  *reader
 	ctx     context.Context // of the stream
 	chunks  []part
 	sources []columns.Source
@@ -40,9 +40,9 @@ type part struct {
 	shared bool // another part has the same front: the leaf is read as two kinds
 }
 
-func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
+func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 	g := u.groups[0]
-	p := &parts{stream: s, ctx: ctx, chunks: make([]part, len(g.ranges)), due: make(chan *part, len(g.ranges))}
+	p := &parts{reader: r, ctx: ctx, chunks: make([]part, len(g.ranges)), due: make(chan *part, len(g.ranges))}
 	for range min(partsParallel, len(g.ranges)) {
 		p.readers.Go(func() error {
 			for c := range p.due {
@@ -51,15 +51,15 @@ func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
 			return nil
 		})
 	}
-	if s.fronts == nil {
-		s.fronts = make([][]byte, len(g.ranges))
+	if r.fronts == nil {
+		r.fronts = make([][]byte, len(g.ranges))
 	}
 	buffer := u.buffer[u.pieces.next:]
-	for i, r := range g.ranges {
+	for i, chunk := range g.ranges {
 		c := &p.chunks[i]
 		shared := !apart(u.ranges[max(i-1, 0):min(i+2, len(u.ranges))])
-		*c = part{of: p, chunk: r, front: g.chunks[i], read: make(chan error, 1), own: s.fronts[i], shared: shared}
-		if int64(len(c.front)) < r.Length {
+		*c = part{of: p, chunk: chunk, front: g.chunks[i], read: make(chan error, 1), own: r.fronts[i], shared: shared}
+		if int64(len(c.front)) < chunk.Length {
 			c.next, buffer = buffer[:u.pieces.size:u.pieces.size], buffer[u.pieces.size:]
 			c.readAhead()
 		}
@@ -74,7 +74,7 @@ func (p *parts) close() {
 	close(p.due)
 	_ = p.readers.Wait() // they return none
 	for i := range p.chunks {
-		p.stream.fronts[i] = p.chunks[i].own
+		p.reader.fronts[i] = p.chunks[i].own
 	}
 }
 
@@ -87,8 +87,8 @@ func (c *part) readAhead() {
 
 // fetch runs in a reader's goroutine, while front does not change.
 func (c *part) fetch() error {
-	s := c.of.stream
-	return s.storage.ReadAt(c.of.ctx, s.program.GetStorage(), s.ticket.GetFile(), c.next[:c.ahead], c.chunk.Offset+int64(c.at+len(c.front)))
+	r, at := c.of.reader, c.chunk.Offset+int64(c.at+len(c.front))
+	return r.storage.ReadAt(c.of.ctx, r.program.GetStorage(), r.ticket.GetFile(), c.next[:c.ahead], at)
 }
 
 // Bytes is that of columns.Source.
@@ -106,7 +106,7 @@ func (c *part) advance(from, n int) error {
 	if c.ahead == 0 {
 		return io.ErrUnexpectedEOF
 	}
-	stats := c.of.stream.stats
+	stats := c.of.reader.stats
 	err := stats.instead(&stats.decode, &stats.storage, func() error { return <-c.read })
 	if err != nil {
 		return err
@@ -127,15 +127,15 @@ func (c *part) advance(from, n int) error {
 
 // grow gives the part a front in its own memory without bytes, for a page that is longer than a piece or because another part reads the old one.
 func (c *part) grow(n int) error {
-	s := c.of.stream
+	r := c.of.reader
 	if old := int64(cap(c.own)); int64(n) > old {
-		got, err := s.more(c.of.ctx, int64(n), int64(n)+int64(len(c.next)))
+		got, err := r.quota.more(c.of.ctx, int64(n), int64(n)+int64(len(c.next)))
 		if err != nil {
 			return fmt.Errorf("a page of %d bytes: %w", n, err)
 		}
 		c.own = make([]byte, got)
-		s.uncounted = true
-		s.account.Give(old) // what was in front before is no more
+		r.uncounted = true
+		r.quota.Give(old) // what was in front before is no more
 	}
 	c.front, c.shared = c.own[:0], false
 	return nil

@@ -188,11 +188,11 @@ func TestPruningWaitsForNothing(t *testing.T) {
 	mustGrow(t, other, s.pipeline.cfg.Memory-s.pipeline.memory.InUse())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, _, err := s.readIndexes(ctx, []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) {
+	if _, _, err := s.reader.readIndexes(ctx, []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) {
 		t.Errorf("an index without memory for it: %v; want %v at once", err, ErrBusy)
 	}
-	s.chunks = memory.NewBuffers(s.account, 1, 1)
-	if u := s.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.file.leaves))}); u != nil {
+	s.quota.buffers = memory.NewBuffers(s.quota.Account, 1, 1)
+	if u := s.reader.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.layout.file.leaves))}); u != nil {
 		t.Errorf("%d bytes are to be read where there is never room for more than one", u.size)
 	}
 }
@@ -210,40 +210,40 @@ func TestPageIndexesAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	before := s.account.Held()
-	u := s.next(t.Context(), 0)
+	before := s.quota.Held()
+	u := s.reader.next(t.Context(), 0)
 	var pages int64
 	if g := u.groups[0]; g.pruned != nil {
 		for _, p := range g.pruned.pages {
 			pages += int64(len(p))
 		}
 	}
-	index := s.account.Held() - before
+	index := s.quota.Held() - before
 	if pages < 100 || index < 16*pages || index > 2*16*pages {
 		t.Fatalf("%d bytes are taken for the places of %d pages", index, pages)
 	}
-	s.account.Give(index)
+	s.quota.Give(index)
 
 	other := p.memory.Open()
 	defer other.Close(nil)
 	var raw int64
-	for leaf, c := range s.file.footer.RowGroups[0].Chunks {
+	for leaf, c := range s.layout.file.footer.RowGroups[0].Chunks {
 		raw += c.OffsetIndex().Length
 		if leaf == 0 {
 			raw += c.ColumnIndex().Length
 		}
 	}
 	mustGrow(t, other, p.MemoryLimit()-p.MemoryInUse()-raw-index/2)
-	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.Held() != before {
-		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d", s.account.Held()-before, raw, index)
+	if u := s.reader.next(t.Context(), 0); u.groups[0].pruned != nil || s.quota.Held() != before {
+		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d", s.quota.Held()-before, raw, index)
 	}
 	other.Give(index)
-	if u = s.next(t.Context(), 0); u.groups[0].pruned == nil {
+	if u = s.reader.next(t.Context(), 0); u.groups[0].pruned == nil {
 		t.Fatal("an index for which there is memory is not used")
 	}
 
-	if u.buffer, err = s.chunks.Get(t.Context(), u.size); err == nil {
-		err = s.read(t.Context(), u)
+	if u.buffer, err = s.quota.buffers.Get(t.Context(), u.size); err == nil {
+		err = s.reader.read(t.Context(), u)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -252,15 +252,19 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	units := make(chan *unit, 1)
 	units <- u
 	close(units)
-	held := s.account.Held()
-	err = s.eachRowGroup(t.Context(), units, func(*rowGroup) error { return nil })
-	if gave := held - s.account.Held(); err != nil || gave != index {
+	held := s.quota.Held()
+	for _, err = range s.reader.rowGroups(t.Context(), units) {
+		if err != nil {
+			break
+		}
+	}
+	if gave := held - s.quota.Held(); err != nil || gave != index {
 		t.Errorf("%d bytes are given back behind the row group, of %d: %v", gave, index, err)
 	}
 
-	held, s.chunks = s.account.Held(), memory.NewBuffers(s.account, 1, 1) // which is too little for what is left of the row group
-	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.Held() != held {
-		t.Errorf("%d bytes are held for an index that is not used", s.account.Held()-held)
+	held, s.quota.buffers = s.quota.Held(), memory.NewBuffers(s.quota.Account, 1, 1) // which is too little for what is left of the row group
+	if u := s.reader.next(t.Context(), 0); u.groups[0].pruned != nil || s.quota.Held() != held {
+		t.Errorf("%d bytes are held for an index that is not used", s.quota.Held()-held)
 	}
 }
 

@@ -198,7 +198,7 @@ func TestReadAheadGivesWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := s.account.Held()
+	needs := s.quota.Held()
 	s.Close()
 	ticket.ProgramDigest = []byte("digest")
 	k.bytes = func() int64 { return 4 * rows }
@@ -221,7 +221,7 @@ func TestReadAheadGivesWay(t *testing.T) {
 	}
 	withMemory(p, 64<<20, 64<<20) // it has room
 	keep(p, kit)
-	if s, err = p.Open(t.Context(), ticket, program, Cursor{}); err != nil || s.chunks.Ahead() != 0 {
+	if s, err = p.Open(t.Context(), ticket, program, Cursor{}); err != nil || s.quota.buffers.Ahead() != 0 {
 		t.Fatalf("%v; what another stream left is there to read ahead", err)
 	}
 	s.Close()

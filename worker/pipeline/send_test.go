@@ -15,7 +15,7 @@ func TestSendTellsOfMore(t *testing.T) {
 	batch := Batch{Batch: &tensor.Batch{}, Meta: &pb.BatchMeta{}}
 	ready <- batch
 	ready <- batch
-	s := &Stream{stats: &stats{}}
+	s := &Stream{job: job{stats: &stats{}}}
 	var more []bool
 	err := s.send(t.Context(), ready, func(_ context.Context, b Batch) error {
 		more = append(more, b.More)

@@ -58,7 +58,7 @@ func TestSharedChunks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pieces := s.unit(0, 1, s.limit).pieces.size > 0; pieces != c.pieces {
+		if pieces := s.reader.unit(0, 1, s.reader.limit).pieces.size > 0; pieces != c.pieces {
 			t.Errorf("%s: in pieces %v, want %v", name, pieces, c.pieces)
 		}
 		err = s.Run(t.Context(), func(_ context.Context, b Batch) error {

@@ -67,9 +67,9 @@ func TestWideRowGroup(t *testing.T) {
 	}
 	defer s.Close()
 	m.check(t, s, func(Batch) {})
-	whole := s.unit(0, 1, math.MaxInt64)
+	whole := s.reader.unit(0, 1, math.MaxInt64)
 	cfg.Memory = 4 * whole.size
-	if limit := New(cfg).limits().rowGroup(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
+	if limit := New(cfg).limits().rowGroup(); s.reader.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
 		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, cfg.Memory)
 	}
 	checkPieces(t, whole)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -26,17 +27,17 @@ type windowScratch struct {
 }
 
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
-func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch) error {
+func (s *Stream) compute(ctx context.Context, groups iter.Seq2[*rowGroup, error], out chan<- Batch) error {
 	at := Cursor{Window: s.layout.start.window, K: s.layout.start.k}
 	s.sent = at
 	s.pictures.Take = func(bytes int64) error {
-		return s.raise(ctx, &s.holds.scratch, s.chain.Scratch()+bytes, 1)
+		return s.quota.raise(ctx, &s.holds.scratch, s.chain.Scratch()+bytes, 1)
 	}
 	s.chain.Ask(transform.Ask{Scratch: s.pictures.Take, Result: func(bytes int64) error {
 		s.unexpected += bytes
-		return s.raise(ctx, &s.holds.results, s.expects.results+s.unexpected, 1)
+		return s.quota.raise(ctx, &s.holds.results, s.expects.results+s.unexpected, 1)
 	}})
-	err := s.eachWindow(ctx, in, func(w *tensor.Window) error {
+	err := s.eachWindow(ctx, groups, func(w *tensor.Window) error {
 		err := s.cut(ctx, w, at, out)
 		if err == nil {
 			at = Cursor{Window: at.Window + 1} // else it stays in the window that the error is about
@@ -79,8 +80,15 @@ func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 }
 
 // eachWindow decodes and transforms the windows of the fetched row groups, and hands them to f.
-func (s *Stream) eachWindow(ctx context.Context, in <-chan *unit, f func(*tensor.Window) error) error {
-	return s.eachRowGroup(ctx, in, func(g *rowGroup) error {
+func (s *Stream) eachWindow(ctx context.Context, groups iter.Seq2[*rowGroup, error], f func(*tensor.Window) error) error {
+	s.decoder.AskFor(func(least, wish int64) (int64, error) { return s.quota.more(ctx, least, wish) })
+	for g, err := range groups {
+		if err != nil {
+			return err
+		}
+		if err := s.begin(g); err != nil {
+			return err
+		}
 		for row := g.skip; row < g.GetRows(); row += g.GetWindowRows() {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -93,7 +101,17 @@ func (s *Stream) eachWindow(ctx context.Context, in <-chan *unit, f func(*tensor
 				return fmt.Errorf("%s row group %d: %w", s.ticket.GetFile().GetUri(), g.GetIndex(), err)
 			}
 		}
-		return nil
+	}
+	return nil
+}
+
+// begin has the decoder begin a row group.
+func (s *Stream) begin(g *rowGroup) error {
+	return s.stats.timed(&s.stats.decode, func() error {
+		if err := s.layout.file.reset(s.decoder, s.ticket.GetFile().GetUri(), g); err != nil {
+			return err
+		}
+		return s.decoder.Skip(int(g.skip))
 	})
 }
 
@@ -150,7 +168,7 @@ func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 		return err
 	}
 	s.unexpected = s.windows.excerpted
-	s.pictures.Most = s.pipeline.memory.Max() - s.account.Held() + s.chunks.Ahead() + s.holds.scratch - s.chain.Kept()
+	s.pictures.Most = s.quota.rest() + s.holds.scratch - s.chain.Kept()
 	s.chain.Place(s.rows(w), s.pictures)
 	stats := s.stats
 	err := stats.timed(&stats.transform, func() error {
@@ -244,7 +262,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 	if at.K >= uint64(total) {
 		return nil
 	}
-	most, stats := s.pipeline.cfg.MaxBatch, s.stats
+	most, stats := s.cfg.MaxBatch, s.stats
 	step := s.builder.RowsFor(w, s.batch)
 	for from := int(at.K); from < total; {
 		p := s.builder.Cut(w, from, step, 2*s.batch)
@@ -263,7 +281,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, p) }); err != nil {
 			return err
 		}
-		if err := s.raise(ctx, &s.holds.scratch, s.chain.Scratch(), 1); err != nil {
+		if err := s.quota.raise(ctx, &s.holds.scratch, s.chain.Scratch(), 1); err != nil {
 			b.Release()
 			return fmt.Errorf("memory to make pictures in: %w", err)
 		}

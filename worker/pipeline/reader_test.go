@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -49,7 +50,7 @@ func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Texts(t, 200<<10, noise(600), groups...)), 100)
 	for name, change := range map[string]func(*Pipeline, *Stream){
 		"the share grows":       func(p *Pipeline, _ *Stream) { growMemory(t, p) },
-		"they are in pieces":    func(_ *Pipeline, s *Stream) { s.limit = 1 },
+		"they are in pieces":    func(_ *Pipeline, s *Stream) { s.reader.limit = 1 },
 		"nothing of it happens": func(*Pipeline, *Stream) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,12 +60,12 @@ func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			s.chunks = memory.NewBuffers(s.account, s.chunks.Base(), s.chunks.Base()) // nothing is read ahead
+			s.quota.buffers = memory.NewBuffers(s.quota.Account, s.quota.buffers.Base(), s.quota.buffers.Base()) // nothing is read ahead
 			change(p, s)
-			if u := s.unit(1, len(groups), s.limit); u.size > s.chunks.Base() {
-				t.Errorf("%d row groups of %d bytes are read at once, with room for %d", len(u.groups), u.size, s.chunks.Base())
+			if u := s.reader.unit(1, len(groups), s.reader.limit); u.size > s.quota.buffers.Base() {
+				t.Errorf("%d row groups of %d bytes are read at once, with room for %d", len(u.groups), u.size, s.quota.buffers.Base())
 			} else if len(u.groups) < 2 {
-				t.Errorf("a row group of %d bytes is read alone, with room for %d", u.size, s.chunks.Base())
+				t.Errorf("a row group of %d bytes is read alone, with room for %d", u.size, s.quota.buffers.Base())
 			}
 			rows := 0
 			err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
@@ -96,7 +97,7 @@ func TestRowGroupsInPieces(t *testing.T) {
 			}
 			p := pieced(&store, 8<<20, 16)
 			inPieces := func(s *Stream) bool {
-				return slices.ContainsFunc([]int{0, 1}, func(i int) bool { return s.unit(i, 1, s.limit).pieces.size > 0 })
+				return slices.ContainsFunc([]int{0, 1}, func(i int) bool { return s.reader.unit(i, 1, s.reader.limit).pieces.size > 0 })
 			}
 			if s := mustOpen(t, p, ticket); !inPieces(s) {
 				t.Fatalf("row groups of a file of %d bytes are read whole", len(data))
@@ -197,19 +198,19 @@ func TestLongPagesHaveTheSameMemory(t *testing.T) {
 	defer s.Close()
 	group, ctx := errgroup.WithContext(t.Context())
 	var fronts []*byte
-	err = s.eachRowGroup(ctx, s.startFetch(ctx, group), func(g *rowGroup) error {
-		for _, own := range s.fronts {
-			if cap(own) > 0 {
-				fronts = append(fronts, unsafe.SliceData(own))
+	rowGroups := func(yield func(*rowGroup, error) bool) {
+		for g, err := range s.reader.rowGroups(ctx, s.reader.start(ctx, group)) {
+			for _, own := range s.reader.fronts {
+				if cap(own) > 0 {
+					fronts = append(fronts, unsafe.SliceData(own))
+				}
+			}
+			if !yield(g, err) {
+				return
 			}
 		}
-		for row := int64(0); row < g.GetRows(); row += g.GetWindowRows() {
-			if _, err := s.decoder.Next(int(min(g.GetWindowRows(), g.GetRows()-row))); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	err = s.eachWindow(ctx, rowGroups, func(*tensor.Window) error { return nil })
 	if err := errors.Join(err, group.Wait()); err != nil {
 		t.Fatal(err)
 	}

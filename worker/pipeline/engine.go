@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/columns"
+	rowfilter "github.com/penstock-ml/penstock/worker/filter"
+	"github.com/penstock-ml/penstock/worker/tensor"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// engine is what a stream works with, compiled of its program, and its memory but for column chunks.
+type engine struct {
+	decoder *columns.Decoder
+	filter  *rowfilter.Program // nil: all rows
+	expr    *filter.Expr       // that filter was compiled of
+	chain   *transform.Chain
+	builder *tensor.Builder // nil: no batches are made
+	reads   []bool          // for each source, whether it is for more than to choose rows
+	windows windowScratch
+	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
+}
+
+// compile makes the engine of a program, for batches or for none.
+func compile(ops *transform.Registry, program *pb.Program, batches bool) (*engine, error) {
+	e := &engine{extra: make(map[*tensor.Batch]int64, batchesOut)}
+	if err := e.compile(ops, program, batches); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+	}
+	return e, nil
+}
+
+func (e *engine) compile(ops *transform.Registry, program *pb.Program, batches bool) (err error) {
+	if e.chain, err = transform.Compile(ops, program); err != nil {
+		return err
+	}
+	if batches {
+		if e.builder, err = tensor.NewBuilder(program, batchesOut); err != nil {
+			return err
+		}
+	}
+	e.reads = reads(program)
+	e.decoder = columns.NewDecoder(program.GetSources(), 0)
+	if err := e.compileFilter(program); err != nil {
+		return err
+	}
+	for i := range program.GetSources() {
+		if early, ok := e.chain.Early(i); ok && (e.filter == nil || !slices.Contains(e.filter.Columns(), i)) {
+			e.decoder.TakeEarly(i, early)
+		}
+	}
+	return nil
+}
+
+func (e *engine) compileFilter(program *pb.Program) (err error) {
+	if program.GetFilter() == "" {
+		if e.chain.Selects() {
+			e.decoder.DecodeFirst(nil)
+		}
+		return nil
+	}
+	expr, err := filter.Parse(program.GetFilter())
+	if err != nil {
+		return fmt.Errorf("filter: %w", err)
+	}
+	names := make(map[string]int, len(program.GetSources()))
+	types := make([]spec.Type, len(program.GetSources()))
+	for i, src := range program.GetSources() {
+		names[src.GetName()], types[i] = i, spec.TypeFromProto(src.GetType())
+	}
+	if e.filter, err = rowfilter.Compile(expr, names, types); err != nil {
+		return fmt.Errorf("filter: %w", err)
+	}
+	e.expr = expr
+	e.decoder.DecodeFirst(e.filter.Columns())
+	e.decoder.AsCodes(e.unread())
+	return nil
+}
+
+// reads finds the sources that a step or an output reads.
+func reads(program *pb.Program) []bool {
+	reads := make([]bool, len(program.GetSources()))
+	read := func(slots ...uint32) {
+		for _, slot := range slots {
+			if int(slot) < len(reads) {
+				reads[slot] = true
+			}
+		}
+	}
+	for _, step := range program.GetSteps() {
+		read(step.GetIn()...)
+	}
+	for _, o := range program.GetOutputs() {
+		read(o.GetSlots()...)
+		if o.Weights != nil {
+			read(o.GetWeights())
+		}
+	}
+	return reads
+}
+
+// unread are the other sources.
+func (e *engine) unread() (slots []int) {
+	for i, read := range e.reads {
+		if !read {
+			slots = append(slots, i)
+		}
+	}
+	return slots
+}
+
+// filterSources are the sources that choose rows.
+func (e *engine) filterSources(program *pb.Program) (sources []*pb.Source) {
+	if e.filter == nil {
+		return nil
+	}
+	for _, slot := range e.filter.Columns() {
+		sources = append(sources, program.GetSources()[slot])
+	}
+	return sources
+}
+
+// beyond is what all batches have beyond the usual.
+func (e *engine) beyond() (bytes int64) {
+	for _, n := range e.extra {
+		bytes += n
+	}
+	return bytes
+}
+
+// giveUp gives up the memory of batches, if there is any.
+func (e *engine) giveUp() {
+	if e != nil && e.builder != nil {
+		e.builder.Close()
+	}
+}

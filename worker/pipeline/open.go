@@ -1,0 +1,147 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/memory"
+)
+
+// Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
+// it.
+func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
+	return p.open(ctx, t, program, at, true)
+}
+
+// open prepares a stream, of batches or of none.
+func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batches bool) (_ *Stream, err error) {
+	session := p.sessions.enter(t)
+	stats := &session.stats
+	s := &Stream{
+		pipeline: p, session: session,
+		job: job{cfg: &p.cfg, ticket: t, program: program, stats: stats, quota: &quota{
+			Account: p.memory.Open(), cfg: &p.cfg, budget: p.memory, session: session, shard: shardOf(t),
+		}},
+		crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	var f *footer.Footer
+	var store storage.Storage = counting{p.cfg.Storage, stats}
+	if err := stats.timed(&stats.storage, func() (err error) { f, store, err = s.loadFooter(ctx, store); return err }); err != nil {
+		return nil, err
+	}
+	if err := checkTicket(f, t); err != nil {
+		return nil, err
+	}
+	file, err := bind(f, program.GetSources())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
+	}
+	s.layout = layout{
+		file: file, groups: t.GetRowGroups(), start: locate(t.GetRowGroups(), at), how: storage.Reading{MaxGap: p.cfg.OverRead},
+	}
+	if batches && len(t.GetProgramDigest()) > 0 {
+		s.kitKey = kitKey(t)
+	}
+	return s, s.admit(ctx, store, batches)
+}
+
+// loadFooter reads the footer, by what memory there is, and returns what the file is to be read from. A small file is read as a
+// whole for it: its column chunks are then there, too.
+func (s *Stream) loadFooter(ctx context.Context, from storage.Storage) (*footer.Footer, storage.Storage, error) {
+	footers, file, profile := s.pipeline.footers, s.ticket.GetFile(), s.program.GetStorage()
+	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !footers.Has(profile, file) {
+		if _, err := s.quota.more(ctx, n, n); err != nil {
+			return nil, nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+		}
+		data := make([]byte, n)
+		if err := from.ReadAt(ctx, profile, file, data, 0); err != nil {
+			return nil, nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+		}
+		from = inMemory{from, data}
+	}
+	taken := int64(0)
+	f, err := footers.LoadWithin(ctx, from, profile, file, func(n int64) error {
+		n, err := s.quota.more(ctx, n, n)
+		taken += n
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case taken > f.Size:
+		s.quota.Give(taken - f.Size)
+	case taken < f.Size:
+		if _, err := s.quota.more(ctx, f.Size-taken, f.Size-taken); err != nil {
+			return nil, nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+		}
+	}
+	return f, from, nil
+}
+
+// inMemory is the Storage of a file whose bytes were read.
+type inMemory struct {
+	storage.Storage
+	data []byte
+}
+
+func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+	copy(buf, m.data[offset:]) // readers stay within the file
+	return context.Cause(ctx)
+}
+
+// admit waits for the memory that the stream needs: for what is left to read, and for batches. An engine is only needed to estimate
+// that, so one that another stream works with will do; the program is compiled after the wait, unless there is a kit by then.
+func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool) (err error) {
+	s.engine = s.pipeline.engines.Get(s.kitKey)
+	own := s.engine == nil
+	if own {
+		if s.engine, err = compile(s.cfg.Ops, s.program, batches); err != nil {
+			return err
+		}
+	}
+	limit := s.fit(batches)
+	if !own {
+		s.engine = nil
+	}
+	total := s.holds.total()
+	s.quota.Reserve()
+	if _, err := s.quota.more(ctx, total, total); err != nil {
+		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
+	}
+	s.quota.divide(s.holds)
+	rest := s.quota.limits().memory - s.quota.Held() - s.holds.later // what later pages may need is left free
+	s.quota.Begin(func(pool *memory.Pool, room int64) (more, has int64) { return s.take(pool, max(0, min(room, rest))) })
+	if s.engine == nil {
+		if s.engine, err = compile(s.cfg.Ops, s.program, batches); err != nil {
+			return err
+		}
+	}
+	if s.kitKey != "" {
+		s.pipeline.engines.Put(s.kitKey, s.engine)
+	}
+	pages := newPageIndex(s.layout.file, s.expr, s.filterSources(s.program))
+	s.reader = &reader{job: s.job, storage: store, pages: pages, limit: limit}
+	s.ops = newOpTimes(s.stats, s.chain)
+	s.chain.Watch(s.ops.ran)
+	s.decoder.Allow(s.holds.pages + s.holds.sources)
+	return nil
+}
+
+// fit decides what the stream is going to hold, and returns up to which size row groups are read as a whole.
+func (s *Stream) fit(batches bool) (limit int64) {
+	s.expects = expect(s.layout.file, s.program, s.chain, s.layout.groups[s.layout.start.rowGroup:])
+	e := estimator{layout: s.layout, program: s.program, windows: s.expects, batches: batches}
+	l, held := s.quota.limits(), s.quota.Held()
+	best := e.fit(l, l.memory-s.quota.budget.Mapped()-held)
+	s.holds, s.batch = best.holding, best.batch
+	s.quota.Enough = func() int64 { return e.enough(l, held) }
+	return best.limit
+}

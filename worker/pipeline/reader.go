@@ -1,0 +1,248 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/rescue"
+)
+
+// unitsOut bounds how many units of a stream are under way or wait for their turn.
+const unitsOut = 16
+
+// reader reads the row groups of a shard, ahead of their use as far as there is memory, and hands them over one by one.
+type reader struct {
+	job
+	storage   storage.Storage // whose reads are counted
+	pages     pageIndex
+	limit     int64    // up to which row groups are read as a whole
+	fronts    [][]byte // of the chunks' parts, beyond the memory of their units: of the last row group that was read in pieces
+	uncounted bool     // what row groups lay in was replaced, and is not counted any more
+}
+
+// start has goroutines of the group read the row groups.
+func (r *reader) start(ctx context.Context, group *errgroup.Group) <-chan *unit {
+	units := make(chan *unit, unitsOut)
+	group.Go(func() error {
+		defer close(units)
+		return rescue.Call(rescue.Worker, func() error { return r.fetch(ctx, group, units) })
+	})
+	return units
+}
+
+// fetch reads the row groups ahead of their use as far as there is memory. The first comes alone, so that its rows need not wait.
+func (r *reader) fetch(ctx context.Context, group *errgroup.Group, out chan<- *unit) error {
+	for i := r.layout.start.rowGroup; i < len(r.layout.groups); {
+		u := r.next(ctx, i)
+		i += len(u.groups)
+		var err error
+		if u.buffer, err = r.quota.buffers.Get(ctx, u.size); err != nil {
+			return err
+		}
+		group.Go(func() error {
+			defer close(u.done)
+			return rescue.Call(rescue.Worker, func() error { return r.read(ctx, u) })
+		})
+		select {
+		case out <- u:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// next is what is read at once from a row group of the ticket on.
+func (r *reader) next(ctx context.Context, i int) *unit {
+	g := r.layout.groups[i]
+	if p := r.prune(ctx, g, r.layout.skip(i)); p != nil {
+		if u := r.prunedUnit(i, p); u != nil {
+			return u
+		}
+		r.quota.Give(p.bytes())
+	}
+	if i == r.layout.start.rowGroup || r.pages.expr != nil && r.large(g) {
+		return r.unit(i, 1, r.limit)
+	}
+	return r.unit(i, len(r.layout.groups), r.limit)
+}
+
+// unit is what is read at once from a row group of the ticket on, of at most so many row groups.
+func (r *reader) unit(i, max int, limit int64) *unit {
+	return r.layout.units(i, max, min(r.quota.limits().unit(), r.quota.buffers.Base()/2), limit)
+}
+
+// large reports whether a row group is asked for its page index.
+func (r *reader) large(g *pb.RowGroup) bool { return r.layout.file.length(g) > r.cfg.OverRead }
+
+// prune finds which windows of a row group of the ticket need not be read: see pageIndex. It returns nil if there are none, or if that
+// is not worth it. What it returns is counted, as long as its unit is there.
+func (r *reader) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned {
+	if r.pages.expr == nil && skip == 0 {
+		return nil
+	}
+	ranges := r.pages.ranges(g)
+	var indexes int64
+	for _, x := range ranges {
+		indexes += x.Length
+	}
+	if indexes == 0 || indexes > maxIndexes || !r.large(g) {
+		return nil
+	}
+	data, raw, err := r.readIndexes(ctx, ranges)
+	defer func() { r.quota.Give(raw) }()
+	if err != nil {
+		return nil
+	}
+	p, untrusted := r.pages.prune(g, skip, data)
+	r.stats.untrusted.Add(untrusted)
+	if p == nil || !r.quota.Try(p.bytes()) {
+		return nil
+	}
+	return p
+}
+
+// readIndexes reads page indexes, in memory that the caller gives back. It does not wait for that, as the decoder may at the same time.
+func (r *reader) readIndexes(ctx context.Context, ranges []storage.Range) (data [][]byte, taken int64, err error) {
+	err = r.stats.timed(&r.stats.storage, func() (err error) {
+		data, err = r.readRanges(ctx, r.layout.how, ranges, func(size int64) ([]byte, error) {
+			if !r.quota.Try(size) {
+				return nil, ErrBusy
+			}
+			taken = size
+			return make([]byte, size), nil
+		})
+		return err
+	})
+	return data, taken, err
+}
+
+// prunedUnit is what is read of a row group that is pruned; nil if that is too much to be held.
+func (r *reader) prunedUnit(i int, p *pruned) *unit {
+	g := &rowGroup{RowGroup: r.layout.groups[i], skip: r.layout.skip(i), pruned: p}
+	for leaf := range p.pages {
+		ranges := r.layout.file.pruned(g.RowGroup, leaf, p)
+		g.ranges, g.perLeaf = append(g.ranges, ranges...), append(g.perLeaf, len(ranges))
+	}
+	how := r.layout.how
+	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: p.bytes(), done: make(chan struct{})}
+	if u.size > r.quota.buffers.Base() { // there might never be room for it
+		return nil
+	}
+	return u
+}
+
+// read reads a unit. An error takes its turn, so that the rows before it are sent: it is that of the row group that has it.
+func (r *reader) read(ctx context.Context, u *unit) error {
+	chunks, err := r.readInto(ctx, u.how, u.ranges, u.buffer)
+	alone, buffer := storage.Reading{MaxGap: -1}, u.buffer
+	for _, g := range u.groups {
+		n := len(g.ranges)
+		switch {
+		case err == nil:
+			g.chunks, chunks = chunks[:n:n], chunks[n:]
+		case len(u.groups) == 1:
+			g.err = err
+		default:
+			g.chunks, g.err = r.readInto(ctx, alone, g.ranges, buffer)
+			buffer = buffer[min(alone.Size(g.ranges), int64(len(buffer))):]
+		}
+		if g.err != nil {
+			g.err = fmt.Errorf("row group %d: %w", g.GetIndex(), g.err)
+			return nil //nolint:nilerr // rowGroups returns it in its turn, behind the rows before it
+		}
+	}
+	return nil
+}
+
+// readInto reads into the front of a buffer.
+func (r *reader) readInto(ctx context.Context, how storage.Reading, ranges []storage.Range, buffer []byte) ([][]byte, error) {
+	return r.readRanges(ctx, how, ranges, func(size int64) ([]byte, error) {
+		if size > int64(len(buffer)) {
+			return nil, errors.New("column chunks lie within each other: the file is damaged")
+		}
+		return buffer[:size], nil
+	})
+}
+
+func (r *reader) readRanges(
+	ctx context.Context, how storage.Reading, ranges []storage.Range, alloc func(size int64) ([]byte, error),
+) ([][]byte, error) {
+	return storage.ReadRanges(ctx, r.storage, r.program.GetStorage(), r.ticket.GetFile(), ranges, how, alloc)
+}
+
+// rowGroups hands over the row groups that start reads, in their order. What one lies in is the reader's again once the next one is
+// asked for.
+func (r *reader) rowGroups(ctx context.Context, in <-chan *unit) iter.Seq2[*rowGroup, error] {
+	return func(yield func(*rowGroup, error) bool) {
+		for u := range in {
+			if err := r.wait(ctx, u); err != nil {
+				yield(nil, err)
+				return
+			}
+			own := apart(u.ranges)
+			for _, g := range u.groups {
+				if g.apart = own; !r.hand(ctx, u, g, yield) {
+					return
+				}
+			}
+			r.quota.buffers.Put(u.buffer)
+			if u.index > 0 {
+				r.quota.Give(u.index)
+			}
+		}
+		if err := context.Cause(ctx); err != nil { // fetch may have ended before the shard did
+			yield(nil, err)
+		}
+	}
+}
+
+// wait waits until a unit has been read, or could not be.
+func (r *reader) wait(ctx context.Context, u *unit) error {
+	return r.stats.timed(&r.stats.storage, func() error {
+		select {
+		case <-u.done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+}
+
+// hand hands over a row group of a unit, and reports whether more are wanted.
+func (r *reader) hand(ctx context.Context, u *unit, g *rowGroup, yield func(*rowGroup, error) bool) bool {
+	if g.err != nil {
+		yield(nil, g.err)
+		return false
+	}
+	for _, x := range g.ranges {
+		r.stats.bytesNeeded.Add(x.Length)
+	}
+	switch {
+	case u.pieces.size > 0:
+		p := r.startParts(ctx, u)
+		defer p.close()
+		g.sources = p.sources
+	case g.pruned != nil:
+		g.sources = r.layout.file.sparse(g)
+	}
+	return yield(g, nil)
+}
+
+// apart reports whether ranges lie one behind another, so that no two share memory: a leaf may be read as two kinds.
+func apart(ranges []storage.Range) bool {
+	end := int64(0)
+	for _, r := range ranges {
+		if r.Offset < end {
+			return false
+		}
+		end = r.Offset + r.Length
+	}
+	return true
+}
