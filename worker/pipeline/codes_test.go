@@ -135,7 +135,7 @@ func benchChoice(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, pro
 			b.Fatal(err)
 		}
 		if !codes {
-			s.decoder.DecodeFirst(s.filter.Columns())
+			s.computer.decoder.DecodeFirst(s.computer.filter.Columns())
 		}
 		err = s.Run(b.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil })
 		s.Close()

@@ -29,7 +29,7 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	rowGroups := s.reader.rowGroups(ctx, s.reader.start(ctx, group))
 	group.Go(func() error {
 		return rescue.Call(rescue.Worker, func() error {
-			return s.eachWindow(ctx, rowGroups, func(w *tensor.Window) error {
+			return s.computer.eachWindow(ctx, rowGroups, func(w *tensor.Window) error {
 				outputs = append(outputs, uint32(w.Len()))
 				return nil
 			})

@@ -30,12 +30,12 @@ func TestNullsOfDense(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, source := range []uint32{pipelinetest.Price, pipelinetest.Score} {
-					e, ok := s.chain.Early(int(source))
+					e, ok := s.computer.chain.Early(int(source))
 					if !ok || e.Fill == nil {
 						t.Fatalf("source %d: nulls of what only a dense tensor reads stay", source)
 					}
 					if i == 1 {
-						s.decoder.TakeEarly(int(source), vector.Early{})
+						s.computer.decoder.TakeEarly(int(source), vector.Early{})
 					}
 				}
 				err = s.Run(t.Context(), func(_ context.Context, b Batch) error {

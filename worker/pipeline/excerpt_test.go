@@ -98,7 +98,7 @@ func TestPicturesDoNotDependOnWhichAreKept(t *testing.T) {
 // TestExcerptsOfOneSourceAtATime: where another source has the long values in each window, excerpts hold about what those of one window do.
 func TestExcerptsOfOneSourceAtATime(t *testing.T) {
 	const sources, long = 20, 1 << 20
-	s := &Stream{engine: &engine{reads: slices.Repeat([]bool{true}, sources)}, holds: holding{results: 2 * long}}
+	c := &computer{engine: &engine{reads: slices.Repeat([]bool{true}, sources)}, holds: holding{results: 2 * long}}
 	for window := range 2 * sources {
 		w := &tensor.Window{Rows: 8, Order: []int32{3, 0}}
 		for i := range sources {
@@ -110,15 +110,15 @@ func TestExcerptsOfOneSourceAtATime(t *testing.T) {
 				Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 8, Data: make([]byte, n), Ends: []int32{0, n, n, n, n, n, n, n, n},
 			})
 		}
-		if err := s.excerpt(t.Context(), w); err != nil {
+		if err := c.excerpt(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 		var held int64
-		for i := range s.windows.excerpts {
-			held += s.windows.excerpts[i].Held()
+		for i := range c.windows.excerpts {
+			held += c.windows.excerpts[i].Held()
 		}
 		if held < long || held > 4*long {
-			t.Fatalf("window %d: %d bytes are held for excerpts of %d", window, held, s.windows.excerpted)
+			t.Fatalf("window %d: %d bytes are held for excerpts of %d", window, held, c.windows.excerpted)
 		}
 	}
 }

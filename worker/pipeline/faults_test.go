@@ -153,10 +153,10 @@ func TestEstimateIsCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := p.MemoryInUse()
-	if taken != s.layout.file.footer.Size+s.holds.total() || taken < ticket.File.Size/2 {
-		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.holds.total(), ticket.File.Size)
+	if taken != s.layout.file.footer.Size+s.computer.holds.total() || taken < ticket.File.Size/2 {
+		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.computer.holds.total(), ticket.File.Size)
 	}
-	if err := s.quota.raise(t.Context(), &s.holds.packed, 1000, HandedOver); err != nil { // batches of ten times the size
+	if err := s.quota.raise(t.Context(), &s.computer.holds.packed, 1000, HandedOver); err != nil { // batches of ten times the size
 		t.Fatal(err)
 	}
 	if more := p.MemoryInUse() - taken; more != 900*HandedOver {

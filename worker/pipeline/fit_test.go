@@ -122,18 +122,20 @@ func TestMemoryOfResultsThatSwell(t *testing.T) {
 	drop := func(_ context.Context, b Batch) error { b.Release(); return nil }
 	k := &swelling{}
 	s := openSwelling(t, k)
-	k.bytes = func() int64 { return s.pipeline.MemoryLimit() - s.pipeline.MemoryInUse() + s.expects.results/2 }
+	k.bytes = func() int64 {
+		return s.pipeline.MemoryLimit() - s.pipeline.MemoryInUse() + s.computer.expects.results/2
+	}
 	if err := s.Run(t.Context(), drop); !errors.Is(err, ErrLimit) || k.runs != 0 {
 		t.Errorf("%v; the step ran %d times", err, k.runs)
 	}
 	const bytes = 1 << 20
 	k = &swelling{bytes: func() int64 { return bytes }}
 	s = openSwelling(t, k)
-	before := s.holds.results
+	before := s.computer.holds.results
 	if err := s.Run(t.Context(), drop); err != nil || k.runs != 3 {
 		t.Errorf("%v; the step ran %d times", err, k.runs)
 	}
-	if more := s.holds.results - before; before == 0 || more < bytes || more > bytes+before {
+	if more := s.computer.holds.results - before; before == 0 || more < bytes || more > bytes+before {
 		t.Errorf("%d bytes more are counted for results of %d, beside %d", more, bytes, before)
 	}
 }
@@ -152,11 +154,11 @@ func TestMemoryOfMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	before := s.holds.results
+	before := s.computer.holds.results
 	if err := s.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if bytes := int64(4 * rows * size); before < bytes || before > bytes+bytes/10 || s.holds.results != before {
-		t.Errorf("%d bytes were taken for results and %d came to be held; want about %d", before, s.holds.results, bytes)
+	if bytes := int64(4 * rows * size); before < bytes || before > bytes+bytes/10 || s.computer.holds.results != before {
+		t.Errorf("%d bytes were taken for results and %d came to be held; want about %d", before, s.computer.holds.results, bytes)
 	}
 }

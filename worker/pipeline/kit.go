@@ -39,17 +39,17 @@ func (k *kit) Size() int64 {
 
 // leave is the kit of a stream that came to its end; nil if it did not, or if not all of the kit is there, and counted.
 func (s *Stream) leave() *kit {
-	if !s.ended || s.reader.uncounted || s.kitKey == "" || !s.builder.Idle() {
+	if !s.ended || s.reader.uncounted || s.kitKey == "" || !s.computer.builder.Idle() {
 		return nil
 	}
-	s.ended = false // there is only one
-	k := &kit{engine: s.engine, program: s.kitKey, holds: s.holds, buffers: s.quota.buffers.Free()}
+	k := &kit{engine: s.computer.engine, program: s.kitKey, holds: s.computer.holds, buffers: s.quota.buffers.Free()}
+	s.ended, s.computer.engine = false, nil // there is only one
 	k.decoder.Forget()
 	k.decoder.AskFor(nil)
 	k.chain.Ask(transform.Ask{})
 	k.chain.Place(transform.Rows{}, images.Room{})
 	k.chain.Watch(nil)
-	k.holds.longer = s.beyond()
+	k.holds.longer = k.beyond()
 	k.holds.pages, k.holds.sources, k.holds.chunks = k.decoder.Held(), 0, 0
 	for _, b := range k.buffers {
 		k.holds.chunks += int64(cap(b))
@@ -57,42 +57,38 @@ func (s *Stream) leave() *kit {
 	return k
 }
 
-// take makes the stream use a kit instead of an engine of its own, if there is one of its program that fits: into the memory that was
-// reserved for the stream and room more bytes. It returns how many bytes it holds beyond the reserved ones, and the kit's size.
-func (s *Stream) take(from *memory.Pool, room int64) (more, has int64) {
-	k, _ := from.Take(s.kitKey).(*kit)
-	if k == nil {
-		return 0, 0
-	}
-	holds, more := s.with(k)
-	for len(k.buffers) > 0 && (more > room || s.quota.abreast && k.holds.chunks > holds.chunks) {
+// use makes the stream use a kit instead of an engine of its own, if it fits: into the memory that was reserved for the stream and room
+// more bytes. It returns how many bytes it holds beyond the reserved ones, and the kit's size.
+func (c *computer) use(k *kit, room int64) (more, has int64) {
+	holds, more := c.with(k)
+	for len(k.buffers) > 0 && (more > room || c.quota.abreast && k.holds.chunks > holds.chunks) {
 		k.holds.chunks -= int64(cap(k.buffers[0]))
 		k.buffers = k.buffers[1:]
-		holds, more = s.with(k)
+		holds, more = c.with(k)
 	}
 	if more > room {
 		k.giveUp()
 		return 0, 0
 	}
-	s.engine, s.holds = k.engine, holds
-	s.builder.Narrow(tensor.AsArrow)
-	s.builder.Share("", 0, nil)
-	s.quota.buffers.Use(k.buffers, holds.chunks, k.holds.chunks)
+	c.engine, c.holds = k.engine, holds
+	c.builder.Narrow(tensor.AsArrow)
+	c.builder.Share("", 0, nil)
+	c.quota.buffers.Use(k.buffers, holds.chunks, k.holds.chunks)
 	return more, k.Size()
 }
 
 // with is what the stream holds if it works with a kit, and how much that is beyond what was reserved. What pages were feared to take, and
 // do not, is there for the rest.
-func (s *Stream) with(k *kit) (h holding, more int64) {
-	h = s.holds
+func (c *computer) with(k *kit) (h holding, more int64) {
+	h = c.holds
 	h.pages = max(h.pages, k.holds.pages-h.sources)
 	h.results = max(h.results, k.holds.results)
 	h.batch = max(h.batch, k.holds.batch)
-	h.longer = max(0, k.holds.longer-s.spare())
+	h.longer = max(0, k.holds.longer-c.spare())
 	h.scratch = max(h.scratch, k.holds.scratch)
-	beyond := h.total() - s.holds.total()
+	beyond := h.total() - c.holds.total()
 	fewer := min(beyond+h.chunks/memory.Roomier, h.pages, h.pages+h.sources-k.holds.pages)
 	h.pages -= fewer
 	h.chunks += max(0, fewer-beyond)
-	return h, h.total() - s.holds.total() + max(0, k.holds.chunks-h.chunks)
+	return h, h.total() - c.holds.total() + max(0, k.holds.chunks-h.chunks)
 }

@@ -105,9 +105,9 @@ func TestNarrowSources(t *testing.T) {
 				rt.Fatal(err)
 			}
 			for source := range program.GetSources() {
-				if e, ok := s.chain.Early(source); i == 1 && ok && e.Narrow {
+				if e, ok := s.computer.chain.Early(source); i == 1 && ok && e.Narrow {
 					e.Narrow = false
-					s.decoder.TakeEarly(source, e)
+					s.computer.decoder.TakeEarly(source, e)
 					narrow++
 				}
 			}

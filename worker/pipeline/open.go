@@ -97,51 +97,56 @@ func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, 
 	return context.Cause(ctx)
 }
 
-// admit waits for the memory that the stream needs: for what is left to read, and for batches. An engine is only needed to estimate
-// that, so one that another stream works with will do; the program is compiled after the wait, unless there is a kit by then.
-func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool) (err error) {
-	s.engine = s.pipeline.engines.Get(s.kitKey)
-	own := s.engine == nil
-	if own {
-		if s.engine, err = compile(s.cfg.Ops, s.program, batches); err != nil {
-			return err
-		}
+// admit waits for the memory that the stream needs: for what is left to read, and for batches. The program is compiled after the wait,
+// unless there is a kit by then.
+func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool) error {
+	limit, err := s.fit(batches)
+	if err != nil {
+		return err
 	}
-	limit := s.fit(batches)
-	if !own {
-		s.engine = nil
-	}
-	total := s.holds.total()
+	c, total := s.computer, s.computer.holds.total()
 	s.quota.Reserve()
 	if _, err := s.quota.more(ctx, total, total); err != nil {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	s.quota.divide(s.holds)
-	rest := s.quota.limits().memory - s.quota.Held() - s.holds.later // what later pages may need is left free
-	s.quota.Begin(func(pool *memory.Pool, room int64) (more, has int64) { return s.take(pool, max(0, min(room, rest))) })
-	if s.engine == nil {
-		if s.engine, err = compile(s.cfg.Ops, s.program, batches); err != nil {
+	s.quota.divide(c.holds)
+	rest := s.quota.limits().memory - s.quota.Held() - c.holds.later // what later pages may need is left free
+	s.quota.Begin(func(pool *memory.Pool, room int64) (more, has int64) {
+		if k, ok := pool.Take(s.kitKey).(*kit); ok {
+			return c.use(k, max(0, min(room, rest)))
+		}
+		return 0, 0
+	})
+	if c.engine == nil {
+		if c.engine, err = compile(s.cfg.Ops, s.program, batches); err != nil {
 			return err
 		}
 	}
 	if s.kitKey != "" {
-		s.pipeline.engines.Put(s.kitKey, s.engine)
+		s.pipeline.engines.Put(s.kitKey, c.engine)
 	}
-	pages := newPageIndex(s.layout.file, s.expr, s.filterSources(s.program))
+	c.ready()
+	pages := newPageIndex(s.layout.file, c.expr, c.filterSources(s.program))
 	s.reader = &reader{job: s.job, storage: store, pages: pages, limit: limit}
-	s.ops = newOpTimes(s.stats, s.chain)
-	s.chain.Watch(s.ops.ran)
-	s.decoder.Allow(s.holds.pages + s.holds.sources)
 	return nil
 }
 
-// fit decides what the stream is going to hold, and returns up to which size row groups are read as a whole.
-func (s *Stream) fit(batches bool) (limit int64) {
-	s.expects = expect(s.layout.file, s.program, s.chain, s.layout.groups[s.layout.start.rowGroup:])
-	e := estimator{layout: s.layout, program: s.program, windows: s.expects, batches: batches}
+// fit decides what the stream is going to hold, and up to which size row groups are read as a whole. An engine is only needed to estimate
+// that, so one that another stream works with will do.
+func (s *Stream) fit(batches bool) (limit int64, err error) {
+	var own *engine
+	e := s.pipeline.engines.Get(s.kitKey)
+	if e == nil {
+		if own, err = compile(s.cfg.Ops, s.program, batches); err != nil {
+			return 0, err
+		}
+		e = own
+	}
+	windows := expect(s.layout.file, s.program, e.chain, s.layout.groups[s.layout.start.rowGroup:])
+	est := estimator{layout: s.layout, program: s.program, windows: windows, batches: batches}
 	l, held := s.quota.limits(), s.quota.Held()
-	best := e.fit(l, l.memory-s.quota.budget.Mapped()-held)
-	s.holds, s.batch = best.holding, best.batch
-	s.quota.Enough = func() int64 { return e.enough(l, held) }
-	return best.limit
+	best := est.fit(l, l.memory-s.quota.budget.Mapped()-held)
+	s.computer = &computer{job: s.job, engine: own, holds: best.holding, batch: best.batch, expects: windows}
+	s.quota.Enough = func() int64 { return est.enough(l, held) }
+	return best.limit, nil
 }

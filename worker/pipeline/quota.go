@@ -32,30 +32,30 @@ func (q *quota) divide(h holding) {
 	q.buffers = memory.NewBuffers(q.Account, h.chunks, h.chunks+ahead)
 }
 
-// more takes memory beyond what Open took: the least beyond the stream's share, else as much as there is, up to wish. For the least it
-// waits as Open does.
-func (q *quota) more(ctx context.Context, least, wish int64) (int64, error) {
+// more takes memory beyond what Open took: what it needs, beyond the stream's share, else as much as there is, up to wish. For what it
+// needs it waits as Open does.
+func (q *quota) more(ctx context.Context, need, wish int64) (int64, error) {
 	if q.Held()+wish > q.limits().share() {
-		wish = least
+		wish = need
 	}
 	if q.Try(wish) {
 		return wish, nil
 	}
-	if least <= 0 {
+	if need <= 0 {
 		return 0, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, q.cfg.Patience, ErrBusy)
 	defer cancel()
-	err := q.Grow(ctx, least)
+	err := q.Grow(ctx, need)
 	if errors.Is(err, ErrLimit) && q.buffers.Shrink() {
-		err = q.Grow(ctx, least)
+		err = q.Grow(ctx, need)
 	}
 	ahead := q.buffers.Ahead()
-	if errors.Is(err, ErrLimit) && !q.abreast && ahead > 0 && q.Held()-ahead+least <= q.budget.Max() {
+	if errors.Is(err, ErrLimit) && !q.abreast && ahead > 0 && q.Held()-ahead+need <= q.budget.Max() {
 		q.session.abreast.Store(q.shard, true)
 		err = fmt.Errorf("%w: what was read ahead is in the way; the shard's next stream goes on without: %w", ErrBusy, err)
 	}
-	return least, err
+	return need, err
 }
 
 // raise takes what something is going to hold beyond what it held, in so many copies.

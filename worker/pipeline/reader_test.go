@@ -210,7 +210,7 @@ func TestLongPagesHaveTheSameMemory(t *testing.T) {
 			}
 		}
 	}
-	err = s.eachWindow(ctx, rowGroups, func(*tensor.Window) error { return nil })
+	err = s.computer.eachWindow(ctx, rowGroups, func(*tensor.Window) error { return nil })
 	if err := errors.Join(err, group.Wait()); err != nil {
 		t.Fatal(err)
 	}

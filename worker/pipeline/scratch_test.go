@@ -133,14 +133,14 @@ func TestMemoryOfComparisons(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if most := int64(steps * 6 * 500); s.holds.results > 2*most {
-		t.Errorf("%d bytes are expected of %d numbers for each of 500 rows", s.holds.results, steps)
+	if most := int64(steps * 6 * 500); s.computer.holds.results > 2*most {
+		t.Errorf("%d bytes are expected of %d numbers for each of 500 rows", s.computer.holds.results, steps)
 	}
 	if err := s.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if table := int64(16 * long); s.holds.scratch < steps*table || s.chain.Scratch() > s.holds.scratch {
-		t.Errorf("%d bytes are counted, and %d kept, of %d tables of %d ids", s.holds.scratch, s.chain.Scratch(), steps, long)
+	if table := int64(16 * long); s.computer.holds.scratch < steps*table || s.computer.chain.Scratch() > s.computer.holds.scratch {
+		t.Errorf("%d bytes are counted, and %d kept, of %d tables of %d ids", s.computer.holds.scratch, s.computer.chain.Scratch(), steps, long)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestMemoryOfOneLongRow(t *testing.T) {
 		if err := s.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		batches := s.holds.longer + HandedOver*(s.holds.packed-s.batch)
+		batches := s.computer.holds.longer + HandedOver*(s.computer.holds.packed-s.computer.batch)
 		if want := copies * long; batches < want-want/10 || batches > want+want/4 {
 			t.Errorf("compressed %v: %d bytes are taken for batches; one has %d", compressed, batches, long)
 		}

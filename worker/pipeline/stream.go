@@ -8,7 +8,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/wire"
-	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
 )
@@ -26,22 +25,12 @@ type Stream struct {
 	pipeline *Pipeline
 	session  *counted
 	reader   *reader
-	sent     Cursor // where the trainer's cursor is, once it has all that compute sent
+	computer *computer
+	kitKey   string // whose kits fit; "": none do
 	ended    bool   // all went well
 
-	*engine
-	kitKey string // whose kits fit; "": none do
-
-	ops        opTimes
-	crossZone  bool // the trainer is in another zone
-	way        Way  // to it
-	compressed bool // batches are, before they are sent
-
-	batch      int64 // about the bytes of one
-	holds      holding
-	expects    expected
-	pictures   images.Room
-	unexpected int64 // bytes of a window's results that the sources did not let expect
+	crossZone bool // the trainer is in another zone
+	way       Way  // to it
 }
 
 // job is what all parts of a stream are told. It does not change.
@@ -70,10 +59,9 @@ func (s *Stream) Close() {
 	if kit := s.leave(); kit != nil {
 		s.quota.Close(kit)
 	} else {
-		s.giveUp()
+		s.computer.close()
 		s.quota.Close(nil)
 	}
-	s.engine = nil
 	if s.session != nil {
 		s.pipeline.sessions.leave(s.session)
 		s.session = nil
@@ -81,10 +69,10 @@ func (s *Stream) Close() {
 }
 
 // Schema of the stream's record batches.
-func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
+func (s *Stream) Schema() *arrow.Schema { return s.computer.builder.Schema() }
 
 // Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
-func (s *Stream) Narrow(to tensor.Widths) { s.builder.Narrow(to) }
+func (s *Stream) Narrow(to tensor.Widths) { s.computer.builder.Narrow(to) }
 
 // mostMapped is which part of the memory trainers may have mapped of streams that ended, before others share none with them: those that hang
 // might have all of it in the end.
@@ -95,7 +83,7 @@ const mostMapped = 8
 func (s *Stream) Share() {
 	budget := s.pipeline.memory
 	if budget.Mapped() <= budget.Limit()/mostMapped {
-		s.builder.Share(s.ticket.GetSession(), 4*s.batch, budget.AddMapped)
+		s.computer.builder.Share(s.ticket.GetSession(), 4*s.computer.batch, budget.AddMapped)
 	}
 }
 
@@ -113,7 +101,7 @@ const (
 func (s *Stream) Goes(way Way) { s.way = way }
 
 // Compress says that the batches of a stream that has not begun are going to be compressed.
-func (s *Stream) Compress() { s.compressed = true }
+func (s *Stream) Compress() { s.computer.compressed = true }
 
 // locate finds the row group and window of a cursor. Behind the last window, it returns len(groups).
 func locate(groups []*pb.RowGroup, at Cursor) start {
@@ -153,7 +141,7 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	ready := make(chan Batch, 1)
 	group.Go(func() error {
 		defer close(ready)
-		return rescue.Call(rescue.Worker, func() error { return s.compute(ctx, rowGroups, ready) })
+		return rescue.Call(rescue.Worker, func() error { return s.computer.run(ctx, rowGroups, ready) })
 	})
 	group.Go(func() error {
 		return rescue.Call(rescue.Worker, func() error { return s.send(ctx, ready, emit) })
@@ -171,7 +159,7 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 func (s *Stream) Await(ctx context.Context) error {
 	return s.stats.timed(&s.stats.send, func() error {
 		return s.Blocked(func() error {
-			s.builder.Await(ctx)
+			s.computer.builder.Await(ctx)
 			return nil
 		})
 	})

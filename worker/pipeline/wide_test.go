@@ -111,8 +111,8 @@ func TestWideBatches(t *testing.T) {
 		defer s.Close()
 		m.check(t, s, func(b Batch) {
 			n++
-			if s.batch < b.Bytes/2 {
-				t.Errorf("a batch of %d bytes where %d are wanted", b.Bytes, s.batch)
+			if s.computer.batch < b.Bytes/2 {
+				t.Errorf("a batch of %d bytes where %d are wanted", b.Bytes, s.computer.batch)
 			}
 		})
 		return n

@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/images"
+	"github.com/penstock-ml/penstock/worker/tensor"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// computer makes batches of row groups: it decodes them window by window, chooses rows, transforms them, and cuts them. It belongs to the
+// goroutine that calls run.
+type computer struct {
+	job
+	*engine
+	ops        opTimes
+	holds      holding
+	expects    expected
+	batch      int64 // about the bytes of one
+	compressed bool  // batches are, before they are sent
+	pictures   images.Room
+	unexpected int64  // bytes of a window's results that the sources did not let expect
+	sent       Cursor // where the trainer's cursor is, once it has all that was handed on
+}
+
+// ready has an engine work for this stream, with the memory that it holds.
+func (c *computer) ready() {
+	c.ops = newOpTimes(c.stats, c.chain)
+	c.chain.Watch(c.ops.ran)
+	c.decoder.Allow(c.holds.pages + c.holds.sources)
+}
+
+// close gives up the engine, if there is one.
+func (c *computer) close() {
+	if c != nil {
+		c.giveUp()
+		c.engine = nil
+	}
+}
+
+// run takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
+func (c *computer) run(ctx context.Context, groups iter.Seq2[*rowGroup, error], out chan<- Batch) error {
+	at := Cursor{Window: c.layout.start.window, K: c.layout.start.k}
+	c.sent = at
+	c.pictures.Take = func(bytes int64) error {
+		return c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch()+bytes, 1)
+	}
+	c.chain.Ask(transform.Ask{Scratch: c.pictures.Take, Result: func(bytes int64) error {
+		c.unexpected += bytes
+		return c.quota.raise(ctx, &c.holds.results, c.expects.results+c.unexpected, 1)
+	}})
+	err := c.eachWindow(ctx, groups, func(w *tensor.Window) error {
+		err := c.cut(ctx, w, at, out)
+		if err == nil {
+			at = Cursor{Window: at.Window + 1} // else it stays in the window that the error is about
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		return errors.Join(err, c.tell(ctx, at.Window, out))
+	}
+	return err
+}
+
+// tell has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it: what
+// the trainer makes of the failure begins there.
+func (c *computer) tell(ctx context.Context, window uint32, out chan<- Batch) error {
+	if c.sent.Window >= window {
+		return nil
+	}
+	b, err := c.builder.Take(ctx)
+	if err != nil {
+		return err
+	}
+	c.builder.Empty(b)
+	meta := &pb.BatchMeta{Window: window - 1, Last: true}
+	if c.sent.Window == window-1 {
+		meta.K = c.sent.K
+	}
+	return offer(ctx, out, Batch{Batch: b, Meta: meta})
+}
+
+// offer hands a batch on, or releases it.
+func offer(ctx context.Context, out chan<- Batch, b Batch) error {
+	select {
+	case out <- b:
+		return nil
+	case <-ctx.Done():
+		b.Release()
+		return context.Cause(ctx)
+	}
+}
+
+// cut sends output rows of a window, from a cursor in it to its end, as batches of about the configured size.
+func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<- Batch) error {
+	total := w.Len()
+	if at.K >= uint64(total) {
+		return nil
+	}
+	limit, stats := c.cfg.MaxBatch, c.stats
+	step := c.builder.RowsFor(w, c.batch)
+	for from := int(at.K); from < total; {
+		p := c.builder.Cut(w, from, step, 2*c.batch)
+		if p.Bytes > limit {
+			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
+				w.RowOf(w.Source(from)), p.Bytes, limit)
+		}
+		b, err := c.builder.Take(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.makeRoom(ctx, b, p); err != nil {
+			b.Release()
+			return err
+		}
+		if err := stats.timed(&stats.tensor, func() error { return c.builder.Build(b, w, p) }); err != nil {
+			return err
+		}
+		if err := c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch(), 1); err != nil {
+			b.Release()
+			return fmt.Errorf("memory to make pictures in: %w", err)
+		}
+		meta := &pb.BatchMeta{Window: at.Window, K: uint64(from), Rows: uint32(p.To - from), Last: p.To == total}
+		if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
+			return err
+		}
+		c.sent = Cursor{Window: at.Window, K: uint64(p.To)}
+		if meta.Last {
+			c.sent = Cursor{Window: at.Window + 1}
+		}
+		from = p.To
+	}
+	return nil
+}
