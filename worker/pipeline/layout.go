@@ -32,6 +32,36 @@ type rowGroup struct {
 	perLeaf []int            // how many of the ranges are of each leaf, if it is pruned
 }
 
+// start is a cursor in terms of the ticket's row groups.
+type start struct {
+	rowGroup int    // index in the ticket
+	skip     int64  // source rows of that row group to skip
+	window   uint32 // number of the first window
+	k        uint64 // output rows of it to leave out
+}
+
+// locate finds the row group and window of a cursor. Behind the last window, it returns len(groups).
+func locate(groups []*pb.RowGroup, at Cursor) start {
+	left := int64(at.Window)
+	for i, g := range groups {
+		n := windows(g)
+		if left < n {
+			return start{rowGroup: i, skip: left * g.GetWindowRows(), window: at.Window, k: at.K}
+		}
+		left -= n
+	}
+	return start{rowGroup: len(groups)}
+}
+
+// windows is how many windows a row group has.
+func windows(g *pb.RowGroup) int64 {
+	n := g.GetRows() / g.GetWindowRows()
+	if g.GetRows()%g.GetWindowRows() > 0 {
+		n++
+	}
+	return n
+}
+
 // layout says how a shard lies in its file, and what is read of it at once.
 type layout struct {
 	file   *bound

@@ -25,7 +25,7 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 		job: job{cfg: &p.cfg, ticket: t, program: program, stats: stats, quota: &quota{
 			Account: p.memory.Open(), cfg: &p.cfg, budget: p.memory, session: session, shard: shardOf(t),
 		}},
-		crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
+		sender: sender{stats: stats, crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone},
 	}
 	defer func() {
 		if err != nil {

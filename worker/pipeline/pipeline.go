@@ -1,13 +1,12 @@
-// Package pipeline turns (program, shard, cursor) into a stream of batches: it fetches the column chunks of a
-// row group, and takes each of its windows through decoding, filter, transforms and tensors. It stands between
-// serve, which sends the batches, and columns, filter, transform and tensor, which do the work.
+// Package pipeline turns (program, shard, cursor) into a stream of batches. It stands between serve, which sends the
+// batches, and columns, filter, transform and tensor, which do the work. What streams hold they ask memory for.
 //
 // A Pipeline is shared by all streams of a worker. A Stream belongs to the goroutine that calls Run; Run owns the
-// goroutines that read ahead and compute.
+// goroutines of its three parts. The reader fetches the column chunks of row groups. The computer takes each window of
+// these through decoding, filter, transforms and tensors. The sender hands the batches on.
 package pipeline
 
 import (
-	"context"
 	"errors"
 	"math"
 	"time"
@@ -82,12 +81,3 @@ func (p *Pipeline) MemoryLimit() int64 { return p.memory.Limit() }
 
 // Pressed reports whether a stream waits for memory.
 func (p *Pipeline) Pressed() bool { return p.memory.Pressed() }
-
-// Cursor is where in a shard a stream begins: output row K of a window.
-type Cursor struct {
-	Window uint32
-	K      uint64
-}
-
-// Emit takes over one batch, which it must Release, also if it fails. It may block: that is the backpressure.
-type Emit func(ctx context.Context, b Batch) error

@@ -148,6 +148,3 @@ func (p *Pipeline) Sessions() (*pb.WorkerCounters, []*pb.SessionCounters) {
 	p.memory.Pool(func(pool *memory.Pool) { pool.Expire(time.Now().Add(-kitKept)) })
 	return p.sessions.counters()
 }
-
-// Blocked runs f, in which the trainer or the network takes no more.
-func (s *Stream) Blocked(f func() error) error { return s.stats.timed(&s.stats.blocked, f) }

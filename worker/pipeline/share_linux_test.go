@@ -33,7 +33,7 @@ func TestShareUntilTrainersHaveTooMuch(t *testing.T) {
 	if !shared() {
 		t.Error("batches are not shared")
 	}
-	much := p.MemoryLimit()/mostMapped + 1
+	much := p.MemoryLimit()/mappedShare + 1
 	p.memory.AddMapped(much)
 	if shared() {
 		t.Errorf("batches are shared while trainers have %d bytes mapped of %d", much, p.MemoryLimit())

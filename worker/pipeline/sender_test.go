@@ -15,9 +15,9 @@ func TestSendTellsOfMore(t *testing.T) {
 	batch := Batch{Batch: &tensor.Batch{}, Meta: &pb.BatchMeta{}}
 	ready <- batch
 	ready <- batch
-	s := &Stream{job: job{stats: &stats{}}}
+	s := &sender{stats: &stats{}}
 	var more []bool
-	err := s.send(t.Context(), ready, func(_ context.Context, b Batch) error {
+	err := s.run(t.Context(), ready, func(_ context.Context, b Batch) error {
 		more = append(more, b.More)
 		if len(more) == 3 {
 			close(ready)
