@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/columns"
 )
 
-// bound is a file as far as the sources of a program go: where the bytes lie that these need, and what they come to in memory.
-// What streams want to know of a footer they ask here; pageindex.go has what they ask of page indexes.
+// bound is a file as far as the sources of a program go: where the bytes lie that these need, and what they come to in
+// memory. What streams want to know of a footer they ask here; pageindex.go has what they ask of page indexes.
 type bound struct {
 	footer *footer.Footer
 	leaves []int // of the footer, that the sources need; of each a row group has a chunk
@@ -31,7 +31,8 @@ func checkTicket(f *footer.Footer, t *pb.Ticket) error {
 	uri := t.GetFile().GetUri()
 	for _, g := range t.GetRowGroups() {
 		if int(g.GetIndex()) >= len(f.RowGroups) {
-			return fmt.Errorf("%s has %d row groups, the ticket names row group %d: %w", uri, len(f.RowGroups), g.GetIndex(), storage.ErrChanged)
+			return fmt.Errorf("%s has %d row groups, the ticket names row group %d: %w",
+				uri, len(f.RowGroups), g.GetIndex(), storage.ErrChanged)
 		}
 		have := &f.RowGroups[g.GetIndex()]
 		if have.Rows != g.GetRows() || have.FirstRow != g.GetFirstRow() {
@@ -69,7 +70,8 @@ func (b *bound) length(g *pb.RowGroup) (bytes int64) {
 	return bytes
 }
 
-// pageBytes is what writers make pages of, and dictionaries. A chunk with longer ones has the stream ask for more as it meets them.
+// pageBytes is what writers make pages of, and dictionaries. A chunk with longer ones has the stream ask for more as it
+// meets them.
 const pageBytes = 1 << 20
 
 // pageLength is about how long the pages of a row group's chunk number i are in the file.
@@ -78,8 +80,8 @@ func (b *bound) pageLength(g *pb.RowGroup, i int) int64 {
 	return int64(float64(c.Length) * min(1, pageBytes/float64(max(1, c.Pages()))))
 }
 
-// pages is what the pages of a row group take in memory, and how much more that may be: slices grow by more than they need, and
-// what is in a dictionary is there twice while it is read.
+// pages is what the pages of a row group take in memory, and how much more that may be: slices grow by more than they
+// need, and what is in a dictionary is there twice while it is read.
 func (b *bound) pages(g *pb.RowGroup) (bytes, later int64) {
 	for _, leaf := range b.leaves {
 		c := b.chunk(g, leaf)

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// computer makes batches of row groups: it decodes them window by window, chooses rows, transforms them, and cuts them. It belongs to the
-// goroutine that calls run.
+// computer makes batches of row groups: it decodes them window by window, chooses rows, transforms them, and cuts them.
+// It belongs to the goroutine that calls run.
 type computer struct {
 	job
 	*engine
@@ -66,8 +66,8 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*rowGroup, error], 
 	return err
 }
 
-// tell has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it: what
-// the trainer makes of the failure begins there.
+// tell has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it:
+// what the trainer makes of the failure begins there.
 func (c *computer) tell(ctx context.Context, window uint32, out chan<- Batch) error {
 	if c.sent.Window >= window {
 		return nil
@@ -106,8 +106,8 @@ func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out cha
 	for from := int(at.K); from < total; {
 		p := c.builder.Cut(w, from, step, 2*c.batch)
 		if p.Bytes > limit {
-			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
-				w.RowOf(w.Source(from)), p.Bytes, limit)
+			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: "+
+				"leave it out by a filter, or shorten it by a transform", w.RowOf(w.Source(from)), p.Bytes, limit)
 		}
 		b, err := c.builder.Take(ctx)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/tensor"
 )
 
-// Count returns how many output rows each window of the ticket's row groups has. It reads only what that takes: the filter's
-// columns. Like Open, it waits for memory, or fails with ErrBusy.
+// Count returns how many output rows each window of the ticket's row groups has. It reads only what that takes: the
+// filter's columns. Like Open, it waits for memory, or fails with ErrBusy.
 func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program) (*pb.CountReply, error) {
 	program, err := selecting(program)
 	if err != nil {

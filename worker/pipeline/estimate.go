@@ -15,16 +15,18 @@ type limits struct {
 	memory int64
 }
 
-// share is what one of the streams that are expected may hold. An eighth of the memory is left for what shows only in decoding.
+// share is what one of the streams that are expected may hold. An eighth of the memory is left for what shows only in
+// decoding.
 func (l limits) share() int64 {
 	return (l.memory - l.memory/8) / int64(max(1, l.cfg.Streams))
 }
 
-// BatchShares says which part of what a stream may hold a batch should have at most, and which of the largest one that there may be.
+// BatchShares says which part of what a stream may hold a batch should have at most, and which of the largest one that
+// there may be.
 const BatchShares = 16
 
-// batch is about the size of a program's batches. What an array costs for each batch, whatever its size, is much of the time where
-// there are a thousand.
+// batch is about the size of a program's batches. What an array costs for each batch, whatever its size, is much of the
+// time where there are a thousand.
 func (l limits) batch(program *pb.Program) int64 {
 	wide := tensor.Arrays(program) * l.cfg.ArrayBytes
 	return max(l.cfg.BatchBytes, min(wide, min(l.share(), l.cfg.MaxBatch)/BatchShares))
@@ -69,8 +71,8 @@ type estimator struct {
 	batches bool // are made
 }
 
-// fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if only so it comes to
-// its end with what is left.
+// fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if
+// only so it comes to its end with what is left.
 func (e *estimator) fit(l limits, left int64) plan {
 	best := e.plan(l, l.rowGroup())
 	if best.max() > left {
@@ -88,8 +90,9 @@ func (e *estimator) fit(l limits, left int64) plan {
 // maxGuesses bounds how often enough looks again.
 const maxGuesses = 10
 
-// enough tells how many bytes of memory are enough for the stream alone, which holds some already, as far as is known. Where there
-// are more than l has, batches may be larger, and row groups read as a whole: so more is enough than what l has no room for.
+// enough tells how many bytes of memory are enough for the stream alone, which holds some already, as far as is known.
+// Where there are more than l has, batches may be larger, and row groups read as a whole: so more is enough than what l
+// has no room for.
 func (e *estimator) enough(l limits, held int64) int64 {
 	for range maxGuesses {
 		plans := e.plans(l, e.plan(l, l.rowGroup()))
@@ -121,14 +124,17 @@ func (e *estimator) plans(l limits, first plan) []plan {
 	}
 }
 
-// estimate is what the file lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
-// of uneven lengths and long values come to shows only in decoding: the stream then asks for more, before it holds it.
+// estimate is what the file lets expect of the row groups that are left to read. It may be too little, for what
+// dictionaries, lists of uneven lengths and long values come to shows only in decoding: the stream then asks for more,
+// before it holds it.
 func (e *estimator) estimate(l limits, limit int64) holding {
 	batch := int64(0)
 	if e.batches {
 		batch = l.batch(e.program)
 	}
-	h := holding{batch: batch, packed: batch, scratch: e.windows.tables, sources: e.windows.bytes, results: e.windows.results}
+	h := holding{
+		batch: batch, packed: batch, scratch: e.windows.tables, sources: e.windows.bytes, results: e.windows.results,
+	}
 	var all int64
 	for i := e.layout.start.rowGroup; i < len(e.layout.groups); i++ {
 		u := e.layout.unit(i, limit)

@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// fewOf is the part of a window's rows up to which an excerpt of them pays, whatever the steps: bench/README.md has figures.
+// fewOf is the part of a window's rows up to which an excerpt of them pays, whatever the steps: bench/README.md has
+// figures.
 const fewOf = 4
 
 // few reports whether so few of a window's rows are chosen that the steps had better run on these alone.
@@ -15,7 +16,8 @@ func (c *computer) few(w *tensor.Window) bool {
 	return w.Order != nil && c.chain.Computes() && len(w.Order) <= w.Rows/fewOf
 }
 
-// excerpt leaves only the chosen rows in a window's sources, in the order of output. Sources that nobody reads any more are left empty.
+// excerpt leaves only the chosen rows in a window's sources, in the order of output. Sources that nobody reads any more
+// are left empty.
 func (c *computer) excerpt(ctx context.Context, w *tensor.Window) error {
 	scratch := &c.windows
 	scratch.excerpts = vector.Grow(scratch.excerpts, len(w.Slots))
@@ -42,8 +44,8 @@ func (c *computer) excerpt(ctx context.Context, w *tensor.Window) error {
 	return nil
 }
 
-// trim has memory of excerpts not be used again that is far more than those of a window ever took together: it grows to what each source
-// had at most, and these may have been in different windows.
+// trim has memory of excerpts not be used again that is far more than those of a window ever took together: it grows to
+// what each source had at most, and these may have been in different windows.
 func (w *windowScratch) trim() {
 	w.peak = max(w.peak, w.excerpted)
 	held := int64(0)
@@ -55,7 +57,8 @@ func (w *windowScratch) trim() {
 	}
 }
 
-// minExcerpt is how many bytes the excerpt of a source may have however little it holds: slices are made longer than they need be.
+// minExcerpt is how many bytes the excerpt of a source may have however little it holds: slices are made longer than
+// they need be.
 const minExcerpt = 2 << 10
 
 // transformExcerpt runs the steps on the chosen rows alone.

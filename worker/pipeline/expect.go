@@ -79,8 +79,8 @@ func resultBytes(program *pb.Program, chain *transform.Chain, sources []size, ro
 			z.bytes = 0 // what it is made of, until it is in a batch
 		case step.GetType().GetList(), kind == pb.Kind_BINARY:
 			z.bytes = max(z.bytes, widthOf(kind)*z.values+4*rows)
-		default:
-			z = size{rows, widthOf(kind)*(rows+rows/8+64) + rows/4} // slices grow by more than they need, and there is a bitmap
+		default: // slices grow by more than they need, and there is a bitmap
+			z = size{rows, widthOf(kind)*(rows+rows/8+64) + rows/4}
 		}
 		sizes = append(sizes, z)
 		bytes += z.bytes

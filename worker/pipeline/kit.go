@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// kit is what a stream leaves to the next one of its program: the engine, whose buffers have grown to what the program takes, and
-// chunk memory. To work on it spares fresh memory, which is cleared, brought in page by page, and collected.
+// kit is what a stream leaves to the next one of its program: the engine, whose buffers have grown to what the program
+// takes, and chunk memory. To work on it spares fresh memory, which is cleared, brought in page by page, and collected.
 type kit struct {
 	*engine
 	program string
@@ -57,8 +57,8 @@ func (s *Stream) leave() *kit {
 	return k
 }
 
-// use makes the stream use a kit instead of an engine of its own, if it fits: into the memory that was reserved for the stream and room
-// more bytes. It returns how many bytes it holds beyond the reserved ones, and the kit's size.
+// use makes the stream use a kit instead of an engine of its own, if it fits: into the memory that was reserved for the
+// stream and room more bytes. It returns how many bytes it holds beyond the reserved ones, and the kit's size.
 func (c *computer) use(k *kit, room int64) (more, has int64) {
 	holds, more := c.with(k)
 	for len(k.buffers) > 0 && (more > room || c.quota.abreast && k.holds.chunks > holds.chunks) {
@@ -77,8 +77,8 @@ func (c *computer) use(k *kit, room int64) (more, has int64) {
 	return more, k.Size()
 }
 
-// with is what the stream holds if it works with a kit, and how much that is beyond what was reserved. What pages were feared to take, and
-// do not, is there for the rest.
+// with is what the stream holds if it works with a kit, and how much that is beyond what was reserved. What pages were
+// feared to take, and do not, is there for the rest.
 func (c *computer) with(k *kit) (h holding, more int64) {
 	h = c.holds
 	h.pages = max(h.pages, k.holds.pages-h.sources)

@@ -81,7 +81,8 @@ func (l *layout) skip(i int) int64 {
 // unit is what is read at once of a row group of the ticket; one beyond the limit is read in pieces.
 func (l *layout) unit(i int, limit int64) *unit { return l.units(i, 1, 0, limit) }
 
-// units is what is read at once from a row group of the ticket on: it, and at most so many row groups of at most so many bytes together.
+// units is what is read at once from a row group of the ticket on: it, and at most so many row groups of at most so
+// many bytes together.
 func (l *layout) units(i, max int, together, limit int64) *unit {
 	u := &unit{how: l.how, done: make(chan struct{})}
 	for wanted := int64(0); i < len(l.groups) && len(u.groups) < max; i++ {
@@ -104,7 +105,8 @@ func (l *layout) units(i, max int, together, limit int64) *unit {
 	return u
 }
 
-// longPagesTimes is how many times as large as the limit one may be that is read as a whole because in pieces it would take hardly less.
+// longPagesTimes is how many times as large as the limit one may be that is read as a whole because in pieces it would
+// take hardly less.
 const longPagesTimes = 3
 
 const (
@@ -112,15 +114,16 @@ const (
 	minPiece = 16 << 10
 )
 
-// pieces says how the column chunks of a row group that is too large to be held are read: of each the first two pieces, together,
-// and then a piece at a time, ahead of its use. Short chunks end with their first two, and need no more.
+// pieces says how the column chunks of a row group that is too large to be held are read: of each the first two pieces,
+// together, and then a piece at a time, ahead of its use. Short chunks end with their first two, and need no more.
 type pieces struct {
 	size int64 // 0: chunks are read whole
 	next int64 // where in the unit's buffer the pieces to come are read to
 }
 
-// divide has a unit of one row group read in pieces, as large as the limit for all memory allows. If none allow it they are those that
-// take least: what is read along between the pieces of many short chunks may be more than smaller ones spare.
+// divide has a unit of one row group read in pieces, as large as the limit for all memory allows. If none allow it they
+// are those that take least: what is read along between the pieces of many short chunks may be more than smaller ones
+// spare.
 func (u *unit) divide(limit int64) {
 	whole := *u
 	for size := int64(maxPiece); size >= minPiece && u.size > limit; size /= 2 {
@@ -146,8 +149,8 @@ func (u unit) divided(size int64) unit {
 	return u
 }
 
-// longer is about what a unit that is divided comes to hold beyond its size: where a page is longer than what is in front of it, that is
-// made anew.
+// longer is about what a unit that is divided comes to hold beyond its size: where a page is longer than what is in
+// front of it, that is made anew.
 func (l *layout) longer(u *unit) (bytes int64) {
 	if u.pieces.size == 0 {
 		return 0

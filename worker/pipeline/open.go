@@ -17,7 +17,9 @@ func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 }
 
 // open prepares a stream, of batches or of none.
-func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batches bool) (_ *Stream, err error) {
+func (p *Pipeline) open(
+	ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batches bool,
+) (_ *Stream, err error) {
 	session := p.sessions.enter(t)
 	stats := &session.stats
 	s := &Stream{
@@ -34,7 +36,11 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 	}()
 	var f *footer.Footer
 	var store storage.Storage = counting{p.cfg.Storage, stats}
-	if err := stats.timed(&stats.storage, func() (err error) { f, store, err = s.loadFooter(ctx, store); return err }); err != nil {
+	err = stats.timed(&stats.storage, func() (err error) {
+		f, store, err = s.loadFooter(ctx, store)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := checkTicket(f, t); err != nil {
@@ -45,7 +51,8 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
 	}
 	s.layout = layout{
-		file: file, groups: t.GetRowGroups(), start: locate(t.GetRowGroups(), at), how: storage.Reading{MaxGap: p.cfg.OverRead},
+		file: file, groups: t.GetRowGroups(), start: locate(t.GetRowGroups(), at),
+		how: storage.Reading{MaxGap: p.cfg.OverRead},
 	}
 	if batches && len(t.GetProgramDigest()) > 0 {
 		s.kitKey = kitKey(t)
@@ -53,8 +60,8 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 	return s, s.admit(ctx, store, batches)
 }
 
-// loadFooter reads the footer, by what memory there is, and returns what the file is to be read from. A small file is read as a
-// whole for it: its column chunks are then there, too.
+// loadFooter reads the footer, by what memory there is, and returns what the file is to be read from. A small file is
+// read as a whole for it: its column chunks are then there, too.
 func (s *Stream) loadFooter(ctx context.Context, from storage.Storage) (*footer.Footer, storage.Storage, error) {
 	footers, file, profile := s.pipeline.footers, s.ticket.GetFile(), s.program.GetStorage()
 	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !footers.Has(profile, file) {
@@ -97,8 +104,8 @@ func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, 
 	return context.Cause(ctx)
 }
 
-// admit waits for the memory that the stream needs: for what is left to read, and for batches. The program is compiled after the wait,
-// unless there is a kit by then.
+// admit waits for the memory that the stream needs: for what is left to read, and for batches. The program is compiled
+// after the wait, unless there is a kit by then.
 func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool) error {
 	limit, err := s.fit(batches)
 	if err != nil {
@@ -131,8 +138,8 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 	return nil
 }
 
-// fit decides what the stream is going to hold, and up to which size row groups are read as a whole. An engine is only needed to estimate
-// that, so one that another stream works with will do.
+// fit decides what the stream is going to hold, and up to which size row groups are read as a whole. An engine is only
+// needed to estimate that, so one that another stream works with will do.
 func (s *Stream) fit(batches bool) (limit int64, err error) {
 	var own *engine
 	e := s.pipeline.engines.Get(s.kitKey)

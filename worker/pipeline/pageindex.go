@@ -17,8 +17,8 @@ import (
 // maxIndexes bounds the bytes of page indexes that are read for a row group.
 const maxIndexes = 16 << 20
 
-// pageIndex finds by the page indexes of a file which windows of a row group have no row that passes the filter, or lie before the
-// cursor. An index that cannot be read, or that contradicts itself or its neighbours, is as good as none.
+// pageIndex finds by the page indexes of a file which windows of a row group have no row that passes the filter, or lie
+// before the cursor. An index that cannot be read, or that contradicts itself or its neighbours, is as good as none.
 type pageIndex struct {
 	file    *bound
 	expr    *filter.Expr // nil: there is no filter
@@ -52,7 +52,8 @@ func (p *pruned) bytes() (n int64) {
 	return n
 }
 
-// ranges are where the indexes of a row group lie: where pages are, of all leaves, and their statistics, of the filter's.
+// ranges are where the indexes of a row group lie: where pages are, of all leaves, and their statistics, of the
+// filter's.
 func (x *pageIndex) ranges(g *pb.RowGroup) []storage.Range {
 	var ranges []storage.Range
 	for _, leaf := range x.file.leaves {
@@ -96,9 +97,11 @@ func (x *pageIndex) prune(g *pb.RowGroup, skip int64, indexes [][]byte) (_ *prun
 	return p, untrusted
 }
 
-// known is what is known of the filter's columns: nothing of those whose statistics are not to be trusted. Indexes are those of
-// the filter's leaves.
-func (x *pageIndex) known(g *pb.RowGroup, p *pruned, indexes [][]byte) (known map[string]*prune.Column, untrusted int64) {
+// known is what is known of the filter's columns: nothing of those whose statistics are not to be trusted. Indexes are
+// those of the filter's leaves.
+func (x *pageIndex) known(
+	g *pb.RowGroup, p *pruned, indexes [][]byte,
+) (known map[string]*prune.Column, untrusted int64) {
 	known = map[string]*prune.Column{}
 	f, rg, next := x.file.footer, int(g.GetIndex()), 0
 	for _, source := range x.sources {

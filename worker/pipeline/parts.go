@@ -15,8 +15,8 @@ import (
 // partsParallel is how many pieces of a row group are read at a time.
 const partsParallel = 16
 
-// parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns those that
-// read ahead, until close.
+// parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns
+// those that read ahead, until close.
 type parts struct {
 	reader  *reader
 	ctx     context.Context // of the stream
@@ -68,8 +68,8 @@ func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 	return p
 }
 
-// close waits for what is being read. The next row group's parts get the memory: it is not free, for the decoder refers to it until it reads a
-// page of theirs.
+// close waits for what is being read. The next row group's parts get the memory: it is not free, for the decoder refers
+// to it until it reads a page of theirs.
 func (p *parts) close() {
 	close(p.due)
 	_ = p.readers.Wait() // they return none
@@ -125,7 +125,8 @@ func (c *part) advance(from, n int) error {
 	return nil
 }
 
-// grow gives the part a front in its own memory without bytes, for a page that is longer than a piece or because another part reads the old one.
+// grow gives the part a front in its own memory without bytes, for a page that is longer than a piece or because
+// another part reads the old one.
 func (c *part) grow(n int) error {
 	r := c.of.reader
 	if old := int64(cap(c.own)); int64(n) > old {

@@ -22,21 +22,23 @@ import (
 type Config struct {
 	Storage storage.Storage
 	Ops     *transform.Registry
-	// Memory bounds the bytes of all streams together. Streams is how many are expected to share it: one reads ahead as long
-	// as it holds no more than its share.
+	// Memory bounds the bytes of all streams together. Streams is how many are expected to share it: one reads ahead as
+	// long as it holds no more than its share.
 	Memory  int64
 	Streams int
-	// MaxMemory, if it is more than Memory, bounds them in its place from when on one stream needs more than Memory. Grown, unless it is
-	// nil, is told then how many bytes these are more.
+	// MaxMemory, if it is more than Memory, bounds them in its place from when on one stream needs more than Memory.
+	// Grown, unless it is nil, is told then how many bytes these are more.
 	MaxMemory int64
 	Grown     func(bytes int64)
-	// BatchBytes is about the size of a batch on the wire; or ArrayBytes for each of its arrays, if that is more and the stream may hold it.
+	// BatchBytes is about the size of a batch on the wire; or ArrayBytes for each of its arrays, if that is more and
+	// the stream may hold it.
 	BatchBytes, ArrayBytes int64
 	// MaxBatch bounds a batch in bytes, even if it has only one row; a larger one is an error.
 	MaxBatch int64
 	// OverRead is the gap in bytes between two column chunks up to which they are read as one.
 	OverRead int64
-	// Patience is how long Open waits for memory, and a stream that needs more than its files let expect. Behind it they fail with ErrBusy.
+	// Patience is how long Open waits for memory, and a stream that needs more than its files let expect. Behind it
+	// they fail with ErrBusy.
 	Patience time.Duration
 	// Zone, if set, is where the worker runs.
 	Zone string
@@ -73,7 +75,8 @@ func (p *Pipeline) limits() limits { return limits{&p.cfg, p.MemoryLimit()} }
 // Close gives up what streams have left that have ended.
 func (p *Pipeline) Close() { p.memory.Pool(func(pool *memory.Pool) { pool.Shrink(math.MaxInt64) }) }
 
-// MemoryInUse is the part of the budget that open streams hold, and that trainers have mapped still of those that ended, in bytes.
+// MemoryInUse is the part of the budget that open streams hold, and that trainers have mapped still of those that
+// ended, in bytes.
 func (p *Pipeline) MemoryInUse() int64 { return p.memory.InUse() }
 
 // MemoryLimit is the budget, in bytes.

@@ -32,8 +32,8 @@ func (q *quota) divide(h holding) {
 	q.buffers = memory.NewBuffers(q.Account, h.chunks, h.chunks+ahead)
 }
 
-// more takes memory beyond what Open took: what it needs, beyond the stream's share, else as much as there is, up to wish. For what it
-// needs it waits as Open does.
+// more takes memory beyond what Open took: what it needs, beyond the stream's share, else as much as there is, up to
+// wish. For what it needs it waits as Open does.
 func (q *quota) more(ctx context.Context, need, wish int64) (int64, error) {
 	if q.Held()+wish > q.limits().share() {
 		wish = need
@@ -53,7 +53,8 @@ func (q *quota) more(ctx context.Context, need, wish int64) (int64, error) {
 	ahead := q.buffers.Ahead()
 	if errors.Is(err, ErrLimit) && !q.abreast && ahead > 0 && q.Held()-ahead+need <= q.budget.Max() {
 		q.session.abreast.Store(q.shard, true)
-		err = fmt.Errorf("%w: what was read ahead is in the way; the shard's next stream goes on without: %w", ErrBusy, err)
+		err = fmt.Errorf("%w: what was read ahead is in the way; the shard's next stream goes on without: %w",
+			ErrBusy, err)
 	}
 	return need, err
 }

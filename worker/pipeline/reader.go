@@ -21,9 +21,10 @@ type reader struct {
 	job
 	storage   storage.Storage // whose reads are counted
 	pages     pageIndex
-	limit     int64    // up to which row groups are read as a whole
-	fronts    [][]byte // of the chunks' parts, beyond the memory of their units: of the last row group that was read in pieces
-	uncounted bool     // what row groups lay in was replaced, and is not counted any more
+	limit     int64 // up to which row groups are read as a whole
+	uncounted bool  // what row groups lay in was replaced, and is not counted any more
+	// fronts are of the chunks' parts, beyond the memory of their units: of the last row group that was read in pieces.
+	fronts [][]byte
 }
 
 // start has goroutines of the group read the row groups.
@@ -36,7 +37,8 @@ func (r *reader) start(ctx context.Context, group *errgroup.Group) <-chan *unit 
 	return units
 }
 
-// fetch reads the row groups ahead of their use as far as there is memory. The first comes alone, so that its rows need not wait.
+// fetch reads the row groups ahead of their use as far as there is memory. The first comes alone, so that its rows need
+// not wait.
 func (r *reader) fetch(ctx context.Context, group *errgroup.Group, out chan<- *unit) error {
 	for i := r.layout.start.rowGroup; i < len(r.layout.groups); {
 		u := r.next(ctx, i)
@@ -81,8 +83,8 @@ func (r *reader) unit(i, max int, limit int64) *unit {
 // large reports whether a row group is asked for its page index.
 func (r *reader) large(g *pb.RowGroup) bool { return r.layout.file.length(g) > r.cfg.OverRead }
 
-// prune finds which windows of a row group of the ticket need not be read: see pageIndex. It returns nil if there are none, or if that
-// is not worth it. What it returns is counted, as long as its unit is there.
+// prune finds which windows of a row group of the ticket need not be read: see pageIndex. It returns nil if there are
+// none, or if that is not worth it. What it returns is counted, as long as its unit is there.
 func (r *reader) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned {
 	if r.pages.expr == nil && skip == 0 {
 		return nil
@@ -108,7 +110,8 @@ func (r *reader) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	return p
 }
 
-// readIndexes reads page indexes, in memory that the caller gives back. It does not wait for that, as the decoder may at the same time.
+// readIndexes reads page indexes, in memory that the caller gives back. It does not wait for that, as the decoder may
+// at the same time.
 func (r *reader) readIndexes(ctx context.Context, ranges []storage.Range) (data [][]byte, taken int64, err error) {
 	err = r.stats.timed(&r.stats.storage, func() (err error) {
 		data, err = r.readRanges(ctx, r.layout.how, ranges, func(size int64) ([]byte, error) {
@@ -131,14 +134,18 @@ func (r *reader) prunedUnit(i int, p *pruned) *unit {
 		g.ranges, g.perLeaf = append(g.ranges, ranges...), append(g.perLeaf, len(ranges))
 	}
 	how := r.layout.how
-	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: p.bytes(), done: make(chan struct{})}
+	u := &unit{
+		groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: p.bytes(),
+		done: make(chan struct{}),
+	}
 	if u.size > r.quota.buffers.Base() { // there might never be room for it
 		return nil
 	}
 	return u
 }
 
-// read reads a unit. An error takes its turn, so that the rows before it are sent: it is that of the row group that has it.
+// read reads a unit. An error takes its turn, so that the rows before it are sent: it is that of the row group that has
+// it.
 func (r *reader) read(ctx context.Context, u *unit) error {
 	chunks, err := r.readInto(ctx, u.how, u.ranges, u.buffer)
 	alone, buffer := storage.Reading{MaxGap: -1}, u.buffer
@@ -162,7 +169,9 @@ func (r *reader) read(ctx context.Context, u *unit) error {
 }
 
 // readInto reads into the front of a buffer.
-func (r *reader) readInto(ctx context.Context, how storage.Reading, ranges []storage.Range, buffer []byte) ([][]byte, error) {
+func (r *reader) readInto(
+	ctx context.Context, how storage.Reading, ranges []storage.Range, buffer []byte,
+) ([][]byte, error) {
 	return r.readRanges(ctx, how, ranges, func(size int64) ([]byte, error) {
 		if size > int64(len(buffer)) {
 			return nil, errors.New("column chunks lie within each other: the file is damaged")
@@ -177,8 +186,8 @@ func (r *reader) readRanges(
 	return storage.ReadRanges(ctx, r.storage, r.program.GetStorage(), r.ticket.GetFile(), ranges, how, alloc)
 }
 
-// rowGroups hands over the row groups that start reads, in their order. What one lies in is the reader's again once the next one is
-// asked for.
+// rowGroups hands over the row groups that start reads, in their order. What one lies in is the reader's again once the
+// next one is asked for.
 func (r *reader) rowGroups(ctx context.Context, in <-chan *unit) iter.Seq2[*rowGroup, error] {
 	return func(yield func(*rowGroup, error) bool) {
 		for u := range in {

@@ -26,8 +26,8 @@ func (c *computer) expect(ctx context.Context, w *tensor.Window) error {
 	return c.quota.raise(ctx, &c.holds.results, c.expects.results, 1)
 }
 
-// correct takes what the results of a window's steps hold beyond what was expected. Those of steps that were taken early are the sources.
-// What steps asked for is left out of what is expected of the next window: they will ask again.
+// correct takes what the results of a window's steps hold beyond what was expected. Those of steps that were taken
+// early are the sources. What steps asked for is left out of what is expected of the next window: they will ask again.
 func (c *computer) correct(ctx context.Context, results []*vector.Vector) error {
 	bytes := c.windows.excerpted
 	for _, v := range results {
@@ -39,8 +39,8 @@ func (c *computer) correct(ctx context.Context, results []*vector.Vector) error 
 	return c.quota.raise(ctx, &c.holds.results, bytes, 1)
 }
 
-// makeRoom takes what a batch is going to have for a piece beyond what it has, and beyond what is usual. What is held for compressed
-// batches serves where there are none.
+// makeRoom takes what a batch is going to have for a piece beyond what it has, and beyond what is usual. What is held
+// for compressed batches serves where there are none.
 func (c *computer) makeRoom(ctx context.Context, b *tensor.Batch, p tensor.Piece) error {
 	c.extra[b] = max(0, c.builder.Needs(b, p)-c.holds.batch)
 	err := c.quota.raise(ctx, &c.holds.longer, c.beyond()-c.spare(), 1)

@@ -123,7 +123,8 @@ func total(a, b *pb.WorkerCounters) *pb.WorkerCounters {
 		BytesLent: a.GetBytesLent() + b.GetBytesLent(), BytesLinked: a.GetBytesLinked() + b.GetBytesLinked(),
 		StorageNs: a.GetStorageNs() + b.GetStorageNs(), DecodeNs: a.GetDecodeNs() + b.GetDecodeNs(),
 		TransformNs: a.GetTransformNs() + b.GetTransformNs(), TensorNs: a.GetTensorNs() + b.GetTensorNs(),
-		SendNs: a.GetSendNs() + b.GetSendNs(), OpenNs: a.GetOpenNs() + b.GetOpenNs(), BlockedNs: a.GetBlockedNs() + b.GetBlockedNs(),
+		SendNs: a.GetSendNs() + b.GetSendNs(), OpenNs: a.GetOpenNs() + b.GetOpenNs(),
+		BlockedNs:        a.GetBlockedNs() + b.GetBlockedNs(),
 		UntrustedIndexes: a.GetUntrustedIndexes() + b.GetUntrustedIndexes(),
 	}
 	ops := map[string]int64{}
@@ -143,7 +144,8 @@ func (p *Pipeline) Counters() *pb.WorkerCounters {
 	return all
 }
 
-// Sessions returns the same, and each session's part. It is called every few seconds, and so lets go of kits that nobody took for long.
+// Sessions returns the same, and each session's part. It is called every few seconds, and so lets go of kits that
+// nobody took for long.
 func (p *Pipeline) Sessions() (*pb.WorkerCounters, []*pb.SessionCounters) {
 	p.memory.Pool(func(pool *memory.Pool) { pool.Expire(time.Now().Add(-kitKept)) })
 	return p.sessions.counters()

@@ -26,7 +26,9 @@ type windowScratch struct {
 }
 
 // eachWindow decodes and transforms the windows of the fetched row groups, and hands them to f.
-func (c *computer) eachWindow(ctx context.Context, groups iter.Seq2[*rowGroup, error], f func(*tensor.Window) error) error {
+func (c *computer) eachWindow(
+	ctx context.Context, groups iter.Seq2[*rowGroup, error], f func(*tensor.Window) error,
+) error {
 	c.decoder.AskFor(func(need, wish int64) (int64, error) { return c.quota.more(ctx, need, wish) })
 	for g, err := range groups {
 		if err != nil {
@@ -77,11 +79,16 @@ func (c *computer) window(ctx context.Context, g *rowGroup, row int64) (*tensor.
 	if err != nil {
 		return nil, err
 	}
-	if err = stats.timed(&stats.transform, func() (err error) { w.Order, err = c.choose(w); return err }); err == nil && w.Len() > 0 {
+	err = stats.timed(&stats.transform, func() (err error) {
+		w.Order, err = c.choose(w)
+		return err
+	})
+	if err == nil && w.Len() > 0 {
 		err = c.rest(ctx, w)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s row group %d, rows %d to %d: %w", w.File.GetUri(), g.GetIndex(), w.FirstRow, w.FirstRow+int64(n)-1, err)
+		return nil, fmt.Errorf("%s row group %d, rows %d to %d: %w",
+			w.File.GetUri(), g.GetIndex(), w.FirstRow, w.FirstRow+int64(n)-1, err)
 	}
 	return w, nil
 }
