@@ -54,7 +54,7 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if err := mayRead(limits, s); err != nil {
 		return nil, err
 	}
-	dataset, err := Resolve(ctx, limited{cfg.Storage, limits}, f.master.footers, cfg.Ops, cfg.Plan, s)
+	dataset, err := Resolve(ctx, limited{cfg.Storage, limits}, f.master.described, cfg.Ops, cfg.Plan, s)
 	if err != nil {
 		return nil, openError(err)
 	}
@@ -72,7 +72,7 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	return info, nil
 }
 
-// eachBlock plans the blocks of the first epoch, one after the other, so that few footers are in memory.
+// eachBlock plans the blocks of the first epoch, one after the other, so that few descriptions of files are in memory.
 func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Block, plan.Counts) error) error {
 	cut := plan.Blocks(cfg, d.Files, plan.Order(d.Files, d.Program.GetSeed(), d.Program.GetShuffle(), 0))
 	for i, members := range cut {
@@ -80,7 +80,7 @@ func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Blo
 		for j, m := range members {
 			files[j] = d.Files[m]
 		}
-		loaded, err := d.footers.load(ctx, files, func(int) {})
+		loaded, err := d.described.load(ctx, files, func(int) {})
 		if err != nil {
 			return err
 		}

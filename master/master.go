@@ -27,7 +27,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/telemetry"
@@ -37,8 +37,8 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// footerBytes bounds the footers kept in memory.
-const footerBytes = 64 << 20
+// describedBytes bounds the descriptions of files kept in memory.
+const describedBytes = 64 << 20
 
 // leastLease is the shortest lease that is taken.
 const leastLease = 100 * time.Millisecond
@@ -84,19 +84,19 @@ type Config struct {
 
 // Master is a process's master.
 type Master struct {
-	cfg      Config
-	signer   *ticket.Signer
-	grpc     *grpc.Server
-	health   *health.Server
-	http     *telemetry.Server // or nil
-	viewer   *viewer
-	fleet    *fleet.Fleet
-	places   *placement
-	lists    *access.Turns // of sessions
-	observed *observe.Observer
-	footers  *footer.Cache
-	listings *listings
-	counts   *counter
+	cfg       Config
+	signer    *ticket.Signer
+	grpc      *grpc.Server
+	health    *health.Server
+	http      *telemetry.Server // or nil
+	viewer    *viewer
+	fleet     *fleet.Fleet
+	places    *placement
+	lists     *access.Turns // of sessions
+	observed  *observe.Observer
+	described *formats.Cache
+	listings  *listings
+	counts    *counter
 
 	untrusted atomic.Int64 // column chunks planned whose statistics contradict themselves
 
@@ -132,7 +132,7 @@ func New(cfg Config) (*Master, error) {
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
 		cfg: cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
-		footers: footer.NewCache(footerBytes), listings: newListings(listingBytes), lists: access.NewTurns(listsAtOnce, listsOfOne),
+		described: formats.NewCache(describedBytes), listings: newListings(listingBytes), lists: access.NewTurns(listsAtOnce, listsOfOne),
 	}
 	if cfg.Store != nil {
 		close(m.connected)

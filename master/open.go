@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// openTimeout bounds listing a dataset and reading the footers of its first block.
+	// openTimeout bounds listing a dataset and describing the files of its first block.
 	openTimeout = 15 * time.Minute
 	// maxID bounds a session's id, in bytes.
 	maxID = 200
@@ -42,18 +42,18 @@ type Dataset struct {
 	// Schema of the files of the first block, which the program was resolved against.
 	Schema spec.Schema
 
-	footers *footerLoader
+	described *describer
 }
 
-// Footers reads the footers of all files, telling progress, from several goroutines, how many it has.
-func (d *Dataset) Footers(ctx context.Context, progress func(done int)) ([]plan.File, error) {
-	return d.footers.load(ctx, d.Files, progress)
+// Describe finds out what all files hold; progress hears, from several goroutines, of how many it knows.
+func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan.File, error) {
+	return d.described.load(ctx, d.Files, progress)
 }
 
 // Resolve lists a spec's files and resolves it against the schema of the first block that an epoch would read. Its
 // errors are spec.Problems where the spec is at fault.
-func Resolve(ctx context.Context, st storage.Storage, cache *footer.Cache, ops spec.Catalog, cfg plan.Config, s *pb.Spec) (*Dataset, error) {
-	d := &Dataset{footers: &footerLoader{storage: st, cache: cache, profile: s.GetDataset().GetStorage()}}
+func Resolve(ctx context.Context, st storage.Storage, cache *formats.Cache, ops spec.Catalog, cfg plan.Config, s *pb.Spec) (*Dataset, error) {
+	d := &Dataset{described: &describer{storage: st, cache: cache, profile: s.GetDataset().GetStorage()}}
 	if uris := s.GetDataset().GetUri(); len(uris) == 0 || slices.Contains(uris, "") {
 		return nil, spec.Problems{{Path: "dataset.uri", Message: "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet"}}
 	}
@@ -85,7 +85,7 @@ func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config
 	for _, i := range plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0))[0] {
 		first = append(first, d.Files[i])
 	}
-	loaded, err := d.footers.load(ctx, first, func(int) {})
+	loaded, err := d.described.load(ctx, first, func(int) {})
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (t *term) create(req *wanted) error {
 	ctx, cancel := context.WithTimeout(t.ctx, openTimeout)
 	defer cancel()
 	cfg := &t.master.cfg
-	d, err := Resolve(ctx, limited{cfg.Storage, req.limits}, t.master.footers, cfg.Ops, cfg.Plan, req.GetSpec())
+	d, err := Resolve(ctx, limited{cfg.Storage, req.limits}, t.master.described, cfg.Ops, cfg.Plan, req.GetSpec())
 	if err != nil {
 		return openError(err)
 	}

@@ -14,7 +14,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
@@ -22,30 +23,30 @@ import (
 )
 
 const (
-	// footersAtOnce is how many footers of a block are read in parallel.
-	footersAtOnce = 16
+	// describedAtOnce is how many files of a block are described in parallel.
+	describedAtOnce = 16
 	// planTimeout bounds the planning of one block.
 	planTimeout = 5 * time.Minute
 	// mostPlanPause is the longest pause between two tries to plan a block.
 	mostPlanPause = 30 * time.Second
 )
 
-// footerLoader reads footers of one dataset. It may be used by many goroutines at once.
-type footerLoader struct {
+// describer finds out what files of one dataset hold. It may be used by many goroutines at once.
+type describer struct {
 	storage storage.Storage
-	cache   *footer.Cache
+	cache   *formats.Cache
 	profile string
 }
 
-func (l *footerLoader) load(ctx context.Context, files []*pb.File, progress func(done int)) ([]plan.File, error) {
+func (l *describer) load(ctx context.Context, files []*pb.File, progress func(done int)) ([]plan.File, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(footersAtOnce)
+	group.SetLimit(describedAtOnce)
 	out := make([]plan.File, len(files))
 	var done atomic.Int64
 	for i, f := range files {
 		group.Go(func() error {
-			loaded, err := l.cache.Load(ctx, l.storage, l.profile, f)
-			out[i] = plan.File{File: f, Footer: loaded}
+			holds, err := l.cache.Load(ctx, l.storage, l.profile, f, nil)
+			out[i] = plan.File{File: f, Holds: holds}
 			progress(int(done.Add(1)))
 			return err
 		})
@@ -57,7 +58,7 @@ func (l *footerLoader) load(ctx context.Context, files []*pb.File, progress func
 func schemaOf(files []plan.File) (spec.Schema, error) {
 	parts := make([]spec.FileSchema, len(files))
 	for i, f := range files {
-		parts[i] = spec.FileSchema{File: f.GetUri(), Schema: f.Footer.Schema}
+		parts[i] = format.Schema(f.File, f.Holds)
 	}
 	return spec.Merge(parts)
 }
@@ -67,7 +68,7 @@ type blockPlanner struct {
 	cfg     plan.Config
 	program *pb.Program
 	listed  func(context.Context) ([]*pb.File, error) // the listing: a master that takes over does not wait for it
-	footers *footerLoader
+	files   *describer
 	counts  *counter // nil: outputs are not counted
 	session *pb.Session
 	logger  *slog.Logger
@@ -99,7 +100,7 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	if err := proto.Unmarshal(s.GetProgram(), p.program); err != nil {
 		return nil, fmt.Errorf("master: session %s: program: %w", stored.Name, err)
 	}
-	p.footers = &footerLoader{storage: m.cfg.Storage, cache: m.footers, profile: p.program.GetStorage()}
+	p.files = &describer{storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage()}
 	p.session, p.logger, p.untrusted = s, logger, &m.untrusted
 	if spec.Counted(s.GetSpec()) {
 		p.counts = m.counts
@@ -154,7 +155,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (block *pb.
 	for i, f := range cut[index] {
 		files[i] = listed[f]
 	}
-	loaded, err := p.footers.load(ctx, files, func(int) {})
+	loaded, err := p.files.load(ctx, files, func(int) {})
 	if err != nil {
 		return nil, 0, 0, err
 	}

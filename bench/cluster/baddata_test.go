@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
 // badRows are the row groups of a dataset that a test damaged.
@@ -49,10 +50,7 @@ func damage(t *testing.T, s *pb.Spec, groups ...[2]int) *badRows {
 	disk, files := listed(t, s)
 	bad := &badRows{files: files, lost: map[row]bool{}}
 	for _, g := range groups {
-		f, err := footer.Load(t.Context(), disk, "", files[g[0]])
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := pipelinetest.Footer(t, disk, files[g[0]])
 		rg := f.RowGroups[g[1]]
 		leaf := slices.IndexFunc(f.Leaves, func(l footer.Leaf) bool { return l.Path[0] == "cat_0" })
 		path := strings.TrimPrefix(files[g[0]].GetUri(), "file://")

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/bench/reference"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/cmd/demo"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -89,11 +90,11 @@ func demoSpec(t *testing.T, store storage.Storage, uri string) *pb.Spec {
 	}
 	var parts []spec.FileSchema
 	for _, f := range files {
-		loaded, err := footer.Load(t.Context(), store, "", f)
+		holds, err := formats.Load(t.Context(), store, "", f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts = append(parts, spec.FileSchema{File: f.GetUri(), Schema: loaded.Schema})
+		parts = append(parts, format.Schema(f, holds))
 	}
 	schema, err := spec.Merge(parts)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
@@ -232,13 +233,14 @@ func survey(ctx context.Context, st storage.Storage, uri string) (*job, []spec.F
 	j := &job{}
 	schemas := make([]spec.FileSchema, len(listed))
 	for i, f := range listed {
-		loaded, err := footer.Load(ctx, st, "", f)
+		holds, err := formats.Load(ctx, st, "", f, nil)
 		if err != nil {
 			return nil, nil, err
 		}
-		j.files = append(j.files, file{uri: f.GetUri(), rows: loaded.Rows, first: j.total})
-		j.total += loaded.Rows
-		schemas[i] = spec.FileSchema{File: f.GetUri(), Schema: loaded.Schema}
+		rows := format.Rows(holds)
+		j.files = append(j.files, file{uri: f.GetUri(), rows: rows, first: j.total})
+		j.total += rows
+		schemas[i] = format.Schema(f, holds)
 	}
 	return j, schemas, nil
 }

@@ -13,13 +13,15 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/worker/columns"
 )
 
-// footerBytes bounds the footers that the commands here keep in memory.
-const footerBytes = 256 << 20
+// describedBytes bounds the descriptions of files that the commands here keep in memory.
+const describedBytes = 256 << 20
 
 // Validate returns `penstock validate`.
 func Validate(ops spec.Catalog) *cobra.Command {
@@ -29,12 +31,12 @@ func Validate(ops spec.Catalog) *cobra.Command {
 		Use:   "validate SPEC",
 		Short: "Check a spec against its dataset",
 		Long: "Check a spec against the schema of its dataset, and show every mistake at once. Exit status 0 if there is none.\n" +
-			"The footers of all files are read, since files may differ; with --quick those alone that a session reads when it opens.",
+			"All files are looked at, since they may differ; with --quick those alone that a session looks at when it opens.",
 		Example: "  penstock validate spec.yaml\n  penstock validate spec.yaml --quick",
 		Args:    cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
-	cmd.Flags().BoolVar(&quick, "quick", false, "read only the footers that a session reads when it opens")
+	cmd.Flags().BoolVar(&quick, "quick", false, "look only at the files that a session looks at when it opens")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -66,7 +68,7 @@ func Plan(ops spec.Catalog) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "plan SPEC",
 		Short:   "Show what a session of a spec would read",
-		Long:    "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by column.\nAll footers are read.",
+		Long:    "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by column.\nAll files are looked at: what they say of themselves is read, and no data.",
 		Example: "  penstock plan spec.yaml\n  penstock plan spec.yaml --output json",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -93,24 +95,24 @@ func Plan(ops spec.Catalog) *cobra.Command {
 	return cli.Setup(cmd)
 }
 
-// planned reads the footers of all files, and checks each file.
+// planned finds out what all files hold, and checks each file.
 func planned(ctx context.Context, d *master.Dataset) (*plan.Description, error) {
-	loaded, err := d.Footers(ctx, func(done int) {
-		cli.Status(os.Stderr, "footers %d of %d", done, len(d.Files))
+	loaded, err := d.Describe(ctx, func(done int) {
+		cli.Status(os.Stderr, "files %d of %d", done, len(d.Files))
 	})
 	cli.Status(os.Stderr, "")
 	if err != nil {
 		return nil, err
 	}
-	footers := make(map[int]*footer.Footer, len(loaded))
+	known := make(map[int]format.File, len(loaded))
 	var how map[string]string
 	for i, f := range loaded {
-		footers[i] = f.Footer
+		known[i] = f.Holds
 		if i == 0 {
-			how = decoders(f.Footer, d.Program.GetSources())
+			how = decoders(f.Holds, d.Program.GetSources())
 		}
 	}
-	return plan.Describe(plan.Config{}, d.Program, d.Files, footers, how)
+	return plan.Describe(plan.Config{}, d.Program, d.Files, known, how)
 }
 
 // resolve does what a master does when a session opens.
@@ -123,7 +125,7 @@ func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, pa
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := master.Resolve(ctx, st, footer.NewCache(footerBytes), ops, plan.Config{}, s)
+	d, err := master.Resolve(ctx, st, formats.NewCache(describedBytes), ops, plan.Config{}, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:\n%w", path, err)
 	}
@@ -131,12 +133,12 @@ func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, pa
 }
 
 // decoders says how a worker decodes each source of a program from a file, by the source's name.
-func decoders(f *footer.Footer, sources []*pb.Source) map[string]string {
+func decoders(f format.File, sources []*pb.Source) map[string]string {
 	out := make(map[string]string, len(sources))
-	if len(f.RowGroups) == 0 {
+	if len(f.Extents()) == 0 {
 		return out
 	}
-	how, err := columns.Plan(f, 0, sources)
+	how, err := columns.Plan(f.(*footer.File).Footer, 0, sources)
 	for i, s := range sources {
 		if err != nil {
 			out[s.GetName()] = err.Error()

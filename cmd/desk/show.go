@@ -16,12 +16,13 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// footersAtOnce is how many footers `penstock show` reads in parallel.
-const footersAtOnce = 16
+// describedAtOnce is how many files `penstock show` describes in parallel.
+const describedAtOnce = 16
 
 // shown is what `penstock show` tells of a dataset.
 type shown struct {
@@ -44,8 +45,8 @@ func Show() *cobra.Command {
 		Use:   "show URI",
 		Short: "Show a dataset's columns, statistics and first rows",
 		Long: "Show what a dataset holds, without a spec and without a fleet: its columns with their types as a spec has them,\n" +
-			"nulls, least and greatest values as the files' footers tell them, and the first rows. All footers are read, and of\n" +
-			"the first rows no more than they need. --files N looks at the first N files alone.",
+			"nulls, least and greatest values as the files tell them, and the first rows. All files are looked at, and of the\n" +
+			"first rows no more is read than they need. --files N looks at the first N files alone.",
 		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show data/part-00000.parquet --output json",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -96,26 +97,30 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 	if d.most > 0 {
 		files = files[:min(d.most, listed)]
 	}
-	footers, err := d.footers(ctx, files)
+	all, err := d.describe(ctx, files)
 	if err != nil {
 		return nil, err
 	}
 	parts := make([]spec.FileSchema, len(files))
 	out := &shown{URI: uri, Files: len(files), Listed: listed, Head: []row{}}
-	for i, f := range footers {
-		parts[i] = spec.FileSchema{File: files[i].GetUri(), Schema: f.Schema}
+	for i, f := range all {
+		parts[i] = format.Schema(files[i], f)
 		out.Bytes += files[i].GetSize()
-		out.Rows += f.Rows
-		out.RowGroups += len(f.RowGroups)
+		out.Rows += format.Rows(f)
+		out.RowGroups += len(f.Extents())
 	}
 	schema, err := spec.Merge(parts)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range schema.Columns {
-		out.Columns = append(out.Columns, describe(c, footers))
+		column, err := describe(c, all)
+		if err != nil {
+			return nil, err
+		}
+		out.Columns = append(out.Columns, column)
 	}
-	for i, f := range footers {
+	for i, f := range all {
 		if len(out.Head) >= head {
 			break
 		}
@@ -128,15 +133,15 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 	return out, nil
 }
 
-// footers reads those of all files.
-func (d *shower) footers(ctx context.Context, files []*pb.File) ([]*footer.Footer, error) {
-	out := make([]*footer.Footer, len(files))
+// describe finds out what all files hold.
+func (d *shower) describe(ctx context.Context, files []*pb.File) ([]format.File, error) {
+	out := make([]format.File, len(files))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(footersAtOnce)
+	group.SetLimit(describedAtOnce)
 	for i, f := range files {
-		cli.Status(os.Stderr, "footers %d of %d", i, len(files))
+		cli.Status(os.Stderr, "files %d of %d", i, len(files))
 		group.Go(func() (err error) {
-			out[i], err = footer.Load(ctx, d.st, d.profile, f)
+			out[i], err = formats.Load(ctx, d.st, d.profile, f, nil)
 			return err
 		})
 	}

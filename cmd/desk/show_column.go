@@ -1,15 +1,15 @@
 package desk
 
 import (
-	"encoding/binary"
+	"cmp"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // shownColumn is what `penstock show` tells of a column.
@@ -22,15 +22,15 @@ type shownColumn struct {
 	// Unsupported says why it cannot be a feature.
 	Unsupported string `json:"unsupported,omitempty"`
 	Bytes       int64  `json:"stored_bytes"`
-	// Nulls of scalars; nil: some footer does not tell.
+	// Nulls of scalars; nil: some file does not tell.
 	Nulls *int64 `json:"nulls,omitempty"`
-	// Min and Max are bounds of the values, nil where some footer has none. NaN lies outside of them.
+	// Min and Max are bounds of the values, nil where some file has none. NaN lies outside of them.
 	Min any `json:"min,omitempty"`
 	Max any `json:"max,omitempty"`
 }
 
-// describe adds up what footers tell of a column.
-func describe(c spec.Column, footers []*footer.Footer) shownColumn {
+// describe adds up what files tell of a column.
+func describe(c spec.Column, files []format.File) (shownColumn, error) {
 	out := shownColumn{Name: c.Name, Meaning: c.Meaning, Unsupported: c.Unsupported}
 	if c.Unsupported == "" {
 		out.Type = c.Type.String()
@@ -38,99 +38,75 @@ func describe(c spec.Column, footers []*footer.Footer) shownColumn {
 	if c.Key != pb.Kind_KIND_UNSPECIFIED {
 		out.Type = "map<" + strings.ToLower(c.Key.String()) + ">" + out.Type
 	}
-	scalar := !c.Type.List && c.Key == pb.Kind_KIND_UNSPECIFIED && c.Unsupported == ""
-	b := bounds{known: scalar}
-	var nulls int64
-	known := scalar
-	for _, f := range footers {
-		at, ok := f.Column(c.Name)
-		if !ok {
-			nulls += f.Rows // the file lacks it
-			continue
-		}
-		from, to := f.LeavesOf(at)
-		for _, g := range f.RowGroups {
-			for leaf := from; leaf < to; leaf++ {
-				chunk := &g.Chunks[leaf]
-				out.Bytes += chunk.Length
-				known = known && chunk.Stats.Nulls >= 0
-				nulls += chunk.Stats.Nulls
-				b.add(f.Leaves[leaf].Kind, chunk)
-			}
+	for _, f := range files {
+		if at, ok := f.Columns().Column(c.Name); ok {
+			out.Bytes += f.Stored(at)
 		}
 	}
-	if known {
-		out.Nulls = &nulls
+	if c.Type.List || c.Key != pb.Kind_KIND_UNSPECIFIED || c.Unsupported != "" {
+		return out, nil
 	}
-	if b.known {
-		out.Min, out.Max = jsonOf(b.min), jsonOf(b.max)
+	known := summary{bounded: true, counted: true}
+	for _, f := range files {
+		b, err := f.Bind([]*pb.Source{{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}})
+		if err != nil {
+			return out, err
+		}
+		for extent := range f.Extents() {
+			known.add(b.Stats(extent, 0))
+		}
 	}
-	return out
+	if known.counted {
+		out.Nulls = &known.nulls
+	}
+	if known.bounded {
+		out.Min, out.Max = jsonOf(known.min), jsonOf(known.max)
+	}
+	return out, nil
 }
 
-// bounds are those of several chunks.
-type bounds struct {
-	known    bool
-	min, max any // nil: there was no value yet
+// summary is what is known of a column's values in several extents.
+type summary struct {
+	counted  bool
+	nulls    int64
+	bounded  bool
+	min, max *filter.Value // nil: there was no value yet
 }
 
-func (b *bounds) add(k pb.Kind, c *footer.Chunk) {
-	if !b.known || c.Stats.Nulls >= c.Values { // no value has a part in them
-		return
-	}
-	if c.Stats.Min == nil || c.Stats.Max == nil {
-		b.known = false
-		return
-	}
-	low, high := valueOf(k, c.Stats.Min), valueOf(k, c.Stats.Max)
-	if b.min == nil || less(low, b.min) {
-		b.min = low
-	}
-	if b.max == nil || less(b.max, high) {
-		b.max = high
+func (s *summary) add(stats filter.Stats, known bool) {
+	s.counted = s.counted && known && stats.Nulls >= 0
+	s.nulls += stats.Nulls
+	switch {
+	case !known, !stats.HasMinMax && stats.Nulls < stats.Rows:
+		s.bounded = false
+	case stats.HasMinMax && stats.Nulls < stats.Rows:
+		if s.min == nil || less(&stats.Min, s.min) {
+			s.min = &stats.Min
+		}
+		if s.max == nil || less(s.max, &stats.Max) {
+			s.max = &stats.Max
+		}
 	}
 }
 
-// valueOf is a bound: a bool, an int64, a float64 or a string.
-func valueOf(k pb.Kind, v []byte) any {
-	le := binary.LittleEndian
-	switch k {
-	case pb.Kind_BOOL:
-		return v[0] != 0
-	case pb.Kind_INT32:
-		return int64(int32(le.Uint32(v)))
-	case pb.Kind_INT64:
-		return int64(le.Uint64(v))
-	case pb.Kind_FLOAT32:
-		return float64(math.Float32frombits(le.Uint32(v)))
-	case pb.Kind_FLOAT64:
-		return math.Float64frombits(le.Uint64(v))
-	}
-	return string(v)
+// less compares two bounds of a column.
+func less(a, b *filter.Value) bool {
+	return cmp.Or(cmp.Compare(a.Int, b.Int), cmp.Compare(a.Float, b.Float), cmp.Compare(a.Text, b.Text)) < 0 || !a.Bool && b.Bool
 }
 
-// less compares two bounds of a column, whose types are the same.
-func less(a, b any) bool {
-	switch a := a.(type) {
-	case int64:
-		return a < b.(int64) //nolint:forcetypeassert // see above
-	case float64:
-		return a < b.(float64) //nolint:forcetypeassert // see above
-	case string:
-		return a < b.(string) //nolint:forcetypeassert // see above
+// jsonOf is a bound as JSON can write it; nil if there is none.
+func jsonOf(v *filter.Value) any {
+	switch {
+	case v == nil:
+		return nil
+	case v.Kind == pb.Kind_BOOL:
+		return v.Bool
+	case v.Kind == pb.Kind_INT64:
+		return v.Int
+	case v.Kind == pb.Kind_BINARY:
+		return printableText([]byte(v.Text))
 	}
-	return a == false && b == true
-}
-
-// jsonOf is a bound as JSON can write it.
-func jsonOf(v any) any {
-	switch v := v.(type) {
-	case float64:
-		return printable(v)
-	case string:
-		return printableText([]byte(v))
-	}
-	return v
+	return printable(v.Float)
 }
 
 // kind is the type for people.

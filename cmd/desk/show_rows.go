@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -85,7 +86,8 @@ func show(v any) string {
 }
 
 // rows decodes a file's first rows, as a worker would.
-func (d *shower) rows(ctx context.Context, f *pb.File, foot *footer.Footer, schema spec.Schema, most int) ([]row, error) {
+func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema spec.Schema, most int) ([]row, error) {
+	foot := holds.(*footer.File).Footer
 	var sources []*pb.Source
 	for _, c := range schema.Columns {
 		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {

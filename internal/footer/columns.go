@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // place is where a node stands in the schema, itself included.
@@ -211,25 +212,16 @@ func (b *columnBuilder) column(path []string, c spec.Column, leaves span) {
 	b.columns, b.spans = append(b.columns, c), append(b.spans, leaves)
 }
 
-// finish hands what was built to f: names are indexed, and columns that share a name, or have a leaf for which
-// blocked gives a reason, become unsupported for that.
+// finish hands what was built to f. Columns that have a leaf for which blocked gives a reason, or share a name, become unsupported.
 func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
-	f.byName = make(map[string]int, len(b.columns))
 	for i := range b.columns {
-		c := &b.columns[i]
 		for l := b.spans[i].from; l < b.spans[i].to && len(blocked) > 0; l++ {
-			if reason, ok := blocked[l]; ok && readable(c) {
-				refuse(c, reason)
+			if reason, ok := blocked[l]; ok && readable(&b.columns[i]) {
+				b.columns[i].Unsupported, b.columns[i].Untyped = reason, false
 			}
 		}
-		if first, double := f.byName[c.Name]; double {
-			const reason = "one of several columns of this name"
-			refuse(c, reason)
-			refuse(&b.columns[first], reason)
-			continue
-		}
-		f.byName[c.Name] = i
 	}
+	f.Columns = format.NewColumns(b.columns)
 	needed := make([]bool, len(b.leaves)) // by a column that can be read: either half of a map is one, too
 	for i := range b.columns {
 		for l := b.spans[i].from; l < b.spans[i].to && readable(&b.columns[i]); l++ {
@@ -242,11 +234,8 @@ func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 			l.MapKey, l.MapValue = false, false
 		}
 	}
-	f.Schema.Columns, f.Leaves, f.spans = b.columns, b.leaves, b.spans
+	f.Leaves, f.spans = b.leaves, b.spans
 }
 
 // readable reports whether a column can be read, at least beside files that have a type for it.
 func readable(c *spec.Column) bool { return c.Unsupported == "" || c.Untyped }
-
-// refuse has a column be unsupported for a reason, and no other file's type be its own.
-func refuse(c *spec.Column, reason string) { c.Unsupported, c.Untyped = reason, false }

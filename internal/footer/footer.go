@@ -5,42 +5,24 @@ package footer
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer/crypt"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// Footer describes one file.
+// Footer is what a file's footer says.
 type Footer struct {
-	Schema    spec.Schema
+	format.Columns
 	Leaves    []Leaf
 	RowGroups []RowGroup
 	Rows      int64
 	// Bytes of memory that this value takes, for caches.
 	Size int64
 
-	spans  []span         // the leaves of each column
-	byName map[string]int // columns
-	locked map[int]error  // leaves whose keys are missing
+	spans  []span        // the leaves of each column
+	locked map[int]error // leaves whose keys are missing
 }
-
-// Column returns the index in Schema.Columns of the column of that name, unless that is nothing but Nulls.
-func (f *Footer) Column(name string) (int, bool) {
-	i, ok := f.byName[name]
-	return i, ok && !isNulls(&f.Schema.Columns[i])
-}
-
-// Nulls reports whether what a path leads to is null in all rows, since the file has only nulls, without a type, there or in place of a
-// struct on the way.
-func (f *Footer) Nulls(path []string) bool {
-	return slices.ContainsFunc(f.Schema.Columns, func(c spec.Column) bool {
-		return isNulls(&c) && len(c.Path) <= len(path) && slices.Equal(c.Path, path[:len(c.Path)])
-	})
-}
-
-func isNulls(c *spec.Column) bool { return c.Untyped && !c.Type.List }
 
 // LeavesOf returns which leaves make up the column: Leaves[from:to]. A map column has two, its keys and its
 // values, each of which makes up the column Name.key or Name.value too.

@@ -1,15 +1,12 @@
 package footer
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"unsafe"
 
-	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 const (
@@ -17,84 +14,49 @@ const (
 	magicEncrypted = "PARE"
 	trailer        = 8         // the footer's length and the magic
 	minFile        = 12        // magic, trailer
-	firstRead      = 64 << 10  // holds most footers
 	maxFooter      = 256 << 20 // bytes
 )
 
-// Load reads a file's footer, with the profile's keys if it is encrypted. It fails if the file is not Parquet, if the key
-// of an encrypted footer is missing, or if a column chunk does not lie inside the file; the error names the file.
-func Load(ctx context.Context, st storage.Storage, profile string, f *pb.File) (*Footer, error) {
-	return LoadWithin(ctx, st, profile, f, nil)
+// load reads a file's footer.
+func load(ctx context.Context, in *format.Input) (*Footer, error) {
+	data, encrypted, err := fetch(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	footer, err := read(ctx, data, encrypted, in.Storage.Keys(in.Profile), in.Take)
+	if err != nil {
+		return nil, err
+	}
+	return footer, footer.checkChunks(in.File.GetSize() - trailer - int64(len(data)))
 }
 
-// LoadWithin is Load where memory is bounded: take is asked for it before it is used, unless it is little, and may refuse. What was
-// taken beyond the footer's Size is free again afterwards.
-func LoadWithin(ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(int64) error) (*Footer, error) {
-	if take == nil {
-		take = func(int64) error { return nil }
-	}
-	data, encrypted, err := fetch(ctx, st, profile, f, take)
-	if err != nil {
-		return nil, fmt.Errorf("footer of %s: %w", f.Uri, err)
-	}
-	footer, err := read(ctx, data, encrypted, st.Keys(profile), take)
-	if err != nil {
-		return nil, fmt.Errorf("footer of %s: %w", f.Uri, err)
-	}
-	if err := footer.checkChunks(f.Size - trailer - int64(len(data))); err != nil {
-		return nil, fmt.Errorf("footer of %s: %w", f.Uri, err)
-	}
-	return footer, nil
-}
-
-// fetch reads a file's serialised FileMetaData: with its tail, if that holds it, else in a second read. It may be
-// encrypted.
-func fetch(
-	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(int64) error,
-) (data []byte, encrypted bool, err error) {
-	if f.Size < minFile {
-		return nil, false, noParquet(f, nil, fmt.Sprintf("it has %d bytes", f.Size))
-	}
-	tail := make([]byte, min(f.Size, firstRead))
-	if err := st.ReadAt(ctx, profile, f, tail, f.Size-int64(len(tail))); err != nil {
-		return nil, false, err
+// fetch reads a file's serialised FileMetaData: it is in the file's tail, or a second read brings it. It may be encrypted.
+func fetch(ctx context.Context, in *format.Input) (data []byte, encrypted bool, err error) {
+	size, tail := in.File.GetSize(), in.Tail
+	if size < minFile {
+		return nil, false, fmt.Errorf("the file has %d bytes, which is no Parquet: it is damaged", size)
 	}
 	end := len(tail) - trailer
-	switch string(tail[end+4:]) {
-	case magic:
-	case magicEncrypted:
-		encrypted = true
-	default:
-		return nil, false, noParquet(f, tail, fmt.Sprintf("it ends in %q, not %q", tail[end+4:], magic))
-	}
+	encrypted = string(tail[end+4:]) == magicEncrypted
 	length := int64(binary.LittleEndian.Uint32(tail[end:]))
 	switch {
-	case length > f.Size-minFile:
-		return nil, false, fmt.Errorf("it claims %d bytes of a file of %d: the file is damaged", length, f.Size)
+	case length > size-minFile:
+		return nil, false, fmt.Errorf("it claims %d bytes of a file of %d: the file is damaged", length, size)
 	case length > maxFooter:
 		return nil, false, fmt.Errorf("it has %d bytes; at most %d can be read", length, maxFooter)
 	case length <= int64(end):
 		return tail[end-int(length) : end], encrypted, nil
 	}
-	if err := take(length); err != nil {
+	if err := in.Take(length); err != nil {
 		return nil, false, err
 	}
 	data = make([]byte, length)
 	missing := length - int64(end)
 	copy(data[missing:], tail)
-	if err := st.ReadAt(ctx, profile, f, data[:missing], f.Size-trailer-length); err != nil {
+	if err := in.ReadAt(ctx, data[:missing], size-trailer-length); err != nil {
 		return nil, false, err
 	}
 	return data, encrypted, nil
-}
-
-// noParquet is the error of a file that is none, which says what to do if its name or its end is that of a text.
-func noParquet(f *pb.File, tail []byte, why string) error {
-	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
-	if storage.IsText(f.GetUri()) || len(tail) > 0 && !bytes.ContainsFunc(tail, control) {
-		why += "; " + storage.Convert
-	}
-	return fmt.Errorf("not a Parquet file: %s", why)
 }
 
 // checkChunks checks that all column chunks end before limit.

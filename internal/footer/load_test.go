@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
@@ -39,11 +40,11 @@ func (m *oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, of
 func load(t *testing.T, data []byte) *footer.Footer {
 	t.Helper()
 	m := &oneFile{data: data}
-	f, err := footer.Load(t.Context(), m, "", m.file())
+	f, err := formats.Load(t.Context(), m, "", m.file(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return f.(*footer.File).Footer
 }
 
 func TestLoadRefuses(t *testing.T) {
@@ -53,10 +54,10 @@ func TestLoadRefuses(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":     {nil, "not a Parquet file: it has 0 bytes"},
-		"short":     {[]byte("PAR1PAR1"), "not a Parquet file: it has 8 bytes"},
-		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not a Parquet file: it ends in "5,6\n", not "PAR1"; of CSV and TSV files ` + "`penstock convert` makes Parquet"},
-		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `it ends in "\x00a\x00a", not "PAR1"`},
+		"empty":     {nil, "the file is empty"},
+		"short":     {[]byte("PAR1PAR1"), "the file has 8 bytes, which is no Parquet: it is damaged"},
+		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not a Parquet file: it ends in "5,6\n"; of CSV and TSV files ` + "`penstock convert` makes Parquet"},
+		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `not a Parquet file: it ends in "\x00a\x00a"`},
 		"encrypted": {damage(func(b []byte) []byte { copy(b[len(b)-4:], "PARE"); return b }), "is encrypted"},
 		"length": {damage(func(b []byte) []byte {
 			binary.LittleEndian.PutUint32(b[len(b)-8:], uint32(len(b)))
@@ -78,7 +79,7 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &oneFile{data: tc.data}
-			_, err := footer.Load(t.Context(), m, "", m.file())
+			_, err := formats.Load(t.Context(), m, "", m.file(), nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "mem://x.parquet") {
 				t.Fatalf("error %v, want one with %q that names the file", err, tc.want)
 			}
@@ -95,7 +96,7 @@ func TestLoadReadsOnceOrTwice(t *testing.T) {
 		"wide":  {wide(t, 3000), 2},
 	} {
 		m := &oneFile{data: tc.data}
-		if _, err := footer.Load(t.Context(), m, "", m.file()); err != nil {
+		if _, err := formats.Load(t.Context(), m, "", m.file(), nil); err != nil {
 			t.Fatal(err)
 		}
 		if m.reads != tc.reads {

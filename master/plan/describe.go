@@ -8,7 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // Description is what a session would read in its first epoch.
@@ -17,7 +17,7 @@ type Description struct {
 	ListedFiles int   `json:"listed_files"`
 	ListedBytes int64 `json:"listed_bytes"`
 	Blocks      int   `json:"blocks"`
-	// Planned counts what lies in the files whose footers were given.
+	// Planned counts what lies in the files of which it is known what they hold.
 	Planned Counts `json:"planned"`
 	// ReadBytes is what would be read of them, and DecodedBytes about what that takes in memory.
 	ReadBytes    int64               `json:"read_bytes"`
@@ -38,9 +38,11 @@ type ColumnDescription struct {
 	Decoder      string `json:"decoder,omitempty"`
 }
 
-// Describe plans the first epoch as far as footers, by index in files, are given. decoders says how each source
+// Describe plans the first epoch as far as it is known what files, by their index, hold. decoders says how each source
 // column, by name, is decoded.
-func Describe(cfg Config, program *pb.Program, files []*pb.File, footers map[int]*footer.Footer, decoders map[string]string) (*Description, error) {
+func Describe(
+	cfg Config, program *pb.Program, files []*pb.File, known map[int]format.File, decoders map[string]string,
+) (*Description, error) {
 	p, err := newPlanner(cfg, program)
 	if err != nil {
 		return nil, err
@@ -54,8 +56,8 @@ func Describe(cfg Config, program *pb.Program, files []*pb.File, footers map[int
 	}
 	for i, f := range files {
 		d.ListedBytes += f.GetSize()
-		if foot, ok := footers[i]; ok {
-			if err := p.describe(d, File{File: f, Footer: foot}); err != nil {
+		if holds, ok := known[i]; ok {
+			if err := p.describe(d, File{File: f, Holds: holds}); err != nil {
 				return nil, err
 			}
 		}
@@ -65,29 +67,31 @@ func Describe(cfg Config, program *pb.Program, files []*pb.File, footers map[int
 
 // describe adds a file to d.
 func (p *planner) describe(d *Description, f File) error {
-	loc, err := locate(f, p.program.GetSources())
+	bound, err := f.bind(p.program.GetSources())
 	if err != nil {
 		return err
 	}
 	p.windows = 0 // files of several blocks are described
-	shards, counts, err := p.cut(f, loc)
+	shards, counts, err := p.cut(f, bound)
 	if err != nil {
 		return err
 	}
 	d.Planned.Add(counts)
-	for i, leaves := range loc.sources {
-		if len(leaves) > 0 {
+	for i := range d.Columns {
+		if bound.Has(i) {
 			d.Columns[i].Files++
 		}
 	}
 	for _, s := range shards {
 		for _, kept := range s.GetRowGroups() {
-			rg := &f.Footer.RowGroups[kept.GetIndex()]
-			d.ReadBytes += storedBytes(rg, loc.leaves)
-			d.DecodedBytes += decodedBytes(f.Footer, rg, loc.leaves)
-			for i, leaves := range loc.sources {
-				d.Columns[i].ReadBytes += storedBytes(rg, leaves)
-				d.Columns[i].DecodedBytes += decodedBytes(f.Footer, rg, leaves)
+			extent := int(kept.GetIndex())
+			cost := bound.Cost(extent)
+			d.ReadBytes += cost.Stored
+			d.DecodedBytes += cost.Decoded
+			for i := range d.Columns {
+				cost := bound.SourceCost(extent, i)
+				d.Columns[i].ReadBytes += cost.Stored
+				d.Columns[i].DecodedBytes += cost.Decoded
 			}
 		}
 	}

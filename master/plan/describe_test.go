@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
-func footers(files ...plan.File) map[int]*footer.Footer {
-	m := make(map[int]*footer.Footer)
+func footers(files ...plan.File) map[int]format.File {
+	m := make(map[int]format.File)
 	for i, f := range files {
-		m[i] = f.Footer
+		m[i] = f.Holds
 	}
 	return m
 }

@@ -88,8 +88,11 @@ func makeFile(t tb, uri string, size int64, s *arrow.Schema, groups ...rowGroup)
 	check(t, err)
 	foot, err := footer.Read([]byte(data))
 	check(t, err)
-	return plan.File{File: &pb.File{Uri: uri, Size: size, Etag: "e"}, Footer: foot}
+	return plan.File{File: &pb.File{Uri: uri, Size: size, Etag: "e"}, Holds: footer.NewFile(foot)}
 }
+
+// footerOf is what a file is described by.
+func footerOf(f plan.File) *footer.Footer { return f.Holds.(*footer.File).Footer }
 
 func check(t tb, err error) {
 	t.Helper()

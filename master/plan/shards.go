@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // Bounds of a window's rows: fewer shuffle badly, more make streams resume far back. What a column takes for each window is most of the
@@ -20,14 +20,25 @@ const (
 	maxLeastRows    = 1024
 )
 
-// maxBlockWindows bounds the windows of a block, which no honest footer comes near: row groups say how many rows they have, and need no
-// bytes to have them.
+// maxBlockWindows bounds the windows of a block, which no honest file comes near: extents say how many rows they have,
+// and need no bytes to have them.
 const maxBlockWindows = 1 << 20
 
-// File is a file of a block and its footer.
+// File is a file of a block, and what it holds.
 type File struct {
 	*pb.File
-	Footer *footer.Footer
+	Holds format.File
+}
+
+// bind finds a program's sources in the file. It may lack some; one that holds a source as another type than the session
+// was opened with is an error.
+func (f File) bind(sources []*pb.Source) (format.Bound, error) {
+	b, err := f.Holds.Bind(sources)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %s: %w; the files with which the session was opened are otherwise: "+
+			"leave this one out, convert it, or open a new session", f.GetUri(), err)
+	}
+	return b, nil
 }
 
 // Counts says what a plan keeps and what it leaves out.
@@ -71,11 +82,11 @@ func Shards(cfg Config, program *pb.Program, files []File, epoch uint32) ([]*pb.
 	var shards []*pb.Shard
 	var total Counts
 	for _, f := range files {
-		loc, err := locate(f, program.GetSources())
+		bound, err := f.bind(program.GetSources())
 		if err != nil {
 			return nil, Counts{}, err
 		}
-		cut, counts, err := p.cut(f, loc)
+		cut, counts, err := p.cut(f, bound)
 		if err != nil {
 			return nil, Counts{}, err
 		}
@@ -92,68 +103,68 @@ func Shards(cfg Config, program *pb.Program, files []File, epoch uint32) ([]*pb.
 type planner struct {
 	cfg     Config
 	program *pb.Program
-	filter  *rowGroupFilter
+	filter  *extentFilter
 	windows int64 // of the block so far
 }
 
 func newPlanner(cfg Config, program *pb.Program) (*planner, error) {
-	f, err := newRowGroupFilter(program)
+	f, err := newExtentFilter(program)
 	if err != nil {
 		return nil, err
 	}
 	return &planner{cfg: cfg.withDefaults(), program: program, filter: f}, nil
 }
 
-// cut makes the shards of one file, in file order: runs of row groups up to the configured bytes.
-func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts, error) {
+// cut makes the shards of one file, in file order: runs of extents up to the configured bytes.
+func (p *planner) cut(f File, bound format.Bound) ([]*pb.Shard, Counts, error) {
 	counts := Counts{Files: 1}
 	var shards []*pb.Shard
 	var room int64
-	for i := range f.Footer.RowGroups {
-		rg := &f.Footer.RowGroups[i]
-		if rg.Rows == 0 {
+	for i, extent := range f.Holds.Extents() {
+		if extent.Rows == 0 {
 			counts.EmptyRowGroups++
 			continue
 		}
-		p.countUntrusted(&counts, f, loc, i)
-		if p.filter.excludes(f.Footer, loc, rg) {
+		p.countUntrusted(&counts, f, bound, i)
+		if p.filter.excludes(bound, i) {
 			counts.PrunedRowGroups++
-			counts.PrunedRows += rg.Rows
+			counts.PrunedRows += extent.Rows
 			continue
 		}
-		bytes := decodedBytes(f.Footer, rg, loc.leaves)
-		if len(shards) == 0 || bytes > room {
+		cost := bound.Cost(i)
+		if len(shards) == 0 || cost.Decoded > room {
 			shards = append(shards, &pb.Shard{File: f.File})
 			room = p.cfg.ShardBytes
 		}
-		room -= bytes
+		room -= cost.Decoded
 		s := shards[len(shards)-1]
-		window := windowRows(bytes, rg.Rows, int64(len(loc.leaves)), p.cfg.WindowBytes)
-		windows := (rg.Rows-1)/window + 1
+		window := windowRows(cost.Decoded, extent.Rows, int64(cost.Columns), p.cfg.WindowBytes)
+		windows := (extent.Rows-1)/window + 1
 		if windows > maxBlockWindows-p.windows {
-			return nil, counts, fmt.Errorf("%s row group %d: its footer says that it has %d rows, which are more than can be planned: is the file damaged?",
-				f.GetUri(), i, rg.Rows)
+			return nil, counts, fmt.Errorf("%s %s: the file says that it has %d rows, which are more than can be planned: is it damaged?",
+				f.GetUri(), f.Holds.Name(i), extent.Rows)
 		}
 		p.windows += windows
-		s.RowGroups = append(s.RowGroups, &pb.RowGroup{Index: uint32(i), FirstRow: rg.FirstRow, Rows: rg.Rows, WindowRows: window})
+		s.RowGroups = append(s.RowGroups,
+			&pb.RowGroup{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window})
 		counts.RowGroups++
-		counts.Rows += rg.Rows
+		counts.Rows += extent.Rows
 	}
 	counts.Shards = int64(len(shards))
 	return shards, counts, nil
 }
 
-// countUntrusted counts what statistics of a row group the filter cannot use.
-func (p *planner) countUntrusted(counts *Counts, f File, loc located, rowGroup int) {
-	chunks, first := p.filter.untrusted(f.Footer, loc, &f.Footer.RowGroups[rowGroup])
+// countUntrusted counts what statistics of an extent the filter cannot use.
+func (p *planner) countUntrusted(counts *Counts, f File, bound format.Bound, extent int) {
+	chunks, first := p.filter.untrusted(bound, extent)
 	if chunks == 0 {
 		return
 	}
 	counts.UntrustedChunks += chunks
-	counts.Untrusted = cmp.Or(counts.Untrusted, fmt.Sprintf("%s row group %d %s", f.GetUri(), rowGroup, first))
+	counts.Untrusted = cmp.Or(counts.Untrusted, fmt.Sprintf("%s %s %s", f.GetUri(), f.Holds.Name(extent), first))
 }
 
-// windowRows is how many rows of a row group decode to about window bytes.
+// windowRows is how many rows of an extent decode to about window bytes.
 func windowRows(bytes, rows, columns, window int64) int64 {
 	perRow := max(1, (bytes+rows-1)/rows)
 	fit := min(maxWindowRows, window/perRow)

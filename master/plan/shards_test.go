@@ -69,7 +69,7 @@ func TestShardsHoldEachRowGroupOnce(t *testing.T) {
 		var want plan.Counts
 		want.Files, want.Shards = int64(len(files)), int64(len(shards))
 		for _, f := range files {
-			for i, g := range f.Footer.RowGroups {
+			for i, g := range footerOf(f).RowGroups {
 				n := held[fmt.Sprintf("%s#%d", f.Uri, i)]
 				excluded := int64(binary.LittleEndian.Uint64(g.Chunks[0].Stats.Max)) < threshold
 				switch {
@@ -106,7 +106,7 @@ func TestShardsKeepTheirBounds(t *testing.T) {
 			f := files[s.GetFile().GetIndex()]
 			var bytes int64
 			for j, g := range s.GetRowGroups() {
-				rg := f.Footer.RowGroups[g.GetIndex()]
+				rg := footerOf(f).RowGroups[g.GetIndex()]
 				size := max(rg.Chunks[0].Uncompressed, 8*rg.Rows)
 				bytes += size
 				if g.GetRows() != rg.Rows || g.GetFirstRow() != rg.FirstRow {
@@ -206,13 +206,13 @@ func TestDictionariesDoNotMakeWindowsHuge(t *testing.T) {
 	}
 }
 
-// Footers say how many rows there are, and need no bytes to say so.
+// Files say how many rows there are, and need no bytes to say so.
 func TestRowsThatNobodyCouldPlan(t *testing.T) {
 	few, many := uniform(1000, 1000), uniform(1<<62, 1000)
 	sources := program(source("id", pb.Kind_INT64, false))
 	files := []plan.File{makeFile(t, "file:///a", 1, schema(), few), makeFile(t, "file:///b", 1, schema(), few, many)}
 	_, _, err := plan.Shards(plan.Config{}, sources, files, 0)
-	if err == nil || !strings.Contains(err.Error(), "file:///b row group 1: its footer says that it has 4611686018427387904 rows") {
+	if err == nil || !strings.Contains(err.Error(), "file:///b row group 1: the file says that it has 4611686018427387904 rows") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := plan.Describe(plan.Config{}, sources, []*pb.File{files[1].File}, footers(files[1]), nil); err == nil {
@@ -231,16 +231,16 @@ func TestTypeConflicts(t *testing.T) {
 		source *pb.Source
 		want   string
 	}{
-		{f, source("id", pb.Kind_INT32, false), `file:///a.parquet: column "id" is int64, but int32 in`},
-		{f, source("ids", pb.Kind_INT64, false), `column "ids" is list<int64>, but int64 in`},
-		{f, source("scores", pb.Kind_FLOAT32, false), `column "scores" is a map, but float32 in`},
-		{f, mapKey("id", "4", pb.Kind_INT64), `column "id" is int64, but a map of int64 in`},
-		{f, mapKey("scores", "4", pb.Kind_INT64), `column "scores" is float32, but int64 in`},
-		{f, dotted, `column "user.age" is at path ["user" "age"], but at path ["user.age"] in`},
-		{f, source("user", pb.Kind_INT32, false), `column "user.age" in the place of "user"`},
-		{f, source("id.x", pb.Kind_INT32, false), `column "id" in the place of "id.x"`},
-		{f, source("scores.x", pb.Kind_FLOAT32, false), `column "scores" in the place of "scores.x"`},
-		{g, source("id", pb.Kind_INT64, false), `odd.parquet: column "id" is unsupported (a list of lists), but int64 in`},
+		{f, source("id", pb.Kind_INT32, false), `file:///a.parquet: feature id: column id is int64 here, which cannot be read as int32`},
+		{f, source("ids", pb.Kind_INT64, false), `column ids is list<int64> here, which cannot be read as int64`},
+		{f, source("scores", pb.Kind_FLOAT32, false), `column scores is a map here, not float32`},
+		{f, mapKey("id", "4", pb.Kind_INT64), `column id is int64 here, not a map`},
+		{f, mapKey("scores", "4", pb.Kind_INT64), `column scores is float32 here, which cannot be read as int64`},
+		{f, dotted, `column user.age is at path ["user" "age"] here, not at ["user.age"]`},
+		{f, source("user", pb.Kind_INT32, false), `column user is a struct here, with a field user.age`},
+		{f, source("id.x", pb.Kind_INT32, false), `column id is int64 here, not a struct`},
+		{f, source("scores.x", pb.Kind_FLOAT32, false), `column scores is a map here, not a struct`},
+		{g, source("id", pb.Kind_INT64, false), `odd.parquet: feature id: column id cannot be read: a list of lists`},
 	}
 	for _, test := range tests {
 		_, _, err := plan.Shards(plan.Config{}, program(test.source), []plan.File{test.file}, 0)
@@ -270,8 +270,8 @@ func TestShardsAreAFunction(t *testing.T) {
 func TestWindowsOfRepeatedText(t *testing.T) {
 	for plain, want := range map[int64]int64{0: 8192, 8192 * 16 << 10: 256, math.MaxInt64: 1} {
 		f := makeFile(t, "file:///a", 1, schema(), uniform(8192, 1000))
-		for i := range f.Footer.RowGroups[0].Chunks {
-			f.Footer.RowGroups[0].Chunks[i].Plain = plain
+		for i := range footerOf(f).RowGroups[0].Chunks {
+			footerOf(f).RowGroups[0].Chunks[i].Plain = plain
 		}
 		shards, _, err := plan.Shards(plan.Config{}, program(source("id", pb.Kind_INT64, false)), []plan.File{f}, 0)
 		check(t, err)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
@@ -55,10 +54,7 @@ func TestCountsAreWhatStreamsHave(t *testing.T) {
 
 // onlyFilterColumns fails all reads of other columns.
 func onlyFilterColumns(t *testing.T, store *pipelinetest.Store, f *pb.File, program *pb.Program) {
-	foot, err := footer.Load(t.Context(), store, "", f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	foot := pipelinetest.Footer(t, store, f)
 	others := map[int]bool{}
 	for leaf := range foot.Leaves {
 		others[leaf] = true

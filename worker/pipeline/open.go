@@ -75,14 +75,16 @@ func (s *Stream) loadFooter(ctx context.Context, from storage.Storage) (*footer.
 		from = inMemory{from, data}
 	}
 	taken := int64(0)
-	f, err := footers.LoadWithin(ctx, from, profile, file, func(n int64) error {
+	holds, err := footers.Load(ctx, from, profile, file, func(n int64) error {
 		n, err := s.quota.more(ctx, n, n)
 		taken += n
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, nil, err
+	}
+	f := holds.(*footer.File).Footer
+	switch {
 	case taken > f.Size:
 		s.quota.Give(taken - f.Size)
 	case taken < f.Size:

@@ -11,7 +11,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -48,7 +48,7 @@ type Config struct {
 type Pipeline struct {
 	cfg      Config
 	memory   *memory.Budget
-	footers  *footer.Cache
+	footers  *formats.Cache
 	sessions sessions
 	engines  weakmap.Map[string, engine] // of programs, by kitKey
 }
@@ -64,7 +64,7 @@ var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
-	footers := footer.NewCache(cfg.Memory / 8)
+	footers := formats.NewCache(cfg.Memory / 8)
 	budget := memory.New(memory.Config{Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: footers})
 	return &Pipeline{cfg: cfg, memory: budget, footers: footers, sessions: newSessions()}
 }

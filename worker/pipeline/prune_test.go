@@ -154,10 +154,7 @@ func TestPruningWithoutAnIndex(t *testing.T) {
 			data := slices.Clone(file)
 			f := store.Put("mem://f.parquet", data)
 			ticket := pipelinetest.Ticket(t, store, f, 100)
-			foot, err := footer.Load(t.Context(), store, "", f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			foot := pipelinetest.Footer(t, store, f)
 			column, _ := foot.Column("score")
 			leaf, _ := foot.LeavesOf(column)
 			for _, g := range foot.RowGroups {
@@ -275,10 +272,7 @@ func TestIndexThatContradictsItself(t *testing.T) {
 	data := slices.Clone(files[0])
 	f := store.Put("mem://f.parquet", data)
 	ticket := pipelinetest.Ticket(t, store, f, 100)
-	foot, err := footer.Load(t.Context(), store, "", f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	foot := pipelinetest.Footer(t, store, f)
 	column, _ := foot.Column("label")
 	leaf, _ := foot.LeavesOf(column)
 	for _, g := range foot.RowGroups {

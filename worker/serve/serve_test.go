@@ -30,7 +30,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/ticket"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/wire"
@@ -336,10 +335,7 @@ func TestSchemaComesBeforeTheData(t *testing.T) {
 
 func TestCorruptChunk(t *testing.T) {
 	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20, 30)
-	foot, err := footer.Load(t.Context(), r.store, "", r.ticket.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	foot := pipelinetest.Footer(t, r.store, r.ticket.File)
 	data := pipelinetest.Parquet(t, 1, 20, 30)
 	c := foot.RowGroups[1].Chunks[pipelinetest.Score]
 	clear(data[c.Offset : c.Offset+c.Length])

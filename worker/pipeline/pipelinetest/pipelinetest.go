@@ -21,6 +21,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
@@ -234,15 +235,21 @@ func Program() *pb.Program {
 	return p
 }
 
-// Ticket names all row groups of a file as one shard, with windows of so many rows.
-func Ticket(t testing.TB, s *Store, f *pb.File, windowRows int64) *pb.Ticket {
+// Footer is that of a Parquet file.
+func Footer(t testing.TB, s storage.Storage, f *pb.File) *footer.Footer {
 	t.Helper()
-	foot, err := footer.Load(t.Context(), s, "", f)
+	described, err := formats.Load(t.Context(), s, "", f, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return described.(*footer.File).Footer //nolint:forcetypeassert // Parquet's are
+}
+
+// Ticket names all row groups of a file as one shard, with windows of so many rows.
+func Ticket(t testing.TB, s *Store, f *pb.File, windowRows int64) *pb.Ticket {
+	t.Helper()
 	ticket := &pb.Ticket{Session: "run-1/train", File: f}
-	for i, g := range foot.RowGroups {
+	for i, g := range Footer(t, s, f).RowGroups {
 		ticket.RowGroups = append(ticket.RowGroups, &pb.RowGroup{
 			Index: uint32(i), FirstRow: g.FirstRow, Rows: g.Rows, WindowRows: windowRows,
 		})

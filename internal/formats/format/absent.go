@@ -1,0 +1,51 @@
+package format
+
+import (
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// AllNull are the statistics of rows that are null.
+func AllNull(rows int64) filter.Stats { return filter.Stats{Nulls: rows, Rows: rows} }
+
+// Default are the statistics of a source that a file lacks: all rows have its default, or null. It returns false for a default of which
+// nothing can be said.
+func Default(s *pb.Source, rows int64) (filter.Stats, bool) {
+	if s.GetDefault().GetKind() == nil {
+		return AllNull(rows), true
+	}
+	v, ok := defaultValue(s)
+	if !ok {
+		return filter.Stats{}, false
+	}
+	return filter.Stats{Min: v, Max: v, HasMinMax: true, Rows: rows}, true
+}
+
+// defaultValue reads a scalar source's default as the column's kind. What does not fit exactly is left to the
+// worker, who then reads the rows.
+func defaultValue(s *pb.Source) (filter.Value, bool) {
+	kind := s.GetType().GetKind()
+	switch d := s.GetDefault().GetKind().(type) {
+	case *pb.Value_Int:
+		switch kind {
+		case pb.Kind_INT32, pb.Kind_INT64:
+			return filter.Int(d.Int), true
+		case pb.Kind_FLOAT32:
+			return filter.Float32(float32(d.Int)), -1<<24 <= d.Int && d.Int <= 1<<24
+		case pb.Kind_FLOAT64:
+			return filter.Float64(float64(d.Int)), -1<<53 <= d.Int && d.Int <= 1<<53
+		}
+	case *pb.Value_Float:
+		switch kind {
+		case pb.Kind_FLOAT32:
+			return filter.Float32(float32(d.Float)), d.Float == d.Float
+		case pb.Kind_FLOAT64:
+			return filter.Float64(d.Float), d.Float == d.Float
+		}
+	case *pb.Value_Text:
+		return filter.Text(d.Text), kind == pb.Kind_BINARY
+	case *pb.Value_Bool:
+		return filter.Bool(d.Bool), kind == pb.Kind_BOOL
+	}
+	return filter.Value{}, false
+}

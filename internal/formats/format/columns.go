@@ -1,0 +1,133 @@
+package format
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// Columns are those of a file.
+type Columns struct {
+	Schema spec.Schema
+	byName map[string]int
+}
+
+// NewColumns returns columns that can be found by name. Those that share one become unsupported for that.
+func NewColumns(columns []spec.Column) Columns {
+	c := Columns{Schema: spec.Schema{Columns: columns}, byName: make(map[string]int, len(columns))}
+	for i := range columns {
+		first, double := c.byName[columns[i].Name]
+		if !double {
+			c.byName[columns[i].Name] = i
+			continue
+		}
+		for _, which := range []int{i, first} {
+			columns[which].Unsupported, columns[which].Untyped = "one of several columns of this name", false
+		}
+	}
+	return c
+}
+
+// Column returns the index in Schema.Columns of the column of that name, unless that is nothing but Nulls.
+func (c *Columns) Column(name string) (int, bool) {
+	i, ok := c.byName[name]
+	return i, ok && !isNulls(&c.Schema.Columns[i])
+}
+
+// Nulls reports whether what a path leads to is null in all rows, since the file has only nulls, without a type, there or in place of a
+// struct on the way.
+func (c *Columns) Nulls(path []string) bool {
+	return slices.ContainsFunc(c.Schema.Columns, func(c spec.Column) bool {
+		return isNulls(&c) && len(c.Path) <= len(path) && slices.Equal(c.Path, path[:len(c.Path)])
+	})
+}
+
+func isNulls(c *spec.Column) bool { return c.Untyped && !c.Type.List }
+
+// Access is the way in which a source is read.
+type Access uint8
+
+// The ways.
+const (
+	Absent Access = iota // the file lacks the column: all rows have the source's default
+	Nulls                // the file has nulls in its place
+	Plain                // a column as it is
+	MapKey               // the value of one key of a map
+)
+
+// Stored reports whether the file has values.
+func (a Access) Stored() bool { return a >= Plain }
+
+// Find says how a source is read, and gives the index of its column in the schema if values of it are stored. It fails if the file has
+// something else in its place.
+func (c *Columns) Find(s *pb.Source) (Access, int, error) {
+	name := strings.Join(s.GetPath(), ".")
+	i, ok := c.Column(name)
+	switch {
+	case !ok && c.Nulls(s.GetPath()):
+		return Nulls, 0, nil
+	case !ok:
+		return Absent, 0, c.clash(s)
+	}
+	column, want := &c.Schema.Columns[i], spec.TypeFromProto(s.GetType())
+	isMap := column.Key != pb.Kind_KIND_UNSPECIFIED
+	switch {
+	case !slices.Equal(column.Path, s.GetPath()):
+		return 0, 0, fmt.Errorf("column %s is at path %q here, not at %q", name, column.Path, s.GetPath())
+	case column.Untyped && s.Key == nil && want.List:
+		return Plain, i, nil
+	case column.Unsupported != "":
+		return 0, 0, fmt.Errorf("column %s cannot be read: %s", name, column.Unsupported)
+	case s.Key != nil && !isMap:
+		return 0, 0, fmt.Errorf("column %s is %s here, not a map", name, column.Type)
+	case s.Key == nil && isMap:
+		return 0, 0, fmt.Errorf("column %s is a map here, not %s", name, want)
+	case column.Meaning != s.GetMeaning():
+		return 0, 0, fmt.Errorf("column %s is %s here, not %s", name, meant(column.Type, column.Meaning), meant(want, s.GetMeaning()))
+	case want.List != column.Type.List || !Widens(column.Type.Kind, want.Kind):
+		return 0, 0, fmt.Errorf("column %s is %s here, which cannot be read as %s", name, column.Type, want)
+	case isMap:
+		return MapKey, i, nil
+	}
+	return Plain, i, nil
+}
+
+// meant is what values stand for, or else their type.
+func meant(t spec.Type, meaning string) string {
+	if meaning != "" {
+		return meaning
+	}
+	return t.String()
+}
+
+// clash finds a column that stands where a missing source's structs should be, or the other way round: were rows taken for nulls then, a
+// filter would drop them in silence.
+func (c *Columns) clash(s *pb.Source) error {
+	for i := range c.Schema.Columns {
+		column := &c.Schema.Columns[i]
+		n := min(len(column.Path), len(s.GetPath()))
+		if n == 0 || !slices.Equal(column.Path[:n], s.GetPath()[:n]) {
+			continue
+		}
+		switch {
+		case column.Unsupported != "":
+			return fmt.Errorf("column %s cannot be read: %s", column.Name, column.Unsupported)
+		case n < len(column.Path):
+			return fmt.Errorf("column %s is a struct here, with a field %s", strings.Join(s.GetPath(), "."), column.Name)
+		case column.Key != pb.Kind_KIND_UNSPECIFIED:
+			return fmt.Errorf("column %s is a map here, not a struct", column.Name)
+		}
+		return fmt.Errorf("column %s is %s here, not a struct", column.Name, column.Type)
+	}
+	return nil
+}
+
+// Widens reports whether values of kind from are, all and exactly, values of kind to.
+func Widens(from, to pb.Kind) bool {
+	return from == to ||
+		from == pb.Kind_INT32 && to == pb.Kind_INT64 ||
+		from == pb.Kind_FLOAT32 && to == pb.Kind_FLOAT64
+}

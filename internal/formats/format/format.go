@@ -1,0 +1,101 @@
+// Package format says what planning and reading need to know of a file, whatever its format: its schema, and its extents, which are runs of
+// whole rows with what it takes to read them. Package formats, above, finds the format of a file; a folder beside this one describes the
+// files of one format, and a folder of worker/formats decodes them. Everything that describes a file is immutable, and may be used by many
+// goroutines at once.
+package format
+
+import (
+	"context"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// Format is a file format.
+type Format interface {
+	// Name is the format's, as messages have it: "Parquet".
+	Name() string
+	// Extensions are those of files' names, in lower case: ".parquet". A directory's listing takes such files.
+	Extensions() []string
+	// Claims reports whether a file is of this format by its name and its last bytes, of which tail has at least those that Tail says.
+	Claims(uri string, tail []byte) bool
+	// Describe reads what a file says of itself. It fails if what it says cannot be; the error need not name the file.
+	Describe(ctx context.Context, f *Input) (File, error)
+}
+
+// Tail is how many bytes of a file's end are read before its format is known, or all that there are: they hold most descriptions.
+const Tail = 64 << 10
+
+// Input is a file that is to be described.
+type Input struct {
+	Storage storage.Storage
+	Profile string // of the storage
+	File    *pb.File
+	Tail    []byte // the file's last bytes
+	// Take asks for memory before it is used, unless it is little. What was taken beyond the description's Size is free again afterwards.
+	Take func(bytes int64) error
+}
+
+// ReadAt fills buf from an offset of the file.
+func (f *Input) ReadAt(ctx context.Context, buf []byte, offset int64) error {
+	return f.Storage.ReadAt(ctx, f.Profile, f.File, buf, offset)
+}
+
+// File describes a file.
+type File interface {
+	// Format is the name of its format.
+	Format() string
+	// Columns are what it has to be read.
+	Columns() *Columns
+	// Extents are all of its rows, in their order.
+	Extents() []Extent
+	// Stored is how many bytes of the file a column has, which may be one that cannot be read.
+	Stored(column int) int64
+	// Name is an extent in messages: "row group 3".
+	Name(extent int) string
+	// Bind finds sources in the file. It fails if the file has one of them as what cannot be read as it.
+	Bind(sources []*pb.Source) (Bound, error)
+	// Size is about how many bytes of memory the description takes.
+	Size() int64
+}
+
+// Extent is a run of whole rows of a file.
+type Extent struct {
+	Rows     int64
+	FirstRow int64 // of the file
+}
+
+// Bound is a file in terms of the sources that are read of it, which are known by their index.
+type Bound interface {
+	// Has reports whether the file has values of a source; else all are its default, or null.
+	Has(source int) bool
+	// Cost is what all sources of an extent take, and SourceCost what one of them does: sources may share what is read.
+	Cost(extent int) Cost
+	SourceCost(extent, source int) Cost
+	// Stats is what the file says of the values of a source in an extent; false: nothing that can be relied on.
+	Stats(extent, source int) (filter.Stats, bool)
+	// Contradiction says what of a source's statistics in an extent cannot be, so that they are used for nothing; "" if nothing.
+	Contradiction(extent, source int) string
+}
+
+// Cost is what it takes to read an extent.
+type Cost struct {
+	Stored  int64 // bytes that are read
+	Decoded int64 // about the bytes that they are in memory
+	Columns int   // that are decoded
+}
+
+// Rows is how many a file has.
+func Rows(f File) (n int64) {
+	for _, e := range f.Extents() {
+		n += e.Rows
+	}
+	return n
+}
+
+// Schema is a file's, as those of several files are merged.
+func Schema(file *pb.File, f File) spec.FileSchema {
+	return spec.FileSchema{File: file.GetUri(), Schema: f.Columns().Schema}
+}

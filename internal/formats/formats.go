@@ -1,0 +1,66 @@
+// Package formats finds out what files hold, whatever their format: a table names the formats, each of which is a folder below. The master
+// plans by what they say, and workers decode by it; nothing behind a decoded window knows of formats.
+package formats
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// All are the formats that can be read.
+func All() []format.Format { return []format.Format{footer.Format{}} }
+
+// Load describes a file, with the profile's keys if it is encrypted. Take is asked for memory before it is used, unless it is little, and may
+// refuse; nil: there is enough. What was taken beyond the description's Size is free again afterwards. Errors name the file.
+func Load(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(bytes int64) error,
+) (format.File, error) {
+	if take == nil {
+		take = func(int64) error { return nil }
+	}
+	in := &format.Input{Storage: st, Profile: profile, File: f, Take: take, Tail: make([]byte, min(f.GetSize(), format.Tail))}
+	if err := in.ReadAt(ctx, in.Tail, f.GetSize()-int64(len(in.Tail))); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
+	}
+	all := All()
+	at := slices.IndexFunc(all, func(known format.Format) bool { return known.Claims(f.GetUri(), in.Tail) })
+	if at < 0 {
+		return nil, fmt.Errorf("%s: %s", f.GetUri(), unclaimed(all, in))
+	}
+	described, err := all[at].Describe(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
+	}
+	return described, nil
+}
+
+// unclaimed says of a file that it is of none of the formats, and what to do if its name or its end is that of a text.
+func unclaimed(all []format.Format, in *format.Input) string {
+	uri, tail := in.File.GetUri(), in.Tail
+	var names []string
+	for _, known := range all {
+		if slices.Contains(known.Extensions(), strings.ToLower(path.Ext(uri))) {
+			names = []string{known.Name()}
+			break
+		}
+		names = append(names, known.Name())
+	}
+	why := fmt.Sprintf("not a %s file: it ends in %q", strings.Join(names, " or "), tail[max(0, len(tail)-4):])
+	if len(tail) == 0 {
+		why = "the file is empty"
+	}
+	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
+	if storage.IsText(uri) || len(tail) > 0 && !bytes.ContainsFunc(tail, control) {
+		why += "; " + storage.Convert
+	}
+	return why
+}
