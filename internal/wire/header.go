@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/penstock-ml/penstock/internal/arrowipc"
 )
 
-// Of Arrow's Message.fbs.
-const (
-	metadataV5        = 4
-	headerRecordBatch = 3
-)
+// metadataV5 is of Arrow's Schema.fbs.
+const metadataV5 = 4
 
 // A message's header is a flatbuffer. Ours are alike but for their numbers and how many nodes and buffers they have, so they
 // are written in one go: this prefix, the nodes, the buffers. All int64 are aligned to 8 bytes, as flatbuffers want it.
@@ -47,7 +46,7 @@ func appendPrefix(dst []byte) []byte {
 	vtable(4, atMessage, 20, 16, 18, 4, 8)
 	pointer(atMessage+4, atBatch)
 	le.PutUint16(b[atMessage+16:], metadataV5)
-	b[atMessage+18] = headerRecordBatch
+	b[atMessage+18] = arrowipc.RecordBatch
 	vtable(vtBatch, atBatch, 24, 8, 4, 16, 20)
 	pointer(atBatch+4, atNodes)
 	pointer(atBatch+20, atCompression)
@@ -89,122 +88,21 @@ func headerSize(nodes, buffers int) int { return atNodes + 4 + 16*nodes + 8 + 16
 
 var errHeader = errors.New("wire: the message's header is no Arrow record batch, or it is cut short")
 
-// table is a flatbuffer's, somewhere in bytes that nobody has checked.
-type table struct {
-	b  []byte
-	at int
-}
-
-// at returns n bytes at a position, or nil.
-func at(b []byte, pos int64, n int) []byte {
-	if pos < 0 || pos > int64(len(b)-n) {
-		return nil
-	}
-	return b[pos : pos+int64(n)]
-}
-
-// follow is the table or vector that the pointer at a position points to; false if that is not inside.
-func follow(b []byte, pos int64) (int, bool) {
-	p := at(b, pos, 4)
-	if p == nil {
-		return 0, false
-	}
-	to := pos + int64(binary.LittleEndian.Uint32(p))
-	if at(b, to, 4) == nil {
-		return 0, false
-	}
-	return int(to), true
-}
-
-// field is n bytes of a table's field, or nil if it has no such field: where flatbuffers' own readers find none either, for arrow's reads
-// what was checked here.
-func (t table) field(i, n int) (int64, []byte) {
-	p := at(t.b, int64(t.at), 4)
-	if p == nil {
-		return 0, nil
-	}
-	vtable := int64(t.at) - int64(int32(binary.LittleEndian.Uint32(p)))
-	size := at(t.b, vtable, 2)
-	if size == nil || 4+2*i >= int(binary.LittleEndian.Uint16(size)) {
-		return 0, nil
-	}
-	p = at(t.b, vtable+int64(4+2*i), 2)
-	if p == nil || binary.LittleEndian.Uint16(p) == 0 {
-		return 0, nil
-	}
-	pos := int64(t.at) + int64(binary.LittleEndian.Uint16(p))
-	return pos, at(t.b, pos, n)
-}
-
-// table is the one that a field points to.
-func (t table) table(i int) (table, bool) {
-	pos, p := t.field(i, 4)
-	if p == nil {
-		return table{}, false
-	}
-	to, ok := follow(t.b, pos)
-	return table{t.b, to}, ok
-}
-
-// int64 is a field, or 0, its default.
-func (t table) int64(i int) int64 {
-	if _, p := t.field(i, 8); p != nil {
-		return int64(binary.LittleEndian.Uint64(p))
-	}
-	return 0
-}
-
-func (t table) byte(i int) byte {
-	if _, p := t.field(i, 1); p != nil {
-		return p[0]
-	}
-	return 0
-}
-
-// pairs is a vector of structs of two int64 each; a field that is left out has none.
-func (t table) pairs(i int) ([]byte, error) {
-	pos, p := t.field(i, 4)
-	if p == nil {
-		return nil, nil
-	}
-	to, ok := follow(t.b, pos)
-	if !ok {
-		return nil, errHeader
-	}
-	n := int64(binary.LittleEndian.Uint32(t.b[to:]))
-	if n > int64(len(t.b))/16 {
-		return nil, errHeader
-	}
-	v := at(t.b, int64(to)+4, int(16*n))
-	if v == nil && n > 0 {
-		return nil, errHeader
-	}
-	return v, nil
-}
-
 // parse reads a header and finds the buffers in the body, if there is one. Nothing in either is trusted.
 func (b *Batch) parse(header []byte, from *Memory) (Compression, error) {
-	root, ok := follow(header, 0)
+	batch, ok := arrowipc.Header(header, arrowipc.RecordBatch)
 	if !ok {
 		return None, errHeader
 	}
-	message := table{header, root}
-	if message.byte(1) != headerRecordBatch {
-		return None, errHeader
-	}
-	batch, ok := message.table(2)
+	nodes, ok := batch.Structs(1, 16)
 	if !ok {
 		return None, errHeader
 	}
-	nodes, err := batch.pairs(1)
-	if err != nil {
-		return None, err
+	buffers, ok := batch.Structs(2, 16)
+	if !ok {
+		return None, errHeader
 	}
-	buffers, err := batch.pairs(2)
-	if err != nil {
-		return None, err
-	}
-	b.Rows = batch.int64(0)
+	b.Rows = batch.Int64(0)
 	if b.Rows < 0 || b.Rows > math.MaxInt32 {
 		return None, fmt.Errorf("wire: a record batch of %d rows", b.Rows)
 	}
@@ -227,11 +125,11 @@ func (b *Batch) parse(header []byte, from *Memory) (Compression, error) {
 		}
 		b.Buffers[i] = body[offset : offset+length : offset+length]
 	}
-	c, compressed := batch.table(3)
+	c, compressed := batch.Table(3)
 	if !compressed {
 		return None, nil
 	}
-	return compressionOf(c.byte(0), c.byte(1))
+	return compressionOf(c.Byte(0), c.Byte(1))
 }
 
 func pair(v []byte, i int) (int64, int64) {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/penstock-ml/penstock/internal/arrowipc"
 )
 
 // A link is a connection beside gRPC's that carries the batches of one stream at a time: written with writev, and read straight
@@ -23,7 +25,7 @@ const (
 	prefixBytes = 16
 	lent        = 1 << 31
 	// mostHeader and mostMeta bound a message's header and app_metadata.
-	mostHeader = 16 << 20
+	mostHeader = arrowipc.MaxHeader
 	mostMeta   = 64 << 10
 	// idBytes identify a link. They are random, so that nobody can guess another one's.
 	idBytes = 16

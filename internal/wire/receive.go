@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/internal/arrowipc"
 )
 
 // doGet is the call, as Flight.proto has it.
@@ -87,8 +89,10 @@ func (s *Stream) open(ctx context.Context, conn *grpc.ClientConn, ticket []byte)
 		return tooLong(err)
 	}
 	defer s.next.free()
-	s.schema, err = schemaOf(s.next.header)
-	return err
+	if s.schema, err = arrowipc.Schema(s.next.header); err != nil {
+		return fmt.Errorf("wire: the worker's schema: %w", err)
+	}
+	return nil
 }
 
 // mostMessage bounds a message by gRPC: what a worker sends is shorter.

@@ -1,4 +1,4 @@
-package wire
+package arrowipc
 
 import (
 	"encoding/binary"
@@ -50,7 +50,7 @@ func TestSchemas(t *testing.T) {
 		wide[i] = arrow.Field{Name: "same", Type: arrow.PrimitiveTypes.Int64}
 	}
 	for _, want := range []*arrow.Schema{richSchema(), arrow.NewSchema(wide, nil), arrow.NewSchema(nil, nil)} {
-		if got, err := schemaOf(schemaBytes(t, want)); err != nil || !got.Equal(want) {
+		if got, err := Schema(schemaBytes(t, want)); err != nil || !got.Equal(want) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestHostileSchemas(t *testing.T) {
 	le := binary.LittleEndian
 	fields := func(b []byte) int { // where the vector of fields is
 		root, _ := follow(b, 0)
-		schema, _ := table{b, root}.table(2)
+		schema, _ := Table{b, root}.Table(2)
 		pos, _ := schema.field(1, 4)
 		at, ok := follow(b, pos)
 		if !ok {
@@ -74,13 +74,13 @@ func TestHostileSchemas(t *testing.T) {
 		"fields without end": func(b []byte, at int) { le.PutUint32(b[at:], 1<<32-1) },
 		"a child that is its parent": func(b []byte, at int) {
 			first, _ := follow(b, int64(at)+4)
-			pos, _ := table{b, first}.field(5, 4)
+			pos, _ := Table{b, first}.field(5, 4)
 			children, _ := follow(b, pos)
 			le.PutUint32(b[children+4:], uint32(first-children-4))
 		},
 		"a name without end": func(b []byte, at int) {
 			first, _ := follow(b, int64(at)+4)
-			pos, _ := table{b, first}.field(0, 4)
+			pos, _ := Table{b, first}.field(0, 4)
 			name, _ := follow(b, pos)
 			le.PutUint32(b[name:], 1<<31)
 		},
@@ -88,19 +88,19 @@ func TestHostileSchemas(t *testing.T) {
 	} {
 		b := schemaBytes(t, richSchema())
 		spoil(b, fields(b))
-		if s, err := schemaOf(b); !errors.Is(err, errSchema) {
+		if s, err := Schema(b); !errors.Is(err, errSchema) {
 			t.Errorf("%s: got %v, %v, want %v", name, s, err, errSchema)
 		}
 	}
-	if s, err := schemaOf(schemaBytes(t, richSchema().WithEndianness(endian.BigEndian))); !errors.Is(err, errEndian) {
+	if s, err := Schema(schemaBytes(t, richSchema().WithEndianness(endian.BigEndian))); !errors.Is(err, errEndian) {
 		t.Errorf("big-endian: got %v, %v, want %v", s, err, errEndian)
 	}
 	deep := arrow.DataType(arrow.PrimitiveTypes.Int64)
-	for range 2 * mostDepth {
+	for range 2 * maxDepth {
 		deep = arrow.ListOf(deep)
 	}
-	if s, err := schemaOf(schemaBytes(t, arrow.NewSchema([]arrow.Field{{Name: "deep", Type: deep}}, nil))); !errors.Is(err, errSchema) {
-		t.Errorf("%d lists in each other: got %v, %v, want %v", 2*mostDepth, s, err, errSchema)
+	if s, err := Schema(schemaBytes(t, arrow.NewSchema([]arrow.Field{{Name: "deep", Type: deep}}, nil))); !errors.Is(err, errSchema) {
+		t.Errorf("%d lists in each other: got %v, %v, want %v", 2*maxDepth, s, err, errSchema)
 	}
 }
 
@@ -108,7 +108,7 @@ func FuzzSchema(f *testing.F) {
 	f.Add(schemaBytes(f, richSchema()))
 	f.Add(schemaBytes(f, arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int64}}, nil)))
 	f.Fuzz(func(t *testing.T, header []byte) {
-		if s, err := schemaOf(header); err == nil && s == nil {
+		if s, err := Schema(header); err == nil && s == nil {
 			t.Error("neither a schema nor an error")
 		}
 	})
