@@ -13,6 +13,7 @@ import (
 
 // Of Arrow's Schema.fbs.
 const (
+	metadataV5    = 4
 	typeTimestamp = 10
 	typeUnion     = 14
 	// maxDepth is how deep fields may lie within each other.
@@ -23,6 +24,26 @@ var (
 	errSchema = errors.New("the first message is no Arrow schema, or it is cut short")
 	errEndian = errors.New("its numbers are big-endian, which cannot be read here")
 )
+
+// SchemaOf reads a schema that is a table of something else, such as a file's footer.
+func SchemaOf(t Table) (*arrow.Schema, error) {
+	// What stands in front of the bytes that the table lies in makes them a message with the table for its header:
+	//
+	//	 0  root: the message is at 16
+	//	 4  vtable of the message: version at +10, header_type at +8, header at +4
+	//	16  message
+	const vtable, message, size = 4, 16, 32
+	b := make([]byte, size, size+len(t.b))
+	le := binary.LittleEndian
+	le.PutUint32(b, message)
+	for i, v := range []uint16{10, 12, 10, 8, 4} { // the sizes of the vtable and of the message, and where fields are
+		le.PutUint16(b[vtable+2*i:], v)
+	}
+	le.PutUint32(b[message:], message-vtable)
+	le.PutUint32(b[message+4:], uint32(size+t.at-(message+4)))
+	b[message+8], b[message+10] = headerSchema, metadataV5
+	return Schema(append(b, t.b...))
+}
 
 // Schema reads a schema's message.
 func Schema(header []byte) (schema *arrow.Schema, err error) {

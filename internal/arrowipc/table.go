@@ -120,3 +120,28 @@ func (t Table) Structs(i, size int) ([]byte, bool) {
 	v := at(t.b, int64(to)+4, int(n)*size)
 	return v, v != nil || n == 0
 }
+
+// Tables are those of a vector; a field that is left out has none.
+func (t Table) Tables(i int) ([]Table, bool) {
+	pos, p := t.field(i, 4)
+	if p == nil {
+		return nil, true
+	}
+	to, ok := follow(t.b, pos)
+	if !ok {
+		return nil, false
+	}
+	n := int(binary.LittleEndian.Uint32(t.b[to:]))
+	if n > len(t.b)/4 {
+		return nil, false
+	}
+	out := make([]Table, n)
+	for k := range out {
+		at, ok := follow(t.b, int64(to)+4+4*int64(k))
+		if !ok {
+			return nil, false
+		}
+		out[k] = Table{t.b, at}
+	}
+	return out, true
+}

@@ -121,7 +121,7 @@ func (b *columnBuilder) list(n *node, p, repeats place, rowDef int) {
 	kind, logical, reason := n.kind()
 	switch {
 	case n.isUntyped():
-		reason = untypedList
+		reason = format.UntypedList
 	case reason != "":
 		b.unsupported(n, p, reason)
 		return

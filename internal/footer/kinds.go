@@ -4,17 +4,12 @@ import (
 	"fmt"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 const (
 	maxPrecision = 38      // of decimals: 16 bytes
 	maxFixed     = 1 << 26 // bytes of a FixedLenByteArray
-)
-
-// Why columns without a type cannot be features by themselves.
-const (
-	untyped     = "without a type: whoever wrote it saw only nulls"
-	untypedList = "a list without a type: whoever wrote it saw no element"
 )
 
 func (n *node) isUntyped() bool { return n.isLeaf() && n.logical == logicalUnknown }
@@ -25,7 +20,7 @@ func (n *node) kind() (k pb.Kind, l Logical, unsupported string) {
 		return 0, l, fmt.Sprintf("a fixed-length byte array of length %d", n.typeLength)
 	}
 	if n.isUntyped() {
-		return 0, l, untyped
+		return 0, l, format.Untyped
 	}
 	if n.isDecimal() {
 		return n.decimal()

@@ -56,8 +56,8 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		"empty":     {nil, "the file is empty"},
 		"short":     {[]byte("PAR1PAR1"), "the file has 8 bytes, which is no Parquet: it is damaged"},
-		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not a Parquet file: it ends in "5,6\n"; of CSV and TSV files ` + "`penstock convert` makes Parquet"},
-		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `not a Parquet file: it ends in "\x00a\x00a"`},
+		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not Parquet: it ends in "5,6\n"; of CSV and TSV files ` + "`penstock convert` makes Parquet"},
+		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `not Parquet: it ends in "\x00a\x00a"`},
 		"encrypted": {damage(func(b []byte) []byte { copy(b[len(b)-4:], "PARE"); return b }), "is encrypted"},
 		"length": {damage(func(b []byte) []byte {
 			binary.LittleEndian.PutUint32(b[len(b)-8:], uint32(len(b)))

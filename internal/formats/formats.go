@@ -12,12 +12,13 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/arrow"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // All are the formats that can be read.
-func All() []format.Format { return []format.Format{footer.Format{}} }
+func All() []format.Format { return []format.Format{footer.Format{}, arrow.Format{}} }
 
 // Load describes a file, with the profile's keys if it is encrypted. Take is asked for memory before it is used, unless it is little, and may
 // refuse; nil: there is enough. What was taken beyond the description's Size is free again afterwards. Errors name the file.
@@ -54,7 +55,7 @@ func unclaimed(all []format.Format, in *format.Input) string {
 		}
 		names = append(names, known.Name())
 	}
-	why := fmt.Sprintf("not a %s file: it ends in %q", strings.Join(names, " or "), tail[max(0, len(tail)-4):])
+	why := fmt.Sprintf("not %s: it ends in %q", strings.Join(names, " or "), tail[max(0, len(tail)-4):])
 	if len(tail) == 0 {
 		why = "the file is empty"
 	}

@@ -47,6 +47,12 @@ func (c *Columns) Nulls(path []string) bool {
 
 func isNulls(c *spec.Column) bool { return c.Untyped && !c.Type.List }
 
+// Why columns without a type cannot be features by themselves.
+const (
+	Untyped     = "without a type: whoever wrote it saw only nulls"
+	UntypedList = "a list without a type: whoever wrote it saw no element"
+)
+
 // Access is the way in which a source is read.
 type Access uint8
 

@@ -1,0 +1,252 @@
+package arrow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+)
+
+// list adds the columns of what a list holds: one, or one for each field of structs.
+func (w *walk) list(f field, p place, l *List) error {
+	children, err := f.children()
+	if err != nil || len(children) != 1 {
+		return errors.Join(err, errFields)
+	}
+	buffers := 1
+	if l.Offsets == 0 {
+		buffers = 2
+	}
+	added := len(w.spans)
+	if _, l.Validity = w.take(buffers); buffers == 2 {
+		l.Offsets = l.Validity + 1
+	}
+	if err := w.element(children[0], place{path: p.path, list: l, outer: p.structs}); err != nil {
+		return err
+	}
+	for i := range w.spans[added:] {
+		w.spans[added+i].from = l.Validity
+	}
+	return nil
+}
+
+// element adds the columns of what a list holds.
+func (w *walk) element(f field, p place) error {
+	switch f.kind().(type) {
+	case *arrow.StructType:
+		return w.structs(f, p, func(child field, p place) error { return w.element(child, p.enter(child.Name)) })
+	case *arrow.MapType:
+		return w.unsupported(f, p, "a list of maps")
+	case *arrow.ListType, *arrow.LargeListType, *arrow.FixedSizeListType:
+		return w.unsupported(f, p, "a list of lists")
+	}
+	return w.leaf(f, p)
+}
+
+// leaf adds a column of scalars, or of lists of them.
+func (w *walk) leaf(f field, p place) error {
+	a, meaning, reason, err := w.array(f, p)
+	if err != nil {
+		return err
+	}
+	c := spec.Column{Type: spec.Type{Kind: a.Kind, List: p.list != nil}, Meaning: meaning, Unsupported: reason}
+	if a.Type.ID() == arrow.NULL {
+		c.Untyped, c.Unsupported = true, format.Untyped
+		if c.Type.List {
+			c.Unsupported = format.UntypedList
+		}
+	}
+	w.add(p.path, c, span{a.Buffers, w.shape.buffers}, a)
+	return nil
+}
+
+// array numbers the array of a field that has values of its own, and says as what they are read, or why they cannot be.
+func (w *walk) array(f field, p place) (a *Array, meaning, reason string, err error) {
+	a = &Array{Type: f.kind(), Structs: p.structs, List: p.list}
+	if p.list != nil {
+		a.Structs, a.Inner = p.outer, p.structs
+	}
+	if t, ok := a.Type.(*arrow.DictionaryType); ok {
+		a.Type, a.Index = stored(t.ValueType), stored(t.IndexType)
+		if a.ID, err = w.dictionary(f, t); err != nil {
+			return nil, "", "", err
+		}
+	}
+	a.Kind, meaning, reason = kindOf(a.Type)
+	if nested, ok := a.Type.(arrow.NestedType); ok {
+		reason = "of type " + nested.String()
+	}
+	from := w.shape
+	if err := w.count(f); err != nil {
+		return nil, "", "", err
+	}
+	a.Array, a.Buffers = from.arrays, from.buffers
+	return a, meaning, reason, nil
+}
+
+// dictionary notes the shape of a field's dictionary, and returns its id.
+func (w *walk) dictionary(f field, t *arrow.DictionaryType) (int64, error) {
+	encoding, ok := f.table.Table(4)
+	if !ok {
+		return 0, errFields
+	}
+	id := encoding.Int64(0)
+	values := &walk{layout: w.layout, v5: w.v5}
+	if err := values.count(field{arrow.Field{Name: f.Name, Type: t.ValueType}, f.table}); err != nil {
+		return 0, err
+	}
+	w.layout.dictionaries[id] = values.shape
+	return id, nil
+}
+
+// count numbers all that is at and below a field.
+func (w *walk) count(f field) error {
+	t := f.kind()
+	if d, ok := t.(*arrow.DictionaryType); ok {
+		w.take(2)
+		_, err := w.dictionary(f, d)
+		return err
+	}
+	w.take(buffersOf(t, w.v5))
+	children, err := f.children()
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := w.count(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buffersOf is how many buffers an array has, but for its children's. Unions have no validity since version 5.
+func buffersOf(t arrow.DataType, v5 bool) int {
+	validity := 1
+	if v5 {
+		validity = 0
+	}
+	switch t.ID() {
+	case arrow.NULL, arrow.RUN_END_ENCODED:
+		return 0
+	case arrow.STRUCT, arrow.FIXED_SIZE_LIST:
+		return 1
+	case arrow.STRING, arrow.BINARY, arrow.LARGE_STRING, arrow.LARGE_BINARY:
+		return 3
+	case arrow.SPARSE_UNION:
+		return 1 + validity
+	case arrow.DENSE_UNION:
+		return 2 + validity
+	}
+	return 2
+}
+
+// mapped adds a map column and the columns of its keys and its values.
+func (w *walk) mapped(f field, p place) error {
+	entries, err := f.children()
+	if err != nil || len(entries) != 1 {
+		return errors.Join(err, errFields)
+	}
+	sides, err := entries[0].children()
+	if err != nil || len(sides) != 2 {
+		return errors.Join(err, errFields)
+	}
+	if reason := mapProblem(sides); reason != "" {
+		return w.unsupported(f, p, reason)
+	}
+	l := &List{}
+	_, l.Validity = w.take(2)
+	l.Offsets = l.Validity + 1
+	_, validity := w.take(1)
+	var arrays [2]*Array
+	var columns [2]spec.Column
+	for i, side := range sides {
+		a, meaning, _, err := w.array(side, place{list: l, outer: p.structs, structs: []int{validity}})
+		if err != nil {
+			return err
+		}
+		arrays[i], columns[i] = a, spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Meaning: meaning}
+	}
+	all := span{l.Validity, w.shape.buffers}
+	value := columns[1]
+	w.add(p.path, spec.Column{Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Meaning: value.Meaning}, all, arrays[:]...)
+	for i, name := range []string{"key", "value"} {
+		w.add(append(slices.Clip(p.path), name), columns[i], all, arrays[i])
+	}
+	return nil
+}
+
+// mapProblem says why a map of such keys and values cannot be read, or nothing.
+func mapProblem(sides []field) string {
+	for i, name := range []string{"keys", "values"} {
+		t := sides[i].kind()
+		if d, ok := t.(*arrow.DictionaryType); ok {
+			t = stored(d.ValueType)
+		}
+		kind, _, reason := kindOf(t)
+		switch {
+		case reason != "":
+			return fmt.Sprintf("a map whose %s cannot be read: %s", name, reason)
+		case i == 0 && kind != pb.Kind_INT32 && kind != pb.Kind_INT64 && kind != pb.Kind_BINARY:
+			return fmt.Sprintf("a map with %s keys; keys may be integers or strings", strings.ToLower(kind.String()))
+		}
+	}
+	return ""
+}
+
+// unsupported adds a column that no feature can be, and numbers what is below it.
+func (w *walk) unsupported(f field, p place, reason string) error {
+	from := w.shape.buffers
+	if err := w.count(f); err != nil {
+		return err
+	}
+	w.add(p.path, spec.Column{Unsupported: reason}, span{from, w.shape.buffers})
+	return nil
+}
+
+func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array) {
+	c.Name, c.Path = strings.Join(path, "."), path
+	w.columns = append(w.columns, c)
+	w.spans, w.arraysOf = append(w.spans, buffers), append(w.arraysOf, arrays)
+}
+
+// kindOf is the kind as which values of a type are read and what its integers stand for, or why they cannot be read: as Parquet files of the
+// same table are.
+func kindOf(t arrow.DataType) (kind pb.Kind, meaning, reason string) {
+	switch t := t.(type) {
+	case *arrow.NullType:
+		return 0, "", format.Untyped
+	case *arrow.Time32Type:
+		return pb.Kind_INT32, "time[ms]", ""
+	case *arrow.Time64Type:
+		return pb.Kind_INT64, "time[" + t.Unit.String() + "]", ""
+	case *arrow.TimestampType:
+		if t.Unit == arrow.Second {
+			return pb.Kind_INT64, "timestamp[ms]", ""
+		}
+		return pb.Kind_INT64, "timestamp[" + t.Unit.String() + "]", ""
+	}
+	switch t.ID() {
+	case arrow.BOOL:
+		return pb.Kind_BOOL, "", ""
+	case arrow.INT8, arrow.INT16, arrow.INT32, arrow.UINT8, arrow.UINT16, arrow.DATE32, arrow.DATE64:
+		return pb.Kind_INT32, "", ""
+	case arrow.INT64, arrow.UINT32, arrow.DURATION:
+		return pb.Kind_INT64, "", ""
+	case arrow.UINT64:
+		return pb.Kind_INT64, "uint64", ""
+	case arrow.FLOAT16, arrow.FLOAT32:
+		return pb.Kind_FLOAT32, "", ""
+	case arrow.FLOAT64, arrow.DECIMAL128:
+		return pb.Kind_FLOAT64, "", ""
+	case arrow.STRING, arrow.BINARY, arrow.LARGE_STRING, arrow.LARGE_BINARY, arrow.FIXED_SIZE_BINARY:
+		return pb.Kind_BINARY, "", ""
+	}
+	return 0, "", "of type " + t.String()
+}

@@ -1,0 +1,196 @@
+package arrow_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
+)
+
+// oneFile is a Storage of one file.
+type oneFile []byte
+
+func (m oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
+	return []*pb.File{m.file()}, nil
+}
+
+func (m oneFile) file() *pb.File {
+	return &pb.File{Uri: "mem://x.arrow", Size: int64(len(m))}
+}
+func (m oneFile) Keys(string) *keys.Ring { return nil }
+func (m oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+	if offset < 0 || offset+int64(len(buf)) > int64(len(m)) {
+		return errors.New("a read outside of the file")
+	}
+	copy(buf, m[offset:])
+	return nil
+}
+
+func load(t testing.TB, data []byte) (format.File, error) {
+	t.Helper()
+	return formats.Load(t.Context(), oneFile(data), "", oneFile(data).file(), nil)
+}
+
+// schema has what both Arrow's and Parquet's files can hold, as Go's writers write it.
+func schema() *arrow.Schema {
+	opt := func(name string, t arrow.DataType) arrow.Field {
+		return arrow.Field{Name: name, Type: t, Nullable: true}
+	}
+	return arrow.NewSchema([]arrow.Field{
+		opt("bool", arrow.FixedWidthTypes.Boolean),
+		opt("i8", arrow.PrimitiveTypes.Int8), opt("u16", arrow.PrimitiveTypes.Uint16),
+		opt("u32", arrow.PrimitiveTypes.Uint32), opt("u64", arrow.PrimitiveTypes.Uint64),
+		opt("f32", arrow.PrimitiveTypes.Float32), opt("f64", arrow.PrimitiveTypes.Float64),
+		opt("text", arrow.BinaryTypes.String), opt("fixed", &arrow.FixedSizeBinaryType{ByteWidth: 3}),
+		opt("decimal", &arrow.Decimal128Type{Precision: 20, Scale: 3}),
+		opt("date", arrow.FixedWidthTypes.Date32), opt("us", arrow.FixedWidthTypes.Timestamp_us),
+		opt("list", arrow.ListOf(arrow.PrimitiveTypes.Int64)), opt("texts", arrow.ListOf(arrow.BinaryTypes.Binary)),
+		opt("map", arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64)),
+		opt("struct", arrow.StructOf(opt("a", arrow.PrimitiveTypes.Int32), opt("b", arrow.ListOf(arrow.PrimitiveTypes.Float32)))),
+		opt("structs", arrow.ListOf(arrow.StructOf(opt("x", arrow.PrimitiveTypes.Int32), opt("y", arrow.BinaryTypes.String)))),
+		opt("deep", arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int32))),
+		opt("last", arrow.PrimitiveTypes.Int32),
+	}, nil)
+}
+
+// records have so many rows each, all of them null, or empty.
+func records(s *arrow.Schema, rows ...int) []arrow.Record {
+	var out []arrow.Record
+	for _, n := range rows {
+		columns := make([]arrow.Array, len(s.Fields()))
+		for i, f := range s.Fields() {
+			b := array.NewBuilder(memory.DefaultAllocator, f.Type)
+			for range n {
+				b.AppendNull()
+			}
+			columns[i] = b.NewArray()
+		}
+		out = append(out, array.NewRecord(s, columns, int64(n)))
+	}
+	return out
+}
+
+func arrowFile(t testing.TB, s *arrow.Schema, records []arrow.Record, options ...ipc.Option) []byte {
+	t.Helper()
+	var out buffer
+	w, err := ipc.NewFileWriter(&out, append(options, ipc.WithSchema(s))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if err := w.Write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// buffer is a file in memory.
+type buffer struct{ bytes.Buffer }
+
+func (b *buffer) Seek(offset int64, whence int) (int64, error) {
+	if offset != 0 || whence == 0 {
+		return 0, errors.New("no seeking")
+	}
+	return int64(b.Len()), nil
+}
+
+func parquetFile(t testing.TB, s *arrow.Schema, records []arrow.Record) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := pqarrow.NewFileWriter(s, &out, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if err := w.Write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestColumnsAreParquets: a table has the same columns and extents, whichever format it was written in.
+func TestColumnsAreParquets(t *testing.T) {
+	s := schema()
+	all := records(s, 100, 7)
+	want, err := load(t, parquetFile(t, s, all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, options := range map[string][]ipc.Option{"plain": nil, "zstd": {ipc.WithZstd()}, "lz4": {ipc.WithLZ4()}} {
+		got, err := load(t, arrowFile(t, s, all, options...))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(got.Extents(), want.Extents()) {
+			t.Errorf("%s: extents %v, want %v", name, got.Extents(), want.Extents())
+		}
+		a, b := got.Columns().Schema.Columns, want.Columns().Schema.Columns
+		if len(a) != len(b) {
+			t.Fatalf("%s: %d columns, want %d", name, len(a), len(b))
+		}
+		for i := range a {
+			if !reflect.DeepEqual(a[i], b[i]) {
+				t.Errorf("%s: column %+v, want %+v", name, a[i], b[i])
+			}
+		}
+	}
+}
+
+// TestDamage: whatever bytes of a file are others, it is described or refused.
+func TestDamage(t *testing.T) {
+	s := schema()
+	good := arrowFile(t, s, records(s, 3, 2))
+	r := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for range 3000 {
+		data := bytes.Clone(good)
+		for range 1 + r.IntN(3) {
+			data[r.IntN(len(data)-len("ARROW1"))] = byte(r.Uint32())
+		}
+		f, err := load(t, data)
+		if err != nil {
+			refused++
+			continue
+		}
+		for i := range f.Columns().Schema.Columns {
+			_ = f.Stored(i)
+		}
+	}
+	if refused == 0 {
+		t.Error("none was refused")
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"cut short":            {good[:len(good)-20], "not Arrow: it ends in"},
+		"no more than its end": {good[len(good)-10:], "it is damaged"},
+	} {
+		if _, err := load(t, c.data); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "mem://x.arrow") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
