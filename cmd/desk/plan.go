@@ -12,12 +12,11 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
-	"github.com/penstock-ml/penstock/worker/columns"
+	decoders "github.com/penstock-ml/penstock/worker/formats"
 )
 
 // describedBytes bounds the descriptions of files that the commands here keep in memory.
@@ -109,7 +108,7 @@ func planned(ctx context.Context, d *master.Dataset) (*plan.Description, error) 
 	for i, f := range loaded {
 		known[i] = f.Holds
 		if i == 0 {
-			how = decoders(f.Holds, d.Program.GetSources())
+			how = decoding(f.Holds, d.Program.GetSources())
 		}
 	}
 	return plan.Describe(plan.Config{}, d.Program, d.Files, known, how)
@@ -132,13 +131,13 @@ func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, pa
 	return s, d, nil
 }
 
-// decoders says how a worker decodes each source of a program from a file, by the source's name.
-func decoders(f format.File, sources []*pb.Source) map[string]string {
+// decoding says how a worker decodes each source of a program from a file, by the source's name.
+func decoding(f format.File, sources []*pb.Source) map[string]string {
 	out := make(map[string]string, len(sources))
 	if len(f.Extents()) == 0 {
 		return out
 	}
-	how, err := columns.Plan(f.(*footer.File).Footer, 0, sources)
+	how, err := explain(f, sources)
 	for i, s := range sources {
 		if err != nil {
 			out[s.GetName()] = err.Error()
@@ -147,4 +146,17 @@ func decoders(f format.File, sources []*pb.Source) map[string]string {
 		out[s.GetName()] = how[i]
 	}
 	return out
+}
+
+// explain says how each source is decoded from a file's first extent.
+func explain(f format.File, sources []*pb.Source) ([]string, error) {
+	b, err := f.Bind(sources)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decoders.New(f.Format(), sources)
+	if err != nil {
+		return nil, err
+	}
+	return d.Explain(b, 0)
 }

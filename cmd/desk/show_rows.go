@@ -12,17 +12,17 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/worker/columns"
+	decoders "github.com/penstock-ml/penstock/worker/formats"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 const (
 	// decodeBytes bounds what the decoder of the first rows may hold.
 	decodeBytes = 1 << 30
-	// pieceBytes is how much of a column chunk is read at once.
+	// pieceBytes is how much of a chunk is read at once.
 	pieceBytes = 256 << 10
 )
 
@@ -87,29 +87,32 @@ func show(v any) string {
 
 // rows decodes a file's first rows, as a worker would.
 func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema spec.Schema, most int) ([]row, error) {
-	foot := holds.(*footer.File).Footer
 	var sources []*pb.Source
 	for _, c := range schema.Columns {
 		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {
 			sources = append(sources, &pb.Source{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning})
 		}
 	}
-	decoder := columns.NewDecoder(sources, decodeBytes)
+	b, err := holds.Bind(sources)
+	if err != nil {
+		return nil, err
+	}
+	decoder, err := decoders.New(holds.Format(), sources)
+	if err != nil {
+		return nil, err
+	}
+	decoder.Memory().Allow(decodeBytes)
 	var out []row
-	for rg := range foot.RowGroups {
-		n := int(min(int64(most-len(out)), foot.RowGroups[rg].Rows))
+	for extent, e := range holds.Extents() {
+		n := int(min(int64(most-len(out)), e.Rows))
 		if n == 0 {
 			continue
 		}
-		ranges, err := decoder.Chunks(foot, rg)
-		if err != nil {
-			return nil, err
+		chunks := make([]decode.Source, b.Chunks())
+		for i := range chunks {
+			chunks[i] = &chunk{ctx: ctx, shower: d, file: f, Range: b.Chunk(extent, i).Range}
 		}
-		chunks := make([]columns.Source, len(ranges))
-		for i, r := range ranges {
-			chunks[i] = &chunk{ctx: ctx, shower: d, file: f, Range: r}
-		}
-		if err := decoder.ResetSources(f.GetUri(), foot, rg, chunks); err != nil {
+		if err := decoder.Reset(f.GetUri(), b, extent, chunks); err != nil {
 			return nil, err
 		}
 		vectors, err := decoder.Next(n)
@@ -127,7 +130,7 @@ func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema
 	return out, nil
 }
 
-// chunk is a columns.Source that reads a column chunk piece by piece.
+// chunk is a decode.Source that reads a chunk piece by piece.
 type chunk struct {
 	ctx context.Context //nolint:containedctx // of the one call that it is made for
 	*shower
@@ -137,7 +140,7 @@ type chunk struct {
 	data []byte
 }
 
-// Bytes is that of columns.Source.
+// Bytes is that of decode.Source.
 func (c *chunk) Bytes(from, n int) ([]byte, error) {
 	if from < c.at || from+n > c.at+len(c.data) {
 		data := make([]byte, min(max(n, pieceBytes), int(c.Length)-from))

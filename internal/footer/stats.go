@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer/thrift"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // maxBound is the longest BINARY bound that is kept.
@@ -114,7 +115,7 @@ func bound(room, v []byte, l *Leaf, upper bool) ([]byte, bool) {
 	case l.Logical.Decimal:
 		return decimalBound(room, v, l, upper)
 	case l.Logical.Float16:
-		return floatBound(room, float64(float16(le.Uint16(v))), pb.Kind_FLOAT32, upper)
+		return floatBound(room, float64(format.Float16(le.Uint16(v))), pb.Kind_FLOAT32, upper)
 	case l.Physical == Int32 && l.Logical.Unsigned:
 		return le.AppendUint64(room, uint64(le.Uint32(v))), true
 	case l.Physical == Int64 && l.Logical.Unsigned:
@@ -185,19 +186,6 @@ func decimalBound(room, v []byte, l *Leaf, upper bool) ([]byte, bool) {
 		slack = -slack
 	}
 	return floatBound(room, x+slack, pb.Kind_FLOAT64, upper)
-}
-
-// float16 widens a half-precision float.
-func float16(h uint16) float32 {
-	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&0x3ff
-	switch exp {
-	case 0:
-		v := float32(frac) * 0x1p-24
-		return math.Float32frombits(math.Float32bits(v) | sign)
-	case 31:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
 // compare orders two bounds.

@@ -73,7 +73,7 @@ func withoutDictionary(t *testing.T, d *Decoder, f *footer.Footer, data []byte) 
 	t.Helper()
 	chunks, err := chunksOf(d, f, 0, data)
 	if err == nil {
-		err = d.Reset("file", f, 0, chunks)
+		err = d.reset("file", f, 0, chunks)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func withoutDictionary(t *testing.T, d *Decoder, f *footer.Footer, data []byte) 
 	if _, err := c.peekHeader(); err != nil {
 		t.Fatal(err)
 	}
-	cut, leaf := *f, d.layout.leaves[0].leaf
+	cut, leaf := *f, d.bound.Uses[0].Leaf
 	if c.header.kind == dictionaryPage {
 		cut.RowGroups = slices.Clone(f.RowGroups)
 		cut.RowGroups[0].Chunks = slices.Clone(f.RowGroups[0].Chunks)

@@ -1,5 +1,7 @@
 package columns
 
+import "github.com/penstock-ml/penstock/worker/formats/decode"
+
 import "unsafe"
 
 const (
@@ -22,14 +24,14 @@ type ahead[T word] struct {
 func (a *ahead[T]) begin(on bool) { a.on, a.left = on, nil }
 
 // room makes the buffer fit a dictionary, if there is memory for it.
-func (a *ahead[T]) room(entries int, m *allowance) bool {
+func (a *ahead[T]) room(entries int, m *decode.Allowance) bool {
 	var t T
 	size := int64(unsafe.Sizeof(t))
 	n := min(aheadTimes*entries, aheadMost/int(size))
 	if n <= len(a.buffer) {
 		return true
 	}
-	if !m.spare(int64(n-len(a.buffer)) * size) {
+	if !m.Spare(int64(n-len(a.buffer)) * size) {
 		return len(a.buffer) > 0
 	}
 	a.buffer = make([]T, n)

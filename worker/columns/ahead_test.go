@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -77,7 +78,7 @@ func FuzzAhead(f *testing.F) {
 		data := append([]byte{width % 33}, src...)
 		var both [2]*fixed[uint64]
 		for i := range both {
-			both[i] = &fixed[uint64]{mem: &allowance{limit: 1 << 30}, kind: pb.Kind_INT64, width: 8, bits: true, dict: dict}
+			both[i] = &fixed[uint64]{mem: decode.NewAllowance(1 << 30), kind: pb.Kind_INT64, width: 8, bits: true, dict: dict}
 			if err := both[i].page(data, encodingDictionary, 1<<20); err != nil {
 				t.Skip()
 			}

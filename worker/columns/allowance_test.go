@@ -71,7 +71,7 @@ func TestGrowingByTheLeast(t *testing.T) {
 	}
 	d := NewDecoder(sourcesOf(f), 0)
 	asked := 0
-	d.AskFor(func(least, _ int64) (int64, error) {
+	d.Memory().AskFor(func(least, _ int64) (int64, error) {
 		asked++
 		return least, nil
 	})
@@ -117,8 +117,8 @@ func TestAnyAllowance(t *testing.T) {
 		d := NewDecoder(sourcesOf(f), limit)
 		got, err := decodeAll(d, f, data, 100, 0)
 		switch {
-		case d.memory.held > limit:
-			t.Errorf("%d bytes are held of %d", d.memory.held, limit)
+		case d.memory.Held() > limit:
+			t.Errorf("%d bytes are held of %d", d.memory.Held(), limit)
 		case err != nil && (!strings.Contains(err.Error(), "row group 0 ") || strings.Contains(err.Error(), "panicked")):
 			t.Errorf("limit %d: %v", limit, err)
 		case err != nil:

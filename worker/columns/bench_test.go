@@ -171,7 +171,7 @@ func (f *benchFile) byColumns() error {
 		if err != nil {
 			return err
 		}
-		if err := d.Reset("bench", foot, rg, chunks); err != nil {
+		if err := d.reset("bench", foot, rg, chunks); err != nil {
 			return err
 		}
 		window := f.windowRows(&foot.RowGroups[rg])

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // binaries decodes byte arrays, of one width or of any.
 type binaries struct {
-	mem   *allowance
+	mem   *decode.Allowance
 	width int // 0: any
 	fixed stream
 
@@ -94,7 +95,7 @@ func (b *binaries) beginLengths(data []byte, n int) error {
 }
 
 func (b *binaries) reserve(n, likely int) error {
-	ends, err := growTo(b.mem, b.ends, n+1, likely+1)
+	ends, err := decode.GrowTo(b.mem, b.ends, n+1, likely+1)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func copyStep(to, from unsafe.Pointer, at int) {
 func (b *binaries) room(values, n int) ([]byte, error) {
 	had := len(b.data)
 	need := had + n + copySlack
-	data, err := growTo(b.mem, b.data, need, need*len(b.ends)/max(values, 1))
+	data, err := decode.GrowTo(b.mem, b.data, need, need*len(b.ends)/max(values, 1))
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +230,7 @@ func copyShort(dst, src []byte, n int) {
 func (b *binaries) append(i int, value []byte) error {
 	n := len(b.data)
 	if n+len(value) > cap(b.data) {
-		data, err := growTo(b.mem, b.data, n+len(value), (n+len(value))*len(b.ends)/i)
+		data, err := decode.GrowTo(b.mem, b.data, n+len(value), (n+len(value))*len(b.ends)/i)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
 // plainOf has values as a page of PLAIN has them.
@@ -48,7 +50,7 @@ func TestSlots(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for most := range 40 {
 		for _, memory := range []int64{testMemory, 0} {
-			mem := &allowance{limit: testMemory}
+			mem := decode.NewAllowance(testMemory)
 			b := &binaries{mem: mem}
 			for _, n := range []int{1, 300, 20} { // dictionaries of a column's chunks
 				dict := randomValues(r, n, most)
@@ -67,13 +69,13 @@ func TestSlots(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.data = b.data[:0]
-				if mem.limit = memory; memory == 0 {
-					mem.limit = mem.held
+				if mem.Allow(memory); memory == 0 {
+					mem.Allow(mem.Held())
 				}
 				if err := b.lookUp(0, codes, nil); err != nil {
 					t.Fatal(err)
 				}
-				mem.limit = testMemory
+				mem.Allow(testMemory)
 				longest := len(slices.MaxFunc(dict, func(a, b []byte) int { return len(a) - len(b) }))
 				if have := longest < longSlot && memory > 0; b.slots.filled != have {
 					t.Fatalf("entries of up to %d bytes with %d bytes of memory: slots %v, want %v", longest, memory, b.slots.filled, have)
@@ -86,7 +88,7 @@ func TestSlots(t *testing.T) {
 
 // TestEmptyDeltaPage reads values of a page of DELTA_BYTE_ARRAY without bytes, which has none: those of the page before are gone.
 func TestEmptyDeltaPage(t *testing.T) {
-	b := &binaries{mem: &allowance{limit: testMemory}}
+	b := &binaries{mem: decode.NewAllowance(testMemory)}
 	if err := b.reserve(2, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestPlainValues(t *testing.T) {
 		page := bytes.Clone(plainOf(values))
 		page = page[:len(page):len(page)]
 		read := func(page []byte) (*binaries, error) {
-			b := &binaries{mem: &allowance{limit: testMemory}}
+			b := &binaries{mem: decode.NewAllowance(testMemory)}
 			if err := b.page(page, encodingPlain, len(values)); err != nil {
 				return b, err
 			}
@@ -144,7 +146,7 @@ func BenchmarkLookUp(b *testing.B) {
 	const n = 1 << 15
 	for _, entries := range []int{100, 50_000} {
 		r := rand.New(rand.NewPCG(5, 6))
-		v := &binaries{mem: &allowance{limit: testMemory}}
+		v := &binaries{mem: decode.NewAllowance(testMemory)}
 		if err := v.dictionary(plainOf(randomValues(r, entries, 8)), encodingPlain, entries); err != nil {
 			b.Fatal(err)
 		}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // booleans decodes booleans, which are bits in PLAIN and in RLE pages.
 type booleans struct {
-	mem  *allowance
+	mem  *decode.Allowance
 	runs runs
 	out  []bool
 }
@@ -43,7 +44,7 @@ func (b *booleans) page(data []byte, e encoding, n int) error {
 }
 
 func (b *booleans) reserve(n, likely int) (err error) {
-	b.out, err = growTo(b.mem, b.out, n, likely)
+	b.out, err = decode.GrowTo(b.mem, b.out, n, likely)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -19,7 +20,7 @@ type codable interface {
 type coded struct {
 	codable
 	lender lender // codable too, if it is one; else nil
-	mem    *allowance
+	mem    *decode.Allowance
 	valid  *validity // of the window's rows
 	unread bool      // nobody wants values
 
@@ -79,7 +80,7 @@ func (c *coded) page(data []byte, e encoding, n int) error {
 // reserve begins a window: columns that are coded have no lists.
 func (c *coded) reserve(n, _ int) (err error) {
 	c.rows, c.n, c.spelt = n, 0, false
-	c.codes, err = grow(c.mem, c.codes, n)
+	c.codes, err = decode.Grow(c.mem, c.codes, n)
 	return err
 }
 

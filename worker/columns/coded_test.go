@@ -76,7 +76,7 @@ func TestCodes(t *testing.T) {
 					if v.Dict != nil && !unread[i] {
 						t.Fatalf("%s: Rest shows codes of source %s", where, sources[i].GetName())
 					}
-					if v.Dict == nil && d.columns[d.layout.bindings[i].value].coded != nil {
+					if v.Dict == nil && d.columns[d.bound.Bindings[i].Value].coded != nil {
 						spelt++
 					}
 				}

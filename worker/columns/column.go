@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -105,7 +106,7 @@ type lender interface {
 	forget()
 }
 
-func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
+func newColumn(s shape, c *codecs, mem *decode.Allowance) (*column, error) {
 	v, err := newValues(s, mem)
 	if err != nil {
 		return nil, err
@@ -154,12 +155,12 @@ func (c *column) spell(rows int) error {
 	if err := c.coded.spell(); err != nil {
 		return c.fail(err)
 	}
-	_, err := c.read(rows)
+	_, err := c.Read(rows)
 	return err
 }
 
 // newValues returns the decoder of a shape's values.
-func newValues(s shape, mem *allowance) (values, error) {
+func newValues(s shape, mem *decode.Allowance) (values, error) {
 	switch {
 	case s.physical == footer.Boolean && s.kind == pb.Kind_BOOL:
 		return &booleans{mem: mem}, nil
@@ -168,13 +169,13 @@ func newValues(s shape, mem *allowance) (values, error) {
 	case s.kind == pb.Kind_BINARY && s.physical == footer.FixedLenByteArray:
 		return &binaries{mem: mem, width: s.typeLength}, nil
 	case s.kind == pb.Kind_FLOAT64 && s.physical == footer.ByteArray && s.logical.Decimal:
-		return &decimals{mem: mem, scale: newDecimalScale(s.logical.Scale), bytes: binaries{mem: mem}}, nil
+		return &decimals{mem: mem, scale: decode.NewDecimal(s.logical.Scale), bytes: binaries{mem: mem}}, nil
 	}
 	return newFixed(s, mem)
 }
 
 // reset begins the chunk of a leaf.
-func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, source Source) error {
+func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, source decode.Source) error {
 	chunk, rows := &group.Chunks[leaf], group.Rows
 	c.file, c.group, c.rows, c.rowsLeft, c.lag, c.jumped = file, number, rows, rows, 0, false
 	c.pages.reset(chunk, source)
@@ -217,7 +218,7 @@ func (c *column) next(n int) error {
 }
 
 // read shows what next decoded.
-func (c *column) read(rows int) (*vector.Vector, error) {
+func (c *column) Read(rows int) (*vector.Vector, error) {
 	v, n := &c.out, rows
 	v.Rows, v.Valid = rows, c.valid.bitmap()
 	if c.maxRep == 1 {

@@ -19,10 +19,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
-	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -32,51 +34,46 @@ import (
 type Decoder struct {
 	sources []*pb.Source
 	codecs  codecs
-	memory  allowance
+	memory  decode.Allowance
 
 	file      string
 	rowGroup  int
-	footer    *footer.Footer // that layout is of
-	layout    *layout
-	columns   []*column // one for each of layout.leaves
+	bound     *footer.Bound // nil: it is forgotten
+	bindings  []footer.Binding
+	columns   []*column // one for each of bound.Uses
 	selectors []*selector
-	readers   []reader // one for each source
+	readers   []decode.Reader // one for each source
 	later     later
 	early     map[int]vector.Early // of sources
-	whole     []whole              // one for each of columns, and each as a Source
-	chunks    []Source
-	owner     bool // of the chunks
+	owner     bool                 // of the chunks
 	rowsLeft  int64
 	err       error // that ended the row group
 	out       []*vector.Vector
 }
 
-// reader makes the vector of one source, after the columns have decoded a window of rows.
-type reader interface {
-	read(rows int) (*vector.Vector, error)
+// selector finds keys of a map, after its columns have decoded a window of rows.
+type selector struct {
+	*decode.Selector
+	keys  *column
+	waits bool // it is for Rest
 }
 
 // NewDecoder returns a decoder of sources that holds at most so many bytes of pages, dictionaries and the window: a
-// row group that takes more fails. It can do nothing but Chunks before Reset.
+// row group that takes more fails.
 func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 	return &Decoder{
-		sources: sources, memory: allowance{limit: memoryLimit}, err: errNoRowGroup,
-		readers: make([]reader, len(sources)), out: make([]*vector.Vector, len(sources)),
+		sources: sources, memory: *decode.NewAllowance(memoryLimit), err: errNoRowGroup,
+		readers: make([]decode.Reader, len(sources)), out: make([]*vector.Vector, len(sources)),
 	}
 }
 
-// Allow sets how many bytes the decoder may hold. It must not be less than what it holds already.
-func (d *Decoder) Allow(bytes int64) { d.memory.limit = bytes }
-
-// Held is how many bytes it holds.
-func (d *Decoder) Held() int64 { return d.memory.held }
+// Memory is what the decoder may hold.
+func (d *Decoder) Memory() *decode.Allowance { return &d.memory }
 
 // Forget has the decoder know nothing of the last file any more, but for what its columns are like: of others that are alike the
 // memory is used again.
 func (d *Decoder) Forget() {
-	d.footer, d.err = nil, errNoRowGroup
-	clear(d.whole)
-	clear(d.chunks)
+	d.bound, d.err = nil, errNoRowGroup
 	for _, c := range d.columns {
 		c.chunk, c.source, c.index = nil, nil, nil
 	}
@@ -84,79 +81,38 @@ func (d *Decoder) Forget() {
 
 var errNoRowGroup = errors.New("columns: decoder without a row group")
 
-// AskFor sets whom the decoder asks when it needs more than its limit. It asks for at least least bytes (0: it can do without), and
-// at best wish; the answer raises the limit, and an error ends the row group.
-func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory.more = more }
-
 // OwnChunks says whether the decoder may change the chunks that it is given next: it then joins the parts of a page in place instead
 // of copying them. Such chunks must not be read by anyone else, nor overlap.
 func (d *Decoder) OwnChunks(own bool) { d.owner = own }
 
-// Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, each once for every kind that
-// its values are made.
-func Leaves(f *footer.Footer, sources []*pb.Source) ([]int, error) {
-	l, err := resolve(f, sources)
-	if err != nil {
-		return nil, err
-	}
-	leaves := make([]int, len(l.leaves))
-	for i, use := range l.leaves {
-		leaves[i] = use.leaf
-	}
-	return leaves, nil
-}
-
-// Chunks returns where the column chunks of a row group lie that Reset needs: one for each of Leaves, in that order.
-func (d *Decoder) Chunks(f *footer.Footer, rg int) ([]storage.Range, error) {
-	leaves, err := Leaves(f, d.sources)
-	if err != nil {
-		return nil, err
-	}
-	if rg < 0 || rg >= len(f.RowGroups) {
-		return nil, fmt.Errorf("row group %d of %d", rg, len(f.RowGroups))
-	}
-	ranges := make([]storage.Range, len(leaves))
-	for i, leaf := range leaves {
-		c := &f.RowGroups[rg].Chunks[leaf]
-		ranges[i] = storage.Range{Offset: c.Offset, Length: c.Length}
-	}
-	return ranges, nil
-}
-
-// Reset begins a row group of a file, whose URI is for messages. The chunks are the bytes of Chunks; they are
-// read, and without OwnChunks never changed, until the next Reset.
-func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) error {
-	d.whole, d.chunks = slices.Grow(d.whole[:0], len(chunks)), d.chunks[:0]
-	for i, data := range chunks {
-		d.whole = append(d.whole, data)
-		d.chunks = append(d.chunks, &d.whole[i])
-	}
-	return d.ResetSources(file, f, rg, d.chunks)
-}
-
-// ResetSources begins a row group as Reset does, where chunks need not be in memory as a whole.
-func (d *Decoder) ResetSources(file string, f *footer.Footer, rg int, chunks []Source) (err error) {
+// Reset begins a row group of a file, whose URI is for messages. There is a source for each of the bound's chunks; without
+// OwnChunks their bytes are never changed.
+func (d *Decoder) Reset(file string, of format.Bound, rg int, chunks []decode.Source) (err error) {
 	defer func() { d.err = err }()
 	defer d.blame(&err)
 	defer rescue.As(&err, rescue.Decoder)
-	d.file, d.rowGroup = file, rg
-	if rg < 0 || rg >= len(f.RowGroups) {
-		return fmt.Errorf("%s has %d row groups, not number %d", file, len(f.RowGroups), rg)
+	b, ok := of.(*footer.Bound)
+	if !ok {
+		return fmt.Errorf("%s is no Parquet file", file)
 	}
-	if err := d.bind(f); err != nil {
+	d.file, d.rowGroup = file, rg
+	if rg < 0 || rg >= len(b.RowGroups) {
+		return fmt.Errorf("%s has %d row groups, not number %d", file, len(b.RowGroups), rg)
+	}
+	if err := d.bind(b); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if len(chunks) != len(d.columns) {
 		return fmt.Errorf("%s row group %d: %d column chunks were read where %d are needed", file, rg, len(chunks), len(d.columns))
 	}
-	group := &f.RowGroups[rg]
+	group := &b.RowGroups[rg]
 	d.rowsLeft, d.later.rows = group.Rows, 0
 	for i, source := range chunks {
 		d.columns[i].movable = d.owner
-		if err := d.columns[i].reset(file, rg, group, d.layout.leaves[i].leaf, source); err != nil {
+		if err := d.columns[i].reset(file, rg, group, d.bound.Uses[i].Leaf, source); err != nil {
 			return err
 		}
-		if w, ok := source.(*whole); ok && len(*w) != d.columns[i].length {
+		if w, ok := source.(*decode.Whole); ok && len(*w) != d.columns[i].length {
 			return d.columns[i].fail(fmt.Errorf("the chunk has %d bytes, %d were read", d.columns[i].length, len(*w)))
 		}
 	}
@@ -164,51 +120,46 @@ func (d *Decoder) ResetSources(file string, f *footer.Footer, rg int, chunks []S
 }
 
 // bind prepares columns and readers for a file.
-func (d *Decoder) bind(f *footer.Footer) error {
-	if d.footer == f {
+func (d *Decoder) bind(b *footer.Bound) (err error) {
+	if d.bound == b || d.rebind(b) {
 		return nil
 	}
-	l, err := resolve(f, d.sources)
-	if err != nil {
-		return err
-	}
-	if d.rebind(f, l) {
-		return nil
-	}
-	d.footer, d.layout, d.memory.held = nil, nil, 0
-	d.columns = make([]*column, len(l.leaves))
-	for i, use := range l.leaves {
-		leaf := &f.Leaves[use.leaf]
-		if d.columns[i], err = newColumn(shapeOf(leaf, use.kind), &d.codecs, &d.memory); err != nil {
+	d.memory.Give(d.memory.Held())
+	d.bound, d.bindings, d.columns = nil, nil, make([]*column, len(b.Uses))
+	for i, use := range b.Uses {
+		leaf := &b.Leaves[use.Leaf]
+		if d.columns[i], err = newColumn(shapeOf(leaf, use.Kind), &d.codecs, &d.memory); err != nil {
 			return fmt.Errorf("column %s: %w", nameOf(leaf), err)
 		}
 		d.columns[i].name = nameOf(leaf)
 	}
-	if err := d.bindReaders(l); err != nil {
+	if err := d.bindReaders(b); err != nil {
 		return err
 	}
-	d.mark(l)
-	d.takeEarly(l)
-	d.footer, d.layout = f, l
+	d.mark(b)
+	d.takeEarly(b)
+	d.bound, d.bindings = b, b.Bindings
 	return nil
 }
 
 // rebind goes on with the columns and readers of the file before, if they are the same for this one.
-func (d *Decoder) rebind(f *footer.Footer, l *layout) bool {
-	if d.layout == nil || len(l.leaves) != len(d.columns) || !slices.Equal(l.bindings, d.layout.bindings) {
+func (d *Decoder) rebind(b *footer.Bound) bool {
+	if d.bindings == nil || len(b.Uses) != len(d.columns) || !slices.Equal(b.Bindings, d.bindings) {
 		return false
 	}
-	for i, use := range l.leaves {
-		if shapeOf(&f.Leaves[use.leaf], use.kind) != d.columns[i].shape {
+	for i, use := range b.Uses {
+		if shapeOf(&b.Leaves[use.Leaf], use.Kind) != d.columns[i].shape {
 			return false
 		}
 	}
-	for i, use := range l.leaves {
-		d.columns[i].name = nameOf(&f.Leaves[use.leaf])
+	for i, use := range b.Uses {
+		d.columns[i].name = nameOf(&b.Leaves[use.Leaf])
 	}
-	d.footer, d.layout = f, l
+	d.bound = b
 	return true
 }
+
+func nameOf(l *footer.Leaf) string { return strings.Join(l.Path, ".") }
 
 // TakeEarly has the decoder take a step of a source's values, where it can: vectors tell. Sources that a filter reads must
 // not have one. It holds from the first file on.
@@ -220,42 +171,45 @@ func (d *Decoder) TakeEarly(source int, e vector.Early) {
 }
 
 // takeEarly gives the steps to the columns that only one source shows.
-func (d *Decoder) takeEarly(l *layout) {
+func (d *Decoder) takeEarly(b *footer.Bound) {
 	readers := make([]int, len(d.columns))
-	for _, b := range l.bindings {
-		if b.stored() {
-			readers[b.value]++
+	for _, at := range b.Bindings {
+		if at.Stored() {
+			readers[at.Value]++
 		}
-		if b.access == mapKey {
-			readers[b.key]++
+		if at.Access == format.MapKey {
+			readers[at.Key]++
 		}
 	}
-	for i, b := range l.bindings {
-		if e, ok := d.early[i]; ok && b.access == plain && readers[b.value] == 1 {
-			d.columns[b.value].take(e)
+	for i, at := range b.Bindings {
+		if e, ok := d.early[i]; ok && at.Access == format.Plain && readers[at.Value] == 1 {
+			d.columns[at.Value].take(e)
 		}
 	}
 }
 
-func (d *Decoder) bindReaders(l *layout) error {
+func (d *Decoder) bindReaders(b *footer.Bound) error {
 	selectors := map[[2]int]*selector{}
 	d.selectors = d.selectors[:0]
-	for i, b := range l.bindings {
+	for i, at := range b.Bindings {
 		var err error
-		switch b.access {
-		case absent:
-			d.readers[i], err = newConstant(d.sources[i].GetType(), d.sources[i].GetDefault(), &d.memory)
-		case nulls:
-			d.readers[i], err = newConstant(d.sources[i].GetType(), nil, &d.memory)
-		case plain:
-			d.readers[i] = d.columns[b.value]
-		case mapKey:
-			at := [2]int{b.key, b.value}
-			if selectors[at] == nil {
-				selectors[at] = newSelector(d.columns[b.key], d.columns[b.value], &d.memory)
-				d.selectors = append(d.selectors, selectors[at])
+		switch source := d.sources[i]; at.Access {
+		case format.Absent:
+			d.readers[i], err = decode.NewConstant(source.GetType(), source.GetDefault(), &d.memory)
+		case format.Nulls:
+			d.readers[i], err = decode.NewConstant(source.GetType(), nil, &d.memory)
+		case format.Plain:
+			d.readers[i] = d.columns[at.Value]
+		case format.MapKey:
+			pair := [2]int{at.Key, at.Value}
+			if selectors[pair] == nil {
+				keys, values := d.columns[at.Key], d.columns[at.Value]
+				selectors[pair] = &selector{
+					Selector: decode.NewSelector(keys, values, keys.kind, values.kind, &d.memory), keys: keys,
+				}
+				d.selectors = append(d.selectors, selectors[pair])
 			}
-			d.readers[i], err = selectors[at].pick(d.sources[i].GetKey())
+			d.readers[i], err = selectors[pair].Pick(source.GetKey())
 		}
 		if err != nil {
 			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
@@ -317,8 +271,8 @@ func (d *Decoder) decode(rows int, first bool) error {
 		if s.waits == first {
 			continue
 		}
-		if err := s.find(rows); err != nil {
-			return err
+		if err := s.Find(rows); err != nil {
+			return s.keys.fail(err)
 		}
 	}
 	for i, r := range d.readers {
@@ -330,7 +284,7 @@ func (d *Decoder) decode(rows int, first bool) error {
 			continue
 		}
 		var err error
-		if d.out[i], err = r.read(rows); err != nil {
+		if d.out[i], err = r.Read(rows); err != nil {
 			return fmt.Errorf("%s row group %d feature %s: %w", d.file, d.rowGroup, d.sources[i].GetName(), err)
 		}
 	}

@@ -39,14 +39,14 @@ func TestWidening(t *testing.T) {
 			source("i", pb.Kind_INT64, false), source("i", pb.Kind_INT32, false), source("f", pb.Kind_FLOAT64, true),
 			source("f", pb.Kind_FLOAT32, true), source("f", pb.Kind_FLOAT32, true),
 		}, testMemory)
-		if leaves, err := Leaves(f, d.sources); err != nil || len(leaves) != 4 {
+		if leaves, err := leavesOf(f, d.sources); err != nil || len(leaves) != 4 {
 			t.Fatalf("leaves %v: %v", leaves, err)
 		}
 		chunks, err := chunksOf(d, f, 0, data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Reset("file", f, 0, chunks); err != nil {
+		if err := d.reset("file", f, 0, chunks); err != nil {
 			t.Fatal(err)
 		}
 		v, err := d.Next(100)
@@ -83,7 +83,7 @@ func TestConflicts(t *testing.T) {
 		"column text is binary here, not a map":                               {Name: "text.k", Path: []string{"text"}, Key: &key, Type: &pb.Type{Kind: pb.Kind_INT32}},
 	} {
 		d := NewDecoder([]*pb.Source{s}, testMemory)
-		for _, err := range []error{func() error { _, err := d.Chunks(f, 0); return err }(), d.Reset("the-file", f, 0, nil)} {
+		for _, err := range []error{func() error { _, err := d.chunksOf(f, 0); return err }(), d.reset("the-file", f, 0, nil)} {
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "feature "+s.GetName()) {
 				t.Errorf("%v, want %q", err, want)
 			}
@@ -127,7 +127,7 @@ func TestAbsent(t *testing.T) {
 		with(source("z", pb.Kind_INT64, false), text), with(source("z", pb.Kind_INT64, true), integer),
 		with(source("z", pb.Kind_INT32, false), &pb.Value{Kind: &pb.Value_Int{Int: 1 << 40}}),
 	} {
-		if err := NewDecoder([]*pb.Source{s}, testMemory).Reset("file", f, 0, nil); err == nil || !strings.Contains(err.Error(), "default") {
+		if err := NewDecoder([]*pb.Source{s}, testMemory).reset("file", f, 0, nil); err == nil || !strings.Contains(err.Error(), "default") {
 			t.Errorf("default %v of %v: %v", s.GetDefault(), s.GetType(), err)
 		}
 	}
@@ -170,8 +170,9 @@ func allocations(t *testing.T, data []byte, rows int) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sources := wholes(chunks)
 	return testing.AllocsPerRun(10, func() {
-		err := d.Reset("file", f, 0, chunks)
+		err := d.resetSources("file", f, 0, sources)
 		for left := rows; left > 0 && err == nil; left -= 100 {
 			_, err = d.Next(100)
 		}
@@ -187,7 +188,7 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Plan(f, 0, []*pb.Source{source("i", pb.Kind_INT64, false), source("none", pb.Kind_BINARY, true)})
+	got, err := explain(f, 0, []*pb.Source{source("i", pb.Kind_INT64, false), source("none", pb.Kind_BINARY, true)})
 	want := []string{"zstd, PLAIN RLE, widened from int32", "absent from the file"}
 	if err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("plan %q, want %q: %v", got, want, err)
@@ -195,7 +196,7 @@ func TestPlan(t *testing.T) {
 	for i := range f.RowGroups[0].Chunks {
 		f.RowGroups[0].Chunks[i].Codec = 3
 	}
-	if got, err := Plan(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil || got[0] != "codec 3 cannot be read" {
+	if got, err := explain(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil || got[0] != "codec 3 cannot be read" {
 		t.Errorf("plan %q, %v", got, err)
 	}
 }

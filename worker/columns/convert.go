@@ -6,6 +6,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
 // conversion32 is how values in PLAIN layout become those of a kind of 32 bits; nil: not at all.
@@ -17,7 +19,7 @@ func conversion32(s shape) func(dst []uint32, src []byte) {
 	case s.isHalf() && s.kind == pb.Kind_FLOAT32:
 		return func(dst []uint32, src []byte) {
 			for i := range dst {
-				dst[i] = math.Float32bits(half(binary.LittleEndian.Uint16(src[i*2:])))
+				dst[i] = math.Float32bits(format.Float16(binary.LittleEndian.Uint16(src[i*2:])))
 			}
 		}
 	}
@@ -58,22 +60,22 @@ func conversion64(s shape) func(dst []uint64, src []byte) {
 
 func conversionFloat64(s shape) func(dst []uint64, src []byte) {
 	var value func(src []byte) float64
-	scale := newDecimalScale(s.logical.Scale)
+	scale := decode.NewDecimal(s.logical.Scale)
 	switch {
 	case s.physical == footer.Double:
 		return func(dst []uint64, src []byte) { copy(bytesOf(dst), src) }
 	case s.physical == footer.Float:
 		value = func(src []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(src))) }
 	case s.isHalf():
-		value = func(src []byte) float64 { return float64(half(binary.LittleEndian.Uint16(src))) }
+		value = func(src []byte) float64 { return float64(format.Float16(binary.LittleEndian.Uint16(src))) }
 	case !s.logical.Decimal:
 		return nil
 	case s.physical == footer.Int32:
-		value = func(src []byte) float64 { return scale.integer(int64(int32(binary.LittleEndian.Uint32(src)))) }
+		value = func(src []byte) float64 { return scale.Integer(int64(int32(binary.LittleEndian.Uint32(src)))) }
 	case s.physical == footer.Int64:
-		value = func(src []byte) float64 { return scale.integer(int64(binary.LittleEndian.Uint64(src))) }
+		value = func(src []byte) float64 { return scale.Integer(int64(binary.LittleEndian.Uint64(src))) }
 	case s.physical == footer.FixedLenByteArray:
-		value = func(src []byte) float64 { return scale.bigEndian(src[:s.typeLength]) }
+		value = func(src []byte) float64 { return scale.BigEndian(src[:s.typeLength]) }
 	default:
 		return nil
 	}
@@ -87,18 +89,6 @@ func conversionFloat64(s shape) func(dst []uint64, src []byte) {
 
 func (s shape) isHalf() bool {
 	return s.physical == footer.FixedLenByteArray && s.typeLength == 2 && s.logical.Float16
-}
-
-// half widens a float16.
-func half(h uint16) float32 {
-	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
-	switch exp {
-	case 0: // zero or subnormal: frac times 2^-24, exactly
-		return math.Float32frombits(math.Float32bits(float32(frac)*0x1p-24) | sign)
-	case 31:
-		return math.Float32frombits(sign | 255<<23 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
 // int96 makes nanoseconds since 1970 of nanoseconds of the day and a Julian day. It wraps around outside of the

@@ -3,29 +3,12 @@ package columns
 import (
 	"bytes"
 	"encoding/binary"
-	"math"
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/pierrec/lz4/v4"
 	"pgregory.net/rapid"
 )
-
-func TestHalf(t *testing.T) {
-	for h := range 1 << 16 {
-		got, want := half(uint16(h)), float16.FromLEBytes([]byte{byte(h), byte(h >> 8)}).Float32()
-		if h&0x7c00 == 0 { // arrow reads subnormal numbers as normal ones
-			want = float32(math.Ldexp(float64(h&0x3ff), -24))
-			if h&0x8000 != 0 {
-				want = float32(math.Copysign(float64(want), -1))
-			}
-		}
-		if math.Float32bits(got) != math.Float32bits(want) && got == got {
-			t.Fatalf("half %04x is %v, want %v", h, got, want)
-		}
-	}
-}
 
 func TestInt96(t *testing.T) {
 	for _, text := range []string{"1970-01-01T00:00:00Z", "1969-12-31T23:59:59.999999999Z", "2026-02-03T04:05:06.789Z", "1700-01-01T12:00:00Z"} {

@@ -1,11 +1,13 @@
 package columns
 
+import "github.com/penstock-ml/penstock/worker/formats/decode"
+
 import "github.com/penstock-ml/penstock/worker/vector"
 
 // decimals decodes decimals that stand in byte arrays of any length as FLOAT64.
 type decimals struct {
-	mem   *allowance
-	scale decimalScale
+	mem   *decode.Allowance
+	scale decode.Decimal
 	bytes binaries
 	out   []float64
 }
@@ -17,7 +19,7 @@ func (d *decimals) dictionary(data []byte, e encoding, n int) error {
 func (d *decimals) page(data []byte, e encoding, n int) error { return d.bytes.page(data, e, n) }
 
 func (d *decimals) reserve(n, likely int) (err error) {
-	d.out, err = growTo(d.mem, d.out, n, likely)
+	d.out, err = decode.GrowTo(d.mem, d.out, n, likely)
 	return err
 }
 
@@ -29,7 +31,7 @@ func (d *decimals) read(at, n int) error {
 		return err
 	}
 	for i := range n {
-		d.out[at+i] = d.scale.bigEndian(d.bytes.data[d.bytes.ends[i]:d.bytes.ends[i+1]])
+		d.out[at+i] = d.scale.BigEndian(d.bytes.data[d.bytes.ends[i]:d.bytes.ends[i+1]])
 	}
 	return nil
 }

@@ -147,10 +147,14 @@ func TestTakeEarlyOfShared(t *testing.T) {
 	}
 	d := NewDecoder([]*pb.Source{source("i", pb.Kind_INT32, false), source("i", pb.Kind_INT32, false)}, testMemory)
 	d.TakeEarly(0, vector.Early{Fill: oneValue(pb.Kind_INT32)})
-	if err := d.bind(f); err != nil {
+	b, err := d.boundTo(f)
+	if err == nil {
+		err = d.bind(b)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	if c := d.columns[d.layout.bindings[0].value]; c.out.Early {
+	if c := d.columns[d.bound.Bindings[0].Value]; c.out.Early {
 		t.Error("the column of two sources took the step of one")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/penstock-ml/penstock/internal/footer/crypt"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
 // encrypted is what opening the pages of an encrypted chunk takes.
@@ -49,7 +50,7 @@ func (p *pages) openPage(stored []byte) ([]byte, error) {
 		return nil, err
 	}
 	e := &p.encrypted
-	if e.page, err = grow(p.mem, e.page, size); err != nil {
+	if e.page, err = decode.Grow(p.mem, e.page, size); err != nil {
 		return nil, err
 	}
 	if p.header.kind == dictionaryPage {

@@ -96,7 +96,7 @@ func encryptedRows(t *testing.T, dir string) {
 					t.Fatalf("the rows behind %d differ from those of the plain file", skip)
 				}
 			}
-			how, err := Plan(f, 0, sources)
+			how, err := explain(f, 0, sources)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func missingKeys(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = Leaves(f, sourcesOf(full))
+		_, err = leavesOf(f, sourcesOf(full))
 		if err == nil || !strings.Contains(err.Error(), `column price is encrypted`) || !strings.Contains(err.Error(), `no key "prices"`) || !storage.IsOurs(err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -193,7 +193,7 @@ func tampered(t *testing.T, dir string) {
 		for _, source := range sourcesOf(f)[1:] {
 			d := NewDecoder(sourcesOf(f)[1:2], testMemory)
 			d.sources[0] = source
-			leaves, err := Leaves(f, d.sources)
+			leaves, err := leavesOf(f, d.sources)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/footer/thrift"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -68,7 +70,7 @@ func sourcesOf(f *footer.Footer) []*pb.Source {
 	var out []*pb.Source
 	for _, c := range f.Schema.Columns {
 		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {
-			out = append(out, &pb.Source{Name: c.Name, Path: c.Path, Type: c.Type.Proto()})
+			out = append(out, &pb.Source{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning})
 		}
 	}
 	return out
@@ -76,7 +78,7 @@ func sourcesOf(f *footer.Footer) []*pb.Source {
 
 // chunksOf cuts the chunks of a row group out of a file.
 func chunksOf(d *Decoder, f *footer.Footer, rg int, data []byte) ([][]byte, error) {
-	ranges, err := d.Chunks(f, rg)
+	ranges, err := d.chunksOf(f, rg)
 	if err != nil {
 		return nil, err
 	}
@@ -146,13 +148,13 @@ func columnOf(t testing.TB, data []byte, source int, change func(chunk []byte) [
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaves, err := Leaves(f, d.sources)
+	leaves, err := leavesOf(f, d.sources)
 	if err != nil {
 		t.Fatal(err)
 	}
 	chunks[0] = change(chunks[0])
 	f.RowGroups[0].Chunks[leaves[0]].Length = int64(len(chunks[0]))
-	if err := d.Reset("test.parquet", f, 0, chunks); err != nil {
+	if err := d.reset("test.parquet", f, 0, chunks); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -190,17 +192,17 @@ func (p *pieces) Bytes(from, n int) ([]byte, error) {
 // decodePieces is decodeAll of chunks that are not in memory as a whole.
 func decodePieces(d *Decoder, f *footer.Footer, data []byte, window, skip int) ([][]any, error) {
 	return decodeBy(d, f, data, window, skip, func(rg int, chunks [][]byte) error {
-		sources := make([]Source, len(chunks))
+		sources := make([]decode.Source, len(chunks))
 		for i, data := range chunks {
 			sources[i] = &pieces{data: data}
 		}
-		return d.ResetSources("test.parquet", f, rg, sources)
+		return d.resetSources("test.parquet", f, rg, sources)
 	})
 }
 
 // decodeAll reads a file in windows and returns its sources' rows: for each source, all its values.
 func decodeAll(d *Decoder, f *footer.Footer, data []byte, window, skip int) ([][]any, error) {
-	return decodeBy(d, f, data, window, skip, func(rg int, chunks [][]byte) error { return d.Reset("test.parquet", f, rg, chunks) })
+	return decodeBy(d, f, data, window, skip, func(rg int, chunks [][]byte) error { return d.reset("test.parquet", f, rg, chunks) })
 }
 
 func decodeBy(
@@ -312,8 +314,9 @@ func arrowValue(a arrow.Array, i int, kind pb.Kind) any {
 	case *array.FixedSizeBinary:
 		return string(a.Value(i))
 	case *array.Decimal128:
-		d, scale := a.Value(i), a.DataType().(*arrow.Decimal128Type).Scale
-		return math.Float64bits(nearestDecimal(d.BigInt(), int(scale)))
+		power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(a.DataType().(*arrow.Decimal128Type).Scale)), nil)
+		nearest, _ := new(big.Rat).SetFrac(a.Value(i).BigInt(), power).Float64()
+		return math.Float64bits(nearest)
 	case *array.Float16:
 		return math.Float32bits(a.Value(i).Float32())
 	case *array.Float32:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -17,7 +18,7 @@ type word interface{ uint32 | uint64 }
 
 // fixed decodes numbers into words.
 type fixed[T word] struct {
-	mem     *allowance
+	mem     *decode.Allowance
 	kind    pb.Kind
 	convert func(dst []T, src []byte) // from as many values in PLAIN layout
 	width   int                       // of one of these
@@ -41,7 +42,7 @@ type fixed[T word] struct {
 }
 
 // newFixed returns the decoder of a shape of fixed width.
-func newFixed(s shape, mem *allowance) (values, error) {
+func newFixed(s shape, mem *decode.Allowance) (values, error) {
 	width := plainWidth(s)
 	in := stream{width: width, integers: s.physical == footer.Int32 || s.physical == footer.Int64}
 	if s.physical == footer.FixedLenByteArray {
@@ -101,7 +102,7 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 	if n > len(data)/f.width {
 		return fmt.Errorf("%d values in %d bytes: %w", n, len(data), errShort)
 	}
-	dict, err := grow(f.mem, f.dict[:0], n)
+	dict, err := decode.Grow(f.mem, f.dict[:0], n)
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (f *fixed[T]) page(data []byte, e encoding, n int) error {
 }
 
 func (f *fixed[T]) reserve(n, likely int) (err error) {
-	f.out, err = growTo(f.mem, f.out, n, likely)
+	f.out, err = decode.GrowTo(f.mem, f.out, n, likely)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
 // hostileSeeds are small files that between them have most kinds of pages.
@@ -106,8 +107,8 @@ func damage(r *rand.Rand, data []byte) {
 // a whole.
 func checkDamaged(t *testing.T, d *Decoder, f *footer.Footer, chunk []byte) {
 	t.Helper()
-	whole, err := decodeDamaged(t, d, f, d.Reset("damaged.parquet", f, 0, [][]byte{chunk}))
-	parts, partsErr := decodeDamaged(t, d, f, d.ResetSources("damaged.parquet", f, 0, []Source{&pieces{data: chunk}}))
+	whole, err := decodeDamaged(t, d, f, d.reset("damaged.parquet", f, 0, [][]byte{chunk}))
+	parts, partsErr := decodeDamaged(t, d, f, d.resetSources("damaged.parquet", f, 0, []decode.Source{&pieces{data: chunk}}))
 	if fmt.Sprint(whole, err) != fmt.Sprint(parts, partsErr) {
 		t.Fatalf("in memory: %v %v\npiece by piece: %v %v", whole, err, parts, partsErr)
 	}
@@ -227,7 +228,7 @@ func TestFalseFooters(t *testing.T) {
 					t.Fatal(err)
 				}
 				change(&changed.RowGroups[0].Chunks[i], &changed.RowGroups[0])
-				err = d.Reset("false.parquet", &changed, 0, chunks)
+				err = d.reset("false.parquet", &changed, 0, chunks)
 				for row := int64(0); row < changed.RowGroups[0].Rows && err == nil; row += 10 {
 					_, err = d.Next(int(min(10, changed.RowGroups[0].Rows-row)))
 				}
@@ -243,7 +244,7 @@ func TestFalseFooters(t *testing.T) {
 // TestChecksum damages a byte that decoding alone would not notice.
 func TestChecksum(t *testing.T) {
 	d := NewDecoder(nil, testMemory)
-	c := &column{pages: pages{codecs: &d.codecs, mem: &d.memory, chunk: &footer.Chunk{Uncompressed: 100}, source: &whole{'a', 'b', 'c'}}}
+	c := &column{pages: pages{codecs: &d.codecs, mem: &d.memory, chunk: &footer.Chunk{Uncompressed: 100}, source: &decode.Whole{'a', 'b', 'c'}}}
 	for crc, want := range map[uint32]bool{0x352441c2: true, 1: false} { // crc32 of "abc"
 		c.nextAt = 0
 		c.header = header{kind: dataPage, stored: 3, uncompressed: 3, crc: crc, hasCRC: true}
@@ -266,7 +267,7 @@ func TestPagesWithoutValues(t *testing.T) {
 	tried := 0
 	for i, source := range sourcesOf(f) {
 		d := NewDecoder(sourcesOf(f)[i:i+1], testMemory)
-		leaves, err := Leaves(f, sourcesOf(f)[i:i+1])
+		leaves, err := leavesOf(f, sourcesOf(f)[i:i+1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +289,7 @@ func TestPagesWithoutValues(t *testing.T) {
 			before := *c
 			defer func() { *c = before }()
 			c.Length, c.Uncompressed = int64(len(chunk)), 1<<40
-			return decodeDamaged(t, d, f, d.Reset("f.parquet", f, 0, [][]byte{chunk}))
+			return decodeDamaged(t, d, f, d.reset("f.parquet", f, 0, [][]byte{chunk}))
 		}
 		want, err := decode(chunks[0])
 		if err != nil {

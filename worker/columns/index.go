@@ -5,51 +5,23 @@ import (
 	"fmt"
 
 	"github.com/penstock-ml/penstock/internal/footer"
-	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// UsePages has rows of the row group be passed over by page indexes, one for each of Leaves: of pages without a row that is decoded
-// nothing is asked of their Source, not even their headers. What an index says of pages that are decoded is checked: that they lie there,
-// have as many rows, and begin with one. Of those that are passed over it is believed: if they have more or fewer rows than it says, rows
-// behind them are taken for others. A window that ends with a page does not look at the next one: if that goes on with its last list, the
-// list is cut short, and the next window, if it is decoded, fails.
-func (d *Decoder) UsePages(pages [][]footer.Page) error {
-	if len(pages) != len(d.columns) {
-		return fmt.Errorf("%d page indexes for %d columns", len(pages), len(d.columns))
+// Select has rows of the row group be passed over by page indexes: of pages without a row that is decoded nothing is asked
+// of their Source, not even their headers. What an index says of pages that are decoded is checked: that they lie there,
+// have as many rows, and begin with one. Of those that are passed over it is believed: if they have more or fewer rows than
+// it says, rows behind them are taken for others. A window that ends with a page does not look at the next one: if that
+// goes on with its last list, the list is cut short, and the next window, if it is decoded, fails.
+func (d *Decoder) Select(s format.Selection) error {
+	selection, ok := s.(*footer.Selection)
+	if !ok || len(selection.Pages) != len(d.columns) {
+		return fmt.Errorf("the selection is not of the %d columns", len(d.columns))
 	}
-	for i, index := range pages {
+	for i, index := range selection.Pages {
 		d.columns[i].index = index
 	}
 	return nil
-}
-
-// Ranges returns which bytes of a chunk the decoder takes, with its page index, where only the windows in want are decoded: a
-// dictionary, and pages with rows of these windows.
-func Ranges(c *footer.Chunk, pages []footer.Page, rows, windowRows int64, want []bool) []storage.Range {
-	var out []storage.Range
-	add := func(from, to int64) {
-		if n := len(out); n > 0 && out[n-1].Offset+out[n-1].Length >= from {
-			out[n-1].Length = max(out[n-1].Length, to-out[n-1].Offset)
-		} else if to > from {
-			out = append(out, storage.Range{Offset: from, Length: to - from})
-		}
-	}
-	for w, wanted := range want {
-		if !wanted {
-			continue
-		}
-		if len(out) == 0 {
-			add(c.Offset, pages[0].Offset)
-		}
-		from := int64(w) * windowRows
-		first, last := footer.PageAt(pages, from, rows), footer.PageAt(pages, min(from+windowRows, rows)-1, rows)
-		end := c.Offset + c.Length
-		if last+1 < len(pages) {
-			end = pages[last+1].Offset
-		}
-		add(pages[first].Offset, end)
-	}
-	return out
 }
 
 // left is how many bytes the page at nextAt may have.

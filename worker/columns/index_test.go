@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/keys/keystest"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
 // onlySome is a chunk of which only some ranges are there.
@@ -62,7 +63,7 @@ func TestPagesByIndex(t *testing.T) {
 		sources := sourcesOf(f)
 		d, all := NewDecoder(sources, testMemory), NewDecoder(sources, testMemory)
 		d.DecodeFirst([]int{0, 2})
-		leaves, err := Leaves(f, d.sources)
+		leaves, err := leavesOf(f, d.sources)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func TestPagesByIndex(t *testing.T) {
 			for w := range want {
 				want[w] = r.IntN(1+int(seed)%6) == 0
 			}
-			var chunks []Source
+			var chunks []decode.Source
 			var index [][]footer.Page
 			read := int64(0)
 			for _, leaf := range leaves {
@@ -82,17 +83,17 @@ func TestPagesByIndex(t *testing.T) {
 				if len(pages) < 2 {
 					t.Fatalf("%s: %d pages", name, len(pages))
 				}
-				p := &onlySome{data, c.Offset, Ranges(c, pages, rows, window, want)}
+				p := &onlySome{data, c.Offset, footer.PageRanges(c, pages, rows, window, want)}
 				for _, r := range p.ranges {
 					read += r.Length
 				}
 				chunks, index = append(chunks, p), append(index, pages)
 			}
 			resetBoth(t, f, rg, data, all)
-			if err := d.ResetSources("test.parquet", f, rg, chunks); err != nil {
+			if err := d.resetSources("test.parquet", f, rg, chunks); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.UsePages(index); err != nil {
+			if err := d.usePages(index); err != nil {
 				t.Fatal(err)
 			}
 			for w := range want {
@@ -143,7 +144,7 @@ func TestFalseIndex(t *testing.T) {
 			}
 			d := NewDecoder(sourcesOf(f)[i:i+1], testMemory)
 			resetBoth(t, f, 0, data, d)
-			if err := d.UsePages([][]footer.Page{changed}); err != nil {
+			if err := d.usePages([][]footer.Page{changed}); err != nil {
 				t.Fatal(err)
 			}
 			err := d.Skip(r.IntN(900))
@@ -182,7 +183,7 @@ func goLists(t testing.TB, version int) []byte {
 // usePages has a column be decoded by an index.
 func usePages(t testing.TB, d *Decoder, pages []footer.Page) {
 	t.Helper()
-	if err := d.UsePages([][]footer.Page{pages}); err != nil {
+	if err := d.usePages([][]footer.Page{pages}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -192,7 +193,7 @@ func TestFalseIndexOfLists(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		data := goLists(t, version)
 		d := columnOf(t, data, 1, bytes.Clone)
-		pages := pagesOf(t, d.footer, 0, 1, data)
+		pages := pagesOf(t, d.bound.Footer, 0, 1, data)
 		if len(pages) < 5 {
 			t.Fatalf("%d pages", len(pages))
 		}
@@ -227,7 +228,7 @@ func TestFalseIndexOfLists(t *testing.T) {
 func listed(t testing.TB, d *Decoder) (pages []footer.Page) {
 	t.Helper()
 	row := int64(0)
-	eachPage(t, d.whole[0], func(at int, h *header) {
+	eachPage(t, *d.columns[0].source.(*decode.Whole), func(at int, h *header) {
 		if h.kind == dataPageV2 {
 			pages = append(pages, footer.Page{Offset: d.columns[0].chunkAt + int64(at), FirstRow: row})
 			row += int64(h.rows)
@@ -264,7 +265,7 @@ func TestHeadersAgainstIndex(t *testing.T) {
 		"lists, none":             {1, 0, 0, "0 rows begin in it where the page index says"},
 	} {
 		d := columnOf(t, data, test.column, bytes.Clone)
-		pages := pagesOf(t, d.footer, 0, test.column, data)
+		pages := pagesOf(t, d.bound.Footer, 0, test.column, data)
 		skip := int(pages[2].FirstRow) + 10
 		want, err := skipAndRead(d, skip, 7)
 		if err != nil {
@@ -316,7 +317,7 @@ for version in ("1.0", "2.0"):
 		}
 		p := &pages{}
 		c := &f.RowGroups[0].Chunks[0]
-		chunk := whole(data[c.Offset : c.Offset+c.Length])
+		chunk := decode.Whole(data[c.Offset : c.Offset+c.Length])
 		p.reset(c, &chunk)
 		kinds := map[int32]int{}
 		for {

@@ -96,7 +96,7 @@ func benchColumns(b *testing.B, data []byte, rows int) {
 	for b.Loop() {
 		chunks, err := chunksOf(d, f, 0, data)
 		if err == nil {
-			err = d.Reset("bench", f, 0, chunks)
+			err = d.reset("bench", f, 0, chunks)
 		}
 		for left := rows; left > 0 && err == nil; left -= 4096 {
 			_, err = d.Next(4096)

@@ -1,6 +1,9 @@
 package columns
 
 import (
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -34,34 +37,37 @@ func (d *Decoder) AsCodes(unread []int) {
 	}
 }
 
-// mark finds the columns of a layout that wait: those that only sources need that do.
-func (d *Decoder) mark(l *layout) {
+// mark finds the columns of a file that wait: those that only sources need that do.
+func (d *Decoder) mark(b *footer.Bound) {
 	for _, c := range d.columns {
 		c.waits = d.later.on
 	}
 	for _, s := range d.selectors {
 		s.waits = d.later.on
 	}
-	for i, b := range l.bindings {
-		if !b.stored() || d.later.waits(i) {
+	for i, at := range b.Bindings {
+		if !at.Stored() || d.later.waits(i) {
 			continue
 		}
-		d.columns[b.value].waits = false
-		if p, ok := d.readers[i].(*pick); ok {
-			d.columns[b.key].waits, p.selector.waits = false, false
+		d.columns[at.Value].waits = false
+		if p, ok := d.readers[i].(*decode.Pick); ok {
+			d.columns[at.Key].waits = false
+			for _, s := range d.selectors {
+				s.waits = s.waits && s.Selector != p.Of()
+			}
 		}
 	}
 	if d.later.codes {
-		d.markCodes(l)
+		d.markCodes(b)
 	}
 }
 
 // markCodes finds the columns of which Next shows codes, and those of them that no source wants as values.
-func (d *Decoder) markCodes(l *layout) {
+func (d *Decoder) markCodes(b *footer.Bound) {
 	read := make([]bool, len(d.columns))
-	for i, b := range l.bindings {
-		if b.access == plain && !d.later.unread[i] {
-			read[b.value] = true
+	for i, at := range b.Bindings {
+		if at.Access == format.Plain && !d.later.unread[i] {
+			read[at.Value] = true
 		}
 	}
 	for i, c := range d.columns {

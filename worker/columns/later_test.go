@@ -89,7 +89,7 @@ func resetBoth(t *testing.T, f *footer.Footer, rg int, data []byte, decoders ...
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Reset("test.parquet", f, rg, chunks); err != nil {
+		if err := d.reset("test.parquet", f, rg, chunks); err != nil {
 			t.Fatal(err)
 		}
 	}

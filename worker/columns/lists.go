@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -102,7 +103,7 @@ func (c *column) count(end, elems, n int) (present int, err error) {
 
 // ownOffsets makes room for the offsets of n rows.
 func (c *column) ownOffsets(n int) (err error) {
-	if c.own, err = grow(c.mem, c.own[:0], n+offsetStep); err == nil {
+	if c.own, err = decode.Grow(c.mem, c.own[:0], n+offsetStep); err == nil {
 		c.offsets = c.own[:n+1]
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -36,8 +37,8 @@ func TestLongWindowOfOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, "x", got[0], arrowRows(table.Column(0).Data(), d.sources[0].GetType().GetKind()))
-	if least := int64((8 + 4) * rows); d.memory.held < least {
-		t.Errorf("%d bytes are held, want %d or more: values and offsets", d.memory.held, least)
+	if least := int64((8 + 4) * rows); d.memory.Held() < least {
+		t.Errorf("%d bytes are held, want %d or more: values and offsets", d.memory.Held(), least)
 	}
 }
 
@@ -87,10 +88,10 @@ func checkFalseNumbers(t *testing.T, claim func(h *header) int) {
 		d := columnOf(t, data, 0, func(chunk []byte) []byte {
 			return rewritten(t, chunk, func(h *header) { h.rows = claim(h) })
 		})
-		chunk := d.whole[0]
+		chunk := *d.columns[0].source.(*decode.Whole)
 		for skip := 0; skip < rows; skip += 37 {
-			for by, source := range map[string]Source{"whole": &chunk, "pieces": &pieces{data: chunk}} {
-				if err := d.ResetSources("test.parquet", d.footer, 0, []Source{source}); err != nil {
+			for by, source := range map[string]decode.Source{"whole": &chunk, "pieces": &pieces{data: chunk}} {
+				if err := d.resetSources("test.parquet", d.bound.Footer, 0, []decode.Source{source}); err != nil {
 					t.Fatal(err)
 				}
 				got, err := skipAndRead(d, skip, 50)

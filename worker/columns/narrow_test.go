@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -126,7 +127,7 @@ func TestNarrow(t *testing.T) {
 		p := &narrowing{TB: t, book: &book{Rand: r}}
 		var both [2]*fixed[uint64]
 		for i := range both {
-			v, err := newFixed(shape{physical: footer.Int64, kind: pb.Kind_INT64, read: pb.Kind_INT64}, &allowance{limit: 1 << 30})
+			v, err := newFixed(shape{physical: footer.Int64, kind: pb.Kind_INT64, read: pb.Kind_INT64}, decode.NewAllowance(1<<30))
 			if err != nil {
 				t.Fatal(err)
 			}

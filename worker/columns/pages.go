@@ -7,19 +7,20 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/footer/thrift"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
 // pages walks over a chunk's pages.
 type pages struct {
 	codecs  *codecs
-	mem     *allowance
+	mem     *decode.Allowance
 	chunk   *footer.Chunk
-	source  Source // of the chunk's bytes
-	length  int    // of the chunk
-	chunkAt int64  // where it lies in the file
-	pageAt  int    // where in the chunk the page lies that is being read
-	nextAt  int    // and the one after it
-	peeked  bool   // header is that of the page at nextAt
+	source  decode.Source // of the chunk's bytes
+	length  int           // of the chunk
+	chunkAt int64         // where it lies in the file
+	pageAt  int           // where in the chunk the page lies that is being read
+	nextAt  int           // and the one after it
+	peeked  bool          // header is that of the page at nextAt
 	header  header
 
 	valuesLeft int64 // in the pages to come
@@ -33,7 +34,7 @@ type pages struct {
 	encrypted encrypted
 }
 
-func (p *pages) reset(chunk *footer.Chunk, source Source) {
+func (p *pages) reset(chunk *footer.Chunk, source decode.Source) {
 	p.chunk, p.source, p.length, p.chunkAt = chunk, source, int(chunk.Length), chunk.Offset
 	p.pageAt, p.nextAt, p.peeked, p.dataPage = 0, 0, false, 0
 	p.valuesLeft, p.pageLeft, p.index = chunk.Values, 0, nil
@@ -114,7 +115,7 @@ func (p *pages) body() (levels, values []byte, err error) {
 		return nil, nil, err
 	}
 	stored = stored[:h.stored:h.stored]
-	_, p.stays = p.source.(*whole)
+	_, p.stays = p.source.(*decode.Whole)
 	p.drop()
 	if h.hasCRC && crc32.ChecksumIEEE(stored) != h.crc {
 		return nil, nil, errors.New("its checksum does not fit: the file is damaged")
@@ -145,7 +146,7 @@ func (p *pages) unpack(codec int32, src []byte, size int) ([]byte, error) {
 	if out, ok, err := p.codecs.asStored(codec, src, size, p.movable || p.chunk.Crypt != nil); ok || err != nil {
 		return out, err
 	}
-	buffer, err := grow(p.mem, p.buffer[:0], size)
+	buffer, err := decode.Grow(p.mem, p.buffer[:0], size)
 	if err != nil {
 		return nil, err
 	}

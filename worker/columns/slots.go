@@ -40,7 +40,7 @@ func (s *slots) have(b *binaries) bool {
 	n := (len(b.dictEnds) - 1) * s.size
 	if n > len(s.bytes) {
 		room := n + n/8 // of other row groups, too
-		if !b.mem.spare(int64(room - len(s.bytes))) {
+		if !b.mem.Spare(int64(room - len(s.bytes))) {
 			s.size = 0
 			return false
 		}

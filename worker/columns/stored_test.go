@@ -204,7 +204,7 @@ func TestChunkIsLent(t *testing.T) {
 		for rg := range f.RowGroups {
 			chunks, err := chunksOf(d, f, rg, data)
 			if err == nil {
-				err = d.Reset("test.parquet", f, rg, chunks)
+				err = d.reset("test.parquet", f, rg, chunks)
 			}
 			var out []*vector.Vector
 			if err == nil {

@@ -71,7 +71,7 @@ func TestUntyped(t *testing.T) {
 				compare(t, filepath.Base(path)+" "+s.GetName(), got[i], want[i])
 			}
 		}
-		plan, err := Plan(f, 0, sources)
+		plan, err := explain(f, 0, sources)
 		if err != nil || plan[0] != "nulls without a type" || plan[5] != "absent from the file" || !strings.HasSuffix(plan[6], ", without a type: no element") {
 			t.Errorf("%q, %v", plan, err)
 		}
@@ -80,7 +80,7 @@ func TestUntyped(t *testing.T) {
 			"column boxes.x cannot":   source("boxes", pb.Kind_INT32, false),
 			"cannot be read: a list ": source("lists.x", pb.Kind_INT32, true),
 		} {
-			if _, err := resolve(f, []*pb.Source{s}); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := f.Bind([]*pb.Source{s}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", s.GetName(), err)
 			}
 		}

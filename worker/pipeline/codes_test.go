@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -135,7 +136,7 @@ func benchChoice(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, pro
 			b.Fatal(err)
 		}
 		if !codes {
-			s.computer.decoder.DecodeFirst(s.computer.filter.Columns())
+			s.computer.decoder.(formats.Late).DecodeFirst(s.computer.filter.Columns())
 		}
 		err = s.Run(b.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil })
 		s.Close()

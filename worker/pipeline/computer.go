@@ -31,7 +31,7 @@ type computer struct {
 func (c *computer) ready() {
 	c.ops = newOpTimes(c.stats, c.chain)
 	c.chain.Watch(c.ops.ran)
-	c.decoder.Allow(c.holds.pages + c.holds.sources)
+	c.decoder.Memory().Allow(c.holds.pages + c.holds.sources)
 }
 
 // close gives up the engine, if there is one.

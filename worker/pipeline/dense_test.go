@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -35,7 +36,7 @@ func TestNullsOfDense(t *testing.T) {
 						t.Fatalf("source %d: nulls of what only a dense tensor reads stay", source)
 					}
 					if i == 1 {
-						s.computer.decoder.TakeEarly(int(source), vector.Early{})
+						s.computer.decoder.(formats.Early).TakeEarly(int(source), vector.Early{})
 					}
 				}
 				err = s.Run(t.Context(), func(_ context.Context, b Batch) error {

@@ -7,15 +7,16 @@ import (
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
+	"github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // engine is what a stream works with, compiled of its program, and its memory but for column chunks.
 type engine struct {
-	decoder *columns.Decoder
+	decoder formats.Decoder
 	filter  *rowfilter.Program // nil: all rows
 	expr    *filter.Expr       // that filter was compiled of
 	chain   *transform.Chain
@@ -25,16 +26,16 @@ type engine struct {
 	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
 }
 
-// compile makes the engine of a program, for batches or for none.
-func compile(ops *transform.Registry, program *pb.Program, batches bool) (*engine, error) {
+// compile makes the engine of a program for files of a format, and for batches or for none.
+func compile(ops *transform.Registry, program *pb.Program, kind string, batches bool) (*engine, error) {
 	e := &engine{extra: make(map[*tensor.Batch]int64, batchesOut)}
-	if err := e.compile(ops, program, batches); err != nil {
+	if err := e.compile(ops, program, kind, batches); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 	}
 	return e, nil
 }
 
-func (e *engine) compile(ops *transform.Registry, program *pb.Program, batches bool) (err error) {
+func (e *engine) compile(ops *transform.Registry, program *pb.Program, kind string, batches bool) (err error) {
 	if e.chain, err = transform.Compile(ops, program); err != nil {
 		return err
 	}
@@ -44,22 +45,26 @@ func (e *engine) compile(ops *transform.Registry, program *pb.Program, batches b
 		}
 	}
 	e.reads = reads(program)
-	e.decoder = columns.NewDecoder(program.GetSources(), 0)
+	if e.decoder, err = formats.New(kind, program.GetSources()); err != nil {
+		return err
+	}
 	if err := e.compileFilter(program); err != nil {
 		return err
 	}
+	decoder, ok := e.decoder.(formats.Early)
 	for i := range program.GetSources() {
-		if early, ok := e.chain.Early(i); ok && (e.filter == nil || !slices.Contains(e.filter.Columns(), i)) {
-			e.decoder.TakeEarly(i, early)
+		if early, has := e.chain.Early(i); ok && has && (e.filter == nil || !slices.Contains(e.filter.Columns(), i)) {
+			decoder.TakeEarly(i, early)
 		}
 	}
 	return nil
 }
 
 func (e *engine) compileFilter(program *pb.Program) (err error) {
+	late, isLate := e.decoder.(formats.Late)
 	if program.GetFilter() == "" {
-		if e.chain.Selects() {
-			e.decoder.DecodeFirst(nil)
+		if isLate && e.chain.Selects() {
+			late.DecodeFirst(nil)
 		}
 		return nil
 	}
@@ -76,8 +81,12 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 		return fmt.Errorf("filter: %w", err)
 	}
 	e.expr = expr
-	e.decoder.DecodeFirst(e.filter.Columns())
-	e.decoder.AsCodes(e.unread())
+	if isLate {
+		late.DecodeFirst(e.filter.Columns())
+	}
+	if coded, ok := e.decoder.(formats.Coded); ok {
+		coded.AsCodes(e.unread())
+	}
 	return nil
 }
 
@@ -113,15 +122,12 @@ func (e *engine) unread() (slots []int) {
 	return slots
 }
 
-// filterSources are the sources that choose rows.
-func (e *engine) filterSources(program *pb.Program) (sources []*pb.Source) {
+// choice is what chooses rows, for files that tell where they are.
+func (e *engine) choice() format.Filter {
 	if e.filter == nil {
-		return nil
+		return format.Filter{}
 	}
-	for _, slot := range e.filter.Columns() {
-		sources = append(sources, program.GetSources()[slot])
-	}
-	return sources
+	return format.Filter{Expr: e.expr, Sources: e.filter.Columns()}
 }
 
 // beyond is what all batches have beyond the usual.

@@ -140,9 +140,12 @@ func (e *estimator) estimate(l limits, limit int64) holding {
 		u := e.layout.unit(i, limit)
 		all += u.size
 		h.chunks = max(h.chunks, u.size)
-		pages, later := e.layout.file.pages(e.layout.groups[i])
-		h.pages = max(h.pages, pages)
-		h.later = max(h.later, later+e.layout.longer(u))
+		pages, later := int64(0), e.layout.longer(u)
+		for chunk := range e.layout.file.Chunks() {
+			c := e.layout.file.Chunk(int(e.layout.groups[i].GetIndex()), chunk)
+			pages, later = pages+c.Held, later+c.Later
+		}
+		h.pages, h.later = max(h.pages, pages), max(h.later, later)
 	}
 	h.chunks = max(h.chunks, 2*min(all, l.unit())) // so that small row groups are read together
 	return h

@@ -4,19 +4,20 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // expected is what a stream expects of a window, whatever a kit brought.
 type expected struct {
-	sources        []size // of each the largest
+	sources        []format.Size // of each the largest
 	rows           int64
 	bytes, results int64 // of all sources, and of what is made of them
 	tables         int64 // that steps look up
 }
 
 // expect is what a file lets expect of the windows of row groups.
-func expect(file *bound, program *pb.Program, chain *transform.Chain, groups []*pb.RowGroup) expected {
+func expect(file format.Bound, program *pb.Program, chain *transform.Chain, groups []*pb.RowGroup) expected {
 	e := expected{tables: chain.Tables()}
 	for _, g := range groups {
 		rows := min(g.GetWindowRows(), g.GetRows())
@@ -28,62 +29,61 @@ func expect(file *bound, program *pb.Program, chain *transform.Chain, groups []*
 }
 
 // see expects no less than a window of such sources, and reports whether that was more than before.
-func (e *expected) see(sources []size, rows int64) (more bool) {
+func (e *expected) see(sources []format.Size, rows int64) (more bool) {
 	e.rows = max(e.rows, rows)
 	if e.sources == nil {
-		e.sources = make([]size, len(sources))
+		e.sources = make([]format.Size, len(sources))
 	}
 	for i, z := range sources {
 		have := &e.sources[i]
-		more = more || z.values > have.values || z.bytes > have.bytes
-		*have = size{max(have.values, z.values), max(have.bytes, z.bytes)}
+		more = more || z.Values > have.Values || z.Bytes > have.Bytes
+		*have = format.Size{Values: max(have.Values, z.Values), Bytes: max(have.Bytes, z.Bytes)}
 	}
 	return more
 }
 
 // sourceSizes estimates the sources of a window of a row group, and all that they take.
-func sourceSizes(file *bound, program *pb.Program, g *pb.RowGroup, rows int64) (sizes []size, bytes int64) {
+func sourceSizes(file format.Bound, program *pb.Program, g *pb.RowGroup, rows int64) (sizes []format.Size, bytes int64) {
 	maps := make(map[string]bool) // that are decoded, once for all of their keys
-	for _, src := range program.GetSources() {
-		path := strings.Join(src.GetPath(), ".")
-		z := file.sourceSize(path, src, g, rows)
+	for i, src := range program.GetSources() {
+		z := file.Window(int(g.GetIndex()), i, rows)
 		if src.Key != nil {
-			entries := z.bytes
-			z = size{rows, 16 * rows} // a value and its place
+			path, entries := strings.Join(src.GetPath(), "."), z.Bytes
+			z = format.Size{Values: rows, Bytes: 16 * rows} // a value and its place
 			if !maps[path] {
 				maps[path], bytes = true, bytes+entries
 			}
 		}
 		sizes = append(sizes, z)
-		bytes += z.bytes
+		bytes += z.Bytes
 	}
 	return sizes, bytes
 }
 
 // resultBytes is what the steps make of a window of so many rows, whose sources are of such sizes.
-func resultBytes(program *pb.Program, chain *transform.Chain, sources []size, rows int64) int64 {
-	sizes := append(make([]size, 0, len(sources)+len(program.GetSteps())), sources...)
+func resultBytes(program *pb.Program, chain *transform.Chain, sources []format.Size, rows int64) int64 {
+	sizes := append(make([]format.Size, 0, len(sources)+len(program.GetSteps())), sources...)
 	bytes := 5 * rows // the selection: a bit and an int32
 	for _, step := range program.GetSteps() {
 		if step.GetOuts() == 0 {
 			continue
 		}
-		var z size
+		var z format.Size
 		for _, slot := range step.GetIn() {
-			z.values += sizes[slot].values
-			z.bytes += sizes[slot].bytes
+			z.Values += sizes[slot].Values
+			z.Bytes += sizes[slot].Bytes
 		}
-		z.values = max(z.values, chain.Makes(len(sizes)-len(sources), rows))
+		z.Values = max(z.Values, chain.Makes(len(sizes)-len(sources), rows))
 		switch kind := step.GetType().GetKind(); {
 		case kind == pb.Kind_PICTURE:
-			z.bytes = 0 // what it is made of, until it is in a batch
+			z.Bytes = 0 // what it is made of, until it is in a batch
 		case step.GetType().GetList(), kind == pb.Kind_BINARY:
-			z.bytes = max(z.bytes, widthOf(kind)*z.values+4*rows)
+			z.Bytes = max(z.Bytes, widthOf(kind)*z.Values+4*rows)
 		default: // slices grow by more than they need, and there is a bitmap
-			z = size{rows, widthOf(kind)*(rows+rows/8+64) + rows/4}
+			z = format.Size{Values: rows, Bytes: widthOf(kind)*(rows+rows/8+64) + rows/4}
 		}
 		sizes = append(sizes, z)
-		bytes += z.bytes
+		bytes += z.Bytes
 	}
 	return bytes
 }

@@ -79,8 +79,9 @@ func TestReadErrorTakesItsTurn(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := shard(t, &store, 50, 100, 100, 100)
 	p := newPipeline(&store, 500)
+	mustOpen(t, p, ticket) // so that the footer is in memory
 	second := int64(0)
-	for _, c := range mustOpen(t, p, ticket).layout.file.footer.RowGroups[1].Chunks[:1] {
+	for _, c := range pipelinetest.Footer(t, &store, ticket.File).RowGroups[1].Chunks[:1] {
 		second = c.Offset
 	}
 	broken := errors.New("broken disk")
@@ -153,7 +154,7 @@ func TestEstimateIsCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := p.MemoryInUse()
-	if taken != s.layout.file.footer.Size+s.computer.holds.total() || taken < ticket.File.Size/2 {
+	if taken != s.file.Size()+s.computer.holds.total() || taken < ticket.File.Size/2 {
 		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.computer.holds.total(), ticket.File.Size)
 	}
 	if err := s.quota.raise(t.Context(), &s.computer.holds.packed, 1000, HandedOver); err != nil { // batches of ten times the size
@@ -218,7 +219,8 @@ func TestFailureBeginsInItsWindow(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := shard(t, &store, 50, 100, 100, 100)
 	p := newPipeline(&store, 500)
-	third := mustOpen(t, p, ticket).layout.file.footer.RowGroups[2].Chunks[0].Offset
+	mustOpen(t, p, ticket) // so that the footer is in memory
+	third := pipelinetest.Footer(t, &store, ticket.File).RowGroups[2].Chunks[0].Offset
 	store.Hook = func(_ context.Context, _ *pb.File, offset, length int64) error {
 		if offset+length > third {
 			return errors.New("broken disk")

@@ -22,8 +22,10 @@ type kit struct {
 // kitKept is for how long a kit is kept that nobody takes.
 const kitKept = time.Minute
 
-// kitKey names the program of a ticket.
-func kitKey(t *pb.Ticket) string { return t.GetNamespace() + "\x00" + string(t.GetProgramDigest()) }
+// kitKey names the program of a ticket, and the format of its file.
+func kitKey(t *pb.Ticket, format string) string {
+	return t.GetNamespace() + "\x00" + string(t.GetProgramDigest()) + "\x00" + format
+}
 
 // Key is the program.
 func (k *kit) Key() string { return k.program }
@@ -45,12 +47,12 @@ func (s *Stream) leave() *kit {
 	k := &kit{engine: s.computer.engine, program: s.kitKey, holds: s.computer.holds, buffers: s.quota.buffers.Free()}
 	s.ended, s.computer.engine = false, nil // there is only one
 	k.decoder.Forget()
-	k.decoder.AskFor(nil)
+	k.decoder.Memory().AskFor(nil)
 	k.chain.Ask(transform.Ask{})
 	k.chain.Place(transform.Rows{}, images.Room{})
 	k.chain.Watch(nil)
 	k.holds.longer = k.beyond()
-	k.holds.pages, k.holds.sources, k.holds.chunks = k.decoder.Held(), 0, 0
+	k.holds.pages, k.holds.sources, k.holds.chunks = k.decoder.Memory().Held(), 0, 0
 	for _, b := range k.buffers {
 		k.holds.chunks += int64(cap(b))
 	}

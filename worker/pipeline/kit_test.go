@@ -25,7 +25,7 @@ func run(t *testing.T, p *Pipeline, ticket *pb.Ticket, program *pb.Program) erro
 
 // withMemory has a pipeline without streams share so many bytes, and keep no kits.
 func withMemory(p *Pipeline, limit, max int64) *Pipeline {
-	p.memory = memory.New(memory.Config{Limit: limit, Max: max, Cache: p.footers})
+	p.memory = memory.New(memory.Config{Limit: limit, Max: max, Cache: p.files})
 	return p
 }
 
@@ -53,7 +53,7 @@ func kept(p *Pipeline) (n int, bytes int64) {
 // latest is the latest kit of a ticket's program.
 func latest(p *Pipeline, ticket *pb.Ticket) (k *kit) {
 	p.memory.Pool(func(pool *memory.Pool) {
-		k = pool.Take(kitKey(ticket)).(*kit)
+		k = pool.Take(kitKey(ticket, "Parquet")).(*kit)
 		pool.Put(k)
 	})
 	return k
@@ -176,7 +176,7 @@ func TestKitsAreWaitedFor(t *testing.T) {
 	defer first.Close()
 	a := p.memory.Open()
 	defer a.Close(nil)
-	mustGrow(t, a, p.cfg.Memory-p.MemoryInUse()-2*p.footers.Size())
+	mustGrow(t, a, p.cfg.Memory-p.MemoryInUse()-2*p.files.Size())
 	ran := make(chan error)
 	go func() { ran <- run(t, p, ticket, program) }()
 	for !p.memory.Pressed() {
@@ -242,7 +242,7 @@ func TestKitsGiveWay(t *testing.T) {
 		t.Fatalf("%d kits of %d bytes, %d bytes in use", kits(), bytes, p.MemoryInUse())
 	}
 	a := p.memory.Open()
-	mustGrow(t, a, p.cfg.Memory-bytes-p.footers.Size())
+	mustGrow(t, a, p.cfg.Memory-bytes-p.files.Size())
 	if kits() != 1 {
 		t.Error("a kit is dropped for which there is room")
 	}
@@ -262,7 +262,7 @@ func TestKitsGiveWay(t *testing.T) {
 	}
 	bytes = leave()
 	a = p.memory.Open()
-	mustGrow(t, a, p.cfg.Memory-bytes-2*p.footers.Size()) // a footer is kept, and the stream holds it, too
+	mustGrow(t, a, p.cfg.Memory-bytes-2*p.files.Size()) // a footer is kept, and the stream holds it, too
 	ran := make(chan error)
 	go func() { ran <- run(t, p, ticket, pipelinetest.Program()) }()
 	for !p.memory.Pressed() {

@@ -2,8 +2,9 @@ package pipeline
 
 import (
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
 // unit is what is read at once: a run of small row groups, a row group, or the beginnings of one's column chunks.
@@ -21,15 +22,15 @@ type unit struct {
 // rowGroup is a row group on its way to the decoder.
 type rowGroup struct {
 	*pb.RowGroup
-	ranges []storage.Range // of its column chunks
+	ranges []storage.Range // of its chunks
 	chunks [][]byte        // what has been read of them
 	skip   int64
 	err    error // why there are no chunks
 
-	sources []columns.Source // in place of chunks, where not all of these is in memory at once
-	apart   bool             // no two chunks share memory
-	pruned  *pruned          // nil: all of it is read
-	perLeaf []int            // how many of the ranges are of each leaf, if it is pruned
+	sources   []decode.Source  // of the chunks, for the decoder
+	apart     bool             // no two chunks share memory
+	selection format.Selection // nil: all of it is read
+	perChunk  []int            // how many of the ranges are of each chunk, if there is a selection
 }
 
 // start is a cursor in terms of the ticket's row groups.
@@ -64,7 +65,7 @@ func windows(g *pb.RowGroup) int64 {
 
 // layout says how a shard lies in its file, and what is read of it at once.
 type layout struct {
-	file   *bound
+	file   format.Bound
 	groups []*pb.RowGroup // of the ticket
 	start  start
 	how    storage.Reading
@@ -78,6 +79,15 @@ func (l *layout) skip(i int) int64 {
 	return 0
 }
 
+// ranges are where the chunks of a row group lie.
+func (l *layout) ranges(g *pb.RowGroup) []storage.Range {
+	out := make([]storage.Range, l.file.Chunks())
+	for i := range out {
+		out[i] = l.file.Chunk(int(g.GetIndex()), i).Range
+	}
+	return out
+}
+
 // unit is what is read at once of a row group of the ticket; one beyond the limit is read in pieces.
 func (l *layout) unit(i int, limit int64) *unit { return l.units(i, 1, 0, limit) }
 
@@ -86,7 +96,7 @@ func (l *layout) unit(i int, limit int64) *unit { return l.units(i, 1, 0, limit)
 func (l *layout) units(i, max int, together, limit int64) *unit {
 	u := &unit{how: l.how, done: make(chan struct{})}
 	for wanted := int64(0); i < len(l.groups) && len(u.groups) < max; i++ {
-		g := &rowGroup{RowGroup: l.groups[i], ranges: l.file.ranges(l.groups[i]), skip: l.skip(i)}
+		g := &rowGroup{RowGroup: l.groups[i], ranges: l.ranges(l.groups[i]), skip: l.skip(i)}
 		for _, r := range g.ranges {
 			wanted += r.Length
 		}
@@ -157,7 +167,7 @@ func (l *layout) longer(u *unit) (bytes int64) {
 	}
 	g := u.groups[0]
 	for i, r := range g.ranges {
-		if page := l.file.pageLength(g.RowGroup, i); r.Length > 2*u.pieces.size && page > 2*u.pieces.size {
+		if page := l.file.Chunk(int(g.GetIndex()), i).Page; r.Length > 2*u.pieces.size && page > 2*u.pieces.size {
 			bytes += page + u.pieces.size
 		}
 	}
@@ -172,7 +182,7 @@ func (l *layout) grown(u *unit) (bytes int64) {
 			bytes += r.Length
 			continue
 		}
-		bytes += max(u.ranges[i].Length, l.file.pageLength(g.RowGroup, i)) + u.pieces.size
+		bytes += max(u.ranges[i].Length, l.file.Chunk(int(g.GetIndex()), i).Page) + u.pieces.size
 	}
 	return bytes
 }

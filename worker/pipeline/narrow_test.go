@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
@@ -107,7 +108,7 @@ func TestNarrowSources(t *testing.T) {
 			for source := range program.GetSources() {
 				if e, ok := s.computer.chain.Early(source); i == 1 && ok && e.Narrow {
 					e.Narrow = false
-					s.computer.decoder.TakeEarly(source, e)
+					s.computer.decoder.(formats.Early).TakeEarly(source, e)
 					narrow++
 				}
 			}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
 )
 
-// Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
+// Open prepares a stream: it reads what the file says of itself, compiles the program and waits for memory, or fails with ErrBusy. Close
 // it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
 	return p.open(ctx, t, program, at, true)
@@ -34,48 +34,47 @@ func (p *Pipeline) open(
 			s.Close()
 		}
 	}()
-	var f *footer.Footer
 	var store storage.Storage = counting{p.cfg.Storage, stats}
 	err = stats.timed(&stats.storage, func() (err error) {
-		f, store, err = s.loadFooter(ctx, store)
+		s.file, store, err = s.describe(ctx, store)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTicket(f, t); err != nil {
+	if err := checkTicket(s.file, t); err != nil {
 		return nil, err
 	}
-	file, err := bind(f, program.GetSources())
+	bound, err := s.file.Bind(program.GetSources())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
 	}
 	s.layout = layout{
-		file: file, groups: t.GetRowGroups(), start: locate(t.GetRowGroups(), at),
+		file: bound, groups: t.GetRowGroups(), start: locate(t.GetRowGroups(), at),
 		how: storage.Reading{MaxGap: p.cfg.OverRead},
 	}
 	if batches && len(t.GetProgramDigest()) > 0 {
-		s.kitKey = kitKey(t)
+		s.kitKey = kitKey(t, s.file.Format())
 	}
 	return s, s.admit(ctx, store, batches)
 }
 
-// loadFooter reads the footer, by what memory there is, and returns what the file is to be read from. A small file is
-// read as a whole for it: its column chunks are then there, too.
-func (s *Stream) loadFooter(ctx context.Context, from storage.Storage) (*footer.Footer, storage.Storage, error) {
-	footers, file, profile := s.pipeline.footers, s.ticket.GetFile(), s.program.GetStorage()
-	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !footers.Has(profile, file) {
+// describe finds out what the file holds, by what memory there is, and returns what it is to be read from. A small file is
+// read as a whole for it: its chunks are then there, too.
+func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.File, storage.Storage, error) {
+	files, file, profile := s.pipeline.files, s.ticket.GetFile(), s.program.GetStorage()
+	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !files.Has(profile, file) {
 		if _, err := s.quota.more(ctx, n, n); err != nil {
-			return nil, nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+			return nil, nil, fmt.Errorf("%s: memory for it: %w", file.GetUri(), err)
 		}
 		data := make([]byte, n)
 		if err := from.ReadAt(ctx, profile, file, data, 0); err != nil {
-			return nil, nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+			return nil, nil, err
 		}
 		from = inMemory{from, data}
 	}
 	taken := int64(0)
-	holds, err := footers.Load(ctx, from, profile, file, func(n int64) error {
+	f, err := files.Load(ctx, from, profile, file, func(n int64) error {
 		n, err := s.quota.more(ctx, n, n)
 		taken += n
 		return err
@@ -83,13 +82,12 @@ func (s *Stream) loadFooter(ctx context.Context, from storage.Storage) (*footer.
 	if err != nil {
 		return nil, nil, err
 	}
-	f := holds.(*footer.File).Footer
-	switch {
-	case taken > f.Size:
-		s.quota.Give(taken - f.Size)
-	case taken < f.Size:
-		if _, err := s.quota.more(ctx, f.Size-taken, f.Size-taken); err != nil {
-			return nil, nil, fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+	switch size := f.Size(); {
+	case taken > size:
+		s.quota.Give(taken - size)
+	case taken < size:
+		if _, err := s.quota.more(ctx, size-taken, size-taken); err != nil {
+			return nil, nil, fmt.Errorf("%s: memory for what it says of itself: %w", file.GetUri(), err)
 		}
 	}
 	return f, from, nil
@@ -127,7 +125,7 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 		return 0, 0
 	})
 	if c.engine == nil {
-		if c.engine, err = compile(s.cfg.Ops, s.program, batches); err != nil {
+		if c.engine, err = compile(s.cfg.Ops, s.program, s.file.Format(), batches); err != nil {
 			return err
 		}
 	}
@@ -135,8 +133,7 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 		s.pipeline.engines.Put(s.kitKey, c.engine)
 	}
 	c.ready()
-	pages := newPageIndex(s.layout.file, c.expr, c.filterSources(s.program))
-	s.reader = &reader{job: s.job, storage: store, pages: pages, limit: limit}
+	s.reader = &reader{job: s.job, storage: store, filter: c.choice(), limit: limit}
 	return nil
 }
 
@@ -146,7 +143,7 @@ func (s *Stream) fit(batches bool) (limit int64, err error) {
 	var own *engine
 	e := s.pipeline.engines.Get(s.kitKey)
 	if e == nil {
-		if own, err = compile(s.cfg.Ops, s.program, batches); err != nil {
+		if own, err = compile(s.cfg.Ops, s.program, s.file.Format(), batches); err != nil {
 			return 0, err
 		}
 		e = own

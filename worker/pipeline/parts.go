@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/rescue"
 )
 
@@ -21,7 +21,7 @@ type parts struct {
 	reader  *reader
 	ctx     context.Context // of the stream
 	chunks  []part
-	sources []columns.Source
+	sources []decode.Source
 	due     chan *part // whose next piece is to be read
 	readers errgroup.Group
 }
@@ -91,7 +91,7 @@ func (c *part) fetch() error {
 	return r.storage.ReadAt(c.of.ctx, r.program.GetStorage(), r.ticket.GetFile(), c.next[:c.ahead], at)
 }
 
-// Bytes is that of columns.Source.
+// Bytes is that of decode.Source.
 func (c *part) Bytes(from, n int) ([]byte, error) {
 	for from+n > c.at+len(c.front) {
 		if err := c.advance(from, n); err != nil {

@@ -1,5 +1,5 @@
 // Package pipeline turns (program, shard, cursor) into a stream of batches. It stands between serve, which sends the
-// batches, and columns, filter, transform and tensor, which do the work. What streams hold they ask memory for.
+// batches, and formats, filter, transform and tensor, which do the work. What streams hold they ask memory for.
 //
 // A Pipeline is shared by all streams of a worker. A Stream belongs to the goroutine that calls Run; Run owns the
 // goroutines of its three parts. The reader fetches the column chunks of row groups. The computer takes each window of
@@ -48,7 +48,7 @@ type Config struct {
 type Pipeline struct {
 	cfg      Config
 	memory   *memory.Budget
-	footers  *formats.Cache
+	files    *formats.Cache // what they hold
 	sessions sessions
 	engines  weakmap.Map[string, engine] // of programs, by kitKey
 }
@@ -64,9 +64,9 @@ var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
-	footers := formats.NewCache(cfg.Memory / 8)
-	budget := memory.New(memory.Config{Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: footers})
-	return &Pipeline{cfg: cfg, memory: budget, footers: footers, sessions: newSessions()}
+	files := formats.NewCache(cfg.Memory / 8)
+	budget := memory.New(memory.Config{Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: files})
+	return &Pipeline{cfg: cfg, memory: budget, files: files, sessions: newSessions()}
 }
 
 // limits are those of a stream that is opened now.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -189,9 +190,18 @@ func TestPruningWaitsForNothing(t *testing.T) {
 		t.Errorf("an index without memory for it: %v; want %v at once", err, ErrBusy)
 	}
 	s.quota.buffers = memory.NewBuffers(s.quota.Account, 1, 1)
-	if u := s.reader.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.layout.file.leaves))}); u != nil {
+	if u := s.reader.selectedUnit(0, everything{s.layout.file}); u != nil {
 		t.Errorf("%d bytes are to be read where there is never room for more than one", u.size)
 	}
+}
+
+// everything is a selection of all that the first row group has.
+type everything struct{ format.Bound }
+
+func (everything) Wants(int64) bool { return true }
+func (everything) Size() int64      { return 0 }
+func (e everything) Ranges(chunk int) []storage.Range {
+	return []storage.Range{e.Chunk(0, chunk).Range}
 }
 
 // TestPageIndexesAreCounted: what is known of a row group's pages is the stream's memory until the row group has been read; where there is
@@ -210,8 +220,8 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	before := s.quota.Held()
 	u := s.reader.next(t.Context(), 0)
 	var pages int64
-	if g := u.groups[0]; g.pruned != nil {
-		for _, p := range g.pruned.pages {
+	if s, ok := u.groups[0].selection.(*footer.Selection); ok {
+		for _, p := range s.Pages {
 			pages += int64(len(p))
 		}
 	}
@@ -224,18 +234,18 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	other := p.memory.Open()
 	defer other.Close(nil)
 	var raw int64
-	for leaf, c := range s.layout.file.footer.RowGroups[0].Chunks {
+	for leaf, c := range pipelinetest.Footer(t, store, ticket.File).RowGroups[0].Chunks {
 		raw += c.OffsetIndex().Length
 		if leaf == 0 {
 			raw += c.ColumnIndex().Length
 		}
 	}
 	mustGrow(t, other, p.MemoryLimit()-p.MemoryInUse()-raw-index/2)
-	if u := s.reader.next(t.Context(), 0); u.groups[0].pruned != nil || s.quota.Held() != before {
+	if u := s.reader.next(t.Context(), 0); u.groups[0].selection != nil || s.quota.Held() != before {
 		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d", s.quota.Held()-before, raw, index)
 	}
 	other.Give(index)
-	if u = s.reader.next(t.Context(), 0); u.groups[0].pruned == nil {
+	if u = s.reader.next(t.Context(), 0); u.groups[0].selection == nil {
 		t.Fatal("an index for which there is memory is not used")
 	}
 
@@ -260,7 +270,7 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	}
 
 	held, s.quota.buffers = s.quota.Held(), memory.NewBuffers(s.quota.Account, 1, 1) // which is too little for what is left of the row group
-	if u := s.reader.next(t.Context(), 0); u.groups[0].pruned != nil || s.quota.Held() != held {
+	if u := s.reader.next(t.Context(), 0); u.groups[0].selection != nil || s.quota.Held() != held {
 		t.Errorf("%d bytes are held for an index that is not used", s.quota.Held()-held)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/rescue"
 )
@@ -20,7 +21,7 @@ const unitsOut = 16
 type reader struct {
 	job
 	storage   storage.Storage // whose reads are counted
-	pages     pageIndex
+	filter    format.Filter
 	limit     int64 // up to which row groups are read as a whole
 	uncounted bool  // what row groups lay in was replaced, and is not counted any more
 	// fronts are of the chunks' parts, beyond the memory of their units: of the last row group that was read in pieces.
@@ -63,13 +64,13 @@ func (r *reader) fetch(ctx context.Context, group *errgroup.Group, out chan<- *u
 // next is what is read at once from a row group of the ticket on.
 func (r *reader) next(ctx context.Context, i int) *unit {
 	g := r.layout.groups[i]
-	if p := r.prune(ctx, g, r.layout.skip(i)); p != nil {
-		if u := r.prunedUnit(i, p); u != nil {
+	if s := r.selectWindows(ctx, g, r.layout.skip(i)); s != nil {
+		if u := r.selectedUnit(i, s); u != nil {
 			return u
 		}
-		r.quota.Give(p.bytes())
+		r.quota.Give(s.Size())
 	}
-	if i == r.layout.start.rowGroup || r.pages.expr != nil && r.large(g) {
+	if i == r.layout.start.rowGroup || r.filter.Expr != nil && r.large(g) {
 		return r.unit(i, 1, r.limit)
 	}
 	return r.unit(i, len(r.layout.groups), r.limit)
@@ -80,16 +81,27 @@ func (r *reader) unit(i, max int, limit int64) *unit {
 	return r.layout.units(i, max, min(r.quota.limits().unit(), r.quota.buffers.Base()/2), limit)
 }
 
-// large reports whether a row group is asked for its page index.
-func (r *reader) large(g *pb.RowGroup) bool { return r.layout.file.length(g) > r.cfg.OverRead }
+// large reports whether a row group is worth being asked for its index.
+func (r *reader) large(g *pb.RowGroup) bool {
+	var bytes int64
+	for i := range r.layout.file.Chunks() {
+		bytes += r.layout.file.Chunk(int(g.GetIndex()), i).Length
+	}
+	return bytes > r.cfg.OverRead
+}
 
-// prune finds which windows of a row group of the ticket need not be read: see pageIndex. It returns nil if there are
-// none, or if that is not worth it. What it returns is counted, as long as its unit is there.
-func (r *reader) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned {
-	if r.pages.expr == nil && skip == 0 {
+// maxIndexes bounds the bytes of indexes that are read for a row group.
+const maxIndexes = 16 << 20
+
+// selectWindows finds which windows of a row group of the ticket have no row that passes the filter, or lie before the
+// cursor. It returns nil if there are none, if the file does not tell, or if to ask is not worth it. What it returns is
+// counted, as long as its unit is there.
+func (r *reader) selectWindows(ctx context.Context, g *pb.RowGroup, skip int64) format.Selection {
+	indexed, ok := r.layout.file.(format.Indexed)
+	if !ok || r.filter.Expr == nil && skip == 0 {
 		return nil
 	}
-	ranges := r.pages.ranges(g)
+	ranges := indexed.Index(int(g.GetIndex()), r.filter)
 	var indexes int64
 	for _, x := range ranges {
 		indexes += x.Length
@@ -102,12 +114,12 @@ func (r *reader) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	if err != nil {
 		return nil
 	}
-	p, untrusted := r.pages.prune(g, skip, data)
+	s, untrusted := indexed.Select(int(g.GetIndex()), r.filter, g.GetWindowRows(), skip, data)
 	r.stats.untrusted.Add(untrusted)
-	if p == nil || !r.quota.Try(p.bytes()) {
+	if s == nil || !r.quota.Try(s.Size()) {
 		return nil
 	}
-	return p
+	return s
 }
 
 // readIndexes reads page indexes, in memory that the caller gives back. It does not wait for that, as the decoder may
@@ -126,16 +138,16 @@ func (r *reader) readIndexes(ctx context.Context, ranges []storage.Range) (data 
 	return data, taken, err
 }
 
-// prunedUnit is what is read of a row group that is pruned; nil if that is too much to be held.
-func (r *reader) prunedUnit(i int, p *pruned) *unit {
-	g := &rowGroup{RowGroup: r.layout.groups[i], skip: r.layout.skip(i), pruned: p}
-	for leaf := range p.pages {
-		ranges := r.layout.file.pruned(g.RowGroup, leaf, p)
-		g.ranges, g.perLeaf = append(g.ranges, ranges...), append(g.perLeaf, len(ranges))
+// selectedUnit is what is read of a row group of which not all is wanted; nil if that is too much to be held.
+func (r *reader) selectedUnit(i int, s format.Selection) *unit {
+	g := &rowGroup{RowGroup: r.layout.groups[i], skip: r.layout.skip(i), selection: s}
+	for chunk := range r.layout.file.Chunks() {
+		ranges := s.Ranges(chunk)
+		g.ranges, g.perChunk = append(g.ranges, ranges...), append(g.perChunk, len(ranges))
 	}
 	how := r.layout.how
 	u := &unit{
-		groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: p.bytes(),
+		groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: s.Size(),
 		done: make(chan struct{}),
 	}
 	if u.size > r.quota.buffers.Base() { // there might never be room for it
@@ -161,7 +173,7 @@ func (r *reader) read(ctx context.Context, u *unit) error {
 			buffer = buffer[min(alone.Size(g.ranges), int64(len(buffer))):]
 		}
 		if g.err != nil {
-			g.err = fmt.Errorf("row group %d: %w", g.GetIndex(), g.err)
+			g.err = fmt.Errorf("%s: %w", r.name(g), g.err)
 			return nil //nolint:nilerr // rowGroups returns it in its turn, behind the rows before it
 		}
 	}
@@ -174,7 +186,7 @@ func (r *reader) readInto(
 ) ([][]byte, error) {
 	return r.readRanges(ctx, how, ranges, func(size int64) ([]byte, error) {
 		if size > int64(len(buffer)) {
-			return nil, errors.New("column chunks lie within each other: the file is damaged")
+			return nil, errors.New("parts of it lie within each other: the file is damaged")
 		}
 		return buffer[:size], nil
 	})
@@ -238,8 +250,10 @@ func (r *reader) hand(ctx context.Context, u *unit, g *rowGroup, yield func(*row
 		p := r.startParts(ctx, u)
 		defer p.close()
 		g.sources = p.sources
-	case g.pruned != nil:
-		g.sources = r.layout.file.sparse(g)
+	case g.selection != nil:
+		g.sources = sparseChunks(r.layout.file, g)
+	default:
+		g.sources = wholeChunks(g.chunks)
 	}
 	return yield(g, nil)
 }

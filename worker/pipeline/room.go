@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -12,9 +13,9 @@ import (
 func (c *computer) expect(ctx context.Context, w *tensor.Window) error {
 	sizes := c.windows.sizes[:0]
 	for i, v := range w.Slots {
-		z := size{}
+		z := format.Size{}
 		if c.reads[i] {
-			z = size{int64(v.Len()), bytesOf(v)}
+			z = format.Size{Values: int64(v.Len()), Bytes: bytesOf(v)}
 		}
 		sizes = append(sizes, z)
 	}

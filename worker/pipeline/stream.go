@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
@@ -38,10 +39,14 @@ type job struct {
 	cfg     *Config
 	ticket  *pb.Ticket
 	program *pb.Program
+	file    format.File
 	layout  layout
 	quota   *quota
 	stats   *stats // the session's
 }
+
+// name is a row group in messages.
+func (j *job) name(g *rowGroup) string { return j.file.Name(int(g.GetIndex())) }
 
 // Cursor is where in a shard a stream begins: output row K of a window.
 type Cursor struct {

@@ -7,7 +7,9 @@ import (
 	"iter"
 	"math/bits"
 
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
+	"github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -17,7 +19,7 @@ import (
 type windowScratch struct {
 	chosen []uint64
 	order  []int32
-	sizes  []size // of sources
+	sizes  []format.Size // of sources
 
 	excerpts  []vector.Excerpt // of sources
 	sources   []*vector.Vector // that they make
@@ -29,7 +31,7 @@ type windowScratch struct {
 func (c *computer) eachWindow(
 	ctx context.Context, groups iter.Seq2[*rowGroup, error], f func(*tensor.Window) error,
 ) error {
-	c.decoder.AskFor(func(need, wish int64) (int64, error) { return c.quota.more(ctx, need, wish) })
+	c.decoder.Memory().AskFor(func(need, wish int64) (int64, error) { return c.quota.more(ctx, need, wish) })
 	for g, err := range groups {
 		if err != nil {
 			return err
@@ -46,7 +48,7 @@ func (c *computer) eachWindow(
 				return err
 			}
 			if err := f(w); err != nil {
-				return fmt.Errorf("%s row group %d: %w", c.ticket.GetFile().GetUri(), g.GetIndex(), err)
+				return fmt.Errorf("%s %s: %w", c.ticket.GetFile().GetUri(), c.name(g), err)
 			}
 		}
 	}
@@ -56,7 +58,14 @@ func (c *computer) eachWindow(
 // begin has the decoder begin a row group.
 func (c *computer) begin(g *rowGroup) error {
 	return c.stats.timed(&c.stats.decode, func() error {
-		if err := c.layout.file.reset(c.decoder, c.ticket.GetFile().GetUri(), g); err != nil {
+		if owner, ok := c.decoder.(formats.Owner); ok {
+			owner.OwnChunks(g.apart)
+		}
+		err := c.decoder.Reset(c.ticket.GetFile().GetUri(), c.layout.file, int(g.GetIndex()), g.sources)
+		if selective, ok := c.decoder.(formats.Selective); ok && err == nil && g.selection != nil {
+			err = selective.Select(g.selection)
+		}
+		if err != nil {
 			return err
 		}
 		return c.decoder.Skip(int(g.skip))
@@ -68,7 +77,7 @@ func (c *computer) window(ctx context.Context, g *rowGroup, row int64) (*tensor.
 	stats := c.stats
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: c.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
-	if g.pruned != nil && !g.pruned.want[row/g.GetWindowRows()] {
+	if g.selection != nil && !g.selection.Wants(row/g.GetWindowRows()) {
 		w.Order = []int32{}
 		return w, c.decoder.Skip(n)
 	}
@@ -87,8 +96,8 @@ func (c *computer) window(ctx context.Context, g *rowGroup, row int64) (*tensor.
 		err = c.rest(ctx, w)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s row group %d, rows %d to %d: %w",
-			w.File.GetUri(), g.GetIndex(), w.FirstRow, w.FirstRow+int64(n)-1, err)
+		return nil, fmt.Errorf("%s %s, rows %d to %d: %w",
+			w.File.GetUri(), c.name(g), w.FirstRow, w.FirstRow+int64(n)-1, err)
 	}
 	return w, nil
 }
@@ -96,18 +105,20 @@ func (c *computer) window(ctx context.Context, g *rowGroup, row int64) (*tensor.
 // rest decodes what the choice of rows did not need, and transforms the window.
 func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 	stats := c.stats
-	err := stats.timed(&stats.decode, func() (err error) {
-		w.Slots, err = c.decoder.Rest()
-		return err
-	})
-	if err != nil {
-		return err
+	if late, ok := c.decoder.(formats.Late); ok {
+		err := stats.timed(&stats.decode, func() (err error) {
+			w.Slots, err = late.Rest()
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	c.windows.excerpted = 0
 	if c.few(w) {
 		return c.transformExcerpt(ctx, w)
 	}
-	err = c.transform(ctx, w)
+	err := c.transform(ctx, w)
 	if _, ok := errors.AsType[*transform.RowError](err); ok && w.Order != nil {
 		return c.transformExcerpt(ctx, w) // what is wrong with a row that is left out is no error
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // Bound is a file in terms of the sources that are read of it.
@@ -18,6 +17,13 @@ type Bound struct {
 
 	buffers      []int   // of a batch, that are read, in their order
 	dictionaries []int64 // that are read, in the order of their ids
+	shared       []shared
+}
+
+// shared is a buffer of a dictionary.
+type shared struct {
+	part   *Batch
+	buffer int
 }
 
 // Binding is the access to a source, and its column's arrays.
@@ -41,6 +47,13 @@ func (b *Bound) findBuffers() {
 	}
 	b.buffers = slices.Sorted(maps.Keys(buffers))
 	b.dictionaries = slices.Sorted(maps.Keys(dictionaries))
+	for _, id := range b.dictionaries {
+		for _, part := range b.Parts(id) {
+			for i := range part.Buffers {
+				b.shared = append(b.shared, shared{part, i})
+			}
+		}
+	}
 }
 
 // buffers are those of a batch that an array is read from.
@@ -52,14 +65,14 @@ func (a *Array) buffers() []int {
 			out = append(out, a.List.Offsets)
 		}
 	}
-	for i := range a.own() {
+	for i := range a.Own() {
 		out = append(out, a.Buffers+i)
 	}
 	return out
 }
 
-// own is how many buffers are an array's own.
-func (a *Array) own() int {
+// Own is how many buffers are an array's own.
+func (a *Array) Own() int {
 	if a.Index != nil {
 		return 2
 	}
@@ -72,8 +85,8 @@ func (b *Bound) Has(source int) bool { return b.Bindings[source].Stored() }
 // Cost is what all sources of a record batch take: dictionaries are read for each.
 func (b *Bound) Cost(batch int) format.Cost {
 	var cost format.Cost
-	for _, r := range b.Ranges(batch) {
-		cost.Stored += r.Length
+	for i := range b.Chunks() {
+		cost.Stored += b.Chunk(batch, i).Length
 	}
 	seen := map[*Array]bool{}
 	for _, at := range b.Bindings {
@@ -113,7 +126,7 @@ func (b *Bound) decoded(batch int, a *Array) int64 {
 	}
 	values := width * g.Lengths[a.Array]
 	if a.Index == nil && a.Kind == pb.Kind_BINARY {
-		bytes := g.Buffers[a.Buffers+a.own()-1].Length
+		bytes := g.Buffers[a.Buffers+a.Own()-1].Length
 		if g.Codec != Uncompressed {
 			bytes *= packed
 		}
@@ -122,18 +135,75 @@ func (b *Bound) decoded(batch int, a *Array) int64 {
 	return values
 }
 
-// Ranges are the bytes of a record batch that its sources are decoded from: its buffers, and then those of dictionaries.
-func (b *Bound) Ranges(batch int) []storage.Range {
-	var out []storage.Range
-	for _, i := range b.buffers {
-		out = append(out, b.batches[batch].Buffers[i])
+// Batch is a record batch.
+func (b *Bound) Batch(i int) *Batch { return b.batches[i] }
+
+// Buffers are those of a batch that are read, in their order.
+func (b *Bound) Buffers() []int { return b.buffers }
+
+// Dictionaries are those that are read, in the order of their ids, and Parts those of one.
+func (b *Bound) Dictionaries() []int64 { return b.dictionaries }
+
+// Parts are the batches that a dictionary's values are in, one after the other.
+func (b *Bound) Parts(dictionary int64) []*Batch { return b.File.dictionaries[dictionary] }
+
+// Chunks is how many buffers a record batch is decoded from, those of its dictionaries included.
+func (b *Bound) Chunks() int { return len(b.buffers) + len(b.shared) }
+
+// Chunk is a buffer of a record batch, or behind these one of a dictionary. A compressed one is decompressed whole.
+func (b *Bound) Chunk(batch, i int) format.Chunk {
+	of, at := b.batches[batch], 0
+	if i < len(b.buffers) {
+		at = b.buffers[i]
+	} else {
+		shared := b.shared[i-len(b.buffers)]
+		of, at = shared.part, shared.buffer
 	}
-	for _, id := range b.dictionaries {
-		for _, part := range b.File.dictionaries[id] {
-			out = append(out, part.Buffers...)
+	c := format.Chunk{Range: of.Buffers[at]}
+	if of.Codec == Uncompressed {
+		c.Page = min(c.Length, pageBytes)
+		return c
+	}
+	c.Page, c.Held, c.Later = c.Length, packed*c.Length, packed*c.Length
+	return c
+}
+
+// pageBytes is about what a window takes of a buffer.
+const pageBytes = 1 << 20
+
+// Window estimates what a source takes in a window.
+func (b *Bound) Window(batch, source int, rows int64) format.Size {
+	if !b.Has(source) {
+		return format.DefaultSize(b.Sources[source], rows)
+	}
+	var z format.Size
+	g := b.batches[batch]
+	share := float64(rows) / float64(max(1, g.Rows))
+	for _, a := range b.Bindings[source].Arrays {
+		n := int64(share * float64(g.Lengths[a.Array]))
+		z.Values += n
+		z.Bytes += 8*n + 4*rows + int64(share*float64(b.decoded(batch, a)))
+		if a.Index != nil {
+			z.Bytes += 8*n + b.dictionaryBytes(a.ID)
 		}
 	}
-	return out
+	z.Bytes += z.Bytes / 4 // slices grow by more than they need, and there are bitmaps
+	return z
+}
+
+// dictionaryBytes estimates what a dictionary takes once it is decoded.
+func (b *Bound) dictionaryBytes(id int64) (n int64) {
+	for _, part := range b.Parts(id) {
+		bytes := int64(0)
+		for _, r := range part.Buffers {
+			bytes += r.Length
+		}
+		if part.Codec != Uncompressed {
+			bytes *= packed
+		}
+		n += bytes + 8*part.Rows
+	}
+	return n
 }
 
 // Stats is what is known without reading values: of sources that the file lacks.

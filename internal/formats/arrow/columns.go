@@ -222,6 +222,11 @@ func kindOf(t arrow.DataType) (kind pb.Kind, meaning, reason string) {
 	switch t := t.(type) {
 	case *arrow.NullType:
 		return 0, "", format.Untyped
+	case *arrow.Decimal128Type:
+		if t.Precision <= 0 || t.Scale < 0 || t.Scale > t.Precision {
+			return 0, "", fmt.Sprintf("a decimal of %d digits with scale %d", t.Precision, t.Scale)
+		}
+		return pb.Kind_FLOAT64, "", ""
 	case *arrow.Time32Type:
 		return pb.Kind_INT32, "time[ms]", ""
 	case *arrow.Time64Type:
@@ -243,7 +248,7 @@ func kindOf(t arrow.DataType) (kind pb.Kind, meaning, reason string) {
 		return pb.Kind_INT64, "uint64", ""
 	case arrow.FLOAT16, arrow.FLOAT32:
 		return pb.Kind_FLOAT32, "", ""
-	case arrow.FLOAT64, arrow.DECIMAL128:
+	case arrow.FLOAT64:
 		return pb.Kind_FLOAT64, "", ""
 	case arrow.STRING, arrow.BINARY, arrow.LARGE_STRING, arrow.LARGE_BINARY, arrow.FIXED_SIZE_BINARY:
 		return pb.Kind_BINARY, "", ""

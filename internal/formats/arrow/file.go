@@ -41,6 +41,9 @@ const (
 	Zstd
 )
 
+// String is the codec's name.
+func (c Codec) String() string { return [...]string{"uncompressed", "lz4", "zstd"}[c] }
+
 var errHeader = errors.New("its header is not that of a batch of the file's schema: the file is damaged")
 
 // add reads a batch's header.

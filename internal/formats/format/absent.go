@@ -3,6 +3,7 @@ package format
 import (
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // AllNull are the statistics of rows that are null.
@@ -19,6 +20,12 @@ func Default(s *pb.Source, rows int64) (filter.Stats, bool) {
 		return filter.Stats{}, false
 	}
 	return filter.Stats{Min: v, Max: v, HasMinMax: true, Rows: rows}, true
+}
+
+// DefaultSize is what a source that a file lacks takes in so many rows.
+func DefaultSize(s *pb.Source, rows int64) Size {
+	n := rows * int64(max(1, len(spec.Elements(s.GetDefault()))))
+	return Size{n, n*int64(8+len(s.GetDefault().GetText())) + 4*rows}
 }
 
 // defaultValue reads a scalar source's default as the column's kind. What does not fit exactly is left to the

@@ -69,6 +69,12 @@ type Extent struct {
 
 // Bound is a file in terms of the sources that are read of it, which are known by their index.
 type Bound interface {
+	Planned
+	Read
+}
+
+// Planned is what planning needs to know.
+type Planned interface {
 	// Has reports whether the file has values of a source; else all are its default, or null.
 	Has(source int) bool
 	// Cost is what all sources of an extent take, and SourceCost what one of them does: sources may share what is read.
@@ -80,12 +86,57 @@ type Bound interface {
 	Contradiction(extent, source int) string
 }
 
+// Read is what reading needs to know.
+type Read interface {
+	// Chunks is how many chunks the sources of an extent are decoded from, the same of each extent, and Chunk one of them.
+	Chunks() int
+	Chunk(extent, chunk int) Chunk
+	// Window estimates what a source takes in a window of so many rows of an extent; what a key of a map takes is all of the map.
+	Window(extent, source int, rows int64) Size
+}
+
+// Indexed is a Bound of a file that says which rows of an extent are where.
+type Indexed interface {
+	// Index is where this lies of an extent, as far as it takes to find rows that pass a filter; of length 0 where there is none.
+	Index(extent int, by Filter) []storage.Range
+	// Select finds by what was read there which windows of so many rows have none that passes, or lie before the rows to skip. It returns nil
+	// if all are wanted. It counts what contradicts itself or its neighbours, which is as good as none.
+	Select(extent int, by Filter, windowRows, skip int64, index [][]byte) (s Selection, untrusted int64)
+}
+
+// Filter chooses rows by some of the sources.
+type Filter struct {
+	Expr    *filter.Expr // nil: all rows pass
+	Sources []int
+}
+
+// Selection is what is wanted of an extent.
+type Selection interface {
+	// Wants reports whether a window is.
+	Wants(window int64) bool
+	// Ranges are the bytes of a chunk that the wanted windows take.
+	Ranges(chunk int) []storage.Range
+	// Size is how many bytes of memory the selection takes.
+	Size() int64
+}
+
 // Cost is what it takes to read an extent.
 type Cost struct {
 	Stored  int64 // bytes that are read
 	Decoded int64 // about the bytes that they are in memory
 	Columns int   // that are decoded
 }
+
+// Chunk is a run of bytes that is decoded from its front to its end.
+type Chunk struct {
+	storage.Range
+	Page int64 // about how many of its bytes are looked at at once
+	// Held is about what a decoder holds of it beside the window, in bytes, and Later what that may grow to beyond.
+	Held, Later int64
+}
+
+// Size is what a source has in a window: elements, or rows of scalars, and the bytes that they take.
+type Size struct{ Values, Bytes int64 }
 
 // Rows is how many a file has.
 func Rows(f File) (n int64) {

@@ -2,36 +2,33 @@ package columns
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// Plan says, source by source, how a row group's column chunks are read: "zstd, RLE_DICTIONARY PLAIN". It
-// reads the footer only, so that damage does not show.
-func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
-	l, err := resolve(f, sources)
-	if err != nil {
-		return nil, err
+// Explain says, source by source, how a row group's column chunks are read: "zstd, RLE_DICTIONARY PLAIN". It reads the
+// footer only, so that damage does not show.
+func (d *Decoder) Explain(of format.Bound, rg int) ([]string, error) {
+	bound, ok := of.(*footer.Bound)
+	if !ok || rg < 0 || rg >= len(bound.RowGroups) {
+		return nil, fmt.Errorf("there is no row group %d", rg)
 	}
-	if rg < 0 || rg >= len(f.RowGroups) {
-		return nil, fmt.Errorf("row group %d of %d", rg, len(f.RowGroups))
-	}
-	out := make([]string, len(sources))
-	for i, source := range sources {
-		b := l.bindings[i]
-		switch b.access {
-		case absent:
+	f, out := bound.Footer, make([]string, len(d.sources))
+	for i, source := range d.sources {
+		at := bound.Bindings[i]
+		switch at.Access {
+		case format.Absent:
 			out[i] = "absent from the file"
 			continue
-		case nulls:
+		case format.Nulls:
 			out[i] = "nulls without a type"
 			continue
 		}
-		leaf := l.leaves[b.value].leaf
+		leaf := bound.Uses[at.Value].Leaf
 		c := &f.RowGroups[rg].Chunks[leaf]
 		codec, ratio := codecLimits(c.Codec)
 		if ratio == 0 && c.Values > 0 {
@@ -53,14 +50,9 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 		default:
 			out[i] += fmt.Sprintf(", widened from %s", spec.Type{Kind: from})
 		}
-		if b.access == mapKey {
+		if at.Access == format.MapKey {
 			out[i] += fmt.Sprintf(", key %q of the map", source.GetKey())
 		}
 	}
 	return out, nil
-}
-
-// Indexed reports whether pages of a chunk hold indices into a dictionary.
-func Indexed(c *footer.Chunk) bool {
-	return slices.ContainsFunc(c.Encodings, func(e int32) bool { return encoding(e).indexed() })
 }

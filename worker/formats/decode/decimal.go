@@ -1,4 +1,4 @@
-package columns
+package decode
 
 import (
 	"math"
@@ -14,33 +14,34 @@ const (
 	maxExactPower   = 22
 )
 
-// decimalScale makes float64s of decimals: the nearest to their integers divided by 10^scale.
-type decimalScale struct {
+// Decimal makes float64s of decimals: the nearest to their integers divided by 10^scale.
+type Decimal struct {
 	scale  int
 	power  float64
 	exact  uint64 // the greatest integer whose quotient by power is the nearest
 	suffix string // "e-7"
 }
 
-func newDecimalScale(scale int) decimalScale {
-	d := decimalScale{scale: scale, power: math.Pow10(scale), suffix: "e" + strconv.Itoa(-scale)}
+// NewDecimal returns what divides by 10^scale.
+func NewDecimal(scale int) Decimal {
+	d := Decimal{scale: scale, power: math.Pow10(scale), suffix: "e" + strconv.Itoa(-scale)}
 	if scale <= maxExactPower {
 		d.exact = maxExactInteger
 	}
 	return d
 }
 
-// integer converts a decimal of an integer.
-func (d *decimalScale) integer(v int64) float64 {
+// Integer converts a decimal of an integer.
+func (d *Decimal) Integer(v int64) float64 {
 	size := uint64(v)
 	if v < 0 {
 		size = -size
 	}
-	return d.parts(v < 0, 0, size)
+	return d.Parts(v < 0, 0, size)
 }
 
-// bigEndian converts a decimal of two's complement of any length.
-func (d *decimalScale) bigEndian(src []byte) float64 {
+// BigEndian converts a decimal of two's complement of any length.
+func (d *Decimal) BigEndian(src []byte) float64 {
 	if len(src) == 0 {
 		return 0
 	}
@@ -64,11 +65,11 @@ func (d *decimalScale) bigEndian(src []byte) float64 {
 		low, carry = bits.Add64(low, 1, 0)
 		high += carry
 	}
-	return d.parts(negative, high, low)
+	return d.Parts(negative, high, low)
 }
 
-// parts converts a sign and 128 bits.
-func (d *decimalScale) parts(negative bool, high, low uint64) float64 {
+// Parts converts a sign and 128 bits.
+func (d *Decimal) Parts(negative bool, high, low uint64) float64 {
 	if high == 0 && low <= d.exact {
 		v := float64(low) / d.power
 		if negative {
@@ -90,7 +91,7 @@ func (d *decimalScale) parts(negative bool, high, low uint64) float64 {
 }
 
 // long converts what has more than the 38 digits of a decimal, which no writer should write.
-func (d *decimalScale) long(src []byte) float64 {
+func (d *Decimal) long(src []byte) float64 {
 	v := new(big.Int).SetBytes(src)
 	if src[0] >= 0x80 {
 		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(src))))

@@ -1,4 +1,4 @@
-package columns
+package decode
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// constant is the reader of a source of which the file has no values: its default is in all rows, or null.
-type constant struct {
-	mem   *allowance
+// Constant is the Reader of a source of which the file has no values: its default is in all rows, or null.
+type Constant struct {
+	mem   *Allowance
 	held  int64
 	value []*pb.Value // one row: its elements
 	null  bool
@@ -19,9 +19,10 @@ type constant struct {
 	full  vector.Vector // as many rows as were asked for so far
 }
 
-func newConstant(typ *pb.Type, value *pb.Value, mem *allowance) (*constant, error) {
+// NewConstant returns the reader of a value, or of null if there is none, as a type.
+func NewConstant(typ *pb.Type, value *pb.Value, mem *Allowance) (*Constant, error) {
 	t := spec.TypeFromProto(typ)
-	c := &constant{mem: mem, null: value == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
+	c := &Constant{mem: mem, null: value == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
 	switch {
 	case c.null && !t.List:
 		c.value = []*pb.Value{{}}
@@ -36,7 +37,8 @@ func newConstant(typ *pb.Type, value *pb.Value, mem *allowance) (*constant, erro
 	return c, c.extend(1)
 }
 
-func (c *constant) read(rows int) (*vector.Vector, error) {
+// Read returns as many rows.
+func (c *Constant) Read(rows int) (*vector.Vector, error) {
 	if rows > c.full.Rows {
 		if err := c.extend(rows); err != nil {
 			return nil, err
@@ -71,14 +73,14 @@ func (c *constant) read(rows int) (*vector.Vector, error) {
 }
 
 // extend makes full hold rows.
-func (c *constant) extend(rows int) error {
+func (c *Constant) extend(rows int) error {
 	v := &c.full
 	n := rows * len(c.value)
-	c.mem.held -= c.held
+	c.mem.Give(c.held)
 	if c.held = c.bytes(rows); c.held > math.MaxInt32 {
 		return fmt.Errorf("a default of %d bytes in %d rows: it is too long", c.held/int64(rows), rows)
 	}
-	if err := c.mem.take(c.held); err != nil {
+	if err := c.mem.Take(c.held); err != nil {
 		return err
 	}
 	v.Rows = rows
@@ -110,7 +112,7 @@ func (c *constant) extend(rows int) error {
 }
 
 // bytes is at most what rows take.
-func (c *constant) bytes(rows int) int64 {
+func (c *Constant) bytes(rows int) int64 {
 	each := int64(4) // an offset
 	for _, p := range c.value {
 		each += 8 + int64(len(p.GetText()))
@@ -118,7 +120,7 @@ func (c *constant) bytes(rows int) int64 {
 	return each * int64(rows)
 }
 
-func (c *constant) extendBinary(n int) error {
+func (c *Constant) extendBinary(n int) error {
 	texts, err := repeated(c.value, n, textOf)
 	if err != nil {
 		return err

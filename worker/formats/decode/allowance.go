@@ -1,4 +1,4 @@
-package columns
+package decode
 
 import (
 	"fmt"
@@ -9,21 +9,37 @@ import (
 	"github.com/penstock-ml/penstock/worker/memory"
 )
 
-// allowance counts the bytes that a Decoder holds of pages, dictionaries and the window, and bounds them before they
+// Allowance counts the bytes that a decoder holds of pages, dictionaries and the window, and bounds them before they
 // are allocated: few bytes of a file may stand for very many. Bitmaps are not counted, being an eighth of that at most.
-type allowance struct {
+type Allowance struct {
 	limit, held int64
 	more        func(least, wish int64) (int64, error) // nil: there is none
 }
 
-// take counts n bytes more.
-func (m *allowance) take(n int64) error {
+// NewAllowance returns one of so many bytes.
+func NewAllowance(limit int64) *Allowance { return &Allowance{limit: limit} }
+
+// Allow sets how many bytes may be held. It must not be less than what is held already.
+func (m *Allowance) Allow(bytes int64) { m.limit = bytes }
+
+// Held is how many bytes are held.
+func (m *Allowance) Held() int64 { return m.held }
+
+// AskFor sets whom the decoder asks when it needs more than its limit. It asks for at least least bytes (0: it can do
+// without), and at best wish; the answer raises the limit, and an error ends the extent.
+func (m *Allowance) AskFor(more func(least, wish int64) (int64, error)) { m.more = more }
+
+// Give counts n bytes less.
+func (m *Allowance) Give(n int64) { m.held -= n }
+
+// Take counts n bytes more.
+func (m *Allowance) Take(n int64) error {
 	_, err := m.takeSome(n, n)
 	return err
 }
 
 // takeSome counts as many bytes more as it can, from least to wish, and returns how many.
-func (m *allowance) takeSome(least, wish int64) (int64, error) {
+func (m *Allowance) takeSome(least, wish int64) (int64, error) {
 	free := m.limit - m.held
 	if wish > free && m.more != nil {
 		got, err := m.more(max(0, least-free), wish-free)
@@ -41,8 +57,8 @@ func (m *allowance) takeSome(least, wish int64) (int64, error) {
 	return n, nil
 }
 
-// spare counts n bytes more, if they are free.
-func (m *allowance) spare(n int64) bool {
+// Spare counts n bytes more, if they are free.
+func (m *Allowance) Spare(n int64) bool {
 	got, err := m.takeSome(0, n)
 	if err != nil || got < n {
 		m.held -= got
@@ -54,12 +70,12 @@ func (m *allowance) spare(n int64) bool {
 // maxLeap is how many times as much memory as is needed may be taken because more is likely: files are not always right about that.
 const maxLeap = 8
 
-// grow returns s with length n or more, its values kept.
-func grow[T any](m *allowance, s []T, n int) ([]T, error) { return growTo(m, s, n, n) }
+// Grow returns s with length n or more, its values kept.
+func Grow[T any](m *Allowance, s []T, n int) ([]T, error) { return GrowTo(m, s, n, n) }
 
-// growTo does so for a slice that is likely to become longer soon, up to likely. It grows by an eighth at least, however little memory
+// GrowTo does so for a slice that is likely to become longer soon, up to likely. It grows by an eighth at least, however little memory
 // there is: slices that are copied for each few values would take for ever.
-func growTo[T any](m *allowance, s []T, n, likely int) ([]T, error) {
+func GrowTo[T any](m *Allowance, s []T, n, likely int) ([]T, error) {
 	if n <= cap(s) {
 		return s[:max(n, len(s))], nil
 	}

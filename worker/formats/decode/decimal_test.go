@@ -1,4 +1,4 @@
-package columns
+package decode
 
 import (
 	"encoding/binary"
@@ -26,13 +26,13 @@ func twosComplement(src []byte) *big.Int {
 
 func TestDecimalsAreTheNearest(t *testing.T) {
 	check := func(t interface{ Fatalf(string, ...any) }, src []byte, scale int) {
-		d := newDecimalScale(scale)
-		if got, want := d.bigEndian(src), nearestDecimal(twosComplement(src), scale); got != want || math.Signbit(got) != math.Signbit(want) {
+		d := NewDecimal(scale)
+		if got, want := d.BigEndian(src), nearestDecimal(twosComplement(src), scale); got != want || math.Signbit(got) != math.Signbit(want) {
 			t.Fatalf("%x with scale %d is %v, want %v", src, scale, got, want)
 		}
 		if len(src) == 8 {
 			v := int64(binary.BigEndian.Uint64(src))
-			if got, want := d.integer(v), nearestDecimal(big.NewInt(v), scale); got != want {
+			if got, want := d.Integer(v), nearestDecimal(big.NewInt(v), scale); got != want {
 				t.Fatalf("%d with scale %d is %v, want %v", v, scale, got, want)
 			}
 		}
@@ -49,8 +49,8 @@ func TestDecimalsAreTheNearest(t *testing.T) {
 // TestDecimalsAllocateNothing holds for all that have 38 digits at most.
 func TestDecimalsAllocateNothing(t *testing.T) {
 	src := []byte{0x7f, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-	d := newDecimalScale(7)
-	if n := testing.AllocsPerRun(100, func() { d.bigEndian(src) }); n != 0 {
+	d := NewDecimal(7)
+	if n := testing.AllocsPerRun(100, func() { d.BigEndian(src) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

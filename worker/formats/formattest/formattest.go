@@ -1,0 +1,333 @@
+// Package formattest is the suite that the decoders of all formats pass: a table decodes to the same as its twin in Parquet, bit for bit,
+// from every cursor, whether chunks are in memory as a whole or come piece by piece; and damage is an error or other values, never a panic.
+package formattest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
+	decoders "github.com/penstock-ml/penstock/worker/formats"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Write writes records to a file of the format under test.
+type Write func(t testing.TB, s *arrow.Schema, records []arrow.Record) []byte
+
+// Run tests a format by files that write wrote.
+func Run(t *testing.T, write Write) {
+	t.Helper()
+	t.Run("twins", func(t *testing.T) { twins(t, write) })
+	t.Run("damage", func(t *testing.T) { damage(t, write) })
+}
+
+func twins(t *testing.T, write Write) {
+	for seed := range uint64(8) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		s := Schema(r)
+		records := Records(r, s, 1+r.IntN(200), 0, 1+r.IntN(90))
+		Equal(t, fmt.Sprintf("seed %d", seed), Parquet(t, s, records), write(t, s, records))
+	}
+}
+
+// Parquet writes records to a file of Parquet, each to a row group.
+func Parquet(t testing.TB, s *arrow.Schema, records []arrow.Record) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := pqarrow.NewFileWriter(s, &out, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if err := w.Write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// Equal holds the rows of a file against those of another one, whose row groups may be others.
+func Equal(t *testing.T, what string, twin, file []byte) {
+	t.Helper()
+	want, got := open(t, twin), open(t, file)
+	sources := sourcesOf(want.Columns())
+	if len(sources) == 0 {
+		t.Fatalf("%s: there is nothing to compare", what)
+	}
+	if a, b := readable(got), readable(want); !reflect.DeepEqual(a, b) {
+		t.Fatalf("%s: columns\n%+v, want\n%+v", what, a, b)
+	}
+	rows := decodeAll(t, what, want, twin, sources, 1<<20, 0, false)
+	for i, window := range []int{1, 7, 64, 1 << 20} {
+		for j, skip := range []int{0, 1, 9, len(rows) / 2, len(rows)} {
+			skip, pieces := min(skip, len(rows)), (i+j)%2 == 1
+			what := fmt.Sprintf("%s: windows of %d from row %d on, piecewise %v", what, window, skip, pieces)
+			have := decodeAll(t, what, got, file, sources, window, skip, pieces)
+			compare(t, what, sources, have, rows[skip:])
+		}
+	}
+}
+
+// readable are the columns of a file that can be features, or could beside files that have a type for them.
+func readable(f format.File) (columns []spec.Column) {
+	for _, c := range f.Columns().Schema.Columns {
+		if c.Unsupported == "" || c.Untyped {
+			columns = append(columns, c)
+		}
+	}
+	return columns
+}
+
+func compare(t *testing.T, what string, sources []*pb.Source, got, want [][]any) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d rows, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		for j, s := range sources {
+			if !reflect.DeepEqual(got[i][j], want[i][j]) {
+				t.Fatalf("%s: row %d of %s is %v, want %v", what, i, s.GetName(), got[i][j], want[i][j])
+			}
+		}
+	}
+}
+
+// damage changes bytes of files: a decoder may fail, or not see it.
+func damage(t *testing.T, write Write) {
+	failed, survived := 0, 0
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		s := Schema(r)
+		good := write(t, s, Records(r, s, 20, 15))
+		sources := sourcesOf(open(t, good).Columns())
+		for range 300 {
+			data := bytes.Clone(good)
+			for range 1 + r.IntN(4) {
+				data[r.IntN(len(data))] = byte(r.Uint32())
+			}
+			if read(t.Context(), data, sources) == nil {
+				survived++
+			} else {
+				failed++
+			}
+		}
+	}
+	if failed == 0 || survived == 0 {
+		t.Errorf("of damaged files %d failed and %d did not: both are expected", failed, survived)
+	}
+}
+
+// read decodes all of a file that may be damaged.
+func read(ctx context.Context, data []byte, sources []*pb.Source) error {
+	st := oneFile{data}
+	f, err := formats.Load(ctx, st, "", st.file(), nil)
+	if err != nil {
+		return err
+	}
+	b, err := f.Bind(sources)
+	if err != nil {
+		return err
+	}
+	d, err := decoders.New(f.Format(), sources)
+	if err != nil {
+		return err
+	}
+	d.Memory().Allow(64 << 20)
+	for extent, e := range f.Extents() {
+		if e.Rows > 1<<16 {
+			return fmt.Errorf("%d rows are claimed", e.Rows)
+		}
+		if err := d.Reset(st.file().GetUri(), b, extent, chunksOf(b, extent, data, false)); err != nil {
+			return err
+		}
+		if _, err := d.Next(int(e.Rows)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneFile is a Storage of one file.
+type oneFile struct{ data []byte }
+
+func (m oneFile) file() *pb.File { return &pb.File{Uri: "mem://file", Size: int64(len(m.data))} }
+
+func (m oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
+	return []*pb.File{m.file()}, nil
+}
+
+func (m oneFile) Keys(string) *keys.Ring { return nil }
+
+func (m oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+	if offset < 0 || offset > int64(len(m.data)-len(buf)) {
+		return fmt.Errorf("a read of %d bytes at %d of %d", len(buf), offset, len(m.data))
+	}
+	copy(buf, m.data[offset:])
+	return nil
+}
+
+var _ storage.Storage = oneFile{}
+
+func open(t testing.TB, data []byte) format.File {
+	t.Helper()
+	st := oneFile{data}
+	f, err := formats.Load(t.Context(), st, "", st.file(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// sourcesOf are all columns that can be read, some keys of maps, and what is not in the file.
+func sourcesOf(c *format.Columns) []*pb.Source {
+	absent := &pb.Value{Kind: &pb.Value_Int{Int: 7}}
+	sources := []*pb.Source{
+		{Name: "absent", Path: []string{"absent"}, Type: &pb.Type{Kind: pb.Kind_INT64}, Default: absent},
+		{Name: "null", Path: []string{"null"}, Type: &pb.Type{Kind: pb.Kind_BINARY, List: true}},
+	}
+	for _, column := range c.Schema.Columns {
+		if column.Unsupported != "" {
+			continue
+		}
+		s := &pb.Source{Name: column.Name, Path: column.Path, Type: column.Type.Proto(), Meaning: column.Meaning}
+		if column.Key == pb.Kind_KIND_UNSPECIFIED {
+			sources = append(sources, s)
+			if wide, ok := widened[column.Type.Kind]; ok {
+				s := &pb.Source{Name: s.GetName() + "'", Path: s.GetPath(), Meaning: s.GetMeaning()}
+				s.Type = &pb.Type{Kind: wide, List: column.Type.List}
+				sources = append(sources, s)
+			}
+			continue
+		}
+		for _, key := range []string{"1", "2", "300"} {
+			s := &pb.Source{Name: s.GetName() + key, Path: s.GetPath(), Type: s.GetType(), Key: &key, Meaning: s.GetMeaning()}
+			sources = append(sources, s)
+		}
+	}
+	return sources
+}
+
+var widened = map[pb.Kind]pb.Kind{pb.Kind_INT32: pb.Kind_INT64, pb.Kind_FLOAT32: pb.Kind_FLOAT64}
+
+// decodeAll decodes a file in windows, from a row on.
+func decodeAll(
+	t testing.TB, what string, f format.File, data []byte, sources []*pb.Source, window, skip int, pieces bool,
+) (rows [][]any) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	b, err := f.Bind(sources)
+	check(err)
+	d, err := decoders.New(f.Format(), sources)
+	check(err)
+	d.Memory().Allow(256 << 20)
+	for extent, e := range f.Extents() {
+		left := int(e.Rows)
+		if skip >= left {
+			skip -= left
+			continue
+		}
+		check(d.Reset("mem://file", b, extent, chunksOf(b, extent, data, pieces)))
+		check(d.Skip(skip))
+		for left -= skip; left > 0; left -= window {
+			vectors, err := d.Next(min(window, left))
+			check(err)
+			for i := range min(window, left) {
+				row := make([]any, len(vectors))
+				for j, v := range vectors {
+					row[j] = at(v, i)
+				}
+				rows = append(rows, row)
+			}
+		}
+		skip = 0
+	}
+	return rows
+}
+
+func chunksOf(b format.Bound, extent int, data []byte, inPieces bool) []decode.Source {
+	out := make([]decode.Source, b.Chunks())
+	for i := range out {
+		c := b.Chunk(extent, i)
+		chunk := decode.Whole(data[c.Offset : c.Offset+c.Length])
+		out[i] = &chunk
+		if inPieces {
+			out[i] = &pieces{data: chunk}
+		}
+	}
+	return out
+}
+
+// pieces is a chunk of which a Source gives no more than it must, and takes it back with the next call.
+type pieces struct {
+	data, last []byte
+	from       int
+}
+
+func (p *pieces) Bytes(from, n int) ([]byte, error) {
+	if from < p.from {
+		return nil, fmt.Errorf("a call for byte %d behind one for byte %d", from, p.from)
+	}
+	for i := range p.last {
+		p.last[i] = 0xa5
+	}
+	p.from, p.last = from, bytes.Clone(p.data[from:from+n])
+	return p.last, nil
+}
+
+// at is a row of a vector: nil, a value, or a list; floats as their bits.
+func at(v *vector.Vector, i int) any {
+	if v.IsNull(i) {
+		return nil
+	}
+	if !v.Type.List {
+		return value(v, i)
+	}
+	list := []any{}
+	for j := int(v.Offsets[i]); j < int(v.Offsets[i+1]); j++ {
+		if v.ElemIsNull(j) {
+			list = append(list, nil)
+			continue
+		}
+		list = append(list, value(v, j))
+	}
+	return list
+}
+
+func value(v *vector.Vector, j int) any {
+	switch v.Type.Kind {
+	case pb.Kind_BOOL:
+		return v.Bool[j]
+	case pb.Kind_INT32:
+		return v.I32[j]
+	case pb.Kind_INT64:
+		return v.I64[j]
+	case pb.Kind_FLOAT32:
+		return math.Float32bits(v.F32[j])
+	case pb.Kind_FLOAT64:
+		return math.Float64bits(v.F64[j])
+	}
+	return string(v.Data[v.Ends[j]:v.Ends[j+1]])
+}

@@ -1,0 +1,31 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// checkTicket finds what in a ticket does not fit the file, before anything is read by it.
+func checkTicket(f format.File, t *pb.Ticket) error {
+	uri, extents := t.GetFile().GetUri(), f.Extents()
+	for _, g := range t.GetRowGroups() {
+		name := f.Name(int(g.GetIndex()))
+		if int(g.GetIndex()) >= len(extents) {
+			return fmt.Errorf("%s has no %s, which the ticket names: %w", uri, name, storage.ErrChanged)
+		}
+		have := extents[g.GetIndex()]
+		if have.Rows != g.GetRows() || have.FirstRow != g.GetFirstRow() {
+			return fmt.Errorf("%s %s has %d rows from %d on, the ticket says %d from %d on: %w",
+				uri, name, have.Rows, have.FirstRow, g.GetRows(), g.GetFirstRow(), storage.ErrChanged)
+		}
+		if g.GetWindowRows() <= 0 || min(g.GetWindowRows(), g.GetRows()) > math.MaxInt32 {
+			return fmt.Errorf("%s %s: the ticket has windows of %d rows; want 1 to %d: %w",
+				uri, name, g.GetWindowRows(), math.MaxInt32, ErrProgram)
+		}
+	}
+	return nil
+}
