@@ -132,3 +132,24 @@ func TestPlainPathsAndLinks(t *testing.T) {
 		t.Errorf("listed %v, want %v", got, want)
 	}
 }
+
+// TestFilesOfSeveralFormats: they are read if they are named, but a directory that has some may have the same rows twice.
+func TestFilesOfSeveralFormats(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.parquet", "sub/b.PQ", "sub/c.arrow"} {
+		put(t, dir, name, []byte(name))
+	}
+	s := newStore(t)
+	for _, uri := range []string{dir, dir + "/", dir + "/**/"} {
+		_, err := s.List(t.Context(), "", []string{uri})
+		if err == nil || !strings.Contains(err.Error(), "several formats") || !strings.Contains(err.Error(), "**/*.parquet") {
+			t.Errorf("%s: %v, want an error that says which to name", uri, err)
+		}
+	}
+	for uri, want := range map[string]int{dir + "/**/*.arrow": 1, dir + "/**/*": 3, dir + "/**/*.p*": 1} {
+		files, err := s.List(t.Context(), "", []string{uri})
+		if err != nil || len(files) != want {
+			t.Errorf("%s: %d files, %v; want %d", uri, len(files), err, want)
+		}
+	}
+}

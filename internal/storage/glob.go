@@ -38,7 +38,7 @@ func (g glob) flat() bool { return len(g.levels) == 1 && g.levels[0] != "**" }
 
 func (g glob) match(uri string) bool {
 	rest, ok := strings.CutPrefix(uri, g.base)
-	return ok && matchLevels(g.levels, strings.Split(rest, "/")) && (!g.dirs || isParquet(uri))
+	return ok && matchLevels(g.levels, strings.Split(rest, "/")) && (!g.dirs || FormatOf(uri) != "")
 }
 
 // enter reports whether the glob may match something below dir, which ends in "/".
@@ -105,12 +105,4 @@ func matchLevel(pattern, name string) bool {
 // isHidden reports whether a level of a path marks what is no data: "_SUCCESS", "_metadata", ".crc".
 func isHidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") && !strings.Contains(name, "=")
-}
-
-func isParquet(uri string) bool {
-	switch strings.ToLower(path.Ext(uri)) {
-	case ".parquet", ".parq", ".pq":
-		return true
-	}
-	return false
 }

@@ -115,7 +115,10 @@ func find(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.File, 
 		return !slices.ContainsFunc(strings.Split(strings.TrimPrefix(uri, dir), "/"), isHidden)
 	}
 	q := object.Query{Prefix: dir, Enter: func(d string) bool { return visible(strings.TrimSuffix(d, "/")) }}
-	found, others, err := collect(ctx, b, q, cost, func(uri string) bool { return visible(uri) && isParquet(uri) })
+	found, others, err := collect(ctx, b, q, cost, func(uri string) bool { return visible(uri) && FormatOf(uri) != "" })
+	if err == nil {
+		err = oneFormat(dir, found)
+	}
 	if err == nil {
 		err = checkRoot(ctx, b, dir, false)
 	}
@@ -127,7 +130,7 @@ func find(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.File, 
 	case denied != nil:
 		return nil, denied
 	}
-	looked := "files ending in .parquet, .parq or .pq below " + dir
+	looked := "files ending in " + dataEndings + " below " + dir
 	if dir != uri {
 		looked = "a file of this name and " + looked
 	}
@@ -141,6 +144,9 @@ func findGlob(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.Fi
 	}
 	q := object.Query{Prefix: prefix, Flat: g.flat(), Enter: g.enter}
 	found, others, err := collect(ctx, b, q, cost, g.match)
+	if err == nil && g.dirs {
+		err = oneFormat(g.base, found)
+	}
 	if err == nil {
 		err = checkRoot(ctx, b, g.base, q.Flat || prefix != g.base)
 	}
@@ -149,7 +155,7 @@ func findGlob(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.Fi
 	}
 	looked := fmt.Sprintf("files that begin with %s and match", prefix)
 	if g.dirs {
-		looked = "files ending in .parquet, .parq or .pq below directories that match"
+		looked = "files ending in " + dataEndings + " below directories that match"
 	}
 	return nil, nothing(looked, others)
 }

@@ -50,9 +50,9 @@ type Range struct{ Offset, Length int64 }
 // process holds; "" is the profile "default".
 type Storage interface {
 	// List returns the files under URIs, sorted by URI, without doubles, with their Index set. A URI names
-	//   - a file, whatever its name ends in, or a directory: all files below it that end in .parquet, .parq or
-	//     .pq, without hidden ones, of which a level below the directory begins with "." or "_" (a hive
-	//     partition such as "_day=1" is not hidden);
+	//   - a file, whatever its name ends in, or a directory: all files below it whose endings are a format's
+	//     (FormatOf), the same of all of them, without hidden ones, of which a level below the directory begins
+	//     with "." or "_" (a hive partition such as "_day=1" is not hidden);
 	//   - by a "/" at its end, a directory;
 	//   - with *, ?, [..] or ** (any number of levels), all files that match. Wildcards do not match hidden names.
 	//     With a "/" at its end it names directories.

@@ -1,0 +1,34 @@
+package storage
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// extensions are the endings of files that a directory's listing takes, by the name of their format.
+var extensions = map[string]string{
+	".parquet": "Parquet", ".parq": "Parquet", ".pq": "Parquet",
+	".arrow": "Arrow", ".feather": "Arrow", ".ipc": "Arrow",
+}
+
+// dataEndings are these in messages.
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather or .ipc"
+
+// FormatOf is the name of the format that a file's name tells; "" if it tells none.
+func FormatOf(uri string) string { return extensions[strings.ToLower(path.Ext(uri))] }
+
+// oneFormat refuses files of several formats that a directory has: they might be the same rows twice.
+func oneFormat(dir string, files []*pb.File) error {
+	for _, f := range files {
+		first, other := files[0].GetUri(), f.GetUri()
+		if FormatOf(other) == FormatOf(first) {
+			continue
+		}
+		return fmt.Errorf("there are files of several formats, %s (%s) and %s (%s): say which to read, such as %s**/*%s",
+			first, FormatOf(first), other, FormatOf(other), dir, path.Ext(first))
+	}
+	return nil
+}
