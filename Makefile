@@ -40,7 +40,7 @@ RACELESS  = $(shell go list ./api/... ./bench/... ./cmd/demo/... ./internal/conv
 # The model checker has nothing but random jobs: make soak runs many more of them.
 MODEL     = $(shell go list ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.
-LOOPS     = $(shell go list ./worker/columns ./worker/filter ./worker/images/... ./worker/transform/...)
+LOOPS     = $(shell go list ./worker/formats/parquet ./worker/filter ./worker/images/... ./worker/transform/...)
 # Tests with real processes: one that fails is run once more by itself, and named if it then passes.
 PROCESSES = $(shell go list ./bench/chaos ./bench/cluster ./bench/scale ./client/conformance ./internal/storage/s3 ./master ./master/store/...)
 
@@ -114,7 +114,7 @@ soak:             ## the gate with all its parts, whatever they passed for; long
 	.ci/run --all
 	PENSTOCK_SOAK=1 go test -timeout 4h -run "^TestExplore$$" ./master/session
 	go test -timeout 4h ./master/session -rapid.checks=5000
-	CGO_ENABLED=1 go test -race -timeout 4h ./worker/pipeline ./worker/filter ./worker/columns -rapid.checks=5000
+	CGO_ENABLED=1 go test -race -timeout 4h ./worker/pipeline ./worker/filter ./worker/formats/parquet -rapid.checks=5000
 	go run . demo --rows 20000000 --workers 5 --trainers 4 --kill 10
 
 fuzz:             ## a minute of each fuzz test

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/client"
-	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
@@ -52,7 +52,7 @@ func damage(t *testing.T, s *pb.Spec, groups ...[2]int) *badRows {
 	for _, g := range groups {
 		f := pipelinetest.Footer(t, disk, files[g[0]])
 		rg := f.RowGroups[g[1]]
-		leaf := slices.IndexFunc(f.Leaves, func(l footer.Leaf) bool { return l.Path[0] == "cat_0" })
+		leaf := slices.IndexFunc(f.Leaves, func(l parquet.Leaf) bool { return l.Path[0] == "cat_0" })
 		path := strings.TrimPrefix(files[g[0]].GetUri(), "file://")
 		data, err := os.ReadFile(path)
 		if err != nil {

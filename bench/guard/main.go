@@ -20,7 +20,7 @@ import (
 // targets are the benchmarks that are guarded: those that run on one goroutine.
 func targets() []target {
 	return []target{
-		{pkg: "./worker/columns", bench: "Kinds"},
+		{pkg: "./worker/formats/parquet", bench: "Kinds"},
 		{pkg: "./worker/filter", bench: "Select"},
 		{pkg: "./worker/transform", bench: "Ops"},
 		{pkg: "./worker/tensor", bench: "Build|Narrow"},

@@ -34,6 +34,8 @@ type shown struct {
 	Rows      int64         `json:"rows"`
 	Columns   []shownColumn `json:"columns"`
 	Head      []row         `json:"head"`
+
+	extent string // what a row group is called
 }
 
 // Show returns `penstock show`.
@@ -108,6 +110,7 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 		out.Bytes += files[i].GetSize()
 		out.Rows += format.Rows(f)
 		out.RowGroups += len(f.Extents())
+		out.extent = f.Extent()
 	}
 	schema, err := spec.Merge(parts)
 	if err != nil {
@@ -156,7 +159,7 @@ func (s *shown) print(out io.Writer) error {
 		of = fmt.Sprintf("the first %d of %s: ", s.Files, english.Plural(s.Listed, "file", ""))
 	}
 	fmt.Fprintf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows), english.PluralWord(int(s.Rows), "row", ""),
-		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, "row group", ""), humanize.IBytes(uint64(s.Bytes)))
+		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, s.extent, ""), humanize.IBytes(uint64(s.Bytes)))
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "COLUMN\tTYPE\tSTORED\tNULLS\tMIN\tMAX")
 	for _, c := range s.Columns {

@@ -37,7 +37,7 @@ var only = map[string][]string{
 }
 
 // offline packages know no network and no clock. zones is none of them: it reads tables, which the package time can.
-var offline = []string{"master/plan", "master/session", "worker/transform", "worker/columns", "worker/tensor", "api/position", "api/spec", "api/filter"}
+var offline = []string{"master/plan", "master/session", "worker/transform", "worker/formats", "worker/tensor", "api/position", "api/spec", "api/filter"}
 
 const zones = "worker/transform/zoneinfo/"
 

@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // All are the formats that can be read.
-func All() []format.Format { return []format.Format{footer.Format{}, arrow.Format{}} }
+func All() []format.Format { return []format.Format{parquet.Format{}, arrow.Format{}} }
 
 // Load describes a file, with the profile's keys if it is encrypted. Take is asked for memory before it is used, unless it is little, and may
 // refuse; nil: there is enough. What was taken beyond the description's Size is free again afterwards. Errors name the file.

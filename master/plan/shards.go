@@ -142,7 +142,7 @@ func (p *planner) cut(f File, bound format.Bound) ([]*pb.Shard, Counts, error) {
 		windows := (extent.Rows-1)/window + 1
 		if windows > maxBlockWindows-p.windows {
 			return nil, counts, fmt.Errorf("%s %s: the file says that it has %d rows, which are more than can be planned: is it damaged?",
-				f.GetUri(), f.Holds.Name(i), extent.Rows)
+				f.GetUri(), format.Name(f.Holds, i), extent.Rows)
 		}
 		p.windows += windows
 		s.RowGroups = append(s.RowGroups,
@@ -161,7 +161,7 @@ func (p *planner) countUntrusted(counts *Counts, f File, bound format.Bound, ext
 		return
 	}
 	counts.UntrustedChunks += chunks
-	counts.Untrusted = cmp.Or(counts.Untrusted, fmt.Sprintf("%s %s %s", f.GetUri(), f.Holds.Name(extent), first))
+	counts.Untrusted = cmp.Or(counts.Untrusted, fmt.Sprintf("%s %s %s", f.GetUri(), format.Name(f.Holds, extent), first))
 }
 
 // windowRows is how many rows of an extent decode to about window bytes.

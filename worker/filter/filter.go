@@ -1,5 +1,5 @@
 // Package filter evaluates a predicate of api/filter on the vectors of a window, before the window is transformed:
-// worker/columns decodes the vectors, worker/pipeline drops the rows that are left out. A Program has scratch memory
+// worker/formats decodes the vectors, worker/pipeline drops the rows that are left out. A Program has scratch memory
 // of its own and serves one goroutine at a time; once its scratch has grown to the window's size it allocates nothing.
 // Where a column comes as codes of a dictionary, a test looks at each entry once, and at the codes of the rows.
 package filter

@@ -8,9 +8,9 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/formats/arrow"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -67,7 +67,7 @@ type Selective interface {
 func New(name string, sources []*pb.Source) (Decoder, error) {
 	switch name {
 	case "Parquet":
-		return columns.NewDecoder(sources, 0), nil
+		return parquet.NewDecoder(sources, 0), nil
 	case "Arrow":
 		return arrow.NewDecoder(sources), nil
 	}

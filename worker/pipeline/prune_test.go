@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -220,7 +220,7 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	before := s.quota.Held()
 	u := s.reader.next(t.Context(), 0)
 	var pages int64
-	if s, ok := u.groups[0].selection.(*footer.Selection); ok {
+	if s, ok := u.groups[0].selection.(*parquet.Selection); ok {
 		for _, p := range s.Pages {
 			pages += int64(len(p))
 		}

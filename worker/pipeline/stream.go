@@ -46,7 +46,7 @@ type job struct {
 }
 
 // name is a row group in messages.
-func (j *job) name(g *rowGroup) string { return j.file.Name(int(g.GetIndex())) }
+func (j *job) name(g *rowGroup) string { return format.Name(j.file, int(g.GetIndex())) }
 
 // Cursor is where in a shard a stream begins: output row K of a window.
 type Cursor struct {

@@ -13,7 +13,7 @@ import (
 func checkTicket(f format.File, t *pb.Ticket) error {
 	uri, extents := t.GetFile().GetUri(), f.Extents()
 	for _, g := range t.GetRowGroups() {
-		name := f.Name(int(g.GetIndex()))
+		name := format.Name(f, int(g.GetIndex()))
 		if int(g.GetIndex()) >= len(extents) {
 			return fmt.Errorf("%s has no %s, which the ticket names: %w", uri, name, storage.ErrChanged)
 		}

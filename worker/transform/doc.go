@@ -1,5 +1,5 @@
 // Package transform holds the ops of a spec: a registry in which the master checks them and from which a worker
-// compiles a Program's steps into a chain of kernels over columns. On the path it stands between worker/columns,
+// compiles a Program's steps into a chain of kernels over columns. On the path it stands between worker/formats,
 // which makes the source vectors of a window, and worker/tensor, which lays the resulting ones out as batches.
 //
 // An op's result is a pure function of its inputs, its parameters and, for ops that choose rows, of Rows: bit for

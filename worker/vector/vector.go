@@ -34,7 +34,7 @@ type Vector struct {
 	// Data and Ends hold BINARY values: value j is Data[Ends[j]:Ends[j+1]].
 	Data []byte
 	Ends []int32
-	// Codes and Dict stand in for the value slices of what worker/columns shows to a filter: value j is value Codes[j] of Dict,
+	// Codes and Dict stand in for the value slices of what a decoder shows to a filter: value j is value Codes[j] of Dict,
 	// which has no nulls; codes of null rows mean nothing. Another dictionary is another vector.
 	Codes []uint32
 	Dict  *Vector

@@ -167,8 +167,8 @@ func (f *File) Columns() *format.Columns { return &f.columns }
 // Extents are the record batches.
 func (f *File) Extents() []format.Extent { return f.extents }
 
-// Name is a record batch in messages.
-func (f *File) Name(batch int) string { return fmt.Sprintf("record batch %d", batch) }
+// Extent is what an extent is called.
+func (f *File) Extent() string { return "record batch" }
 
 // Size is the memory that the description takes.
 func (f *File) Size() int64 { return f.size }

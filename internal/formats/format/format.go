@@ -6,6 +6,7 @@ package format
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
@@ -53,8 +54,8 @@ type File interface {
 	Extents() []Extent
 	// Stored is how many bytes of the file a column has, which may be one that cannot be read.
 	Stored(column int) int64
-	// Name is an extent in messages: "row group 3".
-	Name(extent int) string
+	// Extent is what the format calls an extent: "row group".
+	Extent() string
 	// Bind finds sources in the file. It fails if the file has one of them as what cannot be read as it.
 	Bind(sources []*pb.Source) (Bound, error)
 	// Size is about how many bytes of memory the description takes.
@@ -137,6 +138,9 @@ type Chunk struct {
 
 // Size is what a source has in a window: elements, or rows of scalars, and the bytes that they take.
 type Size struct{ Values, Bytes int64 }
+
+// Name is an extent in messages: "row group 3".
+func Name(f File, extent int) string { return fmt.Sprintf("%s %d", f.Extent(), extent) }
 
 // Rows is how many a file has.
 func Rows(f File) (n int64) {

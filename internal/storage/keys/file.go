@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/penstock-ml/penstock/internal/footer/crypt"
+	"github.com/penstock-ml/penstock/internal/formats/parquet/crypt"
 )
 
 // keyFile is a file with keys. It is read anew for each key that is not known yet, so that keys may be added.

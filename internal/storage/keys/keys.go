@@ -1,5 +1,5 @@
 // Package keys finds the keys of encrypted Parquet files by the key metadata in them. Package storage holds a Ring for
-// each profile that has a source of keys (README.md, there); package footer asks it. Neither keys nor tokens are in errors,
+// each profile that has a source of keys (README.md, there); formats/parquet asks it. Neither keys nor tokens are in errors,
 // logs or the output of fmt. A Ring may be used by many goroutines at once.
 package keys
 
@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/penstock-ml/penstock/internal/footer/crypt"
+	"github.com/penstock-ml/penstock/internal/formats/parquet/crypt"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 

@@ -1,0 +1,59 @@
+package parquet
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+)
+
+// Stats is what the file says of the values of a source in a row group. Statistics of a map are of all keys together, those of lists count
+// elements, so that nothing is known of either.
+func (b *Bound) Stats(rowGroup, source int) (filter.Stats, bool) {
+	s, rows := b.Sources[source], b.RowGroups[rowGroup].Rows
+	switch {
+	case b.Bindings[source].Access == format.Nulls:
+		return format.AllNull(rows), true
+	case !b.Has(source):
+		return format.Default(s, rows)
+	case !scalar(s):
+		return filter.Stats{}, false
+	}
+	leaf := b.bySource[source][0]
+	return valuesIn(s, &b.Leaves[leaf], &b.RowGroups[rowGroup].Chunks[leaf].Stats, rows), true
+}
+
+func scalar(s *pb.Source) bool { return s.Key == nil && !s.GetType().GetList() }
+
+// Contradiction says what of a source's statistics in a row group cannot be; "" if nothing.
+func (b *Bound) Contradiction(rowGroup, source int) string {
+	if !b.Has(source) || !scalar(b.Sources[source]) {
+		return ""
+	}
+	leaf := b.bySource[source][0]
+	why := b.RowGroups[rowGroup].Chunks[leaf].Stats.Contradiction
+	if why != "" {
+		why = fmt.Sprintf("column %s: %s", strings.Join(b.Leaves[leaf].Path, "."), why)
+	}
+	return why
+}
+
+// valuesIn are the statistics of a scalar source, whose leaf this is, in so many rows.
+func valuesIn(source *pb.Source, l *Leaf, from *Stats, rows int64) filter.Stats {
+	s := filter.Stats{Nulls: from.Nulls, Rows: rows}
+	if from.Min == nil || from.Max == nil {
+		return s
+	}
+	low, errLow := filter.FromBytes(l.Kind, from.Min)
+	high, errHigh := filter.FromBytes(l.Kind, from.Max)
+	if l.Kind == pb.Kind_FLOAT32 && source.GetType().GetKind() == pb.Kind_FLOAT64 {
+		// Widened values are not compared as float32, to which literals would be rounded.
+		low, high = filter.Float64(low.Float), filter.Float64(high.Float)
+	}
+	if errLow == nil && errHigh == nil {
+		s.Min, s.Max, s.HasMinMax = low, high, true
+	}
+	return s
+}

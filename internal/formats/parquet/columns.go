@@ -1,0 +1,241 @@
+package parquet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+)
+
+// place is where a node stands in the schema, itself included.
+type place struct {
+	path     []string // all levels
+	feature  []string // without the inner levels of lists and maps
+	def, rep int
+}
+
+// enter descends to child n, which is a level of the feature's path if named is set.
+func (p place) enter(n *node, named bool) place {
+	q := place{path: append(slices.Clip(p.path), n.name), feature: p.feature, def: p.def, rep: p.rep}
+	if named {
+		q.feature = append(slices.Clip(p.feature), n.name)
+	}
+	if n.repetition != required {
+		q.def++
+	}
+	if n.repetition == repeated {
+		q.rep++
+	}
+	return q
+}
+
+// span is a run of leaves.
+type span struct{ from, to int }
+
+// columnBuilder turns a schema into leaves and the columns that they make up.
+type columnBuilder struct {
+	columns []spec.Column
+	spans   []span // the leaves of each column
+	leaves  []Leaf
+	types   []*node // the node of each leaf
+}
+
+// visit adds the columns at and below n, which stands in nothing that repeats.
+func (b *columnBuilder) visit(n *node, parent place) {
+	p := parent.enter(n, true)
+	switch {
+	case n.repetition == repeated:
+		b.elements(n, p, p, parent.def)
+	case n.isLeaf():
+		b.scalar(n, p)
+	case n.isList():
+		b.listGroup(n, p)
+	case n.isMap():
+		b.mapGroup(n, p)
+	case n.isVariant():
+		b.unsupported(n, p, "a variant")
+	case len(n.children) == 0:
+		b.unsupported(n, p, "a group without fields")
+	default:
+		for _, child := range n.children {
+			b.visit(child, p)
+		}
+	}
+}
+
+// scalar adds a column of one value a row.
+func (b *columnBuilder) scalar(n *node, p place) {
+	kind, logical, reason := n.kind()
+	if reason != "" {
+		b.unsupported(n, p, reason)
+		return
+	}
+	logical.RowNullDef = p.def
+	from := len(b.leaves)
+	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
+	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind}, Meaning: n.meaning()}, span{from, from + 1})
+}
+
+// listGroup adds the column of a group annotated as a list, in the shapes that the format's rules for old writers name.
+func (b *columnBuilder) listGroup(n *node, p place) {
+	if len(n.children) != 1 || n.children[0].repetition != repeated {
+		b.unsupported(n, p, "a list without a repeated level")
+		return
+	}
+	level := n.children[0]
+	at := p.enter(level, false)
+	wraps := len(level.children) == 1 && level.children[0].repetition != repeated &&
+		level.name != "array" && level.name != n.name+"_tuple"
+	if !wraps {
+		b.elements(level, at, at, p.def)
+		return
+	}
+	element := level.children[0]
+	b.elements(element, at.enter(element, false), at, p.def)
+}
+
+// elements adds the columns of what a list holds, n at p: one, or one for each field of structs. repeats is the level
+// that repeats, rowDef the definition level at which the row is present.
+func (b *columnBuilder) elements(n *node, p, repeats place, rowDef int) {
+	switch {
+	case p.rep > 1:
+		b.unsupported(n, p, "a list of lists")
+	case n.isLeaf():
+		b.list(n, p, repeats, rowDef)
+	case n.shape() != "structs":
+		b.unsupported(n, p, "a list of "+n.shape())
+	case len(n.children) == 0:
+		b.unsupported(n, p, "a group without fields")
+	default:
+		for _, child := range n.children {
+			b.elements(child, p.enter(child, true), repeats, rowDef)
+		}
+	}
+}
+
+// list adds a list column of the leaf n.
+func (b *columnBuilder) list(n *node, p, repeats place, rowDef int) {
+	kind, logical, reason := n.kind()
+	switch {
+	case n.isUntyped():
+		reason = format.UntypedList
+	case reason != "":
+		b.unsupported(n, p, reason)
+		return
+	}
+	logical.RowNullDef, logical.ListDef = rowDef, repeats.def
+	from := len(b.leaves)
+	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
+	b.column(p.feature, spec.Column{
+		Type: spec.Type{Kind: kind, List: true}, Meaning: n.meaning(), Unsupported: reason, Untyped: n.isUntyped(),
+	}, span{from, from + 1})
+}
+
+// mapGroup adds a map column and the columns of its keys and its values.
+func (b *columnBuilder) mapGroup(n *node, p place) {
+	reason := mapProblem(n)
+	if reason != "" {
+		b.unsupported(n, p, reason)
+		return
+	}
+	entries := n.children[0]
+	at := p.enter(entries, false)
+	column, from := len(b.columns), len(b.leaves)
+	var kinds [2]pb.Kind
+	for i, child := range entries.children {
+		kind, logical, _ := child.kind()
+		logical.RowNullDef, logical.ListDef = p.def, at.def
+		b.leaf(child, at.enter(child, false), Leaf{
+			Column: column, Kind: kind, Logical: logical, MapKey: i == 0, MapValue: i == 1,
+		})
+		kinds[i] = kind
+	}
+	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kinds[1]}, Key: kinds[0], Meaning: entries.children[1].meaning()}, span{from, from + 2})
+	for i, name := range []string{"key", "value"} {
+		path := append(slices.Clip(p.feature), name)
+		b.column(path, spec.Column{Type: spec.Type{Kind: kinds[i], List: true}, Meaning: entries.children[i].meaning()}, span{from + i, from + i + 1})
+	}
+}
+
+// mapProblem says why a map cannot be read, or nothing.
+func mapProblem(n *node) string {
+	if len(n.children) != 1 || n.children[0].repetition != repeated || n.children[0].isLeaf() {
+		return "a map without a repeated level"
+	}
+	entries := n.children[0]
+	if len(entries.children) != 2 {
+		return fmt.Sprintf("a map whose entries have %d fields instead of key and value", len(entries.children))
+	}
+	for i, side := range []string{"keys", "values"} {
+		child := entries.children[i]
+		if !child.isLeaf() || child.repetition == repeated {
+			return fmt.Sprintf("a map whose %s are %s", side, child.shape())
+		}
+		kind, _, reason := child.kind()
+		if reason != "" {
+			return fmt.Sprintf("a map whose %s cannot be read: %s", side, reason)
+		}
+		if i == 0 && kind != pb.Kind_INT32 && kind != pb.Kind_INT64 && kind != pb.Kind_BINARY {
+			return fmt.Sprintf("a map with %s keys; keys may be integers or strings", strings.ToLower(kind.String()))
+		}
+	}
+	return ""
+}
+
+// unsupported adds a column that no feature can be, with the leaves at and below n.
+func (b *columnBuilder) unsupported(n *node, p place, reason string) {
+	from := len(b.leaves)
+	b.orphans(n, p)
+	b.column(p.feature, spec.Column{Unsupported: reason, Untyped: n.isUntyped()}, span{from, len(b.leaves)})
+}
+
+func (b *columnBuilder) orphans(n *node, p place) {
+	if n.isLeaf() {
+		b.leaf(n, p, Leaf{Column: -1})
+		return
+	}
+	for _, child := range n.children {
+		b.orphans(child, p.enter(child, false))
+	}
+}
+
+func (b *columnBuilder) leaf(n *node, p place, l Leaf) {
+	l.Path, l.Physical, l.TypeLength, l.MaxDef, l.MaxRep = p.path, n.physical, n.typeLength, p.def, p.rep
+	b.leaves, b.types = append(b.leaves, l), append(b.types, n)
+}
+
+func (b *columnBuilder) column(path []string, c spec.Column, leaves span) {
+	c.Name, c.Path = strings.Join(path, "."), path
+	b.columns, b.spans = append(b.columns, c), append(b.spans, leaves)
+}
+
+// finish hands what was built to f. Columns that have a leaf for which blocked gives a reason, or share a name, become unsupported.
+func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
+	for i := range b.columns {
+		for l := b.spans[i].from; l < b.spans[i].to && len(blocked) > 0; l++ {
+			if reason, ok := blocked[l]; ok && readable(&b.columns[i]) {
+				b.columns[i].Unsupported, b.columns[i].Untyped = reason, false
+			}
+		}
+	}
+	f.Columns = format.NewColumns(b.columns)
+	needed := make([]bool, len(b.leaves)) // by a column that can be read: either half of a map is one, too
+	for i := range b.columns {
+		for l := b.spans[i].from; l < b.spans[i].to && readable(&b.columns[i]); l++ {
+			needed[l] = true
+		}
+	}
+	for i := range b.leaves {
+		if l := &b.leaves[i]; l.Column >= 0 && !needed[i] {
+			l.Column, l.Kind, l.Logical = -1, pb.Kind_KIND_UNSPECIFIED, Logical{}
+			l.MapKey, l.MapValue = false, false
+		}
+	}
+	f.Leaves, f.spans = b.leaves, b.spans
+}
+
+// readable reports whether a column can be read, at least beside files that have a type for it.
+func readable(c *spec.Column) bool { return c.Unsupported == "" || c.Untyped }

@@ -1,0 +1,75 @@
+package parquet
+
+// contradiction says what of statistics of so many values cannot be; "" if nothing. Of lists less is known: nulls may count rows or
+// elements.
+func (s *rawStats) contradiction(l *Leaf, values int64) string {
+	known := max(0, s.nulls)
+	low, high := s.min, s.max
+	switch {
+	case s.nulls > values:
+		return "it has more nulls than values"
+	case s.distinct > values:
+		return "it has more distinct values than values"
+	case s.nulls < -1 || s.distinct < -1:
+		return "it counts less than none"
+	case l.MaxRep > 0:
+		return ""
+	case l.MaxDef == 0 && known > 0:
+		return "it has nulls, but none are allowed"
+	case s.distinct > values-known:
+		return "it has more distinct values than values"
+	case known == values && values > 0 && (len(low) > 0 || len(high) > 0):
+		return "it has bounds, but nothing that is not null"
+	case s.differ(l):
+		return "its bounds, which are written twice, differ"
+	case l.Physical != ByteArray && !l.unbounded && (len(low) > 0 && len(low) != l.width() || len(high) > 0 && len(high) != l.width()):
+		return "its bounds have not the length of its values"
+	}
+	return s.levelsContradict(l, values)
+}
+
+// differ reports whether the old bounds, where they were compared as the new ones are, are others than these.
+func (s *rawStats) differ(l *Leaf) bool {
+	if !signed(l) {
+		return false
+	}
+	for _, b := range []struct {
+		now, old []byte
+		upper    bool
+	}{{s.min, s.oldMin, false}, {s.max, s.oldMax, true}} {
+		if len(b.now) != l.width() || len(b.old) != l.width() {
+			continue
+		}
+		var room [2][8]byte
+		x, okX := bound(room[0][:0], b.now, l, b.upper)
+		y, okY := bound(room[1][:0], b.old, l, b.upper)
+		if okX && okY && compare(l.Kind, x, y) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// levelsContradict says what of the counts of definition levels cannot be.
+func (s *rawStats) levelsContradict(l *Leaf, values int64) string {
+	if len(s.levels) == 0 {
+		return ""
+	}
+	if len(s.levels) != l.MaxDef+1 {
+		return "it counts other definition levels than there are"
+	}
+	left := values
+	for _, n := range s.levels {
+		if n < 0 || n > left {
+			return "it counts other definition levels than there are values"
+		}
+		left -= n
+	}
+	if left != 0 {
+		return "it counts other definition levels than there are values"
+	}
+	if s.nulls >= 0 && s.levels[l.MaxDef] != values-s.nulls {
+		return "its definition levels say that there are other nulls"
+	}
+	return ""
+}

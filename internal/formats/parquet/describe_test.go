@@ -1,0 +1,32 @@
+package parquet_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/parquet"
+)
+
+// describe writes a file's columns and leaves, one column a line.
+func describe(f *parquet.Footer) string {
+	var b strings.Builder
+	for i, c := range f.Schema.Columns {
+		if c.Unsupported != "" {
+			fmt.Fprintf(&b, "%s unsupported: %s\n", c.Name, c.Unsupported)
+			continue
+		}
+		kind := c.Type.String()
+		if c.Key != pb.Kind_KIND_UNSPECIFIED {
+			kind = fmt.Sprintf("map<%s>%s", strings.ToLower(c.Key.String()), kind)
+		}
+		fmt.Fprintf(&b, "%s %s:", c.Name, kind)
+		from, to := f.LeavesOf(i)
+		for _, l := range f.Leaves[from:to] {
+			fmt.Fprintf(&b, " %s %d/%d row %d list %d",
+				strings.Join(l.Path, "."), l.MaxDef, l.MaxRep, l.Logical.RowNullDef, l.Logical.ListDef)
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimSpace(b.String())
+}

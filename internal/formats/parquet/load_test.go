@@ -1,0 +1,106 @@
+package parquet_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/parquet"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
+)
+
+// oneFile is a Storage of one file that counts its reads.
+type oneFile struct {
+	data  []byte
+	reads int
+}
+
+func (m *oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
+	return []*pb.File{m.file()}, nil
+}
+
+func (m *oneFile) file() *pb.File { return &pb.File{Uri: "mem://x.parquet", Size: int64(len(m.data))} }
+
+func (m *oneFile) Keys(string) *keys.Ring { return nil }
+
+func (m *oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+	m.reads++
+	if offset < 0 || offset+int64(len(buf)) > int64(len(m.data)) {
+		return fmt.Errorf("read of %d bytes at %d outside of %d", len(buf), offset, len(m.data))
+	}
+	copy(buf, m.data[offset:])
+	return nil
+}
+
+func load(t *testing.T, data []byte) *parquet.Footer {
+	t.Helper()
+	m := &oneFile{data: data}
+	f, err := formats.Load(t.Context(), m, "", m.file(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.(*parquet.File).Footer
+}
+
+func TestLoadRefuses(t *testing.T) {
+	good := oneColumn(t, 100)
+	damage := func(f func(b []byte) []byte) []byte { return f(bytes.Clone(good)) }
+	for name, tc := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":     {nil, "the file is empty"},
+		"short":     {[]byte("PAR1PAR1"), "the file has 8 bytes, which is no Parquet: it is damaged"},
+		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not Parquet: it ends in "5,6\n"; of CSV and TSV files ` + "`penstock convert` makes Parquet"},
+		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `not Parquet: it ends in "\x00a\x00a"`},
+		"encrypted": {damage(func(b []byte) []byte { copy(b[len(b)-4:], "PARE"); return b }), "is encrypted"},
+		"length": {damage(func(b []byte) []byte {
+			binary.LittleEndian.PutUint32(b[len(b)-8:], uint32(len(b)))
+			return b
+		}), "the file is damaged"},
+		"footer": {damage(func(b []byte) []byte {
+			n := int(binary.LittleEndian.Uint32(b[len(b)-8:]))
+			clear(b[len(b)-8-n : len(b)-8])
+			return b
+		}), "no schema"},
+		"front cut off": {damage(func(b []byte) []byte {
+			n := int(binary.LittleEndian.Uint32(b[len(b)-8:]))
+			return b[len(b)-n-12:]
+		}), `row group 0, column "v": its bytes 4 to`},
+		"name of any bytes": {damage(func(b []byte) []byte {
+			n := int(binary.LittleEndian.Uint32(b[len(b)-8:]))
+			return bytes.ReplaceAll(b[len(b)-n-12:], []byte("\x01v"), []byte("\x01\xff"))
+		}), `row group 0, column "\xff": its bytes 4 to`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &oneFile{data: tc.data}
+			_, err := formats.Load(t.Context(), m, "", m.file(), nil)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "mem://x.parquet") {
+				t.Fatalf("error %v, want one with %q that names the file", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLoadReadsOnceOrTwice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		data  []byte
+		reads int
+	}{
+		"small": {oneColumn(t, 100), 1},
+		"wide":  {wide(t, 3000), 2},
+	} {
+		m := &oneFile{data: tc.data}
+		if _, err := formats.Load(t.Context(), m, "", m.file(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if m.reads != tc.reads {
+			t.Errorf("%s: %d reads, want %d", name, m.reads, tc.reads)
+		}
+	}
+}

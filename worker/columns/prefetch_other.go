@@ -1,6 +1,0 @@
-//go:build !amd64
-
-package columns
-
-// prefetch would ask for b to be brought into the caches; other CPUs than amd64's bring what they see being read.
-func prefetch([]byte) {}

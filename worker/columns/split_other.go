@@ -1,6 +1,0 @@
-//go:build !amd64
-
-package columns
-
-// joinVector does what joinPlanes does for some of the n values, and returns for how many.
-func joinVector([]byte, []byte, int, int, int) (done int) { return 0 }
