@@ -174,7 +174,7 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 func (c *count) request(s *pb.Shard, workers []*pb.Worker) ([]byte, error) {
 	return streamRequest(c.signer, &pb.Ticket{
 		Session: c.session.GetId(), Namespace: c.session.GetNamespace(), Epoch: c.block.GetEpoch(), Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
-		File: s.GetFile(), RowGroups: s.GetRowGroups(), ProgramDigest: []byte(ticket.Digest(c.program)),
+		File: s.GetFile(), Extents: s.GetExtents(), ProgramDigest: []byte(ticket.Digest(c.program)),
 		Workers: workers, ExpiresUnix: time.Now().Add(2 * countTimeout * time.Duration(len(workers))).Unix(),
 	}, c.program)
 }
@@ -203,12 +203,12 @@ func (c *count) call(ctx context.Context, w *pb.Worker, body []byte) (*pb.CountR
 
 // setOutputs takes over what a worker counted.
 func setOutputs(s *pb.Shard, counted *pb.CountReply) error {
-	groups := s.GetRowGroups()
-	if len(counted.GetRowGroups()) != len(groups) {
-		return fmt.Errorf("it counted %d row groups of %d", len(counted.GetRowGroups()), len(groups))
+	groups := s.GetExtents()
+	if len(counted.GetExtents()) != len(groups) {
+		return fmt.Errorf("it counted %d row groups of %d", len(counted.GetExtents()), len(groups))
 	}
 	for i, g := range groups {
-		outputs, rows := counted.GetRowGroups()[i].GetOutputs(), session.WindowRows(g)
+		outputs, rows := counted.GetExtents()[i].GetOutputs(), session.WindowRows(g)
 		if len(outputs) != len(rows) {
 			return fmt.Errorf("row group %d: it counted %d windows of %d", g.GetIndex(), len(outputs), len(rows))
 		}
@@ -219,7 +219,7 @@ func setOutputs(s *pb.Shard, counted *pb.CountReply) error {
 		}
 	}
 	for i, g := range groups {
-		g.Outputs = counted.GetRowGroups()[i].GetOutputs()
+		g.Outputs = counted.GetExtents()[i].GetOutputs()
 	}
 	return nil
 }

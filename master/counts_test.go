@@ -38,13 +38,13 @@ func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 		return err
 	}
 	reply := &pb.CountReply{}
-	for _, g := range granted.GetRowGroups() {
+	for _, g := range granted.GetExtents() {
 		n := (g.GetRows() + g.GetWindowRows() - 1) / g.GetWindowRows()
-		counts := &pb.RowGroupCount{}
+		counts := &pb.ExtentCount{}
 		for range n {
 			counts.Outputs = append(counts.Outputs, 2)
 		}
-		reply.RowGroups = append(reply.RowGroups, counts)
+		reply.Extents = append(reply.Extents, counts)
 	}
 	body, err := proto.Marshal(reply)
 	if err != nil {
@@ -88,7 +88,7 @@ func outputs(t *testing.T, grants []*pb.Grant) (all []uint32) {
 		var tk pb.Ticket
 		check(t, proto.Unmarshal(g.GetTicket(), &signed))
 		check(t, proto.Unmarshal(signed.GetTicket(), &tk))
-		for _, rg := range tk.GetRowGroups() {
+		for _, rg := range tk.GetExtents() {
 			all = append(all, rg.GetOutputs()...)
 		}
 	}

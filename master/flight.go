@@ -123,7 +123,7 @@ func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 	e.rows += counts.Rows
 	for i, shard := range block.GetShards() {
 		next, err := e.info.endpoint(&pb.Ticket{
-			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: e.digest,
+			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: e.digest,
 			Workers: e.places.For(shard, ""), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
 		}, e.program)
 		if err != nil {

@@ -49,7 +49,7 @@ func TestAnyFlightClientGetsAllShards(t *testing.T) {
 		check(t, proto.Unmarshal(e.GetTicket().GetTicket(), req))
 		found, err := ticket.Verify(req, orders.GetKeys(), time.Now())
 		check(t, err)
-		for _, rg := range found.GetRowGroups() {
+		for _, rg := range found.GetExtents() {
 			seen[found.GetFile().GetUri()+string(rune('0'+rg.GetIndex()))] = true
 		}
 		if l := e.GetLocation(); len(l) != 1 || l[0].GetUri() != "grpc+tcp://10.0.0.1:1" {

@@ -98,7 +98,7 @@ func (r *laneTrainer) rowsOf(g *pb.Grant) (out []string) {
 	tk := r.open(g)
 	from, to := g.GetInterval().GetFrom(), g.GetInterval().GetTo()
 	window := uint32(0)
-	for _, rg := range tk.GetRowGroups() {
+	for _, rg := range tk.GetExtents() {
 		for _, n := range rg.GetOutputs() {
 			for k := range uint64(n) {
 				before := window < from.GetWindow() || window == from.GetWindow() && k < from.GetK()

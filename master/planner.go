@@ -133,7 +133,7 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 		return (&count{counter: p.counts, session: p.session, program: program, block: block, logger: p.logger}).fill(ctx)
 	}
 	for _, s := range block.GetShards() {
-		for _, g := range s.GetRowGroups() {
+		for _, g := range s.GetExtents() {
 			g.Outputs = session.WindowRows(g)
 		}
 	}

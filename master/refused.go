@@ -32,7 +32,7 @@ func (o *ticketOffice) refusals(streams []*pb.RefusedStream) []session.Refusal {
 func refusalIn(shard *pb.Shard, at position.Position) (session.Refusal, bool) {
 	r := session.Refusal{At: at, File: shard.GetFile().GetUri(), Index: shard.GetFile().GetIndex()}
 	before := int64(0) // windows
-	for i, g := range shard.GetRowGroups() {
+	for i, g := range shard.GetExtents() {
 		windows := (g.GetRows() + g.GetWindowRows() - 1) / g.GetWindowRows()
 		inside := int64(at.Window) - before
 		before += windows
@@ -43,7 +43,7 @@ func refusalIn(shard *pb.Shard, at position.Position) (session.Refusal, bool) {
 		r.FirstRow, r.Rows = g.GetFirstRow()+inside*g.GetWindowRows(), g.GetRows()-inside*g.GetWindowRows()
 		r.End = at.ShardStart()
 		r.End.Window = uint32(before)
-		if i+1 == len(shard.GetRowGroups()) {
+		if i+1 == len(shard.GetExtents()) {
 			r.End.Window, r.End.Shard = 0, at.Shard+1
 		}
 		return r, true

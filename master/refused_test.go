@@ -35,9 +35,9 @@ func TestRefusedStreams(t *testing.T) {
 	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
 	bad := r.refuse(pb.RefusalCause_UNREADABLE)
 	if got := r.last.GetSkipped(); len(got) != 1 || got[0].GetFile() != bad.GetFile().GetUri() ||
-		got[0].GetRowGroup() != bad.GetRowGroups()[0].GetIndex() || got[0].GetFirstRow() != bad.GetRowGroups()[0].GetFirstRow() ||
+		got[0].GetRowGroup() != bad.GetExtents()[0].GetIndex() || got[0].GetFirstRow() != bad.GetExtents()[0].GetFirstRow() ||
 		got[0].GetRows() != rows || !strings.Contains(got[0].GetCause(), "column x") || r.last.GetSkippedRowGroups() != 1 {
-		t.Fatalf("skipped %v, want row group %v of %v", got, bad.GetRowGroups()[0], bad.GetFile())
+		t.Fatalf("skipped %v, want row group %v of %v", got, bad.GetExtents()[0], bad.GetFile())
 	}
 	for _, g := range r.grants {
 		if len(position.NewSet(position.IntervalFromProto(g.GetInterval())).Intersect(position.SetFromProto(r.last.GetSkipped()[0].GetIntervals()))) > 0 {

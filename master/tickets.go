@@ -67,7 +67,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	shard := block.GetShards()[p.Shard]
 	return o.master.signer.Sign(&pb.Ticket{
 		Session: o.session.GetId(), Namespace: o.session.GetNamespace(), Generation: generation, Epoch: p.Epoch, Block: p.Block, Shard: p.Shard,
-		File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: o.session.GetProgramDigest(),
+		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.session.GetProgramDigest(),
 		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
 		Weight: o.session.GetShare().GetWeight(),
 	})
@@ -82,7 +82,7 @@ func (o *ticketOffice) rows(intervals []position.Interval) (n int64) {
 		}
 		within := iv.To.Shard == iv.From.Shard && iv.To.Block == iv.From.Block && iv.To.Epoch == iv.From.Epoch
 		window := uint32(0)
-		for _, g := range block.GetShards()[iv.From.Shard].GetRowGroups() {
+		for _, g := range block.GetShards()[iv.From.Shard].GetExtents() {
 			for left := g.GetRows(); left > 0; window++ {
 				of := min(left, g.GetWindowRows())
 				left -= of

@@ -128,7 +128,7 @@ func (r *trainer) consume(n int) (done int) {
 		}
 		done++
 		t := r.open(g)
-		for _, rg := range t.GetRowGroups() {
+		for _, rg := range t.GetExtents() {
 			r.read[fmt.Sprintf("%d %s %d", t.GetEpoch(), t.GetFile().GetUri(), rg.GetIndex())]++
 			r.counters.Rows += rg.GetRows()
 		}

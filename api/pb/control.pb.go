@@ -5823,7 +5823,7 @@ func (x *Block) GetShards() []*Shard {
 type Shard struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	File          *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	RowGroups     []*RowGroup            `protobuf:"bytes,2,rep,name=row_groups,json=rowGroups,proto3" json:"row_groups,omitempty"`
+	Extents       []*Extent              `protobuf:"bytes,2,rep,name=extents,proto3" json:"extents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5865,9 +5865,9 @@ func (x *Shard) GetFile() *File {
 	return nil
 }
 
-func (x *Shard) GetRowGroups() []*RowGroup {
+func (x *Shard) GetExtents() []*Extent {
 	if x != nil {
-		return x.RowGroups
+		return x.Extents
 	}
 	return nil
 }
@@ -7603,11 +7603,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05Block\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12*\n" +
-	"\x06shards\x18\x03 \x03(\v2\x12.penstock.v1.ShardR\x06shards\"d\n" +
+	"\x06shards\x18\x03 \x03(\v2\x12.penstock.v1.ShardR\x06shards\"]\n" +
 	"\x05Shard\x12%\n" +
-	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x124\n" +
-	"\n" +
-	"row_groups\x18\x02 \x03(\v2\x15.penstock.v1.RowGroupR\trowGroups\"6\n" +
+	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12-\n" +
+	"\aextents\x18\x02 \x03(\v2\x13.penstock.v1.ExtentR\aextents\"6\n" +
 	"\vListingPage\x12'\n" +
 	"\x05files\x18\x01 \x03(\v2\x11.penstock.v1.FileR\x05files\"5\n" +
 	"\tBlockPart\x12\x14\n" +
@@ -7896,7 +7895,7 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*Spec)(nil),                    // 81: penstock.v1.Spec
 	(LastBatch)(0),                  // 82: penstock.v1.LastBatch
 	(*File)(nil),                    // 83: penstock.v1.File
-	(*RowGroup)(nil),                // 84: penstock.v1.RowGroup
+	(*Extent)(nil),                  // 84: penstock.v1.Extent
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
@@ -7982,7 +7981,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	80,  // 80: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
 	68,  // 81: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
 	83,  // 82: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	84,  // 83: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	84,  // 83: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
 	83,  // 84: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	21,  // 85: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
 	73,  // 86: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig

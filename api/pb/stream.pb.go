@@ -78,7 +78,11 @@ type File struct {
 	Size  int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	Etag  string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Index in the dataset's listing, sorted by URI.
-	Index         uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	Index uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	// Columns that are not in the file, and have one value in all of its rows: values of a partition.
+	Constants []*Constant `protobuf:"bytes,5,rep,name=constants,proto3" json:"constants,omitempty"`
+	// Rows of the file that a table has deleted.
+	Excluded      *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,34 +145,43 @@ func (x *File) GetIndex() uint32 {
 	return 0
 }
 
-type RowGroup struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Index uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Row of the file at which it starts.
-	FirstRow int64 `protobuf:"varint,2,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	Rows     int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Source rows of each of its windows; the last one may be shorter.
-	WindowRows int64 `protobuf:"varint,4,opt,name=window_rows,json=windowRows,proto3" json:"window_rows,omitempty"`
-	// Output rows of each of its windows, where they are counted when a block is planned: for last_batch DROP and order DETERMINISTIC.
-	Outputs       []uint32 `protobuf:"varint,5,rep,packed,name=outputs,proto3" json:"outputs,omitempty"`
+func (x *File) GetConstants() []*Constant {
+	if x != nil {
+		return x.Constants
+	}
+	return nil
+}
+
+func (x *File) GetExcluded() *Excluded {
+	if x != nil {
+		return x.Excluded
+	}
+	return nil
+}
+
+// Constant is a column of a file that has one value.
+type Constant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         *Value                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // not set: null
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RowGroup) Reset() {
-	*x = RowGroup{}
+func (x *Constant) Reset() {
+	*x = Constant{}
 	mi := &file_api_pb_stream_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RowGroup) String() string {
+func (x *Constant) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RowGroup) ProtoMessage() {}
+func (*Constant) ProtoMessage() {}
 
-func (x *RowGroup) ProtoReflect() protoreflect.Message {
+func (x *Constant) ProtoReflect() protoreflect.Message {
 	mi := &file_api_pb_stream_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -180,44 +193,205 @@ func (x *RowGroup) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RowGroup.ProtoReflect.Descriptor instead.
-func (*RowGroup) Descriptor() ([]byte, []int) {
+// Deprecated: Use Constant.ProtoReflect.Descriptor instead.
+func (*Constant) Descriptor() ([]byte, []int) {
 	return file_api_pb_stream_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *RowGroup) GetIndex() uint32 {
+func (x *Constant) GetName() string {
 	if x != nil {
-		return x.Index
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Constant) GetValue() *Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Excluded says where it stands which rows of a file are not there any more: in bytes of another file.
+type Excluded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
+	Rows          int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // how many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Excluded) Reset() {
+	*x = Excluded{}
+	mi := &file_api_pb_stream_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Excluded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Excluded) ProtoMessage() {}
+
+func (x *Excluded) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Excluded.ProtoReflect.Descriptor instead.
+func (*Excluded) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Excluded) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *Excluded) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Excluded) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
 	}
 	return 0
 }
 
-func (x *RowGroup) GetFirstRow() int64 {
+func (x *Excluded) GetLength() int64 {
 	if x != nil {
-		return x.FirstRow
+		return x.Length
 	}
 	return 0
 }
 
-func (x *RowGroup) GetRows() int64 {
+func (x *Excluded) GetRows() int64 {
 	if x != nil {
 		return x.Rows
 	}
 	return 0
 }
 
-func (x *RowGroup) GetWindowRows() int64 {
+// Extent is a run of whole rows of a file: a row group, a record batch.
+type Extent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Row of the file at which it starts.
+	FirstRow int64 `protobuf:"varint,2,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	Rows     int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Source rows of each of its windows; the last one may be shorter.
+	WindowRows int64 `protobuf:"varint,4,opt,name=window_rows,json=windowRows,proto3" json:"window_rows,omitempty"`
+	// Output rows of each of its windows, where they are counted when a block is planned: for last_batch DROP and order DETERMINISTIC.
+	Outputs []uint32 `protobuf:"varint,5,rep,packed,name=outputs,proto3" json:"outputs,omitempty"`
+	// Where it lies, of files that do not say so themselves: its bytes, and how many to skip once they are decompressed.
+	Offset        int64 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64 `protobuf:"varint,7,opt,name=length,proto3" json:"length,omitempty"`
+	Skip          int64 `protobuf:"varint,8,opt,name=skip,proto3" json:"skip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Extent) Reset() {
+	*x = Extent{}
+	mi := &file_api_pb_stream_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Extent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Extent) ProtoMessage() {}
+
+func (x *Extent) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Extent.ProtoReflect.Descriptor instead.
+func (*Extent) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Extent) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Extent) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *Extent) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Extent) GetWindowRows() int64 {
 	if x != nil {
 		return x.WindowRows
 	}
 	return 0
 }
 
-func (x *RowGroup) GetOutputs() []uint32 {
+func (x *Extent) GetOutputs() []uint32 {
 	if x != nil {
 		return x.Outputs
 	}
 	return nil
+}
+
+func (x *Extent) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Extent) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Extent) GetSkip() int64 {
+	if x != nil {
+		return x.Skip
+	}
+	return 0
 }
 
 // Ticket lets its holder open one shard's stream on a worker. It is signed by the master.
@@ -229,7 +403,7 @@ type Ticket struct {
 	Block         uint32                 `protobuf:"varint,4,opt,name=block,proto3" json:"block,omitempty"`
 	Shard         uint32                 `protobuf:"varint,5,opt,name=shard,proto3" json:"shard,omitempty"`
 	File          *File                  `protobuf:"bytes,6,opt,name=file,proto3" json:"file,omitempty"`
-	RowGroups     []*RowGroup            `protobuf:"bytes,7,rep,name=row_groups,json=rowGroups,proto3" json:"row_groups,omitempty"`
+	Extents       []*Extent              `protobuf:"bytes,7,rep,name=extents,proto3" json:"extents,omitempty"`
 	ProgramDigest []byte                 `protobuf:"bytes,8,opt,name=program_digest,json=programDigest,proto3" json:"program_digest,omitempty"`
 	// Workers to ask, best first.
 	Workers     []*Worker `protobuf:"bytes,9,rep,name=workers,proto3" json:"workers,omitempty"`
@@ -244,7 +418,7 @@ type Ticket struct {
 
 func (x *Ticket) Reset() {
 	*x = Ticket{}
-	mi := &file_api_pb_stream_proto_msgTypes[2]
+	mi := &file_api_pb_stream_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -256,7 +430,7 @@ func (x *Ticket) String() string {
 func (*Ticket) ProtoMessage() {}
 
 func (x *Ticket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[2]
+	mi := &file_api_pb_stream_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -269,7 +443,7 @@ func (x *Ticket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
 func (*Ticket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{2}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Ticket) GetSession() string {
@@ -314,9 +488,9 @@ func (x *Ticket) GetFile() *File {
 	return nil
 }
 
-func (x *Ticket) GetRowGroups() []*RowGroup {
+func (x *Ticket) GetExtents() []*Extent {
 	if x != nil {
-		return x.RowGroups
+		return x.Extents
 	}
 	return nil
 }
@@ -373,7 +547,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_api_pb_stream_proto_msgTypes[3]
+	mi := &file_api_pb_stream_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +559,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[3]
+	mi := &file_api_pb_stream_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +572,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Worker) GetName() string {
@@ -426,7 +600,7 @@ type SignedTicket struct {
 
 func (x *SignedTicket) Reset() {
 	*x = SignedTicket{}
-	mi := &file_api_pb_stream_proto_msgTypes[4]
+	mi := &file_api_pb_stream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +612,7 @@ func (x *SignedTicket) String() string {
 func (*SignedTicket) ProtoMessage() {}
 
 func (x *SignedTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[4]
+	mi := &file_api_pb_stream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +625,7 @@ func (x *SignedTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedTicket.ProtoReflect.Descriptor instead.
 func (*SignedTicket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SignedTicket) GetTicket() []byte {
@@ -495,7 +669,7 @@ type StreamRequest struct {
 
 func (x *StreamRequest) Reset() {
 	*x = StreamRequest{}
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +681,7 @@ func (x *StreamRequest) String() string {
 func (*StreamRequest) ProtoMessage() {}
 
 func (x *StreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +694,7 @@ func (x *StreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamRequest.ProtoReflect.Descriptor instead.
 func (*StreamRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StreamRequest) GetTicket() *SignedTicket {
@@ -585,7 +759,7 @@ type BatchMeta struct {
 
 func (x *BatchMeta) Reset() {
 	*x = BatchMeta{}
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +771,7 @@ func (x *BatchMeta) String() string {
 func (*BatchMeta) ProtoMessage() {}
 
 func (x *BatchMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +784,7 @@ func (x *BatchMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchMeta.ProtoReflect.Descriptor instead.
 func (*BatchMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BatchMeta) GetWindow() uint32 {
@@ -645,14 +819,14 @@ func (x *BatchMeta) GetLast() bool {
 // the steps that select rows.
 type CountReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RowGroups     []*RowGroupCount       `protobuf:"bytes,1,rep,name=row_groups,json=rowGroups,proto3" json:"row_groups,omitempty"` // those of the ticket, in its order
+	Extents       []*ExtentCount         `protobuf:"bytes,1,rep,name=extents,proto3" json:"extents,omitempty"` // those of the ticket, in its order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +838,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,38 +851,38 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *CountReply) GetRowGroups() []*RowGroupCount {
+func (x *CountReply) GetExtents() []*ExtentCount {
 	if x != nil {
-		return x.RowGroups
+		return x.Extents
 	}
 	return nil
 }
 
-type RowGroupCount struct {
+type ExtentCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outputs       []uint32               `protobuf:"varint,1,rep,packed,name=outputs,proto3" json:"outputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RowGroupCount) Reset() {
-	*x = RowGroupCount{}
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+func (x *ExtentCount) Reset() {
+	*x = ExtentCount{}
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RowGroupCount) String() string {
+func (x *ExtentCount) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RowGroupCount) ProtoMessage() {}
+func (*ExtentCount) ProtoMessage() {}
 
-func (x *RowGroupCount) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+func (x *ExtentCount) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,12 +893,12 @@ func (x *RowGroupCount) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RowGroupCount.ProtoReflect.Descriptor instead.
-func (*RowGroupCount) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
+// Deprecated: Use ExtentCount.ProtoReflect.Descriptor instead.
+func (*ExtentCount) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *RowGroupCount) GetOutputs() []uint32 {
+func (x *ExtentCount) GetOutputs() []uint32 {
 	if x != nil {
 		return x.Outputs
 	}
@@ -735,19 +909,33 @@ var File_api_pb_stream_proto protoreflect.FileDescriptor
 
 const file_api_pb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x13api/pb/stream.proto\x12\vpenstock.v1\"V\n" +
+	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xbe\x01\n" +
 	"\x04File\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\rR\x05index\"\x8c\x01\n" +
-	"\bRowGroup\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\rR\x05index\x123\n" +
+	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
+	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\"H\n" +
+	"\bConstant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"t\n" +
+	"\bExcluded\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xce\x01\n" +
+	"\x06Extent\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x1b\n" +
 	"\tfirst_row\x18\x02 \x01(\x03R\bfirstRow\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x1f\n" +
 	"\vwindow_rows\x18\x04 \x01(\x03R\n" +
 	"windowRows\x12\x18\n" +
-	"\aoutputs\x18\x05 \x03(\rR\aoutputs\"\xa4\x03\n" +
+	"\aoutputs\x18\x05 \x03(\rR\aoutputs\x12\x16\n" +
+	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\a \x01(\x03R\x06length\x12\x12\n" +
+	"\x04skip\x18\b \x01(\x03R\x04skip\"\x9d\x03\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -756,9 +944,8 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x04 \x01(\rR\x05block\x12\x14\n" +
 	"\x05shard\x18\x05 \x01(\rR\x05shard\x12%\n" +
-	"\x04file\x18\x06 \x01(\v2\x11.penstock.v1.FileR\x04file\x124\n" +
-	"\n" +
-	"row_groups\x18\a \x03(\v2\x15.penstock.v1.RowGroupR\trowGroups\x12%\n" +
+	"\x04file\x18\x06 \x01(\v2\x11.penstock.v1.FileR\x04file\x12-\n" +
+	"\aextents\x18\a \x03(\v2\x13.penstock.v1.ExtentR\aextents\x12%\n" +
 	"\x0eprogram_digest\x18\b \x01(\fR\rprogramDigest\x12-\n" +
 	"\aworkers\x18\t \x03(\v2\x13.penstock.v1.WorkerR\aworkers\x12!\n" +
 	"\fexpires_unix\x18\n" +
@@ -785,12 +972,11 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\rR\x04rows\x12\x12\n" +
-	"\x04last\x18\x04 \x01(\bR\x04last\"G\n" +
+	"\x04last\x18\x04 \x01(\bR\x04last\"@\n" +
 	"\n" +
-	"CountReply\x129\n" +
-	"\n" +
-	"row_groups\x18\x01 \x03(\v2\x1a.penstock.v1.RowGroupCountR\trowGroups\")\n" +
-	"\rRowGroupCount\x12\x18\n" +
+	"CountReply\x122\n" +
+	"\aextents\x18\x01 \x03(\v2\x18.penstock.v1.ExtentCountR\aextents\"'\n" +
+	"\vExtentCount\x12\x18\n" +
 	"\aoutputs\x18\x01 \x03(\rR\aoutputs*=\n" +
 	"\vCompression\x12\x1b\n" +
 	"\x17COMPRESSION_UNSPECIFIED\x10\x00\x12\a\n" +
@@ -810,31 +996,37 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_api_pb_stream_proto_goTypes = []any{
 	(Compression)(0),      // 0: penstock.v1.Compression
 	(*File)(nil),          // 1: penstock.v1.File
-	(*RowGroup)(nil),      // 2: penstock.v1.RowGroup
-	(*Ticket)(nil),        // 3: penstock.v1.Ticket
-	(*Worker)(nil),        // 4: penstock.v1.Worker
-	(*SignedTicket)(nil),  // 5: penstock.v1.SignedTicket
-	(*StreamRequest)(nil), // 6: penstock.v1.StreamRequest
-	(*BatchMeta)(nil),     // 7: penstock.v1.BatchMeta
-	(*CountReply)(nil),    // 8: penstock.v1.CountReply
-	(*RowGroupCount)(nil), // 9: penstock.v1.RowGroupCount
+	(*Constant)(nil),      // 2: penstock.v1.Constant
+	(*Excluded)(nil),      // 3: penstock.v1.Excluded
+	(*Extent)(nil),        // 4: penstock.v1.Extent
+	(*Ticket)(nil),        // 5: penstock.v1.Ticket
+	(*Worker)(nil),        // 6: penstock.v1.Worker
+	(*SignedTicket)(nil),  // 7: penstock.v1.SignedTicket
+	(*StreamRequest)(nil), // 8: penstock.v1.StreamRequest
+	(*BatchMeta)(nil),     // 9: penstock.v1.BatchMeta
+	(*CountReply)(nil),    // 10: penstock.v1.CountReply
+	(*ExtentCount)(nil),   // 11: penstock.v1.ExtentCount
+	(*Value)(nil),         // 12: penstock.v1.Value
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
-	1, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
-	2, // 1: penstock.v1.Ticket.row_groups:type_name -> penstock.v1.RowGroup
-	4, // 2: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
-	5, // 3: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
-	0, // 4: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
-	9, // 5: penstock.v1.CountReply.row_groups:type_name -> penstock.v1.RowGroupCount
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: penstock.v1.File.constants:type_name -> penstock.v1.Constant
+	3,  // 1: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
+	12, // 2: penstock.v1.Constant.value:type_name -> penstock.v1.Value
+	1,  // 3: penstock.v1.Ticket.file:type_name -> penstock.v1.File
+	4,  // 4: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
+	6,  // 5: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
+	7,  // 6: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
+	0,  // 7: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
+	11, // 8: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -842,13 +1034,14 @@ func file_api_pb_stream_proto_init() {
 	if File_api_pb_stream_proto != nil {
 		return
 	}
+	file_api_pb_spec_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

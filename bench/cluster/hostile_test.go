@@ -196,7 +196,7 @@ func (b *besieged) forge(t *testing.T) {
 		"no body":       func(q *pb.StreamRequest) { q.Ticket.Ticket = nil },
 		"another file":  inside(func(in *pb.Ticket) { in.File.Uri = "file:///etc/passwd" }),
 		"a file above":  inside(func(in *pb.Ticket) { in.File.Uri = strings.Replace(in.GetFile().GetUri(), "/part", "/../part", 1) }),
-		"more rows":     inside(func(in *pb.Ticket) { in.RowGroups = append(in.RowGroups, in.RowGroups...) }),
+		"more rows":     inside(func(in *pb.Ticket) { in.Extents = append(in.Extents, in.Extents...) }),
 		"no end":        inside(func(in *pb.Ticket) { in.ExpiresUnix += 1 << 30 }),
 		"another run":   inside(func(in *pb.Ticket) { in.Session = "another" }),
 		"other columns": func(q *pb.StreamRequest) { q.Program = append(q.Program, 0x0a, 0) },

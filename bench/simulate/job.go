@@ -78,7 +78,7 @@ func newJob(w *world, number int) (*job, error) {
 		j.work.CPU *= spec.Dearer
 	}
 	j.shard = max(1, shardsAtOnce*float64(w.rec.ShardBytes)/work.Tensors/max(1, spec.Dearer))
-	j.cursor = pb.Shard{File: &pb.File{}, RowGroups: []*pb.RowGroup{{}}}
+	j.cursor = pb.Shard{File: &pb.File{}, Extents: []*pb.Extent{{}}}
 	state, err := session.New(session.Identity{Session: j.Name, Epochs: 1 << 20, FirstWorldSize: uint32(spec.Trainers)})
 	if err != nil {
 		return nil, err

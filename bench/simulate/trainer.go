@@ -86,7 +86,7 @@ func (w *world) connect(s *stream) bool {
 		uri = "s3://data/" + j.Name + "/" + strconv.Itoa(int(at.Block)) + ".parquet"
 		j.uri[at.Block] = uri
 	}
-	j.cursor.File.Uri, j.cursor.RowGroups[0].Index = uri, at.Shard
+	j.cursor.File.Uri, j.cursor.Extents[0].Index = uri, at.Shard
 	names := w.candidates(j)
 	for _, c := range names {
 		if k := w.byName[c]; k != nil && !k.draining && len(k.streams) < k.slots {

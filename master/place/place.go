@@ -47,7 +47,7 @@ func New(workers []fleet.Member) *Places {
 // For orders candidates by where the shard's row groups were read before, so that caches stay warm: those of
 // the trainer's zone first, but at least one of any, since a zone may fail as a whole.
 func (p *Places) For(s *pb.Shard, zone string) []*pb.Worker {
-	key := fmt.Sprintf("%s#%d", s.GetFile().GetUri(), s.GetRowGroups()[0].GetIndex())
+	key := fmt.Sprintf("%s#%d", s.GetFile().GetUri(), s.GetExtents()[0].GetIndex())
 	var found []fleet.Member
 	if near, ok := p.zones[zone]; ok {
 		found = near.Candidates(key, Candidates-1)

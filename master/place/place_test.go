@@ -9,7 +9,7 @@ import (
 )
 
 func TestPlacement(t *testing.T) {
-	shard := &pb.Shard{File: &pb.File{Uri: "file:///a"}, RowGroups: []*pb.RowGroup{{Index: 2}}}
+	shard := &pb.Shard{File: &pb.File{Uri: "file:///a"}, Extents: []*pb.Extent{{Index: 2}}}
 	if got := New(nil).For(shard, "z"); len(got) != 0 || New(nil).Streams(3) != 1 {
 		t.Errorf("without a fleet: %v", got)
 	}
@@ -45,7 +45,7 @@ func TestPlacementPrefersTheTrainersZone(t *testing.T) {
 	}
 	places := New(members)
 	for index := range uint32(50) {
-		shard := &pb.Shard{File: &pb.File{Uri: "file:///a"}, RowGroups: []*pb.RowGroup{{Index: index}}}
+		shard := &pb.Shard{File: &pb.File{Uri: "file:///a"}, Extents: []*pb.Extent{{Index: index}}}
 		anywhere := places.For(shard, "")
 		for asked, near := range map[string]int{"south": Candidates - 1, "north": 2, "east": 0} {
 			got := places.For(shard, asked)

@@ -83,7 +83,7 @@ func (p *planner) describe(d *Description, f File) error {
 		}
 	}
 	for _, s := range shards {
-		for _, kept := range s.GetRowGroups() {
+		for _, kept := range s.GetExtents() {
 			extent := int(kept.GetIndex())
 			cost := bound.Cost(extent)
 			d.ReadBytes += cost.Stored

@@ -145,8 +145,8 @@ func (p *planner) cut(f File, bound format.Bound) ([]*pb.Shard, Counts, error) {
 				f.GetUri(), format.Name(f.Holds, i), extent.Rows)
 		}
 		p.windows += windows
-		s.RowGroups = append(s.RowGroups,
-			&pb.RowGroup{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window})
+		s.Extents = append(s.Extents,
+			&pb.Extent{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window})
 		counts.RowGroups++
 		counts.Rows += extent.Rows
 	}
@@ -181,11 +181,11 @@ func Selects(p *pb.Program) bool {
 // shuffle orders shards by a hash of what they hold, so that each one's place depends on nothing else.
 func shuffle(shards []*pb.Shard, seed int64, epoch uint32) {
 	key := func(s *pb.Shard) uint64 {
-		return hash('s', seed, epoch, s.GetFile().GetUri(), s.GetRowGroups()[0].GetIndex())
+		return hash('s', seed, epoch, s.GetFile().GetUri(), s.GetExtents()[0].GetIndex())
 	}
 	slices.SortFunc(shards, func(a, b *pb.Shard) int {
 		return cmp.Or(cmp.Compare(key(a), key(b)),
 			cmp.Compare(a.GetFile().GetIndex(), b.GetFile().GetIndex()),
-			cmp.Compare(a.GetRowGroups()[0].GetIndex(), b.GetRowGroups()[0].GetIndex()))
+			cmp.Compare(a.GetExtents()[0].GetIndex(), b.GetExtents()[0].GetIndex()))
 	})
 }

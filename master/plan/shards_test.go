@@ -48,7 +48,7 @@ func drawFiles(t *rapid.T) []plan.File {
 func seen(shards []*pb.Shard) map[string]int {
 	n := make(map[string]int)
 	for _, s := range shards {
-		for _, g := range s.GetRowGroups() {
+		for _, g := range s.GetExtents() {
 			n[fmt.Sprintf("%s#%d", s.GetFile().GetUri(), g.GetIndex())]++
 		}
 	}
@@ -105,14 +105,14 @@ func TestShardsKeepTheirBounds(t *testing.T) {
 		for i, s := range shards {
 			f := files[s.GetFile().GetIndex()]
 			var bytes int64
-			for j, g := range s.GetRowGroups() {
+			for j, g := range s.GetExtents() {
 				rg := footerOf(f).RowGroups[g.GetIndex()]
 				size := max(rg.Chunks[0].Uncompressed, 8*rg.Rows)
 				bytes += size
 				if g.GetRows() != rg.Rows || g.GetFirstRow() != rg.FirstRow {
 					t.Fatalf("row group %v does not tell of %+v", g, rg)
 				}
-				if j > 0 && g.GetIndex() <= s.GetRowGroups()[j-1].GetIndex() {
+				if j > 0 && g.GetIndex() <= s.GetExtents()[j-1].GetIndex() {
 					t.Fatalf("row groups of %v are out of order", s)
 				}
 				w := g.GetWindowRows()
@@ -122,7 +122,7 @@ func TestShardsKeepTheirBounds(t *testing.T) {
 					t.Fatalf("windows of %d rows of %d bytes each; window bytes %d", w, size/rg.Rows, cfg.WindowBytes)
 				}
 			}
-			if len(s.GetRowGroups()) > 1 && bytes > cfg.ShardBytes {
+			if len(s.GetExtents()) > 1 && bytes > cfg.ShardBytes {
 				t.Fatalf("shard %d of %d bytes; the limit is %d", i, bytes, cfg.ShardBytes)
 			}
 		}
@@ -143,7 +143,7 @@ func TestShardsAreShuffledBySeedAndEpoch(t *testing.T) {
 		check(t, err)
 		var names []string
 		for _, s := range got {
-			names = append(names, fmt.Sprintf("%d/%d", s.GetFile().GetIndex(), s.GetRowGroups()[0].GetIndex()))
+			names = append(names, fmt.Sprintf("%d/%d", s.GetFile().GetIndex(), s.GetExtents()[0].GetIndex()))
 		}
 		return names
 	}
@@ -201,7 +201,7 @@ func TestDictionariesDoNotMakeWindowsHuge(t *testing.T) {
 	shards, _, err := plan.Shards(plan.Config{WindowBytes: 80000}, program(source("id", pb.Kind_INT64, false)),
 		[]plan.File{makeFile(t, "file:///a", 1, schema(), g)}, 0)
 	check(t, err)
-	if w := shards[0].GetRowGroups()[0].GetWindowRows(); w != 10000 {
+	if w := shards[0].GetExtents()[0].GetWindowRows(); w != 10000 {
 		t.Errorf("windows of %d rows, want 80,000 bytes of 8 each", w)
 	}
 }
@@ -275,7 +275,7 @@ func TestWindowsOfRepeatedText(t *testing.T) {
 		}
 		shards, _, err := plan.Shards(plan.Config{}, program(source("id", pb.Kind_INT64, false)), []plan.File{f}, 0)
 		check(t, err)
-		if w := shards[0].GetRowGroups()[0].GetWindowRows(); w != want {
+		if w := shards[0].GetExtents()[0].GetWindowRows(); w != want {
 			t.Errorf("windows of %d rows of %d bytes in all, want %d", w, plain, want)
 		}
 	}
@@ -294,7 +294,7 @@ func TestWindowsOfManyColumns(t *testing.T) {
 		}
 		shards, _, err := plan.Shards(plan.Config{}, program(sources...), []plan.File{makeFile(t, "file:///a", 1, arrow.NewSchema(fields, nil), g)}, 0)
 		check(t, err)
-		if w := shards[0].GetRowGroups()[0].GetWindowRows(); w != want {
+		if w := shards[0].GetExtents()[0].GetWindowRows(); w != want {
 			t.Errorf("windows of %d rows of %d columns, want %d", w, columns, want)
 		}
 	}
@@ -314,7 +314,7 @@ func TestWindowsOfWideRows(t *testing.T) {
 		shards, _, err := plan.Shards(plan.Config{}, program(source("id", pb.Kind_INT64, false)),
 			[]plan.File{makeFile(t, "file:///a", 1, schema(), g)}, 0)
 		check(t, err)
-		if w := shards[0].GetRowGroups()[0].GetWindowRows(); w != test.want {
+		if w := shards[0].GetExtents()[0].GetWindowRows(); w != test.want {
 			t.Errorf("windows of %d rows of %d bytes, want %d", w, test.rowBytes, test.want)
 		}
 	}

@@ -46,7 +46,7 @@ func (d dataset) blocks(head *pb.SessionHead) []*pb.Block {
 	for _, b := range head.GetBlocks() {
 		m := &pb.Block{Epoch: b.GetEpoch(), Index: b.GetIndex()}
 		for _, outputs := range d.planned(b.GetEpoch(), b.GetIndex()).Outputs {
-			m.Shards = append(m.Shards, &pb.Shard{RowGroups: []*pb.RowGroup{{Outputs: outputs}}})
+			m.Shards = append(m.Shards, &pb.Shard{Extents: []*pb.Extent{{Outputs: outputs}}})
 		}
 		out = append(out, m)
 	}

@@ -16,7 +16,7 @@ type Outputs [][]uint32
 func OutputsOf(b *pb.Block) Outputs {
 	out := make(Outputs, len(b.GetShards()))
 	for i, s := range b.GetShards() {
-		for _, g := range s.GetRowGroups() {
+		for _, g := range s.GetExtents() {
 			if len(g.GetOutputs()) > 0 {
 				out[i] = append(out[i], g.GetOutputs()...)
 				continue
@@ -28,7 +28,7 @@ func OutputsOf(b *pb.Block) Outputs {
 }
 
 // WindowRows lists the source rows of each window of a row group.
-func WindowRows(g *pb.RowGroup) []uint32 {
+func WindowRows(g *pb.Extent) []uint32 {
 	var out []uint32
 	window := max(1, g.GetWindowRows())
 	for left := g.GetRows(); left > 0; left -= window {

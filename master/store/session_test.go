@@ -44,7 +44,7 @@ func block(epoch, index uint32, shards int) *pb.Block {
 	for i := range shards {
 		b.Shards = append(b.Shards, &pb.Shard{
 			File: &pb.File{Uri: fmt.Sprintf("s3://bucket/%08d.parquet", i), Size: rng.Int64(), Etag: fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64())},
-			RowGroups: []*pb.RowGroup{
+			Extents: []*pb.Extent{
 				{Index: 0, Rows: 65536, WindowRows: 4096},
 				{Index: 1, FirstRow: 65536, Rows: rng.Int64N(65536), WindowRows: 4096},
 			},

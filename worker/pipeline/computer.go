@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// computer makes batches of row groups: it decodes them window by window, chooses rows, transforms them, and cuts them.
+// computer makes batches of extents: it decodes them window by window, chooses rows, transforms them, and cuts them.
 // It belongs to the goroutine that calls run.
 type computer struct {
 	job
@@ -42,8 +42,8 @@ func (c *computer) close() {
 	}
 }
 
-// run takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
-func (c *computer) run(ctx context.Context, groups iter.Seq2[*rowGroup, error], out chan<- Batch) error {
+// run takes the fetched extents through decoding, filter, transforms and tensors, window by window.
+func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], out chan<- Batch) error {
 	at := Cursor{Window: c.layout.start.window, K: c.layout.start.k}
 	c.sent = at
 	c.pictures.Take = func(bytes int64) error {

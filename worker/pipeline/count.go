@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/tensor"
 )
 
-// Count returns how many output rows each window of the ticket's row groups has. It reads only what that takes: the
+// Count returns how many output rows each window of the ticket's extents has. It reads only what that takes: the
 // filter's columns. Like Open, it waits for memory, or fails with ErrBusy.
 func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program) (*pb.CountReply, error) {
 	program, err := selecting(program)
@@ -26,10 +26,10 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	defer s.Close()
 	var outputs []uint32
 	group, ctx := errgroup.WithContext(ctx)
-	rowGroups := s.reader.rowGroups(ctx, s.reader.start(ctx, group))
+	extents := s.reader.extents(ctx, s.reader.start(ctx, group))
 	group.Go(func() error {
 		return rescue.Call(rescue.Worker, func() error {
-			return s.computer.eachWindow(ctx, rowGroups, func(w *tensor.Window) error {
+			return s.computer.eachWindow(ctx, extents, func(w *tensor.Window) error {
 				outputs = append(outputs, uint32(w.Len()))
 				return nil
 			})
@@ -38,15 +38,15 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return byRowGroup(t, outputs), nil
+	return byExtent(t, outputs), nil
 }
 
-// byRowGroup cuts the windows' counts where row groups begin.
-func byRowGroup(t *pb.Ticket, outputs []uint32) *pb.CountReply {
+// byExtent cuts the windows' counts where extents begin.
+func byExtent(t *pb.Ticket, outputs []uint32) *pb.CountReply {
 	reply := &pb.CountReply{}
-	for _, g := range t.GetRowGroups() {
+	for _, g := range t.GetExtents() {
 		n := windows(g)
-		reply.RowGroups = append(reply.RowGroups, &pb.RowGroupCount{Outputs: outputs[:n:n]})
+		reply.Extents = append(reply.Extents, &pb.ExtentCount{Outputs: outputs[:n:n]})
 		outputs = outputs[n:]
 	}
 	return reply

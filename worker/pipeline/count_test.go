@@ -22,7 +22,7 @@ func TestCountsAreWhatStreamsHave(t *testing.T) {
 		f := store.Put("mem://f.parquet", pipelinetest.Parquet(t, rapid.Uint64().Draw(rt, "file"), groups...))
 		ticket := pipelinetest.Ticket(t, &store, f, rapid.Int64Range(1, 100).Draw(rt, "window"))
 		ticket.Epoch = rapid.Uint32Range(0, 2).Draw(rt, "epoch")
-		ticket.RowGroups = ticket.RowGroups[rapid.IntRange(0, len(groups)-1).Draw(rt, "first row group"):]
+		ticket.Extents = ticket.Extents[rapid.IntRange(0, len(groups)-1).Draw(rt, "first row group"):]
 		program := anyProgram(rt)
 		rows, _, err := collect(t.Context(), newPipeline(&store, 2000), ticket, program, Cursor{})
 		if err != nil {
@@ -36,15 +36,15 @@ func TestCountsAreWhatStreamsHave(t *testing.T) {
 			rt.Fatal(err)
 		}
 		var got, want []uint32
-		for i, g := range ticket.GetRowGroups() {
-			got = append(got, counted.GetRowGroups()[i].GetOutputs()...)
+		for i, g := range ticket.GetExtents() {
+			got = append(got, counted.GetExtents()[i].GetOutputs()...)
 			want = append(want, make([]uint32, windows(g))...)
 		}
 		for _, r := range rows {
 			want[r.window]++
 		}
 		if !slices.Equal(got, want) {
-			rt.Fatalf("%v is counted, and streams have %v", counted.GetRowGroups(), want)
+			rt.Fatalf("%v is counted, and streams have %v", counted.GetExtents(), want)
 		}
 		if used := p.MemoryInUse(); used != 0 {
 			rt.Fatalf("%d bytes are in use after the count", used)

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// engine is what a stream works with, compiled of its program, and its memory but for column chunks.
+// engine is what a stream works with, compiled of its program, and its memory but for chunks.
 type engine struct {
 	decoder formats.Decoder
 	filter  *rowfilter.Program // nil: all rows

@@ -32,15 +32,15 @@ func (l limits) batch(program *pb.Program) int64 {
 	return max(l.cfg.BatchBytes, min(wide, min(l.share(), l.cfg.MaxBatch)/BatchShares))
 }
 
-// rowGroup is how large a row group may be that is read as a whole; others are read in pieces.
-func (l limits) rowGroup() int64 { return l.share() / 2 }
+// extent is how large an extent may be that is read as a whole; others are read in pieces.
+func (l limits) extent() int64 { return l.share() / 2 }
 
-// unit is about how much of small row groups is read at once.
+// unit is about how much of small extents is read at once.
 func (l limits) unit() int64 { return min(2<<20, l.share()/8) }
 
 // holding is what a stream holds, in bytes.
 type holding struct {
-	chunks  int64 // of the row groups that are read at once
+	chunks  int64 // of the extents that are read at once
 	pages   int64 // decompressed, and dictionaries
 	sources int64 // the decoded sources of a window
 	results int64 // those of the steps, and the selection
@@ -57,7 +57,7 @@ func (h holding) total() int64 {
 
 func (h holding) max() int64 { return h.total() + h.later }
 
-// plan is what a stream holds if row groups up to a limit are read as a whole, and others in pieces.
+// plan is what a stream holds if extents up to a limit are read as a whole, and others in pieces.
 type plan struct {
 	limit int64
 	holding
@@ -71,10 +71,10 @@ type estimator struct {
 	batches bool // are made
 }
 
-// fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if
+// fit estimates, with extents in pieces as large as a stream's share of the memory allows, or smaller, or whole, if
 // only so it comes to its end with what is left.
 func (e *estimator) fit(l limits, left int64) plan {
-	best := e.plan(l, l.rowGroup())
+	best := e.plan(l, l.extent())
 	if best.max() > left {
 		plans := e.plans(l, best)
 		switch at := slices.IndexFunc(plans, func(p plan) bool { return p.max() <= left }); {
@@ -91,11 +91,11 @@ func (e *estimator) fit(l limits, left int64) plan {
 const maxGuesses = 10
 
 // enough tells how many bytes of memory are enough for the stream alone, which holds some already, as far as is known.
-// Where there are more than l has, batches may be larger, and row groups read as a whole: so more is enough than what l
+// Where there are more than l has, batches may be larger, and extents read as a whole: so more is enough than what l
 // has no room for.
 func (e *estimator) enough(l limits, held int64) int64 {
 	for range maxGuesses {
-		plans := e.plans(l, e.plan(l, l.rowGroup()))
+		plans := e.plans(l, e.plan(l, l.extent()))
 		smallest := slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.max(), b.max()) })
 		if held+smallest.max() <= l.memory {
 			break
@@ -124,7 +124,7 @@ func (e *estimator) plans(l limits, first plan) []plan {
 	}
 }
 
-// estimate is what the file lets expect of the row groups that are left to read. It may be too little, for what
+// estimate is what the file lets expect of the extents that are left to read. It may be too little, for what
 // dictionaries, lists of uneven lengths and long values come to shows only in decoding: the stream then asks for more,
 // before it holds it.
 func (e *estimator) estimate(l limits, limit int64) holding {
@@ -136,7 +136,7 @@ func (e *estimator) estimate(l limits, limit int64) holding {
 		batch: batch, packed: batch, scratch: e.windows.tables, sources: e.windows.bytes, results: e.windows.results,
 	}
 	var all int64
-	for i := e.layout.start.rowGroup; i < len(e.layout.groups); i++ {
+	for i := e.layout.start.extent; i < len(e.layout.groups); i++ {
 		u := e.layout.unit(i, limit)
 		all += u.size
 		h.chunks = max(h.chunks, u.size)
@@ -147,6 +147,6 @@ func (e *estimator) estimate(l limits, limit int64) holding {
 		}
 		h.pages, h.later = max(h.pages, pages), max(h.later, later)
 	}
-	h.chunks = max(h.chunks, 2*min(all, l.unit())) // so that small row groups are read together
+	h.chunks = max(h.chunks, 2*min(all, l.unit())) // so that small extents are read together
 	return h
 }

@@ -16,7 +16,7 @@ func BenchmarkKept(b *testing.B) {
 	for i, m := range recsysShapes()[:2] {
 		uri := fmt.Sprintf("mem://%d.parquet", i)
 		ticket := pipelinetest.Ticket(b, &store, store.Put(uri, m.parquet(b)), int64(m.window))
-		ticket.RowGroups = slices.Repeat(ticket.GetRowGroups(), 4)
+		ticket.Extents = slices.Repeat(ticket.GetExtents(), 4)
 		benchKept(b, m.name, &store, ticket, m.program, 4*m.rows)
 	}
 	ticket := pipelinetest.Ticket(b, &store, store.Put("mem://f.parquet", pipelinetest.Parquet(b, 1, benchRows/2, benchRows/2)), 8192)

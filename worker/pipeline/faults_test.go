@@ -125,20 +125,20 @@ func TestRowTooLarge(t *testing.T) {
 // A ticket that does not fit the file is refused, whatever it says.
 func TestTicketsThatDoNotFit(t *testing.T) {
 	var store pipelinetest.Store
-	for name, spoil := range map[string]func(*pb.RowGroup){
-		"index":     func(g *pb.RowGroup) { g.Index = 7 },
-		"rows":      func(g *pb.RowGroup) { g.Rows++ },
-		"first row": func(g *pb.RowGroup) { g.FirstRow++ },
-		"windows":   func(g *pb.RowGroup) { g.WindowRows = 0 },
+	for name, spoil := range map[string]func(*pb.Extent){
+		"index":     func(g *pb.Extent) { g.Index = 7 },
+		"rows":      func(g *pb.Extent) { g.Rows++ },
+		"first row": func(g *pb.Extent) { g.FirstRow++ },
+		"windows":   func(g *pb.Extent) { g.WindowRows = 0 },
 	} {
 		ticket := shard(t, &store, 50, 100)
-		spoil(ticket.RowGroups[0])
+		spoil(ticket.Extents[0])
 		if _, err := newPipeline(&store, 100).Open(t.Context(), ticket, pipelinetest.Program(), Cursor{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	ticket := shard(t, &store, 50, 100)
-	ticket.RowGroups = nil
+	ticket.Extents = nil
 	if rows, _, err := collect(t.Context(), newPipeline(&store, 100), ticket, pipelinetest.Program(), Cursor{}); err != nil || len(rows) > 0 {
 		t.Errorf("a shard without row groups: %d rows, %v", len(rows), err)
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
 
-// unit is what is read at once: a run of small row groups, a row group, or the beginnings of one's column chunks.
+// unit is what is read at once: a run of small extents, an extent, or the beginnings of one's chunks.
 type unit struct {
-	groups []*rowGroup
+	groups []*extent
 	how    storage.Reading
 	ranges []storage.Range // of all of them
-	pieces pieces          // of a row group that is read in parts
+	pieces pieces          // of an extent that is read in parts
 	size   int64           // of the memory that it takes
 	buffer []byte
 	index  int64         // bytes of the page index, beside those of chunks
 	done   chan struct{} // closed when it has been read, or could not be
 }
 
-// rowGroup is a row group on its way to the decoder.
-type rowGroup struct {
-	*pb.RowGroup
+// extent is an extent on its way to the decoder.
+type extent struct {
+	*pb.Extent
 	ranges []storage.Range // of its chunks
 	chunks [][]byte        // what has been read of them
 	skip   int64
@@ -33,29 +33,29 @@ type rowGroup struct {
 	perChunk  []int            // how many of the ranges are of each chunk, if there is a selection
 }
 
-// start is a cursor in terms of the ticket's row groups.
+// start is a cursor in terms of the ticket's extents.
 type start struct {
-	rowGroup int    // index in the ticket
-	skip     int64  // source rows of that row group to skip
+	extent int    // index in the ticket
+	skip     int64  // source rows of that extent to skip
 	window   uint32 // number of the first window
 	k        uint64 // output rows of it to leave out
 }
 
-// locate finds the row group and window of a cursor. Behind the last window, it returns len(groups).
-func locate(groups []*pb.RowGroup, at Cursor) start {
+// locate finds the extent and window of a cursor. Behind the last window, it returns len(groups).
+func locate(groups []*pb.Extent, at Cursor) start {
 	left := int64(at.Window)
 	for i, g := range groups {
 		n := windows(g)
 		if left < n {
-			return start{rowGroup: i, skip: left * g.GetWindowRows(), window: at.Window, k: at.K}
+			return start{extent: i, skip: left * g.GetWindowRows(), window: at.Window, k: at.K}
 		}
 		left -= n
 	}
-	return start{rowGroup: len(groups)}
+	return start{extent: len(groups)}
 }
 
-// windows is how many windows a row group has.
-func windows(g *pb.RowGroup) int64 {
+// windows is how many windows an extent has.
+func windows(g *pb.Extent) int64 {
 	n := g.GetRows() / g.GetWindowRows()
 	if g.GetRows()%g.GetWindowRows() > 0 {
 		n++
@@ -66,21 +66,21 @@ func windows(g *pb.RowGroup) int64 {
 // layout says how a shard lies in its file, and what is read of it at once.
 type layout struct {
 	file   format.Bound
-	groups []*pb.RowGroup // of the ticket
+	groups []*pb.Extent // of the ticket
 	start  start
 	how    storage.Reading
 }
 
-// skip is how many source rows of a row group of the ticket lie before the cursor.
+// skip is how many source rows of an extent of the ticket lie before the cursor.
 func (l *layout) skip(i int) int64 {
-	if i == l.start.rowGroup {
+	if i == l.start.extent {
 		return l.start.skip
 	}
 	return 0
 }
 
-// ranges are where the chunks of a row group lie.
-func (l *layout) ranges(g *pb.RowGroup) []storage.Range {
+// ranges are where the chunks of an extent lie.
+func (l *layout) ranges(g *pb.Extent) []storage.Range {
 	out := make([]storage.Range, l.file.Chunks())
 	for i := range out {
 		out[i] = l.file.Chunk(int(g.GetIndex()), i).Range
@@ -88,15 +88,15 @@ func (l *layout) ranges(g *pb.RowGroup) []storage.Range {
 	return out
 }
 
-// unit is what is read at once of a row group of the ticket; one beyond the limit is read in pieces.
+// unit is what is read at once of an extent of the ticket; one beyond the limit is read in pieces.
 func (l *layout) unit(i int, limit int64) *unit { return l.units(i, 1, 0, limit) }
 
-// units is what is read at once from a row group of the ticket on: it, and at most so many row groups of at most so
+// units is what is read at once from an extent of the ticket on: it, and at most so many extents of at most so
 // many bytes together.
 func (l *layout) units(i, max int, together, limit int64) *unit {
 	u := &unit{how: l.how, done: make(chan struct{})}
 	for wanted := int64(0); i < len(l.groups) && len(u.groups) < max; i++ {
-		g := &rowGroup{RowGroup: l.groups[i], ranges: l.ranges(l.groups[i]), skip: l.skip(i)}
+		g := &extent{Extent: l.groups[i], ranges: l.ranges(l.groups[i]), skip: l.skip(i)}
 		for _, r := range g.ranges {
 			wanted += r.Length
 		}
@@ -124,14 +124,14 @@ const (
 	minPiece = 16 << 10
 )
 
-// pieces says how the column chunks of a row group that is too large to be held are read: of each the first two pieces,
+// pieces says how the chunks of an extent that is too large to be held are read: of each the first two pieces,
 // together, and then a piece at a time, ahead of its use. Short chunks end with their first two, and need no more.
 type pieces struct {
 	size int64 // 0: chunks are read whole
 	next int64 // where in the unit's buffer the pieces to come are read to
 }
 
-// divide has a unit of one row group read in pieces, as large as the limit for all memory allows. If none allow it they
+// divide has a unit of one extent read in pieces, as large as the limit for all memory allows. If none allow it they
 // are those that take least: what is read along between the pieces of many short chunks may be more than smaller ones
 // spare.
 func (u *unit) divide(limit int64) {

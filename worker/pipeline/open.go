@@ -50,7 +50,7 @@ func (p *Pipeline) open(
 		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
 	}
 	s.layout = layout{
-		file: bound, groups: t.GetRowGroups(), start: locate(t.GetRowGroups(), at),
+		file: bound, groups: t.GetExtents(), start: locate(t.GetExtents(), at),
 		how: storage.Reading{MaxGap: p.cfg.OverRead},
 	}
 	if batches && len(t.GetProgramDigest()) > 0 {
@@ -137,7 +137,7 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 	return nil
 }
 
-// fit decides what the stream is going to hold, and up to which size row groups are read as a whole. An engine is only
+// fit decides what the stream is going to hold, and up to which size extents are read as a whole. An engine is only
 // needed to estimate that, so one that another stream works with will do.
 func (s *Stream) fit(batches bool) (limit int64, err error) {
 	var own *engine
@@ -148,7 +148,7 @@ func (s *Stream) fit(batches bool) (limit int64, err error) {
 		}
 		e = own
 	}
-	windows := expect(s.layout.file, s.program, e.chain, s.layout.groups[s.layout.start.rowGroup:])
+	windows := expect(s.layout.file, s.program, e.chain, s.layout.groups[s.layout.start.extent:])
 	est := estimator{layout: s.layout, program: s.program, windows: windows, batches: batches}
 	l, held := s.quota.limits(), s.quota.Held()
 	best := est.fit(l, l.memory-s.quota.budget.Mapped()-held)

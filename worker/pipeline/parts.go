@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-ml/penstock/worker/rescue"
 )
 
-// partsParallel is how many pieces of a row group are read at a time.
+// partsParallel is how many pieces of an extent are read at a time.
 const partsParallel = 16
 
-// parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns
+// parts are the chunks of an extent of which pieces are in memory. It belongs to the goroutine that decodes; it owns
 // those that read ahead, until close.
 type parts struct {
 	reader  *reader
@@ -68,7 +68,7 @@ func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 	return p
 }
 
-// close waits for what is being read. The next row group's parts get the memory: it is not free, for the decoder refers
+// close waits for what is being read. The next extent's parts get the memory: it is not free, for the decoder refers
 // to it until it reads a page of theirs.
 func (p *parts) close() {
 	close(p.due)

@@ -2,7 +2,7 @@
 // batches, and formats, filter, transform and tensor, which do the work. What streams hold they ask memory for.
 //
 // A Pipeline is shared by all streams of a worker. A Stream belongs to the goroutine that calls Run; Run owns the
-// goroutines of its three parts. The reader fetches the column chunks of row groups. The computer takes each window of
+// goroutines of its three parts. The reader fetches the chunks of extents. The computer takes each window of
 // these through decoding, filter, transforms and tensors. The sender hands the batches on.
 package pipeline
 
@@ -35,7 +35,7 @@ type Config struct {
 	BatchBytes, ArrayBytes int64
 	// MaxBatch bounds a batch in bytes, even if it has only one row; a larger one is an error.
 	MaxBatch int64
-	// OverRead is the gap in bytes between two column chunks up to which they are read as one.
+	// OverRead is the gap in bytes between two chunks up to which they are read as one.
 	OverRead int64
 	// Patience is how long Open waits for memory, and a stream that needs more than its files let expect. Behind it
 	// they fail with ErrBusy.

@@ -260,7 +260,7 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	units <- u
 	close(units)
 	held := s.quota.Held()
-	for _, err = range s.reader.rowGroups(t.Context(), units) {
+	for _, err = range s.reader.extents(t.Context(), units) {
 		if err != nil {
 			break
 		}

@@ -13,7 +13,7 @@ type quota struct {
 	*memory.Account
 	cfg     *Config
 	budget  *memory.Budget
-	buffers *memory.Buffers // that row groups are read into, from when on the stream is admitted
+	buffers *memory.Buffers // that extents are read into, from when on the stream is admitted
 	session *counted
 	shard   shardName
 	abreast bool // nothing is read ahead
@@ -22,7 +22,7 @@ type quota struct {
 // limits are those of now.
 func (q *quota) limits() limits { return limits{q.cfg, q.budget.Limit()} }
 
-// divide says how much of what was taken to begin with is for row groups, and may be taken to read ahead.
+// divide says how much of what was taken to begin with is for extents, and may be taken to read ahead.
 func (q *quota) divide(h holding) {
 	l := q.limits()
 	ahead := max(0, min(l.share(), l.memory-h.later)-q.Held())

@@ -17,18 +17,18 @@ import (
 // unitsOut bounds how many units of a stream are under way or wait for their turn.
 const unitsOut = 16
 
-// reader reads the row groups of a shard, ahead of their use as far as there is memory, and hands them over one by one.
+// reader reads the extents of a shard, ahead of their use as far as there is memory, and hands them over one by one.
 type reader struct {
 	job
 	storage   storage.Storage // whose reads are counted
 	filter    format.Filter
-	limit     int64 // up to which row groups are read as a whole
-	uncounted bool  // what row groups lay in was replaced, and is not counted any more
-	// fronts are of the chunks' parts, beyond the memory of their units: of the last row group that was read in pieces.
+	limit     int64 // up to which extents are read as a whole
+	uncounted bool  // what extents lay in was replaced, and is not counted any more
+	// fronts are of the chunks' parts, beyond the memory of their units: of the last extent that was read in pieces.
 	fronts [][]byte
 }
 
-// start has goroutines of the group read the row groups.
+// start has goroutines of the group read the extents.
 func (r *reader) start(ctx context.Context, group *errgroup.Group) <-chan *unit {
 	units := make(chan *unit, unitsOut)
 	group.Go(func() error {
@@ -38,10 +38,10 @@ func (r *reader) start(ctx context.Context, group *errgroup.Group) <-chan *unit 
 	return units
 }
 
-// fetch reads the row groups ahead of their use as far as there is memory. The first comes alone, so that its rows need
+// fetch reads the extents ahead of their use as far as there is memory. The first comes alone, so that its rows need
 // not wait.
 func (r *reader) fetch(ctx context.Context, group *errgroup.Group, out chan<- *unit) error {
-	for i := r.layout.start.rowGroup; i < len(r.layout.groups); {
+	for i := r.layout.start.extent; i < len(r.layout.groups); {
 		u := r.next(ctx, i)
 		i += len(u.groups)
 		var err error
@@ -61,7 +61,7 @@ func (r *reader) fetch(ctx context.Context, group *errgroup.Group, out chan<- *u
 	return nil
 }
 
-// next is what is read at once from a row group of the ticket on.
+// next is what is read at once from an extent of the ticket on.
 func (r *reader) next(ctx context.Context, i int) *unit {
 	g := r.layout.groups[i]
 	if s := r.selectWindows(ctx, g, r.layout.skip(i)); s != nil {
@@ -70,19 +70,19 @@ func (r *reader) next(ctx context.Context, i int) *unit {
 		}
 		r.quota.Give(s.Size())
 	}
-	if i == r.layout.start.rowGroup || r.filter.Expr != nil && r.large(g) {
+	if i == r.layout.start.extent || r.filter.Expr != nil && r.large(g) {
 		return r.unit(i, 1, r.limit)
 	}
 	return r.unit(i, len(r.layout.groups), r.limit)
 }
 
-// unit is what is read at once from a row group of the ticket on, of at most so many row groups.
+// unit is what is read at once from an extent of the ticket on, of at most so many extents.
 func (r *reader) unit(i, max int, limit int64) *unit {
 	return r.layout.units(i, max, min(r.quota.limits().unit(), r.quota.buffers.Base()/2), limit)
 }
 
-// large reports whether a row group is worth being asked for its index.
-func (r *reader) large(g *pb.RowGroup) bool {
+// large reports whether an extent is worth being asked for its index.
+func (r *reader) large(g *pb.Extent) bool {
 	var bytes int64
 	for i := range r.layout.file.Chunks() {
 		bytes += r.layout.file.Chunk(int(g.GetIndex()), i).Length
@@ -90,13 +90,13 @@ func (r *reader) large(g *pb.RowGroup) bool {
 	return bytes > r.cfg.OverRead
 }
 
-// maxIndexes bounds the bytes of indexes that are read for a row group.
+// maxIndexes bounds the bytes of indexes that are read for an extent.
 const maxIndexes = 16 << 20
 
-// selectWindows finds which windows of a row group of the ticket have no row that passes the filter, or lie before the
+// selectWindows finds which windows of an extent of the ticket have no row that passes the filter, or lie before the
 // cursor. It returns nil if there are none, if the file does not tell, or if to ask is not worth it. What it returns is
 // counted, as long as its unit is there.
-func (r *reader) selectWindows(ctx context.Context, g *pb.RowGroup, skip int64) format.Selection {
+func (r *reader) selectWindows(ctx context.Context, g *pb.Extent, skip int64) format.Selection {
 	indexed, ok := r.layout.file.(format.Indexed)
 	if !ok || r.filter.Expr == nil && skip == 0 {
 		return nil
@@ -138,16 +138,16 @@ func (r *reader) readIndexes(ctx context.Context, ranges []storage.Range) (data 
 	return data, taken, err
 }
 
-// selectedUnit is what is read of a row group of which not all is wanted; nil if that is too much to be held.
+// selectedUnit is what is read of an extent of which not all is wanted; nil if that is too much to be held.
 func (r *reader) selectedUnit(i int, s format.Selection) *unit {
-	g := &rowGroup{RowGroup: r.layout.groups[i], skip: r.layout.skip(i), selection: s}
+	g := &extent{Extent: r.layout.groups[i], skip: r.layout.skip(i), selection: s}
 	for chunk := range r.layout.file.Chunks() {
 		ranges := s.Ranges(chunk)
 		g.ranges, g.perChunk = append(g.ranges, ranges...), append(g.perChunk, len(ranges))
 	}
 	how := r.layout.how
 	u := &unit{
-		groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: s.Size(),
+		groups: []*extent{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: s.Size(),
 		done: make(chan struct{}),
 	}
 	if u.size > r.quota.buffers.Base() { // there might never be room for it
@@ -156,7 +156,7 @@ func (r *reader) selectedUnit(i int, s format.Selection) *unit {
 	return u
 }
 
-// read reads a unit. An error takes its turn, so that the rows before it are sent: it is that of the row group that has
+// read reads a unit. An error takes its turn, so that the rows before it are sent: it is that of the extent that has
 // it.
 func (r *reader) read(ctx context.Context, u *unit) error {
 	chunks, err := r.readInto(ctx, u.how, u.ranges, u.buffer)
@@ -174,7 +174,7 @@ func (r *reader) read(ctx context.Context, u *unit) error {
 		}
 		if g.err != nil {
 			g.err = fmt.Errorf("%s: %w", r.name(g), g.err)
-			return nil //nolint:nilerr // rowGroups returns it in its turn, behind the rows before it
+			return nil //nolint:nilerr // extents returns it in its turn, behind the rows before it
 		}
 	}
 	return nil
@@ -198,10 +198,10 @@ func (r *reader) readRanges(
 	return storage.ReadRanges(ctx, r.storage, r.program.GetStorage(), r.ticket.GetFile(), ranges, how, alloc)
 }
 
-// rowGroups hands over the row groups that start reads, in their order. What one lies in is the reader's again once the
+// extents hands over the extents that start reads, in their order. What one lies in is the reader's again once the
 // next one is asked for.
-func (r *reader) rowGroups(ctx context.Context, in <-chan *unit) iter.Seq2[*rowGroup, error] {
-	return func(yield func(*rowGroup, error) bool) {
+func (r *reader) extents(ctx context.Context, in <-chan *unit) iter.Seq2[*extent, error] {
+	return func(yield func(*extent, error) bool) {
 		for u := range in {
 			if err := r.wait(ctx, u); err != nil {
 				yield(nil, err)
@@ -236,8 +236,8 @@ func (r *reader) wait(ctx context.Context, u *unit) error {
 	})
 }
 
-// hand hands over a row group of a unit, and reports whether more are wanted.
-func (r *reader) hand(ctx context.Context, u *unit, g *rowGroup, yield func(*rowGroup, error) bool) bool {
+// hand hands over an extent of a unit, and reports whether more are wanted.
+func (r *reader) hand(ctx context.Context, u *unit, g *extent, yield func(*extent, error) bool) bool {
 	if g.err != nil {
 		yield(nil, g.err)
 		return false

@@ -198,8 +198,8 @@ func TestLongPagesHaveTheSameMemory(t *testing.T) {
 	defer s.Close()
 	group, ctx := errgroup.WithContext(t.Context())
 	var fronts []*byte
-	rowGroups := func(yield func(*rowGroup, error) bool) {
-		for g, err := range s.reader.rowGroups(ctx, s.reader.start(ctx, group)) {
+	extents := func(yield func(*extent, error) bool) {
+		for g, err := range s.reader.extents(ctx, s.reader.start(ctx, group)) {
 			for _, own := range s.reader.fronts {
 				if cap(own) > 0 {
 					fronts = append(fronts, unsafe.SliceData(own))
@@ -210,7 +210,7 @@ func TestLongPagesHaveTheSameMemory(t *testing.T) {
 			}
 		}
 	}
-	err = s.computer.eachWindow(ctx, rowGroups, func(*tensor.Window) error { return nil })
+	err = s.computer.eachWindow(ctx, extents, func(*tensor.Window) error { return nil })
 	if err := errors.Join(err, group.Wait()); err != nil {
 		t.Fatal(err)
 	}

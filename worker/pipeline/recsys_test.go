@@ -136,7 +136,7 @@ func BenchmarkRecsys(b *testing.B) {
 			data := m.parquet(b)
 			ticket := pipelinetest.Ticket(b, &store, store.Put("mem://f.parquet", data), int64(m.window))
 			const times = 8 // the row group is read, so that opening the stream counts for little
-			ticket.RowGroups = slices.Repeat(ticket.GetRowGroups(), times)
+			ticket.Extents = slices.Repeat(ticket.GetExtents(), times)
 			benchStream(b, &store, ticket, m.program(), times*m.rows)
 		})
 	}

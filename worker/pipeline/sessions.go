@@ -32,13 +32,13 @@ type sessionName struct{ namespace, id string }
 // shardName tells a session's shards apart.
 type shardName struct {
 	uri      string
-	rowGroup uint32 // the first
+	extent uint32 // the first
 }
 
 func shardOf(t *pb.Ticket) shardName {
 	s := shardName{uri: t.GetFile().GetUri()}
-	if groups := t.GetRowGroups(); len(groups) > 0 {
-		s.rowGroup = groups[0].GetIndex()
+	if groups := t.GetExtents(); len(groups) > 0 {
+		s.extent = groups[0].GetIndex()
 	}
 	return s
 }

@@ -47,7 +47,7 @@ func TestSharedChunks(t *testing.T) {
 		data := pipelinetest.Write(t, schema, slices.Values([]arrow.Record{record}),
 			parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDictionaryDefault(false), parquet.WithDataPageSize(c.page), parquet.WithBatchSize(500))
 		ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 5000)
-		ticket.RowGroups = slices.Repeat(ticket.GetRowGroups(), times)
+		ticket.Extents = slices.Repeat(ticket.GetExtents(), times)
 		program := &pb.Program{}
 		for i, kind := range c.kinds {
 			program.Sources = append(program.Sources, &pb.Source{Name: kind.String(), Path: []string{"id"}, Type: &pb.Type{Kind: kind}})

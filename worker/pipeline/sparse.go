@@ -25,8 +25,8 @@ func (c *sparse) Bytes(from, n int) ([]byte, error) {
 	return nil, errors.New("it is not where the page index has it: the file is damaged")
 }
 
-// sparseChunks are the chunks of a row group of which a selection was read.
-func sparseChunks(file format.Bound, g *rowGroup) []decode.Source {
+// sparseChunks are the chunks of an extent of which a selection was read.
+func sparseChunks(file format.Bound, g *extent) []decode.Source {
 	out := make([]decode.Source, file.Chunks())
 	ranges, chunks := g.ranges, g.chunks
 	for i, n := range g.perChunk {

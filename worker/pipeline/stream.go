@@ -45,8 +45,8 @@ type job struct {
 	stats   *stats // the session's
 }
 
-// name is a row group in messages.
-func (j *job) name(g *rowGroup) string { return format.Name(j.file, int(g.GetIndex())) }
+// name is an extent in messages.
+func (j *job) name(g *extent) string { return format.Name(j.file, int(g.GetIndex())) }
 
 // Cursor is where in a shard a stream begins: output row K of a window.
 type Cursor struct {
@@ -69,11 +69,11 @@ type Emit func(ctx context.Context, b Batch) error
 // something failed, or when ctx ended.
 func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	group, ctx := errgroup.WithContext(ctx)
-	rowGroups := s.reader.rowGroups(ctx, s.reader.start(ctx, group))
+	extents := s.reader.extents(ctx, s.reader.start(ctx, group))
 	ready := make(chan Batch, 1)
 	group.Go(func() error {
 		defer close(ready)
-		return rescue.Call(rescue.Worker, func() error { return s.computer.run(ctx, rowGroups, ready) })
+		return rescue.Call(rescue.Worker, func() error { return s.computer.run(ctx, extents, ready) })
 	})
 	group.Go(func() error {
 		return rescue.Call(rescue.Worker, func() error { return s.sender.run(ctx, ready, emit) })

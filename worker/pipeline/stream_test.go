@@ -257,7 +257,7 @@ func TestBatchesOfOneColumnAtATime(t *testing.T) {
 func checkRows(t *rapid.T, ticket *pb.Ticket, program *pb.Program, rows []row, lasts []Cursor) {
 	type span struct{ from, to int64 }
 	var windows []span
-	for _, g := range ticket.RowGroups {
+	for _, g := range ticket.Extents {
 		for r := int64(0); r < g.Rows; r += g.WindowRows {
 			windows = append(windows, span{g.FirstRow + r, g.FirstRow + min(r+g.WindowRows, g.Rows)})
 		}

@@ -12,7 +12,13 @@ import (
 // checkTicket finds what in a ticket does not fit the file, before anything is read by it.
 func checkTicket(f format.File, t *pb.Ticket) error {
 	uri, extents := t.GetFile().GetUri(), f.Extents()
-	for _, g := range t.GetRowGroups() {
+	if len(t.GetFile().GetConstants()) > 0 || t.GetFile().GetExcluded() != nil {
+		return fmt.Errorf("%s: constants and excluded rows of a table are not known to this version: %w", uri, ErrProgram)
+	}
+	for _, g := range t.GetExtents() {
+		if g.GetOffset() != 0 || g.GetLength() != 0 || g.GetSkip() != 0 {
+			return fmt.Errorf("%s: places of extents in a ticket are not known to this version: %w", uri, ErrProgram)
+		}
 		name := format.Name(f, int(g.GetIndex()))
 		if int(g.GetIndex()) >= len(extents) {
 			return fmt.Errorf("%s has no %s, which the ticket names: %w", uri, name, storage.ErrChanged)

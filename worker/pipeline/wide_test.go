@@ -69,7 +69,7 @@ func TestWideRowGroup(t *testing.T) {
 	m.check(t, s, func(Batch) {})
 	whole := s.reader.unit(0, 1, math.MaxInt64)
 	cfg.Memory = 4 * whole.size
-	if limit := New(cfg).limits().rowGroup(); s.reader.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
+	if limit := New(cfg).limits().extent(); s.reader.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
 		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, cfg.Memory)
 	}
 	checkPieces(t, whole)
@@ -119,7 +119,7 @@ func TestWideBatches(t *testing.T) {
 	}
 	usual := batches()
 	cfg.ArrayBytes = 8 * cfg.BatchBytes / tensor.Arrays(m.program())
-	if n := batches(); n != int(windows(ticket.GetRowGroups()[0])) {
+	if n := batches(); n != int(windows(ticket.GetExtents()[0])) {
 		t.Errorf("%d batches where one may have a whole window, and as usual %d", n, usual)
 	}
 	cfg.MaxBatch = cfg.BatchBytes * BatchShares

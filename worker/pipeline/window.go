@@ -27,9 +27,9 @@ type windowScratch struct {
 	peak      int64            // of what was ever excerpted of a window
 }
 
-// eachWindow decodes and transforms the windows of the fetched row groups, and hands them to f.
+// eachWindow decodes and transforms the windows of the fetched extents, and hands them to f.
 func (c *computer) eachWindow(
-	ctx context.Context, groups iter.Seq2[*rowGroup, error], f func(*tensor.Window) error,
+	ctx context.Context, groups iter.Seq2[*extent, error], f func(*tensor.Window) error,
 ) error {
 	c.decoder.Memory().AskFor(func(need, wish int64) (int64, error) { return c.quota.more(ctx, need, wish) })
 	for g, err := range groups {
@@ -55,8 +55,8 @@ func (c *computer) eachWindow(
 	return nil
 }
 
-// begin has the decoder begin a row group.
-func (c *computer) begin(g *rowGroup) error {
+// begin has the decoder begin an extent.
+func (c *computer) begin(g *extent) error {
 	return c.stats.timed(&c.stats.decode, func() error {
 		if owner, ok := c.decoder.(formats.Owner); ok {
 			owner.OwnChunks(g.apart)
@@ -73,7 +73,7 @@ func (c *computer) begin(g *rowGroup) error {
 }
 
 // window decodes one window and transforms it.
-func (c *computer) window(ctx context.Context, g *rowGroup, row int64) (*tensor.Window, error) {
+func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Window, error) {
 	stats := c.stats
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: c.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}

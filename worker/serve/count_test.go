@@ -65,7 +65,7 @@ func TestCount(t *testing.T) {
 			want[1][0]++
 		}
 	}
-	if g := got.GetRowGroups(); len(g) != 2 || !slices.Equal(g[0].GetOutputs(), want[0]) || !slices.Equal(g[1].GetOutputs(), want[1]) {
+	if g := got.GetExtents(); len(g) != 2 || !slices.Equal(g[0].GetOutputs(), want[0]) || !slices.Equal(g[1].GetOutputs(), want[1]) {
 		t.Errorf("counted %v, streamed %v", got, want)
 	}
 	if r.server.Streams() != 0 || r.pipeline.MemoryInUse() != 0 {

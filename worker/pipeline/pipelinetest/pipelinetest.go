@@ -250,7 +250,7 @@ func Ticket(t testing.TB, s *Store, f *pb.File, windowRows int64) *pb.Ticket {
 	t.Helper()
 	ticket := &pb.Ticket{Session: "run-1/train", File: f}
 	for i, g := range Footer(t, s, f).RowGroups {
-		ticket.RowGroups = append(ticket.RowGroups, &pb.RowGroup{
+		ticket.Extents = append(ticket.Extents, &pb.Extent{
 			Index: uint32(i), FirstRow: g.FirstRow, Rows: g.Rows, WindowRows: windowRows,
 		})
 	}
