@@ -125,14 +125,17 @@ func TestRowTooLarge(t *testing.T) {
 // A ticket that does not fit the file is refused, whatever it says.
 func TestTicketsThatDoNotFit(t *testing.T) {
 	var store pipelinetest.Store
-	for name, spoil := range map[string]func(*pb.Extent){
-		"index":     func(g *pb.Extent) { g.Index = 7 },
-		"rows":      func(g *pb.Extent) { g.Rows++ },
-		"first row": func(g *pb.Extent) { g.FirstRow++ },
-		"windows":   func(g *pb.Extent) { g.WindowRows = 0 },
+	for name, spoil := range map[string]func(*pb.File, *pb.Extent){
+		"index":     func(_ *pb.File, g *pb.Extent) { g.Index = 7 },
+		"rows":      func(_ *pb.File, g *pb.Extent) { g.Rows++ },
+		"first row": func(_ *pb.File, g *pb.Extent) { g.FirstRow++ },
+		"windows":   func(_ *pb.File, g *pb.Extent) { g.WindowRows = 0 },
+		"place":     func(_ *pb.File, g *pb.Extent) { g.Length = 1 },
+		"constants": func(f *pb.File, _ *pb.Extent) { f.Constants = []*pb.Constant{{Name: "day"}} },
+		"excluded":  func(f *pb.File, _ *pb.Extent) { f.Excluded = &pb.Excluded{} },
 	} {
 		ticket := shard(t, &store, 50, 100)
-		spoil(ticket.Extents[0])
+		spoil(ticket.File, ticket.Extents[0])
 		if _, err := newPipeline(&store, 100).Open(t.Context(), ticket, pipelinetest.Program(), Cursor{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -36,9 +36,9 @@ type extent struct {
 // start is a cursor in terms of the ticket's extents.
 type start struct {
 	extent int    // index in the ticket
-	skip     int64  // source rows of that extent to skip
-	window   uint32 // number of the first window
-	k        uint64 // output rows of it to leave out
+	skip   int64  // source rows of that extent to skip
+	window uint32 // number of the first window
+	k      uint64 // output rows of it to leave out
 }
 
 // locate finds the extent and window of a cursor. Behind the last window, it returns len(groups).

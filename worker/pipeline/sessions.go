@@ -31,7 +31,7 @@ type sessionName struct{ namespace, id string }
 
 // shardName tells a session's shards apart.
 type shardName struct {
-	uri      string
+	uri    string
 	extent uint32 // the first
 }
 

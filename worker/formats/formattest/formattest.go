@@ -117,13 +117,12 @@ func damage(t *testing.T, write Write) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		s := Schema(r)
 		good := write(t, s, Records(r, s, 20, 15))
-		sources := sourcesOf(open(t, good).Columns())
 		for range 300 {
 			data := bytes.Clone(good)
 			for range 1 + r.IntN(4) {
 				data[r.IntN(len(data))] = byte(r.Uint32())
 			}
-			if read(t.Context(), data, sources) == nil {
+			if Read(t.Context(), data) == nil {
 				survived++
 			} else {
 				failed++
@@ -135,13 +134,14 @@ func damage(t *testing.T, write Write) {
 	}
 }
 
-// read decodes all of a file that may be damaged.
-func read(ctx context.Context, data []byte, sources []*pb.Source) error {
+// Read decodes all of a file that may be damaged.
+func Read(ctx context.Context, data []byte) error {
 	st := oneFile{data}
 	f, err := formats.Load(ctx, st, "", st.file(), nil)
 	if err != nil {
 		return err
 	}
+	sources := sourcesOf(f.Columns())
 	b, err := f.Bind(sources)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
@@ -79,11 +80,8 @@ func (s *Store) ReadAt(ctx context.Context, _ string, f *pb.File, buf []byte, of
 	return context.Cause(ctx)
 }
 
-// Parquet writes a file of the columns that Sources names, with random nulls and lengths, in row groups of these
-// numbers of rows.
-func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
-	t.Helper()
-	schema := arrow.NewSchema([]arrow.Field{
+func schema() *arrow.Schema {
+	return arrow.NewSchema([]arrow.Field{
 		{Name: "label", Type: arrow.PrimitiveTypes.Int32},
 		{Name: "price", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
 		{Name: "score", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
@@ -92,15 +90,51 @@ func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 		{Name: "weights", Type: arrow.ListOf(arrow.PrimitiveTypes.Float32), Nullable: true},
 		{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
 	}, nil)
-	r := rand.New(rand.NewPCG(seed, 1))
-	return Write(t, schema, func(yield func(arrow.Record) bool) {
+}
+
+func records(seed uint64, groups []int) iter.Seq[arrow.Record] {
+	return func(yield func(arrow.Record) bool) {
+		r := rand.New(rand.NewPCG(seed, 1))
 		for _, rows := range groups {
-			if !yield(record(r, schema, rows)) {
+			if !yield(record(r, schema(), rows)) {
 				return
 			}
 		}
-	}, parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(512))
+	}
 }
+
+// Parquet writes a file of the columns that Sources names, with random nulls and lengths, in row groups of these
+// numbers of rows.
+func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
+	t.Helper()
+	return Write(t, schema(), records(seed, groups), parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(512))
+}
+
+// Arrow writes a file of the same rows in Arrow's format, compressed with zstd, in record batches of these numbers of rows.
+func Arrow(t testing.TB, seed uint64, groups ...int) []byte {
+	t.Helper()
+	var out seeker
+	w, err := ipc.NewFileWriter(&out, ipc.WithSchema(schema()), ipc.WithZstd())
+	if err != nil {
+		t.Fatalf("write Arrow: %v", err)
+	}
+	for rec := range records(seed, groups) {
+		err := w.Write(rec)
+		rec.Release()
+		if err != nil {
+			t.Fatalf("write Arrow: %v", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatalf("write Arrow: %v", err)
+	}
+	return out.Bytes()
+}
+
+// seeker is a file in memory, which its writer asks where it stands.
+type seeker struct{ bytes.Buffer }
+
+func (s *seeker) Seek(int64, int) (int64, error) { return int64(s.Len()), nil }
 
 // Write writes a file of records, each of which becomes a row group, and releases them. Its pages are of version 2, unless options
 // say otherwise: in pages of version 1, arrow's writer copies the levels of a page for each few that it adds.
@@ -245,11 +279,15 @@ func Footer(t testing.TB, s storage.Storage, f *pb.File) *footer.Footer {
 	return described.(*footer.File).Footer //nolint:forcetypeassert // Parquet's are
 }
 
-// Ticket names all row groups of a file as one shard, with windows of so many rows.
+// Ticket names all extents of a file as one shard, with windows of so many rows.
 func Ticket(t testing.TB, s *Store, f *pb.File, windowRows int64) *pb.Ticket {
 	t.Helper()
+	described, err := formats.Load(t.Context(), s, "", f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ticket := &pb.Ticket{Session: "run-1/train", File: f}
-	for i, g := range Footer(t, s, f).RowGroups {
+	for i, g := range described.Extents() {
 		ticket.Extents = append(ticket.Extents, &pb.Extent{
 			Index: uint32(i), FirstRow: g.FirstRow, Rows: g.Rows, WindowRows: windowRows,
 		})
