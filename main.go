@@ -19,7 +19,7 @@ import (
 
 	clientcommand "github.com/penstock-ml/penstock/client/command"
 	"github.com/penstock-ml/penstock/cmd/demo"
-	"github.com/penstock-ml/penstock/cmd/desk"
+	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/doctor"
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/cmd/read"
@@ -60,14 +60,14 @@ func command(ops *transform.Registry) *cobra.Command {
 		mastercommand.Top(),
 		mastercommand.Explain(),
 		mastercommand.Events(),
-		desk.Validate(ops),
-		desk.Plan(ops),
+		offline.Validate(ops),
+		offline.Plan(ops),
 		read.Command(root.Version, ops),
 		clientcommand.Feed(root.Version),
-		desk.Convert(),
+		offline.Convert(),
 		doctor.Command(root.Version),
-		desk.Show(),
-		desk.Ops(ops),
+		offline.Show(),
+		offline.Ops(ops),
 	)
 	return root
 }

@@ -1,7 +1,7 @@
-// Package desk holds the commands that need no fleet: `penstock convert` and `penstock show`, which make and look at
+// Package offline holds the commands that need no fleet: `penstock convert` and `penstock show`, which make and look at
 // data, `penstock validate` and `penstock plan`, which do what a master does when a session opens, and `penstock ops`,
 // which lists the transforms. Each is used from one goroutine.
-package desk
+package offline
 
 import (
 	"fmt"
