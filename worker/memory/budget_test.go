@@ -48,7 +48,8 @@ func TestBudgetServesInOrder(t *testing.T) {
 		}
 		first.Close(nil)
 		synctest.Wait()
-		if want := []string{"holder", "much", "little"}; !slices.Equal(order, want) || b.InUse() != 0 || b.holders != 0 {
+		want := []string{"holder", "much", "little"}
+		if !slices.Equal(order, want) || b.InUse() != 0 || b.holders != 0 {
 			t.Errorf("order %v, want %v; %d bytes left in use by %d", order, want, b.InUse(), b.holders)
 		}
 	})
@@ -104,7 +105,8 @@ func TestBudgetGivesUp(t *testing.T) {
 		if b.InUse() != 100 { // what stood behind fits, now that nobody is before it
 			t.Errorf("%d bytes are in use", b.InUse())
 		}
-		if err := first.Grow(t.Context(), 41); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "--memory 1MiB") {
+		err := first.Grow(t.Context(), 41)
+		if !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "--memory 1MiB") {
 			t.Errorf("101 of 100: %v; want how much is needed, and the flag", err)
 		}
 	})
@@ -202,7 +204,8 @@ func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 			}
 			group.Wait() // synctest fails if all wait for ever
 			if b.InUse() != 0 || b.idle != 0 || b.holders != 0 || len(b.waiting) != 0 {
-				t.Errorf("%d bytes are left in use by %d, %d of them idle; %d wait", b.InUse(), b.holders, b.idle, len(b.waiting))
+				t.Errorf("%d bytes are left in use by %d, %d of them idle; %d wait",
+					b.InUse(), b.holders, b.idle, len(b.waiting))
 			}
 			tooMuch := 0
 			for _, steps := range needs {

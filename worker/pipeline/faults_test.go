@@ -157,10 +157,12 @@ func TestEstimateIsCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := p.MemoryInUse()
-	if taken != s.file.Size()+s.computer.holds.total() || taken < ticket.File.Size/2 {
-		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.computer.holds.total(), ticket.File.Size)
+	holds := &s.computer.holds
+	if taken != s.file.Size()+holds.total() || taken < ticket.File.Size/2 {
+		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, holds.total(), ticket.File.Size)
 	}
-	if err := s.quota.raise(t.Context(), &s.computer.holds.packed, 1000, HandedOver); err != nil { // batches of ten times the size
+	err = s.quota.raise(t.Context(), &holds.packed, 1000, HandedOver) // batches of ten times the size
+	if err != nil {
 		t.Fatal(err)
 	}
 	if more := p.MemoryInUse() - taken; more != 900*HandedOver {

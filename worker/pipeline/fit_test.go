@@ -158,7 +158,8 @@ func TestMemoryOfMarks(t *testing.T) {
 	if err := s.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if bytes := int64(4 * rows * size); before < bytes || before > bytes+bytes/10 || s.computer.holds.results != before {
-		t.Errorf("%d bytes were taken for results and %d came to be held; want about %d", before, s.computer.holds.results, bytes)
+	after := s.computer.holds.results
+	if bytes := int64(4 * rows * size); before < bytes || before > bytes+bytes/10 || after != before {
+		t.Errorf("%d bytes were taken for results and %d came to be held; want about %d", before, after, bytes)
 	}
 }

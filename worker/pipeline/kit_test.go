@@ -219,28 +219,31 @@ func TestKitsDoNotSwell(t *testing.T) {
 	}
 }
 
-// Kits are there only while nobody needs the memory, and not for ever; streams that failed leave none.
-func TestKitsGiveWay(t *testing.T) {
-	var store pipelinetest.Store
-	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f", pipelinetest.Parquet(t, 1, 2000)), 300)
+// onlyKit is a pipeline that has one kit, that one's size, and how to run the stream that left it and to count kits.
+func onlyKit(t *testing.T, store *pipelinetest.Store) (p *Pipeline, bytes int64, again func() error, kits func() int) {
+	t.Helper()
+	ticket := pipelinetest.Ticket(t, store, store.Put("mem://f", pipelinetest.Parquet(t, 1, 2000)), 300)
 	ticket.ProgramDigest = []byte("digest")
-	p := newPipeline(&store, 10_000)
-	kits := func() int {
+	p = newPipeline(store, 10_000)
+	again = func() error { return run(t, p, ticket, pipelinetest.Program()) }
+	kits = func() int {
 		n, _ := kept(p)
 		return n
 	}
-	leave := func() int64 {
-		t.Helper()
-		if err := run(t, p, ticket, pipelinetest.Program()); err != nil {
-			t.Fatal(err)
-		}
-		_, bytes := kept(p)
-		return bytes
+	if err := again(); err != nil {
+		t.Fatal(err)
 	}
-	bytes := leave()
+	_, bytes = kept(p)
 	if kits() != 1 || bytes <= 0 || p.MemoryInUse() != 0 {
 		t.Fatalf("%d kits of %d bytes, %d bytes in use", kits(), bytes, p.MemoryInUse())
 	}
+	return p, bytes, again, kits
+}
+
+// Kits are there only while nobody needs the memory, and not for ever; streams that failed leave none.
+func TestKitsGiveWay(t *testing.T) {
+	var store pipelinetest.Store
+	p, bytes, again, kits := onlyKit(t, &store)
 	a := p.memory.Open()
 	mustGrow(t, a, p.cfg.Memory-bytes-p.files.Size())
 	if kits() != 1 {
@@ -251,7 +254,9 @@ func TestKitsGiveWay(t *testing.T) {
 		t.Error("a kit is kept for which there is no room")
 	}
 	a.Close(nil)
-	leave()
+	if err := again(); err != nil {
+		t.Fatal(err)
+	}
 	expire(p, time.Hour)
 	if kits() != 1 {
 		t.Error("a kit is dropped too early")
@@ -260,11 +265,21 @@ func TestKitsGiveWay(t *testing.T) {
 	if kits() != 0 {
 		t.Error("a kit is kept for ever")
 	}
-	bytes = leave()
-	a = p.memory.Open()
+	store.Hook = func(context.Context, *pb.File, int64, int64) error { return errors.New("broken disk") }
+	err := again()
+	if err == nil || !strings.Contains(err.Error(), "broken disk") || kits() != 0 {
+		t.Errorf("%v; %d kits", err, kits())
+	}
+}
+
+// A kit that a stream waits to work with gives way, too.
+func TestKitsThatAreWaitedForGiveWay(t *testing.T) {
+	var store pipelinetest.Store
+	p, bytes, again, kits := onlyKit(t, &store)
+	a := p.memory.Open()
 	mustGrow(t, a, p.cfg.Memory-bytes-2*p.files.Size()) // a footer is kept, and the stream holds it, too
 	ran := make(chan error)
-	go func() { ran <- run(t, p, ticket, pipelinetest.Program()) }()
+	go func() { ran <- again() }()
 	for !p.memory.Pressed() {
 		select {
 		case err := <-ran:
@@ -283,10 +298,5 @@ func TestKitsGiveWay(t *testing.T) {
 	a.Close(nil)
 	if err := <-ran; err != nil || kits() != 1 {
 		t.Errorf("a stream whose kit has gone: %v; %d kits", err, kits())
-	}
-	expire(p, 0)
-	store.Hook = func(context.Context, *pb.File, int64, int64) error { return errors.New("broken disk") }
-	if err := run(t, p, ticket, pipelinetest.Program()); err == nil || !strings.Contains(err.Error(), "broken disk") || kits() != 0 {
-		t.Errorf("%v; %d kits", err, kits())
 	}
 }

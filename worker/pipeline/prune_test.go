@@ -242,7 +242,8 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	}
 	mustGrow(t, other, p.MemoryLimit()-p.MemoryInUse()-raw-index/2)
 	if u := s.reader.next(t.Context(), 0); u.groups[0].selection != nil || s.quota.Held() != before {
-		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d", s.quota.Held()-before, raw, index)
+		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d",
+			s.quota.Held()-before, raw, index)
 	}
 	other.Give(index)
 	if u = s.reader.next(t.Context(), 0); u.groups[0].selection == nil {
@@ -269,7 +270,8 @@ func TestPageIndexesAreCounted(t *testing.T) {
 		t.Errorf("%d bytes are given back behind the row group, of %d: %v", gave, index, err)
 	}
 
-	held, s.quota.buffers = s.quota.Held(), memory.NewBuffers(s.quota.Account, 1, 1) // which is too little for what is left of the row group
+	held = s.quota.Held()
+	s.quota.buffers = memory.NewBuffers(s.quota.Account, 1, 1) // which is too little for what is left of the row group
 	if u := s.reader.next(t.Context(), 0); u.groups[0].selection != nil || s.quota.Held() != held {
 		t.Errorf("%d bytes are held for an index that is not used", s.quota.Held()-held)
 	}

@@ -60,12 +60,13 @@ func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			s.quota.buffers = memory.NewBuffers(s.quota.Account, s.quota.buffers.Base(), s.quota.buffers.Base()) // nothing is read ahead
+			base := s.quota.buffers.Base()
+			s.quota.buffers = memory.NewBuffers(s.quota.Account, base, base) // nothing is read ahead
 			change(p, s)
-			if u := s.reader.unit(1, len(groups), s.reader.limit); u.size > s.quota.buffers.Base() {
-				t.Errorf("%d row groups of %d bytes are read at once, with room for %d", len(u.groups), u.size, s.quota.buffers.Base())
+			if u := s.reader.unit(1, len(groups), s.reader.limit); u.size > base {
+				t.Errorf("%d row groups of %d bytes are read at once, with room for %d", len(u.groups), u.size, base)
 			} else if len(u.groups) < 2 {
-				t.Errorf("a row group of %d bytes is read alone, with room for %d", u.size, s.quota.buffers.Base())
+				t.Errorf("a row group of %d bytes is read alone, with room for %d", u.size, base)
 			}
 			rows := 0
 			err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
@@ -97,7 +98,8 @@ func TestRowGroupsInPieces(t *testing.T) {
 			}
 			p := pieced(&store, 8<<20, 16)
 			inPieces := func(s *Stream) bool {
-				return slices.ContainsFunc([]int{0, 1}, func(i int) bool { return s.reader.unit(i, 1, s.reader.limit).pieces.size > 0 })
+				r := s.reader
+				return slices.ContainsFunc([]int{0, 1}, func(i int) bool { return r.unit(i, 1, r.limit).pieces.size > 0 })
 			}
 			if s := mustOpen(t, p, ticket); !inPieces(s) {
 				t.Fatalf("row groups of a file of %d bytes are read whole", len(data))

@@ -70,7 +70,8 @@ func TestWideRowGroup(t *testing.T) {
 	whole := s.reader.unit(0, 1, math.MaxInt64)
 	cfg.Memory = 4 * whole.size
 	if limit := New(cfg).limits().extent(); s.reader.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
-		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, cfg.Memory)
+		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory",
+			whole.size, cfg.Memory)
 	}
 	checkPieces(t, whole)
 }

@@ -50,7 +50,8 @@ func (m *Allowance) takeSome(least, wish int64) (int64, error) {
 		free += got
 	}
 	if least > free {
-		return 0, fmt.Errorf("%w, %d MiB: give workers more (--memory), or leave the column out", memory.ErrLimit, m.limit>>20)
+		return 0, fmt.Errorf("%w, %d MiB: give workers more (--memory), or leave the column out",
+			memory.ErrLimit, m.limit>>20)
 	}
 	n := min(wish, free)
 	m.held += n
