@@ -9,22 +9,23 @@ import (
 
 // counted is the pacing where outputs are counted: a rank hands over its i-th batch once the epoch has i steps, and when it has handed over
 // a final number of them it goes on with the next epoch, whatever the master has closed.
-type counted struct{ *ledger }
+type counted struct{ ledger *ledger }
 
-func (l counted) counts() bool    { return true }
-func (l counted) current() uint32 { return l.ended }
-func (l counted) ahead() bool     { return false }
-func (l counted) behind() bool    { return false }
-func (l counted) starved() bool   { return l.epochIdle() || l.handed >= l.told[l.ended].steps }
-func (l counted) idles() bool     { return false }
-func (l counted) yields() bool    { return true }
+func (p counted) counts() bool    { return true }
+func (p counted) current() uint32 { return p.ledger.ended }
+func (p counted) ahead() bool     { return false }
+func (p counted) behind() bool    { return false }
+func (p counted) starved() bool   { return p.ledger.epochIdle() || !p.due() }
+func (p counted) idles() bool     { return false }
+func (p counted) yields() bool    { return true }
 
-func (l counted) keeps(int) position.Set { return nil }
+func (p counted) keeps(int) position.Set { return nil }
 
-func (l counted) mayPad() bool { return false }
+func (p counted) mayPad() bool { return false }
 
 // report tells of the batches of the epoch behind the open one at most.
-func (l counted) report(req *pb.SyncRequest, _ int) {
+func (p counted) report(req *pb.SyncRequest, _ int) {
+	l := p.ledger
 	if l.ended <= l.epoch+1 {
 		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed}
 		return
@@ -35,19 +36,23 @@ func (l counted) report(req *pb.SyncRequest, _ int) {
 	}
 }
 
+// due reports whether the loop's epoch has a step, as far as the master said, that was not handed over.
+func (p counted) due() bool { return p.ledger.handed < p.ledger.told[p.ledger.ended].steps }
+
 // over reports whether the training loop has handed over all steps of its epoch.
-func (l counted) over() bool {
-	e := l.told[l.ended]
-	return e.final && l.handed >= e.steps
+func (p counted) over() bool {
+	e := p.ledger.told[p.ledger.ended]
+	return e.final && p.ledger.handed >= e.steps
 }
 
 // hand returns the batch of a step.
-func (l counted) hand(s *Session, ends bool) (*Batch, error) {
+func (p counted) hand(s *Session, ends bool) (*Batch, error) {
+	l := p.ledger
 	have := s.made()
 	switch {
 	case l.ended >= s.epochs:
 		return nil, io.EOF
-	case l.over():
+	case p.over():
 		if n := l.told[l.ended].dropped; n > 0 {
 			s.stats.Dropped += int64(n)
 			s.log.Info("what was left of an epoch, less than a batch of each rank, is dropped", "event", "rows_dropped", "epoch", l.ended, "rows", n)
@@ -60,7 +65,7 @@ func (l counted) hand(s *Session, ends bool) (*Batch, error) {
 			return nil, ErrEpochEnd
 		}
 		return nil, nil
-	case l.handed >= l.told[l.ended].steps, !l.order().filled(have), !s.leased():
+	case !p.due(), !l.order().filled(have), !s.leased():
 		return nil, nil
 	}
 	blank := have == 0 && !s.pads

@@ -9,12 +9,13 @@ import (
 )
 
 // fast is the order in which rows are taken as they come.
-type fast struct{ *ledger }
+type fast struct{ ledger *ledger }
 
 // reconcile makes pieces of all that is granted and not gone: it trims or drops the pieces that there are, renews
 // their tickets, and adds what is missing.
-func (l fast) reconcile() {
-	l.checkPending()
+func (o fast) reconcile() {
+	l := o.ledger
+	o.checkPending()
 	gone := l.gone()
 	left := make(map[position.Position]position.Set) // by shard
 	byShard := make(map[position.Position]grant)
@@ -47,7 +48,8 @@ func (l fast) reconcile() {
 
 // checkPending throws the batch in the making away if some of its rows are not held any more: the lease had ended,
 // and the master gave them to others. What is still held is read again.
-func (l fast) checkPending() {
+func (o fast) checkPending() {
+	l := o.ledger
 	var held position.Set
 	for _, g := range l.grants {
 		held = append(held, g.Interval)
@@ -59,7 +61,8 @@ func (l fast) checkPending() {
 
 // startable returns the next piece to open, or nil. A piece of the open epoch that came late takes the place of
 // the last piece of a later epoch, whose rows wait for it anyway.
-func (l fast) startable() *piece {
+func (o fast) startable() *piece {
+	l := o.ledger
 	var first, last *piece
 	open := 0
 	for _, p := range l.pieces {
@@ -75,19 +78,21 @@ func (l fast) startable() *piece {
 	if first == nil || open < l.streams {
 		return first
 	}
-	if first.taken.Epoch == l.current() && last != nil && !l.openInEpoch() {
-		l.park(last)
+	if first.taken.Epoch == l.current() && last != nil && !o.openInEpoch() {
+		o.park(last)
 		return first
 	}
 	return nil
 }
 
-func (l fast) openInEpoch() bool {
+func (o fast) openInEpoch() bool {
+	l := o.ledger
 	return slices.ContainsFunc(l.pieces, func(p *piece) bool { return p.open && p.taken.Epoch == l.current() })
 }
 
 // park replaces an open piece by one that has not begun.
-func (l fast) park(p *piece) {
+func (o fast) park(p *piece) {
+	l := o.ledger
 	l.drop(p)
 	l.pieces[slices.Index(l.pieces, p)] = newPiece(position.Interval{From: p.taken, To: p.to},
 		grant{ticket: p.ticket, workers: p.workers, file: p.file})
@@ -95,7 +100,8 @@ func (l fast) park(p *piece) {
 
 // take moves up to n rows of the open epoch into the batch in the making, in order of arrival. It returns the piece
 // they came from, or nil if there are none.
-func (l fast) take(n int) (chunk, *piece) {
+func (o fast) take(n int) (chunk, *piece) {
+	l := o.ledger
 	var from *piece
 	current := l.current()
 	for _, p := range l.pieces {
@@ -110,23 +116,24 @@ func (l fast) take(n int) (chunk, *piece) {
 }
 
 // pass notes positions that have no rows: like rows they are consumed with the next hand-over, under the lease.
-func (l fast) pass(iv position.Interval) {
+func (o fast) pass(iv position.Interval) {
 	if !iv.Empty() {
-		l.pending = append(l.pending, iv)
+		o.ledger.pending = append(o.ledger.pending, iv)
 	}
 }
 
 // waitsForLent reports whether so much of what a piece has is lent memory, and so many rows wait, that its stream waits for some to be used.
-func (l fast) waitsForLent(p *piece) bool {
-	return p.lent() >= wire.Kept && l.waiting() >= readAhead*l.batch
+func (o fast) waitsForLent(p *piece) bool {
+	l := o.ledger
+	return p.lent() >= wire.Kept && l.rows() >= readAhead*l.batch
 }
 
-func (l fast) received(*piece, int, position.Position) error { return nil }
-func (l fast) filled(have int) bool                          { return have == l.batch }
-func (l fast) forget(*piece)                                 {}
-func (l fast) begin()                                        {}
-func (l fast) learn([]*pb.LaneStart)                         {}
-func (l fast) places() int                                   { return l.streams }
-func (l fast) shares() int                                   { return l.streams }
-func (l fast) snapshot(*snapshot)                            {}
-func (l fast) turns() bool                                   { return false }
+func (o fast) received(*piece, int, position.Position) error { return nil }
+func (o fast) filled(have int) bool                          { return have == o.ledger.batch }
+func (o fast) forget(*piece)                                 {}
+func (o fast) begin()                                        {}
+func (o fast) learn([]*pb.LaneStart)                         {}
+func (o fast) places() int                                   { return o.ledger.streams }
+func (o fast) shares() int                                   { return o.ledger.streams }
+func (o fast) snapshot(*snapshot)                            {}
+func (o fast) turns() bool                                   { return false }

@@ -18,7 +18,7 @@ type grant struct {
 	workers []*pb.Worker
 	file    string
 
-	// Where outputs are counted: how many there are, in which lane, behind how many.
+	// Where outputs are counted: how many there are, in which lane, after how many.
 	rows  uint64
 	lane  uint32
 	first uint64
@@ -38,9 +38,9 @@ func parseGrant(m *pb.Grant) (grant, error) {
 }
 
 // grant replaces what is held. Tickets that did not change are not parsed again.
-func (l *ledger) grant(ms []*pb.Grant) error {
-	known := make(map[position.Position]grant, len(l.grants))
-	for _, g := range l.grants {
+func (h *holdings) grant(ms []*pb.Grant) error {
+	known := make(map[position.Position]grant, len(h.grants))
+	for _, g := range h.grants {
 		known[g.From.ShardStart()] = g
 	}
 	grants := make([]grant, 0, len(ms))
@@ -48,7 +48,7 @@ func (l *ledger) grant(ms []*pb.Grant) error {
 		iv := position.IntervalFromProto(m.GetInterval())
 		g, ok := known[iv.From.ShardStart()]
 		switch raw := m.GetTicket(); {
-		case ok && (bytes.Equal(g.raw, raw) || shared(grants, iv) && len(raw) == 0):
+		case ok && (bytes.Equal(g.raw, raw) || sameShard(grants, iv) && len(raw) == 0):
 			g.Interval = iv
 		default:
 			var err error
@@ -60,12 +60,12 @@ func (l *ledger) grant(ms []*pb.Grant) error {
 		g.rows, g.lane, g.first = m.GetRows(), m.GetLane(), m.GetFirst()
 		grants = append(grants, g)
 	}
-	l.grants = grants
+	h.grants = grants
 	return nil
 }
 
-// shared reports whether an interval is of the shard of the last grant, whose ticket it shares then.
-func shared(grants []grant, iv position.Interval) bool {
+// sameShard reports whether an interval is of the shard of the last grant, whose ticket it shares then.
+func sameShard(grants []grant, iv position.Interval) bool {
 	return len(grants) > 0 && grants[len(grants)-1].From.ShardStart() == iv.From.ShardStart()
 }
 

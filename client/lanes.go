@@ -23,31 +23,33 @@ type lanes struct {
 }
 
 // inLanes is the order in which rows are taken from lanes in turn.
-type inLanes struct{ *ledger }
+type inLanes struct{ ledger *ledger }
 
 // received notes that rows of a piece are received, up to a position: others were told how many there are.
-func (l inLanes) received(p *piece, rows int, after position.Position) error {
+func (o inLanes) received(p *piece, rows int, after position.Position) error {
 	return p.count(rows, after)
 }
 
-func (l inLanes) filled(int) bool              { return l.lanes.lane == l.lanes.to }
-func (l inLanes) pass(position.Interval)       {} // steps say what was consumed
-func (l inLanes) begin()                       { l.lanes.begin() }
-func (l inLanes) learn(starts []*pb.LaneStart) { l.lanes.learn(starts) }
-func (l inLanes) turns() bool                  { return true }
+func (o inLanes) lanes() *lanes                { return o.ledger.lanes }
+func (o inLanes) filled(int) bool              { return o.lanes().lane == o.lanes().to }
+func (o inLanes) pass(position.Interval)       {} // steps say what was consumed
+func (o inLanes) begin()                       { o.lanes().begin() }
+func (o inLanes) learn(starts []*pb.LaneStart) { o.lanes().learn(starts) }
+func (o inLanes) turns() bool                  { return true }
 
 // waitsForLent is false: lanes wait for each other, and may be more than a worker has places for.
-func (l inLanes) waitsForLent(*piece) bool { return false }
+func (o inLanes) waitsForLent(*piece) bool { return false }
 
-func (l inLanes) forget(p *piece) {
-	of := l.lanes.of(p.lane)
+func (o inLanes) forget(p *piece) {
+	of := o.lanes().of(p.lane)
 	*of = slices.DeleteFunc(*of, func(q *piece) bool { return q == p })
 }
 
 // snapshot has the step say it all.
-func (l inLanes) snapshot(at *snapshot) {
+func (o inLanes) snapshot(at *snapshot) {
+	lanes := o.lanes()
 	at.consumed, at.base.consumed = nil, nil
-	at.start, at.globalBatch = l.lanes.start(at.ended, at.handed), l.lanes.rows*uint64(l.lanes.count)
+	at.start, at.globalBatch = lanes.start(at.ended, at.handed), lanes.rows*uint64(lanes.count)
 }
 
 type laneOf struct {
@@ -105,39 +107,39 @@ func (o *lanes) start(epoch uint32, step uint64) *pb.LaneStart {
 }
 
 // next is the row of a lane that the step in the making takes next.
-func (l inLanes) next(lane uint32) uint64 {
-	o := l.lanes
-	row := l.handed * o.rows
+func (o inLanes) next(lane uint32) uint64 {
+	lanes := o.lanes()
+	row := o.ledger.handed * lanes.rows
 	switch {
-	case lane < o.lane:
-		row += o.rows
-	case lane == o.lane:
-		row += o.taken
+	case lane < lanes.lane:
+		row += lanes.rows
+	case lane == lanes.lane:
+		row += lanes.taken
 	}
 	return row
 }
 
 // take moves up to n rows into the batch in the making, in the order of the step.
-func (l inLanes) take(n int) (chunk, *piece) {
-	o := l.lanes
-	for ; o.lane < o.to; o.lane, o.taken = o.lane+1, 0 {
-		for o.taken < o.rows {
-			next := l.next(o.lane)
-			p := l.head(o.lane)
+func (o inLanes) take(n int) (chunk, *piece) {
+	lanes := o.lanes()
+	for ; lanes.lane < lanes.to; lanes.lane, lanes.taken = lanes.lane+1, 0 {
+		for lanes.taken < lanes.rows {
+			next := o.next(lanes.lane)
+			p := o.head(lanes.lane)
 			switch {
-			case p == nil && l.laneEnds(o.lane, next):
-				o.taken = o.rows
+			case p == nil && o.laneEnds(lanes.lane, next):
+				lanes.taken = lanes.rows
 				continue
 			case p == nil || len(p.queue) == 0 || p.row > next:
 				return chunk{}, nil
 			case p.row < next: // it was in an earlier step, before this process
-				c := l.takeFrom(p, int(next-p.row))
+				c := o.ledger.takeFrom(p, int(next-p.row))
 				c.rec.release()
 				continue
 			}
-			c := l.takeFrom(p, int(min(uint64(n), o.rows-o.taken)))
-			if o.taken += uint64(c.hi - c.lo); o.taken == o.rows {
-				o.lane, o.taken = o.lane+1, 0
+			c := o.ledger.takeFrom(p, int(min(uint64(n), lanes.rows-lanes.taken)))
+			if lanes.taken += uint64(c.hi - c.lo); lanes.taken == lanes.rows {
+				lanes.lane, lanes.taken = lanes.lane+1, 0
 			}
 			return c, p
 		}
@@ -146,22 +148,23 @@ func (l inLanes) take(n int) (chunk, *piece) {
 }
 
 // head is the piece with a lane's next row, or nil.
-func (l inLanes) head(lane uint32) *piece {
-	if of := *l.lanes.of(lane); len(of) > 0 && of[0].taken.Epoch <= l.ended {
+func (o inLanes) head(lane uint32) *piece {
+	if of := *o.lanes().of(lane); len(of) > 0 && of[0].taken.Epoch <= o.ledger.ended {
 		return of[0]
 	}
 	return nil
 }
 
 // laneEnds reports whether a lane has nothing from a row on. All that an epoch has was granted when its steps are final.
-func (l inLanes) laneEnds(lane uint32, row uint64) bool {
-	return l.told[l.ended].final && l.lanes.ends[laneOf{l.ended, lane}] <= row
+func (o inLanes) laneEnds(lane uint32, row uint64) bool {
+	epoch := o.ledger.ended
+	return o.ledger.told[epoch].final && o.lanes().ends[laneOf{epoch, lane}] <= row
 }
 
 // reconcile makes pieces of all that is granted and was not taken.
-func (l inLanes) reconcile() {
-	o := l.lanes
-	o.ends = make(map[laneOf]uint64)
+func (o inLanes) reconcile() {
+	l, lanes := o.ledger, o.lanes()
+	lanes.ends = make(map[laneOf]uint64)
 	there := make(map[position.Position]*piece, len(l.pieces))
 	for _, p := range l.pieces {
 		there[p.to] = p
@@ -171,8 +174,8 @@ func (l inLanes) reconcile() {
 	for _, g := range l.grants {
 		epoch, end := g.From.Epoch, g.first+g.rows
 		in := laneOf{epoch, g.lane}
-		o.ends[in] = max(o.ends[in], end)
-		if epoch < l.ended || epoch == l.ended && end <= l.next(g.lane) || g.lane < o.from || g.lane >= o.to {
+		lanes.ends[in] = max(lanes.ends[in], end)
+		if epoch < l.ended || epoch == l.ended && end <= o.next(g.lane) || g.lane < lanes.from || g.lane >= lanes.to {
 			continue
 		}
 		p := there[g.To]
@@ -197,11 +200,11 @@ func (l inLanes) reconcile() {
 		return cmp.Or(cmp.Compare(a.taken.Epoch, b.taken.Epoch), cmp.Compare(a.row, b.row), cmp.Compare(a.lane, b.lane))
 	})
 	l.pieces = pieces
-	for lane := range o.pieces {
-		o.pieces[lane] = o.pieces[lane][:0]
+	for lane := range lanes.pieces {
+		lanes.pieces[lane] = lanes.pieces[lane][:0]
 	}
 	for _, p := range pieces {
-		of := o.of(p.lane)
+		of := lanes.of(p.lane)
 		*of = append(*of, p)
 	}
 }
@@ -219,33 +222,33 @@ func (p *piece) leads() bool { return p.next != nil && p.next.follows }
 
 // startable returns the next piece to open, or nil. The piece with a lane's next row never waits for a slot: all lanes are needed in
 // each step.
-func (l inLanes) startable() *piece {
-	for lane := l.lanes.from; lane < l.lanes.to; lane++ {
-		if p := l.head(lane); p != nil && !p.open {
+func (o inLanes) startable() *piece {
+	for lane := o.lanes().from; lane < o.lanes().to; lane++ {
+		if p := o.head(lane); p != nil && !p.open {
 			return p
 		}
 	}
 	var first *piece
 	open := 0
-	for _, p := range l.pieces {
+	for _, p := range o.ledger.pieces {
 		if p.open {
 			open++
 		} else if first == nil {
 			first = p
 		}
 	}
-	if open < l.places() {
+	if open < o.places() {
 		return first
 	}
 	return nil
 }
 
 // places is how many pieces may be open, but for the first ones of lanes.
-func (l inLanes) places() int {
-	return max(l.streams, int(l.lanes.to-l.lanes.from))
+func (o inLanes) places() int {
+	return max(o.ledger.streams, int(o.lanes().to-o.lanes().from))
 }
 
 // shares is among how many pieces the budget is divided.
-func (l inLanes) shares() int {
-	return l.places() + int(l.lanes.to-l.lanes.from)
+func (o inLanes) shares() int {
+	return o.places() + int(o.lanes().to-o.lanes().from)
 }

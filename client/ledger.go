@@ -13,26 +13,17 @@ import (
 // ledger keeps what this rank holds, received, took and consumed. It does no I/O and knows no time.
 type ledger struct {
 	steps
+	holdings
 	epoch    uint32              // the open one: the master closed those before it
-	ended    uint32              // epochs that the training loop has ended or left; base and consumed are of the later ones
-	left     uint32              // the epoch behind the newest one that it left; 0: it left none
 	base     base                // of State
 	consumed position.Set        // handed over
 	pending  []position.Interval // in the batch in the making, or without rows
 	retired  bool                // a piece has ended since rows were handed over
 	discard  bool                // the batch in the making holds rows that this rank does not hold any more
-	grants   []grant
-	pieces   []*piece            // in order of position
-	streams  int                 // how many pieces may be open
-	waits    map[*piece]struct{} // whose streams have waited for room
-	seq      uint64
-	queued   int64 // bytes in all queues
-	peak     int64 // the most that queued ever was
-	alone    bool  // there is no other rank
-	idle     bool  // the request made last said so
-	drained  bool  // all of the open epoch is granted to someone
-	through  bool  // nothing of it is left for this rank, unless another one dies
-	released position.Set
+	alone    bool                // there is no other rank
+	idle     bool                // the request made last said so
+	drained  bool                // all of the open epoch is granted to someone
+	through  bool                // nothing of it is left for this rank, unless another one dies
 }
 
 // base is what others consumed who are no longer there, and who is.
@@ -143,11 +134,6 @@ func (p *piece) renew(g grant) {
 	}
 }
 
-func (l *ledger) drop(p *piece) {
-	l.queued -= p.bytes
-	p.drop()
-}
-
 // push takes in a received record. It reports whether the piece wants no more.
 func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
 	lo, hi, after, err := p.place(m, first)
@@ -206,16 +192,6 @@ func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
 	return !o.waitsForLent(p) && p.bytes+n <= budget/int64(o.shares()) && l.queued+n <= budget
 }
 
-// waiting is how many rows wait in queues.
-func (l *ledger) waiting() (rows int) {
-	for _, p := range l.pieces {
-		for _, c := range p.queue {
-			rows += c.hi - c.lo
-		}
-	}
-	return rows
-}
-
 // takeFrom moves up to n rows of a piece's queue into the batch in the making.
 func (l *ledger) takeFrom(from *piece, n int) chunk {
 	before := from.bytes
@@ -252,15 +228,4 @@ func (l *ledger) enter(epoch uint32) {
 func (l *ledger) forget() {
 	over := min(l.ended, l.epoch)
 	l.consumed, l.base.consumed = from(l.consumed, over), from(l.base.consumed, over)
-}
-
-// addresses are those of all candidates.
-func (l *ledger) addresses() map[string]bool {
-	out := make(map[string]bool)
-	for _, p := range l.pieces {
-		for _, w := range p.workers {
-			out[w.GetAddress()] = true
-		}
-	}
-	return out
 }

@@ -33,7 +33,7 @@ func TestLedgerKeepsThePartition(t *testing.T) {
 	const shards, windows, rows = 4, 3, 6
 	rapid.Check(t, func(t *rapid.T) {
 		shard := func(i int) position.Position { return position.Position{Block: uint32(i)} }
-		l := &ledger{streams: 2}
+		l := &ledger{holdings: holdings{streams: 2}}
 		held := position.Set{}
 		sync := func() {
 			held = held.Subtract(l.consumed)
@@ -249,7 +249,7 @@ func TestStreamsReadAheadOfLentMemory(t *testing.T) {
 		for range wire.Kept {
 			p.queue = append(p.queue, chunk{rec: &wireRecord{batch: &wire.Batch{Lent: c.lent}}, hi: c.rows})
 		}
-		l := ledger{steps: steps{batch: 100}, streams: 1, pieces: []*piece{p}}
+		l := ledger{steps: steps{batch: 100}, holdings: holdings{streams: 1, pieces: []*piece{p}}}
 		if got := l.mayReceive(p, 1, 1<<20); got != c.want {
 			t.Errorf("lent %v, %d rows: a stream may receive: %v", c.lent, c.rows, got)
 		}
@@ -294,7 +294,10 @@ func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
 		{5, 10, position.Set{{From: at(0, 0), To: at(0, 16)}}},
 		{9, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}}, // all that it has
 	} {
-		l := &ledger{steps: steps{pads: true, batch: 10, handed: 2, reported: c.reported}, pieces: []*piece{holding(0, 8, 8), holding(1, 9), holding(2)}}
+		l := &ledger{
+			steps:    steps{pads: true, batch: 10, handed: 2, reported: c.reported},
+			holdings: holdings{pieces: []*piece{holding(0, 8, 8), holding(1, 9), holding(2)}},
+		}
 		all := position.Set{{From: at(0, 0), To: at(3, 0)}}
 		if l.release(all, c.making); !l.released.Equal(all.Subtract(c.want)) {
 			t.Errorf("%d steps announced, %d rows in the making: gives back %v, want all but %v", c.reported, c.making, l.released, c.want)

@@ -48,23 +48,23 @@ func (l *ledger) current() uint32 { return l.pacing().current() }
 func (l *ledger) ahead() bool     { return l.pacing().ahead() }
 
 // free is the pacing of ranks that read on until an epoch has no more rows.
-type free struct{ *ledger }
+type free struct{ ledger *ledger }
 
-func (l free) counts() bool    { return false }
-func (l free) current() uint32 { return max(l.ended, l.epoch) }
-func (l free) ahead() bool     { return l.ended > l.epoch }
-func (l free) behind() bool    { return false }
-func (l free) starved() bool   { return l.ahead() || l.epochIdle() }
-func (l free) idles() bool     { return !l.ahead() && l.epochIdle() }
-func (l free) yields() bool    { return false }
+func (p free) counts() bool    { return false }
+func (p free) current() uint32 { return max(p.ledger.ended, p.ledger.epoch) }
+func (p free) ahead() bool     { return p.ledger.ended > p.ledger.epoch }
+func (p free) behind() bool    { return false }
+func (p free) starved() bool   { return p.ahead() || p.ledger.epochIdle() }
+func (p free) idles() bool     { return !p.ahead() && p.ledger.epochIdle() }
+func (p free) yields() bool    { return false }
 
-func (l free) keeps(int) position.Set { return nil }
+func (p free) keeps(int) position.Set { return nil }
 
-func (l free) mayPad() bool { return false }
+func (p free) mayPad() bool { return false }
 
 // report tells of the epoch alone. That the loop left the open one, the request says.
-func (l free) report(req *pb.SyncRequest, _ int) {
-	req.Steps = &pb.RankSteps{Epoch: min(l.ended, l.epoch)}
+func (p free) report(req *pb.SyncRequest, _ int) {
+	req.Steps = &pb.RankSteps{Epoch: min(p.ledger.ended, p.ledger.epoch)}
 }
 
-func (l free) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(l, ends) }
+func (p free) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(p, ends) }

@@ -19,39 +19,42 @@ const maxAhead = 4
 // padded is the pacing of ranks that pad.
 type padded struct{ free }
 
-func (l padded) counts() bool { return true }
-func (l padded) behind() bool { return l.ended < l.epoch }
+func (p padded) counts() bool { return true }
+func (p padded) behind() bool { return p.ledger.ended < p.ledger.epoch }
 
 // mayPad reports whether nothing of the open epoch is left for this rank, and some rank has the rows of this step.
-func (l padded) mayPad() bool {
-	return l.handed < l.told[l.ended].steps && (l.behind() || l.through && l.epochIdle())
+func (p padded) mayPad() bool {
+	l := p.ledger
+	return l.handed < l.told[l.ended].steps && (p.behind() || l.through && l.epochIdle())
 }
 
 // report announces steps, too.
-func (l padded) report(req *pb.SyncRequest, making int) {
-	if l.ahead() {
+func (p padded) report(req *pb.SyncRequest, making int) {
+	l := p.ledger
+	if p.ahead() {
 		l.reported = 0
-		l.free.report(req, making)
+		p.free.report(req, making)
 		return
 	}
-	l.reported = l.ready(making)
+	l.reported = p.ready(making)
 	req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
 }
 
-func (l padded) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(l, ends) }
+func (p padded) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(p, ends) }
 
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
 // in the making.
-func (l padded) ready(making int) uint64 {
-	if l.behind() || l.ahead() {
+func (p padded) ready(making int) uint64 {
+	l := p.ledger
+	if p.behind() || p.ahead() {
 		return l.handed
 	}
 	rows := making
-	for _, p := range l.pieces {
-		if p.taken.Epoch != l.epoch {
+	for _, piece := range l.pieces {
+		if piece.taken.Epoch != l.epoch {
 			break
 		}
-		for _, c := range p.queue {
+		for _, c := range piece.queue {
 			rows += c.hi - c.lo
 		}
 	}
@@ -59,30 +62,32 @@ func (l padded) ready(making int) uint64 {
 }
 
 // keeps is a row for each step that was announced: all ranks make those, and a step in which none of them has a row means nothing to them.
-func (l padded) keeps(making int) position.Set {
-	if l.reported <= l.handed || l.behind() || l.ahead() {
+func (p padded) keeps(making int) position.Set {
+	l := p.ledger
+	if l.reported <= l.handed || p.behind() || p.ahead() {
 		return nil
 	}
 	var kept position.Set
 	need := int(l.reported-l.handed-1)*l.batch + 1 - making
-	for _, p := range l.pieces {
-		if need <= 0 || p.taken.Epoch != l.epoch {
+	for _, piece := range l.pieces {
+		if need <= 0 || piece.taken.Epoch != l.epoch {
 			break
 		}
-		to := p.taken
-		for _, c := range p.queue {
+		to := piece.taken
+		for _, c := range piece.queue {
 			if need > 0 {
 				to, need = c.to, need-(c.hi-c.lo)
 			}
 		}
-		kept = append(kept, position.Interval{From: p.taken, To: to})
+		kept = append(kept, position.Interval{From: piece.taken, To: to})
 	}
 	return position.NewSet(kept...)
 }
 
 // tellReady wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
 func (s *Session) tellReady() {
-	if l, pads := s.ledger.pacing().(padded); pads && !l.ahead() && l.drained && l.ready(s.making()) > l.reported {
+	l := &s.ledger
+	if p, pads := l.pacing().(padded); pads && !p.ahead() && l.drained && p.ready(s.making()) > l.reported {
 		signal(s.wake)
 	}
 }

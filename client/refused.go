@@ -66,17 +66,6 @@ func (st *stream) refuse(b blame, last *workerError) {
 		"file", st.p.file, "cause", last)
 }
 
-// refusals are the streams to report.
-func (l *ledger) refusals() []*pb.RefusedStream {
-	var out []*pb.RefusedStream
-	for _, p := range l.pieces {
-		if p.refused != nil && !p.complete() {
-			out = append(out, p.refused)
-		}
-	}
-	return out
-}
-
 func skippedOf(m *pb.SkippedRows) Skipped {
 	return Skipped{
 		Epoch: m.GetEpoch(), File: m.GetFile(), RowGroup: m.GetRowGroup(), FirstRow: m.GetFirstRow(), Rows: m.GetRows(), Cause: m.GetCause(),

@@ -121,8 +121,8 @@ func (s *Session) begin(sent time.Time) error {
 	s.leaseEnds, s.waiting.since = sent.Add(s.lease), time.Now()
 	j := s.joined
 	s.ledger = ledger{
-		steps: steps{batch: s.batch}, epoch: j.GetClosedEpochs(), streams: 1, consumed: position.SetFromProto(j.GetConsumed()),
-		alone: s.cfg.WorldSize == 1,
+		steps: steps{batch: s.batch}, holdings: holdings{streams: 1}, epoch: j.GetClosedEpochs(),
+		consumed: position.SetFromProto(j.GetConsumed()), alone: s.cfg.WorldSize == 1,
 	}
 	s.ledger.setBase(j)
 	for _, m := range j.GetSkipped() {

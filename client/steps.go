@@ -11,8 +11,10 @@ import (
 // deterministic. In order fast with last_batch pad an epoch's steps are found while it is read (pad.go). Else outputs are counted when
 // blocks are planned (counted.go).
 
-// steps is where the training loop is. Its epoch is ledger.ended.
+// steps is where the training loop is.
 type steps struct {
+	ended    uint32 // epochs that it has ended or left; base and consumed are of the later ones
+	left     uint32 // the epoch after the newest one that it left; 0: it left none
 	pads     bool   // last batches, in order fast
 	counted  bool   // outputs are
 	lanes    *lanes // in order deterministic
@@ -35,6 +37,7 @@ type epochSteps struct {
 // countSteps prepares for a loop that goes on where the master says.
 func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart) {
 	s.told = make(map[uint32]epochSteps)
+	s.ended, s.left = l.ended, l.left
 	l.steps = s
 	l.enter(begun.GetEpoch())
 	l.handed = begun.GetHanded()

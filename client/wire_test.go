@@ -247,7 +247,7 @@ func arrive(t testing.TB, d *flight.FlightData) (*Session, error) {
 	}
 	p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
 	s := &Session{layout: testLayout(t), wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
-	s.ledger = ledger{streams: 1, pieces: []*piece{p}}
+	s.ledger = ledger{holdings: holdings{streams: 1, pieces: []*piece{p}}}
 	in := &incoming{stream: &stream{Session: s, p: p, at: p}, a: new(attempt)}
 	m := wire.NewMessage(&received)
 	if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, m); err != nil {
