@@ -1,10 +1,5 @@
 package client
 
-import (
-	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/position"
-)
-
 // Batch is a run of rows in tensor layout. Its slices are good until Release. All rows are of one epoch.
 type Batch struct {
 	// Rows is the spec's batch size, or less in the last batches of an epoch, unless the spec pads them.
@@ -31,7 +26,7 @@ type Batch struct {
 	Checkpoint *Checkpoint
 
 	buffers *buffers
-	session *Session
+	spares  *spares // whose the buffers are
 	after   snapshot
 }
 
@@ -70,42 +65,17 @@ type Image struct {
 	Floats []float32
 }
 
-// snapshot is what State tells of a moment. Its sets are never changed.
-type snapshot struct {
-	ended    uint32
-	closed   uint32 // epochs, by the master
-	handed   uint64 // batches of the epoch behind those, if ranks count them
-	rows     int64  // that this rank handed over in this generation
-	base     base
-	consumed position.Set
-	// Of order deterministic: the block to begin with, and rows of a step.
-	start       *pb.LaneStart
-	globalBatch uint64
-}
-
 // Release gives the batch's buffers back for reuse; its slices must not be used any more. A second call does nothing.
 func (b *Batch) Release() {
 	buf := b.buffers
 	if buf == nil {
 		return
 	}
-	s := b.session
 	b.buffers, b.Dense, b.DenseNames, b.Sparse, b.Labels = nil, nil, nil, nil, nil
 	b.Bytes, b.Images, b.Files, b.RowIDs = nil, nil, nil, nil // the rest others may read
-	if !s.keep(buf) && buf.memory != nil {
+	if !b.spares.keep(buf) && buf.memory != nil {
 		buf.memory.of.Free()
 	}
-}
-
-// keep keeps buffers for another batch, unless there are many.
-func (s *Session) keep(buf *buffers) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.free) == maxFree {
-		return false
-	}
-	s.free = append(s.free, buf)
-	return true
 }
 
 // expose fills the batch's slices from its buffers.

@@ -1,6 +1,9 @@
 package client
 
-import "github.com/penstock-ml/penstock/api/pb"
+import (
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
 
 // Checkpoint is a named checkpoint of the whole job, which the master has taken, or is about to take, behind a batch.
 type Checkpoint struct {
@@ -44,25 +47,52 @@ func (c *checkpointing) after(at snapshot, step uint64) *Checkpoint {
 // pass notes a step without a batch. A training loop that gets none cannot be told of a checkpoint.
 func (c *checkpointing) pass(step uint64) { c.missed = c.missed || c.due(step) }
 
-// stepsMade is how many steps this rank made: its batches, and the steps in which it had no rows. s.mu must be held.
-func (s *Session) stepsMade() uint64 { return uint64(s.stats.Batches) + s.ledger.blank }
+// stepsMade is how many steps this rank made: its batches, and the steps in which it had no rows. shared.mu must be held.
+func (h *handover) stepsMade() uint64 { return uint64(h.handed.batches) + h.shared.ledger.blank }
 
-// part is what a Sync tells of it.
-func (s *Session) part() *pb.CheckpointPart {
-	switch c := &s.checkpointing; {
+// obey takes over what a reply orders. shared.mu must be held.
+func (h *handover) obey(o *pb.CheckpointOrder) {
+	if h.checkpointing.obey(o, h.stepsMade()); h.checkpointing.missed {
+		signal(h.shared.wake)
+	}
+}
+
+// part is what a Sync says of it. shared.mu must be held.
+func (h *handover) part() *pb.CheckpointPart {
+	switch c := &h.checkpointing; {
 	case c.taken != nil:
-		return &pb.CheckpointPart{Id: c.order.GetId(), State: s.state(*c.taken)}
+		return &pb.CheckpointPart{Id: c.order.GetId(), State: h.terms.state(*c.taken)}
 	case c.missed:
 		return &pb.CheckpointPart{Id: c.order.GetId(), Missed: true}
 	}
 	return nil
 }
 
-// RestoredFrom is the named checkpoint that `penstock session restore` put the session back to, or nil. A training loop that loads
-// the model that it saved there goes on in step with the data.
-func (s *Session) RestoredFrom() *Checkpoint {
-	if f := s.session.GetRestoredFrom(); f.GetName() != "" {
-		return &Checkpoint{Name: f.GetName(), Step: f.GetStep()}
+// snapshot is what State tells of a moment. Its sets are never changed.
+type snapshot struct {
+	ended    uint32
+	closed   uint32 // epochs, by the master
+	handed   uint64 // batches of the epoch behind those, if ranks count them
+	rows     int64  // that this rank handed over in this generation
+	base     base
+	consumed position.Set
+	// Of order deterministic: the block to begin with, and rows of a step.
+	start       *pb.LaneStart
+	globalBatch uint64
+	// Of ranks that pad: the master remembers their steps.
+	remembers bool
+}
+
+// snapshot is the present state. shared.mu must be held.
+func (h *handover) snapshot() snapshot {
+	l := &h.shared.ledger
+	at := snapshot{
+		ended: l.ended, closed: l.epoch, handed: l.handed, rows: h.terms.joined.GetEarlier().GetRows() + h.handed.rows,
+		base: l.base, consumed: l.consumed, remembers: l.pads,
 	}
-	return nil
+	if l.ended > l.epoch { // the master is still to hear of it
+		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)
+	}
+	l.order().snapshot(&at)
+	return at
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,42 +10,79 @@ import (
 )
 
 const (
-	syncTimeout = 10 * time.Second       // at most: see patience
-	syncGap     = 20 * time.Millisecond  // events within it share a Sync
-	sharedEvery = 200 * time.Millisecond // while ranks may wait for each other's rows or steps
+	syncTimeout  = 10 * time.Second       // at most: see patience
+	syncGap      = 20 * time.Millisecond  // events within it share a Sync
+	sharedEvery  = 200 * time.Millisecond // while ranks may wait for each other's rows or steps
+	leaveTimeout = 5 * time.Second
 )
 
-// control Syncs until the session ends.
-func (s *Session) control(ctx context.Context) {
+// control talks to the master: it says what was consumed and how the loop goes, and has the other parts take over what
+// the master answers. Its calls are one goroutine's, unless they say that shared.mu must be held.
+type control struct {
+	terms        *terms
+	shared       *shared
+	fetcher      *fetcher
+	handover     *handover
+	masters      *masters
+	knownSkipped map[Skipped]bool // of which the log has said that they are left out
+
+	// Under shared.mu.
+	revision  uint64
+	syncError error  // of the newest Sync
+	saidIdle  uint32 // epochs up to this one of which the log says that this rank waits for others
+	fleet     fleet
+}
+
+// fleet is the control's part of Stats.
+type fleet struct {
+	workers, streams int
+	cause            *pb.Cause
+}
+
+func newControl(t *terms, s *shared, f *fetcher, h *handover, m *masters) *control {
+	c := &control{terms: t, shared: s, fetcher: f, handover: h, masters: m, knownSkipped: make(map[Skipped]bool)}
+	for _, m := range t.joined.GetSkipped() {
+		c.knownSkipped[skippedOf(m)] = true
+	}
+	return c
+}
+
+// count fills in Stats. shared.mu must be held.
+func (c *control) count(st *Stats) {
+	st.Workers, st.Streams, st.Cause = c.fleet.workers, c.fleet.streams, c.fleet.cause
+}
+
+// run Syncs until the session ends.
+func (c *control) run(ctx context.Context) {
 	failed, hungry, newest := 0, 0, known{}
 	for {
-		err := s.sync(ctx)
-		s.synced(err)
+		err := c.sync(ctx)
+		c.synced(err)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			if failed > 0 {
-				s.log.Info("a master answers again", "event", "master_back", "attempts", failed+1)
+				c.terms.log.Info("a master answers again", "event", "master_back", "attempts", failed+1)
 			}
 			failed = 0
 		case !transient(err):
-			s.fail(fmt.Errorf("client: session %q: %w", s.cfg.Session, fencedOr(err)))
+			c.shared.fail(c.terms.named(fencedOr(err)))
 			return
 		default:
 			if failed == 0 {
-				s.log.Warn("Sync failed; streams go on, trying again", "event", "master_lost", "cause", err)
+				c.terms.log.Warn("Sync failed; streams go on, trying again", "event", "master_lost", "cause", err)
 			}
 			failed++
-			_ = sleep(ctx, backoff(failed, s.cfg.SyncEvery)) // its end is seen above
+			_ = sleep(ctx, backoff(failed, c.terms.cfg.SyncEvery)) // its end is seen above
 			continue
 		}
-		finished, idle, shared, told := s.progress()
+		finished, idle, shared, told := c.progress()
 		if finished {
 			<-ctx.Done()
 			return
 		}
-		delay := s.cfg.SyncEvery
+		delay := c.terms.cfg.SyncEvery
 		if shared {
 			delay = min(delay, sharedEvery)
 		}
@@ -58,7 +96,7 @@ func (s *Session) control(ctx context.Context) {
 			delay = min(delay, syncGap<<min(hungry, 16))
 			hungry++
 		}
-		s.pause(ctx, delay)
+		c.pause(ctx, delay)
 	}
 }
 
@@ -70,17 +108,26 @@ type known struct {
 
 // progress reports whether all epochs are closed, whether nothing of the open epoch is held, whether ranks may wait for each other,
 // and what is known.
-func (s *Session) progress() (finished, idle, shared bool, told known) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := &s.ledger
+func (c *control) progress() (finished, idle, shared bool, told known) {
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	l := &c.shared.ledger
 	idle = l.pacing().starved()
 	shared = (idle || l.drained) && (!l.alone || l.pacing().counts())
-	return s.finished, idle, shared, known{closed: l.epoch, steps: l.told[l.current()].steps}
+	return c.shared.finished, idle, shared, known{closed: l.epoch, steps: l.told[l.current()].steps}
+}
+
+// synced notes how a Sync ended.
+func (c *control) synced(err error) {
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	if c.syncError = err; err == nil {
+		c.fetcher.forgetErrors(c.shared.ledger.addresses())
+	}
 }
 
 // pause waits for delay or an event, but at least syncGap.
-func (s *Session) pause(ctx context.Context, delay time.Duration) {
+func (c *control) pause(ctx context.Context, delay time.Duration) {
 	if sleep(ctx, syncGap) != nil {
 		return
 	}
@@ -88,26 +135,26 @@ func (s *Session) pause(ctx context.Context, delay time.Duration) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-s.wake:
+	case <-c.shared.wake:
 	case <-ctx.Done():
 	}
 }
 
 // patience is how long a master may take to answer a Sync: short enough that others can be asked before the lease ends.
-func (s *Session) patience() time.Duration { return min(syncTimeout, s.lease/4) }
+func (c *control) patience() time.Duration { return min(syncTimeout, c.terms.lease/4) }
 
 // sync makes one exchange with the master.
-func (s *Session) sync(ctx context.Context) error {
-	s.mu.Lock()
+func (c *control) sync(ctx context.Context) error {
+	c.shared.mu.Lock()
 	select {
-	case <-s.wake: // what it tells goes into this request
+	case <-c.shared.wake: // what it tells goes into this request
 	default:
 	}
-	req := s.request()
-	s.mu.Unlock()
+	req := c.request()
+	c.shared.mu.Unlock()
 	var reply *pb.SyncReply
 	var sent time.Time
-	err := s.masters.call(ctx, "sync", s.patience(), func(ctx context.Context, m pb.MasterClient) (err error) {
+	err := c.masters.call(ctx, "sync", c.patience(), func(ctx context.Context, m pb.MasterClient) (err error) {
 		sent = time.Now()
 		reply, err = m.Sync(ctx, req)
 		return err
@@ -116,91 +163,100 @@ func (s *Session) sync(ctx context.Context) error {
 		return err
 	}
 	if reply.GetFailure() != "" {
-		s.fail(s.sessionFailed(reply.GetFailure(), reply.GetBadData()))
+		c.shared.fail(c.terms.failed(reply.GetFailure(), reply.GetBadData()))
 		return nil
 	}
-	s.pool.prune(s.apply(reply, sent))
-	s.tellSkipped(reply.GetSkipped())
+	c.fetcher.pool.prune(c.apply(reply, sent))
+	c.saySkipped(reply.GetSkipped())
 	return nil
 }
 
-// request is this rank's complete state. s.mu must be held.
-func (s *Session) request() *pb.SyncRequest {
+// request is this rank's complete state. shared.mu must be held.
+func (c *control) request() *pb.SyncRequest {
+	t, l := c.terms, &c.shared.ledger
+	n, f := &c.handover.handed, &c.fetcher.fetched
 	req := &pb.SyncRequest{
-		Session: s.cfg.Session, Generation: s.joined.GetGeneration(), Rank: s.cfg.Rank, Incarnation: s.joined.GetIncarnation(),
-		Nonce: s.nonce, Revision: s.revision, Zone: s.cfg.Zone,
+		Session: t.cfg.Session, Generation: t.joined.GetGeneration(), Rank: t.cfg.Rank,
+		Incarnation: t.joined.GetIncarnation(), Nonce: t.nonce, Revision: c.revision, Zone: t.cfg.Zone,
 		Counters: &pb.Counters{
-			Rows: s.stats.Rows, Batches: int64(s.stepsMade()), Bytes: s.stats.Bytes,
-			StallNs: int64(s.stats.Stall), ComputeNs: int64(s.stats.Compute), Failovers: s.stats.Failovers, Hedges: s.stats.Hedges,
+			Rows: n.rows, Batches: int64(c.handover.stepsMade()), Bytes: n.bytes,
+			StallNs: int64(n.stall), ComputeNs: int64(n.compute), Failovers: f.failovers, Hedges: f.hedges,
 		},
 	}
 	buffered := 0.0 // batches
-	if s.stats.Bytes > 0 {
-		buffered = float64(s.ledger.queued) * float64(s.stats.Batches) / float64(s.stats.Bytes)
+	if n.bytes > 0 {
+		buffered = float64(l.queued) * float64(n.batches) / float64(n.bytes)
 	}
-	req.Pace = s.pace.proto(buffered)
-	s.ledger.request(req)
-	s.ledger.pacing().report(req, s.making())
-	req.Checkpoint = s.part()
+	req.Pace = c.handover.pace.proto(buffered)
+	l.request(req)
+	l.pacing().report(req, c.shared.making())
+	req.Checkpoint = c.handover.part()
 	return req
 }
 
 // apply takes over a reply and returns the addresses of all workers that may be asked.
-func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revision = reply.GetRevision()
-	s.leaseEnds = sent.Add(s.lease)
-	s.stats.Workers, s.stats.Streams, s.stats.Cause = int(reply.GetWorkers()), int(reply.GetStreams()), reply.GetCause()
-	starved := !s.ledger.unread()
-	if err := s.ledger.apply(reply, s.making()); err != nil {
-		s.failLocked(fmt.Errorf("client: session %q: sync: %w", s.cfg.Session, err))
+func (c *control) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
+	sh := c.shared
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	c.revision = reply.GetRevision()
+	c.handover.renew(sent)
+	c.fleet = fleet{workers: int(reply.GetWorkers()), streams: int(reply.GetStreams()), cause: reply.GetCause()}
+	starved := !sh.ledger.unread()
+	if err := sh.ledger.apply(reply, sh.making()); err != nil {
+		sh.failLocked(c.terms.named(fmt.Errorf("sync: %w", err)))
 	}
-	if starved && s.ledger.unread() {
-		s.waiting.since = time.Now()
+	if starved && sh.ledger.unread() {
+		c.fetcher.granted()
 	}
-	if s.checkpointing.obey(reply.GetCheckpoint(), s.stepsMade()); s.checkpointing.missed {
-		signal(s.wake)
+	c.handover.obey(reply.GetCheckpoint())
+	sh.finished = reply.GetFinished() || sh.ledger.epoch >= c.terms.epochs
+	c.sayIdle()
+	sh.announce()
+	signal(sh.slot)
+	if len(sh.ledger.released) > 0 {
+		signal(sh.wake)
 	}
-	s.finished = reply.GetFinished() || s.ledger.epoch >= s.epochs
-	s.sayIdle()
-	s.tellReady()
-	signal(s.slot)
-	if len(s.ledger.released) > 0 {
-		signal(s.wake)
-	}
-	signal(s.ready)
-	return s.ledger.addresses()
+	signal(sh.ready)
+	return sh.ledger.addresses()
 }
 
-// sayIdle says once an epoch why Next waits when the rest of it is other ranks'. s.mu must be held.
-func (s *Session) sayIdle() {
-	l := &s.ledger
-	if s.cfg.WorldSize < 2 || s.finished || s.saidIdle > l.epoch || !l.ahead() && (!l.through || !l.pacing().idles()) {
+// sayIdle says once an epoch why Next waits when the rest of it is other ranks'. shared.mu must be held.
+func (c *control) sayIdle() {
+	l, world := &c.shared.ledger, c.terms.cfg.WorldSize
+	if world < 2 || c.shared.finished || c.saidIdle > l.epoch || !l.ahead() && (!l.through || !l.pacing().idles()) {
 		return
 	}
-	if len(l.absent(s.cfg.WorldSize)) > 0 { // awaitRanks says for whom it waits
+	if len(l.absent(world)) > 0 { // awaitRanks says for whom it waits
 		return
 	}
-	s.saidIdle = l.epoch + 1
+	c.saidIdle = l.epoch + 1
 	what := "this rank has all that it gets of the epoch; it waits until the other ranks have taken theirs"
 	if l.ahead() {
 		what = "this rank has left the epoch; it waits until the other ranks have left it, too, or taken the rest"
 	}
-	s.log.Info(what, "event", "waiting_for_ranks", "epoch", l.epoch)
+	c.terms.log.Info(what, "event", "waiting_for_ranks", "epoch", l.epoch)
 }
 
-// moved is called after rows of a piece were received. s.mu must be held.
-func (s *Session) moved(p *piece) {
-	if p.finished() {
-		s.freed()
+// leave sends the last Sync.
+func (c *control) leave(ctx context.Context) error {
+	c.shared.mu.Lock()
+	silent := errors.Is(c.shared.err, ErrFenced) || errors.Is(c.shared.err, errAbandoned)
+	req := c.request()
+	c.shared.mu.Unlock()
+	if silent {
+		return nil
 	}
-}
-
-// freed gives the slot of a piece that ended to the next one, of which the master is asked for more if few wait. s.mu must be held.
-func (s *Session) freed() {
-	signal(s.slot)
-	if s.ledger.wantsMore() {
-		signal(s.wake)
+	req.Leave, req.WantsMore, req.Refused = true, false, nil // what it gives back is others' to try
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	each := trials{each: leaveTimeout}
+	err := c.masters.persist(ctx, "leave", each, func(error) {}, func(ctx context.Context, m pb.MasterClient) error {
+		_, err := m.Sync(ctx, req)
+		return err
+	})
+	if err != nil {
+		return c.terms.named(err)
 	}
+	return nil
 }

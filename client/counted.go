@@ -46,32 +46,33 @@ func (p counted) over() bool {
 }
 
 // hand returns the batch of a step.
-func (p counted) hand(s *Session, ends bool) (*Batch, error) {
+func (p counted) hand(h *handover, ends bool) (*Batch, error) {
 	l := p.ledger
-	have := s.made()
+	have := h.made()
 	switch {
-	case l.ended >= s.epochs:
+	case l.ended >= h.terms.epochs:
 		return nil, io.EOF
 	case p.over():
 		if n := l.told[l.ended].dropped; n > 0 {
-			s.stats.Dropped += int64(n)
-			s.log.Info("what was left of an epoch, less than a batch of each rank, is dropped", "event", "rows_dropped", "epoch", l.ended, "rows", n)
+			h.handed.dropped += int64(n)
+			h.terms.log.Info("what was left of an epoch, less than a batch of each rank, is dropped",
+				"event", "rows_dropped", "epoch", l.ended, "rows", n)
 		}
 		l.endEpoch(have)
-		signal(s.wake)
-		signal(s.slot)
-		signal(s.ready)
+		signal(h.shared.wake)
+		signal(h.shared.slot)
+		signal(h.shared.ready)
 		if ends {
 			return nil, ErrEpochEnd
 		}
 		return nil, nil
-	case !p.due(), !l.order().filled(have), !s.leased():
+	case !p.due(), !l.order().filled(have), !h.leased():
 		return nil, nil
 	}
-	blank := have == 0 && !s.pads
+	blank := have == 0 && !h.terms.pads
 	if !blank {
-		s.beginBatch()
-		if err := s.complete(s.build); err != nil { // before its rows count as consumed
+		h.beginBatch()
+		if err := h.complete(h.build); err != nil { // before its rows count as consumed
 			return nil, err
 		}
 	}
@@ -80,10 +81,10 @@ func (p counted) hand(s *Session, ends bool) (*Batch, error) {
 	if blank {
 		l.handed++ // a last step, of which this rank's lanes have nothing
 		l.blank++
-		s.checkpointing.pass(s.stepsMade())
-		signal(s.wake)
-		signal(s.ready)
+		h.checkpointing.pass(h.stepsMade())
+		signal(h.shared.wake)
+		signal(h.shared.ready)
 		return nil, nil
 	}
-	return s.finishBatch(), nil
+	return h.finishBatch(), nil
 }

@@ -15,8 +15,16 @@
 // opened a second time, on the next worker: the first to bring rows behind the cursor wins, and what comes twice is dropped.
 //
 // Next, NextOfEpoch, Prepare, Batches, Close and Abandon belong to one goroutine; Info, RestoredFrom, State, StateAfter, Stats,
-// Schema, Waiting, Epoch, EpochBatches and Batch.Release may be called from any. Everything in Session that is shared stands behind
-// Session.mu; ledger, the pure bookkeeping of what is held, received, taken and consumed, is only touched with it held.
+// Schema, Waiting, Epoch, EpochBatches and Batch.Release may be called from any.
+//
+// Session is the face of four parts:
+//
+//	control   talks to the master, and has the others take over what it answers
+//	fetcher   opens streams of what is granted, and races a late one
+//	ledger    keeps what is held, received, taken and consumed; it is pure bookkeeping
+//	handover  makes batches of what came, and hands them over under the lease
+//
+// What they share stands behind one mutex, shared.mu: the ledger, and those of their fields that say so.
 //
 // When a process is stopped inside Next (SIGSTOP, a frozen container) and wakes after its lease ended, the one batch
 // that was about to be returned may have been given to another rank too. Where the clock stood still, as on a machine that

@@ -36,7 +36,7 @@ func readEpochs(t *testing.T, s *Session) (ids []int64, batches map[uint32]int) 
 		b, err := s.NextOfEpoch(t.Context())
 		switch {
 		case errors.Is(err, io.EOF):
-			if _, again := s.NextOfEpoch(t.Context()); !errors.Is(again, io.EOF) || epoch != s.epochs || s.Epoch() != epoch {
+			if _, again := s.NextOfEpoch(t.Context()); !errors.Is(again, io.EOF) || epoch != s.terms.epochs || s.Epoch() != epoch {
 				t.Errorf("behind %d epochs the session ends, in epoch %d, and then says %v", epoch, s.Epoch(), again)
 			}
 			return ids, batches

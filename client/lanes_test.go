@@ -85,8 +85,8 @@ func TestLanesShareStreams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shard := drawShard(t)
 		lanes := uint32(len(shard.lanes))
-		s := &Session{wake: make(chan struct{}, 1), slot: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
-		l := &s.ledger
+		f := newFetcher(new(terms), newShared())
+		l := &f.shared.ledger
 		l.streams, l.grants = 1, shard.grants()
 		l.countSteps(steps{counted: true, lanes: newLanes(lanes, 0, 1, int(lanes)), batch: int(lanes)}, nil, nil)
 		l.told[0] = epochSteps{steps: (shard.total + uint64(lanes) - 1) / uint64(lanes), final: true}
@@ -106,8 +106,8 @@ func TestLanesShareStreams(t *testing.T) {
 				if l.lanes.lane == l.lanes.to {
 					break // the last lanes have no row in this step
 				}
-				for p, _ := s.startable(t.Context()); p != nil; p, _ = s.startable(t.Context()) {
-					streams = append(streams, &stream{Session: s, p: p, at: p})
+				for p, _ := f.startable(t.Context()); p != nil; p, _ = f.startable(t.Context()) {
+					streams = append(streams, newStream(f, p))
 				}
 				moved := false
 				for _, st := range streams {

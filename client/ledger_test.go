@@ -258,7 +258,7 @@ func TestStreamsReadAheadOfLentMemory(t *testing.T) {
 
 // Rows of the batch in the making that others have got meanwhile make no step: all ranks would have to make it.
 func TestRowsThatAreDiscardedAreNotReady(t *testing.T) {
-	s := &Session{building: map[string]int64{"w1": 15, "w2": 10}}
+	s := &shared{building: map[string]int64{"w1": 15, "w2": 10}}
 	s.ledger.batch, s.ledger.handed = 10, 4
 	if n := (padded{free{&s.ledger}}).ready(s.making()); n != 7 {
 		t.Errorf("with 25 rows in the making %d batches are ready, want 7", n)

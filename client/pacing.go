@@ -29,8 +29,8 @@ type pacing interface {
 	mayPad() bool
 	// report fills in what a Sync says of the loop. making is the number of rows in the batch in the making.
 	report(req *pb.SyncRequest, making int)
-	// hand is Session.handOver. s.mu must be held.
-	hand(s *Session, ends bool) (*Batch, error)
+	// hand is handover.handOver. shared.mu must be held.
+	hand(h *handover, ends bool) (*Batch, error)
 }
 
 // pacing is the session's.
@@ -67,4 +67,4 @@ func (p free) report(req *pb.SyncRequest, _ int) {
 	req.Steps = &pb.RankSteps{Epoch: min(p.ledger.ended, p.ledger.epoch)}
 }
 
-func (p free) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(p, ends) }
+func (p free) hand(h *handover, ends bool) (*Batch, error) { return h.handRows(p, ends) }

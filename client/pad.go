@@ -40,7 +40,7 @@ func (p padded) report(req *pb.SyncRequest, making int) {
 	req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
 }
 
-func (p padded) hand(s *Session, ends bool) (*Batch, error) { return s.handRows(p, ends) }
+func (p padded) hand(h *handover, ends bool) (*Batch, error) { return h.handRows(p, ends) }
 
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
 // in the making.
@@ -82,47 +82,6 @@ func (p padded) keeps(making int) position.Set {
 		kept = append(kept, position.Interval{From: piece.taken, To: to})
 	}
 	return position.NewSet(kept...)
-}
-
-// tellReady wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
-func (s *Session) tellReady() {
-	l := &s.ledger
-	if p, pads := l.pacing().(padded); pads && !p.ahead() && l.drained && p.ready(s.making()) > l.reported {
-		signal(s.wake)
-	}
-}
-
-// making is the number of this rank's rows in the batch in the making. s.mu must be held.
-func (s *Session) making() int {
-	if s.ledger.discard {
-		return 0
-	}
-	n := int64(0)
-	for _, rows := range s.building {
-		n += rows
-	}
-	return int(n)
-}
-
-// catchUp pads an epoch that the master has closed until this rank had as many batches as all others, and goes on to the
-// next. It returns nothing at the open epoch, or if there is to wait; ErrEpochEnd, if ends are told. s.mu must be held.
-func (s *Session) catchUp(ends bool) (*Batch, error) {
-	l := &s.ledger
-	for l.ended < l.final {
-		if l.pacing().mayPad() {
-			build := s.buffers()
-			if err := s.complete(build); err != nil {
-				return nil, err
-			}
-			return s.batchOf(build), nil
-		}
-		l.enter(l.ended + 1)
-		signal(s.wake)
-		if ends {
-			return nil, ErrEpochEnd
-		}
-	}
-	return nil, nil
 }
 
 // pad appends rows of zeros, empty lists and provenance -1.

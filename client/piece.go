@@ -222,11 +222,3 @@ func (p *piece) drop() {
 		p.cancel()
 	}
 }
-
-// signal wakes the receiver of a channel with room for one; a second signal before it wakes changes nothing.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -60,11 +60,11 @@ func TestPrepareOfTooManyValues(t *testing.T) {
 			s.Prepare(ctx.Done())
 		}
 		prepare()
-		ids := &s.build.columns[1]
-		end := ids.own[s.build.rows]
-		ids.own[s.build.rows] = math.MaxInt32
+		ids := &s.handover.build.columns[1]
+		end := ids.own[s.handover.build.rows]
+		ids.own[s.handover.build.rows] = math.MaxInt32
 		prepare()
-		ids.own[s.build.rows] = end
+		ids.own[s.handover.build.rows] = end
 		if b, err := s.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "lower batch_size") {
 			t.Errorf("a batch: %t; %v", b != nil, err)
 		}
@@ -148,7 +148,7 @@ func TestPreparedRowsAreGivenToOthers(t *testing.T) {
 				m.Returned, m.Ranks[0].Held = m.Returned.Union(m.Ranks[0].Held), nil
 				m.Frozen = true
 			})
-			time.Sleep(3 * s.cfg.SyncEvery)
+			time.Sleep(3 * s.terms.cfg.SyncEvery)
 			synctest.Wait()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

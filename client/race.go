@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,14 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-const (
-	// lateness is how many times its usual wait a stream's next message may take until another worker is asked besides.
-	lateness = 5
-	// slowFor is how long a worker that lost to a second one is asked last.
-	slowFor = 10 * time.Second
-	// hedgedShare of the streams, though at least one, may be opened a second time at once.
-	hedgedShare = 0.05
-)
+// hedgedShare of the streams, though at least one, may be opened a second time at once.
+const hedgedShare = 0.05
 
 // errLost ends the attempt that was late.
 var errLost = errors.New("another worker was faster")
@@ -29,7 +22,7 @@ type attempt struct {
 	worker *pb.Worker
 	cancel context.CancelCauseFunc
 
-	// Under Session.mu.
+	// Under shared.mu.
 	second bool      // beside one that is late
 	waits  time.Time // since when, for a message that there is room for
 	begun  bool      // a message came
@@ -55,7 +48,7 @@ func (st *stream) race(ctx context.Context, r *round, w *pb.Worker) (complete bo
 		go func() { ends <- ended{a, st.read(attemptCtx, a, r.silences)} }()
 	}
 	begin(w, false)
-	watch := time.NewTimer(st.cfg.HedgeAfter)
+	watch := time.NewTimer(st.terms.cfg.HedgeAfter)
 	defer watch.Stop()
 	for running > 0 {
 		select {
@@ -70,14 +63,14 @@ func (st *stream) race(ctx context.Context, r *round, w *pb.Worker) (complete bo
 			case !errors.Is(e.err, errLost) && errors.As(e.err, &failed):
 				r.note(e.attempt, failed)
 				r.skip(st.workers())
-				st.noteError(e.worker, failed)
+				st.fetcher.noteError(e.worker, failed)
 			}
 		case <-watch.C:
 			late, check := st.late()
 			if late != nil {
 				if w := r.next(); w == nil {
 					r.again(late.worker)
-					check = st.cfg.HedgeAfter
+					check = st.terms.cfg.HedgeAfter
 				} else if st.hedge(late, w) {
 					begin(w, true)
 				}
@@ -90,8 +83,8 @@ func (st *stream) race(ctx context.Context, r *round, w *pb.Worker) (complete bo
 
 // workers are those that attempts read from.
 func (st *stream) workers() (all []*pb.Worker) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
 	for _, a := range st.racing {
 		all = append(all, a.worker)
 	}
@@ -102,8 +95,8 @@ func (st *stream) workers() (all []*pb.Worker) {
 func (st *stream) begin(ctx context.Context, w *pb.Worker, second bool) (context.Context, *attempt) {
 	a := &attempt{worker: w, second: second, waits: time.Now()}
 	ctx, a.cancel = context.WithCancelCause(ctx)
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
 	st.racing = append(st.racing, a)
 	return ctx, a
 }
@@ -111,17 +104,17 @@ func (st *stream) begin(ctx context.Context, w *pb.Worker, second bool) (context
 // leave ends an attempt.
 func (st *stream) leave(a *attempt) {
 	a.cancel(nil)
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
 	if len(st.racing) == 2 {
-		st.hedging.open--
+		st.fetcher.hedging.open--
 	}
 	st.racing = slices.DeleteFunc(st.racing, func(b *attempt) bool { return a == b })
 }
 
 func (st *stream) cancelAll() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
 	for _, a := range st.racing {
 		a.lost = true
 		a.cancel(errLost)
@@ -130,14 +123,14 @@ func (st *stream) cancelAll() {
 
 // late returns the attempt that is alone and late, if it is, and when to look again.
 func (st *stream) late() (a *attempt, check time.Duration) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	check = st.cfg.HedgeAfter
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	check = st.terms.cfg.HedgeAfter
 	if len(st.racing) != 1 || st.racing[0].waits.IsZero() {
 		return nil, check
 	}
 	a = st.racing[0]
-	patience, known := st.hedging.patience(a.begun, st.cfg.HedgeAfter)
+	patience, known := st.fetcher.hedging.patience(a.begun, st.terms.cfg.HedgeAfter)
 	if !known {
 		return nil, check
 	}
@@ -149,20 +142,22 @@ func (st *stream) late() (a *attempt, check time.Duration) {
 
 // hedge takes one of the few places for second attempts, to ask worker w beside the late one.
 func (st *stream) hedge(late *attempt, w *pb.Worker) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.hedging.open >= max(1, int(hedgedShare*float64(st.ledger.streams))) {
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	f := st.fetcher
+	if f.hedging.open >= max(1, int(hedgedShare*float64(st.shared.ledger.streams))) {
 		return false
 	}
 	late.second = false // if it was: the one beside it had ended
-	st.hedging.open++
-	st.stats.Hedges++
-	st.log.Info("stream hedged", "event", "stream_hedged", "shard", st.p.shard, "file", st.p.file, "cursor", st.at.received,
+	f.hedging.open++
+	f.fetched.hedges++
+	st.terms.log.Info("stream hedged", "event", "stream_hedged",
+		"shard", st.p.shard, "file", st.p.file, "cursor", st.at.received,
 		"late", late.worker.GetName(), "second", w.GetName(), "waited", time.Since(late.waits))
 	return true
 }
 
-// won notes that an attempt moved the piece's cursor on from here, and ends the one beside it. st.mu must be held.
+// won notes that an attempt moved the piece's cursor on from here, and ends the one beside it. shared.mu must be held.
 func (st *stream) won(a *attempt, from position.Position) {
 	now := time.Now()
 	a.rows, st.took = true, now
@@ -175,7 +170,7 @@ func (st *stream) won(a *attempt, from position.Position) {
 		if !a.second {
 			continue
 		}
-		st.hedging.slow[other.worker.GetAddress()] = now
+		st.fetcher.hedging.slow[other.worker.GetAddress()] = now
 		if st.broken == nil {
 			st.broken = &Resume{
 				Shard: st.p.shard, Cursor: from, File: st.p.file, From: other.worker.GetName(),
@@ -187,53 +182,4 @@ func (st *stream) won(a *attempt, from position.Position) {
 			st.brokenAt = other.waits
 		}
 	}
-}
-
-// hedging is what a session knows of its streams' pace. It stands behind Session.mu.
-type hedging struct {
-	open int                  // second attempts
-	slow map[string]time.Time // when workers were late, by address
-	// For the first message of a stream, and for later ones.
-	first, later pace
-}
-
-// pace is how long streams wait for messages: the longest wait of late. An average would take each pause between the bursts
-// in which windows come for a worker's end.
-type pace struct {
-	longest time.Duration
-	known   bool
-}
-
-func (p *pace) note(d time.Duration) { p.longest, p.known = max(d, p.longest*49/50), true }
-
-// waited notes how long a stream waited for a message.
-func (h *hedging) waited(begun bool, d time.Duration) {
-	if begun {
-		h.later.note(d)
-	} else {
-		h.first.note(d)
-	}
-}
-
-// patience is how long a stream may wait for its next message, if any had one before.
-func (h *hedging) patience(begun bool, least time.Duration) (d time.Duration, known bool) {
-	usual := h.first
-	if begun && h.later.known {
-		usual = h.later
-	}
-	return max(least, lateness*usual.longest), usual.known
-}
-
-// inOrder is workers, those last that were late lately.
-func (h *hedging) inOrder(workers []*pb.Worker, now time.Time) []*pb.Worker {
-	maps.DeleteFunc(h.slow, func(_ string, late time.Time) bool { return now.Sub(late) >= slowFor })
-	var fast, slow []*pb.Worker
-	for _, w := range workers {
-		if _, late := h.slow[w.GetAddress()]; late {
-			slow = append(slow, w)
-		} else {
-			fast = append(fast, w)
-		}
-	}
-	return append(fast, slow...)
 }

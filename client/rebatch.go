@@ -12,10 +12,6 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// maxFree bounds the released buffers that a session keeps: one being filled, one in the training loop, and a
-// reader ahead of it.
-const maxFree = 4
-
 // buffers is the memory of one batch, filled by append and reused after Release.
 type buffers struct {
 	layout  *layout

@@ -4,65 +4,27 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"log/slog"
+	"io"
+	"iter"
 	"sync"
 	"time"
 
-	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/position"
-	"github.com/penstock-ml/penstock/api/spec"
-)
+	"github.com/apache/arrow/go/v15/arrow"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
-const leaveTimeout = 5 * time.Second
+	"github.com/penstock-ml/penstock/api/pb"
+)
 
 // Session is one rank's reading of a session.
 type Session struct {
-	cfg      Config
-	log      *slog.Logger
-	pool     *pool // of workers
-	masters  *masters
-	nonce    string // of the Join, and of this start for good
-	joined   *pb.JoinReply
-	session  *pb.Session
-	lease    time.Duration
-	batch    int
-	pads     bool    // last batches
-	layout   *layout // of what the program makes
-	epochs   uint32
-	cancel   context.CancelFunc
+	terms    *terms        // what was settled at the opening
+	shared   *shared       // the ledger, and the one mutex
+	fetcher  *fetcher      // gets rows from workers
+	handover *handover     // makes batches of them
+	control  *control      // talks to the master
 	done     chan struct{} // closed when all goroutines have ended
 	leaveErr error         // read after done
-
-	ready   chan struct{} // wakes Next
-	wake    chan struct{} // wakes the control goroutine
-	slot    chan struct{} // wakes the goroutine that opens streams
-	build   *buffers      // the batch in the making; Next's
-	stalled time.Duration // that Next has waited for it, over calls that ended with their contexts; Next's
-
-	building map[string]int64 // its rows by worker; under mu
-
-	knownSkipped map[Skipped]bool // the control goroutine's, once there is one
-
-	mu           sync.Mutex
-	ledger       ledger
-	free         []*buffers
-	err          error // why the session ended
-	finished     bool
-	lapsed       bool // the lease ran out, and the log says so
-	saidUnserved map[unserved]time.Time
-	saidAbsent   uint32 // epochs up to this one of which the log says that this rank waits for some that have not joined
-	saidIdle     uint32 // epochs up to this one of which the log says that this rank waits for others
-	revision     uint64
-	leaseEnds    time.Time
-	lastReturn   time.Time // of Next with a batch
-	waiting      waiting
-	lastRows     int // of that batch, without padding
-	pace         loopPace
-	hedging      hedging
-	stats        Stats
-
-	checkpointing checkpointing
 }
 
 // Open opens the session on the master (or attaches to it), joins it as a rank and begins to stream. It waits for a
@@ -73,81 +35,33 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Session{
-		cfg:     cfg,
-		log:     cfg.Logger.With("session", cfg.Session, "rank", cfg.Rank),
-		nonce:   rand.Text(),
-		pool:    newPool(cfg.Dial, cfg.DialLink),
-		masters: &masters{addresses: cfg.Masters, pool: newPool(cfg.Dial, nil)},
-		done:    make(chan struct{}),
-		ready:   make(chan struct{}, 1),
-		wake:    make(chan struct{}, 1),
-		slot:    make(chan struct{}, 1),
-
-		building: make(map[string]int64), knownSkipped: make(map[Skipped]bool), saidUnserved: make(map[unserved]time.Time),
-		hedging: hedging{slow: make(map[string]time.Time)},
-		stats:   Stats{RowsByWorker: make(map[string]int64), StreamsByWorker: make(map[string]int)},
+	t := &terms{cfg: cfg, log: cfg.Logger.With("session", cfg.Session, "rank", cfg.Rank), nonce: rand.Text()}
+	m := &masters{addresses: cfg.Masters, pool: newPool(cfg.Dial, nil)}
+	sent, err := opening{t, m}.run(ctx)
+	var s *Session
+	if err == nil {
+		s, err = newSession(t, m, sent)
 	}
-	if err := s.open(ctx); err != nil {
-		s.masters.pool.close()
-		return nil, fmt.Errorf("client: session %q: %w", cfg.Session, err)
+	if err != nil {
+		m.pool.close()
+		return nil, t.named(err)
 	}
-	ctx, s.cancel = context.WithCancel(ctx)
+	ctx, s.shared.cancel = context.WithCancel(ctx)
 	go s.run(ctx)
 	return s, nil
 }
 
-// begin takes over the answers of a master.
-func (s *Session) begin(sent time.Time) error {
-	if j := s.joined.GetSession(); j != nil {
-		s.session = j
+// newSession is the session of a Join that was sent at a time. It begins with run.
+func newSession(t *terms, m *masters, sent time.Time) (*Session, error) {
+	s := &Session{terms: t, shared: newShared(), done: make(chan struct{})}
+	if err := t.begin(&s.shared.ledger); err != nil {
+		return nil, err
 	}
-	if s.session.GetState() == pb.SessionState_FAILED {
-		return s.sessionFailed(s.session.GetFailure(), s.session.GetBadData())
-	}
-	layout, err := layoutOf(s.session.GetProgram())
-	if err != nil {
-		return fmt.Errorf("the program: %w", err)
-	}
-	s.layout = layout
-	s.batch, s.pads = int(s.session.GetBatchSize()), s.session.GetSpec().GetLastBatch() == pb.LastBatch_PAD
-	s.epochs = spec.Epochs(s.session.GetSpec())
-	if s.batch < 1 {
-		return fmt.Errorf("the master's spec has batch_size %d; it must be positive", s.batch)
-	}
-	if s.lease = time.Duration(s.joined.GetLeaseMs()) * time.Millisecond; s.lease <= 0 {
-		return fmt.Errorf("the master gave a lease of %v; it must be positive", s.lease)
-	}
-	s.leaseEnds, s.waiting.since = sent.Add(s.lease), time.Now()
-	j := s.joined
-	s.ledger = ledger{
-		steps: steps{batch: s.batch}, holdings: holdings{streams: 1}, epoch: j.GetClosedEpochs(),
-		consumed: position.SetFromProto(j.GetConsumed()), alone: s.cfg.WorldSize == 1,
-	}
-	s.ledger.setBase(j)
-	for _, m := range j.GetSkipped() {
-		s.knownSkipped[skippedOf(m)] = true
-	}
-	return s.count()
-}
-
-// count has the ledger count steps, where ranks do.
-func (s *Session) count() error {
-	of, l := s.session.GetSpec(), &s.ledger
-	c := steps{batch: s.batch, pads: s.pads, counted: of.GetLastBatch() == pb.LastBatch_DROP}
-	if of.GetOrder() == pb.Order_DETERMINISTIC {
-		n := s.session.GetLanes()
-		if n == 0 || n%s.cfg.WorldSize != 0 || uint64(s.batch)%uint64(n/s.cfg.WorldSize) != 0 {
-			return fmt.Errorf("the master's session has %d lanes; %d ranks with batches of %d rows cannot share them", n, s.cfg.WorldSize, s.batch)
-		}
-		c.pads, c.counted, c.lanes = false, true, newLanes(n, s.cfg.Rank, s.cfg.WorldSize, s.batch)
-	}
-	if c.pads || c.counted {
-		l.countSteps(c, s.joined.GetSteps(), s.joined.GetStarts())
-	} else {
-		l.enter(s.beginsIn())
-	}
-	return nil
+	s.fetcher = newFetcher(t, s.shared)
+	s.handover = newHandover(t, s.shared)
+	s.handover.renew(sent)
+	s.control = newControl(t, s.shared, s.fetcher, s.handover, m)
+	return s, nil
 }
 
 // run owns the session's goroutines: it Syncs until the session ends, waits for the streams, then leaves and closes
@@ -155,34 +69,19 @@ func (s *Session) count() error {
 func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
 	var streams sync.WaitGroup
-	streams.Go(func() { s.openStreams(ctx) })
-	s.control(ctx)
-	s.fail(fmt.Errorf("client: session %q: %w", s.cfg.Session, context.Cause(ctx)))
-	s.leaveErr = s.leave(context.WithoutCancel(ctx)) // what it holds goes back, whatever a stream waits for
+	streams.Go(func() { s.fetcher.run(ctx) })
+	s.control.run(ctx)
+	s.shared.fail(s.terms.named(context.Cause(ctx)))
+	s.leaveErr = s.control.leave(context.WithoutCancel(ctx)) // what it holds goes back, whatever a stream waits for
 	streams.Wait()
-	s.pool.close()
-	s.masters.pool.close()
-}
-
-// fail ends the session; the first reason counts.
-func (s *Session) fail(err error) {
-	s.mu.Lock()
-	s.failLocked(err)
-	s.mu.Unlock()
-}
-
-func (s *Session) failLocked(err error) {
-	if s.err == nil {
-		s.err = err
-	}
-	s.cancel()
-	signal(s.ready)
+	s.fetcher.pool.close()
+	s.control.masters.pool.close()
 }
 
 // Close leaves the session: what this rank holds and has not consumed goes back at once. It stops all goroutines,
 // within about leaveTimeout where no master answers, which is its error.
 func (s *Session) Close() error {
-	s.fail(ErrClosed)
+	s.shared.fail(ErrClosed)
 	<-s.done
 	return s.leaveErr
 }
@@ -190,28 +89,116 @@ func (s *Session) Close() error {
 // Abandon ends the session as the end of this process would: no master hears of it, and what this rank holds goes back when its lease has
 // run out. It stops all goroutines. After Close, and after an error that ended the session, it changes nothing.
 func (s *Session) Abandon() {
-	s.fail(errAbandoned)
+	s.shared.fail(errAbandoned)
 	<-s.done
 }
 
-// leave sends the last Sync.
-func (s *Session) leave(ctx context.Context) error {
-	s.mu.Lock()
-	silent := errors.Is(s.err, ErrFenced) || errors.Is(s.err, errAbandoned)
-	req := s.request()
-	s.mu.Unlock()
-	if silent {
-		return nil
+// Next returns the next batch: exactly batch_size rows, all of one epoch; Batch.Epoch says of which. When this rank
+// has nothing more of an epoch to get, what is left is a shorter last batch, or dropped, as the spec says. If another
+// rank dies after that, rows of its shards may come late and make one more short batch. io.EOF comes after all epochs.
+//
+// If the spec pads last batches, all ranks get equally many batches of an epoch, all of batch_size rows: see Batch.Valid. Where all get
+// equally many, Next waits for ranks that have not joined, at most for Config.JoinTimeout.
+//
+// Returning a batch is what makes its rows consumed. When ctx ends, Next returns its error at once and loses nothing;
+// any other error ends the session. It waits, and says so in the log, while the lease has run out because no master
+// can be reached.
+func (s *Session) Next(ctx context.Context) (*Batch, error) { return s.handover.next(ctx, false) }
+
+// NextOfEpoch is Next, but for the error ErrEpochEnd where an epoch ends, once for each. The loop is then in the next epoch, so that a
+// State says that nothing is left of the one before.
+func (s *Session) NextOfEpoch(ctx context.Context) (*Batch, error) { return s.handover.next(ctx, true) }
+
+// Batches ranges over Next until io.EOF; any other error is yielded last.
+func (s *Session) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		for {
+			b, err := s.Next(ctx)
+			if errors.Is(err, io.EOF) || !yield(b, err) || err != nil {
+				return
+			}
+		}
 	}
-	req.Leave, req.WantsMore, req.Refused = true, false, nil // what it gives back is others' to try
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
-	defer cancel()
-	err := s.masters.persist(ctx, "leave", trials{each: leaveTimeout}, func(error) {}, func(ctx context.Context, m pb.MasterClient) error {
-		_, err := m.Sync(ctx, req)
+}
+
+// LeaveEpoch ends an epoch for this rank before its end, if the loop is in it still: Next goes on with the epoch behind it, and a State
+// names that. The rest goes to the ranks that are still in the epoch, and to nobody once all have left it; where ranks count no outputs,
+// Next waits for that. Like Next it is for the one goroutine.
+func (s *Session) LeaveEpoch(epoch uint32) error { return s.handover.leaveEpoch(epoch) }
+
+// Prepare copies rows, as they come, into the batch that Next returns next, until it is whole: Next is the quicker for it. It reports
+// false if something came over stop before. Like Next it is for the one goroutine.
+func (s *Session) Prepare(stop <-chan struct{}) bool { return s.handover.prepare(stop) }
+
+// State is this rank's checkpoint as of the batch that Next returned last.
+func (s *Session) State() *pb.State {
+	s.shared.mu.Lock()
+	at := s.handover.snapshot()
+	s.shared.mu.Unlock()
+	return s.terms.state(at)
+}
+
+// StateAfter is this rank's checkpoint as of a batch, for loops that read ahead; b may be released already.
+func (s *Session) StateAfter(b *Batch) *pb.State { return s.terms.state(b.after) }
+
+// Epoch is the one that the loop is in, from 0; the number of epochs behind the last.
+func (s *Session) Epoch() uint32 {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	return s.shared.ledger.ended
+}
+
+// EpochBatches is how many batches this rank gets of the epoch that the loop is in, from its beginning on, where the master has told.
+func (s *Session) EpochBatches() (n uint64, known bool) {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	l := &s.shared.ledger
+	e := l.told[l.ended]
+	return e.steps, l.pacing().counts() && e.final
+}
+
+// Info is the session as the master described it when this rank joined.
+func (s *Session) Info() *pb.Session { return s.terms.session }
+
+// Schema is the schema of Batch.Record.
+func (s *Session) Schema() *arrow.Schema { return s.terms.layout.schema }
+
+// RestoredFrom is the named checkpoint that `penstock session restore` put the session back to, or nil. A training loop that loads
+// the model that it saved there goes on in step with the data.
+func (s *Session) RestoredFrom() *Checkpoint {
+	if f := s.terms.session.GetRestoredFrom(); f.GetName() != "" {
+		return &Checkpoint{Name: f.GetName(), Step: f.GetStep()}
+	}
+	return nil
+}
+
+// Planned returns how many rows an epoch has, if a master says that all of it is planned.
+func (s *Session) Planned(ctx context.Context) (rows int64, known bool, err error) {
+	cfg := &s.terms.cfg
+	m := &masters{addresses: cfg.Masters, pool: s.control.masters.pool} // its own, for the other one is the control goroutine's
+	var p *pb.Progress
+	err = m.call(ctx, "get session", openTimeout, func(ctx context.Context, m pb.MasterClient) error {
+		info, err := m.GetSession(ctx, &pb.GetSessionRequest{Session: cfg.Session})
+		p = info.GetProgress()
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("client: session %q: %w", s.cfg.Session, err)
+		return 0, false, err
 	}
-	return nil
+	return p.GetRowsPlanned(), p.GetBlocks() > 0 && p.GetBlocksPlanned() == p.GetBlocks(), nil
+}
+
+// Delete has the master forget the session, for all of its ranks: for sessions of which nobody needs a State any more. Call it once Close
+// has returned. A session that is not there any more is no error.
+func (s *Session) Delete(ctx context.Context) error {
+	cfg := &s.terms.cfg
+	m := &masters{addresses: cfg.Masters, pool: newPool(cfg.Dial, nil)}
+	defer m.pool.close()
+	return m.call(ctx, "delete session", leaveTimeout, func(ctx context.Context, m pb.MasterClient) error {
+		_, err := m.DeleteSession(ctx, &pb.DeleteSessionRequest{Session: cfg.Session})
+		if status.Code(err) == codes.NotFound {
+			return nil
+		}
+		return err
+	})
 }

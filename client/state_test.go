@@ -163,7 +163,7 @@ func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
 		cfg := config(fl, "m")
 		cfg.WorldSize = 2
 		s := open(t, cfg)
-		time.Sleep(s.cfg.SyncEvery) // all of the shard has come, and its end
+		time.Sleep(s.terms.cfg.SyncEvery) // all of the shard has come, and its end
 		for range 2 {
 			b, err := s.Next(t.Context())
 			if err != nil {
@@ -172,7 +172,7 @@ func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
 			b.Release()
 		}
 		m.Change(func() { m.Ranks[1] = &fake.Member{Consumed: other, Left: true} })
-		time.Sleep(3 * s.cfg.SyncEvery)
+		time.Sleep(3 * s.terms.cfg.SyncEvery)
 		st := s.State()
 		if base := position.SetFromProto(st.GetBase()); st.GetClosedEpochs() != 0 || st.GetMasterClosedEpochs() != 1 || !base.Equal(other) || !position.SetFromProto(st.GetConsumed()).Equal(mine) {
 			t.Errorf("the state is of epoch %d, has the base %v, not %v, and consumed %v", st.GetClosedEpochs(), base, other, st.GetConsumed())
@@ -264,7 +264,7 @@ func TestStateOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 // readHeld reads until the rank holds nothing.
 func readHeld(t *testing.T, s *Session, m *fake.Master, rank uint32) (ids []int64) {
 	for {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*s.cfg.SyncEvery)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*s.terms.cfg.SyncEvery)
 		b, err := s.Next(ctx)
 		cancel()
 		if err != nil {
@@ -286,13 +286,15 @@ func readHeld(t *testing.T, s *Session, m *fake.Master, rank uint32) (ids []int6
 
 // A restore is refused unless a state bears the session's digests.
 func TestStateBearsTheSessionsDigests(t *testing.T) {
-	s := &Session{
+	terms := &terms{
 		cfg: Config{Session: "run", Rank: 1, WorldSize: 2}, joined: &pb.JoinReply{Generation: 3},
 		session: &pb.Session{
 			Spec:          &pb.Spec{LastBatch: pb.LastBatch_PAD},
 			ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"),
 		},
 	}
+	sh := newShared()
+	s := &Session{terms: terms, shared: sh, handover: newHandover(terms, sh)}
 	want := &pb.State{
 		Version: stateVersion, Session: "run", Generation: 3, Rank: 1, WorldSize: 2,
 		ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"), LastBatch: pb.LastBatch_PAD,
@@ -312,7 +314,7 @@ func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 		for epoch := range uint32(2) {
 			// The streams end first, so that Next takes what lies behind the last row too.
 			synctest.Wait()
-			_ = sleep(t.Context(), 10*s.cfg.SyncEvery)
+			_ = sleep(t.Context(), 10*s.terms.cfg.SyncEvery)
 			b, err := s.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -322,7 +324,7 @@ func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 				m.Look(func() { closed = m.Closed > epoch })
 				if !closed {
 					synctest.Wait()
-					_ = sleep(t.Context(), s.cfg.SyncEvery)
+					_ = sleep(t.Context(), s.terms.cfg.SyncEvery)
 				}
 			}
 			want := position.Set{{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}}

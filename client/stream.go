@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -48,55 +45,15 @@ type Resume struct {
 	Cause error
 }
 
-// openStreams opens a stream whenever a slot is free, and waits for all of them in the end.
-func (s *Session) openStreams(ctx context.Context) {
-	var streams sync.WaitGroup
-	defer streams.Wait()
-	for {
-		select {
-		case <-s.slot:
-		case <-ctx.Done():
-			return
-		}
-		for {
-			p, streamCtx := s.startable(ctx)
-			if p == nil {
-				break
-			}
-			streams.Go(func() {
-				defer p.cancel()
-				st := &stream{Session: s, p: p, at: p, took: time.Now()}
-				st.run(streamCtx)
-				st.ended()
-			})
-		}
-	}
-}
-
-// startable marks the next piece to stream as open and returns it, if a slot is free.
-func (s *Session) startable(ctx context.Context) (*piece, context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.ledger.order().startable()
-	if p == nil {
-		return nil, nil
-	}
-	p.open = true
-	ctx, p.cancel = context.WithCancel(ctx)
-	p.lead()
-	if s.ledger.wantsMore() {
-		signal(s.wake)
-	}
-	return p, ctx
-}
-
-// stream is a piece's way over its workers, and that of those which follow it. The goroutine that runs it owns the attempts, of which it
-// waits for each.
+// stream is a piece's way over its workers, and that of those which follow it. The goroutine that runs it owns the
+// attempts, of which it waits for each.
 type stream struct {
-	*Session
-	p *piece // the first
+	fetcher *fetcher
+	terms   *terms
+	shared  *shared
+	p       *piece // the first
 
-	// Under Session.mu.
+	// Under shared.mu.
 	at       *piece     // whose rows are to come
 	racing   []*attempt // that run: one, or two
 	broken   *Resume    // of a stream that had begun, until it goes on
@@ -104,7 +61,11 @@ type stream struct {
 	took     time.Time // when rows came last
 }
 
-// flow goes on to the piece that follows a complete one. st.mu must be held.
+func newStream(f *fetcher, p *piece) *stream {
+	return &stream{fetcher: f, terms: f.terms, shared: f.shared, p: p, at: p, took: time.Now()}
+}
+
+// flow goes on to the piece that follows a complete one. shared.mu must be held.
 func (st *stream) flow() bool {
 	if !st.at.complete() || !st.at.leads() {
 		return false
@@ -115,78 +76,29 @@ func (st *stream) flow() bool {
 
 // ended has pieces that the stream was to read on into get another one.
 func (st *stream) ended() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	delete(st.ledger.waits, st.p)
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	delete(st.shared.ledger.waits, st.p)
 	for p := st.at; p != nil && p.refused == nil && (p == st.at || p.follows); p = p.next {
 		if !p.gone && !p.complete() {
 			p.open, p.follows = false, false
-			signal(st.slot)
+			signal(st.shared.slot)
 		}
 	}
 }
 
-// mayReceive reports whether a message of about n bytes may be received within a budget. Else the stream is told when there is more room.
-// st.mu must be held.
+// mayReceive reports whether a message of about n bytes may be received within a budget. Else the stream is woken when
+// there is more room. shared.mu must be held.
 func (st *stream) mayReceive(n, budget int64) bool {
-	if st.ledger.mayReceive(st.at, n, budget) {
+	l := &st.shared.ledger
+	if l.mayReceive(st.at, n, budget) {
 		return true
 	}
-	if st.ledger.waits == nil {
-		st.ledger.waits = make(map[*piece]struct{})
+	if l.waits == nil {
+		l.waits = make(map[*piece]struct{})
 	}
-	st.ledger.waits[st.p] = struct{}{}
+	l.waits[st.p] = struct{}{}
 	return false
-}
-
-// round is one of asking all candidates.
-type round struct {
-	silences int // rounds before it with a silent worker, without a row in between
-	workers  []*pb.Worker
-	tried    []*pb.Worker
-	blame    // for those that refuse for good
-	last     *workerError
-	silent   bool // a worker was
-	moved    bool // rows came
-}
-
-// next is the best candidate that was not tried, or nil.
-func (r *round) next() *pb.Worker {
-	for _, w := range r.workers {
-		if !r.has(w) {
-			return w
-		}
-	}
-	return nil
-}
-
-func (r *round) has(tried *pb.Worker) bool {
-	return slices.ContainsFunc(r.tried, func(t *pb.Worker) bool { return t.GetAddress() == tried.GetAddress() })
-}
-
-// skip has workers count as tried.
-func (r *round) skip(workers []*pb.Worker) {
-	for _, w := range workers {
-		if !r.has(w) {
-			r.tried = append(r.tried, w)
-		}
-	}
-}
-
-// again begins to ask all candidates but one anew.
-func (r *round) again(but *pb.Worker) { r.tried, r.blame = []*pb.Worker{but}, blame{} }
-
-// note takes in how an attempt ended. When it brought rows, the other candidates are to be asked again.
-func (r *round) note(a *attempt, err *workerError) {
-	if a.rows {
-		r.again(a.worker)
-		r.moved, r.silences = true, 0
-	}
-	r.silent = r.silent || errors.Is(err, errSilent)
-	if r.last == nil || !stranger(err) { // a worker's own words say more
-		r.last = err
-	}
-	r.blame.note(err)
 }
 
 // run reads the piece to its end, moving from worker to worker.
@@ -220,13 +132,14 @@ func (st *stream) run(ctx context.Context) {
 	}
 }
 
-// awaitUse waits until half of what the piece may have in its queue was taken, so that it does not ask busy workers for what there is
-// hardly room for: others may wait for their places and memory.
+// awaitUse waits until half of what the piece may have in its queue was taken, so that it does not ask busy workers for
+// what there is hardly room for: others may wait for their places and memory.
 func (st *stream) awaitUse(ctx context.Context) {
 	for {
-		st.mu.Lock()
-		ok := st.mayReceive(st.cfg.Budget/int64(st.ledger.order().shares())/2, st.cfg.Budget)
-		st.mu.Unlock()
+		budget := st.terms.cfg.Budget
+		st.shared.mu.Lock()
+		ok := st.mayReceive(budget/int64(st.shared.ledger.order().shares())/2, budget)
+		st.shared.mu.Unlock()
 		if ok {
 			return
 		}
@@ -238,9 +151,31 @@ func (st *stream) awaitUse(ctx context.Context) {
 	}
 }
 
+// refuse ends the piece's stream, which every candidate refuses: the master decides, or the session ends.
+func (st *stream) refuse(b blame, last *workerError) {
+	if b.own != nil {
+		st.shared.fail(st.refusedBy(b.own))
+		return
+	}
+	report := &pb.RefusedStream{Cause: pb.RefusalCause_UNREADABLE}
+	if b.changed != nil {
+		report.Cause, last = pb.RefusalCause_CHANGED, b.changed
+	}
+	report.Words = last.words()
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	report.At = st.at.received.Proto()
+	st.at.refused = report
+	signal(st.shared.wake)
+	st.terms.log.Warn("every worker refuses a shard; the master decides", "event", "shard_refused",
+		"shard", st.p.shard, "cursor", st.at.received, "file", st.p.file, "cause", last)
+}
+
 // refusedBy is the session's end by a shard that every worker refuses.
 func (st *stream) refusedBy(last *workerError) error {
-	err := &RefusedError{Session: st.cfg.Session, Shard: st.p.shard, File: st.p.file, Address: last.address, Err: last}
+	err := &RefusedError{
+		Session: st.terms.cfg.Session, Shard: st.p.shard, File: st.p.file, Address: last.address, Err: last,
+	}
 	if stranger(last) {
 		return errors.Join(ErrNoWorker, err)
 	}
@@ -253,31 +188,32 @@ func (st *stream) sayUnserved(ctx context.Context, r *round) {
 	if r.last != nil {
 		cause, code = r.last, status.Code(r.last)
 	}
-	st.mu.Lock()
+	st.shared.mu.Lock()
 	if code == codes.ResourceExhausted && time.Since(st.took) < busyPatience {
 		level = slog.LevelDebug
 	}
 	why := unserved{code, level}
-	due := time.Since(st.saidUnserved[why]) >= sayUnservedEvery
+	said := st.fetcher.saidUnserved
+	due := time.Since(said[why]) >= sayUnservedEvery
 	if due {
-		st.saidUnserved[why] = time.Now()
+		said[why] = time.Now()
 	}
-	st.mu.Unlock()
+	st.shared.mu.Unlock()
 	if due {
-		st.log.Log(ctx, level, "no worker serves a shard; trying on", "event", "no_worker", "shard", st.p.shard, "file", st.p.file,
-			"workers", len(r.workers), "cause", cause)
+		st.terms.log.Log(ctx, level, "no worker serves a shard; trying on", "event", "no_worker",
+			"shard", st.p.shard, "file", st.p.file, "workers", len(r.workers), "cause", cause)
 	}
 }
 
 // candidates are the piece's workers, best first; those that were late lately come last.
 func (st *stream) candidates() []*pb.Worker {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
 	select {
 	case <-st.p.fresh: // it is these that are tried now
 	default:
 	}
-	return st.hedging.inOrder(st.at.workers, time.Now())
+	return st.fetcher.hedging.inOrder(st.at.workers, time.Now())
 }
 
 // awaitCandidates waits for d, or until a Sync brought other workers.
@@ -293,29 +229,68 @@ func (st *stream) awaitCandidates(ctx context.Context, d time.Duration) {
 
 // resumed tells that a broken stream went on with worker w.
 func (st *stream) resumed(w *pb.Worker) {
-	st.mu.Lock()
+	st.shared.mu.Lock()
 	if st.broken == nil {
-		st.mu.Unlock()
+		st.shared.mu.Unlock()
 		return
 	}
 	r := *st.broken
 	r.To, r.Pause = w.GetName(), time.Since(st.brokenAt)
 	st.broken = nil
 	if r.From != r.To {
-		st.stats.Failovers++
+		st.fetcher.fetched.failovers++
 	}
-	st.mu.Unlock()
-	st.log.Info("stream resumed", "event", "stream_resumed", "shard", r.Shard, "file", r.File, "cursor", r.Cursor, "from", r.From, "to", r.To, "pause", r.Pause, "cause", r.Cause)
-	if st.cfg.OnResume != nil {
-		st.cfg.OnResume(r)
+	st.shared.mu.Unlock()
+	st.terms.log.Info("stream resumed", "event", "stream_resumed", "shard", r.Shard, "file", r.File, "cursor", r.Cursor,
+		"from", r.From, "to", r.To, "pause", r.Pause, "cause", r.Cause)
+	if resume := st.terms.cfg.OnResume; resume != nil {
+		resume(r)
 	}
 }
 
-// lacks is how a worker begins its words when it lacks something that a program needs. Whatever else is Unimplemented, a
-// worker did not say: another server did, or a proxy.
-const lacks = "this worker cannot run the program"
+// failed notes that an attempt broke, if it had begun, and the stream with it: another one may go on beside it that had
+// brought rows.
+func (st *stream) failed(a *attempt, began bool, err error) error {
+	err = &workerError{name: a.worker.GetName(), address: a.worker.GetAddress(), err: err}
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	if began && st.broken == nil && !a.lost && (a.rows || len(st.racing) < 2) {
+		st.broken = &Resume{
+			Shard: st.p.shard, Cursor: st.at.received, File: st.p.file, From: a.worker.GetName(), Cause: err,
+		}
+		st.brokenAt = time.Now()
+	}
+	return err
+}
 
-// stranger reports whether what answered is no worker.
-func stranger(err error) bool {
-	return status.Code(err) == codes.Unimplemented && !strings.Contains(err.Error(), lacks)
+// push has the pieces that the stream reads take in what is theirs of a record. It reports whether they want no more.
+// shared.mu must be held.
+func (st *stream) push(rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
+	for {
+		if complete, err = st.shared.ledger.push(st.at, rec, m, first); err != nil || !st.flow() {
+			return complete, err
+		}
+	}
+}
+
+// end takes in that a stream ended well.
+func (st *stream) end(a *attempt) error {
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	switch {
+	case a.lost:
+		return errLost
+	case st.at.gone || st.at.complete():
+		return nil
+	}
+	before := st.at.received
+	for more := true; more; more = st.flow() {
+		if err := st.shared.ledger.end(st.at, !a.begun); err != nil {
+			return err
+		}
+	}
+	st.won(a, before)
+	st.shared.moved(st.at)
+	signal(st.shared.ready)
+	return nil
 }

@@ -50,7 +50,7 @@ func TestNarrowRecords(t *testing.T) {
 	if len(widths) != 5 {
 		t.Errorf("the records' widths were %v", widths)
 	}
-	b := &Batch{Rows: len(rows), buffers: buf, session: &Session{}}
+	b := &Batch{Rows: len(rows), buffers: buf, spares: new(spares)}
 	b.expose()
 	if got, want := b.Record(), fake.Rows(rows); !array.RecordEqual(got, want) {
 		t.Errorf("record %v; expected %v", got, want)

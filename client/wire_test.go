@@ -56,7 +56,7 @@ func TestRecordIsTheWiresLayout(t *testing.T) {
 				}
 			}
 		}
-		b := &Batch{Rows: 50, buffers: buf, session: &Session{}}
+		b := &Batch{Rows: 50, buffers: buf, spares: new(spares)}
 		b.expose()
 		if _, err := checkBatch(b); err != nil {
 			t.Error(err)
@@ -66,7 +66,7 @@ func TestRecordIsTheWiresLayout(t *testing.T) {
 		}
 		b.Release()
 		b.Release()
-		if b.Record() != nil || b.Dense != nil || b.Sparse != nil || len(b.session.free) != 1 {
+		if b.Record() != nil || b.Dense != nil || b.Sparse != nil || len(b.spares.free) != 1 {
 			t.Error("a released batch still shows its memory, or gave it back twice")
 		}
 	}
@@ -240,25 +240,25 @@ func sent(t testing.TB, rows []fake.Row, meta *pb.BatchMeta, how ...ipc.Option) 
 }
 
 // arrive has a stream receive a message.
-func arrive(t testing.TB, d *flight.FlightData) (*Session, error) {
+func arrive(t testing.TB, d *flight.FlightData) (*fetcher, error) {
 	message, err := proto.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
-	s := &Session{layout: testLayout(t), wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
-	s.ledger = ledger{holdings: holdings{streams: 1, pieces: []*piece{p}}}
-	in := &incoming{stream: &stream{Session: s, p: p, at: p}, a: new(attempt)}
+	f := newFetcher(&terms{layout: testLayout(t)}, newShared())
+	f.shared.ledger = ledger{holdings: holdings{streams: 1, pieces: []*piece{p}}}
+	in := &incoming{st: newStream(f, p), a: new(attempt)}
 	m := wire.NewMessage(&received)
 	if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, m); err != nil {
-		return s, err
+		return f, err
 	}
 	b, err := m.Batch()
 	if err != nil {
-		return s, err
+		return f, err
 	}
 	_, err = in.receive(b)
-	return s, err
+	return f, err
 }
 
 // FuzzReceive changes a record's message: whatever comes, it is refused or copied, and never read beyond its buffers.
@@ -292,15 +292,15 @@ func FuzzReceive(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, header, body, meta []byte) {
-		s, err := arrive(t, &flight.FlightData{DataHeader: header, DataBody: body, AppMetadata: meta})
+		f, err := arrive(t, &flight.FlightData{DataHeader: header, DataBody: body, AppMetadata: meta})
 		if err != nil {
 			return
 		}
-		c, from := s.ledger.order().take(1 << 20)
+		c, from := f.shared.ledger.order().take(1 << 20)
 		if from == nil {
 			return
 		}
-		buf := newBuffers(s.layout, 6, nil)
+		buf := newBuffers(f.terms.layout, 6, nil)
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
 		}
@@ -314,16 +314,16 @@ func FuzzReceive(f *testing.F) {
 func TestReceivesWhatArrowSends(t *testing.T) {
 	rows := someRows(50)
 	for _, how := range [][]ipc.Option{nil, {ipc.WithLZ4()}, {ipc.WithZstd()}} {
-		s, err := arrive(t, sent(t, rows, &pb.BatchMeta{Rows: 50}, how...))
+		f, err := arrive(t, sent(t, rows, &pb.BatchMeta{Rows: 50}, how...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, _ := s.ledger.order().take(50)
-		buf := newBuffers(s.layout, 50, nil)
+		c, _ := f.shared.ledger.order().take(50)
+		buf := newBuffers(f.terms.layout, 50, nil)
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
 		}
-		b := &Batch{Rows: 50, buffers: buf, session: s}
+		b := &Batch{Rows: 50, buffers: buf, spares: new(spares)}
 		b.expose()
 		if got, want := b.Record(), fake.Rows(rows); !array.RecordEqual(got, want) {
 			t.Errorf("record %v; expected %v", got, want)
@@ -399,7 +399,7 @@ func TestBuffersAreAligned(t *testing.T) {
 	if grown != 1 {
 		t.Errorf("the ids were moved %d times", grown)
 	}
-	b := &Batch{Rows: 500, buffers: buf, session: &Session{}}
+	b := &Batch{Rows: 500, buffers: buf, spares: new(spares)}
 	b.expose()
 	for i, c := range flattened(t, b.Record()).Buffers {
 		if uintptr(unsafe.Pointer(unsafe.SliceData(c)))%wire.Alignment != 0 && len(c) > 63 { // bits are made on demand

@@ -31,7 +31,7 @@ var received wire.Pool //nolint:gochecknoglobals // only a pool
 
 // incoming takes in what the stream of an attempt brings.
 type incoming struct {
-	*stream
+	st       *stream
 	a        *attempt
 	ctx      context.Context // the attempt's
 	silence  *time.Timer     // ends it
@@ -45,12 +45,12 @@ func (st *stream) read(ctx context.Context, a *attempt, silences int) (err error
 	defer signal(st.p.room) // which the attempt beside it may wait for
 	attempt, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	in := &incoming{stream: st, a: a, ctx: attempt, patience: st.cfg.StreamTimeout << min(silences, maxSilences)}
+	in := &incoming{st: st, a: a, ctx: attempt, patience: st.terms.cfg.StreamTimeout << min(silences, maxSilences)}
 	in.silence = time.AfterFunc(in.patience, func() { cancel(fmt.Errorf("%w for %v", errSilent, in.patience)) })
 	defer in.silence.Stop()
 	err = in.get(a.worker.GetAddress())
 	if in.opened {
-		st.countStream(a.worker, -1)
+		st.fetcher.countStream(a.worker, -1)
 	}
 	if err == nil {
 		err = st.end(a)
@@ -68,12 +68,12 @@ func (st *stream) read(ctx context.Context, a *attempt, silences int) (err error
 // get opens a stream at the piece's cursor and receives it to its end.
 func (in *incoming) get(address string) error {
 	request := in.request()
-	if in.cfg.Local != nil {
-		if here, err := in.cfg.Local.Stream(in.ctx, address, request, in); here {
+	if local := in.st.terms.cfg.Local; local != nil {
+		if here, err := local.Stream(in.ctx, address, request, in); here {
 			return err
 		}
 	}
-	worker, done, err := in.pool.get(address)
+	worker, done, err := in.st.fetcher.pool.get(address)
 	if err != nil {
 		return err
 	}
@@ -106,22 +106,23 @@ func (in *incoming) get(address string) error {
 
 // request asks for the piece from behind the last row received.
 func (in *incoming) request() *pb.StreamRequest {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	at := in.at.received
+	st, terms := in.st, in.st.terms
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	at := st.at.received
 	return &pb.StreamRequest{
-		Ticket: in.at.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression, Narrow: true,
-		Turns: in.ledger.order().turns(),
+		Ticket: st.at.ticket, Program: terms.session.GetProgram(), Window: at.Window, K: at.K,
+		Compression: terms.cfg.Compression, Narrow: true, Turns: st.shared.ledger.order().turns(),
 	}
 }
 
 // Schema looks at the schema, and waits until there is room for a batch.
 func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) error {
-	if !in.layout.same(s) {
-		return status.Errorf(codes.InvalidArgument, "sends schema %v; the session's is %v", s, in.layout.schema)
+	if layout := in.st.terms.layout; !layout.same(s) {
+		return status.Errorf(codes.InvalidArgument, "sends schema %v; the session's is %v", s, layout.schema)
 	}
 	in.opened = true
-	in.countStream(in.a.worker, 1)
+	in.st.fetcher.countStream(in.a.worker, 1)
 	return in.awaitRoom(ctx, 0)
 }
 
@@ -141,7 +142,7 @@ func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 		return err
 	}
 	if in.a.rows {
-		in.resumed(in.a.worker)
+		in.st.resumed(in.a.worker)
 	}
 	if complete {
 		return errComplete
@@ -149,24 +150,27 @@ func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 	return in.awaitRoom(ctx, size)
 }
 
-// full reports whether the queue has as many records of the worker's memory as it may: none that several pieces have a part of.
+// full reports whether the queue has as many records of the worker's memory as it may: none that several pieces have a
+// part of.
 func (in *incoming) full() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.at.follows || in.at.leads() || in.at.lent() >= wire.Kept
+	st := in.st
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	return st.at.follows || st.at.leads() || st.at.lent() >= wire.Kept
 }
 
 // Return copies what is in the queue, so that the worker has its memory again.
 func (in *incoming) Return() error {
-	in.mu.Lock()
+	st := in.st
+	st.shared.mu.Lock()
 	var lent []*wireRecord
-	for _, c := range in.at.queue {
+	for _, c := range st.at.queue {
 		if c.rec.batch.Lent && !slices.Contains(lent, c.rec) {
 			c.rec.retain()
 			lent = append(lent, c.rec)
 		}
 	}
-	in.mu.Unlock()
+	st.shared.mu.Unlock()
 	for _, rec := range lent {
 		if err := in.replace(rec); err != nil {
 			return err
@@ -177,61 +181,28 @@ func (in *incoming) Return() error {
 
 // replace has a copy of a record in its place in the queue, and releases it.
 func (in *incoming) replace(rec *wireRecord) error {
+	st := in.st
 	defer rec.release()
 	batch, err := rec.batch.Clone(&received)
 	if err != nil {
 		return err
 	}
-	own, err := in.layout.bind(batch)
+	own, err := st.terms.layout.bind(batch)
 	if err != nil {
 		return err
 	}
 	defer own.release()
 	own.worker, own.bytes = rec.worker, rec.bytes // as it was counted
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for i := range in.at.queue {
-		if c := &in.at.queue[i]; c.rec == rec {
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	for i := range st.at.queue {
+		if c := &st.at.queue[i]; c.rec == rec {
 			own.retain()
 			c.rec = own
 			rec.release()
 		}
 	}
 	return nil
-}
-
-// failed notes that an attempt broke, if it had begun, and the stream with it: another one may go on beside it that had brought rows.
-func (st *stream) failed(a *attempt, began bool, err error) error {
-	err = &workerError{name: a.worker.GetName(), address: a.worker.GetAddress(), err: err}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if began && st.broken == nil && !a.lost && (a.rows || len(st.racing) < 2) {
-		st.broken = &Resume{Shard: st.p.shard, Cursor: st.at.received, File: st.p.file, From: a.worker.GetName(), Cause: err}
-		st.brokenAt = time.Now()
-	}
-	return err
-}
-
-// countStream keeps Stats.StreamsByWorker.
-func (s *Session) countStream(w *pb.Worker, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	by := s.stats.StreamsByWorker
-	if by[w.GetName()] += n; by[w.GetName()] == 0 {
-		delete(by, w.GetName())
-	}
-}
-
-// countWay keeps Stats.Received and Ways, and says once that batches come by gRPC. s.mu must be held.
-func (s *Session) countWay(from *pb.Worker, b *wire.Batch) {
-	s.stats.Received += b.Sent
-	if s.stats.Ways == nil {
-		s.stats.Ways = make(map[wire.Way]int64)
-	}
-	if s.stats.Ways[b.Way]++; b.Way == wire.ByGRPC && s.stats.Ways[b.Way] == 1 {
-		s.log.Info("batches come by gRPC, which costs more CPU time than a link: the worker has none to give, or a proxy between lets only HTTP/2 through",
-			"event", "no_link", "worker", from.GetName(), "address", from.GetAddress())
-	}
 }
 
 // causeOf prefers the reason why ctx was cancelled to gRPC's word for it.
@@ -244,18 +215,18 @@ func causeOf(ctx context.Context, err error) error {
 
 // awaitRoom waits until a message of about n bytes may be received within the budget. A worker that may send must.
 func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
-	st, a := in.stream, in.a
+	st, a := in.st, in.a
 	in.silence.Stop()
 	for {
-		st.mu.Lock()
-		ok := st.mayReceive(n, st.cfg.Budget)
+		st.shared.mu.Lock()
+		ok := st.mayReceive(n, st.terms.cfg.Budget)
 		switch {
 		case !ok:
 			a.waits = time.Time{}
 		case a.begun || a.waits.IsZero(): // for its first message it waits since it was begun
 			a.waits = time.Now()
 		}
-		st.mu.Unlock()
+		st.shared.mu.Unlock()
 		if ok {
 			in.silence.Reset(in.patience)
 			return nil
@@ -270,9 +241,9 @@ func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
 
 // receive takes in a batch, which goes to the piece's queue or is released. It reports whether the piece is complete.
 func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
-	st, a := in.stream, in.a
+	st, a := in.st, in.a
 	m := new(pb.BatchMeta)
-	rec, err := in.layout.bind(b)
+	rec, err := st.terms.layout.bind(b)
 	if err != nil {
 		b.Release()
 		return false, err
@@ -285,9 +256,9 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 		return false, fmt.Errorf("record has %d rows; its app_metadata says %d", rec.rows, m.GetRows())
 	}
 	rec.worker = a.worker.GetName()
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.countWay(a.worker, b)
+	st.shared.mu.Lock()
+	defer st.shared.mu.Unlock()
+	st.fetcher.countWay(a.worker, b)
 	switch {
 	case a.lost:
 		return false, errLost
@@ -299,47 +270,16 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 		return false, err
 	}
 	p := st.at
-	st.hedging.waited(a.begun, time.Since(a.waits))
+	st.fetcher.hedging.waited(a.begun, time.Since(a.waits))
 	a.begun = true
-	if p.shard.Epoch == st.ledger.current() {
-		st.waiting.since = time.Now()
+	if p.shard.Epoch == st.shared.ledger.current() {
+		st.fetcher.since = time.Now()
 	}
 	if p.received != before {
 		st.won(a, before)
 	}
-	st.moved(p)
-	st.tellReady()
-	signal(st.ready)
+	st.shared.moved(p)
+	st.shared.announce()
+	signal(st.shared.ready)
 	return complete, nil
-}
-
-// push has the pieces that the stream reads take in what is theirs of a record. It reports whether they want no more. st.mu must be held.
-func (st *stream) push(rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
-	for {
-		if complete, err = st.ledger.push(st.at, rec, m, first); err != nil || !st.flow() {
-			return complete, err
-		}
-	}
-}
-
-// end takes in that a stream ended well.
-func (st *stream) end(a *attempt) error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	switch {
-	case a.lost:
-		return errLost
-	case st.at.gone || st.at.complete():
-		return nil
-	}
-	before := st.at.received
-	for more := true; more; more = st.flow() {
-		if err := st.ledger.end(st.at, !a.begun); err != nil {
-			return err
-		}
-	}
-	st.won(a, before)
-	st.moved(st.at)
-	signal(st.ready)
-	return nil
 }
