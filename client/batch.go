@@ -4,8 +4,8 @@ package client
 type Batch struct {
 	// Rows is the spec's batch size, or less in the last batches of an epoch, unless the spec pads them.
 	Rows int
-	// Valid is how many of them are the dataset's. The rest, at the end, is padding: zeros, empty lists and byte strings,
-	// and provenance -1. It may be all of the batch.
+	// Valid is how many of them are the dataset's. The rest, at the end, is padding: zeros, empty lists and byte
+	// strings, and provenance -1. It may be all of the batch.
 	Valid int
 	// Epoch counts from 0.
 	Epoch uint32
@@ -21,8 +21,9 @@ type Batch struct {
 	Files  []int32
 	RowIDs []int64
 
-	// Checkpoint, if set, is a named checkpoint that has its place right behind this batch: save the model under its name, once
-	// it is trained on the batch, and before the next one. If the same name comes again, with a later step, that one counts.
+	// Checkpoint, if set, is a named checkpoint that has its place right behind this batch: save the model under its
+	// name, once it is trained on the batch, and before the next one. If the same name comes again, with a later step,
+	// that one counts.
 	Checkpoint *Checkpoint
 
 	buffers *buffers
@@ -87,9 +88,13 @@ func (b *Batch) expose() {
 		case roleDense:
 			b.Dense, b.DenseNames = v.f32, c.names
 		case roleSparse:
-			buf.sparse = append(buf.sparse, Sparse{Name: c.name, Values: v.i64, Floats: v.f32, Offsets: v.offsets, Weights: v.weights})
+			buf.sparse = append(buf.sparse, Sparse{
+				Name: c.name, Values: v.i64, Floats: v.f32, Offsets: v.offsets, Weights: v.weights,
+			})
 		case roleLabel:
-			buf.labels = append(buf.labels, Label{Name: c.name, Bool: v.bools, I32: v.i32, I64: v.i64, F32: v.f32, F64: v.f64})
+			buf.labels = append(buf.labels, Label{
+				Name: c.name, Bool: v.bools, I32: v.i32, I64: v.i64, F32: v.f32, F64: v.f64,
+			})
 		case roleBytes:
 			buf.bytes = append(buf.bytes, Bytes{Name: c.name, Data: v.u8, Offsets: v.offsets})
 		case roleImage:

@@ -8,15 +8,15 @@ import (
 // Checkpoint is a named checkpoint of the whole job, which the master has taken, or is about to take, behind a batch.
 type Checkpoint struct {
 	Name string
-	// Step counts the batches of each rank, and in order deterministic those steps in which a rank has no rows, on from the step of the
-	// checkpoint that the session was restored to, if it was.
+	// Step counts the batches of each rank, and in order deterministic those steps in which a rank has no rows, on from
+	// the step of the checkpoint that the session was restored to, if it was.
 	Step uint64
 }
 
 // checkpointing is this rank's part in a checkpoint that the master orders; nothing of it lasts.
 type checkpointing struct {
 	order  *pb.CheckpointOrder // nil: none
-	taken  *snapshot           // behind the batch that the order names
+	taken  *snapshot           // after the batch that the order names
 	missed bool                // that batch had been handed over when the order came, or has no rows
 }
 
@@ -30,12 +30,12 @@ func (c *checkpointing) obey(o *pb.CheckpointOrder, steps uint64) {
 	}
 }
 
-// due reports whether the state is ordered behind a step.
+// due reports whether the state is ordered after a step.
 func (c *checkpointing) due(step uint64) bool {
 	return c.order != nil && !c.missed && c.taken == nil && step == c.order.GetBatches()
 }
 
-// after takes the state behind a batch, if it is ordered, and returns the checkpoint that it belongs to.
+// after takes the state after a batch, if it is ordered, and returns the checkpoint that it belongs to.
 func (c *checkpointing) after(at snapshot, step uint64) *Checkpoint {
 	if !c.due(step) {
 		return nil
@@ -44,10 +44,11 @@ func (c *checkpointing) after(at snapshot, step uint64) *Checkpoint {
 	return &Checkpoint{Name: c.order.GetName(), Step: c.order.GetStep()}
 }
 
-// pass notes a step without a batch. A training loop that gets none cannot be told of a checkpoint.
+// pass notes a step without a batch. A training loop that gets none cannot be given a checkpoint.
 func (c *checkpointing) pass(step uint64) { c.missed = c.missed || c.due(step) }
 
-// stepsMade is how many steps this rank made: its batches, and the steps in which it had no rows. shared.mu must be held.
+// stepsMade is how many steps this rank made: its batches, and the steps in which it had no rows. shared.mu must be
+// held.
 func (h *handover) stepsMade() uint64 { return uint64(h.handed.batches) + h.shared.ledger.blank }
 
 // obey takes over what a reply orders. shared.mu must be held.
@@ -68,11 +69,11 @@ func (h *handover) part() *pb.CheckpointPart {
 	return nil
 }
 
-// snapshot is what State tells of a moment. Its sets are never changed.
+// snapshot is what State says of a moment. Its sets are never changed.
 type snapshot struct {
 	ended    uint32
 	closed   uint32 // epochs, by the master
-	handed   uint64 // batches of the epoch behind those, if ranks count them
+	handed   uint64 // batches of the epoch after those, if ranks count them
 	rows     int64  // that this rank handed over in this generation
 	base     base
 	consumed position.Set

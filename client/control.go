@@ -27,10 +27,10 @@ type control struct {
 	knownSkipped map[Skipped]bool // of which the log has said that they are left out
 
 	// Under shared.mu.
-	revision  uint64
-	syncError error  // of the newest Sync
-	saidIdle  uint32 // epochs up to this one of which the log says that this rank waits for others
-	fleet     fleet
+	revision uint64
+	syncErr  error  // of the newest Sync
+	saidIdle uint32 // epochs up to this one of which the log says that this rank waits for others
+	fleet    fleet
 }
 
 // fleet is the control's part of Stats.
@@ -77,7 +77,7 @@ func (c *control) run(ctx context.Context) {
 			_ = sleep(ctx, backoff(failed, c.terms.cfg.SyncEvery)) // its end is seen above
 			continue
 		}
-		finished, idle, shared, told := c.progress()
+		finished, idle, shared, now := c.progress()
 		if finished {
 			<-ctx.Done()
 			return
@@ -90,8 +90,8 @@ func (c *control) run(ctx context.Context) {
 			hungry = 0
 		} else {
 			// Nothing to stream until the master says so: ask more often, at first.
-			if told != newest { // and so more may come soon
-				newest, hungry = told, 0
+			if now != newest { // and so more may come soon
+				newest, hungry = now, 0
 			}
 			delay = min(delay, syncGap<<min(hungry, 16))
 			hungry++
@@ -100,28 +100,29 @@ func (c *control) run(ctx context.Context) {
 	}
 }
 
-// known is what the master has told: how many epochs are closed, and how many steps the loop's has, if ranks count them.
+// known is what the master has said: how many epochs are closed, and how many steps the loop's has, if ranks count
+// them.
 type known struct {
 	closed uint32
 	steps  uint64
 }
 
-// progress reports whether all epochs are closed, whether nothing of the open epoch is held, whether ranks may wait for each other,
-// and what is known.
-func (c *control) progress() (finished, idle, shared bool, told known) {
+// progress reports whether all epochs are closed, whether nothing of the open epoch is held, whether ranks may wait for
+// each other, and what is known.
+func (c *control) progress() (finished, idle, shared bool, now known) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
 	l := &c.shared.ledger
 	idle = l.pacing().starved()
 	shared = (idle || l.drained) && (!l.alone || l.pacing().counts())
-	return c.shared.finished, idle, shared, known{closed: l.epoch, steps: l.told[l.current()].steps}
+	return c.shared.finished, idle, shared, known{closed: l.epoch, steps: l.planned[l.current()].steps}
 }
 
 // synced notes how a Sync ended.
 func (c *control) synced(err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
-	if c.syncError = err; err == nil {
+	if c.syncErr = err; err == nil {
 		c.fetcher.forgetErrors(c.shared.ledger.addresses())
 	}
 }
@@ -147,7 +148,7 @@ func (c *control) patience() time.Duration { return min(syncTimeout, c.terms.lea
 func (c *control) sync(ctx context.Context) error {
 	c.shared.mu.Lock()
 	select {
-	case <-c.shared.wake: // what it tells goes into this request
+	case <-c.shared.wake: // what it was for goes into this request
 	default:
 	}
 	req := c.request()

@@ -7,14 +7,14 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// counted is the pacing where outputs are counted: a rank hands over its i-th batch once the epoch has i steps, and when it has handed over
-// a final number of them it goes on with the next epoch, whatever the master has closed.
+// counted is the pacing where outputs are counted: a rank hands over its i-th batch once the epoch has i steps, and
+// when it has handed over a final number of them it goes on with the next epoch, whatever the master has closed.
 type counted struct{ ledger *ledger }
 
 func (p counted) counts() bool    { return true }
 func (p counted) current() uint32 { return p.ledger.ended }
 func (p counted) ahead() bool     { return false }
-func (p counted) behind() bool    { return false }
+func (p counted) lags() bool      { return false }
 func (p counted) starved() bool   { return p.ledger.epochIdle() || !p.due() }
 func (p counted) idles() bool     { return false }
 func (p counted) yields() bool    { return true }
@@ -23,7 +23,7 @@ func (p counted) keeps(int) position.Set { return nil }
 
 func (p counted) mayPad() bool { return false }
 
-// report tells of the batches of the epoch behind the open one at most.
+// report says how many batches it made, of the epoch after the open one at most.
 func (p counted) report(req *pb.SyncRequest, _ int) {
 	l := p.ledger
 	if l.ended <= l.epoch+1 {
@@ -37,11 +37,11 @@ func (p counted) report(req *pb.SyncRequest, _ int) {
 }
 
 // due reports whether the loop's epoch has a step, as far as the master said, that was not handed over.
-func (p counted) due() bool { return p.ledger.handed < p.ledger.told[p.ledger.ended].steps }
+func (p counted) due() bool { return p.ledger.handed < p.ledger.planned[p.ledger.ended].steps }
 
 // over reports whether the training loop has handed over all steps of its epoch.
 func (p counted) over() bool {
-	e := p.ledger.told[p.ledger.ended]
+	e := p.ledger.planned[p.ledger.ended]
 	return e.final && p.ledger.handed >= e.steps
 }
 
@@ -53,7 +53,7 @@ func (p counted) hand(h *handover, ends bool) (*Batch, error) {
 	case l.ended >= h.terms.epochs:
 		return nil, io.EOF
 	case p.over():
-		if n := l.told[l.ended].dropped; n > 0 {
+		if n := l.planned[l.ended].dropped; n > 0 {
 			h.handed.dropped += int64(n)
 			h.terms.log.Info("what was left of an epoch, less than a batch of each rank, is dropped",
 				"event", "rows_dropped", "epoch", l.ended, "rows", n)

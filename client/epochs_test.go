@@ -28,21 +28,23 @@ func eachOrder(t *testing.T, d *fake.Dataset, f func(t *testing.T, fl *fake.Net,
 	}
 }
 
-// readEpochs reads a session to its end, and checks that the end of each epoch is told once, behind all of its batches. It returns the
-// rows, and how many batches came in each epoch.
+// readEpochs reads a session to its end, and checks that the end of each epoch is told once, behind all of its batches.
+// It returns the rows, and how many batches came in each epoch.
 func readEpochs(t *testing.T, s *Session) (ids []int64, batches map[uint32]int) {
 	batches = make(map[uint32]int)
 	for epoch := s.Epoch(); ; {
 		b, err := s.NextOfEpoch(t.Context())
 		switch {
 		case errors.Is(err, io.EOF):
-			if _, again := s.NextOfEpoch(t.Context()); !errors.Is(again, io.EOF) || epoch != s.terms.epochs || s.Epoch() != epoch {
+			if _, again := s.NextOfEpoch(t.Context()); !errors.Is(again, io.EOF) || epoch != s.terms.epochs ||
+				s.Epoch() != epoch {
 				t.Errorf("behind %d epochs the session ends, in epoch %d, and then says %v", epoch, s.Epoch(), again)
 			}
 			return ids, batches
 		case errors.Is(err, ErrEpochEnd):
 			if epoch++; s.Epoch() != epoch || s.State().GetClosedEpochs() != epoch {
-				t.Errorf("when %d epochs have ended, the loop is in epoch %d, and State says %d", epoch, s.Epoch(), s.State().GetClosedEpochs())
+				t.Errorf("when %d epochs have ended, the loop is in epoch %d, and State says %d",
+					epoch, s.Epoch(), s.State().GetClosedEpochs())
 			}
 			continue
 		case err != nil:
@@ -105,7 +107,8 @@ func TestEpochsEndOnce(t *testing.T) {
 	})
 }
 
-// TestLeavesEpochs: a loop that leaves an epoch goes on with the next, of which all rows come, and so do its State and those who restore it.
+// TestLeavesEpochs: a loop that leaves an epoch goes on with the next, of which all rows come, and so do its State and
+// those who restore it.
 func TestLeavesEpochs(t *testing.T) {
 	const ranks = 2
 	d := fake.NewDataset(4, 4, 16)
@@ -196,7 +199,8 @@ func TestLeavesManyEpochsAtOnce(t *testing.T) {
 
 // TestEpochsOfARestoredLoop end once, too: those that had not ended, wherever it stopped.
 func TestEpochsOfARestoredLoop(t *testing.T) {
-	d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{10, 2}, {0, 12}, {12}, {5, 0, 7}}} // two full batches an epoch
+	// two full batches an epoch
+	d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{10, 2}, {0, 12}, {12}, {5, 0, 7}}}
 	eachOrder(t, d, func(t *testing.T, fl *fake.Net, spec *pb.Spec) {
 		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
 		start := func(name string) Config {
@@ -235,7 +239,9 @@ func TestLateRank(t *testing.T) {
 	for closed := range d.Epochs + 1 {
 		inBubble(t, func(t *testing.T, fl *fake.Net) {
 			fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
-			m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 24, Epochs: 3}, Workers: fl.Workers("w1"), Streams: 2, Run: 2}
+			m := &fake.Master{
+				Data: d, Spec: &pb.Spec{BatchSize: 24, Epochs: 3}, Workers: fl.Workers("w1"), Streams: 2, Run: 2,
+			}
 			fl.Master("m", m)
 			m.Change(func() { m.Closed, m.Next = closed, int(closed)*len(d.Shards) })
 			s := open(t, config(fl, "m"))

@@ -25,7 +25,8 @@ var (
 	// ErrData means that data cannot be read by any worker, or changed since they were listed.
 	ErrData = errors.New("client: bad data")
 	// ErrNoWorker means that what answers at the workers' addresses is no worker.
-	ErrNoWorker = errors.New("client: what answers is no Penstock worker, or one of another release; see the worker's --advertise")
+	ErrNoWorker = errors.New("client: what answers is no Penstock worker, or one of another release; " +
+		"see the worker's --advertise")
 )
 
 var errAbandoned = errors.New("client: the session was abandoned")
@@ -33,7 +34,8 @@ var errAbandoned = errors.New("client: the session was abandoned")
 // ErrEpochEnd is returned by NextOfEpoch, and ends nothing but an epoch.
 var ErrEpochEnd = errors.New("client: the epoch has ended")
 
-// MasterError is a master's answer to a call. It shows the master's words without gRPC's frame around them; the status is underneath.
+// MasterError is a master's answer to a call. It shows the master's words without gRPC's frame around them; the status
+// is underneath.
 type MasterError struct {
 	Op, Address string
 	Err         error
@@ -69,7 +71,8 @@ func NoHandshake(err error) bool {
 	})
 }
 
-// CannotYet reports whether the leader answered, and could not do what it was asked for since others, such as storage, fail for now.
+// CannotYet reports whether the leader answered, and could not do what it was asked for since others, such as storage,
+// fail for now.
 func CannotYet(err error) bool {
 	return slices.ContainsFunc(Masters(err), func(e *MasterError) bool { return rpc.CannotYet(e.Err) })
 }
@@ -82,7 +85,8 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("restore: ranks %d have not joined for %v; each rank must restore, if only without a state", e.Ranks, e.Waited.Round(time.Second))
+	return fmt.Sprintf("restore: ranks %d have not joined for %v; each rank must restore, if only without a state",
+		e.Ranks, e.Waited.Round(time.Second))
 }
 
 func (e *MissingError) Unwrap() error { return e.err }
@@ -120,8 +124,9 @@ func (e *AbsentError) Error() string {
 
 // Words is the error without the session's name.
 func (e *AbsentError) Words() string {
-	return fmt.Sprintf("next has waited for %v for %s of %d, which did not join. All ranks make equally many steps of an epoch with "+
-		"last_batch pad or drop, and in order deterministic. Start each rank, or let a rank that reads alone open with world_size=1",
+	return fmt.Sprintf("next has waited for %v for %s of %d, which did not join. All ranks make equally many steps "+
+		"of an epoch with last_batch pad or drop, and in order deterministic. Start each rank, or let a rank that "+
+		"reads alone open with world_size=1",
 		e.Waited.Round(time.Second), rankNames(e.Ranks), e.World)
 }
 
@@ -169,7 +174,7 @@ func (e *workerError) Error() string {
 	return e.words()
 }
 
-// words is the error without its status's code. It is text, whatever bytes the worker sent: masters are told it.
+// words is the error without its status's code. It is text, whatever bytes the worker sent: masters are sent it.
 func (e *workerError) words() string {
 	words := e.err.Error()
 	if st, ok := status.FromError(e.err); ok {

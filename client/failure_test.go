@@ -32,10 +32,13 @@ func simple(fl *fake.Net, batch int64, w *fake.Worker) *fake.Master {
 func TestWorkerRefusesForGood(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		const words = "file mem://part: row group 3: column cat_7: checksum does not match"
-		simple(fl, 16, &fake.Worker{Fault: func(context.Context, *fake.Record) error { return status.Error(codes.DataLoss, words) }})
+		simple(fl, 16, &fake.Worker{
+			Fault: func(context.Context, *fake.Record) error { return status.Error(codes.DataLoss, words) },
+		})
 		s := open(t, config(fl, "m"))
 		_, err := s.Next(t.Context())
-		if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "worker w1") {
+		if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), words) ||
+			!strings.Contains(err.Error(), "worker w1") {
 			t.Errorf("Next: %v; expected the worker's words", err)
 		}
 		<-s.done // nobody has to close a session that failed
@@ -66,7 +69,8 @@ func TestAnotherWorkerReadsWhatOneCannot(t *testing.T) {
 			t.Errorf("%d resumes, %d failovers; expected as many", len(resumes), s.Stats().Failovers)
 		}
 		for _, r := range resumes {
-			if r.From != "w1" || r.To != "w2" || r.Cursor.K == 0 || r.Cursor.ShardStart() != r.Shard || !strings.Contains(r.Cause.Error(), "bad disk") {
+			if r.From != "w1" || r.To != "w2" || r.Cursor.K == 0 || r.Cursor.ShardStart() != r.Shard ||
+				!strings.Contains(r.Cause.Error(), "bad disk") {
 				t.Errorf("resume %+v; expected one from w1 to w2 inside a window", r)
 			}
 		}
@@ -92,7 +96,8 @@ func TestWorkerOfAnotherSchema(t *testing.T) {
 		ids := slices.Clone(first)
 		b.Release()
 		if asked := s.Waiting().Workers; len(asked) != 2 || asked[0].Err == nil ||
-			!strings.Contains(asked[0].Err.Error(), "worker w1") || !strings.Contains(asked[0].Err.Error(), "sends schema") {
+			!strings.Contains(asked[0].Err.Error(), "worker w1") ||
+			!strings.Contains(asked[0].Err.Error(), "sends schema") {
 			t.Errorf("the workers asked are %v", asked)
 		}
 		rest, _, err := drain(s)
@@ -130,7 +135,8 @@ func TestStreamThatEndsTooSoon(t *testing.T) {
 	})
 }
 
-// TestWorkerLearnsTheKeysLate: a worker that does not know the master's keys yet, or any more, only has to be waited for.
+// TestWorkerLearnsTheKeysLate: a worker that does not know the master's keys yet, or any more, only has to be waited
+// for.
 func TestWorkerLearnsTheKeysLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		knows := time.Now().Add(time.Hour)
@@ -169,7 +175,9 @@ func TestSilencesGrow(t *testing.T) {
 			}
 			return nil
 		}})
-		fl.Master("m", &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8}, Workers: fl.Workers("w1"), Streams: 1, Run: 1})
+		fl.Master("m", &fake.Master{
+			Data: d, Spec: &pb.Spec{BatchSize: 8}, Workers: fl.Workers("w1"), Streams: 1, Run: 1,
+		})
 		ids, _, err := drain(open(t, config(fl, "m")))
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +213,8 @@ func TestSilentWorkerIsLeft(t *testing.T) {
 			t.Errorf("took %v; the worker has StreamTimeout to answer", d)
 		}
 		if st := s.Stats(); st.LongestStall < time.Minute || st.Stall < st.LongestStall || st.Compute != 0 {
-			t.Errorf("stall %v, longest %v, compute %v; expected a stall of a minute and no compute time", st.Stall, st.LongestStall, st.Compute)
+			t.Errorf("stall %v, longest %v, compute %v; expected a stall of a minute and no compute time",
+				st.Stall, st.LongestStall, st.Compute)
 		}
 	})
 }
@@ -332,7 +341,9 @@ func TestLeaseEnds(t *testing.T) {
 
 // testLeaseEnds cuts the master off for longer than the lease, while the worker sends a record a second.
 func testLeaseEnds(t *testing.T, fl *fake.Net, revoked bool) {
-	m := simple(fl, 8, &fake.Worker{Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil }})
+	m := simple(fl, 8, &fake.Worker{
+		Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil },
+	})
 	m.LeaseMs = 10_000
 	var cut atomic.Bool
 	m.Intercept = func(req proto.Message) error {
@@ -347,8 +358,8 @@ func testLeaseEnds(t *testing.T, fl *fake.Net, revoked bool) {
 	time.AfterFunc(60*time.Second, func() {
 		m.Change(func() {
 			if r := m.Ranks[0]; revoked {
-				m.Returned, r.Held = m.Returned.Union(r.Held.Subtract(position.SetFromProto(s.State().GetConsumed()))), nil
-				r.Consumed = position.SetFromProto(s.State().GetConsumed())
+				consumed := position.SetFromProto(s.State().GetConsumed())
+				m.Returned, r.Held, r.Consumed = m.Returned.Union(r.Held.Subtract(consumed)), nil, consumed
 				m.Frozen = true
 			}
 		})
@@ -381,7 +392,9 @@ func testLeaseEnds(t *testing.T, fl *fake.Net, revoked bool) {
 // A master that takes a Sync and never answers it costs no lease: the client gives up in time to ask again.
 func TestSilentMasterWithinAShortLease(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
-		m := simple(fl, 8, &fake.Worker{Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil }})
+		m := simple(fl, 8, &fake.Worker{
+			Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil },
+		})
 		m.LeaseMs = 4000
 		var silent atomic.Bool
 		over := make(chan struct{})
@@ -416,7 +429,9 @@ func TestSilentMasterWithinAShortLease(t *testing.T) {
 
 func TestLeaderIsFollowed(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
-		m := simple(fl, 16, &fake.Worker{Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil }})
+		m := simple(fl, 16, &fake.Worker{
+			Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil },
+		})
 		stopSecond := fl.Follower("second", "m")
 		s := open(t, config(fl, "nobody", "second"))
 		// The leader changes its address; the old one becomes a follower.
@@ -452,7 +467,9 @@ const mistakes = "transforms[3].in: no feature cat_27; nearest: cat_17\nfeatures
 
 func TestMistakesInTheSpec(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
-		fl.Master("m", &fake.Master{Intercept: func(proto.Message) error { return status.Error(codes.InvalidArgument, mistakes) }})
+		fl.Master("m", &fake.Master{
+			Intercept: func(proto.Message) error { return status.Error(codes.InvalidArgument, mistakes) },
+		})
 		_, err := Open(t.Context(), config(fl, "m"))
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), mistakes) {
 			t.Errorf("Open: %v; expected all mistakes", err)
@@ -465,7 +482,9 @@ func TestConfigIsValidated(t *testing.T) {
 		Rank: 3, WorldSize: 2, Budget: -1, SyncEvery: -1, StreamTimeout: -1, HedgeAfter: -1,
 		Restore: []*pb.State{{Session: strings.Repeat("x", maxRestored)}},
 	})
-	for _, want := range []string{"have each bring its own", "Masters", "Session", "Rank 3", "Budget", "SyncEvery", "StreamTimeout", "HedgeAfter"} {
+	for _, want := range []string{
+		"have each bring its own", "Masters", "Session", "Rank 3", "Budget", "SyncEvery", "StreamTimeout", "HedgeAfter",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open with a wrong config: %v; expected a word on %s", err, want)
 		}

@@ -122,7 +122,8 @@ func (o fast) pass(iv position.Interval) {
 	}
 }
 
-// waitsForLent reports whether so much of what a piece has is lent memory, and so many rows wait, that its stream waits for some to be used.
+// waitsForLent reports whether so much of what a piece has is lent memory, and so many rows wait, that its stream waits
+// for some to be used.
 func (o fast) waitsForLent(p *piece) bool {
 	l := o.ledger
 	return p.lent() >= wire.Kept && l.rows() >= readAhead*l.batch

@@ -105,8 +105,9 @@ func (f *fetcher) countWay(from *pb.Worker, b *wire.Batch) {
 		n.ways = make(map[wire.Way]int64)
 	}
 	if n.ways[b.Way]++; b.Way == wire.ByGRPC && n.ways[b.Way] == 1 {
-		f.terms.log.Info("batches come by gRPC, which costs more CPU time than a link: the worker has none to give, or a proxy "+
-			"between lets only HTTP/2 through", "event", "no_link", "worker", from.GetName(), "address", from.GetAddress())
+		f.terms.log.Info("batches come by gRPC, which costs more CPU time than a link: the worker has none to give, "+
+			"or a proxy between lets only HTTP/2 through",
+			"event", "no_link", "worker", from.GetName(), "address", from.GetAddress())
 	}
 }
 

@@ -55,7 +55,7 @@ func (h *handover) count(st *Stats) {
 	st.RowsByWorker = maps.Clone(n.byWorker)
 }
 
-// next is Session.Next; ends says that the ends of epochs are told.
+// next is Session.Next; ends says that the ends of epochs are returned.
 func (h *handover) next(ctx context.Context, ends bool) (*Batch, error) {
 	asked := time.Now()
 	h.loopEnds(asked)
@@ -169,7 +169,7 @@ func (h *handover) prepare(stop <-chan struct{}) bool {
 	for {
 		more, err := h.fill()
 		switch {
-		case err != nil || h.whole(): // Next tells
+		case err != nil || h.whole(): // Next returns it
 			return true
 		case more:
 			continue

@@ -22,8 +22,8 @@ type hedging struct {
 	first, later pace
 }
 
-// pace is how long streams wait for messages: the longest wait of late. An average would take each pause between the bursts
-// in which windows come for a worker's end.
+// pace is how long streams wait for messages: the longest wait of late. An average would take each pause between the
+// bursts in which windows come for a worker's end.
 type pace struct {
 	longest time.Duration
 	known   bool
@@ -41,12 +41,12 @@ func (h *hedging) waited(begun bool, d time.Duration) {
 }
 
 // patience is how long a stream may wait for its next message, if any had one before.
-func (h *hedging) patience(begun bool, least time.Duration) (d time.Duration, known bool) {
+func (h *hedging) patience(begun bool, floor time.Duration) (d time.Duration, known bool) {
 	usual := h.first
 	if begun && h.later.known {
 		usual = h.later
 	}
-	return max(least, lateness*usual.longest), usual.known
+	return max(floor, lateness*usual.longest), usual.known
 }
 
 // inOrder is workers, those last that were late lately.

@@ -39,7 +39,7 @@ type incoming struct {
 	opened   bool // its schema came
 }
 
-// read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
+// read streams from one worker, from after the last row received. It returns nil when the piece is complete, else
 // why the stream ended.
 func (st *stream) read(ctx context.Context, a *attempt, silences int) (err error) {
 	defer signal(st.p.room) // which the attempt beside it may wait for
@@ -104,7 +104,7 @@ func (in *incoming) get(address string) error {
 	}
 }
 
-// request asks for the piece from behind the last row received.
+// request asks for the piece from after the last row received.
 func (in *incoming) request() *pb.StreamRequest {
 	st, terms := in.st, in.st.terms
 	st.shared.mu.Lock()

@@ -8,8 +8,9 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// lanes is how a rank takes rows in order deterministic: step g is rows g*rows to (g+1)*rows of each of its lanes, one lane after the
-// other, at whatever time and from whatever worker they came. Near the end of an epoch a lane may have fewer.
+// lanes is how a rank takes rows in order deterministic: step g is rows g*rows to (g+1)*rows of each of its lanes, one
+// lane after the other, at whatever time and from whatever worker they came. Near the end of an epoch a lane may have
+// fewer.
 type lanes struct {
 	count    uint32 // of all ranks
 	from, to uint32 // this rank's
@@ -25,7 +26,7 @@ type lanes struct {
 // inLanes is the order in which rows are taken from lanes in turn.
 type inLanes struct{ ledger *ledger }
 
-// received notes that rows of a piece are received, up to a position: others were told how many there are.
+// received notes that rows of a piece are received, up to a position: others know how many there are.
 func (o inLanes) received(p *piece, rows int, after position.Position) error {
 	return p.count(rows, after)
 }
@@ -59,7 +60,9 @@ type laneOf struct {
 // newLanes are those of a rank, of count lanes in all, where each rank's batch has so many rows.
 func newLanes(count, rank, world uint32, batch int) *lanes {
 	n := count / world
-	o := &lanes{count: count, from: rank * n, to: (rank + 1) * n, rows: uint64(batch) / uint64(n), pieces: make([][]*piece, n)}
+	o := &lanes{
+		count: count, from: rank * n, to: (rank + 1) * n, rows: uint64(batch) / uint64(n), pieces: make([][]*piece, n),
+	}
 	o.begin()
 	return o
 }
@@ -70,8 +73,8 @@ func (o *lanes) of(lane uint32) *[]*piece { return &o.pieces[lane-o.from] }
 // begin makes the next step.
 func (o *lanes) begin() { o.lane, o.taken = o.from, 0 }
 
-// learn takes over where blocks start. What lies before the newest reply's is kept: no start may be there behind the last
-// step of an epoch.
+// learn takes over where blocks start. What lies before the newest reply's is kept: no start may be there after the
+// last step of an epoch.
 func (o *lanes) learn(starts []*pb.LaneStart) {
 	for _, s := range starts {
 		at := slices.IndexFunc(o.starts, func(k *pb.LaneStart) bool { return !before(k, s) })
@@ -155,10 +158,11 @@ func (o inLanes) head(lane uint32) *piece {
 	return nil
 }
 
-// laneEnds reports whether a lane has nothing from a row on. All that an epoch has was granted when its steps are final.
+// laneEnds reports whether a lane has nothing from a row on. All that an epoch has was granted when its steps are
+// final.
 func (o inLanes) laneEnds(lane uint32, row uint64) bool {
 	epoch := o.ledger.ended
-	return o.ledger.told[epoch].final && o.lanes().ends[laneOf{epoch, lane}] <= row
+	return o.ledger.planned[epoch].final && o.lanes().ends[laneOf{epoch, lane}] <= row
 }
 
 // reconcile makes pieces of all that is granted and was not taken.
@@ -209,19 +213,19 @@ func (o inLanes) reconcile() {
 	}
 }
 
-// lead has the stream of a piece read on into those of its window behind it that have none: many lanes have a part of a window each, which
-// a worker reads as a whole.
+// lead has the stream of a piece read on into those of its window after it that have none: many lanes have a part of a
+// window each, which a worker reads as a whole.
 func (p *piece) lead() {
 	for q := p.next; q != nil && !q.open; q = q.next {
 		q.open, q.follows, q.cancel, q.fresh = true, true, p.cancel, p.fresh
 	}
 }
 
-// leads reports whether the piece's stream reads on behind it.
+// leads reports whether the piece's stream reads on after it.
 func (p *piece) leads() bool { return p.next != nil && p.next.follows }
 
-// startable returns the next piece to open, or nil. The piece with a lane's next row never waits for a slot: all lanes are needed in
-// each step.
+// startable returns the next piece to open, or nil. The piece with a lane's next row never waits for a slot: all lanes
+// are needed in each step.
 func (o inLanes) startable() *piece {
 	for lane := o.lanes().from; lane < o.lanes().to; lane++ {
 		if p := o.head(lane); p != nil && !p.open {

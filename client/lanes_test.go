@@ -55,7 +55,8 @@ func (s *shardRows) grants() (out []grant) {
 	for lane, rows := range s.lanes {
 		if rows[1] > rows[0] {
 			out = append(out, grant{
-				Interval: position.Interval{From: s.at(rows[0]), To: s.at(rows[1])}, lane: uint32(lane), rows: rows[1] - rows[0],
+				Interval: position.Interval{From: s.at(rows[0]), To: s.at(rows[1])}, lane: uint32(lane),
+				rows: rows[1] - rows[0],
 			})
 		}
 	}
@@ -80,7 +81,8 @@ func (s *shardRows) deliver(t *rapid.T, st *stream) {
 	}
 }
 
-// TestLanesShareStreams: lanes that have a part each of a window have one stream for it, and get their rows, whatever the budget is.
+// TestLanesShareStreams: lanes that have a part each of a window have one stream for it, and get their rows, whatever
+// the budget is.
 func TestLanesShareStreams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shard := drawShard(t)
@@ -89,17 +91,18 @@ func TestLanesShareStreams(t *testing.T) {
 		l := &f.shared.ledger
 		l.streams, l.grants = 1, shard.grants()
 		l.countSteps(steps{counted: true, lanes: newLanes(lanes, 0, 1, int(lanes)), batch: int(lanes)}, nil, nil)
-		l.told[0] = epochSteps{steps: (shard.total + uint64(lanes) - 1) / uint64(lanes), final: true}
+		l.planned[0] = epochSteps{steps: (shard.total + uint64(lanes) - 1) / uint64(lanes), final: true}
 		l.order().reconcile()
 
 		var streams []*stream
 		budget := rapid.Int64Range(0, 3000).Draw(t, "budget")
-		for step := range l.told[0].steps {
+		for step := range l.planned[0].steps {
 			for l.lanes.lane < l.lanes.to {
 				lane, want := l.lanes.lane, shard.lanes[l.lanes.lane][0]+step
 				if c, p := l.order().take(1); p != nil {
 					if got := shard.row(c.at); got != want || p.lane != lane {
-						t.Fatalf("step %d has row %d of lane %d for lane %d; want row %d", step, got, p.lane, lane, want)
+						t.Fatalf("step %d has row %d of lane %d for lane %d; want row %d",
+							step, got, p.lane, lane, want)
 					}
 					continue
 				}
@@ -132,7 +135,8 @@ func TestLanesShareStreams(t *testing.T) {
 			t.Errorf("%d pieces and %d bytes are left", len(l.pieces), l.queued)
 		}
 		if n := 2 * len(shard.windows); len(streams) > n {
-			t.Errorf("%d streams for %d lanes in %d windows; want %d at most", len(streams), lanes, len(shard.windows), n)
+			t.Errorf("%d streams for %d lanes in %d windows; want %d at most",
+				len(streams), lanes, len(shard.windows), n)
 		}
 	})
 }

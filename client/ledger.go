@@ -88,8 +88,8 @@ func (l *ledger) apply(reply *pb.SyncReply, making int) error {
 	return nil
 }
 
-// setBase takes over a newer base, as there is whenever an epoch was closed. What the master forgot of epochs that it closed is kept until the training loop
-// has ended them too.
+// setBase takes over a newer base, as there is whenever an epoch was closed. What the master forgot of epochs that it
+// closed is kept until the training loop has ended them too.
 func (l *ledger) setBase(reply based) {
 	l.base = base{
 		version: reply.GetBaseVersion(), consumed: l.base.consumed.Union(position.SetFromProto(reply.GetBase())),
@@ -152,7 +152,7 @@ func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (c
 	return p.complete(), nil
 }
 
-// end marks a piece whose stream ended well: no more rows lie before its end. first tells that no batch came before.
+// end marks a piece whose stream ended well: no more rows lie before its end. first says that no batch came before.
 func (l *ledger) end(p *piece, first bool) error {
 	if !first && !p.complete() && p.received.K > 0 {
 		return fmt.Errorf("stream ended at %v, inside a window: rows are missing", p.received)
@@ -179,11 +179,12 @@ func (l *ledger) remove(p *piece) {
 	l.order().forget(p)
 }
 
-// readAhead is how many batches the rows that wait must fill before a stream waits for lent memory to be used. Until then it is copied.
+// readAhead is how many batches the rows that wait must fill before a stream waits for lent memory to be used. Until
+// then it is copied.
 const readAhead = 2
 
-// mayReceive reports whether a stream may receive a message of about n bytes within the budget. What others wait behind it is of the same
-// window.
+// mayReceive reports whether a stream may receive a message of about n bytes within the budget. What others wait behind
+// it is of the same window.
 func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
 	if len(p.queue) == 0 || p.leads() {
 		return true
@@ -205,19 +206,19 @@ func (l *ledger) takeFrom(from *piece, n int) chunk {
 	return c
 }
 
-// handOver makes the rows of the batch in the making consumed. It reports whether that was the rest of a shard, while more are wanted:
-// the master may grant some for it, or end the epoch. Of other rows it hears in time.
-func (l *ledger) handOver() (tell bool) {
+// handOver makes the rows of the batch in the making consumed. It reports whether that was the rest of a shard, while
+// more are wanted: the master may grant some for it, or end the epoch. Of other rows it hears in time.
+func (l *ledger) handOver() (ask bool) {
 	l.consumed = position.NewSet(append(l.pending, l.consumed...)...)
 	l.pending = l.pending[:0]
-	tell, l.retired = l.retired && l.wantsMore(), false
-	return tell
+	ask, l.retired = l.retired && l.wantsMore(), false
+	return ask
 }
 
 // enter notes that the training loop is in an epoch, and has ended those before it.
 func (l *ledger) enter(epoch uint32) {
 	if epoch > l.ended {
-		delete(l.told, l.ended)
+		delete(l.planned, l.ended)
 		l.ended, l.handed, l.before = epoch, 0, l.handed
 		l.order().begin()
 		l.forget()

@@ -59,7 +59,9 @@ func TestLedgerKeepsThePartition(t *testing.T) {
 				sync()
 			},
 			"revoke": func(t *rapid.T) {
-				held = held.Subtract(position.NewSet(position.Interval{From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to")}))
+				held = held.Subtract(position.NewSet(position.Interval{
+					From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to"),
+				}))
 				if !held.Covers(position.NewSet(l.pending...)) {
 					sync()
 					if !l.discard || len(l.pending) > 0 {
@@ -78,7 +80,9 @@ func TestLedgerKeepsThePartition(t *testing.T) {
 			},
 			"handOver": func(*rapid.T) { l.handOver() },
 			"release": func(t *rapid.T) {
-				l.release(position.NewSet(position.Interval{From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to")}), 0)
+				l.release(position.NewSet(position.Interval{
+					From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to"),
+				}), 0)
 				l.order().reconcile()
 				held = held.Subtract(l.released)
 			},
@@ -158,7 +162,8 @@ func TestLatePieceGoesFirst(t *testing.T) {
 	apply(next)
 	p := l.order().startable()
 	p.open = true
-	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5}, true); err != nil {
+	rec := &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}
+	if _, err := l.push(p, rec, &pb.BatchMeta{Rows: 5}, true); err != nil {
 		t.Fatal(err)
 	}
 	if l.order().startable() != nil || l.queued != 100 {
@@ -166,13 +171,14 @@ func TestLatePieceGoesFirst(t *testing.T) {
 	}
 	apply(position.Interval{From: at(0, 3), To: at(0, 4)}, next)
 	late := l.order().startable()
-	if late == nil || late.taken != at(0, 3) || !p.gone || l.queued != 0 || len(l.pieces) != 2 || l.pieces[1].received != next.From {
+	if late == nil || late.taken != at(0, 3) || !p.gone || l.queued != 0 || len(l.pieces) != 2 ||
+		l.pieces[1].received != next.From {
 		t.Fatalf("opened %+v; expected the late piece, and the other to begin anew", late)
 	}
 }
 
-// TestRefusedPieceIsReported until the master decides. It stays as it is meanwhile: were it read again, rows could be handed over
-// that a report under way takes from this rank.
+// TestRefusedPieceIsReported until the master decides. It stays as it is meanwhile: were it read again, rows could be
+// handed over that a report under way takes from this rank.
 func TestRefusedPieceIsReported(t *testing.T) {
 	at := func(epoch, shard, window uint32) position.Position {
 		return position.Position{Epoch: epoch, Shard: shard, Window: window}
@@ -191,7 +197,8 @@ func TestRefusedPieceIsReported(t *testing.T) {
 	apply(next)
 	p := l.order().startable()
 	p.open = true
-	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5, Last: true}, true); err != nil {
+	rec := &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}
+	if _, err := l.push(p, rec, &pb.BatchMeta{Rows: 5, Last: true}, true); err != nil {
 		t.Fatal(err)
 	}
 	p.refused = &pb.RefusedStream{At: p.received.Proto()}
@@ -220,10 +227,12 @@ func TestUnchangedReplyKeepsPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := l.pieces[0]
-	if err := l.apply(&pb.SyncReply{Unchanged: true, Streams: 5}, 0); err != nil || len(l.pieces) != 1 || l.pieces[0] != p {
+	if err := l.apply(&pb.SyncReply{Unchanged: true, Streams: 5}, 0); err != nil || len(l.pieces) != 1 ||
+		l.pieces[0] != p {
 		t.Fatalf("pieces %v, error %v", l.pieces, err)
 	}
-	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1", "w2")}}, 0); err != nil || l.pieces[0] != p || len(p.workers) != 2 {
+	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1", "w2")}}, 0); err != nil ||
+		l.pieces[0] != p || len(p.workers) != 2 {
 		t.Fatalf("the piece has %d candidates, error %v", len(p.workers), err)
 	}
 	if len(p.fresh) != 1 {
@@ -238,7 +247,8 @@ func TestUnchangedReplyKeepsPieces(t *testing.T) {
 	}
 }
 
-// A stream goes on while lent memory waits, of which more is copied, as long as the rows that wait make less than two batches.
+// A stream goes on while lent memory waits, of which more is copied, as long as the rows that wait make less than two
+// batches.
 func TestStreamsReadAheadOfLentMemory(t *testing.T) {
 	for _, c := range []struct {
 		lent bool
@@ -269,8 +279,8 @@ func TestRowsThatAreDiscardedAreNotReady(t *testing.T) {
 	}
 }
 
-// TestAnnouncedStepsKeepTheirRows: what a rank is asked to give back it keeps as far as it takes for a row in each step that it has said
-// it makes, for all ranks make those.
+// TestAnnouncedStepsKeepTheirRows: what a rank is asked to give back it keeps as far as it takes for a row in each step
+// that it has said it makes, for all ranks make those.
 func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
 	at := func(shard uint32, k uint64) position.Position { return position.Position{Shard: shard, K: k} }
 	holding := func(shard uint32, chunks ...uint64) *piece {
@@ -300,13 +310,14 @@ func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
 		}
 		all := position.Set{{From: at(0, 0), To: at(3, 0)}}
 		if l.release(all, c.making); !l.released.Equal(all.Subtract(c.want)) {
-			t.Errorf("%d steps announced, %d rows in the making: gives back %v, want all but %v", c.reported, c.making, l.released, c.want)
+			t.Errorf("%d steps announced, %d rows in the making: gives back %v, want all but %v",
+				c.reported, c.making, l.released, c.want)
 		}
 	}
 }
 
-// TestThroughOnlyWhenAsked: a rank hands over its short last batch once the master has answered that nothing more comes to it, who holds
-// nothing; an answer from before that may be followed by what another rank gives back.
+// TestThroughOnlyWhenAsked: a rank hands over its short last batch once the master has answered that nothing more comes
+// to it, who holds nothing; an answer from before that may be followed by what another rank gives back.
 func TestThroughOnlyWhenAsked(t *testing.T) {
 	iv := position.Interval{To: position.Position{Shard: 1}}
 	l := &ledger{}

@@ -89,13 +89,13 @@ func (h *handover) handOver(ends bool) (*Batch, error) {
 func (h *handover) handRows(p pacing, ends bool) (*Batch, error) {
 	have, l := h.made(), &h.shared.ledger
 	switch {
-	case l.ended >= h.terms.epochs && !p.behind():
+	case l.ended >= h.terms.epochs && !p.lags():
 		return nil, io.EOF
 	case p.ahead() && !h.shared.finished:
 		return nil, nil
 	}
-	if p.behind() {
-		if b, err := h.catchUp(ends); b != nil || err != nil || p.behind() {
+	if p.lags() {
+		if b, err := h.catchUp(ends); b != nil || err != nil || p.lags() {
 			return b, err
 		}
 	}
@@ -138,9 +138,9 @@ func (h *handover) closed() uint32 {
 	return h.shared.ledger.epoch
 }
 
-// catchUp pads an epoch that the master has closed until this rank had as many batches as all others, and goes on to the
-// next. It returns nothing at the open epoch, or if there is to wait; ErrEpochEnd, if ends are told. shared.mu must be
-// held.
+// catchUp pads an epoch that the master has closed until this rank had as many batches as all others, and goes on to
+// the next. It returns nothing at the open epoch, or if there is to wait; ErrEpochEnd, if ends are told. shared.mu must
+// be held.
 func (h *handover) catchUp(ends bool) (*Batch, error) {
 	l := &h.shared.ledger
 	for l.ended < l.final {
@@ -160,8 +160,8 @@ func (h *handover) catchUp(ends bool) (*Batch, error) {
 	return nil, nil
 }
 
-// complete pads buffers, if the spec says so. It fails, and with it the session, if some of their memory is not where it
-// should be. shared.mu must be held.
+// complete pads buffers, if the spec says so. It fails, and with it the session, if some of their memory is not where
+// it should be. shared.mu must be held.
 func (h *handover) complete(build *buffers) error {
 	build.valid = build.rows
 	if h.terms.pads {

@@ -23,7 +23,9 @@ type masters struct {
 
 // call runs f against the leader: first whom it takes for it, then whom a master names, then each of the others.
 // Each attempt may take up to timeout. The error of a call that no master answered is transient.
-func (m *masters) call(ctx context.Context, op string, timeout time.Duration, f func(context.Context, pb.MasterClient) error) error {
+func (m *masters) call(
+	ctx context.Context, op string, timeout time.Duration, f func(context.Context, pb.MasterClient) error,
+) error {
 	todo := slices.Clone(m.addresses)
 	if m.leader != "" {
 		todo = append([]string{m.leader}, todo...)
@@ -54,7 +56,9 @@ func (m *masters) call(ctx context.Context, op string, timeout time.Duration, f 
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-func (m *masters) attempt(ctx context.Context, address string, timeout time.Duration, f func(context.Context, pb.MasterClient) error) error {
+func (m *masters) attempt(
+	ctx context.Context, address string, timeout time.Duration, f func(context.Context, pb.MasterClient) error,
+) error {
 	conn, done, err := m.pool.get(address)
 	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())
@@ -65,11 +69,15 @@ func (m *masters) attempt(ctx context.Context, address string, timeout time.Dura
 	return f(ctx, pb.NewMasterClient(conn.conn))
 }
 
-// trials say how long each attempt at a call may take, and after how long none is made any more; 0 is as long as its context allows.
+// trials say how long each attempt at a call may take, and after how long none is made any more; 0 is as long as its
+// context allows.
 type trials struct{ each, all time.Duration }
 
-// persist repeats call with backoff until it succeeds, fails for good, or has no trial left; after each failed round it tells warn.
-func (m *masters) persist(ctx context.Context, op string, t trials, warn func(error), f func(context.Context, pb.MasterClient) error) error {
+// persist repeats call with backoff until it succeeds, fails for good, or has no trial left; after each failed round it
+// calls warn.
+func (m *masters) persist(
+	ctx context.Context, op string, t trials, warn func(error), f func(context.Context, pb.MasterClient) error,
+) error {
 	begin := time.Now()
 	for round := 0; ; round++ {
 		err := m.call(ctx, op, t.each, f)
@@ -94,7 +102,8 @@ func (m *masters) persist(ctx context.Context, op string, t trials, warn func(er
 // transient reports whether a master's error may go away by asking again, or asking another master.
 func transient(err error) bool {
 	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Unknown, codes.Internal:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Unknown,
+		codes.Internal:
 		return true
 	}
 	return false

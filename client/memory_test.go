@@ -78,7 +78,8 @@ func TestMemoryOfAnyValues(t *testing.T) {
 			}
 			there.check(b.Arrays(), want.Arrays())
 			if !b.Schema().Equal(want.Schema()) || b.Rows != want.Rows || b.Valid != want.Valid {
-				t.Errorf("%d of %d rows, %v; in Go's heap %d of %d, %v", b.Valid, b.Rows, b.Schema(), want.Valid, want.Rows, want.Schema())
+				t.Errorf("%d of %d rows, %v; in Go's heap %d of %d, %v",
+					b.Valid, b.Rows, b.Schema(), want.Valid, want.Rows, want.Schema())
 			}
 			b.Release()
 			want.Release()
@@ -144,12 +145,12 @@ func TestMemoryOfGrowingColumns(t *testing.T) {
 	l := testLayout(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	there := &dirty{t: t}
-	const most = 400
-	buf, heap := newBuffers(l, most, &allocator{of: there}), newBuffers(l, most, nil)
+	const total = 400
+	buf, heap := newBuffers(l, total, &allocator{of: there}), newBuffers(l, total, nil)
 	for range 20 {
 		buf.reset()
 		heap.reset()
-		for buf.rows < most {
+		for buf.rows < total {
 			first := fake.Row{Shard: 300 * r.IntN(2), K: 300 * r.IntN(2)}
 			rows := make([]fake.Row, 1+r.IntN(60))
 			for i := range rows {
@@ -168,7 +169,7 @@ func TestMemoryOfGrowingColumns(t *testing.T) {
 				w.bytes = pastCaches
 			}
 			lo := r.IntN(len(rows))
-			hi := lo + min(r.IntN(len(rows)-lo+1), most-buf.rows)
+			hi := lo + min(r.IntN(len(rows)-lo+1), total-buf.rows)
 			for _, o := range []*buffers{buf, heap} {
 				if err := o.append(w, lo, hi); err != nil {
 					t.Fatal(err)
@@ -179,7 +180,7 @@ func TestMemoryOfGrowingColumns(t *testing.T) {
 			}
 		}
 		for _, o := range []*buffers{buf, heap} {
-			o.pad(most - o.rows)
+			o.pad(total - o.rows)
 		}
 		there.check((&Batch{buffers: buf}).Arrays(), (&Batch{buffers: heap}).Arrays())
 	}

@@ -49,13 +49,13 @@ func (o opening) find(ctx context.Context, m pb.MasterClient) (*pb.Session, erro
 		return m.GetSession(ctx, &pb.GetSessionRequest{Session: c.Session})
 	}
 	return m.Open(ctx, &pb.OpenRequest{
-		Session: c.Session, Spec: c.Spec, SpecText: c.SpecText, WorkingDir: c.WorkingDir, WorldSize: c.WorldSize, Share: c.Share,
-		Defaults: 1, SavedLastBatch: c.savedLastBatch(),
+		Session: c.Session, Spec: c.Spec, SpecText: c.SpecText, WorkingDir: c.WorkingDir, WorldSize: c.WorldSize,
+		Share: c.Share, Defaults: 1, SavedLastBatch: c.savedLastBatch(),
 	})
 }
 
-// SavedLastBatch is the ending of the session that a state is of. States of earlier releases do not tell: where no spec named one, it was
-// uneven.
+// SavedLastBatch is the ending of the session that a state is of. States of earlier releases do not tell: where no spec
+// named one, it was uneven.
 func SavedLastBatch(of *pb.State) pb.LastBatch { return cmp.Or(of.GetLastBatch(), pb.LastBatch_UNEVEN) }
 
 // savedLastBatch is that of the session that is restored.
@@ -72,13 +72,14 @@ func (o opening) sayDefault() {
 	of, j := t.session, t.joined
 	if of.GetDefaultLastBatch() && of.GetSpec().GetLastBatch() == pb.LastBatch_DROP && t.cfg.Rank == 0 &&
 		j.GetKind() == pb.JoinKind_FRESH && j.GetIncarnation() == 1 && j.GetGeneration() == 1 {
-		t.log.Warn("no last_batch is given: with several ranks the last rows of each epoch, fewer than a batch of each rank, are dropped, "+
-			"so that all ranks make equally many steps; last_batch says so for good (drop), or pads them (pad), or hands them over (uneven, "+
-			"for ranks that do not wait for each other)", "event", "default_last_batch", "last_batch", "drop", "world_size", of.GetWorldSize())
+		t.log.Warn("no last_batch is given: with several ranks the last rows of each epoch, fewer than a batch of "+
+			"each rank, are dropped, so that all ranks make equally many steps; last_batch says so for good (drop), "+
+			"or pads them (pad), or hands them over (uneven, for ranks that do not wait for each other)",
+			"event", "default_last_batch", "last_batch", "drop", "world_size", of.GetWorldSize())
 	}
 }
 
-// warnNowAndThen returns what is told of each round of calls that failed.
+// warnNowAndThen returns what is called with each round of calls that failed.
 func (o opening) warnNowAndThen() func(error) {
 	var last time.Time
 	return func(err error) {
@@ -131,8 +132,10 @@ func (o opening) join(ctx context.Context, patient trials, warn func(error)) (se
 
 func (o opening) sayJoined(ctx context.Context) {
 	j := o.terms.joined
-	o.terms.log.LogAttrs(ctx, slog.LevelInfo, "joined", slog.String("event", "joined"), slog.String("kind", strings.ToLower(j.GetKind().String())),
-		slog.Uint64("generation", j.GetGeneration()), slog.Uint64("incarnation", j.GetIncarnation()), slog.Uint64("epoch", uint64(j.GetClosedEpochs())))
+	o.terms.log.LogAttrs(ctx, slog.LevelInfo, "joined", slog.String("event", "joined"),
+		slog.String("kind", strings.ToLower(j.GetKind().String())),
+		slog.Uint64("generation", j.GetGeneration()), slog.Uint64("incarnation", j.GetIncarnation()),
+		slog.Uint64("epoch", uint64(j.GetClosedEpochs())))
 }
 
 // notRestored adds to the refusal of a restore what the session reads.

@@ -22,8 +22,8 @@ func (l *ledger) order() order {
 
 // fetching is what is read.
 type fetching interface {
-	// reconcile makes pieces of all that is granted and was not taken: it trims or drops the pieces that there are, renews their tickets,
-	// and adds what is missing.
+	// reconcile makes pieces of all that is granted and was not taken: it trims or drops the pieces that there are,
+	// renews their tickets, and adds what is missing.
 	reconcile()
 	// startable returns the next piece to open, or nil.
 	startable() *piece
@@ -33,7 +33,8 @@ type fetching interface {
 	forget(p *piece)
 	// turns reports whether a worker that sends several pieces in one stream takes them in turn.
 	turns() bool
-	// places is how many pieces may be open, but for those that never wait; shares among how many the budget is divided.
+	// places is how many pieces may be open, but for those that never wait; shares among how many the budget is
+	// divided.
 	places() int
 	shares() int
 	// waitsForLent reports whether a stream waits for lent memory to be used.
@@ -44,7 +45,8 @@ type fetching interface {
 type taking interface {
 	// begin begins a step.
 	begin()
-	// take moves up to n rows into the batch in the making. It returns the piece they came from, or nil if there are none.
+	// take moves up to n rows into the batch in the making. It returns the piece they came from, or nil if there are
+	// none.
 	take(n int) (chunk, *piece)
 	// pass notes positions that have no rows.
 	pass(iv position.Interval)

@@ -10,14 +10,15 @@ import (
 const (
 	// paceSteps is how many steps the median is of: few, so that a change of speed shows soon.
 	paceSteps = 15
-	// paceLeast is how many steps tell something.
-	paceLeast = 5
+	// minPaceSteps is how many steps say something.
+	minPaceSteps = 5
 	// warmUp is how many steps of a start do not count: loops compile and allocate in them.
 	warmUp = 3
 )
 
-// loopPace is how fast the training loop could go on, from the newest steps: the times between Next's return with a batch and the next
-// Next, whether or not that had to wait. Their median leaves out the pauses of evaluation and checkpoints.
+// loopPace is how fast the training loop could go on, from the newest steps: the times between Next's return with a
+// batch and the next Next, whether or not that had to wait. Their median leaves out the pauses of evaluation and
+// checkpoints.
 type loopPace struct {
 	steps  int // all that there were, with warm-up
 	times  [paceSteps]time.Duration
@@ -37,7 +38,7 @@ func (p *loopPace) step(compute time.Duration, rows int) {
 func (p *loopPace) proto(buffered float64) *pb.Pace {
 	out := &pb.Pace{Buffered: buffered, ClientNs: int64(p.client)}
 	n := min(p.steps-warmUp, paceSteps)
-	if n < paceLeast {
+	if n < minPaceSteps {
 		return out
 	}
 	times, rows := p.times, 0

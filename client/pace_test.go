@@ -22,13 +22,13 @@ func TestPace(t *testing.T) {
 		p.step(time.Hour, 1) // compiles
 	}
 	want(0, 0, 0)
-	for range paceLeast {
+	for range minPaceSteps {
 		want(0, 0, 0)
 		p.step(time.Second, 10)
 	}
-	want(time.Second, 10, paceLeast)
+	want(time.Second, 10, minPaceSteps)
 	p.step(time.Hour, 10) // evaluates
-	want(time.Second, 10, paceLeast+1)
+	want(time.Second, 10, minPaceSteps+1)
 	for range 100 {
 		p.step(time.Second, 10)
 	}

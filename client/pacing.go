@@ -5,23 +5,24 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// pacing is how a training loop goes through its epochs. Each ending has one, and order DETERMINISTIC the one where outputs are counted.
+// pacing is how a training loop goes through its epochs. Each ending has one, and order DETERMINISTIC the one where
+// outputs are counted.
 type pacing interface {
 	// counts reports whether ranks count steps.
 	counts() bool
 	// current is the epoch of which rows go into batches.
 	current() uint32
-	// ahead reports whether the training loop has left an epoch that other ranks still read: until the master closes that, rows are
-	// buffered and none are handed over.
+	// ahead reports whether the training loop has left an epoch that other ranks still read: until the master closes
+	// that, rows are buffered and none are handed over.
 	ahead() bool
-	// behind reports whether it is in an epoch that the master has closed, and gets more batches of it.
-	behind() bool
+	// lags reports whether it is in an epoch that the master has closed, and gets more batches of it.
+	lags() bool
 	// starved reports whether it waits for what a master has to say.
 	starved() bool
 	// idles reports whether this rank can take over rows from others: it has none left of the epoch.
 	idles() bool
-	// yields reports whether rows are given back that are in the batch in the making: this rank has others for it then, and another one may
-	// wait for these.
+	// yields reports whether rows are given back that are in the batch in the making: this rank has others for it then,
+	// and another one may wait for these.
 	yields() bool
 	// keeps is what is not given back of rows that wait. making is the number of rows in the batch in the making.
 	keeps(making int) position.Set
@@ -53,7 +54,7 @@ type free struct{ ledger *ledger }
 func (p free) counts() bool    { return false }
 func (p free) current() uint32 { return max(p.ledger.ended, p.ledger.epoch) }
 func (p free) ahead() bool     { return p.ledger.ended > p.ledger.epoch }
-func (p free) behind() bool    { return false }
+func (p free) lags() bool      { return false }
 func (p free) starved() bool   { return p.ahead() || p.ledger.epochIdle() }
 func (p free) idles() bool     { return !p.ahead() && p.ledger.epochIdle() }
 func (p free) yields() bool    { return false }
@@ -62,7 +63,7 @@ func (p free) keeps(int) position.Set { return nil }
 
 func (p free) mayPad() bool { return false }
 
-// report tells of the epoch alone. That the loop left the open one, the request says.
+// report says the epoch alone. That the loop left the open one, the request says.
 func (p free) report(req *pb.SyncRequest, _ int) {
 	req.Steps = &pb.RankSteps{Epoch: min(p.ledger.ended, p.ledger.epoch)}
 }

@@ -28,8 +28,8 @@ type piece struct {
 	// In order deterministic: the lane, the row of it that comes at taken, and how many are to come from received on.
 	lane     uint32
 	row, due uint64
-	// next begins where this one ends, in the one window that this one lies in; nil: there is none. follows says that the stream of the
-	// piece before reads on into this one, which has no stream of its own.
+	// next begins where this one ends, in the one window that this one lies in; nil: there is none. follows says that
+	// the stream of the piece before reads on into this one, which has no stream of its own.
 	next    *piece
 	follows bool
 
@@ -41,23 +41,24 @@ type piece struct {
 	refused *pb.RefusedStream // by every worker, because of the data
 
 	cancel context.CancelFunc // of the stream, once open
-	room   chan struct{}      // tells the stream that the queue got shorter
-	fresh  chan struct{}      // tells the stream that the candidates changed
+	room   chan struct{}      // wakes the stream: the queue got shorter
+	fresh  chan struct{}      // wakes the stream: the candidates changed
 }
 
 // chunk is a part of a received record, of one window.
 type chunk struct {
 	rec    *wireRecord
 	lo, hi int               // its rows in rec
-	at, to position.Position // of row lo, and behind row hi-1
+	at, to position.Position // of row lo, and after row hi-1
 	seq    uint64            // order of arrival
 	bytes  int64             // their part of rec's memory
 }
 
 func newPiece(iv position.Interval, g grant) *piece {
 	return &piece{
-		shard: iv.From.ShardStart(), taken: iv.From, received: iv.From, to: iv.To, ticket: g.ticket, workers: g.workers, file: g.file,
-		lane: g.lane, row: g.first, due: g.rows, room: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+		shard: iv.From.ShardStart(), taken: iv.From, received: iv.From, to: iv.To,
+		ticket: g.ticket, workers: g.workers, file: g.file, lane: g.lane, row: g.first, due: g.rows,
+		room: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
 	}
 }
 
@@ -65,12 +66,13 @@ func (p *piece) complete() bool { return !p.received.Less(p.to) }
 
 func (p *piece) finished() bool { return p.complete() && len(p.queue) == 0 }
 
-// place finds which rows, lo to hi, of an incoming batch are the piece's and new, and the cursor behind them. first
-// tells that it is the first batch of its stream. A gap is an error: rows would be lost.
+// place finds which rows, lo to hi, of an incoming batch are the piece's and new, and the cursor after them. first
+// says that it is the first batch of its stream. A gap is an error: rows would be lost.
 func (p *piece) place(m *pb.BatchMeta, first bool) (lo, hi int, after position.Position, err error) {
 	cur, rows := p.received, uint64(m.GetRows())
 	gap := func(why string) (int, int, position.Position, error) {
-		return 0, 0, cur, fmt.Errorf("batch of window %d, rows %d to %d, does not follow %v: %s", m.Window, m.K, m.K+rows, cur, why)
+		return 0, 0, cur, fmt.Errorf("batch of window %d, rows %d to %d, does not follow %v: %s",
+			m.Window, m.K, m.K+rows, cur, why)
 	}
 	switch {
 	case m.Window == math.MaxUint32:
@@ -112,7 +114,8 @@ func (p *piece) lent() (n int) {
 	return n
 }
 
-// count notes that rows are received, up to a position. In order deterministic others were told how many rows there are.
+// count notes that rows are received, up to a position. In order deterministic others were told how many rows there
+// are.
 func (p *piece) count(rows int, after position.Position) error {
 	if n := uint64(rows); n > p.due || n < p.due && !after.Less(p.to) {
 		return status.Errorf(codes.InvalidArgument, "sends %d rows up to %v where %d were counted: "+
@@ -135,7 +138,9 @@ func (p *piece) rowsBefore(window uint32, k, rows uint64) int {
 
 // push queues a placed batch. Without rows it only moves the cursor; the interval that then needs no hand-over is
 // returned, and is empty otherwise.
-func (p *piece) push(rec *wireRecord, m *pb.BatchMeta, lo, hi int, after position.Position, seq uint64) position.Interval {
+func (p *piece) push(
+	rec *wireRecord, m *pb.BatchMeta, lo, hi int, after position.Position, seq uint64,
+) position.Interval {
 	if lo == hi {
 		return p.skip(after)
 	}

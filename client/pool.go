@@ -29,7 +29,9 @@ type pooled struct {
 	retired bool
 }
 
-func newPool(dial func(string) (*grpc.ClientConn, error), dialLink func(context.Context, string) (net.Conn, error)) *pool {
+func newPool(
+	dial func(string) (*grpc.ClientConn, error), dialLink func(context.Context, string) (net.Conn, error),
+) *pool {
 	return &pool{dial: dial, dialLink: dialLink, conns: make(map[string]*pooled)}
 }
 
@@ -51,7 +53,9 @@ func (p *pool) get(address string) (*pooled, func(), error) {
 		}
 		c = &pooled{conn: conn}
 		if p.dialLink != nil {
-			c.links = wire.NewLinks(address, func(ctx context.Context) (net.Conn, error) { return p.dialLink(ctx, address) })
+			c.links = wire.NewLinks(address, func(ctx context.Context) (net.Conn, error) {
+				return p.dialLink(ctx, address)
+			})
 		}
 		p.conns[address] = c
 	}

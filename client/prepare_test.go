@@ -46,13 +46,16 @@ func TestPrepare(t *testing.T) {
 	})
 }
 
-// TestPrepareOfTooManyValues fails the session, as rows were taken that are not in the batch: later rows, of fewer values, make none.
+// TestPrepareOfTooManyValues fails the session, as rows were taken that are not in the batch: later rows, of fewer
+// values, make none.
 func TestPrepareOfTooManyValues(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		slow := func(ctx context.Context, _ *fake.Record) error { return sleep(ctx, time.Second) }
 		d := &fake.Dataset{Epochs: 1, BlockShards: 1, Shards: [][]int{{160}}}
 		fl.Worker("w1", &fake.Worker{Data: d, Cut: 8, Fault: slow})
-		fl.Master("m", &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32}, Workers: fl.Workers("w1"), Streams: 1, Run: 1})
+		fl.Master("m", &fake.Master{
+			Data: d, Spec: &pb.Spec{BatchSize: 32}, Workers: fl.Workers("w1"), Streams: 1, Run: 1,
+		})
 		s := open(t, config(fl, "m"))
 		prepare := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
@@ -114,7 +117,8 @@ func TestPrepareIsInterrupted(t *testing.T) {
 	})
 }
 
-// TestPrepareOfAnEnd returns at once where there is nothing to make any more, but for the session's end, which may still change.
+// TestPrepareOfAnEnd returns at once where there is nothing to make any more, but for the session's end, which may
+// still change.
 func TestPrepareOfAnEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		simple(fl, 16, &fake.Worker{})

@@ -56,9 +56,9 @@ func TestLateStreamIsHedged(t *testing.T) {
 			return hang(ctx)
 		}})
 		second(fl, m, nil)
-		var told resumes
+		var seen resumes
 		cfg := config(fl, "m")
-		cfg.OnResume = told.add
+		cfg.OnResume = seen.add
 		s := open(t, cfg)
 		began := time.Now()
 		ids, _, err := drain(s)
@@ -73,11 +73,12 @@ func TestLateStreamIsHedged(t *testing.T) {
 			t.Errorf("%d streams hung, %d were cancelled", hung.Load(), ended.Load())
 		}
 		st := s.Stats()
-		if st.Hedges == 0 || st.Failovers != st.Hedges || int(st.Hedges) != len(told.all) {
-			t.Errorf("%d hedges, %d failovers, %d resumes; expected as many", st.Hedges, st.Failovers, len(told.all))
+		if st.Hedges == 0 || st.Failovers != st.Hedges || int(st.Hedges) != len(seen.all) {
+			t.Errorf("%d hedges, %d failovers, %d resumes; expected as many", st.Hedges, st.Failovers, len(seen.all))
 		}
-		for _, r := range told.all {
-			if r.From != "w1" || r.To != "w2" || r.Pause < cfg.withDefaults().HedgeAfter || r.Pause > 5*time.Second || !errors.Is(r.Cause, errLost) {
+		for _, r := range seen.all {
+			if r.From != "w1" || r.To != "w2" || r.Pause < cfg.withDefaults().HedgeAfter || r.Pause > 5*time.Second ||
+				!errors.Is(r.Cause, errLost) {
 				t.Errorf("resume %+v", r)
 			}
 		}
@@ -130,22 +131,25 @@ func TestSecondIsLateItself(t *testing.T) {
 			}
 			return nil
 		})
-		fl.Worker("w3", &fake.Worker{Data: m.Data, Cut: 5, Fault: func(ctx context.Context, _ *fake.Record) error { return hang(ctx) }})
+		fl.Worker("w3", &fake.Worker{
+			Data: m.Data, Cut: 5, Fault: func(ctx context.Context, _ *fake.Record) error { return hang(ctx) },
+		})
 		m.Workers = fl.Workers("w1", "w2", "w3")
-		var told resumes
+		var seen resumes
 		cfg := config(fl, "m")
-		cfg.OnResume = told.add
+		cfg.OnResume = seen.add
 		s := open(t, cfg)
 		ids, _, err := drain(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		exactlyOnce(t, m.Data, ids)
-		if st := s.Stats(); st.Hedges != 2 || st.Failovers != 1 || len(told.all) != 1 {
-			t.Fatalf("%d hedges, %d failovers, resumes %+v; expected 2, and 1 from w1 to w2", st.Hedges, st.Failovers, told.all)
+		if st := s.Stats(); st.Hedges != 2 || st.Failovers != 1 || len(seen.all) != 1 {
+			t.Fatalf("%d hedges, %d failovers, resumes %+v; expected 2, and 1 from w1 to w2",
+				st.Hedges, st.Failovers, seen.all)
 		}
-		if r := told.all[0]; r.From != "w1" || r.To != "w2" || r.Cursor.K != 8 {
-			t.Errorf("resume %+v; expected one at row 8, behind what w1 sent", r)
+		if r := seen.all[0]; r.From != "w1" || r.To != "w2" || r.Cursor.K != 8 {
+			t.Errorf("resume %+v; expected one at row 8, after what w1 sent", r)
 		}
 	})
 }
@@ -157,12 +161,16 @@ func TestNotHedged(t *testing.T) {
 		budget  int64
 		workers int
 	}{
-		"all workers are slow":      {fault: func(ctx context.Context, _ *fake.Record) error { return pause(ctx, 3*time.Second) }, workers: 2},
+		"all workers are slow": {
+			fault: func(ctx context.Context, _ *fake.Record) error { return pause(ctx, 3*time.Second) }, workers: 2,
+		},
 		"the training loop is slow": {loop: 10 * time.Second, budget: 1, workers: 2},
 		"nobody else is there": {fault: func(ctx context.Context, r *fake.Record) error {
 			return pause(ctx, time.Duration(r.Before)*10*time.Second)
 		}, workers: 1},
-		"nothing is known of their pace": {fault: func(ctx context.Context, r *fake.Record) error { return pause(ctx, 20*time.Second) }, workers: 2},
+		"nothing is known of their pace": {
+			fault: func(ctx context.Context, r *fake.Record) error { return pause(ctx, 20*time.Second) }, workers: 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, fl *fake.Net) {
@@ -190,7 +198,7 @@ func TestNotHedged(t *testing.T) {
 
 // TestFewAreHedgedAtOnce has all streams of a worker hang at once, and counts those of the other.
 func TestFewAreHedgedAtOnce(t *testing.T) {
-	for streams, most := range map[uint32]int64{4: 1, 60: 3} {
+	for streams, limit := range map[uint32]int64{4: 1, 60: 3} {
 		inBubble(t, func(t *testing.T, fl *fake.Net) {
 			d := fake.NewDataset(1, 1, 80)
 			for i := range d.Shards {
@@ -211,7 +219,9 @@ func TestFewAreHedgedAtOnce(t *testing.T) {
 				defer now.Add(-1)
 				return pause(ctx, time.Second)
 			}})
-			m := &fake.Master{Data: d, Spec: config(fl).Spec, Workers: fl.Workers("w1", "w2"), Streams: streams, Run: 80}
+			m := &fake.Master{
+				Data: d, Spec: config(fl).Spec, Workers: fl.Workers("w1", "w2"), Streams: streams, Run: 80,
+			}
 			fl.Master("m", m)
 			s := open(t, config(fl, "m"))
 			ids, _, err := drain(s)
@@ -219,8 +229,8 @@ func TestFewAreHedgedAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			exactlyOnce(t, d, ids)
-			if peak.Load() != most {
-				t.Errorf("%d of %d streams were hedged at once; expected %d", peak.Load(), streams, most)
+			if peak.Load() != limit {
+				t.Errorf("%d of %d streams were hedged at once; expected %d", peak.Load(), streams, limit)
 			}
 		})
 	}
@@ -280,7 +290,10 @@ func TestRacesLoseNothing(t *testing.T) {
 			for name, cut := range map[string]int{"w1": 5, "w2": 9, "w3": 2} {
 				fl.Worker(name, &fake.Worker{Data: d, Cut: cut, Fault: fault})
 			}
-			m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 16, Epochs: 2}, Workers: fl.Workers("w1", "w2", "w3"), Streams: 4, Run: 4}
+			m := &fake.Master{
+				Data: d, Spec: &pb.Spec{BatchSize: 16, Epochs: 2}, Workers: fl.Workers("w1", "w2", "w3"), Streams: 4,
+				Run: 4,
+			}
 			fl.Master("m", m)
 			s := open(t, config(fl, "m"))
 			ids, _, err := drain(s)

@@ -18,7 +18,7 @@ type buffers struct {
 	columns []outColumn
 	rows    int
 	valid   int // of them, once all are there; the rest is padding
-	most    int // rows that it will have
+	total   int // rows that it will have
 	memory  *allocator
 
 	sparse []Sparse
@@ -45,10 +45,10 @@ type outColumn struct {
 // roomAtOnce is how many bytes a column gets before as many are there: a batch may be larger than all of the dataset.
 const roomAtOnce = 64 << 20
 
-// newBuffers has room for rows rows of the columns of fixed width, unless that is much; jagged ones grow to what they need. All of it
-// is aligned, as copies to accelerators like it.
+// newBuffers has room for rows rows of the columns of fixed width, unless that is much; jagged ones grow to what they
+// need. All of it is aligned, as copies to accelerators like it.
 func newBuffers(l *layout, rows int, m *allocator) *buffers {
-	b := &buffers{layout: l, most: rows, memory: m, columns: make([]outColumn, len(l.columns))}
+	b := &buffers{layout: l, total: rows, memory: m, columns: make([]outColumn, len(l.columns))}
 	for i := range l.columns {
 		c, o := &l.columns[i], &b.columns[i]
 		o.memory = m
@@ -127,13 +127,13 @@ func (b *buffers) reset() {
 
 // append copies rows lo to hi of a record: the one copy between wire and training loop.
 func (b *buffers) append(w *wireRecord, lo, hi int) error {
-	share := float64(b.most) / float64(max(1, b.rows+hi-lo))
-	past := w.bytes*int64(b.most) >= pastCaches*int64(w.rows)
+	share := float64(b.total) / float64(max(1, b.rows+hi-lo))
+	past := w.bytes*int64(b.total) >= pastCaches*int64(w.rows)
 	before := -1 // the jagged column before
 	for i := range b.columns {
 		c, from, to := &b.layout.columns[i], &w.columns[i], &b.columns[i]
 		if c.width > 0 {
-			to.appendFixed(c, from, lo, hi, b.most*c.width, past)
+			to.appendFixed(c, from, lo, hi, b.total*c.width, past)
 			continue
 		}
 		if err := b.appendOffsets(w, i, before, lo, hi); err != nil {
@@ -146,7 +146,8 @@ func (b *buffers) append(w *wireRecord, lo, hi int) error {
 	return nil
 }
 
-// appendOffsets appends the offsets of uneven rows of column i, unless it has had the same as the one before in all records.
+// appendOffsets appends the offsets of uneven rows of column i, unless it has had the same as the one before in all
+// records.
 func (b *buffers) appendOffsets(w *wireRecord, i, before, lo, hi int) error {
 	o, offsets := &b.columns[i], w.columns[i].offsets
 	if o.shares && before >= 0 {
@@ -170,22 +171,22 @@ func (b *buffers) appendOffsets(w *wireRecord, i, before, lo, hi int) error {
 	return nil
 }
 
-// appendFixed appends rows of a column that will have most values.
-func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, most int, past bool) {
+// appendFixed appends rows of a column that will have total values.
+func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, total int, past bool) {
 	from, to := lo*c.width, hi*c.width
 	switch c.elem {
 	case arrow.FLOAT32:
-		o.f32 = extend(o.memory, o.f32, w.f32[from:to], most, past)
+		o.f32 = extend(o.memory, o.f32, w.f32[from:to], total, past)
 	case arrow.FLOAT64:
-		o.f64 = extend(o.memory, o.f64, w.f64[from:to], most, past)
+		o.f64 = extend(o.memory, o.f64, w.f64[from:to], total, past)
 	case arrow.INT32:
-		o.i32 = extend(o.memory, o.i32, w.i32[from:to], most, past)
+		o.i32 = extend(o.memory, o.i32, w.i32[from:to], total, past)
 	case arrow.INT64:
-		o.i64 = w.appendInts(reserve(o.memory, o.i64, to-from, most), from, to, past)
+		o.i64 = w.appendInts(reserve(o.memory, o.i64, to-from, total), from, to, past)
 	case arrow.BOOL:
-		o.bools = appendBits(reserve(o.memory, o.bools, to-from, most), w.u8, from, to)
+		o.bools = appendBits(reserve(o.memory, o.bools, to-from, total), w.u8, from, to)
 	default:
-		o.u8 = extend(o.memory, o.u8, w.u8[from:to], most, past)
+		o.u8 = extend(o.memory, o.u8, w.u8[from:to], total, past)
 	}
 }
 
@@ -219,8 +220,8 @@ func extend[T wire.Value](m *allocator, dst, values []T, expected int, past bool
 	return dst
 }
 
-// reserve makes room for n values more. Where a column must grow, it does to what is expected of it, so that few values are copied
-// again, or doubles where that is much.
+// reserve makes room for n values more. Where a column must grow, it does to what is expected of it, so that few values
+// are copied again, or doubles where that is much.
 func reserve[T wire.Value](m *allocator, dst []T, n, expected int) []T {
 	if n += len(dst); n <= cap(dst) {
 		return dst
@@ -231,7 +232,8 @@ func reserve[T wire.Value](m *allocator, dst []T, n, expected int) []T {
 	return grown[:copy(grown, dst)]
 }
 
-// likely is how many values a jagged column will have if the rows to come are like those that came, which are one in share.
+// likely is how many values a jagged column will have if the rows to come are like those that came, which are one in
+// share.
 func likely(values int, share float64) int {
 	return int(min(share*float64(values)*17/16, math.MaxInt32))
 }
@@ -258,7 +260,54 @@ func (b *buffers) size() int64 {
 	var n int64
 	for i := range b.columns {
 		o := &b.columns[i]
-		n += int64(4*(len(o.f32)+len(o.i32)+len(o.offsets)+len(o.weights)) + 8*(len(o.f64)+len(o.i64)) + len(o.u8) + len(o.bools))
+		n += int64(4*(len(o.f32)+len(o.i32)+len(o.offsets)+len(o.weights)) + 8*(len(o.f64)+len(o.i64)) +
+			len(o.u8) + len(o.bools))
 	}
 	return n
+}
+
+// pad appends rows of zeros, empty lists and provenance -1.
+func (b *buffers) pad(rows int) {
+	for i := range b.columns {
+		c, o := &b.layout.columns[i], &b.columns[i]
+		switch n := rows * c.width; {
+		case c.width == 0:
+			// Where they are those of another column, both write the same to the same place.
+			o.offsets = appendCopies(o.memory, o.offsets, o.offsets[len(o.offsets)-1], rows)
+		case c.role == roleFile:
+			o.i32 = appendCopies(o.memory, o.i32, -1, n)
+		case c.role == roleRow:
+			o.i64 = appendCopies(o.memory, o.i64, -1, n)
+		default:
+			o.zeros(c.elem, n)
+		}
+	}
+	b.rows += rows
+}
+
+func (o *outColumn) zeros(elem arrow.Type, n int) {
+	switch elem {
+	case arrow.FLOAT32:
+		o.f32 = appendCopies(o.memory, o.f32, 0, n)
+	case arrow.FLOAT64:
+		o.f64 = appendCopies(o.memory, o.f64, 0, n)
+	case arrow.INT32:
+		o.i32 = appendCopies(o.memory, o.i32, 0, n)
+	case arrow.INT64:
+		o.i64 = appendCopies(o.memory, o.i64, 0, n)
+	case arrow.BOOL:
+		o.bools = appendCopies(o.memory, o.bools, false, n)
+	default:
+		o.u8 = appendCopies(o.memory, o.u8, 0, n)
+	}
+}
+
+// appendCopies appends n copies of a value.
+func appendCopies[T wire.Value](m *allocator, dst []T, value T, n int) []T {
+	have := len(dst)
+	dst = reserve(m, dst, n, 0)[:have+n]
+	for i := range dst[have:] {
+		dst[have+i] = value
+	}
+	return dst
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 )
 
-// TestOffsetsThatColumnsShare makes batches of three records, of which each column has the offsets of the one before in all, in some or
-// in none.
+// TestOffsetsThatColumnsShare makes batches of three records, of which each column has the offsets of the one before in
+// all, in some or in none.
 func TestOffsetsThatColumnsShare(t *testing.T) {
 	const columns, records, rows, padding = 4, 3, 5, 2
 	l := &layout{}
@@ -56,10 +56,12 @@ func TestOffsetsThatColumnsShare(t *testing.T) {
 			want[i] = append(want[i], end, end)
 			got := buf.columns[i].offsets
 			if !slices.Equal(got, want[i]) || len(buf.columns[i].i64) != int(end) {
-				t.Fatalf("case %b: column %d has offsets %v and %d values; expected %v", cases, i, got, len(buf.columns[i].i64), want[i])
+				t.Fatalf("case %b: column %d has offsets %v and %d values; expected %v",
+					cases, i, got, len(buf.columns[i].i64), want[i])
 			}
 			if i > 0 && alike[i] != (unsafe.SliceData(got) == unsafe.SliceData(buf.columns[i-1].offsets)) {
-				t.Fatalf("case %b: column %d shares memory with the one before: %v; expected %v", cases, i, !alike[i], alike[i])
+				t.Fatalf("case %b: column %d shares memory with the one before: %v; expected %v",
+					cases, i, !alike[i], alike[i])
 			}
 		}
 	}

@@ -32,7 +32,8 @@ func (o *outColumn) data(c *column, t arrow.DataType, rows int) arrow.ArrayData 
 	case roleDense, roleImage:
 		return nest(t, rows, nil, o.values(c, t.(*arrow.FixedSizeListType).Elem(), rows*c.width))
 	case roleBytes:
-		return array.NewData(t, rows, []*memory.Buffer{nil, bufferOf(arrow.Int32Traits.CastToBytes(o.offsets)), bufferOf(o.u8)}, nil, 0, 0)
+		offsets := bufferOf(arrow.Int32Traits.CastToBytes(o.offsets))
+		return array.NewData(t, rows, []*memory.Buffer{nil, offsets, bufferOf(o.u8)}, nil, 0, 0)
 	case roleSparse:
 		elem, n := t.(*arrow.ListType).Elem(), int(o.offsets[rows])
 		var child arrow.ArrayData
@@ -86,8 +87,8 @@ func nest(t arrow.DataType, n int, buffers []*memory.Buffer, children ...arrow.A
 	return data
 }
 
-// Arrays are the batch's memory: of each column, in the order of Schema, what it has of offsets, values and weights. Bools are bytes. They
-// are good until Release.
+// Arrays are the batch's memory: of each column, in the order of Schema, what it has of offsets, values and weights.
+// Bools are bytes. They are good until Release.
 func (b *Batch) Arrays() [][]byte {
 	var out [][]byte
 	for i := range b.buffers.columns {

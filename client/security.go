@@ -6,14 +6,15 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// Security says how to reach a fleet that asks for tokens and encrypts. Its fields are the flags of `penstock read` of the same names.
-// Files are read anew when they change, so that tokens and certificates are renewed while a job runs. The zero value is for a fleet that asks
-// for neither.
+// Security says how to reach a fleet that asks for tokens and encrypts. Its fields are the flags of `penstock read` of
+// the same names. Files are read anew when they change, so that tokens and certificates are renewed while a job runs.
+// The zero value is for a fleet that asks for neither.
 type Security struct {
-	// TokenFile holds the token that masters are shown, or it is Token. Namespace is the session's, where the token is for all of them.
+	// TokenFile holds the token that masters are shown, or it is Token. Namespace is the session's, where the token is
+	// for all of them.
 	TokenFile, Token, Namespace string
-	// CA is a PEM file of the authorities that the fleet's certificates come from, and ServerName the name in them, if it is not the
-	// address's host. TLS turns encryption on with the system's authorities.
+	// CA is a PEM file of the authorities that the fleet's certificates come from, and ServerName the name in them, if
+	// it is not the address's host. TLS turns encryption on with the system's authorities.
 	CA, ServerName string
 	TLS            bool
 	// Cert and Key are this trainer's own, where the fleet asks for a certificate.

@@ -86,8 +86,9 @@ func (s *Session) Close() error {
 	return s.leaveErr
 }
 
-// Abandon ends the session as the end of this process would: no master hears of it, and what this rank holds goes back when its lease has
-// run out. It stops all goroutines. After Close, and after an error that ended the session, it changes nothing.
+// Abandon ends the session as the end of this process would: no master hears of it, and what this rank holds goes back
+// when its lease has run out. It stops all goroutines. After Close, and after an error that ended the session, it
+// changes nothing.
 func (s *Session) Abandon() {
 	s.shared.fail(errAbandoned)
 	<-s.done
@@ -97,16 +98,16 @@ func (s *Session) Abandon() {
 // has nothing more of an epoch to get, what is left is a shorter last batch, or dropped, as the spec says. If another
 // rank dies after that, rows of its shards may come late and make one more short batch. io.EOF comes after all epochs.
 //
-// If the spec pads last batches, all ranks get equally many batches of an epoch, all of batch_size rows: see Batch.Valid. Where all get
-// equally many, Next waits for ranks that have not joined, at most for Config.JoinTimeout.
+// If the spec pads last batches, all ranks get equally many batches of an epoch, all of batch_size rows: see
+// Batch.Valid. Where all get equally many, Next waits for ranks that have not joined, at most for Config.JoinTimeout.
 //
 // Returning a batch is what makes its rows consumed. When ctx ends, Next returns its error at once and loses nothing;
 // any other error ends the session. It waits, and says so in the log, while the lease has run out because no master
 // can be reached.
 func (s *Session) Next(ctx context.Context) (*Batch, error) { return s.handover.next(ctx, false) }
 
-// NextOfEpoch is Next, but for the error ErrEpochEnd where an epoch ends, once for each. The loop is then in the next epoch, so that a
-// State says that nothing is left of the one before.
+// NextOfEpoch is Next, but for the error ErrEpochEnd where an epoch ends, once for each. The loop is then in the next
+// epoch, so that a State says that nothing is left of the one before.
 func (s *Session) NextOfEpoch(ctx context.Context) (*Batch, error) { return s.handover.next(ctx, true) }
 
 // Batches ranges over Next until io.EOF; any other error is yielded last.
@@ -121,13 +122,13 @@ func (s *Session) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 	}
 }
 
-// LeaveEpoch ends an epoch for this rank before its end, if the loop is in it still: Next goes on with the epoch behind it, and a State
-// names that. The rest goes to the ranks that are still in the epoch, and to nobody once all have left it; where ranks count no outputs,
-// Next waits for that. Like Next it is for the one goroutine.
+// LeaveEpoch ends an epoch for this rank before its end, if the loop is in it still: Next goes on with the epoch behind
+// it, and a State names that. The rest goes to the ranks that are still in the epoch, and to nobody once all have left
+// it; where ranks count no outputs, Next waits for that. Like Next it is for the one goroutine.
 func (s *Session) LeaveEpoch(epoch uint32) error { return s.handover.leaveEpoch(epoch) }
 
-// Prepare copies rows, as they come, into the batch that Next returns next, until it is whole: Next is the quicker for it. It reports
-// false if something came over stop before. Like Next it is for the one goroutine.
+// Prepare copies rows, as they come, into the batch that Next returns next, until it is whole: Next is the quicker for
+// it. It reports false if something came over stop before. Like Next it is for the one goroutine.
 func (s *Session) Prepare(stop <-chan struct{}) bool { return s.handover.prepare(stop) }
 
 // State is this rank's checkpoint as of the batch that Next returned last.
@@ -148,12 +149,13 @@ func (s *Session) Epoch() uint32 {
 	return s.shared.ledger.ended
 }
 
-// EpochBatches is how many batches this rank gets of the epoch that the loop is in, from its beginning on, where the master has told.
+// EpochBatches is how many batches this rank gets of the epoch that the loop is in, from its beginning on, where the
+// master has told.
 func (s *Session) EpochBatches() (n uint64, known bool) {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	l := &s.shared.ledger
-	e := l.told[l.ended]
+	e := l.planned[l.ended]
 	return e.steps, l.pacing().counts() && e.final
 }
 
@@ -163,8 +165,8 @@ func (s *Session) Info() *pb.Session { return s.terms.session }
 // Schema is the schema of Batch.Record.
 func (s *Session) Schema() *arrow.Schema { return s.terms.layout.schema }
 
-// RestoredFrom is the named checkpoint that `penstock session restore` put the session back to, or nil. A training loop that loads
-// the model that it saved there goes on in step with the data.
+// RestoredFrom is the named checkpoint that `penstock session restore` put the session back to, or nil. A training loop
+// that loads the model that it saved there goes on in step with the data.
 func (s *Session) RestoredFrom() *Checkpoint {
 	if f := s.terms.session.GetRestoredFrom(); f.GetName() != "" {
 		return &Checkpoint{Name: f.GetName(), Step: f.GetStep()}
@@ -175,7 +177,8 @@ func (s *Session) RestoredFrom() *Checkpoint {
 // Planned returns how many rows an epoch has, if a master says that all of it is planned.
 func (s *Session) Planned(ctx context.Context) (rows int64, known bool, err error) {
 	cfg := &s.terms.cfg
-	m := &masters{addresses: cfg.Masters, pool: s.control.masters.pool} // its own, for the other one is the control goroutine's
+	// its own, for the other one is the control goroutine's
+	m := &masters{addresses: cfg.Masters, pool: s.control.masters.pool}
 	var p *pb.Progress
 	err = m.call(ctx, "get session", openTimeout, func(ctx context.Context, m pb.MasterClient) error {
 		info, err := m.GetSession(ctx, &pb.GetSessionRequest{Session: cfg.Session})
@@ -188,8 +191,8 @@ func (s *Session) Planned(ctx context.Context) (rows int64, known bool, err erro
 	return p.GetRowsPlanned(), p.GetBlocks() > 0 && p.GetBlocksPlanned() == p.GetBlocks(), nil
 }
 
-// Delete has the master forget the session, for all of its ranks: for sessions of which nobody needs a State any more. Call it once Close
-// has returned. A session that is not there any more is no error.
+// Delete has the master forget the session, for all of its ranks: for sessions of which nobody needs a State any more.
+// Call it once Close has returned. A session that is not there any more is no error.
 func (s *Session) Delete(ctx context.Context) error {
 	cfg := &s.terms.cfg
 	m := &masters{addresses: cfg.Masters, pool: newPool(cfg.Dial, nil)}

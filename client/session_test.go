@@ -97,7 +97,10 @@ func testReadsEpochs(t *testing.T, fl *fake.Net, last pb.LastBatch, streams uint
 	d := fake.NewDataset(3, 3, 20)
 	fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
 	fl.Worker("w2", &fake.Worker{Data: d, Cut: 16})
-	m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32, Epochs: 3, LastBatch: last}, Workers: fl.Workers("w1", "w2"), Streams: streams, Run: 3}
+	m := &fake.Master{
+		Data: d, Spec: &pb.Spec{BatchSize: 32, Epochs: 3, LastBatch: last}, Workers: fl.Workers("w1", "w2"),
+		Streams: streams, Run: 3,
+	}
 	m.Intercept = func(req proto.Message) error {
 		if req, ok := req.(*pb.SyncRequest); ok && req.GetZone() != "north" {
 			return status.Errorf(codes.InvalidArgument, "the trainer's zone is %q", req.GetZone())
@@ -129,7 +132,8 @@ func testReadsEpochs(t *testing.T, fl *fake.Net, last pb.LastBatch, streams uint
 	} else if stats.Dropped > int64(3*rest) {
 		t.Errorf("%d rows dropped; expected at most %d", stats.Dropped, 3*rest)
 	}
-	if stats.Rows != int64(len(ids)) || stats.Batches != int64(len(sizes)) || stats.Buffered != 0 || stats.RowsByWorker["w1"] != stats.Rows {
+	if stats.Rows != int64(len(ids)) || stats.Batches != int64(len(sizes)) || stats.Buffered != 0 ||
+		stats.RowsByWorker["w1"] != stats.Rows {
 		t.Errorf("stats %+v for %d rows in %d batches, all from w1", stats, len(ids), len(sizes))
 	}
 	if err := s.Close(); err != nil {
@@ -222,7 +226,10 @@ func testFailures(t *testing.T, fl *fake.Net, seed uint64) {
 	}
 }
 
-func disturb(fl *fake.Net, m *fake.Master, d *fake.Dataset, batch int, stop func(), fault func(context.Context, *fake.Record) error) {
+func disturb(
+	fl *fake.Net, m *fake.Master, d *fake.Dataset, batch int, stop func(),
+	fault func(context.Context, *fake.Record) error,
+) {
 	switch batch {
 	case 4:
 		stop()

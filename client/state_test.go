@@ -35,7 +35,9 @@ func TestRestore(t *testing.T) {
 func testRestore(t *testing.T, fl *fake.Net, d *fake.Dataset, stop int) (ended bool) {
 	fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
 	start := func(address string) *fake.Master {
-		m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 24, Epochs: 2}, Workers: fl.Workers("w1"), Streams: 3, Run: 2}
+		m := &fake.Master{
+			Data: d, Spec: &pb.Spec{BatchSize: 24, Epochs: 2}, Workers: fl.Workers("w1"), Streams: 3, Run: 2,
+		}
 		fl.Master(address, m)
 		return m
 	}
@@ -105,7 +107,8 @@ func TestBudget(t *testing.T) {
 		exactlyOnce(t, d, ids)
 		// The size of the next record is a guess; it may be larger by what two records differ.
 		if st = s.Stats(); st.PeakBuffered > cfg.Budget+largest || st.Buffered != 0 {
-			t.Errorf("at most %d bytes were buffered, and %d at the end; the budget is %d", st.PeakBuffered, st.Buffered, cfg.Budget)
+			t.Errorf("at most %d bytes were buffered, and %d at the end; the budget is %d",
+				st.PeakBuffered, st.Buffered, cfg.Budget)
 		}
 	})
 }
@@ -124,7 +127,9 @@ func TestGrantsInsideShards(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T, fl *fake.Net) {
 			fl.Worker("w1", &fake.Worker{Data: d, Cut: 4})
-			m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8}, Workers: fl.Workers("w1"), Streams: 2, Run: 1, Next: 3}
+			m := &fake.Master{
+				Data: d, Spec: &pb.Spec{BatchSize: 8}, Workers: fl.Workers("w1"), Streams: 2, Run: 1, Next: 3,
+			}
 			fl.Master("m", m)
 			// Two ranks take turns in holding what lies between two cuts.
 			from, halves := position.Position{}, make([]position.Set, 2)
@@ -155,7 +160,9 @@ func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{16}, {16}}}
 		fl.Worker("w1", &fake.Worker{Data: d, Cut: 8})
-		m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8, Epochs: 2}, Workers: fl.Workers("w1"), Streams: 1, Run: 1, Next: 2}
+		m := &fake.Master{
+			Data: d, Spec: &pb.Spec{BatchSize: 8, Epochs: 2}, Workers: fl.Workers("w1"), Streams: 1, Run: 1, Next: 2,
+		}
 		fl.Master("m", m)
 		mine := position.Set{{From: d.Start(0, 0), To: d.Start(0, 1)}}
 		other := position.Set{{From: d.Start(0, 1), To: d.Start(1, 0)}}
@@ -174,8 +181,10 @@ func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
 		m.Change(func() { m.Ranks[1] = &fake.Member{Consumed: other, Left: true} })
 		time.Sleep(3 * s.terms.cfg.SyncEvery)
 		st := s.State()
-		if base := position.SetFromProto(st.GetBase()); st.GetClosedEpochs() != 0 || st.GetMasterClosedEpochs() != 1 || !base.Equal(other) || !position.SetFromProto(st.GetConsumed()).Equal(mine) {
-			t.Errorf("the state is of epoch %d, has the base %v, not %v, and consumed %v", st.GetClosedEpochs(), base, other, st.GetConsumed())
+		if base := position.SetFromProto(st.GetBase()); st.GetClosedEpochs() != 0 || st.GetMasterClosedEpochs() != 1 ||
+			!base.Equal(other) || !position.SetFromProto(st.GetConsumed()).Equal(mine) {
+			t.Errorf("the state is of epoch %d, has the base %v, not %v, and consumed %v",
+				st.GetClosedEpochs(), base, other, st.GetConsumed())
 		}
 		b, err := s.Next(t.Context())
 		if err != nil {
@@ -192,14 +201,17 @@ func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
 	})
 }
 
-// States of one batch have its rows and no later ones, also those that are taken when later steps have closed the epoch, where last
-// batches are padded, and ranks have left.
+// States of one batch have its rows and no later ones, also those that are taken when later steps have closed the
+// epoch, where last batches are padded, and ranks have left.
 func TestStateOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{16}, {24}}}
 		fl.Worker("w1", &fake.Worker{Data: d, Cut: 8})
 		start := func(name string, next int) (*fake.Master, Config) {
-			m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8, Epochs: 2, LastBatch: pb.LastBatch_PAD}, Workers: fl.Workers("w1"), Streams: 1, Run: 1, Next: next}
+			m := &fake.Master{
+				Data: d, Spec: &pb.Spec{BatchSize: 8, Epochs: 2, LastBatch: pb.LastBatch_PAD},
+				Workers: fl.Workers("w1"), Streams: 1, Run: 1, Next: next,
+			}
 			fl.Master(name, m)
 			return m, config(fl, name)
 		}
@@ -241,7 +253,9 @@ func TestStateOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 		wait()
 		for step := uint64(2); step <= 3; step++ { // the third is padding
 			st := ranks[0].State()
-			if base := position.SetFromProto(st.GetBase()); !base.Equal(position.Set{{From: d.Start(0, 1), To: d.Start(1, 0)}}) || st.GetHanded() != step {
+			if base := position.SetFromProto(st.GetBase()); !base.Equal(position.Set{
+				{From: d.Start(0, 1), To: d.Start(1, 0)},
+			}) || st.GetHanded() != step {
 				t.Errorf("with rank 1 gone, the state of step %d has the base %v", st.GetHanded(), base)
 			}
 			if step == 2 {
@@ -296,8 +310,8 @@ func TestStateBearsTheSessionsDigests(t *testing.T) {
 	sh := newShared()
 	s := &Session{terms: terms, shared: sh, handover: newHandover(terms, sh)}
 	want := &pb.State{
-		Version: stateVersion, Session: "run", Generation: 3, Rank: 1, WorldSize: 2,
-		ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"), LastBatch: pb.LastBatch_PAD,
+		Version: stateVersion, Session: "run", Generation: 3, Rank: 1, WorldSize: 2, ProgramDigest: []byte("program"),
+		DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"), LastBatch: pb.LastBatch_PAD,
 	}
 	if got := s.State(); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -308,7 +322,10 @@ func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		d := fake.NewDataset(9, 2, 4)
 		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
-		m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: int64(d.Rows()), Epochs: 2}, Workers: fl.Workers("w1"), Streams: 2, Run: 2}
+		m := &fake.Master{
+			Data: d, Spec: &pb.Spec{BatchSize: int64(d.Rows()), Epochs: 2}, Workers: fl.Workers("w1"), Streams: 2,
+			Run: 2,
+		}
 		fl.Master("m", m)
 		s := open(t, config(fl, "m"))
 		for epoch := range uint32(2) {
@@ -330,7 +347,8 @@ func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 			want := position.Set{{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}}
 			st := s.State()
 			if got := position.SetFromProto(st.GetConsumed()); st.GetClosedEpochs() != epoch || !got.Equal(want) {
-				t.Errorf("State in epoch %d: %d epochs ended, consumed %v; expected %v", epoch, st.GetClosedEpochs(), got, want)
+				t.Errorf("State in epoch %d: %d epochs ended, consumed %v; expected %v",
+					epoch, st.GetClosedEpochs(), got, want)
 			}
 		}
 		if _, _, err := drain(s); err != nil {

@@ -13,8 +13,8 @@ type Stats struct {
 	Rows, Batches, Bytes int64
 	// Received is what came over the network, compressed if workers were asked to; some of it may have come twice.
 	Received int64
-	// Ways says how many batches came from workers in which way: in memory that is read where the worker has it, by link, or by gRPC, which
-	// costs the most CPU time.
+	// Ways says how many batches came from workers in which way: in memory that is read where the worker has it, by
+	// link, or by gRPC, which costs the most CPU time.
 	Ways map[wire.Way]int64
 	// RowsByWorker says who sent the rows that were handed over.
 	RowsByWorker map[string]int64

@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Ranks count steps, that is batches of an epoch, where all of them get equally many (last_batch pad and drop) and in order
-// deterministic. In order fast with last_batch pad an epoch's steps are found while it is read (pad.go). Else outputs are counted when
-// blocks are planned (counted.go).
+// Ranks count steps, that is batches of an epoch, where all of them get equally many (last_batch pad and drop) and in
+// order deterministic. In order fast with last_batch pad an epoch's steps are found while it is read (padded.go). Else
+// outputs are counted when blocks are planned (counted.go).
 
 // steps is where the training loop is.
 type steps struct {
@@ -20,9 +20,9 @@ type steps struct {
 	lanes    *lanes // in order deterministic
 	batch    int    // rows
 	handed   uint64 // batches of the loop's epoch
-	told     map[uint32]epochSteps
+	planned  map[uint32]epochSteps
 	before   uint64 // counted: batches of the epoch before
-	final    uint32 // pads: of the epochs before it, told is all
+	final    uint32 // pads: of the epochs before it, planned is all
 	blank    uint64 // lanes: steps in which this rank had no rows
 	reported uint64 // pads: by the newest Sync
 }
@@ -36,7 +36,7 @@ type epochSteps struct {
 
 // countSteps prepares for a loop that goes on where the master says.
 func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart) {
-	s.told = make(map[uint32]epochSteps)
+	s.planned = make(map[uint32]epochSteps)
 	s.ended, s.left = l.ended, l.left
 	l.steps = s
 	l.enter(begun.GetEpoch())
@@ -50,8 +50,8 @@ func (l *ledger) learn(reply *pb.SyncReply) {
 		return
 	}
 	for _, e := range reply.GetSteps() {
-		known := l.told[e.GetEpoch()]
-		l.told[e.GetEpoch()] = epochSteps{
+		known := l.planned[e.GetEpoch()]
+		l.planned[e.GetEpoch()] = epochSteps{
 			steps: max(known.steps, e.GetSteps()), final: known.final || e.GetFinal(), dropped: e.GetDropped(),
 		}
 	}
@@ -78,7 +78,8 @@ func (l *ledger) endEpoch(making int) {
 	l.enter(l.ended + 1)
 }
 
-// leaveEpoch goes on to the next epoch though this one has more. making is the number of rows in the batch in the making.
+// leaveEpoch goes on to the next epoch though this one has more. making is the number of rows in the batch in the
+// making.
 func (l *ledger) leaveEpoch(making int) {
 	if l.ended == l.current() {
 		l.endEpoch(making)

@@ -227,7 +227,7 @@ func (st *stream) awaitCandidates(ctx context.Context, d time.Duration) {
 	}
 }
 
-// resumed tells that a broken stream went on with worker w.
+// resumed says that a broken stream went on with worker w.
 func (st *stream) resumed(w *pb.Worker) {
 	st.shared.mu.Lock()
 	if st.broken == nil {

@@ -86,7 +86,8 @@ func (t *terms) countSteps(l *ledger) error {
 // beginsIn is the epoch that the training loop is in at its beginning, where ranks count no steps.
 //
 // It may be closed already, where this rank was late and the others have read all of it: the loop then gets no batch of
-// it, and is in step with theirs. A rank that comes back cannot know where its loop was, and goes on with the open epoch.
+// it, and is in step with theirs. A rank that comes back cannot know where its loop was, and goes on with the open
+// epoch.
 func (t *terms) beginsIn() uint32 {
 	j := t.joined
 	switch {

@@ -31,7 +31,8 @@ func (s *Session) Waiting() Waiting {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	w := Waiting{
-		Master: s.control.syncError, Idle: time.Since(s.fetcher.since), Lapsed: !time.Now().Before(s.handover.lease.ends),
+		Master: s.control.syncErr, Idle: time.Since(s.fetcher.since),
+		Lapsed: !time.Now().Before(s.handover.lease.ends),
 	}
 	seen := make(map[string]bool)
 	l := &s.shared.ledger
@@ -54,7 +55,8 @@ func (l *ledger) reads(p *piece) bool {
 // unread reports whether there is such a piece.
 func (l *ledger) unread() bool { return slices.ContainsFunc(l.pieces, l.reads) }
 
-// absent are the ranks that have not joined, where this one can go no further before they do: each makes as many steps as the others.
+// absent are the ranks that have not joined, where this one can go no further before they do: each makes as many steps
+// as the others.
 func (l *ledger) absent(world uint32) (ranks []uint32) {
 	if p := l.pacing(); !p.counts() || !p.starved() {
 		return nil

@@ -52,7 +52,8 @@ func TestWaitingForWorkers(t *testing.T) {
 		m.Change(func() { m.Frozen = false })
 		time.Sleep(30 * time.Second)
 		w := s.Waiting()
-		if len(w.Workers) != 1 || w.Workers[0].Name != "w1" || w.Workers[0].Address != fl.Address("w1") || status.Code(w.Workers[0].Err) != codes.Unavailable ||
+		if len(w.Workers) != 1 || w.Workers[0].Name != "w1" || w.Workers[0].Address != fl.Address("w1") ||
+			status.Code(w.Workers[0].Err) != codes.Unavailable ||
 			!strings.Contains(w.Workers[0].Err.Error(), "not today") {
 			t.Errorf("while the worker serves nothing: %+v", w)
 		}
@@ -112,10 +113,13 @@ func TestErrorsAreToldApart(t *testing.T) {
 	}
 	t.Run("master", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, fl *fake.Net) {
-			fl.Master("m", &fake.Master{Intercept: func(proto.Message) error { return status.Error(codes.InvalidArgument, mistakes) }})
+			fl.Master("m", &fake.Master{
+				Intercept: func(proto.Message) error { return status.Error(codes.InvalidArgument, mistakes) },
+			})
 			_, err := Open(t.Context(), config(fl, "m"))
 			var e *MasterError
-			if !errors.As(err, &e) || e.Op != "open" || e.Address != "m" || status.Code(e.Err) != codes.InvalidArgument {
+			if !errors.As(err, &e) || e.Op != "open" || e.Address != "m" ||
+				status.Code(e.Err) != codes.InvalidArgument {
 				t.Errorf("%v is %+v", err, e)
 			}
 		})
@@ -126,7 +130,8 @@ func TestErrorsAreToldApart(t *testing.T) {
 			m.Failure = "so it is"
 			err := end(t, fl)
 			var e *FailedError
-			if !errors.As(err, &e) || *e != (FailedError{Session: "run-1/train", Words: "so it is"}) || errors.Is(err, ErrData) {
+			if !errors.As(err, &e) || *e != (FailedError{Session: "run-1/train", Words: "so it is"}) ||
+				errors.Is(err, ErrData) {
 				t.Errorf("%v is %+v", err, e)
 			}
 		})
@@ -146,7 +151,8 @@ func TestErrorsAreToldApart(t *testing.T) {
 			simple(fl, 16, refuses(codes.InvalidArgument))
 			err := end(t, fl)
 			var e *RefusedError
-			if !errors.As(err, &e) || e.Session != "run-1/train" || e.Address != "w1" || e.File != "mem://part" || e.Shard != e.Shard.ShardStart() ||
+			if !errors.As(err, &e) || e.Session != "run-1/train" || e.Address != "w1" || e.File != "mem://part" ||
+				e.Shard != e.Shard.ShardStart() ||
 				status.Code(e.Err) != codes.InvalidArgument || errors.Is(err, ErrNoWorker) {
 				t.Errorf("%v is %+v", err, e)
 			}
@@ -154,8 +160,8 @@ func TestErrorsAreToldApart(t *testing.T) {
 	})
 }
 
-// TestRanksThatDoNotJoin are waited for where all ranks make equally many steps: never is the epoch a shorter one. Who waits is told of
-// them, and at last ends with an error.
+// TestRanksThatDoNotJoin are waited for where all ranks make equally many steps: never is the epoch a shorter one. Who
+// waits is told of them, and at last ends with an error.
 func TestRanksThatDoNotJoin(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -173,7 +179,8 @@ func TestRanksThatDoNotJoin(t *testing.T) {
 				m.World, m.Data.Epochs, m.Spec = 3, 5, &pb.Spec{BatchSize: 16, LastBatch: c.last, Epochs: 5}
 				var said strings.Builder
 				cfg := config(fl, "m")
-				cfg.Spec, cfg.WorldSize, cfg.JoinTimeout, cfg.Logger = m.Spec, 3, time.Hour, slog.New(slog.NewTextHandler(&said, nil))
+				cfg.Spec, cfg.WorldSize, cfg.JoinTimeout, cfg.Logger = m.Spec, 3, time.Hour,
+					slog.New(slog.NewTextHandler(&said, nil))
 				if c.left {
 					other := cfg
 					other.Rank = 2
@@ -188,14 +195,16 @@ func TestRanksThatDoNotJoin(t *testing.T) {
 					_, err = s.Next(t.Context())
 				}
 				var absent *AbsentError
-				if !errors.As(err, &absent) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "world_size=1") {
+				if !errors.As(err, &absent) || !strings.Contains(err.Error(), c.want) ||
+					!strings.Contains(err.Error(), "world_size=1") {
 					t.Fatalf("Next: %v; want an AbsentError that names the %s", err, c.want)
 				}
 				if waited := time.Since(begun); absent.Waited < time.Hour || waited > time.Hour+time.Minute {
 					t.Errorf("it says that it waited for %v, and took %v; it had an hour", absent.Waited, waited)
 				}
 				<-s.done
-				if n := strings.Count(said.String(), "that have not joined"); n != 1 || strings.Count(said.String(), "waiting_for_ranks") != 1 {
+				if n := strings.Count(said.String(), "that have not joined"); n != 1 ||
+					strings.Count(said.String(), "waiting_for_ranks") != 1 {
 					t.Errorf("the log says %d times that this rank waits for others:\n%s", n, said.String())
 				}
 				if m.Closed != 0 {
@@ -206,8 +215,8 @@ func TestRanksThatDoNotJoin(t *testing.T) {
 	}
 }
 
-// TestARankThatJoinsLate is waited for where all ranks make equally many steps; else it is too late, and gets an empty pass of each epoch
-// that the others have read.
+// TestARankThatJoinsLate is waited for where all ranks make equally many steps; else it is too late, and gets an empty
+// pass of each epoch that the others have read.
 func TestARankThatJoinsLate(t *testing.T) {
 	d := fake.NewDataset(4, 3, 8)
 	eachOrder(t, d, func(t *testing.T, fl *fake.Net, spec *pb.Spec) {

@@ -8,8 +8,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// pastCaches is from what size on, in bytes as they come, a batch is not written to the caches, but past them. To there, each line of
-// it would be read from memory first; and from there, little of it would be left when the training loop reads it.
+// pastCaches is from what size on, in bytes as they come, a batch is not written to the caches, but past them. To
+// there, each line of it would be read from memory first; and from there, little of it would be left when the training
+// loop reads it.
 const pastCaches = 4 << 20
 
 // appendInts appends the int64 values from .. to, for which dst has room.
@@ -50,7 +51,7 @@ func put[T wire.Value](dst, src []T, past bool) {
 		head := beforeLine(dst)
 		copy(dst[:head], src)
 		dst, src = dst[head:], src[head:]
-		n = copyMost(dst, src)
+		n = copySIMD(dst, src)
 	}
 	copy(dst[n:], src[n:])
 }
@@ -62,7 +63,7 @@ func widen[T narrow](dst []int64, src []T, past bool) {
 		widenPlain(dst[:head], src[:head])
 		dst, src = dst[head:], src[head:]
 	}
-	n := widenMost(dst, src, past)
+	n := widenSIMD(dst, src, past)
 	widenPlain(dst[n:], src[n:])
 }
 

@@ -10,7 +10,7 @@ import (
 // simdLevel says which instructions loops may use. Results do not depend on it.
 var simdLevel = simd.Best() //nolint:gochecknoglobals // a property of the machine: only tests write it
 
-// widen1AVX2 to widen4AVX2 widen n values of 1 to 4 bytes, a multiple of 16. That of 3 bytes reads 4 bytes behind them.
+// widen1AVX2 to widen4AVX2 widen n values of 1 to 4 bytes, a multiple of 16. That of 3 bytes reads 4 bytes after them.
 //
 //go:noescape
 func widen1AVX2(dst, src unsafe.Pointer, n int)
@@ -41,8 +41,8 @@ func widen4Past(dst, src unsafe.Pointer, n int)
 //go:noescape
 func copy8Past(dst, src unsafe.Pointer, n int)
 
-// widenMost widens as many of the first values as can be with SIMD, and returns how many.
-func widenMost[T narrow](dst []int64, src []T, past bool) int {
+// widenSIMD widens as many of the first values as can be with SIMD, and returns how many.
+func widenSIMD[T narrow](dst []int64, src []T, past bool) int {
 	size, n := unsafe.Sizeof(*new(T)), len(src)
 	if size == 3 {
 		n -= 2 // which are read along
@@ -72,8 +72,8 @@ func widenMost[T narrow](dst []int64, src []T, past bool) int {
 	return n
 }
 
-// copyMost copies as many of the first values past the caches as can be with SIMD, and returns how many.
-func copyMost[T wire.Value](dst, src []T) int {
+// copySIMD copies as many of the first values past the caches as can be with SIMD, and returns how many.
+func copySIMD[T wire.Value](dst, src []T) int {
 	const block = 16 * 8
 	size := int(unsafe.Sizeof(src[0]))
 	n := len(src) * size &^ (block - 1) / size

@@ -15,11 +15,13 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// TestNarrowRecords puts records together whose int64 values have other widths each, cut anywhere, and expects those that were sent.
+// TestNarrowRecords puts records together whose int64 values have other widths each, cut anywhere, and expects those
+// that were sent.
 func TestNarrowRecords(t *testing.T) {
 	l := testLayout(t)
 	var rows []fake.Row
-	for _, first := range []fake.Row{{}, {K: 300}, {Window: 5}, {Shard: 3}, {Shard: 300}} { // ids of 1, 2, 3, 4 and 8 bytes
+	// ids of 1, 2, 3, 4 and 8 bytes
+	for _, first := range []fake.Row{{}, {K: 300}, {Window: 5}, {Shard: 3}, {Shard: 300}} {
 		for i := range 50 {
 			row := first
 			row.K += i
@@ -69,7 +71,8 @@ func TestWidths(t *testing.T) {
 		switch fits := n == 5 || n == 10 || n == 15 || n == 20 || n >= 40; {
 		case fits && err != nil:
 			t.Errorf("%d bytes: %v", n, err)
-		case !fits && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`column "label": %d bytes for 5 values`, n))):
+		case !fits &&
+			(err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`column "label": %d bytes for 5 values`, n))):
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}

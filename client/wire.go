@@ -57,8 +57,8 @@ func (p *parts) length() int {
 	return int(p.nodes[0].Length)
 }
 
-// next returns the buffers of the next array behind its validity, of which it has `buffers` in all. It checks that the array has
-// at least n values, and no nulls: tensors have none.
+// next returns the buffers of the next array after its validity, of which it has `buffers` in all. It checks that the
+// array has at least n values, and no nulls: tensors have none.
 func (p *parts) next(n, buffers int) ([][]byte, error) {
 	if len(p.nodes) == 0 || len(p.buffers) < buffers {
 		return nil, errors.New("the batch ends before it")

@@ -87,12 +87,23 @@ func TestLayoutRefuses(t *testing.T) {
 		{"x", "dense", arrow.FixedSizeListOf(2, f32), []string{"penstock.names", `["a"]`}, "1 names for 2 columns"},
 		{"x", "sparse", i64, nil, "expected list<int64>"},
 		{"x", "sparse", arrow.ListOf(arrow.BinaryTypes.Binary), nil, "expected list<int64>"},
-		{"x", "sparse", arrow.ListOf(arrow.StructOf(arrow.Field{Name: "value", Type: i64})), nil, "expected list<int64>"},
+		{
+			"x", "sparse", arrow.ListOf(arrow.StructOf(arrow.Field{Name: "value", Type: i64})), nil,
+			"expected list<int64>",
+		},
 		{"x", "label", arrow.BinaryTypes.Binary, nil, "expected bool"},
 		{"x", "bytes", arrow.BinaryTypes.String, nil, "expected binary"},
 		{"x", "image", i64, nil, "expected fixed_size_list<uint8>"},
-		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2"}, "expected H,W,C or C,H,W"},
-		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2,2"}, "a row has 4 values"},
+		{
+			"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8),
+			[]string{"penstock.shape", "2,2"},
+			"expected H,W,C or C,H,W",
+		},
+		{
+			"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8),
+			[]string{"penstock.shape", "2,2,2"},
+			"a row has 4 values",
+		},
 		{"_row", "", f32, nil, "expected int64"},
 		{"_file", "", i64, nil, "expected int32"},
 	} {
@@ -100,7 +111,9 @@ func TestLayoutRefuses(t *testing.T) {
 		if c.tag != "" {
 			kv = append([]string{"penstock.layout", c.tag}, kv...)
 		}
-		_, err := parseLayout(arrow.NewSchema([]arrow.Field{{Name: c.name, Type: c.typ, Metadata: fake.Metadata(kv...)}}, nil))
+		_, err := parseLayout(arrow.NewSchema([]arrow.Field{
+			{Name: c.name, Type: c.typ, Metadata: fake.Metadata(kv...)},
+		}, nil))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s %q %v: %v; expected a word of %q", c.name, c.tag, c.typ, err, c.want)
 		}
@@ -157,9 +170,11 @@ func TestBindRefuses(t *testing.T) {
 	} {
 		values := flat(arrow.PrimitiveTypes.Int64, c.values, make([]byte, 8*c.values))
 		data := array.NewData(l.schema.Field(0).Type, 2,
-			[]*memory.Buffer{bufferOf([]byte{1}), bufferOf(arrow.Int32Traits.CastToBytes(c.offsets))}, []arrow.ArrayData{values}, c.nulls, 0)
+			[]*memory.Buffer{bufferOf([]byte{1}), bufferOf(arrow.Int32Traits.CastToBytes(c.offsets))},
+			[]arrow.ArrayData{values}, c.nulls, 0)
 		rec := array.NewRecord(l.schema, []arrow.Array{array.MakeFromData(data)}, 2)
-		if _, err := l.bind(flattened(t, rec)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"ids"`) {
+		if _, err := l.bind(flattened(t, rec)); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), `"ids"`) {
 			t.Errorf("bind: %v; expected %q", err, want)
 		}
 	}
@@ -188,14 +203,23 @@ func TestPlace(t *testing.T) {
 		{name: "empty window", cur: at(2, 0), to: end, window: 2, last: true, after: at(3, 0)},
 		{name: "overlaps", cur: at(1, 4), to: end, window: 1, k: 1, rows: 5, lo: 3, hi: 5, after: at(1, 6)},
 		{name: "all came before", cur: at(1, 4), to: end, window: 1, k: 1, rows: 2, after: at(1, 4)},
-		{name: "ends where rows ended", cur: at(1, 4), to: end, window: 1, k: 1, rows: 3, last: true, lo: 3, hi: 3, after: at(2, 0)},
+		{
+			name: "ends where rows ended", cur: at(1, 4), to: end, window: 1, k: 1, rows: 3, last: true, lo: 3, hi: 3,
+			after: at(2, 0),
+		},
 		{name: "earlier window", cur: at(1, 4), to: end, window: 0, k: 1, rows: 2, last: true, after: at(1, 4)},
-		{name: "beyond the piece", cur: at(1, 4), to: at(1, 6), window: 1, k: 4, rows: 5, last: true, hi: 2, after: at(1, 6)},
+		{
+			name: "beyond the piece", cur: at(1, 4), to: at(1, 6), window: 1, k: 4, rows: 5, last: true, hi: 2,
+			after: at(1, 6),
+		},
 		{name: "behind the piece", cur: at(1, 4), to: at(1, 6), window: 2, rows: 5, first: true, after: at(1, 6)},
 		{name: "gap", cur: at(1, 4), to: end, window: 1, k: 5, rows: 1, bad: true},
 		{name: "gap to a window", cur: at(2, 0), to: end, window: 3, k: 5, rows: 1, bad: true},
 		{name: "window not ended", cur: at(1, 4), to: end, window: 2, rows: 1, bad: true},
-		{name: "window ended before the stream", cur: at(1, 4), to: end, window: 2, rows: 1, first: true, hi: 1, after: at(2, 1)},
+		{
+			name: "window ended before the stream", cur: at(1, 4), to: end, window: 2, rows: 1, first: true, hi: 1,
+			after: at(2, 1),
+		},
 		{name: "window got shorter", cur: at(1, 4), to: end, window: 1, k: 1, rows: 2, last: true, bad: true},
 		{name: "last of all windows", cur: at(1, 0), to: end, window: 1<<32 - 1, rows: 2, last: true, bad: true},
 	} {
@@ -204,7 +228,8 @@ func TestPlace(t *testing.T) {
 		if (err != nil) != c.bad {
 			t.Errorf("%s: error %v", c.name, err)
 		} else if !c.bad && (hi-lo != c.hi-c.lo || hi > lo && lo != c.lo || after != c.after) {
-			t.Errorf("%s: rows %d to %d, then %v; expected %d to %d, then %v", c.name, lo, hi, after, c.lo, c.hi, c.after)
+			t.Errorf("%s: rows %d to %d, then %v; expected %d to %d, then %v",
+				c.name, lo, hi, after, c.lo, c.hi, c.after)
 		}
 	}
 }
@@ -332,7 +357,8 @@ func TestReceivesWhatArrowSends(t *testing.T) {
 }
 
 func TestRecordsAreCheckedAgainstTheirMetadata(t *testing.T) {
-	if _, err := arrive(t, sent(t, someRows(6), &pb.BatchMeta{Rows: 5})); err == nil || !strings.Contains(err.Error(), "6 rows") {
+	if _, err := arrive(t, sent(t, someRows(6), &pb.BatchMeta{Rows: 5})); err == nil ||
+		!strings.Contains(err.Error(), "6 rows") {
 		t.Errorf("receive: %v", err)
 	}
 }
@@ -361,7 +387,9 @@ func TestBits(t *testing.T) {
 // TestBatchesLargerThanTheDataset take the memory of the rows that there are, and grow by doubling.
 func TestBatchesLargerThanTheDataset(t *testing.T) {
 	const width = 1 << 20
-	l := &layout{columns: []column{{name: "dense", elem: arrow.FLOAT32, width: width}, {name: "ids", elem: arrow.INT64}}}
+	l := &layout{
+		columns: []column{{name: "dense", elem: arrow.FLOAT32, width: width}, {name: "ids", elem: arrow.INT64}},
+	}
 	w := &wireRecord{rows: 3, columns: []wireColumn{
 		{f32: make([]float32, 3*width)}, {i64: make([]int64, 3), offsets: []int32{0, 1, 2, 3}},
 	}}

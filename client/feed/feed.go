@@ -1,9 +1,9 @@
-// Package feed hands batches to a program in another language, on this machine: it is a trainer in the program's place, and lays the
-// batches in memory that both have. README.md has what they say to each other.
+// Package feed hands batches to a program in another language, on this machine: it is a trainer in the program's place,
+// and lays the batches in memory that both have. README.md has what they say to each other.
 //
-// Serve owns the goroutines of each session: one that is its client.Session's one user, one that receives requests, so that the
-// connection's end ends whatever the other waits for, one that closes the connection when either has ended, and, until it is open, one
-// that opens it.
+// Serve owns the goroutines of each session: one that is its client.Session's one user, one that receives requests, so
+// that the connection's end ends whatever the other waits for, one that closes the connection when either has ended,
+// and, until it is open, one that opens it.
 package feed
 
 import (
@@ -31,11 +31,12 @@ import (
 	"github.com/penstock-ml/penstock/internal/process"
 )
 
-// statesKept is of how many batches a rank's state can be asked for: the newest 1,024 that the program has, and one that may be on its way.
+// statesKept is of how many batches a rank's state can be asked for: the newest 1,024 that the program has, and one
+// that may be on its way.
 const statesKept = 1024 + 1
 
-// Serve feeds the program at the other end of a connection until that is closed. Each byte of it brings the end of another connection, for
-// one session. local, unless it is nil, is the workers of this process.
+// Serve feeds the program at the other end of a connection until that is closed. Each byte of it brings the end of
+// another connection, for one session. local, unless it is nil, is the workers of this process.
 func Serve(ctx context.Context, control *net.UnixConn, local client.Local, logger *slog.Logger) error {
 	return serve(ctx, control, local, logger, newSegments(memoryFile, punch))
 }
@@ -61,7 +62,8 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 		}
 		conn, err := connection(oob[:n])
 		if err != nil { // who asked sees that its end is closed
-			logger.Warn("a session was asked for, and has no connection; raise `ulimit -n` if files are short", "error", err)
+			logger.Warn("a session was asked for, and has no connection; raise `ulimit -n` if files are short",
+				"error", err)
 			continue
 		}
 		sessions.Go(func() {
@@ -72,7 +74,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 	}
 }
 
-// Greet tells the program at the other end of a connection that this process is ready, and of which release.
+// Greet shows the program at the other end of a connection that this process is ready, and of which release.
 func Greet(control *net.UnixConn, release string) error {
 	data, err := framed(hello{Language: language, Release: release})
 	if err != nil {
@@ -91,7 +93,8 @@ func connection(oob []byte) (*net.UnixConn, error) {
 		defer f.Close()
 	}
 	if err != nil || len(files) != 1 {
-		return nil, errors.Join(fmt.Errorf("feed: a request for a session came with %d files, not with a connection", len(files)), err)
+		return nil, errors.Join(fmt.Errorf("feed: a request for a session came with %d files, not with a connection",
+			len(files)), err)
 	}
 	conn, err := net.FileConn(files[0])
 	if err != nil {
@@ -134,12 +137,14 @@ type feeder struct {
 	raised  int64                        // the runtime's memory limit, in bytes
 	peeks   bool                         // the session is to be deleted
 	knows   map[uint32]bool              // segments, by id: what the program knows
-	tell    []*segment                   // those that the next reply brings
+	fresh   []*segment                   // those that the next reply brings
 	schema  *arrow.Schema                // that it knows
 }
 
 func newFeeder(conn *net.UnixConn, local client.Local, pool *segments) *feeder {
-	return &feeder{conn: conn, local: local, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}
+	return &feeder{
+		conn: conn, local: local, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool),
+	}
 }
 
 // lent is a batch that the program has.
@@ -160,7 +165,8 @@ func (f *feeder) run(ctx context.Context) error {
 		return f.conn.Close()
 	})
 	err := parts.Wait()
-	closed := slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, unix.ECONNRESET, unix.EPIPE}, func(end error) bool { return errors.Is(err, end) })
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, unix.ECONNRESET, unix.EPIPE}
+	closed := slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 	if closed || ctx.Err() != nil {
 		err = nil
 	}
@@ -176,7 +182,7 @@ func (f *feeder) run(ctx context.Context) error {
 	return err
 }
 
-// listen receives requests, and tells of each. It is at most two ahead of the answers.
+// listen receives requests, and signals each. It is at most two ahead of the answers.
 func (f *feeder) listen(ctx context.Context, requests chan<- *request, news chan<- struct{}) error {
 	from := bufio.NewReader(f.conn)
 	for {
@@ -193,7 +199,7 @@ func (f *feeder) listen(ctx context.Context, requests chan<- *request, news chan
 	}
 }
 
-// signal tells of something, unless what was told is still to be heard.
+// signal wakes whoever waits for something, unless a signal is still to be heard.
 func signal(news chan<- struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -210,7 +216,7 @@ func (f *feeder) talk(ctx context.Context, requests <-chan *request, news <-chan
 		}
 		answer := f.answer(ctx, r)
 		if ctx.Err() != nil {
-			return ctx.Err() // it would tell of that, as of an error; the connection's end tells more
+			return ctx.Err() // it would report that, as an error; the connection's end says more
 		}
 		answer.Next, answer.ID = r.Next != nil, r.ID
 		if err := f.send(answer); err != nil {
@@ -246,11 +252,11 @@ func (f *feeder) send(r *reply) error {
 		parts = append(parts, f.figures())
 	}
 	var fds []int
-	for _, g := range f.tell {
+	for _, g := range f.fresh {
 		r.Segments = append(r.Segments, shared{ID: g.id, Bytes: int64(len(g.mem))})
 		fds = append(fds, int(g.file.Fd()))
 	}
-	f.tell = nil
+	f.fresh = nil
 	data, err := framed(parts...)
 	if err != nil {
 		return err
@@ -277,7 +283,7 @@ func (f *feeder) answer(ctx context.Context, r *request) *reply {
 	case r.Next != nil:
 		return f.next(ctx, r.ID, r.Next)
 	case r.State != nil:
-		return f.tellStates(r.State)
+		return f.statesAfter(r.State)
 	case r.Rows != nil:
 		return f.planned(ctx, r.Rows)
 	case r.Leave != nil:
@@ -299,7 +305,7 @@ func (f *feeder) answer(ctx context.Context, r *request) *reply {
 
 func done() *reply { return &reply{Done: true} }
 
-// begin notes the state before the first batch, which the master may tell more of until that comes.
+// begin notes the state before the first batch, which the master may say more of until that comes.
 func (f *feeder) begin() {
 	if f.number == 0 {
 		state := f.session.State()
@@ -349,7 +355,7 @@ func (f *feeder) end() {
 	f.arenas.release(held)
 }
 
-// epochEnd tells that the loop is in a later epoch.
+// epochEnd says that the loop is in a later epoch.
 func (f *feeder) epochEnd() *reply {
 	after := f.session.State()
 	f.note(func() *pb.State { return after })
@@ -368,7 +374,8 @@ func (f *feeder) batch(b *client.Batch) *reply {
 	arena := f.arenas.of(arrays)
 	f.held[f.number] = lent{b, arena}
 	out := &batch{
-		Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch, Places: make([]byte, 0, 3*8*len(arrays)),
+		Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch,
+		Places: make([]byte, 0, 3*8*len(arrays)),
 	}
 	for _, array := range arrays {
 		var segment uint32
@@ -380,7 +387,7 @@ func (f *feeder) batch(b *client.Batch) *reply {
 			}
 			if !f.knows[g.id] {
 				f.knows[g.id] = true
-				f.tell = append(f.tell, g)
+				f.fresh = append(f.fresh, g)
 			}
 			segment, begin = g.id, at
 		}
@@ -410,7 +417,7 @@ func serialized(s *arrow.Schema) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (f *feeder) tellStates(r *stateRequest) *reply {
+func (f *feeder) statesAfter(r *stateRequest) *reply {
 	if n := len(r.After); n > statesKept {
 		return failed(fmt.Errorf("feed: %d states at once; at most %d are told", n, statesKept))
 	}
@@ -430,7 +437,7 @@ func (f *feeder) tellStates(r *stateRequest) *reply {
 	return out
 }
 
-// planned tells how many rows an epoch has.
+// planned says how many rows an epoch has.
 func (f *feeder) planned(ctx context.Context, r *rowsRequest) *reply {
 	ctx, cancel := context.WithTimeout(ctx, seconds(r.Wait))
 	defer cancel()

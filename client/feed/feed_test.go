@@ -25,8 +25,8 @@ import (
 func plain(t *testing.T, fl *fleet, restore ...*pb.State) *client.Session {
 	t.Helper()
 	s, err := client.Open(t.Context(), client.Config{
-		Masters: []string{fl.net.Address("m")}, Dial: fl.net.Dial, Session: "run-1/train", Spec: fl.master.Spec, Restore: restore,
-		SyncEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Masters: []string{fl.net.Address("m")}, Dial: fl.net.Dial, Session: "run-1/train", Spec: fl.master.Spec,
+		Restore: restore, SyncEvery: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +80,8 @@ func TestFeedsWhatASessionHandsOver(t *testing.T) {
 				t.Fatalf("open: %v", reply)
 			}
 			compare(t, p, want)
-			if !slices.Equal(p.told, []uint32{1}) {
-				t.Errorf("the program was told of the segments %d", p.told)
+			if !slices.Equal(p.seen, []uint32{1}) {
+				t.Errorf("the program was told of the segments %d", p.seen)
 			}
 		})
 	}
@@ -115,8 +115,10 @@ func compare(t *testing.T, p *program, want *client.Session) {
 			t.Fatal(err)
 		default:
 			got := reply.Batch
-			if got.Number != number || got.Rows != int64(b.Rows) || got.Valid != int64(b.Valid) || got.Epoch != b.Epoch {
-				t.Fatalf("batch %d: %v; expected %d rows, %d valid, of epoch %d", number, reply, b.Rows, b.Valid, b.Epoch)
+			if got.Number != number || got.Rows != int64(b.Rows) || got.Valid != int64(b.Valid) ||
+				got.Epoch != b.Epoch {
+				t.Fatalf("batch %d: %v; expected %d rows, %d valid, of epoch %d",
+					number, reply, b.Rows, b.Valid, b.Epoch)
 			}
 			if !slices.EqualFunc(p.arrays(got), b.Arrays(), bytes.Equal) {
 				t.Errorf("batch %d has other values", number)
@@ -130,7 +132,8 @@ func compare(t *testing.T, p *program, want *client.Session) {
 	}
 }
 
-// TestBatchesStayUntilTheyAreReleased, and their memory is used again then: with six of them in the program's hands, a seventh is made.
+// TestBatchesStayUntilTheyAreReleased, and their memory is used again then: with six of them in the program's hands, a
+// seventh is made.
 func TestBatchesStayUntilTheyAreReleased(t *testing.T) {
 	d := fake.NewDataset(3, 1, 40)
 	fl := newFleet(t, &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
@@ -197,7 +200,8 @@ func TestAskedTwice(t *testing.T) {
 // exactlyOnce checks that ids are all rows of the dataset, once each.
 func exactlyOnce(t *testing.T, d *fake.Dataset, ids []int64) {
 	t.Helper()
-	if got, want := slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(d.IDs(d.All()))); !slices.Equal(got, want) {
+	got, want := slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(d.IDs(d.All())))
+	if !slices.Equal(got, want) {
 		t.Errorf("%d rows came, not the %d of the dataset", len(got), len(want))
 	}
 }
@@ -226,9 +230,9 @@ func TestStates(t *testing.T) {
 				t.Fatalf("%d numbers", len(numbers))
 			}
 			states := p.ask(stateOf(numbers...)).States
-			for i, told := range states {
+			for i, got := range states {
 				st := &pb.State{}
-				if err := proto.Unmarshal(told.State, st); err != nil {
+				if err := proto.Unmarshal(got.State, st); err != nil {
 					t.Fatal(err)
 				}
 				again := newFleet(t, &fake.Master{Data: d, Spec: spec}, &fake.Worker{})
@@ -261,7 +265,9 @@ func idsOf(p *program, reply *reply) []int64 {
 
 func TestStatesThatAreNotKept(t *testing.T) {
 	const rows = statesKept + 10
-	fl := newFleet(t, &fake.Master{Data: &fake.Dataset{Epochs: 1, BlockShards: 1, Shards: [][]int{{rows}}}, Spec: &pb.Spec{BatchSize: 1}}, &fake.Worker{})
+	fl := newFleet(t, &fake.Master{
+		Data: &fake.Dataset{Epochs: 1, BlockShards: 1, Shards: [][]int{{rows}}}, Spec: &pb.Spec{BatchSize: 1},
+	}, &fake.Worker{})
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
 	for n := range uint64(rows) {
@@ -305,7 +311,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestConnectionIsClosed while the program waits for a batch: the session's memory comes back, and no master hears of it.
+// TestConnectionIsClosed while the program waits for a batch: the session's memory comes back, and no master hears of
+// it.
 func TestConnectionIsClosed(t *testing.T) {
 	d := fake.NewDataset(3, 1, 12)
 	fl := newFleet(t, &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32, Epochs: 3}}, &fake.Worker{})
@@ -341,10 +348,12 @@ func TestConnectionIsClosed(t *testing.T) {
 // TestControlIsClosed while several sessions are read: Serve ends well, as a trainer that dies.
 func TestControlIsClosed(t *testing.T) {
 	const ranks = 4
-	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 2, 40), Spec: &pb.Spec{BatchSize: 8, Epochs: 2}}, &fake.Worker{})
+	fl := newFleet(t, &fake.Master{
+		Data: fake.NewDataset(3, 2, 40), Spec: &pb.Spec{BatchSize: 8, Epochs: 2},
+	}, &fake.Worker{})
 	s := start(t, memory())
 	var reading, readers sync.WaitGroup
-	var told [ranks][]uint32
+	var segments [ranks][]uint32
 	for rank := range uint32(ranks) {
 		p := s.connect(t)
 		p.open(fl.join(t, rank, ranks))
@@ -364,7 +373,7 @@ func TestControlIsClosed(t *testing.T) {
 					read()
 				}
 			}
-			told[rank] = p.told
+			segments[rank] = p.seen
 		})
 	}
 	reading.Wait()
@@ -376,7 +385,7 @@ func TestControlIsClosed(t *testing.T) {
 		fl.silent(t, rank)
 	}
 	readers.Wait()
-	for rank, ids := range told {
+	for rank, ids := range segments {
 		if !slices.Equal(ids, []uint32{1}) {
 			t.Errorf("rank %d was told of the segments %d", rank, ids)
 		}
@@ -404,7 +413,9 @@ func TestServeEndsThoughNobodyReads(t *testing.T) {
 
 // TestWaiting tells of why nothing comes, and never waits longer than it should.
 func TestWaiting(t *testing.T) {
-	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}, Frozen: true}, &fake.Worker{})
+	fl := newFleet(t, &fake.Master{
+		Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}, Frozen: true,
+	}, &fake.Worker{})
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
 	for _, wait := range []float64{0, -1, -1e300, 1e-9} {
@@ -463,7 +474,9 @@ func TestCheckpointsAndEventsAreTold(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	d := fake.NewDataset(3, 1, 12)
-	fl := newFleet(t, &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32, LastBatch: pb.LastBatch_DROP}}, &fake.Worker{})
+	fl := newFleet(t, &fake.Master{
+		Data: d, Spec: &pb.Spec{BatchSize: 32, LastBatch: pb.LastBatch_DROP},
+	}, &fake.Worker{})
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
 	var last, at *reply

@@ -15,7 +15,7 @@ const (
 	prefix = 4
 )
 
-// framed is a message behind its length. Each part of it is a line.
+// framed is a message after its length. Each part of it is a line.
 func framed(parts ...any) ([]byte, error) {
 	var out bytes.Buffer
 	out.Write(make([]byte, prefix))

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// language is what is said behind a hello. A change that the other side would not understand counts it up.
+// language is what is said after a hello. A change that the other side would not understand counts it up.
 const language = 5
 
 // hello is said once, over the control connection, by a process that is ready. Its fields stay what they are.
@@ -16,7 +16,7 @@ type hello struct {
 	Release  string `json:"release"`
 }
 
-// request is answered by a reply. One of its fields behind the id is set. Times are in seconds.
+// request is answered by a reply. One of its fields after the id is set. Times are in seconds.
 type request struct {
 	ID    uint64        `json:"id"`
 	Open  *openRequest  `json:"open,omitempty"`
@@ -27,8 +27,8 @@ type request struct {
 	Close *struct{}     `json:"close,omitempty"`
 }
 
-// openRequest opens a session, or finds it where it has no spec, joins it as a rank and begins to stream. What client.Config has, too, means
-// the same there; 0 is its default.
+// openRequest opens a session, or finds it where it has no spec, joins it as a rank and begins to stream. What
+// client.Config has, too, means the same there; 0 is its default.
 type openRequest struct {
 	Masters     []string        `json:"masters"`
 	Security    security        `json:"security"`
@@ -42,20 +42,21 @@ type openRequest struct {
 	Zone        string          `json:"zone,omitempty"`
 	Compression string          `json:"compression,omitempty"` // lz4 or zstd
 	Budget      int64           `json:"budget,omitempty"`      // bytes
-	// Peek: the session is one rank's look at so many rows, in place of the spec's epochs of its batches. Nobody finds it again: it is
-	// deleted when the connection closes, or the session does.
+	// Peek: the session is one rank's look at so many rows, in place of the spec's epochs of its batches. Nobody finds
+	// it again: it is deleted when the connection closes, or the session does.
 	Peek int64 `json:"peek,omitempty"`
-	// Restore has the states that this rank brings, serialised; null: it restores none. The loop begins in BeginsIn where the rank brings
-	// none of the states.
-	Restore        [][]byte `json:"restore"`
-	RestoredLike   []byte   `json:"restored_like,omitempty"` // one of the states that are restored, where this rank brings none
-	BeginsIn       uint32   `json:"begins_in,omitempty"`
-	ConnectTimeout float64  `json:"connect_timeout,omitempty"`
-	RestoreTimeout float64  `json:"restore_timeout,omitempty"`
-	JoinTimeout    float64  `json:"join_timeout,omitempty"`
-	SyncEvery      float64  `json:"sync_every,omitempty"`
-	StreamTimeout  float64  `json:"stream_timeout,omitempty"`
-	HedgeAfter     float64  `json:"hedge_after,omitempty"`
+	// Restore has the states that this rank brings, serialised; null: it restores none. The loop begins in BeginsIn
+	// where the rank brings none of the states.
+	Restore [][]byte `json:"restore"`
+	// RestoredLike is one of the states that are restored, where this rank brings none.
+	RestoredLike   []byte  `json:"restored_like,omitempty"`
+	BeginsIn       uint32  `json:"begins_in,omitempty"`
+	ConnectTimeout float64 `json:"connect_timeout,omitempty"`
+	RestoreTimeout float64 `json:"restore_timeout,omitempty"`
+	JoinTimeout    float64 `json:"join_timeout,omitempty"`
+	SyncEvery      float64 `json:"sync_every,omitempty"`
+	StreamTimeout  float64 `json:"stream_timeout,omitempty"`
+	HedgeAfter     float64 `json:"hedge_after,omitempty"`
 }
 
 // security is how ports are reached, as client.Security. Paths are absolute.
@@ -77,14 +78,15 @@ type share struct {
 	MaxWorkers uint32  `json:"max_workers,omitempty"`
 }
 
-// nextRequest asks for what comes next: a batch, or an epoch's end. The ids of these requests count up from 1; one that came before only
-// releases.
+// nextRequest asks for what comes next: a batch, or an epoch's end. The ids of these requests count up from 1; one that
+// came before only releases.
 type nextRequest struct {
 	Wait     float64  `json:"wait"` // how long; 0 or less: nothing is asked for, and the request releases alone
 	Released []uint64 `json:"released,omitempty"`
 }
 
-// stateRequest asks for the states of the rank as of batches and ends of epochs, by their numbers; 0 is the session's beginning.
+// stateRequest asks for the states of the rank as of batches and ends of epochs, by their numbers; 0 is the session's
+// beginning.
 type stateRequest struct {
 	After []uint64 `json:"after"`
 }
@@ -116,10 +118,11 @@ type reply struct {
 	Done     bool      `json:"done,omitempty"`
 
 	Events []event `json:"events,omitempty"`
-	// Segments are of memory that batches from this one on lie in: files that come along, and are to be mapped as a whole.
+	// Segments are of memory that batches from this one on lie in: files that come along, and are to be mapped as a
+	// whole.
 	Segments []shared `json:"segments,omitempty"`
 
-	// Figures stand in a line of their own behind the reply, which programs seldom look at.
+	// Figures stand in a line of their own after the reply, which programs seldom look at.
 	Figures *figures `json:"-"`
 }
 
@@ -145,10 +148,10 @@ type checkpoint struct {
 	Step uint64 `json:"step"`
 }
 
-// epochEnd is told once at the end of each epoch.
+// epochEnd is sent once at the end of each epoch.
 type epochEnd struct {
 	Number uint64 `json:"number"` // among batches
-	Epoch  uint32 `json:"epoch"`  // that the loop is in behind it
+	Epoch  uint32 `json:"epoch"`  // that the loop is in after it
 }
 
 // shared is a segment.
@@ -163,15 +166,16 @@ type batch struct {
 	Rows   int64  `json:"rows"`
 	Valid  int64  `json:"valid"`
 	Epoch  uint32 `json:"epoch"`
-	// Places tell where the arrays lie: of each column, in the schema's order, what it has of offsets (int32), values, weights (float32).
-	// Each has three int64, little-endian: its segment, the bytes from that one's beginning, and its own bytes. One that is empty lies in
-	// no segment, which is 0.
-	Places     []byte      `json:"places"`
-	Schema     []byte      `json:"schema,omitempty"`     // Arrow's IPC, where it is another than that of the batch before
-	Checkpoint *checkpoint `json:"checkpoint,omitempty"` // has its place behind the batch
+	// Places say where the arrays lie: of each column, in the schema's order, what it has of offsets (int32), values,
+	// weights (float32). Each has three int64, little-endian: its segment, the bytes from that one's beginning, and its
+	// own bytes. One that is empty lies in no segment, which is 0.
+	Places []byte `json:"places"`
+	// Schema is in Arrow's IPC, where it is another than that of the batch before.
+	Schema     []byte      `json:"schema,omitempty"`
+	Checkpoint *checkpoint `json:"checkpoint,omitempty"` // has its place after the batch
 }
 
-// state is a rank's checkpoint. What is beside the pb.State tells what is in it.
+// state is a rank's checkpoint. What is beside the pb.State says what is in it.
 type state struct {
 	State     []byte `json:"state"`
 	Session   string `json:"session"`
@@ -182,7 +186,10 @@ type state struct {
 }
 
 func newState(s *pb.State, data []byte) state {
-	return state{State: data, Session: s.GetSession(), Rank: s.GetRank(), WorldSize: s.GetWorldSize(), Epoch: s.GetClosedEpochs(), Rows: s.GetRows()}
+	return state{
+		State: data, Session: s.GetSession(), Rank: s.GetRank(), WorldSize: s.GetWorldSize(),
+		Epoch: s.GetClosedEpochs(), Rows: s.GetRows(),
+	}
 }
 
 // rows are an epoch's, if it is all planned.
@@ -220,41 +227,44 @@ const (
 
 // failure is why a session has ended, or was not opened.
 type failure struct {
-	Kind        kind           `json:"kind"`
-	Words       string         `json:"words"`
-	Code        string         `json:"code"` // gRPC's
-	Op          string         `json:"op,omitempty"`
-	NoHandshake bool           `json:"no_handshake,omitempty"` // master: connections are made, but not by TLS
-	CannotYet   bool           `json:"cannot_yet,omitempty"`   // master: the leader answered, and what it needs, such as storage, fails for now
-	Spec        map[string]any `json:"spec,omitempty"`         // join: the session's fingerprint
-	BadData     bool           `json:"bad_data,omitempty"`     // session
-	Address     string         `json:"address,omitempty"`      // refused: of the worker that said it
-	Stranger    bool           `json:"stranger,omitempty"`     // refused: it is no worker
-	Shard       string         `json:"shard,omitempty"`        // refused
-	File        string         `json:"file,omitempty"`         // refused
+	Kind        kind   `json:"kind"`
+	Words       string `json:"words"`
+	Code        string `json:"code"` // gRPC's
+	Op          string `json:"op,omitempty"`
+	NoHandshake bool   `json:"no_handshake,omitempty"` // master: connections are made, but not by TLS
+	// CannotYet, of a master: the leader answered, and what it needs, such as storage, fails for now.
+	CannotYet bool           `json:"cannot_yet,omitempty"`
+	Spec      map[string]any `json:"spec,omitempty"`     // join: the session's fingerprint
+	BadData   bool           `json:"bad_data,omitempty"` // session
+	Address   string         `json:"address,omitempty"`  // refused: of the worker that said it
+	Stranger  bool           `json:"stranger,omitempty"` // refused: it is no worker
+	Shard     string         `json:"shard,omitempty"`    // refused
+	File      string         `json:"file,omitempty"`     // refused
 }
 
 // figures are client.Stats.
 type figures struct {
-	Epoch           uint32             `json:"epoch"` // of the loop
-	Rows            int64              `json:"rows"`
-	Batches         int64              `json:"batches"`
-	Bytes           int64              `json:"bytes"`
-	Dropped         int64              `json:"dropped"`
-	Stall           float64            `json:"stall_seconds"`
-	LongestStall    float64            `json:"longest_stall_seconds"`
-	Compute         float64            `json:"compute_seconds"`
-	Failovers       int64              `json:"failovers"`
-	Hedges          int64              `json:"hedges"`
-	Buffered        int64              `json:"buffered"`
-	PeakBuffered    int64              `json:"peak_buffered"`
-	Workers         int                `json:"workers"`
-	Streams         int                `json:"streams"`
-	RowsByWorker    map[string]int64   `json:"rows_by_worker,omitempty"`
-	StreamsByWorker map[string]int     `json:"streams_by_worker,omitempty"`
-	Ways            map[wire.Way]int64 `json:"ways,omitempty"` // batches from workers, by how they came: memory, link, grpc
-	Cause           cause              `json:"cause"`
-	EpochBatches    *uint64            `json:"epoch_batches,omitempty"` // of the loop's epoch, if the master told: batches that this rank gets
+	Epoch           uint32           `json:"epoch"` // of the loop
+	Rows            int64            `json:"rows"`
+	Batches         int64            `json:"batches"`
+	Bytes           int64            `json:"bytes"`
+	Dropped         int64            `json:"dropped"`
+	Stall           float64          `json:"stall_seconds"`
+	LongestStall    float64          `json:"longest_stall_seconds"`
+	Compute         float64          `json:"compute_seconds"`
+	Failovers       int64            `json:"failovers"`
+	Hedges          int64            `json:"hedges"`
+	Buffered        int64            `json:"buffered"`
+	PeakBuffered    int64            `json:"peak_buffered"`
+	Workers         int              `json:"workers"`
+	Streams         int              `json:"streams"`
+	RowsByWorker    map[string]int64 `json:"rows_by_worker,omitempty"`
+	StreamsByWorker map[string]int   `json:"streams_by_worker,omitempty"`
+	// Ways has batches from workers, by how they came: memory, link, grpc.
+	Ways  map[wire.Way]int64 `json:"ways,omitempty"`
+	Cause cause              `json:"cause"`
+	// EpochBatches, if the master has said: batches that this rank gets of the loop's epoch.
+	EpochBatches *uint64 `json:"epoch_batches,omitempty"`
 }
 
 // cause is what holds trainers up, as the master sees it.

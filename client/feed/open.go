@@ -23,7 +23,8 @@ import (
 // sayOpening is how often a program that waits for its session hears that it is still being opened.
 const sayOpening = time.Second
 
-// open opens the session that a request names. It may take long: a master may have to list a large dataset, or other ranks to come.
+// open opens the session that a request names. It may take long: a master may have to list a large dataset, or other
+// ranks to come.
 func (f *feeder) open(ctx context.Context, r *request) *reply {
 	if f.session != nil {
 		return failed(errors.New("feed: a session was opened on this connection before; each has its own"))
@@ -48,7 +49,8 @@ func (f *feeder) open(ctx context.Context, r *request) *reply {
 	return &reply{Opened: said}
 }
 
-// dial opens a session, and says now and then that it is doing so. The session outlives ctx, whose end ends the opening.
+// dial opens a session, and says now and then that it is doing so. The session outlives ctx, whose end ends the
+// opening.
 func (f *feeder) dial(ctx context.Context, cfg client.Config, id uint64) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
@@ -82,10 +84,11 @@ func (f *feeder) dial(ctx context.Context, cfg client.Config, id uint64) error {
 // config is what a request says of the session.
 func (o *openRequest) config() (client.Config, error) {
 	c := client.Config{
-		Masters: o.Masters, Session: o.Session, SpecText: o.SpecText, WorkingDir: o.WorkingDir, Rank: o.Rank, WorldSize: o.WorldSize,
-		Zone: o.Zone, Budget: o.Budget, BeginsIn: o.BeginsIn, ConnectTimeout: seconds(o.ConnectTimeout),
-		RestoreTimeout: seconds(o.RestoreTimeout), SyncEvery: seconds(o.SyncEvery), StreamTimeout: seconds(o.StreamTimeout),
-		HedgeAfter: seconds(o.HedgeAfter), JoinTimeout: seconds(o.JoinTimeout),
+		Masters: o.Masters, Session: o.Session, SpecText: o.SpecText, WorkingDir: o.WorkingDir, Rank: o.Rank,
+		WorldSize: o.WorldSize, Zone: o.Zone, Budget: o.Budget, BeginsIn: o.BeginsIn,
+		ConnectTimeout: seconds(o.ConnectTimeout), RestoreTimeout: seconds(o.RestoreTimeout),
+		SyncEvery: seconds(o.SyncEvery), StreamTimeout: seconds(o.StreamTimeout), HedgeAfter: seconds(o.HedgeAfter),
+		JoinTimeout: seconds(o.JoinTimeout),
 	}
 	if len(o.Spec) > 0 {
 		c.Spec = &pb.Spec{}
@@ -121,7 +124,8 @@ func (o *openRequest) config() (client.Config, error) {
 	}
 	s := o.Security
 	err = c.Secure(client.Security{
-		TokenFile: s.TokenFile, Token: s.Token, CA: s.CA, ServerName: s.ServerName, TLS: s.TLS, Cert: s.Cert, Key: s.Key, Namespace: s.Namespace,
+		TokenFile: s.TokenFile, Token: s.Token, CA: s.CA, ServerName: s.ServerName, TLS: s.TLS, Cert: s.Cert,
+		Key: s.Key, Namespace: s.Namespace,
 	})
 	return c, errors.Join(err, dialable(c))
 }
@@ -152,13 +156,14 @@ func (o *openRequest) restored() ([]*pb.State, error) {
 	for i, data := range o.Restore {
 		states[i] = &pb.State{}
 		if err := proto.Unmarshal(data, states[i]); err != nil {
-			return nil, fmt.Errorf("state %d of %d is none: %w; give what state_dict() returned", i+1, len(o.Restore), err)
+			return nil, fmt.Errorf("state %d of %d is none: %w; give what state_dict() returned",
+				i+1, len(o.Restore), err)
 		}
 	}
 	return states, nil
 }
 
-// describe is what the program is told of the session that was opened.
+// describe is what the program learns of the session that was opened.
 func (f *feeder) describe() (*opened, error) {
 	schema, err := serialized(f.session.Schema())
 	if err != nil {
@@ -167,8 +172,10 @@ func (f *feeder) describe() (*opened, error) {
 	info, begins := f.session.Info(), f.session.State()
 	out := &opened{
 		BatchSize: info.GetBatchSize(), WorldSize: info.GetWorldSize(), Epochs: spec.Epochs(info.GetSpec()),
-		Drops: info.GetSpec().GetLastBatch() == pb.LastBatch_DROP, LastBatch: ending(info.GetSpec()), Schema: schema, Spec: fingerprint(info.GetSpec()),
-		Begun: len(begins.GetBase()) > 0 || len(begins.GetConsumed()) > 0 || begins.GetHanded() > 0, // deterministic: the count alone tells
+		Drops: info.GetSpec().GetLastBatch() == pb.LastBatch_DROP, LastBatch: ending(info.GetSpec()), Schema: schema,
+		Spec: fingerprint(info.GetSpec()),
+		// In order deterministic the count alone says so.
+		Begun: len(begins.GetBase()) > 0 || len(begins.GetConsumed()) > 0 || begins.GetHanded() > 0,
 	}
 	if from := info.GetRestoredFrom(); from.GetName() != "" {
 		out.RestoredFrom = &checkpoint{Name: from.GetName(), Step: from.GetStep()}
@@ -201,12 +208,13 @@ func countable(p *pb.Program) bool {
 	return true
 }
 
-// fingerprint are the parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a digest.
+// fingerprint are the parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a
+// digest.
 func fingerprint(s *pb.Spec) map[string]any {
 	return map[string]any{
-		"uri": brief(strings.Join(s.GetDataset().GetUri(), ", ")), "partitions": brief(s.GetDataset().GetPartitions()), "filter": brief(s.GetFilter()),
-		"features": digest(s.GetFeatures()), "transforms": digest(s.GetTransforms()), "seed": s.GetSeed(),
-		"shuffle": s.GetShuffle(), "provenance": s.GetProvenance(),
+		"uri": brief(strings.Join(s.GetDataset().GetUri(), ", ")), "partitions": brief(s.GetDataset().GetPartitions()),
+		"filter": brief(s.GetFilter()), "features": digest(s.GetFeatures()), "transforms": digest(s.GetTransforms()),
+		"seed": s.GetSeed(), "shuffle": s.GetShuffle(), "provenance": s.GetProvenance(),
 	}
 }
 

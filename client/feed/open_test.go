@@ -30,14 +30,17 @@ func small(t *testing.T, spec *pb.Spec) *fleet {
 // TestOpenTells what the program is to know of the session.
 func TestOpenTells(t *testing.T) {
 	fl := small(t, &pb.Spec{
-		Dataset: &pb.Dataset{Uri: []string{"s3://b/" + strings.Repeat("long", 30)}}, Seed: 7, Epochs: 2, LastBatch: pb.LastBatch_DROP, Filter: "a > 1",
+		Dataset: &pb.Dataset{Uri: []string{"s3://b/" + strings.Repeat("long", 30)}}, Seed: 7, Epochs: 2,
+		LastBatch: pb.LastBatch_DROP, Filter: "a > 1",
 	})
 	reply := start(t, memory()).connect(t).open(fl.join(t, 0, 1))
 	o := reply.Opened
-	if o == nil || o.BatchSize != 32 || o.WorldSize != 1 || o.Epochs != 2 || !o.Drops || o.Begun || o.RestoredFrom != nil {
+	if o == nil || o.BatchSize != 32 || o.WorldSize != 1 || o.Epochs != 2 || !o.Drops || o.Begun ||
+		o.RestoredFrom != nil {
 		t.Fatalf("opened: %+v", o)
 	}
-	if uri, _ := o.Spec["uri"].(string); o.Spec["seed"] != 7.0 || o.Spec["filter"] != "a > 1" || !strings.HasPrefix(uri, "s3://b/long") || len(uri) > 60 {
+	if uri, _ := o.Spec["uri"].(string); o.Spec["seed"] != 7.0 || o.Spec["filter"] != "a > 1" ||
+		!strings.HasPrefix(uri, "s3://b/long") || len(uri) > 60 {
 		t.Errorf("the spec's fingerprint is %v", o.Spec)
 	}
 	if len(reply.Events) != 1 || reply.Events[0].Name != "joined" || reply.Events[0].About["kind"] != "fresh" {
@@ -109,21 +112,47 @@ func TestOpenIsRefused(t *testing.T) {
 		want   failure // but for words
 		words  string
 	}{
-		"spec":     {says("open", codes.InvalidArgument), failure{Kind: kindMaster, Op: "open", Code: "InvalidArgument"}, "so it is"},
-		"mismatch": {says("open", codes.AlreadyExists), failure{Kind: kindMaster, Op: "open", Code: "AlreadyExists"}, "so it is"},
+		"spec": {
+			says("open", codes.InvalidArgument),
+			failure{Kind: kindMaster, Op: "open", Code: "InvalidArgument"},
+			"so it is",
+		},
+		"mismatch": {
+			says("open", codes.AlreadyExists), failure{Kind: kindMaster, Op: "open", Code: "AlreadyExists"}, "so it is",
+		},
 		"silent": {func(fl *fleet, o *openRequest) {
 			says("open", codes.Unavailable)(fl, o)
 			o.ConnectTimeout = 0.01
 		}, failure{Kind: kindMaster, Op: "open", Code: "Unavailable"}, "so it is"},
-		"join": {says("join", codes.FailedPrecondition), failure{Kind: kindMaster, Op: "join", Code: "FailedPrecondition"}, "so it is"},
+		"join": {
+			says("join", codes.FailedPrecondition),
+			failure{Kind: kindMaster, Op: "join", Code: "FailedPrecondition"},
+			"so it is",
+		},
 		"no ranks": {func(_ *fleet, o *openRequest) {
 			o.WorldSize, o.Restore, o.RestoreTimeout = 2, [][]byte{state}, 0.01
 		}, failure{Kind: kindMissing, Code: "Unknown"}, "ranks [1]"},
-		"no state":       {func(_ *fleet, o *openRequest) { o.Restore = [][]byte{{0xff}} }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "state 1 of 1"},
-		"no compression": {func(_ *fleet, o *openRequest) { o.Compression = "x" }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "lz4"},
-		"no spec":        {func(_ *fleet, o *openRequest) { o.Spec = json.RawMessage(`{"x":1}`) }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "the spec"},
-		"no rank":        {func(_ *fleet, o *openRequest) { o.Rank = 9 }, failure{Code: "Unknown"}, "Rank 9"},
-		"no token file":  {func(_ *fleet, o *openRequest) { o.Security.TokenFile = "/missing" }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "/missing"},
+		"no state": {
+			func(_ *fleet, o *openRequest) { o.Restore = [][]byte{{0xff}} },
+			failure{Kind: kindUsage, Code: "InvalidArgument"},
+			"state 1 of 1",
+		},
+		"no compression": {
+			func(_ *fleet, o *openRequest) { o.Compression = "x" },
+			failure{Kind: kindUsage, Code: "InvalidArgument"},
+			"lz4",
+		},
+		"no spec": {
+			func(_ *fleet, o *openRequest) { o.Spec = json.RawMessage(`{"x":1}`) },
+			failure{Kind: kindUsage, Code: "InvalidArgument"},
+			"the spec",
+		},
+		"no rank": {func(_ *fleet, o *openRequest) { o.Rank = 9 }, failure{Code: "Unknown"}, "Rank 9"},
+		"no token file": {
+			func(_ *fleet, o *openRequest) { o.Security.TokenFile = "/missing" },
+			failure{Kind: kindUsage, Code: "InvalidArgument"},
+			"/missing",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fl := small(t, &pb.Spec{})
@@ -160,7 +189,9 @@ func TestPortsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, words := range map[string]string{
-		rpctest.Serve(t, worker): "no master's port, but a worker's", "127.0.0.1:1": "nothing listens there: start a master", l.Addr().String(): "as gossip's does: name a master's --listen address",
+		rpctest.Serve(t, worker): "no master's port, but a worker's",
+		"127.0.0.1:1":            "nothing listens there: start a master",
+		l.Addr().String():        "as gossip's does: name a master's --listen address",
 	} {
 		fl := small(t, &pb.Spec{})
 		o := fl.join(t, 0, 1)
@@ -213,7 +244,8 @@ func TestRows(t *testing.T) {
 // TestStatesAreBase64, as README.md says.
 func TestStatesAreBase64(t *testing.T) {
 	data, err := framed(state{State: []byte{1, 2}})
-	if want := base64.StdEncoding.EncodeToString([]byte{1, 2}); err != nil || !strings.Contains(string(data), `"state":"`+want+`"`) {
+	if want := base64.StdEncoding.EncodeToString([]byte{1, 2}); err != nil ||
+		!strings.Contains(string(data), `"state":"`+want+`"`) {
 		t.Errorf("%s, %v", data, err)
 	}
 }

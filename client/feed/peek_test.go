@@ -20,11 +20,23 @@ func TestPeekConfigures(t *testing.T) {
 		text string
 		want *pb.Spec
 	}{
-		"all rows": {"{dataset: {uri: d}, global_batch_size: 64, shuffle: true, epochs: 9, last_batch: pad, on_error: {skip: 3}}", inOrder},
-		"lanes":    {"{dataset: {uri: d}, global_batch_size: 64, order: deterministic, lanes: 8, last_batch: drop}", inOrder},
-		"a filter": {"{dataset: {uri: d}, batch_size: 64, filter: a > 1, order: deterministic}", &pb.Spec{Filter: "a > 1", Order: pb.Order_FAST}},
+		"all rows": {
+			"{dataset: {uri: d}, global_batch_size: 64, shuffle: true, epochs: 9, last_batch: pad, " +
+				"on_error: {skip: 3}}",
+			inOrder,
+		},
+		"lanes": {
+			"{dataset: {uri: d}, global_batch_size: 64, order: deterministic, lanes: 8, last_batch: drop}", inOrder,
+		},
+		"a filter": {
+			"{dataset: {uri: d}, batch_size: 64, filter: a > 1, order: deterministic}",
+			&pb.Spec{Filter: "a > 1", Order: pb.Order_FAST},
+		},
 		"a sample": {"{dataset: {uri: d}, batch_size: 64, transforms: {op: sample, rate: 0.5}}", &pb.Spec{
-			Order: pb.Order_FAST, Transforms: []*pb.Transform{{Op: "sample", Params: map[string]*pb.Value{"rate": {Kind: &pb.Value_Float{Float: 0.5}}}}},
+			Order: pb.Order_FAST,
+			Transforms: []*pb.Transform{
+				{Op: "sample", Params: map[string]*pb.Value{"rate": {Kind: &pb.Value_Float{Float: 0.5}}}},
+			},
 		}},
 	} {
 		o := &openRequest{SpecText: tc.text, WorkingDir: "/data", Peek: 5, Rank: 3, WorldSize: 4, Restore: [][]byte{}}
@@ -58,6 +70,7 @@ func TestOpenedTellsTheSchema(t *testing.T) {
 		t.Fatalf("opened: %+v, %+v", reply.Opened, reply.Error)
 	}
 	if schema := p.next().Batch.Schema; len(schema) == 0 || string(schema) != string(reply.Opened.Schema) {
-		t.Errorf("%d bytes of schema are told first, and %d with the first batch", len(reply.Opened.Schema), len(schema))
+		t.Errorf("%d bytes of schema are told first, and %d with the first batch",
+			len(reply.Opened.Schema), len(schema))
 	}
 }

@@ -58,7 +58,8 @@ func (fl *fleet) join(t testing.TB, rank, world uint32) *openRequest {
 		t.Fatal(err)
 	}
 	return &openRequest{
-		Masters: []string{fl.net.Address("m")}, Session: "run-1/train", Spec: spec, Rank: rank, WorldSize: world, SyncEvery: 0.02,
+		Masters: []string{fl.net.Address("m")}, Session: "run-1/train", Spec: spec, Rank: rank, WorldSize: world,
+		SyncEvery: 0.02,
 	}
 }
 
@@ -177,7 +178,7 @@ type program struct {
 	t        testing.TB
 	conn     *net.UnixConn
 	segments map[uint32][]byte // mapped
-	told     []uint32          // ids of segments, in order
+	seen     []uint32          // ids of segments, in order
 	schema   *arrow.Schema
 	events   []event
 	asked    uint64 // for what comes next
@@ -309,7 +310,7 @@ func (p *program) one() (*reply, error) {
 			return nil, err
 		}
 		p.segments[s.ID] = m
-		p.told = append(p.told, s.ID)
+		p.seen = append(p.seen, s.ID)
 	}
 	p.events = append(p.events, reply.Events...)
 	return reply, nil
@@ -344,7 +345,8 @@ func (p *program) arrays(b *batch) (out [][]byte) {
 	return out
 }
 
-// labels is the place of fake.Schema's label among the arrays, behind the two of ids and sizes each, and the three of scored.
+// labels is the place of fake.Schema's label among the arrays, behind the two of ids and sizes each, and the three of
+// scored.
 const labels = 1 + 2 + 2 + 3
 
 // begin is where the label's array begins.

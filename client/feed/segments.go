@@ -18,8 +18,8 @@ import (
 const (
 	// segmentBytes is what a segment has at least. Memory is taken only where it is written to.
 	segmentBytes = 1 << 30
-	// leastExtent is what an extent has at least; mostExtent how large they become by themselves.
-	leastExtent, mostExtent = 64 << 10, 16 << 20
+	// minExtent is what an extent has at least; maxExtent how large they become by themselves.
+	minExtent, maxExtent = 64 << 10, 16 << 20
 	// keptBytes is how much memory is kept that no batch lies in.
 	keptBytes = 512 << 20
 )
@@ -60,7 +60,7 @@ func newSegments(memory func() (*os.File, error), punch func(f *os.File, from, b
 
 // take lends an extent of so many bytes or more.
 func (s *segments) take(bytes int) (extent, error) {
-	size := 1 << bits.Len(uint(max(bytes, leastExtent)-1))
+	size := 1 << bits.Len(uint(max(bytes, minExtent)-1))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, of := range []map[int][]extent{s.free, s.empty} {
@@ -157,7 +157,8 @@ func (s *segments) make(id uint32, bytes int) (*segment, error) {
 		g.close()
 		return nil, err
 	}
-	if g.mem, err = unix.Mmap(int(file.Fd()), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+	g.mem, err = unix.Mmap(int(file.Fd()), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
 		g.close()
 		return nil, fmt.Errorf("mmap: %w", err)
 	}
@@ -194,7 +195,7 @@ type arena struct {
 // Take returns memory of any values, in a new extent if there is no room in the last one.
 func (a *arena) Take(bytes int) ([]byte, error) {
 	if n := len(a.extents); n == 0 || a.used+bytes > a.extents[n-1].size {
-		e, err := a.of.pool.take(max(bytes, min(a.bytes, mostExtent)))
+		e, err := a.of.pool.take(max(bytes, min(a.bytes, maxExtent)))
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +216,7 @@ func (a *arena) Free() {
 	a.extents = nil
 }
 
-// find tells where an array lies, if it does here.
+// find says where an array lies, if it does here.
 func (a *arena) find(b []byte) (g *segment, offset int64, ok bool) {
 	if a == nil {
 		return nil, 0, false

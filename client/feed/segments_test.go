@@ -29,7 +29,9 @@ func TestMemoryOfSessionsInTurn(t *testing.T) {
 			d := fake.NewDataset(3, 1, 6)
 			var fleets []*fleet
 			for range 3 {
-				fleets = append(fleets, newFleet(t, &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{}))
+				fleets = append(fleets, newFleet(t, &fake.Master{
+					Data: d, Spec: &pb.Spec{BatchSize: 32},
+				}, &fake.Worker{}))
 			}
 			s := start(t, pool)
 			var used []int
@@ -38,11 +40,12 @@ func TestMemoryOfSessionsInTurn(t *testing.T) {
 				p.open(fl.join(t, 0, 1))
 				exactlyOnce(t, d, p.drain())
 				_ = p.conn.Close()
-				if used = append(used, returned(t, pool)); !slices.Equal(p.told, []uint32{1}) {
-					t.Errorf("the session was told of the segments %d", p.told)
+				if used = append(used, returned(t, pool)); !slices.Equal(p.seen, []uint32{1}) {
+					t.Errorf("the session was told of the segments %d", p.seen)
 				}
 			}
-			if most := slices.Max(used); most > used[0]+2*leastExtent { // streams come in another order, so that there may be a batch more
+			// streams come in another order, so that there may be a batch more
+			if peak := slices.Max(used); peak > used[0]+2*minExtent {
 				t.Errorf("after each session %d bytes have been used", used)
 			}
 			if files, err := os.ReadDir(dir); len(files) > 0 || err != nil {
@@ -92,7 +95,7 @@ func TestMemoryOfFinishedSessions(t *testing.T) {
 	second := s.connect(t)
 	second.open(fleets[1].join(t, 0, 1))
 	exactlyOnce(t, d, second.drain())
-	if now, _ := extents(pool); now > had+leastExtent {
+	if now, _ := extents(pool); now > had+minExtent {
 		t.Errorf("the first session had %d bytes, both together %d", had, now)
 	}
 	if !slices.Equal(first.ids(held), values) {
@@ -111,7 +114,7 @@ func TestArena(t *testing.T) {
 	}
 	memory := of.next()
 	var all [][]byte
-	for _, n := range []int{1, 64, 65, 2 * leastExtent, mostExtent, segmentBytes - 1024, 1000, 2*segmentBytes + 1, 7} {
+	for _, n := range []int{1, 64, 65, 2 * minExtent, maxExtent, segmentBytes - 1024, 1000, 2*segmentBytes + 1, 7} {
 		m, err := memory.Take(n)
 		if err != nil || len(m) != n || cap(m) != n {
 			t.Fatalf("%d bytes of %d in place of %d, %v", len(m), cap(m), n, err)
@@ -133,7 +136,7 @@ func TestArena(t *testing.T) {
 		t.Error("Go's memory is shared")
 	}
 	of.release(map[*arena]bool{a: true})
-	if _, free := extents(pool); free != leastExtent || len(of.all) != 1 {
+	if _, free := extents(pool); free != minExtent || len(of.all) != 1 {
 		t.Errorf("%d bytes came back; expected those of the other arena", free)
 	}
 	of.release(nil)

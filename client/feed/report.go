@@ -85,9 +85,11 @@ func waitingFor(w client.Waiting) *waiting {
 func (f *feeder) figures() *figures {
 	s := f.session.Stats()
 	out := &figures{
-		Epoch: f.session.Epoch(), Rows: s.Rows, Batches: s.Batches, Bytes: s.Bytes, Dropped: s.Dropped, Stall: s.Stall.Seconds(),
-		LongestStall: s.LongestStall.Seconds(), Compute: s.Compute.Seconds(), Failovers: s.Failovers, Hedges: s.Hedges, Buffered: s.Buffered,
-		PeakBuffered: s.PeakBuffered, Workers: s.Workers, Streams: s.Streams, RowsByWorker: s.RowsByWorker, StreamsByWorker: s.StreamsByWorker, Ways: s.Ways,
+		Epoch: f.session.Epoch(), Rows: s.Rows, Batches: s.Batches, Bytes: s.Bytes, Dropped: s.Dropped,
+		Stall: s.Stall.Seconds(), LongestStall: s.LongestStall.Seconds(), Compute: s.Compute.Seconds(),
+		Failovers: s.Failovers, Hedges: s.Hedges, Buffered: s.Buffered, PeakBuffered: s.PeakBuffered,
+		Workers: s.Workers, Streams: s.Streams, RowsByWorker: s.RowsByWorker, StreamsByWorker: s.StreamsByWorker,
+		Ways: s.Ways,
 	}
 	if s.Cause != nil {
 		out.Cause = cause{Bottleneck: strings.ToLower(s.Cause.GetBottleneck().String()), Words: s.Cause.GetWords()}
@@ -98,15 +100,16 @@ func (f *feeder) figures() *figures {
 	return out
 }
 
-// events is the handler of a session's log. It collects what is logged, for the program to tell. Any goroutine may call.
+// events is the handler of a session's log. It collects what is logged, for the program. Any goroutine may
+// call.
 type events struct {
 	mu   sync.Mutex
 	list []event
 	lost int64 // that list had no room for
 }
 
-// mostEvents bounds those that wait for the program to ask for something. Further ones are counted.
-const mostEvents = 1000
+// maxEvents bounds those that wait for the program to ask for something. Further ones are counted.
+const maxEvents = 1000
 
 func (e *events) take() []event {
 	e.mu.Lock()
@@ -114,8 +117,8 @@ func (e *events) take() []event {
 	out := e.list
 	if e.lost > 0 {
 		out = append(out, event{
-			Message: "further events came while the program asked for nothing, and were not kept", Level: int(slog.LevelWarn), Name: "events_lost",
-			About: map[string]any{"events": e.lost},
+			Message: "further events came while the program asked for nothing, and were not kept",
+			Level:   int(slog.LevelWarn), Name: "events_lost", About: map[string]any{"events": e.lost},
 		})
 	}
 	e.list, e.lost = nil, 0
@@ -136,7 +139,7 @@ func (e *events) Handle(_ context.Context, r slog.Record) error {
 	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.list) == mostEvents {
+	if len(e.list) == maxEvents {
 		e.lost++
 	} else {
 		e.list = append(e.list, line)

@@ -39,7 +39,8 @@ func TestWhyASessionEnds(t *testing.T) {
 	}{
 		{
 			name: "fenced", change: func(fl *fleet) { fl.master.Ranks[0].Incarnation++ },
-			want: &failure{Kind: kindMaster, Code: "Aborted", Op: "sync"}, words: "another start of the rank has joined (Aborted)",
+			want:  &failure{Kind: kindMaster, Code: "Aborted", Op: "sync"},
+			words: "another start of the rank has joined (Aborted)",
 		},
 		{
 			name: "given up", change: func(fl *fleet) { fl.master.Failure = "so it is" },
@@ -59,7 +60,9 @@ func TestWhyASessionEnds(t *testing.T) {
 				fl.net.Serve("stranger", func(*grpc.Server) {})
 				fl.master.Workers = fl.net.Workers("stranger")
 			},
-			want:  &failure{Kind: kindRefused, Code: "Unimplemented", Stranger: true, Shard: "0/0/0/0+0", File: "mem://part"},
+			want: &failure{
+				Kind: kindRefused, Code: "Unimplemented", Stranger: true, Shard: "0/0/0/0+0", File: "mem://part",
+			},
 			words: "unknown service",
 		},
 	} {
@@ -95,12 +98,16 @@ func TestWhyASessionEnds(t *testing.T) {
 }
 
 func TestMasterThatIsWaitedFor(t *testing.T) {
-	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 4096}, LeaseMs: 400, Intercept: func(r proto.Message) error {
-		if r, ok := r.(*pb.SyncRequest); ok && !r.GetLeave() {
-			return status.Error(codes.Unavailable, "not today")
-		}
-		return nil
-	}}, &fake.Worker{})
+	m := &fake.Master{
+		Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 4096}, LeaseMs: 400,
+		Intercept: func(r proto.Message) error {
+			if r, ok := r.(*pb.SyncRequest); ok && !r.GetLeave() {
+				return status.Error(codes.Unavailable, "not today")
+			}
+			return nil
+		},
+	}
+	fl := newFleet(t, m, &fake.Worker{})
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
 	w := untilWaiting(t, p, func(w *waiting) bool { return w.Master != "" && w.Lapsed })
@@ -116,7 +123,8 @@ func TestWorkersThatAreWaitedFor(t *testing.T) {
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
 	w := untilWaiting(t, p, func(w *waiting) bool { return len(w.Workers) > 0 && w.Workers[0].Error != "" })
-	if a := w.Workers[0]; len(w.Workers) != 1 || a.Name != "w1" || !strings.Contains(a.Error, "not today") || w.Master != "" ||
+	if a := w.Workers[0]; len(w.Workers) != 1 || a.Name != "w1" || !strings.Contains(a.Error, "not today") ||
+		w.Master != "" ||
 		w.Lapsed || w.Idle <= 0 {
 		t.Errorf("without a worker: %v", w)
 	}
@@ -146,18 +154,20 @@ func TestEvents(t *testing.T) {
 	e := &events{}
 	log := slog.New(e).With("session", "it is known")
 	log.Debug("in detail")
-	log.Warn("words", "event", "name", "n", 3, "u", uint64(4), "f", 0.5, "i", math.Inf(1), "d", 1500*time.Millisecond, "b", true, "s", "text", "e", errors.New("cause"))
+	log.Warn("words", "event", "name", "n", 3, "u", uint64(4), "f", 0.5, "i", math.Inf(1), "d", 1500*time.Millisecond,
+		"b", true, "s", "text", "e", errors.New("cause"))
 	want := event{Name: "name", Message: "words", Level: 4, About: map[string]any{
 		"n": int64(3), "u": uint64(4), "f": 0.5, "i": "+Inf", "d": 1.5, "b": true, "s": "text", "e": "cause",
 	}}
-	if got := e.take(); len(got) != 2 || got[0].Message != "in detail" || got[0].Level != -4 || !reflect.DeepEqual(got[1], want) {
+	if got := e.take(); len(got) != 2 || got[0].Message != "in detail" || got[0].Level != -4 ||
+		!reflect.DeepEqual(got[1], want) {
 		t.Errorf("the events %v; expected %v", got, want)
 	}
-	for range mostEvents + 3 {
+	for range maxEvents + 3 {
 		log.Info("again")
 	}
 	got := e.take()
-	if n := len(got) - 1; n != mostEvents || got[n].Name != "events_lost" || got[n].About["events"] != int64(3) {
+	if n := len(got) - 1; n != maxEvents || got[n].Name != "events_lost" || got[n].About["events"] != int64(3) {
 		t.Errorf("%d events are kept, and last comes %v", n, got[n])
 	}
 	if n := len(e.take()); n != 0 {
