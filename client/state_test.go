@@ -346,7 +346,9 @@ func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 			}
 			want := position.Set{{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}}
 			st := s.State()
-			if got := position.SetFromProto(st.GetConsumed()); st.GetClosedEpochs() != epoch || !got.Equal(want) {
+			got := position.SetFromProto(st.GetConsumed())
+			ahead := got.Subtract(want) // windows without rows of the next epoch may be passed already
+			if st.GetClosedEpochs() != epoch || !got.Subtract(ahead).Equal(want) || len(d.IDs(ahead)) > 0 {
 				t.Errorf("State in epoch %d: %d epochs ended, consumed %v; expected %v",
 					epoch, st.GetClosedEpochs(), got, want)
 			}
