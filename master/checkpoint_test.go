@@ -20,7 +20,8 @@ func take(t *testing.T, m *node) *pb.CreateCheckpointReply {
 	return reply
 }
 
-// A leader is deposed between the parts of a checkpoint, and the next one ends when it is whole. What they took, a third one restores.
+// A leader is deposed between the parts of a checkpoint, and the next one ends when it is whole. What they took, a
+// third one restores.
 func TestACheckpointOutlivesLeaders(t *testing.T) {
 	e := etcd(t, "127.0.0.1:0")
 	wire := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))

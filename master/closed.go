@@ -19,10 +19,11 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// A session that is over is closed once its trainers have left: it has no goroutine any more, no leader loads it, and etcd keeps
-// a summary and its named checkpoints for Config.SessionTTL. Calls about it are answered from there; a restore opens it again. One without
-// a limit, which is never over, is closed when all have left it between two epochs, and opened again for whoever joins. One that all have
-// left within an epoch sleeps: a summary says what can be seen of it, no leader loads it, and whoever does more than look wakes it as it was.
+// A session that is over is closed once its trainers have left: it has no goroutine any more, no leader loads it, and
+// etcd keeps a summary and its named checkpoints for Config.SessionTTL. Calls about it are answered from there; a
+// restore opens it again. One without a limit, which is never over, is closed when all have left it between two epochs,
+// and opened again for whoever joins. One that all have left within an epoch sleeps: a summary says what can be seen of
+// it, no leader loads it, and whoever does more than look wakes it as it was.
 
 // maxRanksKept is how many ranks a summary tells of.
 const maxRanksKept = 16
@@ -45,7 +46,8 @@ func (r *runner) past(now time.Time) bool {
 	return r.state.Over() && closes(r.state.Failure() != "", r.state.Left(), silent, after)
 }
 
-// closes reports whether a session that is over is to be closed, by whether its trainers have left, and for how long none was heard of.
+// closes reports whether a session that is over is to be closed, by whether its trainers have left, and for how long
+// none was heard of.
 func closes(failed, left bool, silent, after time.Duration) bool {
 	return left && !failed || silent > after
 }
@@ -82,7 +84,8 @@ func (r *runner) putAway(put func(context.Context, *store.Leadership, *store.Ses
 	return err
 }
 
-// keptProgress is what a summary has of a session's progress: its ranks if they are few, else some of those whose rows may repeat.
+// keptProgress is what a summary has of a session's progress: its ranks if they are few, else some of those whose rows
+// may repeat.
 func keptProgress(p *pb.Progress) *pb.Progress {
 	p.StripDone, p.StripHeld = nil, nil
 	if len(p.GetRanks()) > maxRanksKept {
@@ -145,8 +148,8 @@ func (c *closed) answer(command session.Command) (a answer, err error) {
 	return a, err
 }
 
-// visit calls one of two functions with a session, which the caller names by its id: live, if it runs, or past, if it is closed. It wakes
-// one that sleeps.
+// visit calls one of two functions with a session, which the caller names by its id: live, if it runs, or past, if it
+// is closed. It wakes one that sleeps.
 func (s *service) visit(ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error) error {
 	return s.look(ctx, id, live, func(t *term, c *closed) error {
 		if !c.GetAsleep() {

@@ -36,7 +36,8 @@ func getSession(t *testing.T, m *node, id string) *pb.Session {
 	return s
 }
 
-// noon reads a session of lanes to its end, with a checkpoint behind its ninth step, and returns the batches behind that.
+// noon reads a session of lanes to its end, with a checkpoint behind its ninth step, and returns the batches behind
+// that.
 func noon(t *testing.T, m *node, dir string) []string {
 	t.Helper()
 	openSession(t, m, "run", laneSpec(dir, pb.LastBatch_UNEVEN), 1)
@@ -54,8 +55,8 @@ func noon(t *testing.T, m *node, dir string) []string {
 	return rest
 }
 
-// TestAClosedSession holds that a session that all have left is kept as a summary, that whoever leads next answers from it, and that it can
-// be put back to its checkpoint.
+// TestAClosedSession holds that a session that all have left is kept as a summary, that whoever leads next answers from
+// it, and that it can be put back to its checkpoint.
 func TestAClosedSession(t *testing.T) {
 	e := etcd(t, "")
 	first := start(t, settings{endpoints: e.Endpoints()})
@@ -128,7 +129,8 @@ func restore(t *testing.T, m *node, checkpoint string) error {
 	return err
 }
 
-// TestAClosedSessionOfAnotherDataset holds that a closed session whose files have changed is not restored, and that the error names them.
+// TestAClosedSessionOfAnotherDataset holds that a closed session whose files have changed is not restored, and that the
+// error names them.
 func TestAClosedSessionOfAnotherDataset(t *testing.T) {
 	m := single(t)
 	dir := dataset(t, 7)
@@ -214,8 +216,8 @@ func asleep(t *testing.T, m *node, id string) *pb.Session {
 	return s
 }
 
-// TestASleepingSession holds that a session that all have left within an epoch is loaded by nobody until somebody comes back, and that it
-// goes on then where it was, whoever leads.
+// TestASleepingSession holds that a session that all have left within an epoch is loaded by nobody until somebody comes
+// back, and that it goes on then where it was, whoever leads.
 func TestASleepingSession(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	e := etcd(t, "")

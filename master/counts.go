@@ -29,8 +29,8 @@ const (
 	countTimeout = 5 * time.Minute
 	// mostCountPause is the longest pause between two rounds of asking.
 	mostCountPause = 5 * time.Second
-	// countRefusals is in how many rounds running all candidates must refuse to count a shard until the session fails: other workers may be
-	// candidates by then.
+	// countRefusals is in how many rounds running all candidates must refuse to count a shard until the session fails:
+	// other workers may be candidates by then.
 	countRefusals = 3
 )
 
@@ -66,7 +66,8 @@ type count struct {
 	logger  *slog.Logger
 }
 
-// fill sets the outputs of a block's windows. It asks until it has them all, unless workers go on refusing, or saying that data are bad.
+// fill sets the outputs of a block's windows. It asks until it has them all, unless workers go on refusing, or saying
+// that data are bad.
 func (c *count) fill(ctx context.Context) error {
 	left, refused := c.block.GetShards(), 0
 	for round := 0; len(left) > 0; round++ {
@@ -107,8 +108,8 @@ func (c *count) fill(ctx context.Context) error {
 	return nil
 }
 
-// ask has shards counted. It returns those that were not, and why: the error of one of them, errBadData before errCountRefused before
-// others.
+// ask has shards counted. It returns those that were not, and why: the error of one of them, errBadData before
+// errCountRefused before others.
 func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (failed []*pb.Shard, err error) {
 	var mu sync.Mutex
 	var group errgroup.Group

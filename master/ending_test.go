@@ -66,7 +66,8 @@ func TestOpenSettlesTheSpec(t *testing.T) {
 			t.Errorf("%s: %v, want %v with %q", tc.id, err, tc.code, tc.says)
 		}
 	}
-	// Clients of earlier releases mean what their specs meant then, and what they opened, which says nothing of it, stays so.
+	// Clients of earlier releases mean what their specs meant then, and what they opened, which says nothing of it,
+	// stays so.
 	old := openSession(t, m, "old", newSpec(dir), 2)
 	if s := old.GetSpec(); spec.Epochs(s) != 1 || s.GetLastBatch() != pb.LastBatch_UNEVEN || old.GetDefaultLastBatch() {
 		t.Errorf("a client of an earlier release opened %d epochs, %v, by default %v; want 1, UNEVEN, false",
@@ -100,8 +101,8 @@ func TestEpochsWithoutALimit(t *testing.T) {
 	}
 }
 
-// A session without a limit that all have left between two epochs is closed, so that no leader loads it, and goes on with the next epoch when a
-// rank joins it.
+// A session without a limit that all have left between two epochs is closed, so that no leader loads it, and goes on
+// with the next epoch when a rank joins it.
 func TestASessionBetweenEpochsIsClosed(t *testing.T) {
 	cfg := master.Config{Lease: 2 * time.Second, CloseAfter: time.Nanosecond}
 	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: cfg})

@@ -91,7 +91,8 @@ func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 	once(t, 4, 1, r, next)
 }
 
-// hanging does not answer reads of a file until it is mended, whatever becomes of who asked, as a file system whose server is away.
+// hanging does not answer reads of a file until it is mended, whatever becomes of who asked, as a file system whose
+// server is away.
 type hanging struct {
 	storage.Storage
 	mended chan struct{}
@@ -106,8 +107,8 @@ func (h *hanging) ReadAt(ctx context.Context, profile string, file *pb.File, buf
 	return h.Storage.ReadAt(ctx, profile, file, buf, offset)
 }
 
-// A storage that hangs keeps nobody from leading: neither the next master when the leader is stopped, nor one that lost the leadership
-// from standing again.
+// A storage that hangs keeps nobody from leading: neither the next master when the leader is stopped, nor one that lost
+// the leadership from standing again.
 func TestAHangingStorage(t *testing.T) {
 	e := etcd(t, "127.0.0.1:0")
 	wire := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))

@@ -152,7 +152,8 @@ func single(t *testing.T) *node {
 	return start(t, settings{endpoints: etcd(t, "").Endpoints()})
 }
 
-// addWorker puts a worker's gossip beside a master and waits until that knows it, lest it asks others alone. The worker serves nothing.
+// addWorker puts a worker's gossip beside a master and waits until that knows it, lest it asks others alone. The worker
+// serves nothing.
 func addWorker(t *testing.T, n *node, m fleet.Member) *fleet.Fleet {
 	t.Helper()
 	m.Role = fleet.Worker

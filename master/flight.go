@@ -33,7 +33,8 @@ type flightInfo struct {
 	turns  *access.Turns
 }
 
-// GetFlightInfo takes a spec, as YAML or JSON, for its command, and returns an endpoint for each shard of the first epoch.
+// GetFlightInfo takes a spec, as YAML or JSON, for its command, and returns an endpoint for each shard of the first
+// epoch.
 func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
 	if d.GetType() != flight.DescriptorCMD {
 		return nil, status.Error(codes.InvalidArgument, "the descriptor must be a command that holds a spec, as YAML or JSON")

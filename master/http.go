@@ -52,8 +52,9 @@ func (m *Master) ready() error {
 	return nil
 }
 
-// viewer answers those who look at the fleet: by itself while its master leads, else with what the leader says. So each master shows the
-// same, and a viewer needs to reach but one of them, such as the one behind a Service that it happens to come to.
+// viewer answers those who look at the fleet: by itself while its master leads, else with what the leader says. So each
+// master shows the same, and a viewer needs to reach but one of them, such as the one behind a Service that it happens
+// to come to.
 type viewer struct {
 	own  *service
 	pool *rpc.Pool // the connection to the leader

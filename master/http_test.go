@@ -137,8 +137,8 @@ func TestLoginAtAnyMaster(t *testing.T) {
 	}
 }
 
-// A link to a state of the dashboard leads there by way of the login, a wrong token on the way too: what lies behind the # of an address
-// never comes to the server.
+// A link to a state of the dashboard leads there by way of the login, a wrong token on the way too: what lies behind
+// the # of an address never comes to the server.
 func TestLoginKeepsTheLink(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	_, at := startHTTP(t, etcd(t, "").Endpoints(), master.Config{RPC: rpc.Config{Token: rpc.NewSecret("secret")}})

@@ -75,7 +75,8 @@ func (m *Master) pause(ctx context.Context, what string, err error) {
 	}
 }
 
-// serveTerm leads until the leadership or ctx ends. It returns the term, of which nothing runs any more but what reads datasets.
+// serveTerm leads until the leadership or ctx ends. It returns the term, of which nothing runs any more but what reads
+// datasets.
 func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) (*term, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

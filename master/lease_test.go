@@ -48,7 +48,8 @@ func TestALeaseEndsThoughTheSessionIsLoadedAgain(t *testing.T) {
 	})
 }
 
-// What a trainer handed over and told nobody of before it died comes again: the master says at most how many rows these are.
+// What a trainer handed over and told nobody of before it died comes again: the master says at most how many rows these
+// are.
 func TestRowsThatMayRepeatAreBounded(t *testing.T) {
 	const lease = 3 * time.Second // on a busy machine, too, it lives from a Sync to the next call
 	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: lease}})

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/master/access"
 )
 
-// limited is a Storage whose listings hold nothing that a namespace may not read: not by a link either. What was not listed is
-// never read.
+// limited is a Storage whose listings hold nothing that a namespace may not read: not by a link either. What was not
+// listed is never read.
 type limited struct {
 	storage.Storage
 	limits access.Limits
@@ -58,8 +58,8 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 	return files, nil
 }
 
-// resume keeps workers for a session that is over and is to be brought back, or refuses to if others have them by now. They are kept
-// until publish tells what has become of the session.
+// resume keeps workers for a session that is over and is to be brought back, or refuses to if others have them by now.
+// They are kept until publish tells what has become of the session.
 func (t *term) resume(limits access.Limits, r *runner) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

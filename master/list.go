@@ -21,7 +21,8 @@ import (
 const (
 	// listPatience is how long a list waits for its turn, and for a session that is busy with a slow etcd.
 	listPatience = 3 * time.Second
-	// maxList bounds the specs and ranks of a list, in bytes: a spec may have a megabyte. Sessions beyond are listed without them.
+	// maxList bounds the specs and ranks of a list, in bytes: a spec may have a megabyte. Sessions beyond are listed
+	// without them.
 	maxList = 16 << 20
 	// listsAtOnce bounds the lists that are made at once, and listsOfOne those of a namespace.
 	listsAtOnce, listsOfOne = 16, 4

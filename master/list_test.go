@@ -28,7 +28,8 @@ func TestListsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestListsFit holds that a list of very many sessions, with specs as large as they may be, is an answer that callers take.
+// TestListsFit holds that a list of very many sessions, with specs as large as they may be, is an answer that callers
+// take.
 func TestListsFit(t *testing.T) {
 	var found []*pb.Session
 	for range 300 {

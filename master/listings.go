@@ -11,12 +11,13 @@ import (
 const (
 	// listingBytes bounds the listings kept in memory: two of a million files.
 	listingBytes = 512 << 20
-	// fileBytes is what a listed file takes besides its URI and ETag, and mostFileBytes what it is thought to take before it is read.
+	// fileBytes is what a listed file takes besides its URI and ETag, and mostFileBytes what it is thought to take
+	// before it is read.
 	fileBytes, mostFileBytes = 128, 256
 )
 
-// listings are those of the datasets that were planned lately, one for all sessions that read the same files, up to a number of bytes or
-// one listing. It may be used by many goroutines at once.
+// listings are those of the datasets that were planned lately, one for all sessions that read the same files, up to a
+// number of bytes or one listing. It may be used by many goroutines at once.
 type listings struct {
 	kept *lru.Cache[string, *listing] // by the dataset's digest
 }
@@ -29,7 +30,8 @@ type listing struct {
 
 func newListings(limit int64) *listings { return &listings{lru.New[string, *listing](limit)} }
 
-// get returns the listing of a dataset of so many files, which is read if it is not in memory. There is room made for it before.
+// get returns the listing of a dataset of so many files, which is read if it is not in memory. There is room made for
+// it before.
 func (l *listings) get(ctx context.Context, digest string, files int64, read func(context.Context) ([]*pb.File, error)) ([]*pb.File, error) {
 	one := l.kept.Add(digest, new(listing), files*mostFileBytes)
 	one.mu.Lock()

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// TestListingsAreBounded holds that sessions over the same dataset share one listing, and that those of many datasets take no more memory
-// than they may: what was dropped is read again.
+// TestListingsAreBounded holds that sessions over the same dataset share one listing, and that those of many datasets
+// take no more memory than they may: what was dropped is read again.
 func TestListingsAreBounded(t *testing.T) {
 	const files = 10
 	const limit = 3 * files * mostFileBytes
@@ -63,7 +63,8 @@ func TestListingsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSessionsThatAreOverKeepNoPlan holds that a session keeps neither a listing nor how it is cut once it is over, and makes both again.
+// TestSessionsThatAreOverKeepNoPlan holds that a session keeps neither a listing nor how it is cut once it is over, and
+// makes both again.
 func TestSessionsThatAreOverKeepNoPlan(t *testing.T) {
 	files := []*pb.File{{Uri: "file:///a", Size: 1}, {Uri: "file:///b", Size: 1}}
 	program, err := proto.Marshal(&pb.Program{})

@@ -56,7 +56,8 @@ type Config struct {
 	RPC   rpc.Config
 	// Access says who may do what; nil lets all do everything who show RPC's token, if there is one.
 	Access *access.Control
-	// Store is open; the master does not close it. Where it is nil, Run has Connect open it, and serves probes and refusals meanwhile.
+	// Store is open; the master does not close it. Where it is nil, Run has Connect open it, and serves probes and
+	// refusals meanwhile.
 	Store   *store.Store
 	Connect func(context.Context) (*store.Store, error)
 	Storage storage.Storage
@@ -67,11 +68,13 @@ type Config struct {
 	Signer *ticket.Signer
 	// Lease is how long a trainer may hand over rows without an acknowledged Sync; 0 means 90 s.
 	Lease time.Duration
-	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not, and after it was closed; 0: never.
+	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not, and after it was
+	// closed; 0: never.
 	SessionTTL time.Duration
-	// CloseAfter is how long after a trainer was heard of last a session is closed that has failed, that has finished and
-	// not all have left, or that all have left between two epochs, and how long after it one sleeps in which nobody is. Until
-	// then alerts see that it failed, and its trainers are told of its end. 0 means 10 minutes. It is never less than two leases.
+	// CloseAfter is how long after a trainer was heard of last a session is closed that has failed, that has finished
+	// and not all have left, or that all have left between two epochs, and how long after it one sleeps in which nobody
+	// is. Until then alerts see that it failed, and its trainers are told of its end. 0 means 10 minutes. It is never
+	// less than two leases.
 	CloseAfter time.Duration
 	Logger     *slog.Logger
 	// KeepHistory leaves it to others to compact etcd.
@@ -234,8 +237,8 @@ func (m *Master) close() error {
 	return err
 }
 
-// followFleet keeps placement and what is observed up to date. Each update gives trainers new tickets, so it makes one before
-// theirs expire, too, and when another key signs them.
+// followFleet keeps placement and what is observed up to date. Each update gives trainers new tickets, so it makes one
+// before theirs expire, too, and when another key signs them.
 func (m *Master) followFleet(ctx context.Context) error {
 	renew, keys := time.NewTicker(ticketLife/4), time.NewTicker(time.Second)
 	defer renew.Stop()

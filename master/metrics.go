@@ -19,11 +19,13 @@ import (
 	"github.com/penstock-ml/penstock/master/words"
 )
 
-// maxSessionSeries bounds how many sessions have series of their own, of those that run, by name, and of those that failed.
+// maxSessionSeries bounds how many sessions have series of their own, of those that run, by name, and of those that
+// failed.
 const maxSessionSeries = 200
 
-// metrics are what a master tells Prometheus. The leader alone knows of demand and sessions; the others say that they do not lead. Workers
-// tell of themselves, and trainers are summed up by session, so that the number of series follows the sessions alone.
+// metrics are what a master tells Prometheus. The leader alone knows of demand and sessions; the others say that they
+// do not lead. Workers tell of themselves, and trainers are summed up by session, so that the number of series follows
+// the sessions alone.
 type metrics struct {
 	leading, members, untrusted, sessionsTotal, sessionsLeftOut              telemetry.Metric
 	workers, wanted, needed, demand, capacity, rate, stall, busy, bottleneck telemetry.Metric
@@ -176,7 +178,8 @@ func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
 	}
 }
 
-// writeFailed tells of sessions that failed, until they are closed, which is late enough for an alert. Of one that finished there is nothing.
+// writeFailed tells of sessions that failed, until they are closed, which is late enough for an alert. Of one that
+// finished there is nothing.
 func (m sessionMetrics) writeFailed(ch chan<- prometheus.Metric, sessions []*runner) {
 	failed := slices.DeleteFunc(sessions, func(r *runner) bool { return !r.failed.Load() })
 	slices.SortFunc(failed, func(a, b *runner) int { return cmp.Compare(a.name, b.name) })

@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/telemetry"
 )
 
-// How evenly ranks got rows, and how much of their batches is padding, has series of each session in which ranks got any.
+// How evenly ranks got rows, and how much of their batches is padding, has series of each session in which ranks got
+// any.
 func TestSharesHaveSeries(t *testing.T) {
 	t.Parallel()
 	rank := func(rows, batches int64) *pb.RankProgress {

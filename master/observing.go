@@ -38,7 +38,8 @@ func (t *term) observe() error {
 	}
 }
 
-// divide sets how many streams the trainers of each session keep open: those that the session's part of the workers comes to.
+// divide sets how many streams the trainers of each session keep open: those that the session's part of the workers
+// comes to.
 func (t *term) divide() {
 	f, ok := t.master.observed.Fleet()
 	if !ok {

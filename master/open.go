@@ -226,8 +226,8 @@ func (w *wanted) settled() (*wanted, error) {
 	return &out, nil
 }
 
-// likeIn is a request's spec in a session that was opened with another one, or is just being so. What it leaves out is as there: the ranks of a
-// job find what the first of them opened. A state that is restored has an ending of its own.
+// likeIn is a request's spec in a session that was opened with another one, or is just being so. What it leaves out is
+// as there: the ranks of a job find what the first of them opened. A state that is restored has an ending of its own.
 func likeIn(have *pb.Spec, req *pb.OpenRequest) *pb.Spec {
 	want := proto.CloneOf(req.GetSpec())
 	if req.GetDefaults() == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
-// What only this process's configuration can mend is an answer for good: who hears that a master is unavailable looks for another one, and
-// takes it for unreachable.
+// What only this process's configuration can mend is an answer for good: who hears that a master is unavailable looks
+// for another one, and takes it for unreachable.
 func TestOpenError(t *testing.T) {
 	expired := errors.New("renew the storage profile's credentials: expired")
 	for name, tc := range map[string]struct {

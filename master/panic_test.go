@@ -14,7 +14,8 @@ import (
 // broken is a command that panics: it has no method to apply.
 type broken struct{ session.Command }
 
-// A command that panics fails its own call, and has the session loaded again; the calls beside it are to be tried again.
+// A command that panics fails its own call, and has the session loaded again; the calls beside it are to be tried
+// again.
 func TestACommandThatPanics(t *testing.T) {
 	state, err := session.New(session.Identity{Session: "s", Epochs: 1, FirstWorldSize: 1})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // maxRefused bounds what one Sync reports; the rest comes with the next.
 const maxRefused = 64
 
-// refusals says of streams that every worker refuses in which row groups they stand. Those of blocks of which nothing is in flight
-// any more are left out: they are not the reporting rank's.
+// refusals says of streams that every worker refuses in which row groups they stand. Those of blocks of which nothing
+// is in flight any more are left out: they are not the reporting rank's.
 func (o *ticketOffice) refusals(streams []*pb.RefusedStream) []session.Refusal {
 	var out []session.Refusal
 	for _, m := range streams[:min(len(streams), maxRefused)] {

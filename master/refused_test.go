@@ -25,7 +25,8 @@ func (r *trainer) refuse(cause pb.RefusalCause) *pb.Ticket {
 	return bad
 }
 
-// TestRefusedStreams: what no worker can read is left out, as the session and its next leader say; one row group more fails it.
+// TestRefusedStreams: what no worker can read is left out, as the session and its next leader say; one row group more
+// fails it.
 func TestRefusedStreams(t *testing.T) {
 	e := etcd(t, "")
 	first := start(t, settings{endpoints: e.Endpoints()})

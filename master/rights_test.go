@@ -82,7 +82,8 @@ func (g guarded) master(name string) pb.MasterClient {
 	return pb.NewMasterClient(g.as(tokenOf(name), ""))
 }
 
-// call invokes a method of the master's service with a request that names a session, and returns all that the answer says.
+// call invokes a method of the master's service with a request that names a session, and returns all that the answer
+// says.
 func call(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, session string) (string, codes.Code) {
 	t.Helper()
 	in, out := dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())
@@ -97,7 +98,8 @@ func call(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, 
 	return status.Convert(err).Message() + prototext.Format(out), status.Code(err)
 }
 
-// TestOthersSessionsAreNotThere tries each call with the id of another namespace's session: the answer is that of an id which nobody has.
+// TestOthersSessionsAreNotThere tries each call with the id of another namespace's session: the answer is that of an id
+// which nobody has.
 func TestOthersSessionsAreNotThere(t *testing.T) {
 	g := startGuarded(t, "", master.Config{})
 	dir := dataset(t, 2)
@@ -235,8 +237,8 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptForSessionsThatAreOver holds that a session which is over takes none of its namespace's workers from the next one, and
-// is not brought back while that has them.
+// TestNothingIsKeptForSessionsThatAreOver holds that a session which is over takes none of its namespace's workers from
+// the next one, and is not brought back while that has them.
 func TestNothingIsKeptForSessionsThatAreOver(t *testing.T) {
 	dir := dataset(t, 1)
 	g := startGuarded(t, fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_workers: 4}\n", dir), master.Config{})
@@ -276,7 +278,8 @@ func TestNothingIsKeptForSessionsThatAreOver(t *testing.T) {
 	refused("the next one once the first is back", open("wednesday"))
 }
 
-// TestOneOfTwoIsBroughtBack holds that two sessions which are restored at the same time do not both come back if there are workers for one.
+// TestOneOfTwoIsBroughtBack holds that two sessions which are restored at the same time do not both come back if there
+// are workers for one.
 func TestOneOfTwoIsBroughtBack(t *testing.T) {
 	e := etcd(t, "")
 	proxy, err := storetest.NewProxy(t.Context(), e.Endpoints()[0])
@@ -334,8 +337,8 @@ func TestOneOfTwoIsBroughtBack(t *testing.T) {
 	}
 }
 
-// TestAbandonedSessionsExpire holds that a session is deleted when no trainer was heard of for long, by whichever master leads then, and
-// not before.
+// TestAbandonedSessionsExpire holds that a session is deleted when no trainer was heard of for long, by whichever
+// master leads then, and not before.
 func TestAbandonedSessionsExpire(t *testing.T) {
 	etcd := etcd(t, "")
 	const ttl = 4 * time.Second

@@ -287,8 +287,8 @@ func fatal(err error) bool {
 	return errors.Is(err, store.ErrNotLeader) || errors.Is(err, store.ErrNotFound)
 }
 
-// reload takes the state anew after a write whose outcome is not known, or known to be bad, until etcd answers. A single
-// answer that was lost costs the trainers next to nothing.
+// reload takes the state anew after a write whose outcome is not known, or known to be bad, until etcd answers. A
+// single answer that was lost costs the trainers next to nothing.
 func (r *runner) reload() error {
 	for try := 0; r.term.ctx.Err() == nil; try++ {
 		err := r.load()
@@ -397,8 +397,8 @@ func (r *runner) execute(calls []call) ([]answer, error) {
 	return answers, err
 }
 
-// change changes the state. A command that panics must not end this master, with all other sessions, and the next one whose trainer
-// calls again.
+// change changes the state. A command that panics must not end this master, with all other sessions, and the next one
+// whose trainer calls again.
 func (r *runner) change(c session.Command) (reply session.Reply, changes session.Changes, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -466,7 +466,8 @@ func (r *runner) view() *pb.Session {
 	return out
 }
 
-// viewOf is what a session looks like from outside. What its fields refer to, above all spec and program, is of the meta.
+// viewOf is what a session looks like from outside. What its fields refer to, above all spec and program, is of the
+// meta.
 func viewOf(meta *pb.SessionMeta, s *session.State, progress *pb.Progress) *pb.Session {
 	out := openedAs(meta)
 	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), progress

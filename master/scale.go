@@ -19,7 +19,8 @@ const (
 	sampleEvery = 2 * time.Second
 	// actTimeout bounds a call of the actuator.
 	actTimeout = 30 * time.Second
-	// drainPatience bounds how long to wait until the workers that are to end drain. Those that have not are drained by being ended.
+	// drainPatience bounds how long to wait until the workers that are to end drain. Those that have not are drained by
+	// being ended.
 	drainPatience = 10 * time.Second
 )
 
@@ -105,7 +106,8 @@ func (s *scaler) step(ctx context.Context, seen *observe.Fleet) error {
 	return nil
 }
 
-// record makes an event of a decision, unless it is the one that could not be obeyed before, and waits until it is kept.
+// record makes an event of a decision, unless it is the one that could not be obeyed before, and waits until it is
+// kept.
 func (s *scaler) record(ctx context.Context, d *autoscale.Decision) error {
 	if !d.News {
 		return nil
@@ -139,8 +141,9 @@ func (s *scaler) obey(ctx context.Context, to, wanted int) error {
 	return s.actuator.Scale(call, to, victims)
 }
 
-// chooseVictims tells all workers but so many to drain. Those that were told before, and are there still, are among them. Wanted ones
-// that are not there yet end before any of these: to drain another for each would leave fewer than there should be.
+// chooseVictims tells all workers but so many to drain. Those that were told before, and are there still, are among
+// them. Wanted ones that are not there yet end before any of these: to drain another for each would leave fewer than
+// there should be.
 func (s *scaler) chooseVictims(stay int) []string {
 	workers := s.term.master.observed.Workers()
 	s.mu.Lock()

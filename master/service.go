@@ -272,8 +272,8 @@ func (s *service) ListEvents(ctx context.Context, req *pb.ListEventsRequest) (*p
 	return &pb.ListEventsReply{Events: found}, nil
 }
 
-// isAbout reports whether an event is one that a caller may see, and about a session of its namespace, if it asks after one. What
-// names no session is of the fleet, and everybody's.
+// isAbout reports whether an event is one that a caller may see, and about a session of its namespace, if it asks after
+// one. What names no session is of the fleet, and everybody's.
 func isAbout(e *pb.Event, who identity.Identity, session string) bool {
 	switch {
 	case session != "":

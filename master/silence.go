@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// mostHeardStep is how much later trainers may have been heard of than etcd knows, at most: it is written no more often.
+// mostHeardStep is how much later trainers may have been heard of than etcd knows, at most: it is written no more
+// often.
 const mostHeardStep = time.Hour
 
 // silence tells since when no trainer of a session was heard of. It belongs to the session's goroutine.
@@ -21,8 +22,8 @@ type silence struct {
 	here     time.Time // when this master heard of one last, or began
 }
 
-// load takes what lies in etcd. A trainer may have been heard of a step later; and after a time without a leader, or in which etcd
-// took no writes, trainers, of whom nobody could hear, have as long to report.
+// load takes what lies in etcd. A trainer may have been heard of a step later; and after a time without a leader, or in
+// which etcd took no writes, trainers, of whom nobody could hear, have as long to report.
 func (s *silence) load(now time.Time, stored *store.Session, ttl time.Duration) {
 	s.step = mostHeardStep
 	if ttl > 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// While etcd takes no writes nobody can be heard, for as long as that lasts: trainers have time to report after it, too.
+// While etcd takes no writes nobody can be heard, for as long as that lasts: trainers have time to report after it,
+// too.
 func TestSilenceAfterATroubleOfEtcd(t *testing.T) {
 	const ttl = 16 * time.Minute
 	begin := time.Unix(1_000_000, 0)

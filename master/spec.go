@@ -15,7 +15,8 @@ import (
 // maxSpecText bounds a spec's text, in bytes. What etcd takes of a session is about as much.
 const maxSpecText = 1 << 20
 
-// withSpec returns a request whose spec, if it has one, is a message, and names nothing that only its sender could find.
+// withSpec returns a request whose spec, if it has one, is a message, and names nothing that only its sender could
+// find.
 func withSpec(req *pb.OpenRequest, texts *specTexts) (*pb.OpenRequest, error) {
 	out := &pb.OpenRequest{
 		Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare(),

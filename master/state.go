@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/master/session"
 )
 
-// idleAfter is for how long the trainers of a session must have asked for nothing until it is idle. Most evaluations, checkpoints and
-// compilations of a model take less.
+// idleAfter is for how long the trainers of a session must have asked for nothing until it is idle. Most evaluations,
+// checkpoints and compilations of a model take less.
 const idleAfter = time.Minute
 
 // facts are what the state of a session follows from.

@@ -38,7 +38,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestCloses holds that a session that finished is closed when its trainers have left, and one that failed when alerts have seen it.
+// TestCloses holds that a session that finished is closed when its trainers have left, and one that failed when alerts
+// have seen it.
 func TestCloses(t *testing.T) {
 	const after, long = time.Minute, time.Minute + 1
 	for _, c := range []struct {

@@ -94,7 +94,8 @@ func byName(members []fleet.Member) map[string]fleet.Member {
 	return out
 }
 
-// workerEvents says what became of workers: one event for all that came, one for those that drain now, and one for those that went.
+// workerEvents says what became of workers: one event for all that came, one for those that drain now, and one for
+// those that went.
 func workerEvents(before, after map[string]fleet.Member) []*pb.Event {
 	var came, again, drain, gone, lost []string
 	able := 0

@@ -91,8 +91,8 @@ func (t *term) load() error {
 	return group.Wait()
 }
 
-// takeUp runs a session that lies in etcd. The damage of one session does not stop the others; what etcd refuses, as it does while
-// it has too much to do, is no damage.
+// takeUp runs a session that lies in etcd. The damage of one session does not stop the others; what etcd refuses, as it
+// does while it has too much to do, is no damage.
 func (t *term) takeUp(name store.Name) error {
 	r, err := newRunner(t, name)
 	_, damaged := errors.AsType[damage](err)
@@ -130,8 +130,9 @@ func (t *term) close() {
 	t.over = true
 }
 
-// awaitReading waits until nothing reads datasets any more, but not for long: reads of a file system that hangs end when it likes, and
-// must keep nobody from leading. What is left behind can write nothing, for its context has ended, and with it the leadership.
+// awaitReading waits until nothing reads datasets any more, but not for long: reads of a file system that hangs end
+// when it likes, and must keep nobody from leading. What is left behind can write nothing, for its context has ended,
+// and with it the leadership.
 func (t *term) awaitReading() {
 	done := make(chan struct{})
 	go func() {

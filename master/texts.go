@@ -13,8 +13,8 @@ import (
 // textsKept bounds how many specs a master remembers by their text; each has maxSpecText at most.
 const textsKept = 16
 
-// specTexts are the specs that the last texts said: all ranks of a job send the same one, and a thousand borders take longer to
-// parse than a session to open.
+// specTexts are the specs that the last texts said: all ranks of a job send the same one, and a thousand borders take
+// longer to parse than a session to open.
 type specTexts struct {
 	mu    sync.Mutex
 	known []knownText // the last one that was asked for is the last

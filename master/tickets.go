@@ -28,8 +28,8 @@ func newTicketOffice(m *Master, stored *store.Session) *ticketOffice {
 	return o
 }
 
-// grants returns intervals, each within one shard, with tickets for a trainer of a zone. Of intervals of one shard that follow each
-// other the first has the ticket, for all of them.
+// grants returns intervals, each within one shard, with tickets for a trainer of a zone. Of intervals of one shard that
+// follow each other the first has the ticket, for all of them.
 func (o *ticketOffice) grants(generation uint64, intervals []position.Interval, zone string) ([]*pb.Grant, error) {
 	places := o.master.places.get()
 	out := make([]*pb.Grant, len(intervals))

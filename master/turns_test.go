@@ -27,8 +27,8 @@ func (h hung) List(ctx context.Context, _ string, _ []string) ([]*pb.File, error
 	return nil, ctx.Err()
 }
 
-// TestFewListAtOnce holds that no namespace has a master list, for stock clients, more than four datasets at once, nor all of them
-// together more than sixteen: who is refused may try again, and gets a turn when another has ended.
+// TestFewListAtOnce holds that no namespace has a master list, for stock clients, more than four datasets at once, nor
+// all of them together more than sixteen: who is refused may try again, and gets a turn when another has ended.
 func TestFewListAtOnce(t *testing.T) {
 	h := hung{lists: make(chan struct{}, 100)}
 	g := startGuarded(t, "", master.Config{Storage: h})

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/serve"
 )
 
-// Local is the workers of this process, for trainers in it (client.Config.Local): their streams need no network, and hand
-// batches over by reference. The zero value is ready for use, by many goroutines.
+// Local is the workers of this process, for trainers in it (client.Config.Local): their streams need no network, and
+// hand batches over by reference. The zero value is ready for use, by many goroutines.
 type Local struct {
 	mu      sync.Mutex
 	servers map[string]*serve.Server

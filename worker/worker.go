@@ -41,7 +41,8 @@ const (
 	overRead = 256 << 10
 	// leastBatch and mostBatch bound the size of batches (batchBytes).
 	leastBatch, mostBatch = 1 << 20, 4 << 20
-	// arrayBytes is what arrays of larger batches have: the worker and a trainer take a microsecond for each, and about four to copy as much.
+	// arrayBytes is what arrays of larger batches have: the worker and a trainer take a microsecond for each, and about
+	// four to copy as much.
 	arrayBytes = 16 << 10
 	// maxBatch leaves room, below what a message may have (internal/rpc), for what stands around a batch.
 	maxBatch = 240 << 20
@@ -52,7 +53,8 @@ const (
 	// syncEvery is how often a worker tells the masters of itself, and syncTimeout how long it waits for the answer.
 	syncEvery   = 2 * time.Second
 	syncTimeout = 2 * time.Second
-	// drainTimeout bounds how long running streams may take to reach a batch's end, and then to return from what they are in.
+	// drainTimeout bounds how long running streams may take to reach a batch's end, and then to return from what they
+	// are in.
 	drainTimeout = 10 * time.Second
 	// linger is how long a worker that a master told to drain waits to be stopped.
 	linger = 2 * time.Minute
@@ -73,15 +75,17 @@ type Config struct {
 	RPC rpc.Config
 	// Slots is the number of streams served at once; 0 means two for each CPU.
 	Slots int
-	// Memory bounds the bytes of all streams; 0 means DefaultMemory. MaxMemory, if it is more, does from when on one stream needs more
-	// than Memory; the runtime's memory limit, if one is set, then grows with it.
+	// Memory bounds the bytes of all streams; 0 means DefaultMemory. MaxMemory, if it is more, does from when on one
+	// stream needs more than Memory; the runtime's memory limit, if one is set, then grows with it.
 	Memory, MaxMemory int64
-	// Linger is how long it waits to be stopped once a master told it to drain, and then ends by itself; 0 means two minutes.
+	// Linger is how long it waits to be stopped once a master told it to drain, and then ends by itself; 0 means two
+	// minutes.
 	Linger  time.Duration
 	Storage storage.Storage
 	// HTTP is the port of metrics, probes and profiles, already bound; nil: there is none.
 	HTTP net.Listener
-	// Network has batches go by network to trainers of this user on this machine, too, who else read them where the worker made them.
+	// Network has batches go by network to trainers of this user on this machine, too, who else read them where the
+	// worker made them.
 	Network bool
 	// Local, if set, lists this worker for trainers of the same process.
 	Local   *Local
@@ -165,14 +169,14 @@ func New(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// batchBytes is about the size of a batch on the wire. Each array of a batch costs the worker and the trainer, above all in Python,
-// so batches are as large as a stream can afford to have a few of.
+// batchBytes is about the size of a batch on the wire. Each array of a batch costs the worker and the trainer, above
+// all in Python, so batches are as large as a stream can afford to have a few of.
 func batchBytes(memory int64, slots int) int64 {
 	return min(max(memory/int64(slots)/pipeline.BatchShares, leastBatch), mostBatch)
 }
 
-// Run serves until ctx ends, then drains: it leaves the fleet's candidates, ends its streams between two batches
-// and stops. A worker that drains by a master's order, and is not stopped, ends by itself: it takes no stream any more, and
+// Run serves until ctx ends, then drains: it leaves the fleet's candidates, ends its streams between two batches and
+// stops. A worker that drains by a master's order, and is not stopped, ends by itself: it takes no stream any more, and
 // whoever keeps the process starts one that does.
 func (w *Worker) Run(ctx context.Context) error {
 	var err error
@@ -261,7 +265,8 @@ func (w *Worker) stop(ctx context.Context) error {
 	return nil
 }
 
-// sync tells the masters of this worker again and again, and takes their orders, until ctx ends or an order to drain is some time ago.
+// sync tells the masters of this worker again and again, and takes their orders, until ctx ends or an order to drain is
+// some time ago.
 func (w *Worker) sync(ctx context.Context) (err error) {
 	masters := rpc.NewPool(w.cfg.RPC)
 	defer func() { err = errors.Join(err, masters.Close()) }()
@@ -349,8 +354,8 @@ func (w *Worker) state() *pb.WorkerReport {
 	}
 }
 
-// syncOnce reports to all masters at once, since any of them may come to lead and should know the fleet's load then. The
-// keys are those of all that answer.
+// syncOnce reports to all masters at once, since any of them may come to lead and should know the fleet's load then.
+// The keys are those of all that answer.
 func (w *Worker) syncOnce(ctx context.Context, masters *rpc.Pool) (*pb.WorkerOrders, error) {
 	report := w.state()
 	var addresses []string

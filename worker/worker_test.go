@@ -233,7 +233,8 @@ func TestWorkerInAFleet(t *testing.T) {
 	}
 }
 
-// What strangers send to a worker is bounded, also where it is nothing that anybody reads, and trainers are served meanwhile.
+// What strangers send to a worker is bounded, also where it is nothing that anybody reads, and trainers are served
+// meanwhile.
 func TestStrangersSendLittle(t *testing.T) {
 	signer := ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	m := &fakeMaster{keys: signer.Keys(), reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})}

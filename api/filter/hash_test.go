@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestHashesStay holds values that data sets are split by, as README.md shows them; another program, in Python, found the same.
+// TestHashesStay holds values that data sets are split by, as README.md shows them; another program, in Python, found
+// the same.
 func TestHashesStay(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

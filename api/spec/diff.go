@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Diff names the fields in which the specs of two sessions differ in meaning, in the order of the spec: "batch_size: 1024 and 4096".
-// Fields that are left out equal their defaults: see Settle.
+// Diff names the fields in which the specs of two sessions differ in meaning, in the order of the spec: "batch_size:
+// 1024 and 4096". Fields that are left out equal their defaults: see Settle.
 func Diff(a, b *pb.Spec) []string {
 	d := differ{}
 	d.message("", explicit(a).ProtoReflect(), explicit(b).ProtoReflect())

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// parts are the fields of a spec that decide which rows there are and what is in them, in the order of Fingerprint. New ones go
-// to the end.
+// parts are the fields of a spec that decide which rows there are and what is in them, in the order of Fingerprint. New
+// ones go to the end.
 func parts() []protoreflect.Name {
 	return []protoreflect.Name{"filter", "features", "transforms", "seed", "shuffle", "provenance", "order", "dataset"}
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Elements are the values of a list in any of its forms, nil of what is no list. Not every form holds them as messages: what
-// reads many numbers asks for GetFloats and GetInts first.
+// Elements are the values of a list in any of its forms, nil of what is no list. Not every form holds them as messages:
+// what reads many numbers asks for GetFloats and GetInts first.
 func Elements(v *pb.Value) []*pb.Value {
 	switch list := v.GetKind().(type) {
 	case *pb.Value_List:
@@ -62,8 +62,8 @@ func Packed(v *pb.Value) bool {
 // exactInts are those that any float64 holds: from -2^53 to 2^53.
 const exactInts = 1 << 53
 
-// ListOf makes a list in the one form that is meant for its elements. Ints among floats become floats, as in [0.5, 1, 2], unless
-// one is too large for that.
+// ListOf makes a list in the one form that is meant for its elements. Ints among floats become floats, as in [0.5, 1,
+// 2], unless one is too large for that.
 func ListOf(elements []*pb.Value) *pb.Value {
 	floats, ints, inexact := 0, 0, 0
 	for _, e := range elements {
@@ -104,8 +104,8 @@ func FloatsOf(values []float64) *pb.Value {
 	return &pb.Value{Kind: &pb.Value_Floats{Floats: &pb.Floats{Values: values}}}
 }
 
-// Canonical gives the lists of a spec the forms that are meant for them, in place: specs that mean the same are then equal.
-// Others than Parse make specs, too, such as older clients.
+// Canonical gives the lists of a spec the forms that are meant for them, in place: specs that mean the same are then
+// equal. Others than Parse make specs, too, such as older clients.
 func Canonical(s *pb.Spec) {
 	for _, f := range s.GetFeatures() {
 		if IsList(f.GetDefault()) {

@@ -32,7 +32,8 @@ func Merge(files []FileSchema) (Schema, error) {
 	return Schema{Columns: m.columns}, nil
 }
 
-// nest finds columns that lie within others: a struct in one file is something else in another. Nulls without a type may be either.
+// nest finds columns that lie within others: a struct in one file is something else in another. Nulls without a type
+// may be either.
 func (m *merger) nest() {
 	byPath := map[string]int{}
 	for i, c := range m.columns {

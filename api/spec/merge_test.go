@@ -120,7 +120,8 @@ func TestMergeTellsMeaningsApart(t *testing.T) {
 	}
 }
 
-// A struct in one file that is a number in another is a conflict, whichever comes first; beside nulls without a type it is none.
+// A struct in one file that is a number in another is a conflict, whichever comes first; beside nulls without a type it
+// is none.
 func TestMergeStructBesideOthers(t *testing.T) {
 	field := Column{Name: "x.a", Path: []string{"x", "a"}, Type: Type{Kind: pb.Kind_INT64}}
 	nulls := Column{Name: "x", Path: []string{"x"}, Unsupported: "without a type", Untyped: true}

@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// ResolvePaths makes the relative paths of a spec's dataset absolute. A slash at an end stays: it says that the path is a directory.
+// ResolvePaths makes the relative paths of a spec's dataset absolute. A slash at an end stays: it says that the path is
+// a directory.
 func ResolvePaths(s *pb.Spec, workingDir string) {
 	uris := s.GetDataset().GetUri()
 	for i, uri := range uris {

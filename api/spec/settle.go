@@ -12,21 +12,23 @@ import (
 // Unlimited is the number of epochs of a session that has no limit: none comes so far.
 const Unlimited = math.MaxUint32
 
-// Epochs is how many epochs a session's spec allows. Where it says nothing, a master of an earlier release opened the session,
-// when that meant one.
+// Epochs is how many epochs a session's spec allows. Where it says nothing, a master of an earlier release opened the
+// session, when that meant one.
 func Epochs(s *pb.Spec) uint32 { return max(1, s.GetEpochs()) }
 
 // Opened says with what a session is opened.
 type Opened struct {
 	World uint32       // ranks
 	Saved pb.LastBatch // the ending of the session of which states are restored, if there are any
-	// Earlier says that who opens it is of an earlier release, where a spec that says nothing means one epoch, and uneven.
+	// Earlier says that who opens it is of an earlier release, where a spec that says nothing means one epoch, and
+	// uneven.
 	Earlier bool
 }
 
-// Settle returns the spec of a session that is opened: a copy that has written out how many epochs there are and how they end. byDefault
-// says that the number of ranks decided on the ending. Several that wait for each other in each step, as most do, would wait for ever
-// for the step that one of them does not have, so that theirs drops what does not fill a batch of each.
+// Settle returns the spec of a session that is opened: a copy that has written out how many epochs there are and how
+// they end. byDefault says that the number of ranks decided on the ending. Several that wait for each other in each
+// step, as most do, would wait for ever for the step that one of them does not have, so that theirs drops what does not
+// fill a batch of each.
 func Settle(s *pb.Spec, with Opened) (settled *pb.Spec, byDefault bool, err error) {
 	s = proto.CloneOf(s)
 	if s == nil {

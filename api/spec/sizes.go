@@ -11,15 +11,15 @@ const (
 	MaxBatchSize = 16 << 20
 	// MaxWorldSize is the most ranks of a session.
 	MaxWorldSize = 1 << 16
-	// MaxLanes is the most lanes of a session. States, and what ranks are told, have a number for each, and trainers read from all
-	// of theirs in each step.
+	// MaxLanes is the most lanes of a session. States, and what ranks are told, have a number for each, and trainers
+	// read from all of theirs in each step.
 	MaxLanes = 1 << 13
 
 	maxSkip = 256
 )
 
-// Counted reports whether it is known when a block is planned how many output rows each of its windows has: the steps of an epoch,
-// or what each lane gets, follow from that.
+// Counted reports whether it is known when a block is planned how many output rows each of its windows has: the steps
+// of an epoch, or what each lane gets, follow from that.
 func Counted(s *pb.Spec) bool {
 	return s.GetLastBatch() == pb.LastBatch_DROP || s.GetOrder() == pb.Order_DETERMINISTIC
 }
@@ -44,8 +44,8 @@ func GlobalBatch(s *pb.Spec, opened uint32) int64 {
 	return s.GetGlobalBatchSize()
 }
 
-// BatchSize is the rows of a rank's batch in a session that was opened with a world size and has another one since, or the same.
-// The error says why the session cannot have that world size.
+// BatchSize is the rows of a rank's batch in a session that was opened with a world size and has another one since, or
+// the same. The error says why the session cannot have that world size.
 func BatchSize(s *pb.Spec, opened, world uint32) (int64, error) {
 	lanes, global, w := int64(Lanes(s, opened)), GlobalBatch(s, opened), int64(world)
 	switch {
@@ -108,8 +108,8 @@ func (r *resolver) sizes(s *pb.Spec) {
 	}
 }
 
-// Describe says in words in which order and batches ranks get rows. opened is the world size that the session was opened with; 0
-// if there is none yet.
+// Describe says in words in which order and batches ranks get rows. opened is the world size that the session was
+// opened with; 0 if there is none yet.
 func Describe(s *pb.Spec, opened uint32) string {
 	batch := fmt.Sprintf("batches of %d rows for each rank", s.GetBatchSize())
 	if global := s.GetGlobalBatchSize(); global > 0 {

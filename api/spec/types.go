@@ -84,13 +84,13 @@ type Column struct {
 	// Key is the kind of a map column's keys, else KIND_UNSPECIFIED. The map's keys and values themselves are
 	// columns of their own: Name.key and Name.value, lists, unless a key bears that name.
 	Key pb.Kind
-	// Meaning says what integers of this column stand for, where that is more than numbers: "timestamp[ms]", "time[us]",
-	// "uint64". Files that differ in it do not go together.
+	// Meaning says what integers of this column stand for, where that is more than numbers: "timestamp[ms]",
+	// "time[us]", "uint64". Files that differ in it do not go together.
 	Meaning string
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
-	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its lists, and so no
-	// type. Beside files that have one it has theirs.
+	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its
+	// lists, and so no type. Beside files that have one it has theirs.
 	Untyped bool
 }
 

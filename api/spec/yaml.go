@@ -15,8 +15,8 @@ import (
 // maxMarks bounds the marks of a document's begin and end: a spec has one of each at most, and one more to be told of.
 const maxMarks = 3
 
-// maxKeys bounds the keys of a mapping that is not in braces: the parser spends the square of their number on them, 4 seconds on so
-// many.
+// maxKeys bounds the keys of a mapping that is not in braces: the parser spends the square of their number on them, 4
+// seconds on so many.
 const maxKeys = 1 << 15
 
 var errSecondDocument = errors.New("a second document; a spec is one")
@@ -50,8 +50,8 @@ func parseYAML(data []byte) (*node, error) {
 	return root, nil
 }
 
-// checkNesting keeps the parser, which recurses, from texts that nest too deep, and from what it recurses into beside: tags, anchors of
-// anchors and documents, which no spec has.
+// checkNesting keeps the parser, which recurses, from texts that nest too deep, and from what it recurses into beside:
+// tags, anchors of anchors and documents, which no spec has.
 func checkNesting(tokens token.Tokens) error {
 	flow, inLine, line, documents := 0, 0, 0, 0
 	var mappings []mapping // that are open, by column
@@ -98,7 +98,8 @@ func checkNesting(tokens token.Tokens) error {
 // mapping is one that may be open.
 type mapping struct{ column, keys int }
 
-// mappingsAt are the open mappings of a line that begins in a column: it is outside of those further right, and may begin one.
+// mappingsAt are the open mappings of a line that begins in a column: it is outside of those further right, and may
+// begin one.
 func mappingsAt(open []mapping, column int) []mapping {
 	for len(open) > 0 && open[len(open)-1].column > column {
 		open = open[:len(open)-1]

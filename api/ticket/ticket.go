@@ -33,7 +33,8 @@ func NewSigner(key ed25519.PrivateKey) *Signer {
 	return RotatingSigner(func() []ed25519.PrivateKey { return []ed25519.PrivateKey{key} })
 }
 
-// RotatingSigner returns a signer with the keys of the moment, at least one: the first signs, and tickets of all of them are good.
+// RotatingSigner returns a signer with the keys of the moment, at least one: the first signs, and tickets of all of
+// them are good.
 func RotatingSigner(keys func() []ed25519.PrivateKey) *Signer { return &Signer{keys} }
 
 // KeyName names a public key: the first 8 bytes of its SHA-256, in hexadecimal.
@@ -55,8 +56,8 @@ func (s *Signer) Keys() map[string][]byte {
 // Key names the key that signs.
 func (s *Signer) Key() string { return KeyName(s.keys()[0].Public().(ed25519.PublicKey)) }
 
-// Secrets are secrets that whoever has the same keys has, too, for a purpose besides tickets, of which nobody can tell the keys: one for
-// each key, that of the signing one first.
+// Secrets are secrets that whoever has the same keys has, too, for a purpose besides tickets, of which nobody can tell
+// the keys: one for each key, that of the signing one first.
 func (s *Signer) Secrets(purpose string) [][]byte {
 	var out [][]byte
 	for _, key := range s.keys() {

@@ -292,7 +292,8 @@ func (a *attempt) release() error {
 	return nil
 }
 
-// answer gives those who wait an order; those with no epoch left wait for Stop. A trainer that cannot be told has ended.
+// answer gives those who wait an order; those with no epoch left wait for Stop. A trainer that cannot be told has
+// ended.
 func (a *attempt) answer(o order) {
 	for r := range a.ranks {
 		m := &a.ranks[r]

@@ -33,8 +33,8 @@ const (
 	nullsOfTwenty = 1
 )
 
-// values are what a row has in the columns key (int64), x (float32, some null), ids (list of int64) and blob. In a full run there is
-// photo, too: see picture.
+// values are what a row has in the columns key (int64), x (float32, some null), ids (list of int64) and blob. In a full
+// run there is photo, too: see picture.
 type values struct {
 	key  int64
 	x    float32 // NaN: null

@@ -29,8 +29,8 @@ type checkpoint struct {
 	before *checkpoint
 }
 
-// kept is how many checkpoints a job keeps: those of a time that is longer than a lease and any fault, since a rank that cannot
-// reach a master goes on for its lease, and others get its rows later.
+// kept is how many checkpoints a job keeps: those of a time that is longer than a lease and any fault, since a rank
+// that cannot reach a master goes on for its lease, and others get its rows later.
 const kept = 100
 
 // follow makes c the newest of those kept.
@@ -59,7 +59,8 @@ type wait struct {
 	long time.Duration
 }
 
-// job is the trainers' launcher and coordinator. run owns the attempts; what faults and the report ask stands behind mu.
+// job is the trainers' launcher and coordinator. run owns the attempts; what faults and the report ask stands behind
+// mu.
 type job struct {
 	name  string // of its session
 	fleet *fleet
@@ -90,8 +91,8 @@ type figures struct {
 	Named, NamedRestores  int    // checkpoints that masters took, and that the job went on from
 	Waits                 []wait // those of notable and more
 	All                   []time.Duration
-	// Overlaps counts restores that were refused: a rank that could not reach a master for longer than its lease had handed over
-	// rows that others have, too.
+	// Overlaps counts restores that were refused: a rank that could not reach a master for longer than its lease had
+	// handed over rows that others have, too.
 	Overlaps int
 	// Restarts are the times from a rank's end to the next batch of the job.
 	Restarts []time.Duration

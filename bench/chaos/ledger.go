@@ -73,8 +73,8 @@ type segment struct {
 	Path    string
 	Rank    int
 	Records int64
-	// Attempt and Recorded are of a rank whose job goes on without states: of its first records the master must know, so that no later
-	// rank gets them.
+	// Attempt and Recorded are of a rank whose job goes on without states: of its first records the master must know,
+	// so that no later rank gets them.
 	Attempt  int
 	Recorded int64
 }

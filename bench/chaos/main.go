@@ -2,18 +2,20 @@
 //
 //	go run ./bench/chaos --faults 50 --seed 1
 //
-// The fleet is a MinIO server, three members of etcd, masters, workers and trainers, each a process; where it may,
-// each in a network namespace of its own. A schedule, a pure function of the seed (schedule.go), kills, stops, slows and cuts
-// them off (strike.go), one fault after each nth part of the rows. A job controller (job.go) does for the trainers what a
-// launcher does: it takes checkpoints of all ranks together, and when a rank dies it starts all of them again from the
-// last one, sometimes with another world size. What was handed over after that checkpoint is not of the job any more.
+// The fleet is a MinIO server, three members of etcd, masters, workers and trainers, each a process; where it may, each
+// in a network namespace of its own. A schedule, a pure function of the seed (schedule.go), kills, stops, slows and
+// cuts them off (strike.go), one fault after each nth part of the rows. A job controller (job.go) does for the trainers
+// what a launcher does: it takes checkpoints of all ranks together, and when a rank dies it starts all of them again
+// from the last one, sometimes with another world size. What was handed over after that checkpoint is not of the job
+// any more.
 //
-// With --without-states they are started again without (stateless.go), with --named masters take the checkpoints (named.go), and with
-// --full all ports have TLS and tokens (secure.go), and the spec filters, transforms and decodes pictures.
+// With --without-states they are started again without (stateless.go), with --named masters take the checkpoints
+// (named.go), and with --full all ports have TLS and tokens (secure.go), and the spec filters, transforms and decodes
+// pictures.
 //
-// Trainers (trainer.go) write each row that they are handed into a ledger (ledger.go). In the end it is written as Parquet and
-// recounted (recount.go): by DuckDB, with a query that shares no code with Penstock, or else in Go. The exit status is 0 only if every row
-// of every epoch is there exactly once, with the values of the dataset.
+// Trainers (trainer.go) write each row that they are handed into a ledger (ledger.go). In the end it is written as
+// Parquet and recounted (recount.go): by DuckDB, with a query that shares no code with Penstock, or else in Go. The
+// exit status is 0 only if every row of every epoch is there exactly once, with the values of the dataset.
 //
 // Every process is a role of this one binary. Each part has one owner: a goroutine keeps each process of the fleet, one
 // drives the job, one each carries out a fault under way; run waits for all of them.

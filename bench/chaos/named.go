@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// With --named masters take named checkpoints while the faults strike. An attempt goes on from the newest one that was taken in the attempt
-// before, if there is one, in place of the states that the job keeps.
+// With --named masters take named checkpoints while the faults strike. An attempt goes on from the newest one that was
+// taken in the attempt before, if there is one, in place of the states that the job keeps.
 
 const (
 	namedEvery   = time.Second
@@ -134,7 +134,8 @@ func (f *fleet) call(ctx context.Context, do func(context.Context, pb.MasterClie
 	return last
 }
 
-// namedCheckpoint is what the job goes on from that masters took in this attempt, if all ranks were told of it; else nil.
+// namedCheckpoint is what the job goes on from that masters took in this attempt, if all ranks were told of it; else
+// nil.
 func (a *attempt) namedCheckpoint() (*checkpoint, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,8 @@ type count struct {
 	Doubled    found  `json:"doubled"`  // epoch, file, row, step, rank
 	Invented   found  `json:"invented"` // as above
 	Altered    found  `json:"altered"`  // as above
-	// Displaced are rows that are not where they are in the sequence of the undisturbed job: epoch, file, row, step, rank.
+	// Displaced are rows that are not where they are in the sequence of the undisturbed job: epoch, file, row, step,
+	// rank.
 	Displaced found `json:"displaced"`
 }
 
@@ -70,8 +71,8 @@ func recountDuckDB(ctx context.Context, python string, q question) (*count, erro
 	return c, nil
 }
 
-// findPython returns a Python that has a package: the one that is asked for, or else the one that `make python` makes, or the
-// system's; "" is none.
+// findPython returns a Python that has a package: the one that is asked for, or else the one that `make python` makes,
+// or the system's; "" is none.
 func findPython(ctx context.Context, wanted, pkg string) string {
 	candidates := []string{".venv/bin/python", "python3"}
 	if wanted != "" {

@@ -10,7 +10,8 @@ import (
 
 const testEpochs = 2
 
-// testLedger writes what two trainers were handed of a small dataset: all of it once, but for what change does with the records.
+// testLedger writes what two trainers were handed of a small dataset: all of it once, but for what change does with the
+// records.
 func testLedger(t *testing.T, dir string, files []int, change func([]record) []record) []segment {
 	t.Helper()
 	var all []record

@@ -22,7 +22,8 @@ const (
 	recountTimeout = 20 * time.Minute
 )
 
-// run makes everything, lets the faults loose on the job, recounts and reports. notIsolated says why there are no networks to cut.
+// run makes everything, lets the faults loose on the job, recounts and reports. notIsolated says why there are no
+// networks to cut.
 func run(ctx context.Context, o options, notIsolated error) (err error) {
 	r := &report{options: o, notIsolated: notIsolated, began: time.Now()}
 	say := r.say
@@ -62,8 +63,8 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 // mustHaveAll reports whether a missing tool is a failure, as on CI; elsewhere the program does with what there is.
 func mustHaveAll() bool { return os.Getenv("CI") != "" }
 
-// play runs fleet, job and faults, and returns what the job was handed over; with the deterministic order, also what the
-// same job of one trainer is without faults.
+// play runs fleet, job and faults, and returns what the job was handed over; with the deterministic order, also what
+// the same job of one trainer is without faults.
 func (r *report) play(ctx context.Context, paths []string, faults []Fault) (segments, undisturbed []segment, err error) {
 	o := r.options
 	f, err := newFleet(ctx, o, r.notIsolated == nil)
@@ -218,10 +219,12 @@ func (r *report) searchLogs() error {
 	return errors.Join(errs...)
 }
 
-// maxRefusals is how often a job is refused a restore after one fault: it goes back 1, 2, 4, ... of the checkpoints that it kept.
+// maxRefusals is how often a job is refused a restore after one fault: it goes back 1, 2, 4, ... of the checkpoints
+// that it kept.
 const maxRefusals = 7
 
-// checkRefusals holds that restores were refused for a reason only: a rank that no master reached for longer than its lease.
+// checkRefusals holds that restores were refused for a reason only: a rank that no master reached for longer than its
+// lease.
 func (r *report) checkRefusals() error {
 	if r.job == nil {
 		return nil

@@ -79,7 +79,8 @@ type kind struct {
 	isolated    bool // needs networks, or disks, of its own
 }
 
-// kinds lists all of them. Beyond the lease of a trainer, and that of a leader in etcd (5 s), a hang is another kind than a stop.
+// kinds lists all of them. Beyond the lease of a trainer, and that of a leader in etcd (5 s), a hang is another kind
+// than a stop.
 func kinds(lease time.Duration) []kind {
 	const ms, s = time.Millisecond, time.Second
 	return []kind{

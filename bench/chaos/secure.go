@@ -13,8 +13,8 @@ import (
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 )
 
-// secrets is the folder of a full run's keys, certificates and tokens, as `penstock keys` makes them; "" is none. Storage and etcd are
-// reached without.
+// secrets is the folder of a full run's keys, certificates and tokens, as `penstock keys` makes them; "" is none.
+// Storage and etcd are reached without.
 type secrets string
 
 // fleetServer is the name in the fleet's certificate.

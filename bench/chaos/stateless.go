@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// What a job is promised whose ranks are started again without states: no row is lost, and those come twice at most that a rank was
-// handed within a lease before its end. A rank hands over until a lease after the newest Sync that a master acknowledged, so what it was
-// handed earlier is in that Sync. The one exception is the batch in hand: a Sync may tell of it before the loop has done anything with it.
+// What a job is promised whose ranks are started again without states: no row is lost, and those come twice at most
+// that a rank was handed within a lease before its end. A rank hands over until a lease after the newest Sync that a
+// master acknowledged, so what it was handed earlier is in that Sync. The one exception is the batch in hand: a Sync
+// may tell of it before the loop has done anything with it.
 
 // mark is a step of a rank: when its Next returned, how long that took, and what was in the ledger then.
 type mark struct {
@@ -19,8 +20,8 @@ type mark struct {
 	records  int64
 }
 
-// recorded is how many of a rank's first records the master must know of, by its steps. The last Next may have been stopped before it
-// returned, but was called within the lease.
+// recorded is how many of a rank's first records the master must know of, by its steps. The last Next may have been
+// stopped before it returned, but was called within the lease.
 func recorded(marks []mark, lease time.Duration) (n int64) {
 	if len(marks) == 0 {
 		return 0
@@ -80,7 +81,8 @@ func checkPromise(c *count, segments []segment) error {
 	return nil
 }
 
-// repeats counts the rows that came again, and finds those that must not have: a master knew of them when they were handed over once more.
+// repeats counts the rows that came again, and finds those that must not have: a master knew of them when they were
+// handed over once more.
 func repeats(segments []segment) (twice int64, broken found, err error) {
 	type key struct {
 		epoch uint32

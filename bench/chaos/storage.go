@@ -21,7 +21,8 @@ const (
 	secretKey = "chaos-chaos" //nolint:gosec // of a server that this program runs
 )
 
-// storageCommand is the role that runs MinIO, so that it ends with this program. Signals go to both, as one process group.
+// storageCommand is the role that runs MinIO, so that it ends with this program. Signals go to both, as one process
+// group.
 func storageCommand() *cobra.Command {
 	var minio, data, address string
 	cmd := &cobra.Command{Use: "storage", Hidden: true, Args: cobra.NoArgs}

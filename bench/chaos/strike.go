@@ -39,8 +39,8 @@ func newStorm(f *fleet, j *job, say func(string, ...any)) *storm {
 	return &storm{fleet: f, job: j, say: say, current: map[int]struck{}}
 }
 
-// run strikes with the faults, each when its part of the rows was handed over, and waits until all of them are over. The
-// job is held back from being much ahead.
+// run strikes with the faults, each when its part of the rows was handed over, and waits until all of them are over.
+// The job is held back from being much ahead.
 func (s *storm) run(ctx context.Context, faults []Fault) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)

@@ -96,8 +96,8 @@ func (f *fleet) noteHeld(name string, seen vitals) {
 	f.peaks[name] = f.peaks[name].max(seen)
 }
 
-// checkPeaks holds that no process held more than it may and, in a run to its end, that each told of its goroutines. Without tokens only those
-// on this machine's loopback do.
+// checkPeaks holds that no process held more than it may and, in a run to its end, that each told of its goroutines.
+// Without tokens only those on this machine's loopback do.
 func (f *fleet) checkPeaks(ended bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

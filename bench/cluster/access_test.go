@@ -30,8 +30,8 @@ func ticketKey(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// TestTwoTeamsOnOneFleet holds that each of two namespaces reads what is its own on an encrypted fleet, before and after all of its keys
-// were exchanged.
+// TestTwoTeamsOnOneFleet holds that each of two namespaces reads what is its own on an encrypted fleet, before and
+// after all of its keys were exchanged.
 func TestTwoTeamsOnOneFleet(t *testing.T) {
 	t.Parallel()
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 5000, nil)
@@ -92,7 +92,8 @@ func TestTwoTeamsOnOneFleet(t *testing.T) {
 	}
 }
 
-// TestWorkersOpenNothing holds that a worker's token serves a fleet, and its own port, and nobody who has it anything else.
+// TestWorkersOpenNothing holds that a worker's token serves a fleet, and its own port, and nobody who has it anything
+// else.
 func TestWorkersOpenNothing(t *testing.T) {
 	t.Parallel()
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 5000, nil)

@@ -141,8 +141,8 @@ func (j *job) fails(t *testing.T, words ...string) {
 	}
 }
 
-// TestBadRowGroupsAreSkipped: exactly the row groups that no worker can read are left out, while a worker dies; trainers, the master
-// and `penstock session show` name them. One more than on_error allows fails the session.
+// TestBadRowGroupsAreSkipped: exactly the row groups that no worker can read are left out, while a worker dies;
+// trainers, the master and `penstock session show` name them. One more than on_error allows fails the session.
 func TestBadRowGroupsAreSkipped(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 20_000, 2
@@ -193,7 +193,8 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "none" }).fails(t, "no worker can make batches of it", "row group", "column cat_0", "{skip: 1}")
 }
 
-// TestRestoreAroundSkippedRows restores states from before rows were skipped, and from after that, in the session and in another.
+// TestRestoreAroundSkippedRows restores states from before rows were skipped, and from after that, in the session and
+// in another.
 func TestRestoreAroundSkippedRows(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 20_000, 1
@@ -284,7 +285,8 @@ func TestRanksInStepWithBadRows(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreNotWhatWasListed fail the session and are named, whatever may be skipped: overwritten, truncated and deleted ones.
+// TestFilesThatAreNotWhatWasListed fail the session and are named, whatever may be skipped: overwritten, truncated and
+// deleted ones.
 func TestFilesThatAreNotWhatWasListed(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)

@@ -76,8 +76,8 @@ provenance: true
 	return s
 }
 
-// TestEveryOpArrivesAsTheReferenceHasIt compares what a fleet delivers, row by row, with what an interpreter of its own makes of the
-// spec.
+// TestEveryOpArrivesAsTheReferenceHasIt compares what a fleet delivers, row by row, with what an interpreter of its own
+// makes of the spec.
 func TestEveryOpArrivesAsTheReferenceHasIt(t *testing.T) {
 	t.Parallel()
 	s := catalogueSpec(t, 20_000)

@@ -17,7 +17,8 @@ import (
 	"github.com/penstock-ml/penstock/client"
 )
 
-// named is a job whose ranks save what they have got when a named checkpoint is taken, as a training loop saves its model.
+// named is a job whose ranks save what they have got when a named checkpoint is taken, as a training loop saves its
+// model.
 type named struct {
 	*testing.T
 	compute time.Duration
@@ -99,8 +100,8 @@ func (j *named) sequence() [][]row {
 	return steps
 }
 
-// TestNamedCheckpoint takes a checkpoint of four ranks by command while they read, and goes on from it with two, and then, with nothing
-// left but the dataset and the file that the command wrote, with five, on another fleet.
+// TestNamedCheckpoint takes a checkpoint of four ranks by command while they read, and goes on from it with two, and
+// then, with nothing left but the dataset and the file that the command wrote, with five, on another fleet.
 func TestNamedCheckpoint(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 60_000, 2
@@ -172,8 +173,8 @@ func TestNamedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestNamedCheckpointOfDeterministicOrder takes a checkpoint of two ranks by command while they read, and goes on from it with the very
-// next step: with four ranks, and with one in a session that knows nothing of it.
+// TestNamedCheckpointOfDeterministicOrder takes a checkpoint of two ranks by command while they read, and goes on from
+// it with the very next step: with four ranks, and with one in a session that knows nothing of it.
 func TestNamedCheckpointOfDeterministicOrder(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)

@@ -158,8 +158,8 @@ func (c *Cluster) launchWorker(ctx context.Context) (*process.Process, error) {
 // Workers are the workers that Start ran.
 func (c *Cluster) Workers() []*process.Process { return c.first }
 
-// Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token, unless it is told
-// another one.
+// Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token,
+// unless it is told another one.
 func (c *Cluster) Run(_ context.Context, name string, args ...string) (*process.Process, error) {
 	return c.run(name, c.cfg.Binary, args)
 }
@@ -187,8 +187,8 @@ func (c *Cluster) Master(ctx context.Context) (string, error) {
 	return a.Address, err
 }
 
-// Read has a new session of one trainer, in this process, take all batches of a spec (YAML; one pass if it has no limit), and returns what the
-// trainer counted.
+// Read has a new session of one trainer, in this process, take all batches of a spec (YAML; one pass if it has no
+// limit), and returns what the trainer counted.
 func (c *Cluster) Read(ctx context.Context, session, text string) (stats client.Stats, err error) {
 	s, err := spec.Parse([]byte(text))
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
 
-// TestMasterStopsWhileCutOff stops two masters, of which one leads a running job, by SIGTERM, while etcd, the trainers or both do not hear
-// them: they end by themselves (process.Stop would kill them after 15 s, a kubelet after 30). Another takes the job up.
+// TestMasterStopsWhileCutOff stops two masters, of which one leads a running job, by SIGTERM, while etcd, the trainers
+// or both do not hear them: they end by themselves (process.Stop would kill them after 15 s, a kubelet after 30).
+// Another takes the job up.
 func TestMasterStopsWhileCutOff(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 20_000, 2

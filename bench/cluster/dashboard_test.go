@@ -33,8 +33,9 @@ func page(t *testing.T, browser context.Context, c *cluster.Cluster, address, st
 	return ctx
 }
 
-// both are what the page shows, and what the API says in the same second: the verdict, but for its numbers, which change within the
-// second, how many workers there are, and who they are. What is delivered is that of one of the API's newest points.
+// both are what the page shows, and what the API says in the same second: the verdict, but for its numbers, which
+// change within the second, how many workers there are, and who they are. What is delivered is that of one of the API's
+// newest points.
 const both = `(async () => {
 	const o = await fetch("/api/v1/observation?workers=1").then(r => r.json(), () => ({})), p = o.points?.at(-1), f = await import("/js/format.js");
 	if (!p || !o.workers || !o.sessions) return {}; // no master leads, or the one that does has measured nothing yet
@@ -121,8 +122,8 @@ const (
 	says = `document.getElementById("from").textContent + " " + condition.textContent`
 )
 
-// The leading master is killed with SIGKILL. A page of the other master, and one at an address behind which both are, say so, go on
-// by themselves, and show what the API says, and whom they have it from.
+// The leading master is killed with SIGKILL. A page of the other master, and one at an address behind which both are,
+// say so, go on by themselves, and show what the API says, and whom they have it from.
 func TestDashboardWhenTheLeaderDies(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--http=127.0.0.1:0", "--etcd=" + strings.Join(etcds(t).Endpoints(), ","), "--ticket-key=" + filepath.Join(t.TempDir(), "ticket.key")}

@@ -54,7 +54,8 @@ func TestDemoForPeople(t *testing.T) {
 	}
 }
 
-// TestDemoStaysOnATerminal: who runs it by hand can look at the dashboard until he has seen enough, and learns before what was found.
+// TestDemoStaysOnATerminal: who runs it by hand can look at the dashboard until he has seen enough, and learns before
+// what was found.
 func TestDemoStaysOnATerminal(t *testing.T) {
 	t.Parallel()
 	x := inTerminal(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--rows=3000", "--workers=1", "--trainers=1", "--cache="+t.TempDir())

@@ -80,8 +80,8 @@ type step struct {
 // sequence is the rows of each step, hashed one by one with all their values, over all ranks in order.
 type sequence map[step][]uint64
 
-// readOrdered reads ranks side by side from the steps where they are, up to a number of steps, or to the end if it is 0. After each
-// batch of rank 0 it calls after with their number.
+// readOrdered reads ranks side by side from the steps where they are, up to a number of steps, or to the end if it is
+// 0. After each batch of rank 0 it calls after with their number.
 func readOrdered(t *testing.T, jobs []*client.Session, from step, count int, after func(batches int)) sequence {
 	t.Helper()
 	parts := make([]map[step][]uint64, len(jobs))
@@ -202,8 +202,8 @@ func closeAll(t *testing.T, jobs []*client.Session) {
 	}
 }
 
-// TestSameSequence compares whole epochs, batch for batch and bit for bit, for several numbers of ranks and workers, with workers
-// that are killed, stopped and woken.
+// TestSameSequence compares whole epochs, batch for batch and bit for bit, for several numbers of ranks and workers,
+// with workers that are killed, stopped and woken.
 func TestSameSequence(t *testing.T) {
 	t.Parallel()
 	s := orderedSpec(t, 40_000)
@@ -267,8 +267,8 @@ func checkWhole(t *testing.T, s sequence) {
 	}
 }
 
-// TestSequenceRestores goes on from one rank's state with another number of ranks, in a fleet with a new master, a new etcd and other
-// workers, and gets the rest of the sequence.
+// TestSequenceRestores goes on from one rank's state with another number of ranks, in a fleet with a new master, a new
+// etcd and other workers, and gets the rest of the sequence.
 func TestSequenceRestores(t *testing.T) {
 	t.Parallel()
 	s := orderedSpec(t, 40_000)
@@ -304,8 +304,8 @@ func TestSequenceRestores(t *testing.T) {
 	}
 }
 
-// TestSequenceWithEachLastBatch reads whole epochs with full last batches: padded, they have the rows that uneven ones have; else the
-// short step at the end of an epoch is missing. A worker dies, and the job is restored with other ranks.
+// TestSequenceWithEachLastBatch reads whole epochs with full last batches: padded, they have the rows that uneven ones
+// have; else the short step at the end of an epoch is missing. A worker dies, and the job is restored with other ranks.
 func TestSequenceWithEachLastBatch(t *testing.T) {
 	t.Parallel()
 	s := orderedSpec(t, 19_000) // nine steps and a half in each epoch: which rows are sampled depends on the files' paths
@@ -344,8 +344,8 @@ func TestSequenceWithEachLastBatch(t *testing.T) {
 	}
 }
 
-// TestSameSequenceOnEachCPU compares epochs of workers that were built for CPUs with AVX2, where Go could fuse multiply and add, with
-// those of workers for any. That compiles everything once more, so that only `make test-v3` does it.
+// TestSameSequenceOnEachCPU compares epochs of workers that were built for CPUs with AVX2, where Go could fuse multiply
+// and add, with those of workers for any. That compiles everything once more, so that only `make test-v3` does it.
 func TestSameSequenceOnEachCPU(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PENSTOCK_CPU_LEVELS") == "" {

@@ -22,7 +22,8 @@ const (
 	droppedRows   = 450 + 50 + 800 // that pass the filter, in an epoch
 )
 
-// droppingSpec has a filter that most rows of the first file pass, a tenth of the third, all of the last two, and of the others none.
+// droppingSpec has a filter that most rows of the first file pass, a tenth of the third, all of the last two, and of
+// the others none.
 func droppingSpec(t *testing.T) *pb.Spec {
 	t.Helper()
 	s, err := spec.Parse([]byte(`
@@ -92,8 +93,8 @@ func (e *epochsOf) missing(t *testing.T) (rows [droppedEpochs]int) {
 	return rows
 }
 
-// TestDroppedLastBatches has a rank begin when the others are through with the first epoch, and a worker die. All ranks get as many
-// full batches as there are, and what is left is what they are told.
+// TestDroppedLastBatches has a rank begin when the others are through with the first epoch, and a worker die. All ranks
+// get as many full batches as there are, and what is left is what they are told.
 func TestDroppedLastBatches(t *testing.T) {
 	t.Parallel()
 	for _, world := range []int{2, 3} {

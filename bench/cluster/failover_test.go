@@ -169,7 +169,8 @@ func (f *fleet) hold(m pb.MasterClient, rank, world uint32) *holder {
 }
 
 // TestTheLeaderGoes kills the leading master, stops it, and cuts it off from etcd. Each time another one leads within
-// seconds, the trainer finds it by itself and reads on meanwhile, and the old one, when it is back, acknowledges nothing.
+// seconds, the trainer finds it by itself and reads on meanwhile, and the old one, when it is back, acknowledges
+// nothing.
 func TestTheLeaderGoes(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 40_000, 3
@@ -240,8 +241,8 @@ func each[T any](all []T, f func(T)) {
 	}
 }
 
-// refuses sends what a leader has acknowledged before, and that changes nothing, to that leader, which does not lead any
-// more: some of it before it comes to its senses, so that it finds it when it does. None may be acknowledged.
+// refuses sends what a leader has acknowledged before, and that changes nothing, to that leader, which does not lead
+// any more: some of it before it comes to its senses, so that it finds it when it does. None may be acknowledged.
 func (f *fleet) refuses(ex pb.MasterClient, req *pb.SyncRequest, heal func()) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second)

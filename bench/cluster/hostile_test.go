@@ -30,8 +30,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// besieged is a fleet as it is deployed: TLS on every port, tokens of two namespaces. Alice, of vision, may read a dataset; Eve has a token
-// of another namespace, and whatever she can make herself.
+// besieged is a fleet as it is deployed: TLS on every port, tokens of two namespaces. Alice, of vision, may read a
+// dataset; Eve has a token of another namespace, and whatever she can make herself.
 type besieged struct {
 	*cluster.Cluster
 	t              *testing.T
@@ -103,8 +103,8 @@ func (b *besieged) client() *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// TestHostileCallers attacks a fleet at its real ports, from without and by a token of another namespace. In the end no secret stands in a
-// log, a command line or an environment.
+// TestHostileCallers attacks a fleet at its real ports, from without and by a token of another namespace. In the end no
+// secret stands in a log, a command line or an environment.
 func TestHostileCallers(t *testing.T) {
 	t.Parallel()
 	b := besiege(t)
@@ -357,8 +357,8 @@ func (b *besieged) login(t *testing.T, client *http.Client) {
 	}
 }
 
-// flood opens very many connections to each port that say nothing, or begin a handshake, a preface or a request and do not end it. Who is
-// known is served meanwhile, and they are all sent away.
+// flood opens very many connections to each port that say nothing, or begin a handshake, a preface or a request and do
+// not end it. Who is known is served meanwhile, and they are all sent away.
 func (b *besieged) flood(t *testing.T) {
 	const each = 300                                                // of each kind, at each port: more than strangers may be
 	hello := []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") // of 512 bytes

@@ -44,8 +44,8 @@ func photos(t *testing.T, n int) []photo {
 	return rows
 }
 
-// TestImages reads JPEGs as float32 tensors, channel by channel: what each row becomes depends on the row and the epoch, not on the
-// order of reading; and without random ops, it is what package images makes of its bytes.
+// TestImages reads JPEGs as float32 tensors, channel by channel: what each row becomes depends on the row and the
+// epoch, not on the order of reading; and without random ops, it is what package images makes of its bytes.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	const rows, size = 50, 16
@@ -104,8 +104,9 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// TestDamagedImages: a picture that is cut off or overwritten fails a session, which names file, row, op, cause and what to do; or, if
-// the spec lets row groups be skipped, its row and those of the row group behind it are left out, and named.
+// TestDamagedImages: a picture that is cut off or overwritten fails a session, which names file, row, op, cause and
+// what to do; or, if the spec lets row groups be skipped, its row and those of the row group behind it are left out,
+// and named.
 func TestDamagedImages(t *testing.T) {
 	t.Parallel()
 	const rows, group, bad = 50, 20, 25

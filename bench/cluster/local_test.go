@@ -212,7 +212,8 @@ func TestLocalEndsWithItsMaster(t *testing.T) {
 	}
 }
 
-// TestNobodyOutlivesLocal ends it in the ways there are. In none of them does its standard input close, which this test holds.
+// TestNobodyOutlivesLocal ends it in the ways there are. In none of them does its standard input close, which this test
+// holds.
 func TestNobodyOutlivesLocal(t *testing.T) {
 	t.Parallel()
 	needsProc(t)

@@ -20,7 +20,8 @@ import (
 	"github.com/penstock-ml/penstock/client"
 )
 
-// memoryGroup is a control group of the kernel's whose processes are killed rather than take more memory than its limit.
+// memoryGroup is a control group of the kernel's whose processes are killed rather than take more memory than its
+// limit.
 type memoryGroup struct {
 	dir     string
 	version int
@@ -139,8 +140,9 @@ func writeLong(t *testing.T, rows, group int, row func(int) long) (path string) 
 	return path
 }
 
-// TestAWorkerLivesInItsControlGroup: a worker reads and sends many times what the kernel lets it take, of which a row is a good part, and
-// a trainer's batch may be more. It is told the limit, and lives; all rows come as they were written.
+// TestAWorkerLivesInItsControlGroup: a worker reads and sends many times what the kernel lets it take, of which a row
+// is a good part, and a trainer's batch may be more. It is told the limit, and lives; all rows come as they were
+// written.
 func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

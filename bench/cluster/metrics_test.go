@@ -73,8 +73,8 @@ func httpGet(t *testing.T, c *cluster.Cluster, address, path string, token bool)
 	return resp.StatusCode, string(body)
 }
 
-// TestMetrics holds that what a real master and worker tell Prometheus follows its conventions and has all that the dashboard for
-// Grafana and the alert rules ask for; and that it tells nobody without a token.
+// TestMetrics holds that what a real master and worker tell Prometheus follows its conventions and has all that the
+// dashboard for Grafana and the alert rules ask for; and that it tells nobody without a token.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--http=127.0.0.1:0"}, WorkerFlags: []string{"--http=127.0.0.1:0"}}, 2)
@@ -108,7 +108,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// readUntilMeasured reads rows until the metrics have what needs some seconds of measuring, and returns those of both ports.
+// readUntilMeasured reads rows until the metrics have what needs some seconds of measuring, and returns those of both
+// ports.
 func readUntilMeasured(t *testing.T, c *cluster.Cluster, job *client.Session, master, worker string) families {
 	t.Helper()
 	seen := map[row]int{}

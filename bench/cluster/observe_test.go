@@ -181,8 +181,8 @@ func TestVerdictStorage(t *testing.T) {
 	}
 }
 
-// A session of many trainers that never have enough leaves one of little demand what it needs, though there are more streams than
-// places.
+// A session of many trainers that never have enough leaves one of little demand what it needs, though there are more
+// streams than places.
 func TestLightSessionsAreNotStarved(t *testing.T) {
 	l := newLoops(t, cluster.Config{WorkerFlags: []string{"--slots=3"}}, 1)
 	heavy := catalogueSpec(t, 300_000)

@@ -95,8 +95,8 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// TestNoMasterAnswers lets the only master die, or be cut off from the trainer. The trainer's streams go on, beyond what it
-// had buffered, until its lease ends; then it waits, and says so; it goes on once a master answers.
+// TestNoMasterAnswers lets the only master die, or be cut off from the trainer. The trainer's streams go on, beyond
+// what it had buffered, until its lease ends; then it waits, and says so; it goes on once a master answers.
 func TestNoMasterAnswers(t *testing.T) {
 	t.Parallel()
 	const rows, epochs, lease = 150_000, 2, 4 * time.Second

@@ -10,7 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 )
 
-// TestOwnersAndQuotas holds by commands alone who may delete a session, what a namespace may take, and that abandoned sessions go.
+// TestOwnersAndQuotas holds by commands alone who may delete a session, what a namespace may take, and that abandoned
+// sessions go.
 func TestOwnersAndQuotas(t *testing.T) {
 	t.Parallel()
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 2000, nil)

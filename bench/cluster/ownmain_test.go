@@ -41,8 +41,8 @@ func (k kernel) Run(out *vector.Vector, in []*vector.Vector) error {
 }
 `
 
-// ownMain does what main.go and the registry's page tell a user to do: copy main.go into another module, and add an op, here
-// in versions 1 to newest. It returns the binary, which lists that op beside ours.
+// ownMain does what main.go and the registry's page tell a user to do: copy main.go into another module, and add an op,
+// here in versions 1 to newest. It returns the binary, which lists that op beside ours.
 func ownMain(t *testing.T, newest int) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))

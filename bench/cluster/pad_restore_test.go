@@ -21,8 +21,8 @@ const (
 	paddedWorld  = 4
 )
 
-// TestRestoreOfAPaddedStepThatARankLeft takes States of one step, some before others hand over the next one, and some when that has
-// closed the epoch, or its rank has left. They restore the job, for other numbers of ranks too.
+// TestRestoreOfAPaddedStepThatARankLeft takes States of one step, some before others hand over the next one, and some
+// when that has closed the epoch, or its rank has left. They restore the job, for other numbers of ranks too.
 func TestRestoreOfAPaddedStepThatARankLeft(t *testing.T) {
 	t.Parallel()
 	s := provenanceSpec(t, paddedRows, paddedEpochs)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/client"
 )
 
-// TestRanksInStep has ranks that wait for each other after each batch, most of them without a row. They get equally many
-// batches, of one schema, and end with each other.
+// TestRanksInStep has ranks that wait for each other after each batch, most of them without a row. They get equally
+// many batches, of one schema, and end with each other.
 func TestRanksInStep(t *testing.T) {
 	t.Parallel()
 	const rows, epochs, world = 1500, 3, 4

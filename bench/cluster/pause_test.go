@@ -24,8 +24,9 @@ import (
 // strikes is how many workers die in each benchmark of pauses.
 const strikes = 20
 
-// BenchmarkPauses strikes one worker after the other while a training loop takes batches as fast as they come, and reports the
-// longest time that Next took after each strike, and how long broken streams waited for their first rows elsewhere.
+// BenchmarkPauses strikes one worker after the other while a training loop takes batches as fast as they come, and
+// reports the longest time that Next took after each strike, and how long broken streams waited for their first rows
+// elsewhere.
 func BenchmarkPauses(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -177,8 +178,8 @@ func (l *loop) handed() int {
 	return l.batches
 }
 
-// TestStoppedWorker stops a worker with SIGSTOP in the middle of an epoch: its streams go on elsewhere, the pause is told, and no row
-// is lost or doubled. When it wakes, it may serve again.
+// TestStoppedWorker stops a worker with SIGSTOP in the middle of an epoch: its streams go on elsewhere, the pause is
+// told, and no row is lost or doubled. When it wakes, it may serve again.
 func TestStoppedWorker(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 60_000, 3

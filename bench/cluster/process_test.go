@@ -48,7 +48,8 @@ func TestNobodyOutlivesTheDemo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Each process of the demo inherits the writing end, of which none of them knows; reading ends with the last.
+			// Each process of the demo inherits the writing end, of which none of them knows; reading ends with the
+			// last.
 			alive, inherited, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)

@@ -74,7 +74,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreElsewhere moves a job to a fleet that knows nothing of it, as another session with another number of ranks.
+// TestRestoreElsewhere moves a job to a fleet that knows nothing of it, as another session with another number of
+// ranks.
 func TestRestoreElsewhere(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 20_000, 2

@@ -27,8 +27,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// volume is a directory as a kubelet mounts a Secret: its files are links through "..data", a link that is swapped when the Secret
-// changes.
+// volume is a directory as a kubelet mounts a Secret: its files are links through "..data", a link that is swapped when
+// the Secret changes.
 type volume struct {
 	dir     string
 	version int
@@ -184,7 +184,8 @@ func (r *rotation) opens(address, token string) bool {
 	return status.Code(err) != codes.Unauthenticated
 }
 
-// takes reports whether a worker knows the key of a ticket. The ticket has expired, which a worker says of one that it could verify.
+// takes reports whether a worker knows the key of a ticket. The ticket has expired, which a worker says of one that it
+// could verify.
 func (r *rotation) takes(address string, signer *ticket.Signer) bool {
 	r.t.Helper()
 	body, err := signer.Sign(&pb.Ticket{Session: "forged"})
@@ -213,7 +214,8 @@ func (r *rotation) takes(address string, signer *ticket.Signer) bool {
 	return strings.Contains(err.Error(), "expired")
 }
 
-// has reports whether a process has what the keys say now: what is added is taken, what is used is shown, what is dropped is refused.
+// has reports whether a process has what the keys say now: what is added is taken, what is used is shown, what is
+// dropped is refused.
 func (r *rotation) has(name string, dropped []string) bool {
 	r.t.Helper()
 	at := r.processes[name].Address
@@ -284,9 +286,9 @@ func paced(tr *trainer, permits <-chan struct{}, got *[]handed) error {
 	}
 }
 
-// TestRotation replaces every secret of a fleet below a running job, by the procedure of deploy/README.md: no process starts anew, no
-// trainer fails, and each row comes once. A worker that begins after each step, and another that dies, have trainers and
-// workers meet by the secrets of that step; in the end the leading master dies, too.
+// TestRotation replaces every secret of a fleet below a running job, by the procedure of deploy/README.md: no process
+// starts anew, no trainer fails, and each row comes once. A worker that begins after each step, and another that dies,
+// have trainers and workers meet by the secrets of that step; in the end the leading master dies, too.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 40_000, 6

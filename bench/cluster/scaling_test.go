@@ -112,8 +112,9 @@ func (l *ledgers) close() error {
 	return errors.Join(errs...)
 }
 
-// TestTheFleetFollowsItsTrainers has trainers that take all that they get, then little, then much again: the fleet grows, shrinks and
-// grows. Whatever moves meanwhile, each epoch has each row once, with its values, and each change of the fleet says why.
+// TestTheFleetFollowsItsTrainers has trainers that take all that they get, then little, then much again: the fleet
+// grows, shrinks and grows. Whatever moves meanwhile, each epoch has each row once, with its values, and each change of
+// the fleet says why.
 func TestTheFleetFollowsItsTrainers(t *testing.T) {
 	const world, rows = 2, 20_000
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: []string{

@@ -18,9 +18,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// TestFewSlotsServeRanksInStep has a fleet with fewer slots than streams must be open for ranks that wait for each other after each
-// batch. Shards are larger than what a trainer takes in of them, so a stream is held back until all ranks have their batch. For that,
-// others need its slot.
+// TestFewSlotsServeRanksInStep has a fleet with fewer slots than streams must be open for ranks that wait for each
+// other after each batch. Shards are larger than what a trainer takes in of them, so a stream is held back until all
+// ranks have their batch. For that, others need its slot.
 func TestFewSlotsServeRanksInStep(t *testing.T) {
 	t.Parallel()
 	const rows, world = 24_000, 2

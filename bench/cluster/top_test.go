@@ -132,7 +132,8 @@ func (x *terminal) ends() {
 	}
 }
 
-// `penstock top` is drawn on a screen of its own, follows keys and the terminal's size, and leaves all as it was, however it ends.
+// `penstock top` is drawn on a screen of its own, follows keys and the terminal's size, and leaves all as it was,
+// however it ends.
 func TestTopLive(t *testing.T) {
 	t.Parallel()
 	l := newLoops(t, cluster.Config{}, 2)

@@ -36,12 +36,13 @@ type assignment struct {
 	Masters []string
 	Secure  client.Security
 	Budget  int64 // 0: the default
-	// DieAfter has it kill itself behind so many answers, before it can tell the master of the last one; 0: it does not.
+	// DieAfter has it kill itself behind so many answers, before it can tell the master of the last one; 0: it does
+	// not.
 	DieAfter int
 }
 
-// handed is what a trainer answers to each line of its input, which asks it for one batch: the batch's rows as (epoch, file,
-// row), or that there are no more, or why it fails.
+// handed is what a trainer answers to each line of its input, which asks it for one batch: the batch's rows as (epoch,
+// file, row), or that there are no more, or why it fails.
 type handed struct {
 	Rows  [][3]int64
 	End   bool

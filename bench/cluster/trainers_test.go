@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// The trainers of these tests share one fleet. Its lease is short, but long beside what a busy machine makes a Sync wait.
+// The trainers of these tests share one fleet. Its lease is short, but long beside what a busy machine makes a Sync
+// wait.
 const trainersLease = 4 * time.Second
 
 // trained is a session whose trainers are processes.
@@ -52,7 +53,8 @@ func (j *trained) hang(rank int, tr *trainer) {
 	eventually(j.t, "the lease ends", func() bool { return !j.rank(rank).GetPresent() })
 }
 
-// atMostAgain holds that all rows were handed over, and that no more of them came again than the master says of the rank.
+// atMostAgain holds that all rows were handed over, and that no more of them came again than the master says of the
+// rank.
 func (j *trained) atMostAgain(rank, rows int) (again int) {
 	j.t.Helper()
 	for _, n := range j.seen {

@@ -52,8 +52,8 @@ func (v denseBits) equal(w denseBits) bool {
 	return len(v) == len(w)
 }
 
-// TestRollingUpgrade upgrades a fleet below a running job to a release that changes an op: first the workers, one by one,
-// and then the master. The job's rows stay the same bit for bit, and sessions of both versions are served at once.
+// TestRollingUpgrade upgrades a fleet below a running job to a release that changes an op: first the workers, one by
+// one, and then the master. The job's rows stay the same bit for bit, and sessions of both versions are served at once.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000

@@ -1,5 +1,5 @@
-// Package figures is what benchmarks share: the CPU time of this process, and results written as a page for people and as JSON
-// for programs, and charts. It keeps no state.
+// Package figures is what benchmarks share: the CPU time of this process, and results written as a page for people and
+// as JSON for programs, and charts. It keeps no state.
 package figures
 
 import (

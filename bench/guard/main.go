@@ -2,8 +2,8 @@
 // depend on the machine or on what else runs there, as times do.
 //
 // It runs benchmarks of the packages under QEMU's user emulation, twice, with few and with more iterations; the
-// difference is what the iterations took. qemu/instructions.c is the plugin that counts. The emulated CPU has AVX2 and no
-// AVX-512, so that all machines count the same code.
+// difference is what the iterations took. qemu/instructions.c is the plugin that counts. The emulated CPU has AVX2 and
+// no AVX-512, so that all machines count the same code.
 package main
 
 import (

@@ -13,7 +13,8 @@ import (
 // examples is how many rows the overlays' jobs read.
 const examples = 100_000
 
-// laptop holds that the overlay for one machine runs the example, the Python one, and that its master comes back with what it knew.
+// laptop holds that the overlay for one machine runs the example, the Python one, and that its master comes back with
+// what it knew.
 func (f *fleet) laptop() {
 	f.dataset(examples)
 	f.apply("test/kubernetes/laptop", map[string]int{"penstock-master": 1, "penstock-worker": 1, "penstock-minio": 1})
@@ -44,7 +45,8 @@ func (f *fleet) laptop() {
 	}
 }
 
-// production holds that a fleet runs on an etcd and an S3 of others, and serves a trainer outside the cluster what it may read.
+// production holds that a fleet runs on an etcd and an S3 of others, and serves a trainer outside the cluster what it
+// may read.
 func (f *fleet) production() {
 	f.dataset(examples)
 	f.others()

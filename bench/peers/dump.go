@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/client"
 )
 
-// dump writes what was read, for peers/outputs.py: a file for each array, named TENSOR.PART.DTYPE and little-endian, and
-// a list of the sizes of all batches. Of ragged tensors the parts are values and lengths.
+// dump writes what was read, for peers/outputs.py: a file for each array, named TENSOR.PART.DTYPE and little-endian,
+// and a list of the sizes of all batches. Of ragged tensors the parts are values and lengths.
 type dump struct {
 	dir   string
 	files map[string]*bufio.Writer

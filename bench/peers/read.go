@@ -136,7 +136,8 @@ func (t *trainer) read(ctx context.Context, o order) (p *pass, err error) {
 	return p, nil
 }
 
-// compute takes the time of a step, as exactly as Python's time.sleep, which is the system's: Go's own is late by up to a millisecond.
+// compute takes the time of a step, as exactly as Python's time.sleep, which is the system's: Go's own is late by up to
+// a millisecond.
 func compute(step time.Duration) {
 	left := syscall.NsecToTimespec(step.Nanoseconds())
 	for errors.Is(syscall.Nanosleep(&left, &left), syscall.EINTR) {

@@ -99,8 +99,8 @@ var rules = []rule{
 	{scheduler, "runtime.(*timer", ""},
 }
 
-// stageOf returns the stage of a stack's innermost function that a rule knows. What the runtime waits for while it allocates is
-// memory's.
+// stageOf returns the stage of a stack's innermost function that a rule knows. What the runtime waits for while it
+// allocates is memory's.
 func stageOf(stack []profile.Line) stage {
 	found := control
 	for _, line := range stack {

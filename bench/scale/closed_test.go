@@ -11,9 +11,10 @@ import (
 	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
-// BenchmarkTakeoverBesideClosedSessions measures how long a master that comes to lead takes until it answers a trainer of the one session
-// that runs, without closed sessions and with 100,000 of them: s/without, s/with (medians), and their ratio. B/closed is what
-// etcd keeps of a closed session. s/asleep is the same beside 10,000 sessions that sleep, of which all keys are there.
+// BenchmarkTakeoverBesideClosedSessions measures how long a master that comes to lead takes until it answers a trainer
+// of the one session that runs, without closed sessions and with 100,000 of them: s/without, s/with (medians), and
+// their ratio. B/closed is what etcd keeps of a closed session. s/asleep is the same beside 10,000 sessions that sleep,
+// of which all keys are there.
 func BenchmarkTakeoverBesideClosedSessions(b *testing.B) {
 	const closed, asleep, takeovers = 100_000, 10_000, 9
 	etcd := startEtcd(b)
@@ -79,7 +80,8 @@ func putAsleep(b *testing.B, etcd *storetest.Cluster, n int) {
 	}))
 }
 
-// closeIt has the trainer end its session, puts n copies of what is kept of it into etcd, deletes it, and returns what was kept.
+// closeIt has the trainer end its session, puts n copies of what is kept of it into etcd, deletes it, and returns what
+// was kept.
 func closeIt(b *testing.B, etcd *storetest.Cluster, d *disk, r *trainer, n int) string {
 	b.Helper()
 	m := startMaster(b, etcd, d)

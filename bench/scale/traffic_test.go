@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// BenchmarkTraffic measures what etcd has to bear of a thousand trainers that Sync each second, as clients do, and end a shard
-// of 64 MiB every four: puts/s, wal-B/s and received-B/s of the leading member, db-MB once its history is compacted; and
-// how long a Sync takes.
+// BenchmarkTraffic measures what etcd has to bear of a thousand trainers that Sync each second, as clients do, and end
+// a shard of 64 MiB every four: puts/s, wal-B/s and received-B/s of the leading member, db-MB once its history is
+// compacted; and how long a Sync takes.
 func BenchmarkTraffic(b *testing.B) {
 	for name, last := range map[string]pb.LastBatch{"uneven": pb.LastBatch_UNEVEN, "pad": pb.LastBatch_PAD} {
 		b.Run(name, func(b *testing.B) { traffic(b, last) })

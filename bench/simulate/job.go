@@ -11,14 +11,15 @@ import (
 	"github.com/penstock-ml/penstock/master/session"
 )
 
-// shardsAtOnce is how many shards of the default size are simulated as one, so that a tick is short beside it. Trainers are granted
-// them in runs anyway.
+// shardsAtOnce is how many shards of the default size are simulated as one, so that a tick is short beside it. Trainers
+// are granted them in runs anyway.
 const shardsAtOnce = 16
 
 // blockShards is how many shards a block of the default 1 GiB has.
 const blockShards = 16
 
-// job is a session and its trainers, which take their steps together: each waits in the collective for the one that waits for data.
+// job is a session and its trainers, which take their steps together: each waits in the collective for the one that
+// waits for data.
 type job struct {
 	Job
 	world    *world
@@ -171,7 +172,8 @@ func (j *job) apply(c session.Command) (reply session.Reply, err error) {
 	return reply, err
 }
 
-// plan plans the blocks that the next grants need. The leader, too, looks for them once for all calls of a tenth of a second.
+// plan plans the blocks that the next grants need. The leader, too, looks for them once for all calls of a tenth of a
+// second.
 func (j *job) plan() (err error) {
 	j.world.master.time(func() {
 		for err == nil {

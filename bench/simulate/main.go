@@ -1,12 +1,14 @@
-// Simulate puts the scaler to the test in virtual time: trainers that change their speed, storage that gets slow, failures, noise.
+// Simulate puts the scaler to the test in virtual time: trainers that change their speed, storage that gets slow,
+// failures, noise.
 //
 //	go run ./bench/simulate --scenario all
 //	go run ./bench/simulate --step 4x --storage-cap 0.5x --storage-cap-at 20m --storage-cap-for 30m
 //
-// The scaler (master/autoscale), the placement of shards (master/place, internal/fleet) and the grants (master/session) are the real
-// ones. Workers, storage and trainers are models, in steps of an eighth of a second (world.go, worker.go, job.go), of what
-// `go run ./bench/simulate record` measured on real processes (recorded.json). The fewest workers that would do are found by
-// trying constant fleets (search.go). The same flags give the same result, but for the master's CPU time and memory.
+// The scaler (master/autoscale), the placement of shards (master/place, internal/fleet) and the grants (master/session)
+// are the real ones. Workers, storage and trainers are models, in steps of an eighth of a second (world.go, worker.go,
+// job.go), of what `go run ./bench/simulate record` measured on real processes (recorded.json). The fewest workers that
+// would do are found by trying constant fleets (search.go). The same flags give the same result, but for the master's
+// CPU time and memory.
 package main
 
 import (

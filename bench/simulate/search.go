@@ -19,8 +19,8 @@ const (
 	luck = 3
 )
 
-// optima is fewest of each phase; 0 of those that do not ask for it, and noSize of those for which no number does. Phases that are alike
-// but for their time are searched once.
+// optima is fewest of each phase; 0 of those that do not ask for it, and noSize of those for which no number does.
+// Phases that are alike but for their time are searched once.
 func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
 	out, known := make([]int, len(sc.Phases)), map[string]int{}
 	for i, p := range sc.Phases {

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/bench/workload"
 )
 
-// TestScenarios runs a small version of each scenario to its end. Whether the targets hold is for the full size to show.
+// TestScenarios runs a small version of each scenario to its end. Whether the targets hold is for the full size to
+// show.
 func TestScenarios(t *testing.T) {
 	rec, err := recorded()
 	if err != nil {
@@ -126,7 +127,8 @@ func TestFlagsMakeAScenario(t *testing.T) {
 	}
 }
 
-// Trainers that are many more than there are slots share them, if each takes little, and none holds rows up that others wait for.
+// Trainers that are many more than there are slots share them, if each takes little, and none holds rows up that others
+// wait for.
 func TestManyLightTrainersShareTheSlots(t *testing.T) {
 	rec, err := recorded()
 	if err != nil {

@@ -46,8 +46,8 @@ func (t *trainer) finish() {
 	}
 }
 
-// open opens streams: those that were lost, and then of shards that were granted, as far as workers have slots. A stream whose candidates
-// are all busy tries again, and keeps no other from being opened.
+// open opens streams: those that were lost, and then of shards that were granted, as far as workers have slots. A
+// stream whose candidates are all busy tries again, and keeps no other from being opened.
 func (t *trainer) open(streams int) {
 	if t.room < 0.1*t.capacity() { // clients go on when there is room
 		return
@@ -109,8 +109,8 @@ func (w *world) link(s *stream, k *worker) {
 	s.trainer.streams = append(s.trainer.streams, s)
 }
 
-// yield has a stream make place for one that waits, as workers do: one whose trainer is slow to take a batch, or one that is through with
-// a shard of the usual size, of which a simulated one has several.
+// yield has a stream make place for one that waits, as workers do: one whose trainer is slow to take a batch, or one
+// that is through with a shard of the usual size, of which a simulated one has several.
 func (k *worker) yield(to *trainer) bool {
 	for _, s := range k.streams {
 		j := s.trainer.job

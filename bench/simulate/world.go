@@ -16,13 +16,14 @@ import (
 const (
 	// tick is how long the model takes everything to be even.
 	tick = 125 * time.Millisecond
-	// Periods of the system: of workers' and trainers' reports, of the leader's samples, and how long it takes until all know of a
-	// worker that came or went.
+	// Periods of the system: of workers' and trainers' reports, of the leader's samples, and how long it takes until
+	// all know of a worker that came or went.
 	workerReports  = 2 * time.Second
 	trainerReports = time.Second
 	samples        = 2 * time.Second
 	gossip         = time.Second
-	// heldBack is how long a trainer has no room for a batch, of so many bytes, until its stream makes place for another.
+	// heldBack is how long a trainer has no room for a batch, of so many bytes, until its stream makes place for
+	// another.
 	heldBack   = time.Second
 	batchBytes = 2 << 20
 	// measured is over how long the leader takes its means.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Recipe says what to make of the files' columns, for programs in other frameworks. The steps are in this order; names are those of
-// columns and of tensors.
+// Recipe says what to make of the files' columns, for programs in other frameworks. The steps are in this order; names
+// are those of columns and of tensors.
 type Recipe struct {
 	// Row and Label become tensors as they are, int64 and int32.
 	Row   string `json:"row"`

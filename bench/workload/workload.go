@@ -20,16 +20,16 @@ import (
 type Workload struct {
 	Name string `json:"name"`
 	Rows int    `json:"rows"`
-	// Dense features are float32 columns, of which Null in 1,024 values are null; Sparse ones are lists of int64 ids with Length
-	// elements on average. Generated ones are made of the first dense ones, by Borders borders.
+	// Dense features are float32 columns, of which Null in 1,024 values are null; Sparse ones are lists of int64 ids
+	// with Length elements on average. Generated ones are made of the first dense ones, by Borders borders.
 	Dense     int `json:"dense"`
 	Null      int `json:"null"`
 	Sparse    int `json:"sparse"`
 	Length    int `json:"length"`
 	Generated int `json:"generated"`
 	Borders   int `json:"borders"`
-	// Transform fills, takes logarithms of and buckets dense features, and hashes sparse ones. Without it columns become
-	// tensors as they are.
+	// Transform fills, takes logarithms of and buckets dense features, and hashes sparse ones. Without it columns
+	// become tensors as they are.
 	Transform bool `json:"transform"`
 	// Width and Height of the photographs, if there are any, and the side of the square that is cut out of each.
 	Width  int `json:"width"`
@@ -56,8 +56,8 @@ const (
 )
 
 // All returns the workloads. rm1 is of Criteo's shape; rm2 and rm5 are those of PreSto (ISCA 2024, table 1); scan has
-// no transforms, jpeg has photographs. They have as many rows as take other systems seconds, so that it is not the opening of
-// a session that is measured.
+// no transforms, jpeg has photographs. They have as many rows as take other systems seconds, so that it is not the
+// opening of a session that is measured.
 func All() []Workload {
 	rm := Workload{Null: 50, BatchSize: 8192, FileRows: 1 << 16, GroupRows: 1 << 14, Transform: true}
 	rm1 := rm
@@ -145,8 +145,8 @@ const (
 	longestCut = 1024
 )
 
-// longer is how many of 1,024 lists go on behind each element so that they have about length elements on average. They are counted in
-// whole lists of 1,024, rounded down, so that long ones need more than the reciprocal.
+// longer is how many of 1,024 lists go on behind each element so that they have about length elements on average. They
+// are counted in whole lists of 1,024, rounded down, so that long ones need more than the reciprocal.
 func longer(length int) int {
 	most := 1024 - 1024/length
 	for length > 30 && meanLength(most) < length {
@@ -166,7 +166,8 @@ func meanLength(longer int) int {
 	return sum / 1024
 }
 
-// Make writes the dataset under dir, unless it is there, and returns its files. Their paths are absolute, as masters want them.
+// Make writes the dataset under dir, unless it is there, and returns its files. Their paths are absolute, as masters
+// want them.
 func (w Workload) Make(ctx context.Context, dir string, progress func(done, total int)) ([]string, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err

@@ -35,8 +35,8 @@ func TestConformance(t *testing.T) {
 	t.Run("python", func(t *testing.T) { Run(t, pythonDriver(t)) })
 }
 
-// pythonDriver needs a Python that has what client/python needs, such as the one that the Makefile makes. Batches come to it from this
-// binary.
+// pythonDriver needs a Python that has what client/python needs, such as the one that the Makefile makes. Batches come
+// to it from this binary.
 func pythonDriver(t *testing.T) *Driver {
 	client := filepath.Join("..", "python")
 	binary, err := os.Executable()

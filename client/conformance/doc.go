@@ -1,5 +1,5 @@
-// Package conformance is the suite that every client of Penstock passes: package client, and what stands on it for programs in other
-// languages, penstock in client/python.
+// Package conformance is the suite that every client of Penstock passes: package client, and what stands on it for
+// programs in other languages, penstock in client/python.
 //
 // A client is a program that obeys commands on stdin (a driver). Run starts it for each trainer of a scenario, plays
 // the scenario's steps, and checks what the trainer hands over and what it tells the master; the masters and workers

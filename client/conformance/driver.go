@@ -214,8 +214,8 @@ func (p *process) receive(within time.Duration) (Reply, error) {
 	}
 }
 
-// kill ends the process without any last words of the client, and waits for its end. A process that makes its batches, which would say
-// some, ends first.
+// kill ends the process without any last words of the client, and waits for its end. A process that makes its batches,
+// which would say some, ends first.
 func (p *process) kill() {
 	for _, child := range children(p.cmd.Process.Pid) {
 		_ = child.Kill() // fails only if it has ended

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
-// decode reads a batch of valid rows and padding, checks every value of it, and returns the rows' ids and the number of all
-// rows.
+// decode reads a batch of valid rows and padding, checks every value of it, and returns the rows' ids and the number of
+// all rows.
 func decode(stream []byte, valid int) (ids []int64, rows int, err error) {
 	rd, err := ipc.NewReader(bytes.NewReader(stream))
 	if err != nil {

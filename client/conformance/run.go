@@ -241,7 +241,8 @@ func (p *player) stats(s *StatsStep) error {
 	return nil
 }
 
-// checkPace compares what the master was told of a trainer's pace. At least half of the steps take the median or longer.
+// checkPace compares what the master was told of a trainer's pace. At least half of the steps take the median or
+// longer.
 func (p *player) checkPace(rank uint32, want *Pace) error {
 	if want == nil {
 		return nil
@@ -287,7 +288,8 @@ func (p *player) close(t *trainer) error {
 	return err
 }
 
-// kill ends a trainer's process. What it was given and had not reported is lost with it, and so is a report that is still under way.
+// kill ends a trainer's process. What it was given and had not reported is lost with it, and so is a report that is
+// still under way.
 func (p *player) kill(name string) {
 	set(&name, "a")
 	t := p.trainer(name)

@@ -92,11 +92,11 @@ type Fault struct {
 	Times int    // how often; always unless set
 	OneIn int    `yaml:"one_in"` // at random
 
-	// Do is a status code such as UNAVAILABLE, or: end (the stream ends as if complete), silence, late (the record comes
-	// For later), twice (the record comes twice), overlap (it begins with rows that were sent), gap (it lacks its first row), garbage (its
-	// app_metadata cannot be read), miscount (its app_metadata has the wrong number of rows), future (its
-	// app_metadata has a field that no client knows), width (its int64 values have 5 bytes each), short (the buffers of its
-	// int64 values lack a byte).
+	// Do is a status code such as UNAVAILABLE, or: end (the stream ends as if complete), silence, late (the record
+	// comes For later), twice (the record comes twice), overlap (it begins with rows that were sent), gap (it lacks its
+	// first row), garbage (its app_metadata cannot be read), miscount (its app_metadata has the wrong number of rows),
+	// future (its app_metadata has a field that no client knows), width (its int64 values have 5 bytes each), short
+	// (the buffers of its int64 values lack a byte).
 	Do      string
 	For     time.Duration
 	Message string

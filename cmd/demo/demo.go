@@ -245,7 +245,8 @@ func survey(ctx context.Context, st storage.Storage, uri string) (*job, []spec.F
 	return j, schemas, nil
 }
 
-// run is the demo; the report says what was found, and is told as soon as it is; an error says that it could not be run.
+// run is the demo; the report says what was found, and is told as soon as it is; an error says that it could not be
+// run.
 func run(ctx context.Context, o options, show *progress, tell func(*Report) error) (*Report, error) {
 	defer show.end()
 	j, err := prepare(ctx, o, show)

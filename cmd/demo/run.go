@@ -245,8 +245,8 @@ func (f *fleet) startTrainer(ctx context.Context, master string, rank int, repor
 	return nil
 }
 
-// pace has a trainer be slow for its first rows and its last ones: for as long as the fleet takes to follow, or as somebody does who opens
-// the dashboard.
+// pace has a trainer be slow for its first rows and its last ones: for as long as the fleet takes to follow, or as
+// somebody does who opens the dashboard.
 func (f *fleet) pace() []string {
 	each := f.total / int64(f.options.trainers)
 	until, from, slowLast := each*3/100, each*88/100, 6*time.Second // as slow, the first rows take a quarter of that
@@ -266,8 +266,8 @@ func send(ctx context.Context, to chan<- rankReport, r rankReport) {
 	}
 }
 
-// maybeKill kills a worker when a trainer holds for that, and lets trainers go on whose kill is done. Only a trainer that holds is
-// sent the signal: it listens.
+// maybeKill kills a worker when a trainer holds for that, and lets trainers go on whose kill is done. Only a trainer
+// that holds is sent the signal: it listens.
 func (f *fleet) maybeKill() error {
 	for i, t := range f.trainers {
 		if f.last[i].Hold == 0 {

@@ -78,8 +78,8 @@ func (f *fleet) run(ctx context.Context, up func(process.Announcement) error) (e
 	return parts.Wait()
 }
 
-// bringUp waits until the fleet is up, and says so. To look after its master is one of the parts, and so is its worker in this process, if
-// it has one.
+// bringUp waits until the fleet is up, and says so. To look after its master is one of the parts, and so is its worker
+// in this process, if it has one.
 func (f *fleet) bringUp(ctx context.Context, parts *errgroup.Group, master server, up func(process.Announcement) error) error {
 	starting, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()

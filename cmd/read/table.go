@@ -153,8 +153,8 @@ func elemType(k pb.Kind) arrow.DataType {
 	return arrow.BinaryTypes.Binary
 }
 
-// flatten gives each dense feature a column of its own, and images as byte strings, or lists of floats: Parquet readers take those
-// best.
+// flatten gives each dense feature a column of its own, and images as byte strings, or lists of floats: Parquet readers
+// take those best.
 func flatten(rec arrow.Record) arrow.Record {
 	var fields []arrow.Field
 	var cols []arrow.Array

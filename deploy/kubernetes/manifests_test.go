@@ -137,7 +137,8 @@ func template(o runtime.Object) (name, namespace string, pods corev1.PodTemplate
 	return "", "", pods, false
 }
 
-// checkPods holds that pods take no rights that they do not need, say what they need, and that their health is looked at.
+// checkPods holds that pods take no rights that they do not need, say what they need, and that their health is looked
+// at.
 func checkPods(t *testing.T, name string, pods corev1.PodTemplateSpec) {
 	t.Helper()
 	s := pods.Spec.SecurityContext

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// TestMacOS checks the types of the binary for Macs, which users have and no machine of ours is. Without what is inside the
-// functions of dependencies that takes a tenth of a compiler's time.
+// TestMacOS checks the types of the binary for Macs, which users have and no machine of ours is. Without what is inside
+// the functions of dependencies that takes a tenth of a compiler's time.
 func TestMacOS(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -63,8 +63,8 @@ func Schema(header []byte) (schema *arrow.Schema, err error) {
 	return r.Schema(), nil
 }
 
-// checkSchema refuses what arrow's reader would follow for ever, or make endless memory for: fields within themselves, and vectors and
-// strings that are longer than the message, or lie on each other.
+// checkSchema refuses what arrow's reader would follow for ever, or make endless memory for: fields within themselves,
+// and vectors and strings that are longer than the message, or lie on each other.
 func checkSchema(header []byte) error {
 	schema, ok := Header(header, headerSchema)
 	if !ok || len(header) > MaxHeader {
@@ -82,11 +82,12 @@ func checkSchema(header []byte) error {
 	return nil
 }
 
-// schemaWalk counts what a schema is made of: left is how many bytes that may come to. It is negative where that is too much, or lies
-// outside.
+// schemaWalk counts what a schema is made of: left is how many bytes that may come to. It is negative where that is too
+// much, or lies outside.
 type schemaWalk struct{ left int64 }
 
-// vector counts a vector of elements of a size, which is a Table's field, and returns where it is and how many there are.
+// vector counts a vector of elements of a size, which is a Table's field, and returns where it is and how many there
+// are.
 func (w *schemaWalk) vector(t Table, i, size int) (at int, n int64) {
 	pos, p := t.field(i, 4)
 	if p == nil {

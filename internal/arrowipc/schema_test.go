@@ -56,8 +56,8 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestHostileSchemas: what is longer than the message, or within itself, is refused before arrow's reader sees it, which would take all
-// memory, or overflow the stack.
+// TestHostileSchemas: what is longer than the message, or within itself, is refused before arrow's reader sees it,
+// which would take all memory, or overflow the stack.
 func TestHostileSchemas(t *testing.T) {
 	le := binary.LittleEndian
 	fields := func(b []byte) int { // where the vector of fields is

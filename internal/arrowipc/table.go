@@ -1,6 +1,6 @@
-// Package arrowipc reads the headers of Arrow's IPC messages, which are flatbuffers, without trusting them: what points outside is not
-// found, and a schema that arrow's reader would follow for ever is refused. Streams of batches (wire) and Arrow files (formats/arrow) are
-// made of such messages. All is a pure function of its arguments.
+// Package arrowipc reads the headers of Arrow's IPC messages, which are flatbuffers, without trusting them: what points
+// outside is not found, and a schema that arrow's reader would follow for ever is refused. Streams of batches (wire)
+// and Arrow files (formats/arrow) are made of such messages. All is a pure function of its arguments.
 package arrowipc
 
 import "encoding/binary"

@@ -168,7 +168,8 @@ func Status(f *os.File, format string, args ...any) {
 	}
 }
 
-// Announce prints where a server can be reached, one JSON object on one line, for the program that started it; http may be nil.
+// Announce prints where a server can be reached, one JSON object on one line, for the program that started it; http may
+// be nil.
 func Announce(w io.Writer, address, gossip string, http net.Listener) error {
 	out := process.Announcement{Address: address, Gossip: gossip}
 	if http != nil {

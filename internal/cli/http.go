@@ -24,8 +24,8 @@ func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// ListenHTTP binds the port of --http; it is nil where the flag is "". An address that was asked for must be free. In place of the
-// default one that is taken, as by another process of the same machine, any free port is bound, and said.
+// ListenHTTP binds the port of --http; it is nil where the flag is "". An address that was asked for must be free. In
+// place of the default one that is taken, as by another process of the same machine, any free port is bound, and said.
 func ListenHTTP(cmd *cobra.Command, address string, logger *slog.Logger) (net.Listener, error) {
 	if address == "" {
 		return nil, nil

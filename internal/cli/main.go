@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs a program's command until it ends, or until SIGINT or SIGTERM interrupts it; the second one kills it. It prints the error that
-// it ends with, and returns the exit status.
+// Main runs a program's command until it ends, or until SIGINT or SIGTERM interrupts it; the second one kills it. It
+// prints the error that it ends with, and returns the exit status.
 func Main(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -117,7 +117,8 @@ func set(flags *pflag.FlagSet, f *pflag.Flag, value any) error {
 // perCall marks flags that PerCall named.
 const perCall = "per call"
 
-// PerCall says that flags are of a single call: neither environment nor file sets them, where the same names are those of other settings.
+// PerCall says that flags are of a single call: neither environment nor file sets them, where the same names are those
+// of other settings.
 func PerCall(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		_ = flags.SetAnnotation(name, perCall, nil) // it is there

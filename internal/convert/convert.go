@@ -20,20 +20,20 @@ import (
 // Options says what Run does. Zero values stand for the defaults given.
 type Options struct {
 	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst behind it), or
-	// .parquet, .parq or .pq. They have the same columns and are read one after another. A folder stands for such files below it, but for
-	// those whose names, or whose folders' names, begin with "." or "_".
+	// .parquet, .parq or .pq. They have the same columns and are read one after another. A folder stands for such files
+	// below it, but for those whose names, or whose folders' names, begin with "." or "_".
 	Inputs []string
 	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet.
 	Output string
 	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
 	Delimiter string
-	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like data it is an error, unless
-	// Header says that it does name them, or its layout is a preset's.
+	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like
+	// data it is an error, unless Header says that it does name them, or its layout is a preset's.
 	NoHeader, Header bool
 	// Columns declares columns of text files: "name:type", or "name" alone, whose type is inferred. Without a header
 	// these are all columns in their order (default: col_0, col_1, ...); with one, any of them. Types are bool, int32,
-	// int64, float32, float64, string, binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and timestamp[ns]. A preset's name alone (criteo)
-	// stands for its columns, and for NoHeader.
+	// int64, float32, float64, string, binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and
+	// timestamp[ns]. A preset's name alone (criteo) stands for its columns, and for NoHeader.
 	Columns []string
 	// Hex are names or globs of columns that hold hexadecimal hashes, which become int64.
 	Hex []string

@@ -17,8 +17,8 @@ type field struct {
 func (f field) null() bool { return len(f.text) == 0 && !f.quoted }
 
 // lines reads delimited text: fields with or without quotes, which protect delimiters and line ends and are doubled to
-// stand for themselves; lines that end with \n, \r\n or \r, in one file in any mixture. A quote inside a field that does
-// not begin with one is an ordinary character.
+// stand for themselves; lines that end with \n, \r\n or \r, in one file in any mixture. A quote inside a field that
+// does not begin with one is an ordinary character.
 type lines struct {
 	in          io.Reader
 	delimiter   byte
@@ -134,8 +134,8 @@ func (l *lines) fill() error {
 	return err
 }
 
-// find returns where in buf the next c lies, or l.to if there is none so far. place is where it was last time: so each byte is looked at
-// once, however many lines there are before the next c.
+// find returns where in buf the next c lies, or l.to if there is none so far. place is where it was last time: so each
+// byte is looked at once, however many lines there are before the next c.
 func (l *lines) find(c byte, place *int) int {
 	*place = max(*place, l.from)
 	if *place < l.to && l.buf[*place] == c {
@@ -149,8 +149,8 @@ func (l *lines) find(c byte, place *int) int {
 	return *place
 }
 
-// findEnd returns where in buf the line ends: the place of its \n or \r, or l.to for the last one. It is negative if buf does not hold the
-// line's end, or if there is no more line.
+// findEnd returns where in buf the line ends: the place of its \n or \r, or l.to for the last one. It is negative if
+// buf does not hold the line's end, or if there is no more line.
 func (l *lines) findEnd() (int, error) {
 	s := &l.scan
 	if s.at == 0 { // most lines have no quotes

@@ -181,9 +181,9 @@ func parseFloat(text []byte, bits int) (float64, bool) {
 	return x, err == nil
 }
 
-// guess is the narrowest kind that users mean by a field: bool, int64, float64, a time or string; unknown if it is null. A
-// number with leading zeros is an identifier and so a string, and so is an integer that no int64 holds: as floats, different ones
-// would be the same.
+// guess is the narrowest kind that users mean by a field: bool, int64, float64, a time or string; unknown if it is
+// null. A number with leading zeros is an identifier and so a string, and so is an integer that no int64 holds: as
+// floats, different ones would be the same.
 func guess(f field) kind {
 	text := bytes.TrimSpace(f.text)
 	switch {

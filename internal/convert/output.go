@@ -46,7 +46,8 @@ func newOutput(o Options) (*output, error) {
 // old is where a directory lies that is replaced.
 func (out *output) old() string { return out.temp + ".old" }
 
-// replaceable moves a directory that is to be replaced away and back, which fails if it cannot be moved in the end either.
+// replaceable moves a directory that is to be replaced away and back, which fails if it cannot be moved in the end
+// either.
 func (out *output) replaceable() error {
 	if isParquet(out.final) {
 		return nil
@@ -72,8 +73,8 @@ func inside(file, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// free reports whether the output's name may be used. A directory is replaced only if it holds nothing but Parquet files,
-// so that a mistaken name costs no other data.
+// free reports whether the output's name may be used. A directory is replaced only if it holds nothing but Parquet
+// files, so that a mistaken name costs no other data.
 func (out *output) free(overwrite bool) error {
 	info, err := os.Stat(out.final)
 	switch {

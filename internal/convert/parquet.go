@@ -65,8 +65,8 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	if p.file, err = os.Open(p.name); err != nil {
 		return err
 	}
-	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered. Without a
-	// buffered stream it would hold all chunks of a row group, twice.
+	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered.
+	// Without a buffered stream it would hold all chunks of a row group, twice.
 	pf, err := parquetfile.NewParquetReader(p.file, parquetfile.WithReadProps(&parquetprops.ReaderProperties{
 		BufferSize: 1 << 20, BufferedStreamEnabled: true,
 	}))
@@ -97,7 +97,8 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	return p.openColumns(ctx, reader)
 }
 
-// countRows counts the rows of a file that has so many bytes before its footer, and checks that its column chunks lie in them.
+// countRows counts the rows of a file that has so many bytes before its footer, and checks that its column chunks lie
+// in them.
 func countRows(f *metadata.FileMetaData, size int64) (rows int64, err error) {
 	for i, g := range f.RowGroups {
 		rows += g.GetNumRows()

@@ -38,8 +38,8 @@ func (o *Options) usePreset() {
 	}
 }
 
-// recognise chooses the preset of text files without a header that are plainly of its layout, where nothing was declared, and says so.
-// What keeps a file from being read is told by who reads it.
+// recognise chooses the preset of text files without a header that are plainly of its layout, where nothing was
+// declared, and says so. What keeps a file from being read is told by who reads it.
 func (o *Options) recognise() (note string) {
 	if len(o.Columns) > 0 || o.NoHeader || o.Header {
 		return ""
@@ -78,7 +78,8 @@ func parseHash(text []byte) (int64, bool) {
 	return n, ok && len(text) == 8
 }
 
-// isCriteo reports whether a line has a label, 13 integers and 26 hashes of 8 hexadecimal digits, any of which but the label may be empty.
+// isCriteo reports whether a line has a label, 13 integers and 26 hashes of 8 hexadecimal digits, any of which but the
+// label may be empty.
 func isCriteo(line []field) bool {
 	if len(line) != 1+criteoInts+criteoCats || string(line[0].text) != "0" && string(line[0].text) != "1" {
 		return false

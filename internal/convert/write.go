@@ -155,8 +155,8 @@ func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.Write
 	return parquetprops.NewWriterProperties(options...), nil
 }
 
-// pageVersion is 2, but for files with lists: arrow's writer ends their pages inside of rows, which version 2 does not allow, or never
-// ends where one of fixed-length values is longer than what it writes at once.
+// pageVersion is 2, but for files with lists: arrow's writer ends their pages inside of rows, which version 2 does not
+// allow, or never ends where one of fixed-length values is longer than what it writes at once.
 func pageVersion(schema *arrow.Schema) parquetprops.DataPageVersion {
 	for _, f := range schema.Fields() {
 		if _, ok := f.Type.(*arrow.ListType); ok {

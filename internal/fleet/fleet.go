@@ -58,7 +58,8 @@ type Config struct {
 	Advertise string
 	// Join names gossip addresses of members, any of which is enough. Names are resolved anew at each attempt.
 	Join []string
-	// Secret encrypts the gossip if there is one; all members need the same. While it is being replaced, all of it decrypt.
+	// Secret encrypts the gossip if there is one; all members need the same. While it is being replaced, all of it
+	// decrypt.
 	Secret rpc.Secret
 	Logger *slog.Logger
 
@@ -155,7 +156,8 @@ func (f *Fleet) memberlistConfig() (mc *memberlist.Config, err error) {
 	mc.ProbeInterval = 500 * time.Millisecond
 	mc.ProbeTimeout = 250 * time.Millisecond
 	mc.SuspicionMult = 2
-	// News is sent about four times, an interval apart; Update and Close wait for the last. Without news nothing is sent.
+	// News is sent about four times, an interval apart; Update and Close wait for the last. Without news nothing is
+	// sent.
 	mc.GossipInterval = 50 * time.Millisecond
 	mc.SuspicionMaxTimeoutMult = 2
 	mc.DeadNodeReclaimTime = time.Second

@@ -232,7 +232,8 @@ func TestJoinOfOtherPorts(t *testing.T) {
 	}
 }
 
-// TestKeysAreReplaced holds that members stay together while the key of gossip is replaced, and that the old one is worth nothing then.
+// TestKeysAreReplaced holds that members stay together while the key of gossip is replaced, and that the old one is
+// worth nothing then.
 func TestKeysAreReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	set := func(text string) {
@@ -365,8 +366,8 @@ func TestBindByName(t *testing.T) {
 	}
 }
 
-// TestRestartedMasterIsFound holds that a master that comes back at its address, and knows nobody, sees its workers before any round in
-// which members find what no news told: whether they missed it or not.
+// TestRestartedMasterIsFound holds that a master that comes back at its address, and knows nobody, sees its workers
+// before any round in which members find what no news told: whether they missed it or not.
 func TestRestartedMasterIsFound(t *testing.T) {
 	for name, missed := range map[string]bool{"at once": false, "after it was missed": true} {
 		t.Run(name, func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Whoever reaches the gossip port can have this process complain of what it sends, as often as it likes. So warnings are told up to
-// maxWarnings a warnEvery, and the others counted.
+// Whoever reaches the gossip port can have this process complain of what it sends, as often as it likes. So warnings
+// are told up to maxWarnings a warnEvery, and the others counted.
 const (
 	warnEvery   = time.Minute
 	maxWarnings = 10

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestWarningsAreBounded holds that what strangers send to the gossip port fills no log, and that what is left out is counted.
+// TestWarningsAreBounded holds that what strangers send to the gossip port fills no log, and that what is left out is
+// counted.
 func TestWarningsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer

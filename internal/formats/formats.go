@@ -1,5 +1,6 @@
-// Package formats finds out what files hold, whatever their format: a table names the formats, each of which is a folder below. The master
-// plans by what they say, and workers decode by it; nothing behind a decoded window knows of formats.
+// Package formats finds out what files hold, whatever their format: a table names the formats, each of which is a
+// folder below. The master plans by what they say, and workers decode by it; nothing behind a decoded window knows of
+// formats.
 package formats
 
 import (
@@ -20,8 +21,9 @@ import (
 // All are the formats that can be read.
 func All() []format.Format { return []format.Format{parquet.Format{}, arrow.Format{}} }
 
-// Load describes a file, with the profile's keys if it is encrypted. Take is asked for memory before it is used, unless it is little, and may
-// refuse; nil: there is enough. What was taken beyond the description's Size is free again afterwards. Errors name the file.
+// Load describes a file, with the profile's keys if it is encrypted. Take is asked for memory before it is used, unless
+// it is little, and may refuse; nil: there is enough. What was taken beyond the description's Size is free again
+// afterwards. Errors name the file.
 func Load(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(bytes int64) error,
 ) (format.File, error) {

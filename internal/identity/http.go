@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// cookieName holds a browser's sealed token. Scripts do not see it, and no other site's page makes the browser send it. By TLS it is
-	// hostCookie, which no other host of the domain can set.
+	// cookieName holds a browser's sealed token. Scripts do not see it, and no other site's page makes the browser send
+	// it. By TLS it is hostCookie, which no other host of the domain can set.
 	cookieName, hostCookie = "penstock_login", "__Host-penstock_login"
 	// LoginPath is where a browser shows its token. Mount LoginHandler there.
 	LoginPath = "/login"
@@ -35,14 +35,15 @@ var loginPage string
 
 // Web is the authorisation of an HTTP port.
 type Web struct {
-	// Authenticator knows the callers; nil asks nobody, but lets in only who calls from this machine, and by a name of its own.
+	// Authenticator knows the callers; nil asks nobody, but lets in only who calls from this machine, and by a name of
+	// its own.
 	Authenticator Authenticator
 	// Seal is what browsers' logins are sealed with; nil lets none log in.
 	Seal *Seal
 }
 
-// Require lets only callers with a role through. The handler finds the Identity in its request's context.
-// Programs show a token as in gRPC: "Authorization: Bearer TOKEN", and a namespace as "Penstock-Namespace", or as the parameter
+// Require lets only callers with a role through. The handler finds the Identity in its request's context. Programs show
+// a token as in gRPC: "Authorization: Bearer TOKEN", and a namespace as "Penstock-Namespace", or as the parameter
 // namespace, since a page's streams have no headers of their own. Browsers are sent to LoginPath.
 func (w Web) Require(role Role, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -108,8 +109,8 @@ func cookieOf(r *http.Request) string {
 	return cookieName
 }
 
-// LoginHandler shows a form that takes a token, and has the browser keep it, sealed, until it is closed or loginLife is over. POST with
-// logout=1 forgets it.
+// LoginHandler shows a form that takes a token, and has the browser keep it, sealed, until it is closed or loginLife is
+// over. POST with logout=1 forgets it.
 func (w Web) LoginHandler() http.Handler {
 	page := template.Must(template.New("login").Parse(loginPage))
 	show := func(out http.ResponseWriter, code int, next, problem string) {
@@ -166,8 +167,8 @@ func within(next string) string {
 	return next
 }
 
-// fromHere reports whether somebody on this machine makes a request for himself: not a proxy for others, nor a browser for a page from
-// elsewhere whose name was pointed here.
+// fromHere reports whether somebody on this machine makes a request for himself: not a proxy for others, nor a browser
+// for a page from elsewhere whose name was pointed here.
 func fromHere(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
@@ -182,8 +183,8 @@ func fromHere(r *http.Request) bool {
 	return true
 }
 
-// LocalName reports whether a request's host, with or without a port, is localhost or an address: no page from elsewhere comes under
-// one of these.
+// LocalName reports whether a request's host, with or without a port, is localhost or an address: no page from
+// elsewhere comes under one of these.
 func LocalName(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

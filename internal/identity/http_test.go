@@ -165,7 +165,8 @@ func TestWithoutTokens(t *testing.T) {
 	}
 }
 
-// TestOtherSitesDoNotLogIn holds that a page of another site can neither make a browser somebody else here, nor forget who it is.
+// TestOtherSitesDoNotLogIn holds that a page of another site can neither make a browser somebody else here, nor forget
+// who it is.
 func TestOtherSitesDoNotLogIn(t *testing.T) {
 	login := identity.Web{Authenticator: identity.Fleet{Token: rpc.NewSecret("sesame")}, Seal: identity.NewSeal()}.LoginHandler()
 	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
@@ -182,7 +183,8 @@ func TestOtherSitesDoNotLogIn(t *testing.T) {
 	}
 }
 
-// TestLogins holds that a login is good at each process of a fleet, ends by itself and with its token, and that nobody can make one.
+// TestLogins holds that a login is good at each process of a fleet, ends by itself and with its token, and that nobody
+// can make one.
 func TestLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secrets := [][]byte{[]byte("one")}

@@ -1,5 +1,5 @@
-// Package identity says who calls: master and worker know their callers by it, on gRPC and HTTP ports. What an identity may do
-// with a dataset or a session is decided in master/access. Its values are read-only and may be shared.
+// Package identity says who calls: master and worker know their callers by it, on gRPC and HTTP ports. What an identity
+// may do with a dataset or a session is decided in master/access. Its values are read-only and may be shared.
 package identity
 
 import (

@@ -20,8 +20,9 @@ const (
 	sealInfo  = "penstock: a browser's login"
 )
 
-// Seal makes of a token what a browser keeps: text that ends after loginLife, of which only who has the same secret can tell the
-// token. So the token itself stays secret, and whether it still opens anything is asked anew with each request, of whichever process.
+// Seal makes of a token what a browser keeps: text that ends after loginLife, of which only who has the same secret can
+// tell the token. So the token itself stays secret, and whether it still opens anything is asked anew with each
+// request, of whichever process.
 type Seal struct{ secrets func() [][]byte }
 
 // NewSeal returns a seal of a process's own: logins end with the process.

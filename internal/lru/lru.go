@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Cache keeps values by key, up to a number of bytes, or one value. What was used least lately goes first. It may be used by many
-// goroutines at once.
+// Cache keeps values by key, up to a number of bytes, or one value. What was used least lately goes first. It may be
+// used by many goroutines at once.
 type Cache[K comparable, V any] struct {
 	limit int64
 

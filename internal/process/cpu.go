@@ -20,8 +20,8 @@ func CPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// CPUs is how many processors this process may use: those that Go runs on, or less if its control group, or one above that, has a
-// quota. root is the root of the file system.
+// CPUs is how many processors this process may use: those that Go runs on, or less if its control group, or one above
+// that, has a quota. root is the root of the file system.
 func CPUs(root fs.FS) float64 {
 	cpus := float64(runtime.GOMAXPROCS(0))
 	for _, group := range groups(root, "cpu") {
@@ -32,7 +32,8 @@ func CPUs(root fs.FS) float64 {
 	return cpus
 }
 
-// groups are the folders of this process's control group and of those above it, in version 2 and, for a controller, in version 1.
+// groups are the folders of this process's control group and of those above it, in version 2 and, for a controller, in
+// version 1.
 func groups(root fs.FS, controller string) (out []string) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// Memory is how many bytes of memory this process may use: the machine's, or less if its control group, or one above that, has a limit;
-// 0 if that is not known. root is the root of the file system.
+// Memory is how many bytes of memory this process may use: the machine's, or less if its control group, or one above
+// that, has a limit; 0 if that is not known. root is the root of the file system.
 func Memory(root fs.FS) int64 {
 	most := machineMemory(root)
 	for _, group := range groups(root, "memory") {
@@ -58,16 +58,17 @@ var memoryLimit struct { //nolint:gochecknoglobals // of the runtime, of which t
 	above      int64 // by so much it is higher than it should be
 }
 
-// RaiseMemoryLimit has the Go runtime's memory limit be so many bytes higher, or lower if they are negative. It leaves one alone that
-// the user has set (GOMEMLIMIT), and does nothing where there is none.
+// RaiseMemoryLimit has the Go runtime's memory limit be so many bytes higher, or lower if they are negative. It leaves
+// one alone that the user has set (GOMEMLIMIT), and does nothing where there is none.
 func RaiseMemoryLimit(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		moveMemoryLimit(bytes)
 	}
 }
 
-// SetAside has the limit leave room for so many bytes more that the process holds and the runtime does not know of, or for fewer. The runtime
-// gives back what it has too much only as it allocates: where there are more, it is made to at once.
+// SetAside has the limit leave room for so many bytes more that the process holds and the runtime does not know of, or
+// for fewer. The runtime gives back what it has too much only as it allocates: where there are more, it is made to at
+// once.
 func SetAside(bytes int64) {
 	moveMemoryLimit(-bytes)
 	if bytes > 0 && ReadRuntime().All > debug.SetMemoryLimit(-1) {
@@ -75,7 +76,8 @@ func SetAside(bytes int64) {
 	}
 }
 
-// Runtime is how much memory the Go runtime has of the system's, in bytes, how much of that holds nothing, and how often it has collected.
+// Runtime is how much memory the Go runtime has of the system's, in bytes, how much of that holds nothing, and how
+// often it has collected.
 type Runtime struct {
 	All, Free int64
 	Cycles    uint64

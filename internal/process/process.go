@@ -30,7 +30,8 @@ const stopTimeout = 15 * time.Second
 type Config struct {
 	// Name is what errors call the process.
 	Name string
-	// Binary is a penstock binary, and Args a command of it with its flags. --output json and --end-with-stdin are added.
+	// Binary is a penstock binary, and Args a command of it with its flags. --output json and --end-with-stdin are
+	// added.
 	Binary string
 	Args   []string
 	// Env is added to this process's environment ("NAME=value"). The settings of the user's own fleet are left out of

@@ -1,6 +1,6 @@
-// Package reload reads files that change while a process runs: tokens, keys, rights. A File may be used by many goroutines
-// at once, and has none of its own: whoever asks for its value looks at the file, once a second at most. What changed is taken once
-// nobody has written for a second: half a file may give more rights than all of it.
+// Package reload reads files that change while a process runs: tokens, keys, rights. A File may be used by many
+// goroutines at once, and has none of its own: whoever asks for its value looks at the file, once a second at most.
+// What changed is taken once nobody has written for a second: half a file may give more rights than all of it.
 package reload
 
 import (
@@ -31,8 +31,8 @@ type File[T any] struct {
 	value  T
 }
 
-// Open reads and parses a file. One that cannot be read or parsed later leaves the value as it was: refused, if it is not nil, is told
-// why, once for each cause.
+// Open reads and parses a file. One that cannot be read or parsed later leaves the value as it was: refused, if it is
+// not nil, is told why, once for each cause.
 func Open[T any](path string, parse func([]byte) (T, error), refused func(error)) (*File[T], error) {
 	f := &File[T]{path: path, parse: parse, refused: refused, looked: time.Now()}
 	text, _, err := read(path)

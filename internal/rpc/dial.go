@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Connect opens a connection to a port of a fleet. All connections are made so, gRPC's and links: the name is looked up on this machine,
-// and HTTP proxies are for other traffic, since they break streams, and many know the names of other networks alone. An error names the
-// proxy that would have been in between.
+// Connect opens a connection to a port of a fleet. All connections are made so, gRPC's and links: the name is looked up
+// on this machine, and HTTP proxies are for other traffic, since they break streams, and many know the names of other
+// networks alone. An error names the proxy that would have been in between.
 func Connect(ctx context.Context, address string) (net.Conn, error) {
 	network, to := "tcp", address
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {

@@ -25,7 +25,8 @@ func elsewhere(t *testing.T) string {
 	return ""
 }
 
-// TestProxiesAreForOtherTraffic: calls and links reach a port straight, and a port that does not answer is told of with the proxy.
+// TestProxiesAreForOtherTraffic: calls and links reach a port straight, and a port that does not answer is told of with
+// the proxy.
 func TestProxiesAreForOtherTraffic(t *testing.T) {
 	const proxy = "http://user:secret@127.0.0.1:9"
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY"} {

@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	// mostStrangers bounds the connections of which no caller is known yet. One more waits until the one that has been there longest
-	// has had patience, and takes its place.
+	// mostStrangers bounds the connections of which no caller is known yet. One more waits until the one that has been
+	// there longest has had patience, and takes its place.
 	mostStrangers = 1024
 	patience      = time.Second
-	// mostStrange bounds what strangers have sent, in bytes, all together: the one that has been there longest is sent away for more.
-	// It is as much as they can have a process hold. strangeCall is what a call costs besides its bytes.
+	// mostStrange bounds what strangers have sent, in bytes, all together: the one that has been there longest is sent
+	// away for more. It is as much as they can have a process hold. strangeCall is what a call costs besides its bytes.
 	mostStrange = 32 << 20
 	strangeCall = 16 << 10
 )
 
-// Doorstep is a listener whose connections are strangers' until Welcome. All strangers together take no more than a bounded part of the
-// process, whatever they send, and make room for each other: a flood of them keeps nobody out who is soon known. What those send who are
-// known is bounded, too: see load.
+// Doorstep is a listener whose connections are strangers' until Welcome. All strangers together take no more than a
+// bounded part of the process, whatever they send, and make room for each other: a flood of them keeps nobody out who
+// is soon known. What those send who are known is bounded, too: see load.
 func Doorstep(l net.Listener) net.Listener {
 	return &doorstep{Listener: l, left: make(chan struct{}, 1), closed: make(chan struct{}), loads: loads{of: map[*stranger]struct{}{}}}
 }
 
-// Welcome says that a call's caller is known, and with it the connection. It does nothing for what did not come over a doorstep.
+// Welcome says that a call's caller is known, and with it the connection. It does nothing for what did not come over a
+// doorstep.
 func Welcome(ctx context.Context) {
 	if s := strangerOf(ctx); s != nil {
 		s.door.forget(s)

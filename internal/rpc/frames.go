@@ -5,8 +5,8 @@ import "sync"
 // frame is the most that an HTTP/2 frame has, as gRPC's peers send them.
 const frame = 16 << 10
 
-// frames is a mem.BufferPool of memory for received frames. Unlike gRPC's own it hands them out as they came back: they are
-// written before they are read, and to zero each of them first takes a tenth of what receiving does.
+// frames is a mem.BufferPool of memory for received frames. Unlike gRPC's own it hands them out as they came back: they
+// are written before they are read, and to zero each of them first takes a tenth of what receiving does.
 type frames struct{ pool sync.Pool }
 
 // Get returns n bytes, whose contents are undefined.

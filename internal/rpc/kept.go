@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// kept is what files mean, read anew each time. While they cannot be taken, as a certificate whose key is not there yet, it is what it
-// was before: one half of a pair that is being renewed breaks no handshake.
+// kept is what files mean, read anew each time. While they cannot be taken, as a certificate whose key is not there
+// yet, it is what it was before: one half of a pair that is being renewed breaks no handshake.
 type kept[T any] struct {
 	read func() (T, error)
 

@@ -42,8 +42,8 @@ func (u unavailable) Unwrap() error   { return u.error }
 func (unavailable) Is(err error) bool { return err == ErrUnavailable } //nolint:errorlint // that is how Is is written
 
 // AtLeader calls f once with a connection to the leader, for commands that make one call: it tries each address, and
-// whom a master names before the others. Any answer but Unavailable, in time, is the leader's. The error names each master that
-// was asked, and has its words without gRPC's frame around them, and what to do.
+// whom a master names before the others. Any answer but Unavailable, in time, is the leader's. The error names each
+// master that was asked, and has its words without gRPC's frame around them, and what to do.
 func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(context.Context, pb.MasterClient) error) error {
 	if len(addresses) == 0 {
 		return errors.New("--master names no address")
@@ -85,7 +85,8 @@ const StartMaster = "start a master, or name the address of one that runs (on 12
 // nameMaster is what to do about a port that is no master's.
 const nameMaster = ": name a master's --listen address, whose port is 7070 by default"
 
-// NotMaster says what a port is that answered a master's call with err, and what to do, behind a semicolon; "" where it may be a master's.
+// NotMaster says what a port is that answered a master's call with err, and what to do, behind a semicolon; "" where it
+// may be a master's.
 func NotMaster(err error) string {
 	words := status.Convert(err).Message()
 	switch {

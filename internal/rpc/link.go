@@ -12,7 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// LinkDialer returns what connects as Dial does, with TLS where cfg has it, for something that is not HTTP/2; see Links.
+// LinkDialer returns what connects as Dial does, with TLS where cfg has it, for something that is not HTTP/2; see
+// Links.
 func LinkDialer(cfg Config) func(ctx context.Context, address string) (net.Conn, error) {
 	creds, err := clientCredentials(cfg)
 	return func(ctx context.Context, address string) (net.Conn, error) {
@@ -43,8 +44,9 @@ func dialLink(ctx context.Context, address string, creds credentials.TransportCr
 	return conn, nil
 }
 
-// Links hands connections to a server's port that begin with preface, of four bytes, to enter instead of gRPC. enter has the time
-// that gRPC gives handshakes, and takes the connection over even if it returns an error. Pass it to NewServer.
+// Links hands connections to a server's port that begin with preface, of four bytes, to enter instead of gRPC. enter
+// has the time that gRPC gives handshakes, and takes the connection over even if it returns an error. Pass it to
+// NewServer.
 func Links(cfg Config, preface [4]byte, enter func(net.Conn) error) (grpc.ServerOption, error) {
 	creds, err := serverCredentials(cfg)
 	if err != nil {

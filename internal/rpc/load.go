@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// mostUnderWay bounds the requests on connections whose callers are known, in bytes: what has come of those that are still coming, and
-	// those that are being answered. Beyond it the connection with the most is closed, which nobody needs to be who is well: it is eight
-	// of the largest requests.
+	// mostUnderWay bounds the requests on connections whose callers are known, in bytes: what has come of those that
+	// are still coming, and those that are being answered. Beyond it the connection with the most is closed, which
+	// nobody needs to be who is well: it is eight of the largest requests.
 	mostUnderWay = 8 * MaxRequest
-	// mostOwed bounds the answers that have not been written yet, in bytes. No connection is owed more than is still free, so that those
-	// who read nothing leave room for others, and who finds none is refused, and may try again.
+	// mostOwed bounds the answers that have not been written yet, in bytes. No connection is owed more than is still
+	// free, so that those who read nothing leave room for others, and who finds none is refused, and may try again.
 	mostOwed   = 8 * MaxRequest
 	mostAnswer = mostOwed / 2 // what is free, then, is as much
 	// takeTimeout is how long an answer waits for its caller to take it, before the connection is closed.
@@ -91,7 +91,8 @@ func (u *underWay) taken() {
 	}
 }
 
-// Taken says that a call's handler has what it needs of the request, and holds it no longer, though the call may go on for long.
+// Taken says that a call's handler has what it needs of the request, and holds it no longer, though the call may go on
+// for long.
 func Taken(ctx context.Context) {
 	if u, ok := ctx.Value(underWayKey{}).(*underWay); ok {
 		u.taken()
@@ -206,9 +207,10 @@ type answer struct {
 	*debt
 }
 
-// debt is an answer's bytes until gRPC has written them: a handler's end says only that they wait for their turn, and a caller who reads
-// nothing gives them none. It is the mem.BufferPool that they go back to. gRPC forgets to give back an answer that comes in the moment in
-// which its caller gives it up, which is rare: it counts until late closes the connection.
+// debt is an answer's bytes until gRPC has written them: a handler's end says only that they wait for their turn, and a
+// caller who reads nothing gives them none. It is the mem.BufferPool that they go back to. gRPC forgets to give back an
+// answer that comes in the moment in which its caller gives it up, which is rare: it counts until late closes the
+// connection.
 type debt struct {
 	conn  *stranger
 	bytes int64

@@ -118,8 +118,8 @@ func (c *caller) send(bytes int, also ...grpc.CallOption) <-chan error {
 
 const large = rpc.MaxRequest - 1<<20
 
-// TestRequestsUnderWay: requests that come all at once, or that wait for their answers, are bounded for all callers together. Who has
-// the most under way loses its connection, and nobody else does.
+// TestRequestsUnderWay: requests that come all at once, or that wait for their answers, are bounded for all callers
+// together. Who has the most under way loses its connection, and nobody else does.
 func TestRequestsUnderWay(t *testing.T) {
 	d := newDesk(t)
 	modest := d.caller(t)
@@ -203,8 +203,9 @@ func lists(ctx context.Context, t *testing.T, conn *grpc.ClientConn) (unread grp
 	return stream, err == nil && header != nil
 }
 
-// TestAnswersUnderWay: answers that nobody takes count until they are written, though their handlers have long ended. Who finds no room is
-// refused, there is some left for others, and nobody loses a connection who takes what there is for him in time.
+// TestAnswersUnderWay: answers that nobody takes count until they are written, though their handlers have long ended.
+// Who finds no room is refused, there is some left for others, and nobody loses a connection who takes what there is
+// for him in time.
 func TestAnswersUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipe := bufconn.Listen(1 << 20)

@@ -18,9 +18,11 @@ import (
 const (
 	// maxMessage bounds a received message; a record batch has a few megabytes.
 	maxMessage = 256 << 20
-	// MaxRequest bounds what a master is sent: a spec, the report of a worker, or the states of all ranks that a trainer restores from.
+	// MaxRequest bounds what a master is sent: a spec, the report of a worker, or the states of all ranks that a
+	// trainer restores from.
 	MaxRequest = 16 << 20
-	// maxCalls bounds the calls of one connection that are under way; those beyond wait at the caller. A trainer has as many as streams.
+	// maxCalls bounds the calls of one connection that are under way; those beyond wait at the caller. A trainer has as
+	// many as streams.
 	maxCalls = 256
 	// maxHeaders bounds the headers of a call, with its token.
 	maxHeaders = 64 << 10
@@ -43,8 +45,8 @@ type Config struct {
 	CA string
 	// ClientCA is a PEM file of authorities; a server asks each caller for a certificate of theirs. "" asks for none.
 	ClientCA string
-	// ServerName is the name that the certificates of the ports called must bear; "" is the address's host. A fleet whose
-	// processes come and go at changing addresses has one certificate, with one name, for all.
+	// ServerName is the name that the certificates of the ports called must bear; "" is the address's host. A fleet
+	// whose processes come and go at changing addresses has one certificate, with one name, for all.
 	ServerName string
 	// TLS turns encryption on for a client that has neither CA nor certificate.
 	TLS bool
@@ -52,8 +54,8 @@ type Config struct {
 	Token Secret
 	// Namespace is what a client's calls are about, if its token is for several; "" is the token's own.
 	Namespace string
-	// StreamWindow bounds the bytes that a server may send ahead on one stream; 0 means 4 MiB, and what the kernel thinks right
-	// for a link.
+	// StreamWindow bounds the bytes that a server may send ahead on one stream; 0 means 4 MiB, and what the kernel
+	// thinks right for a link.
 	StreamWindow int
 	// MaxMessage bounds what is received in one message, in bytes; 0 means 256 MiB.
 	MaxMessage int
@@ -111,8 +113,8 @@ func (c Config) Anonymous() Config {
 	return c
 }
 
-// NewServer returns a gRPC server that follows cfg, and options besides, such as Guarded. The caller registers services, and serves on a
-// Doorstep.
+// NewServer returns a gRPC server that follows cfg, and options besides, such as Guarded. The caller registers
+// services, and serves on a Doorstep.
 func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

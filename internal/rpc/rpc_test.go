@@ -259,7 +259,8 @@ func TestRenewedFiles(t *testing.T) {
 	}
 }
 
-// TestHalfAPair holds that a certificate whose key is not there yet breaks nothing, on either side, and is told of once.
+// TestHalfAPair holds that a certificate whose key is not there yet breaks nothing, on either side, and is told of
+// once.
 func TestHalfAPair(t *testing.T) {
 	var logged bytes.Buffer
 	before := slog.Default()

@@ -12,8 +12,8 @@ import (
 )
 
 // Secret is text that never prints: not by any verb of fmt, as a field of whatever struct, nor by slog or an encoder.
-// One that was read from a file follows it. While it is being replaced there are several: the first is shown, each is taken.
-// The zero value is no secret.
+// One that was read from a file follows it. While it is being replaced there are several: the first is shown, each is
+// taken. The zero value is no secret.
 type Secret struct {
 	all *func() []string // behind a pointer, since fmt prints the unexported fields of a struct without asking their methods
 }
@@ -27,8 +27,8 @@ func NewSecret(text string) Secret {
 	return Secret{&all}
 }
 
-// ReadSecret reads a secret from a file, without the white space around it. A file with several lines is that of a secret which is
-// being replaced: each line is one. That it cannot be read anew is told by slog.Default.
+// ReadSecret reads a secret from a file, without the white space around it. A file with several lines is that of a
+// secret which is being replaced: each line is one. That it cannot be read anew is told by slog.Default.
 func ReadSecret(path string) (Secret, error) {
 	file, err := reload.Open(path, func(text []byte) ([]string, error) {
 		lines, err := parseSecret(string(text))

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// TestSilentStrangers: who connects and says nothing is sent away, with links and without, before a server would be killed that
-// waits for it in order to stop.
+// TestSilentStrangers: who connects and says nothing is sent away, with links and without, before a server would be
+// killed that waits for it in order to stop.
 func TestSilentStrangers(t *testing.T) {
 	for _, says := range []string{"", string(preface[:])} {
 		synctest.Test(t, func(t *testing.T) {

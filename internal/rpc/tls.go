@@ -38,7 +38,8 @@ func clientCredentials(cfg Config) (credentials.TransportCredentials, error) {
 	return &renewing{TransportCredentials: credentials.NewTLS(files.get()), files: files}, nil
 }
 
-// renewing reads a client's files anew for each handshake, so that renewed authorities and certificates need no restart.
+// renewing reads a client's files anew for each handshake, so that renewed authorities and certificates need no
+// restart.
 type renewing struct {
 	credentials.TransportCredentials
 	files *kept[*tls.Config]

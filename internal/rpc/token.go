@@ -52,8 +52,8 @@ type Call struct {
 // Gate lets a call pass, with the context that its handler gets, or refuses it with a status.
 type Gate func(context.Context, Call) (context.Context, error)
 
-// Guarded has a server's calls pass a gate by their headers alone: a stranger's message is never read. The gate says Welcome to whom it
-// knows. Requests that are under way are bounded from there on.
+// Guarded has a server's calls pass a gate by their headers alone: a stranger's message is never read. The gate says
+// Welcome to whom it knows. Requests that are under way are bounded from there on.
 func Guarded(gate Gate) grpc.ServerOption {
 	return grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
 		if s := strangerOf(ctx); s != nil {

@@ -1,8 +1,9 @@
-// Package shared makes memory that another process on the same machine can map: a worker lays batches out in it, and a trainer
-// reads them where they are (internal/wire). It exists on Linux alone; elsewhere Make fails, and batches are sent.
+// Package shared makes memory that another process on the same machine can map: a worker lays batches out in it, and a
+// trainer reads them where they are (internal/wire). It exists on Linux alone; elsewhere Make fails, and batches are
+// sent.
 //
-// The kernel counts such memory against the process that wrote to it, for as long as any has it mapped. So a Memory that its owner has
-// freed counts on while it is lent.
+// The kernel counts such memory against the process that wrote to it, for as long as any has it mapped. So a Memory
+// that its owner has freed counts on while it is lent.
 package shared
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/process"
 )
 
-// Memory is bytes that several processes may have mapped. It has one owner at a time; Lend and Returned may be called from any goroutine.
+// Memory is bytes that several processes may have mapped. It has one owner at a time; Lend and Returned may be called
+// from any goroutine.
 type Memory struct {
 	// Bytes are nil once it was freed.
 	Bytes []byte

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealed memory can neither become shorter, which would kill who reads behind its end, nor be written to by whoever maps it from now on.
+// sealed memory can neither become shorter, which would kill who reads behind its end, nor be written to by whoever
+// maps it from now on.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
-// Make returns n bytes, all zero, which take memory when they are written to. Free them. kept is told how many bytes more, or fewer, others
-// have mapped of what was freed.
+// Make returns n bytes, all zero, which take memory when they are written to. Free them. kept is told how many bytes
+// more, or fewer, others have mapped of what was freed.
 func Make(n int, kept func(bytes int64)) (*Memory, error) {
 	file, err := unix.MemfdCreate("penstock-batch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -32,8 +33,8 @@ func Make(n int, kept func(bytes int64)) (*Memory, error) {
 	return m, nil
 }
 
-// Map maps the memory of a file that another process has sent, of up to `most` bytes, to be read. The file stays the caller's. It fails
-// for a file that could become shorter.
+// Map maps the memory of a file that another process has sent, of up to `most` bytes, to be read. The file stays the
+// caller's. It fails for a file that could become shorter.
 func Map(file, most int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
 	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
@@ -60,7 +61,8 @@ func Unmap(bytes []byte) { _ = unix.Munmap(bytes) } // fails only for what is no
 // File is the file of memory, to be sent to another process. It is closed by Free.
 func (m *Memory) File() int { return m.file }
 
-// Free gives the memory back, but for what it is lent to, which has it until it is returned. A second call does nothing.
+// Free gives the memory back, but for what it is lent to, which has it until it is returned. A second call does
+// nothing.
 func (m *Memory) Free() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

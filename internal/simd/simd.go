@@ -1,5 +1,5 @@
-// Package simd says which of the CPU's vector instructions the inner loops may use beyond those that each CPU has. Results do not
-// depend on them: each loop has a form in plain Go, which tests compare the others with.
+// Package simd says which of the CPU's vector instructions the inner loops may use beyond those that each CPU has.
+// Results do not depend on them: each loop has a form in plain Go, which tests compare the others with.
 package simd
 
 import "golang.org/x/sys/cpu"
@@ -34,7 +34,8 @@ func Best() Level {
 	return VNNI
 }
 
-// Each runs f, of a test or a benchmark, for each of the levels that this CPU has, and for Plain, with *level set to it.
+// Each runs f, of a test or a benchmark, for each of the levels that this CPU has, and for Plain, with *level set to
+// it.
 func Each(level *Level, f func(name string), levels ...Level) {
 	had := *level
 	defer func() { *level = had }()

@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/identity"
 )
 
-// forFleet lets callers with a role pass whose rights are those of the whole fleet: what a process tells of itself is not of one namespace.
+// forFleet lets callers with a role pass whose rights are those of the whole fleet: what a process tells of itself is
+// not of one namespace.
 func (c Config) forFleet(role identity.Role, next http.Handler) http.Handler {
 	return c.Web.Require(role, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who := identity.From(r.Context()); !who.Everywhere {
@@ -18,8 +19,8 @@ func (c Config) forFleet(role identity.Role, next http.Handler) http.Handler {
 	}))
 }
 
-// rebound refuses names of other machines on a port of loopback: a page from elsewhere, whose name was pointed here, could else have a
-// browser read what is for this machine's users.
+// rebound refuses names of other machines on a port of loopback: a page from elsewhere, whose name was pointed here,
+// could else have a browser read what is for this machine's users.
 func rebound(at net.Addr, next http.Handler) http.Handler {
 	if host, _, err := net.SplitHostPort(at.String()); err != nil || !net.ParseIP(host).IsLoopback() {
 		return next

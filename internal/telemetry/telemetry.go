@@ -1,5 +1,5 @@
-// Package telemetry is the HTTP port of a master or a worker: metrics for Prometheus, probes for Kubernetes, profiles for who is
-// allowed to take them, and whatever pages its owner adds (master/dashboard).
+// Package telemetry is the HTTP port of a master or a worker: metrics for Prometheus, probes for Kubernetes, profiles
+// for who is allowed to take them, and whatever pages its owner adds (master/dashboard).
 //
 //	/healthz, /readyz   public: 200 while the process serves, and while it is of use to others
 //	/metrics            for viewers of the whole fleet: Prometheus' text and OpenMetrics
@@ -48,7 +48,8 @@ type Config struct {
 	Listener net.Listener
 	// TLS is nil for plain text (rpc.HTTPTLS).
 	TLS *tls.Config
-	// Web says who a caller is, and that only callers from this machine may see what is not public if nobody is asked for a token.
+	// Web says who a caller is, and that only callers from this machine may see what is not public if nobody is asked
+	// for a token.
 	Web identity.Web
 	// Ready says why the process is of no use to others yet; nil is always ready.
 	Ready func() error

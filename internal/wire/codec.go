@@ -24,8 +24,8 @@ const (
 	fieldBody   = 1000
 )
 
-// Codec is gRPC's codec for protobuf, which knows two messages more: a batch to send, and one received. Servers of Stream's
-// calls are made with it.
+// Codec is gRPC's codec for protobuf, which knows two messages more: a batch to send, and one received. Servers of
+// Stream's calls are made with it.
 type Codec struct{ fallback encoding.CodecV2 }
 
 // NewCodec returns a codec.
@@ -53,7 +53,8 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 // small buffers are copied: gRPC counts no references to them.
 const small = 1 << 10
 
-// parcel is a message on its way out. gRPC frees each of its pieces once that was written, and the last one frees the batch.
+// parcel is a message on its way out. gRPC frees each of its pieces once that was written, and the last one frees the
+// batch.
 type parcel struct {
 	meta    []byte   // all that is not the batch's memory: header, app_metadata, small buffers, padding
 	pieces  [][]byte // of the message, in order
@@ -117,8 +118,8 @@ func (p *parcel) fill(b *Batch, c Compression) {
 	p.cut(m, b.Buffers)
 }
 
-// place finds each buffer its place in the body, which large offsets on the same memory share. It returns the body's length, and how
-// much of it is copied.
+// place finds each buffer its place in the body, which large offsets on the same memory share. It returns the body's
+// length, and how much of it is copied.
 func (p *parcel) place(b *Batch) (length int64, copied int) {
 	p.body = p.body[:0]
 	offsets := int64(arrow.Int32SizeBytes) * (b.Rows + 1)
@@ -143,8 +144,8 @@ func (p *parcel) place(b *Batch) (length int64, copied int) {
 	return length, copied
 }
 
-// room is where up to n bytes that are not the batch's memory are written. The rest of its capacity lets gRPC count references to
-// the last piece, however short that is.
+// room is where up to n bytes that are not the batch's memory are written. The rest of its capacity lets gRPC count
+// references to the last piece, however short that is.
 func (p *parcel) room(n int) []byte {
 	if cap(p.meta) < n+small+1 {
 		p.meta = make([]byte, 0, n+n/4+small+1)

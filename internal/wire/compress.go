@@ -40,8 +40,8 @@ const (
 	stored = -1
 	// maxBody bounds what a message is decompressed to; workers send less (see worker.maxBatch).
 	maxBody = 256 << 20
-	// A body decompresses to likelyBody bytes, or to likelyRatio for each of its own, and no more: else few bytes had memory set
-	// aside for very many. What would compress better is sent as it is.
+	// A body decompresses to likelyBody bytes, or to likelyRatio for each of its own, and no more: else few bytes had
+	// memory set aside for very many. What would compress better is sent as it is.
 	likelyBody  = 8 << 20
 	likelyRatio = 1 << 10
 )
@@ -51,7 +51,8 @@ func believable(bytes, packed int64) bool {
 	return bytes <= maxBody && bytes <= likelyBody+likelyRatio*packed
 }
 
-// most is how many bytes a byte can decompress to, rounded up: memory is not set aside for a length that cannot be true.
+// most is how many bytes a byte can decompress to, rounded up: memory is not set aside for a length that cannot be
+// true.
 func (c Compression) most() int64 {
 	if c == LZ4 {
 		return 256
@@ -69,8 +70,8 @@ type packer struct {
 	unstd *zstd.Decoder
 }
 
-// compress makes a batch of b's with compressed buffers, in memory of the pool. Buffers that would not get shorter stay as they are,
-// and so do all if nobody would believe how short they get.
+// compress makes a batch of b's with compressed buffers, in memory of the pool. Buffers that would not get shorter stay
+// as they are, and so do all if nobody would believe how short they get.
 func compress(b *Batch, c Compression, pool *Pool) (*Batch, error) {
 	p := pool.packer()
 	defer pool.packers.Put(p)
@@ -155,7 +156,8 @@ func (p *packer) squeeze(buf []byte, c Compression) (err error) {
 
 var errPacked = errors.New("wire: a compressed batch cannot be made sense of")
 
-// decompress replaces the buffers of b, which came from elsewhere in a body of so many bytes, by decompressed ones in memory of the pool.
+// decompress replaces the buffers of b, which came from elsewhere in a body of so many bytes, by decompressed ones in
+// memory of the pool.
 func decompress(b *Batch, c Compression, body int64, pool *Pool) (*Memory, error) {
 	lengths, total := make([]int64, len(b.Buffers)), int64(0)
 	for i, buf := range b.Buffers {

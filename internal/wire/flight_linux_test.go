@@ -27,7 +27,8 @@ func mostBuffered(t *testing.T, setting string) int64 {
 	return n
 }
 
-// sendOn sends batches of a size on a link, up to most bytes of them, and counts what was written. It has room for two, as a worker has.
+// sendOn sends batches of a size on a link, up to most bytes of them, and counts what was written. It has room for two,
+// as a worker has.
 func sendOn(ctx context.Context, conn net.Conn, size int, most int64, written *atomic.Int64) error {
 	sender := wire.SendOn(ctx, conn)
 	room := make(chan struct{}, 2)
@@ -47,8 +48,8 @@ func sendOn(ctx context.Context, conn net.Conn, size int, most int64, written *a
 	return sender.Flush()
 }
 
-// TestInFlightIsTheKernels: of a client that stops reading, no more is on a link than the kernel's buffers hold at both ends. Neither the
-// worker nor the client reads or writes ahead of them.
+// TestInFlightIsTheKernels: of a client that stops reading, no more is on a link than the kernel's buffers hold at both
+// ends. Neither the worker nor the client reads or writes ahead of them.
 func TestInFlightIsTheKernels(t *testing.T) {
 	const size, before = 256 << 10, 64 << 20 // read before the client stops, so that the buffers grow
 	bound := mostBuffered(t, "tcp_rmem") + mostBuffered(t, "tcp_wmem")

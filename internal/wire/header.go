@@ -12,8 +12,9 @@ import (
 // metadataV5 is of Arrow's Schema.fbs.
 const metadataV5 = 4
 
-// A message's header is a flatbuffer. Ours are alike but for their numbers and how many nodes and buffers they have, so they
-// are written in one go: this prefix, the nodes, the buffers. All int64 are aligned to 8 bytes, as flatbuffers want it.
+// A message's header is a flatbuffer. Ours are alike but for their numbers and how many nodes and buffers they have, so
+// they are written in one go: this prefix, the nodes, the buffers. All int64 are aligned to 8 bytes, as flatbuffers
+// want it.
 //
 //	 0  root: the message is at 16
 //	 4  vtable of the message: version at +16, header_type at +18, header at +4, bodyLength at +8

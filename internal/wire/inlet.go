@@ -9,13 +9,13 @@ import (
 const (
 	// ahead is what is read at once where messages begin. Bodies are read into their memory.
 	ahead = 4 << 10
-	// A reader of messages of which more than leastMark is left sleeps until that has come, or mostMark of it: to be woken for
-	// each segment of 64 KiB costs both sides more than to copy it.
+	// A reader of messages of which more than leastMark is left sleeps until that has come, or mostMark of it: to be
+	// woken for each segment of 64 KiB costs both sides more than to copy it.
 	leastMark, mostMark = 64 << 10, 1 << 20
 )
 
-// inlet is a link as its client reads it: small parts of messages through a buffer, bodies straight into the memory where they
-// stay, and what follows a body, if it has come, with the body's end.
+// inlet is a link as its client reads it: small parts of messages through a buffer, bodies straight into the memory
+// where they stay, and what follows a body, if it has come, with the body's end.
 type inlet struct {
 	from source
 	buf  [ahead]byte
@@ -29,7 +29,8 @@ type inlet struct {
 type source interface {
 	// read waits for bytes. They fill p; what there are more may go to more.
 	read(p, more []byte) (int, error)
-	// await has the next reads sleep until n bytes have come, where that can be had. More than will come must not be awaited.
+	// await has the next reads sleep until n bytes have come, where that can be had. More than will come must not be
+	// awaited.
 	await(n int)
 }
 

@@ -14,13 +14,15 @@ import (
 	"github.com/penstock-ml/penstock/internal/arrowipc"
 )
 
-// A link is a connection beside gRPC's that carries the batches of one stream at a time: written with writev, and read straight
-// into the memory where they stay. A message on it is a prefix, then Arrow's header, app_metadata and the body. The prefix has their
-// lengths, and how many bytes were written at once behind them. A prefix of zeros ends the stream's batches; its status comes by gRPC.
+// A link is a connection beside gRPC's that carries the batches of one stream at a time: written with writev, and read
+// straight into the memory where they stay. A message on it is a prefix, then Arrow's header, app_metadata and the
+// body. The prefix has their lengths, and how many bytes were written at once behind them. A prefix of zeros ends the
+// stream's batches; its status comes by gRPC.
 //
-// On a near link, between two processes on one machine, a body may lie in memory that both have: its length has the bit lent then, and the
-// memory's number stands in the prefix for what is behind it. The memory's file comes with the message, for the first time in a stream. The
-// client gives the memory back by writing its number, and 0 behind the stream's end, when it has given back all.
+// On a near link, between two processes on one machine, a body may lie in memory that both have: its length has the bit
+// lent then, and the memory's number stands in the prefix for what is behind it. The memory's file comes with the
+// message, for the first time in a stream. The client gives the memory back by writing its number, and 0 behind the
+// stream's end, when it has given back all.
 const (
 	prefixBytes = 16
 	lent        = 1 << 31
@@ -33,8 +35,8 @@ const (
 	accepted = 'K'
 	// asks and grants are gRPC metadata: a client names its link, and a server says that it uses it.
 	asks, grants = "penstock-link-bin", "penstock-link"
-	// numberBytes are those of the number of memory that a client gives back on a near link. None, which is 0, says that it has given back
-	// all.
+	// numberBytes are those of the number of memory that a client gives back on a near link. None, which is 0, says
+	// that it has given back all.
 	numberBytes = 4
 )
 
@@ -84,7 +86,8 @@ func (l *link) read(p, more []byte) (int, error) {
 	return l.Read(p)
 }
 
-// Close closes a link. Of a near one, the client has what it has of the server's memory until that is released, and the link is its until then.
+// Close closes a link. Of a near one, the client has what it has of the server's memory until that is released, and the
+// link is its until then.
 func (l *link) Close() error {
 	switch {
 	case l.loans != nil:
@@ -209,8 +212,8 @@ func (l *link) receiveHeader(n int) error {
 	return err
 }
 
-// receiveBody reads a body of n bytes. For a large one no more memory is set aside than four times what has come: its length may
-// not be true.
+// receiveBody reads a body of n bytes. For a large one no more memory is set aside than four times what has come: its
+// length may not be true.
 func (l *link) receiveBody(m *Message, n int) error {
 	m.body = m.pool.Get(min(n, likelyBody))
 	if err := l.in.fill(m.body.Bytes); err != nil {
@@ -228,7 +231,8 @@ func (l *link) receiveBody(m *Message, n int) error {
 	return nil
 }
 
-// send writes messages, whose pieces are not used any more when it returns. Each says how much of the others follows it.
+// send writes messages, whose pieces are not used any more when it returns. Each says how much of the others follows
+// it.
 func (l *link) send(run []*parcel) error {
 	l.pieces = l.pieces[:0]
 	follows := 0
@@ -284,7 +288,8 @@ func (p *parcel) name(b *Batch) error {
 	return nil
 }
 
-// preface is what stands before a message's body: the prefix, the header and app_metadata. It has room for more behind it.
+// preface is what stands before a message's body: the prefix, the header and app_metadata. It has room for more behind
+// it.
 func (p *parcel) preface(b *Batch, c Compression, more int, length int64, body, behind uint32) []byte {
 	header := headerSize(len(b.Nodes), len(p.body))
 	m := p.room(prefixBytes + header + len(b.Meta) + more)

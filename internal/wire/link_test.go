@@ -160,7 +160,8 @@ func TestLinkGone(t *testing.T) {
 	}
 }
 
-// TestIdleLinkClosed: a client notices that its server has closed an idle link, and opens another one for the next stream.
+// TestIdleLinkClosed: a client notices that its server has closed an idle link, and opens another one for the next
+// stream.
 func TestIdleLinkClosed(t *testing.T) {
 	l := serveLinked(t)
 	readAll(t, l.get(t.Context(), t))
@@ -174,7 +175,8 @@ func TestIdleLinkClosed(t *testing.T) {
 	}
 }
 
-// TestLinkBreaks: a stream whose link breaks ends with an error that lets the client go on elsewhere, never with its end.
+// TestLinkBreaks: a stream whose link breaks ends with an error that lets the client go on elsewhere, never with its
+// end.
 func TestLinkBreaks(t *testing.T) {
 	l := serveLinked(t)
 	s := l.get(t.Context(), t)

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long a link may take to open, and nearTimeout a near one. Streams go by gRPC where none can be had.
+	// dialTimeout bounds how long a link may take to open, and nearTimeout a near one. Streams go by gRPC where none
+	// can be had.
 	dialTimeout, nearTimeout = 5 * time.Second, time.Second
 	// keptIdle is how long a link may be idle to be used again: less than a server lets it wait.
 	keptIdle = longestWait / 2
@@ -39,8 +40,9 @@ type way struct {
 	without time.Time // under Links.mu: it is not tried until then
 }
 
-// NewLinks makes links to the server at an address: near ones, if it is a process of this user on this machine, or of connections that
-// a function opens to it, where it calls Lobby.Enter for those that begin with Preface. Without an address there are no near ones.
+// NewLinks makes links to the server at an address: near ones, if it is a process of this user on this machine, or of
+// connections that a function opens to it, where it calls Lobby.Enter for those that begin with Preface. Without an
+// address there are no near ones.
 func NewLinks(address string, dial func(context.Context) (net.Conn, error)) *Links {
 	l := &Links{}
 	if address != "" {

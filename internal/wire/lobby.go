@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxWaiting bounds the links that wait at a server for their first stream, which are nobody's: a stream's caller is authorised, a link's
-	// is not. As many may wait for a further one. maxOfCaller bounds those of one caller.
+	// maxWaiting bounds the links that wait at a server for their first stream, which are nobody's: a stream's caller
+	// is authorised, a link's is not. As many may wait for a further one. maxOfCaller bounds those of one caller.
 	maxWaiting, maxOfCaller = 256, 64
 	// longestWait is how long a link may wait for a stream.
 	longestWait = time.Minute
@@ -29,8 +29,8 @@ type Lobby struct {
 	closed  bool
 }
 
-// Enter takes over a connection whose client opens a link. It reads the link's name, for which the connection's deadline
-// holds; whoever calls it lifts that then.
+// Enter takes over a connection whose client opens a link. It reads the link's name, for which the connection's
+// deadline holds; whoever calls it lifts that then.
 func (l *Lobby) Enter(conn net.Conn) error {
 	id := make([]byte, idBytes)
 	if _, err := io.ReadFull(conn, id); err != nil {
@@ -105,8 +105,8 @@ func (l *Lobby) keep(in *link) bool {
 	return true
 }
 
-// excess is the link that makes room for another one; nil if there is room: of its caller's that which has waited longest, or of all. One
-// that waits for its first stream drives out none that has had one. l.mu must be held.
+// excess is the link that makes room for another one; nil if there is room: of its caller's that which has waited
+// longest, or of all. One that waits for its first stream drives out none that has had one. l.mu must be held.
 func (l *Lobby) excess(next *link) *link {
 	var longest, own *link
 	waiting, owned := 0, 0
@@ -167,8 +167,8 @@ func (l *Lobby) drop(in *link) {
 	}
 }
 
-// Close closes the links that wait and those whose clients may have memory mapped, and lets no more in. It waits for the others, which
-// streams use: they close theirs when they end.
+// Close closes the links that wait and those whose clients may have memory mapped, and lets no more in. It waits for
+// the others, which streams use: they close theirs when they end.
 func (l *Lobby) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -200,8 +200,8 @@ func (l *Lobby) lend(in *link) *lender {
 	return to
 }
 
-// claim returns the link that a caller's call names, nil if it names none that waits, and tells the caller so. It must be called before
-// the call's first message.
+// claim returns the link that a caller's call names, nil if it names none that waits, and tells the caller so. It must
+// be called before the call's first message.
 func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream, caller string) (*link, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	named := md.Get(asks)
@@ -224,9 +224,9 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream, caller string
 	return in, nil
 }
 
-// Sender sends the batches of a call: on the link that it names, if it does, else by gRPC. Links of one host that the same caller named last
-// are one caller's. To end ctx, which is of the call's, interrupts what it sends on a link. It must be made before the call's first message,
-// and Closed. What it adds to the batches' memory is the pool's.
+// Sender sends the batches of a call: on the link that it names, if it does, else by gRPC. Links of one host that the
+// same caller named last are one caller's. To end ctx, which is of the call's, interrupts what it sends on a link. It
+// must be made before the call's first message, and Closed. What it adds to the batches' memory is the pool's.
 func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, caller string, how Compression, pool *Pool) (*Sender, error) {
 	s := &Sender{out: out, how: how, pool: pool}
 	var err error

@@ -76,8 +76,8 @@ func TestClosedLinksLeave(t *testing.T) {
 	})
 }
 
-// TestLinksMakeRoom: where places are short a caller's own link goes, that which has waited longest, or that of all. Links that had no stream
-// drive out none that had one.
+// TestLinksMakeRoom: where places are short a caller's own link goes, that which has waited longest, or that of all.
+// Links that had no stream drive out none that had one.
 func TestLinksMakeRoom(t *testing.T) {
 	for name, tc := range map[string]struct {
 		callers   []string // of links, one after the other; "": none has a stream

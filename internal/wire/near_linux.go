@@ -20,7 +20,8 @@ import (
 // mostMapped bounds what a client maps of a stream's: many times what a stream's server has.
 const mostMapped = 64
 
-// nearName is the name of the Unix socket of a server that is reached at an address. It exists within a network namespace, without a file.
+// nearName is the name of the Unix socket of a server that is reached at an address. It exists within a network
+// namespace, without a file.
 func nearName(address string) string { return "@penstock-link " + address }
 
 // ListenNear listens for near links to the server that clients know by an address.
@@ -80,7 +81,8 @@ func dialNear(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ofUser fails unless the process at the other end of a Unix socket is of a user. This one's may read its memory anyway.
+// ofUser fails unless the process at the other end of a Unix socket is of a user. This one's may read its memory
+// anyway.
 func ofUser(conn net.Conn, user int) error {
 	raw, err := conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // a Unix socket's
 	if err != nil {
@@ -119,7 +121,8 @@ func newLender(conn net.Conn) *lender {
 	return &lender{conn: near, over: make(chan struct{}), sent: make(map[uint32]*shared.Memory), out: make(map[uint32]*parcel)}
 }
 
-// gone says that the client has left. If it had not given back all, what it has is lost, and is its until it closes the connection.
+// gone says that the client has left. If it had not given back all, what it has is lost, and is its until it closes the
+// connection.
 func (l *lender) gone(err error) {
 	l.leave(err)
 	if l.wait() == nil {
@@ -189,8 +192,8 @@ func (l *lender) back(number uint32) error {
 	return errLeaves
 }
 
-// leave says that nothing more comes back, because of an error, or, if it is nil, because all has. What the client has is given up then: it may
-// be reading it for as long as it likes.
+// leave says that nothing more comes back, because of an error, or, if it is nil, because all has. What the client has
+// is given up then: it may be reading it for as long as it likes.
 func (l *lender) leave(err error) {
 	if err != nil {
 		_ = l.conn.SetWriteDeadline(time.Unix(1, 0)) // what is being written fails, and lets go of l.mu
@@ -299,7 +302,8 @@ func (l *loans) closeFiles() {
 	l.files = nil
 }
 
-// take is memory of the server's with a batch in its first n bytes. The server has written that, and does not write to it until it is freed.
+// take is memory of the server's with a batch in its first n bytes. The server has written that, and does not write to
+// it until it is freed.
 func (l *loans) take(number uint32, n int) (*Memory, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,7 +355,8 @@ func (a *loan) free() {
 	}
 }
 
-// end tells the server that all is given back, once it is, and forgets its memory. It waits for that until the call is over, or ctx.
+// end tells the server that all is given back, once it is, and forgets its memory. It waits for that until the call is
+// over, or ctx.
 func (l *loans) end(ctx context.Context, over <-chan struct{}) error {
 	for {
 		l.mu.Lock()
@@ -384,8 +389,8 @@ func (l *loans) forget() {
 	}
 }
 
-// close closes the connection, or only its end of it while batches lie in what is mapped. What is given back from then on is unmapped, and the
-// connection closed behind the last: the server counts until then what its client may have.
+// close closes the connection, or only its end of it while batches lie in what is mapped. What is given back from then
+// on is unmapped, and the connection closed behind the last: the server counts until then what its client may have.
 func (l *loans) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

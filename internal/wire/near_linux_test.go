@@ -25,7 +25,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// near is a server that lays its batches out in two pieces of shared memory, one after the other, and a client's near links to it.
+// near is a server that lays its batches out in two pieces of shared memory, one after the other, and a client's near
+// links to it.
 type near struct {
 	*linked
 	free chan *shared.Memory
@@ -82,7 +83,8 @@ func (n *near) share(ctx context.Context, b *wire.Batch) (release func(), err er
 	return func() { n.free <- m }, nil
 }
 
-// Batches of streams one after the other lie in the server's memory, which comes back, whatever compression is asked for.
+// Batches of streams one after the other lie in the server's memory, which comes back, whatever compression is asked
+// for.
 func TestNearLinkLendsBatches(t *testing.T) {
 	for _, how := range compressions {
 		before := sharedtest.Files(t)

@@ -60,7 +60,8 @@ func slowly(t *testing.T, from net.Conn) net.Conn {
 	return far
 }
 
-// TestStatusComesLongBefore: a stream's status overtakes its batches on a slow network. They are waited for as long as they come.
+// TestStatusComesLongBefore: a stream's status overtakes its batches on a slow network. They are waited for as long as
+// they come.
 func TestStatusComesLongBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -122,7 +123,8 @@ func TestCancelledAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestRefusedStreamKeepsItsLink: who asks a busy worker again and again opens one link, and hears the worker's own words.
+// TestRefusedStreamKeepsItsLink: who asks a busy worker again and again opens one link, and hears the worker's own
+// words.
 func TestRefusedStreamKeepsItsLink(t *testing.T) {
 	l := serveLinked(t)
 	l.refuse = status.Error(codes.ResourceExhausted, "busy")
@@ -180,7 +182,8 @@ func TestCloseFails(t *testing.T) {
 	readAll(t, get()) // which names it
 }
 
-// TestOtherServersLinks: links that lead to another server than the calls, as behind a balancer, are not opened for each stream.
+// TestOtherServersLinks: links that lead to another server than the calls, as behind a balancer, are not opened for
+// each stream.
 func TestOtherServersLinks(t *testing.T) {
 	l, other := serveLinked(t), serveLinked(t)
 	for range 3 {
@@ -266,7 +269,8 @@ func TestIdleLinksAreClosed(t *testing.T) {
 	})
 }
 
-// TestTheBestWayIsTriedAgain: where the best way to open links fails for a while, streams have those of the next, and no longer than that.
+// TestTheBestWayIsTriedAgain: where the best way to open links fails for a while, streams have those of the next, and
+// no longer than that.
 func TestTheBestWayIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var best, next, open atomic.Int64

@@ -11,8 +11,8 @@ import (
 // accelerators want.
 const Alignment = 64
 
-// Pool keeps aligned memory, and what else a message takes, for the next one. The garbage collector takes what is not used. The
-// zero value is ready for use.
+// Pool keeps aligned memory, and what else a message takes, for the next one. The garbage collector takes what is not
+// used. The zero value is ready for use.
 type Pool struct {
 	classes [classes]sync.Pool
 	parcels sync.Pool

@@ -38,8 +38,8 @@ type Stream struct {
 	err   error
 }
 
-// Get opens a stream and receives its schema. Batches lie in memory of the pool, and come on one of links if the server knows what
-// that is; links may be nil. The stream ends with ctx, at the latest.
+// Get opens a stream and receives its schema. Batches lie in memory of the pool, and come on one of links if the server
+// knows what that is; links may be nil. The stream ends with ctx, at the latest.
 func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte, pool *Pool) (*Stream, error) {
 	s := &Stream{ctx: ctx, next: Message{pool: pool}, links: links}
 	link := links.take(ctx)

@@ -12,8 +12,8 @@ import (
 // leaving is how long a call may last whose client has closed its link, until that is a failure.
 const leaving = time.Second
 
-// mostHeld is how large a batch may be on a link that waits for the next one, with which it is written: two such are as much as the
-// client sleeps for.
+// mostHeld is how large a batch may be on a link that waits for the next one, with which it is written: two such are as
+// much as the client sleeps for.
 const mostHeld = mostMark / 2
 
 // Sender sends batches on a stream whose server has a Codec. It belongs to one goroutine.
@@ -21,8 +21,8 @@ type Sender struct {
 	out  grpc.ServerStream
 	how  Compression
 	pool *Pool
-	// Blocking, if set, runs the part of each Send that waits while the connection takes no more. On a link that is the write as a
-	// whole, the kernel's copy too.
+	// Blocking, if set, runs the part of each Send that waits while the connection takes no more. On a link that is the
+	// write as a whole, the kernel's copy too.
 	Blocking func(func() error) error
 
 	link          *link   // nil: batches go by gRPC
@@ -45,13 +45,14 @@ func (s *Sender) Compresses() bool { return s.how != None }
 // Near reports whether batches' memory, if that is shared, is lent to the client.
 func (s *Sender) Near() bool { return s.lender != nil }
 
-// Send sends a batch, and refers to its buffers until it releases it: when they were written, or never will be, or at once, where
-// they are compressed. By gRPC this may be after Send has returned. gRPC forgets what it has not written when a connection breaks,
-// and a message that it was given when its stream had just been cancelled: these are never released. written is called when no
-// memory of the message is left in either case. What is lent is released when the client gives it back, or never will.
+// Send sends a batch, and refers to its buffers until it releases it: when they were written, or never will be, or at
+// once, where they are compressed. By gRPC this may be after Send has returned. gRPC forgets what it has not written
+// when a connection breaks, and a message that it was given when its stream had just been cancelled: these are never
+// released. written is called when no memory of the message is left in either case. What is lent is released when the
+// client gives it back, or never will.
 //
-// On a link a small batch that has More waits for the next call of Send, Flush or Close, which sends both at once: who sends must
-// have room for two.
+// On a link a small batch that has More waits for the next call of Send, Flush or Close, which sends both at once: who
+// sends must have room for two.
 func (s *Sender) Send(b *Batch, written func()) error {
 	p, more := s.pool.parcel(), b.More && s.how == None // to compress the next one takes its time
 	if s.how == None {
@@ -113,8 +114,8 @@ func (s *Sender) Flush() error {
 	return s.broken(err)
 }
 
-// broken is what a trainer is told of a link that takes no more: why that was closed, or to go on at its cursor. A trainer that
-// leaves closes the link, too, of which the worker may hear before it does of the call's end.
+// broken is what a trainer is told of a link that takes no more: why that was closed, or to go on at its cursor. A
+// trainer that leaves closes the link, too, of which the worker may hear before it does of the call's end.
 func (s *Sender) broken(err error) error {
 	if err == nil {
 		return nil
@@ -137,8 +138,8 @@ func (s *Sender) blocking(f func() error) error {
 	return s.Blocking(f)
 }
 
-// Close ends the stream's batches, all of which were sent unless err says why not. It returns err, or why they may not arrive. On a near
-// link it waits until the client has given back all.
+// Close ends the stream's batches, all of which were sent unless err says why not. It returns err, or why they may not
+// arrive. On a near link it waits until the client has given back all.
 func (s *Sender) Close(err error) error {
 	if s.link == nil {
 		return err

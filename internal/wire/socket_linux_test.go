@@ -80,8 +80,8 @@ func random(n int) []byte {
 	return b
 }
 
-// TestBodiesArrive: bodies of any size arrive as they were sent, however they come. Their reader sleeps until the end of one is there,
-// and waits for nothing behind it, as a small message there shows.
+// TestBodiesArrive: bodies of any size arrive as they were sent, however they come. Their reader sleeps until the end
+// of one is there, and waits for nothing behind it, as a small message there shows.
 func TestBodiesArrive(t *testing.T) {
 	const most = 256 << 10
 	for _, size := range []int{1, 4 << 10, 64<<10 + 1, most - 1, most, most + 1, 3*most + 1, 9 << 20} {
@@ -122,7 +122,8 @@ func TestBodiesArrive(t *testing.T) {
 	}
 }
 
-// TestRunArrives: the reader of messages that were written at once sleeps until both have come, or a part of bounded size.
+// TestRunArrives: the reader of messages that were written at once sleeps until both have come, or a part of bounded
+// size.
 func TestRunArrives(t *testing.T) {
 	for _, size := range []int{1, 64 << 10, 512 << 10, 3 << 20} {
 		conn, worker := pair(t)
@@ -172,8 +173,8 @@ func (o over) RecvMsg(any) error {
 	return status.Error(codes.Unavailable, "the worker has gone")
 }
 
-// TestBodyIsAnnouncedOnly: whoever announces a large body, or much behind it, and sends little has a bounded number of bytes awaited, and
-// to end the stream or the connection ends the wait.
+// TestBodyIsAnnouncedOnly: whoever announces a large body, or much behind it, and sends little has a bounded number of
+// bytes awaited, and to end the stream or the connection ends the wait.
 func TestBodyIsAnnouncedOnly(t *testing.T) {
 	for name, announced := range map[string][]byte{
 		"a body":     line(make([]byte, 100), 200<<20),
@@ -215,7 +216,8 @@ func endsWait(t *testing.T, name string, announced []byte, end func(cancel func(
 	}
 }
 
-// TestHurryWakesForEachByte: once a stream's status has come, a part of a body counts, and its reader does not sleep until there is more.
+// TestHurryWakesForEachByte: once a stream's status has come, a part of a body counts, and its reader does not sleep
+// until there is more.
 func TestHurryWakesForEachByte(t *testing.T) {
 	conn, worker := pair(t)
 	l := wire.NewLink(conn)

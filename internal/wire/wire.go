@@ -1,11 +1,13 @@
-// Package wire moves record batches from a worker to a trainer without needless copies: as Arrow Flight's messages over gRPC,
-// whose body is the batch's own memory on the way out and lies in one aligned, pooled buffer on the way in. What it
-// sends, any Flight client reads; what it receives, it does not trust. Where both sides know how, the batches of a stream go on a
-// connection beside gRPC's, a link: written and read without any copy. On a near link, between processes of one user on one machine,
-// their memory is lent rather than sent. worker/serve sends with it and client receives. The formats are on the page of worker/serve.
+// Package wire moves record batches from a worker to a trainer without needless copies: as Arrow Flight's messages over
+// gRPC, whose body is the batch's own memory on the way out and lies in one aligned, pooled buffer on the way in. What
+// it sends, any Flight client reads; what it receives, it does not trust. Where both sides know how, the batches of a
+// stream go on a connection beside gRPC's, a link: written and read without any copy. On a near link, between processes
+// of one user on one machine, their memory is lent rather than sent. worker/serve sends with it and client receives.
+// The formats are on the page of worker/serve.
 //
-// A Codec, a Pool, a Lobby and Links may be shared by goroutines; a Stream and a Sender belong to one. A Stream owns another goroutine
-// until its context ends, and a Lobby one for each link until its client has closed it; a Batch has one owner, who releases it.
+// A Codec, a Pool, a Lobby and Links may be shared by goroutines; a Stream and a Sender belong to one. A Stream owns
+// another goroutine until its context ends, and a Lobby one for each link until its client has closed it; a Batch has
+// one owner, who releases it.
 package wire
 
 import (
@@ -36,7 +38,8 @@ type Batch struct {
 	Way Way
 	// More is set of one to send if another waits already, to be sent right behind it.
 	More bool
-	// Bytes is the memory of what it has, for one that was received also what it lies in, and Sent what it had on the network.
+	// Bytes is the memory of what it has, for one that was received also what it lies in, and Sent what it had on the
+	// network.
 	Bytes, Sent int64
 
 	release func()
@@ -52,19 +55,21 @@ const (
 	ByGRPC   Way = "grpc"
 )
 
-// Kept is how many batches of a stream may be kept at once that are Lent: the stream has no more memory to make others in.
+// Kept is how many batches of a stream may be kept at once that are Lent: the stream has no more memory to make others
+// in.
 const Kept = 2
 
-// Receiver takes in what a stream brings: its schema, then its batches, which it releases, even those that it refuses. An error ends
-// the stream, which ends ctx. Behind the last batch of a stream that came to its end, Return has the receiver release soon what it keeps.
+// Receiver takes in what a stream brings: its schema, then its batches, which it releases, even those that it refuses.
+// An error ends the stream, which ends ctx. Behind the last batch of a stream that came to its end, Return has the
+// receiver release soon what it keeps.
 type Receiver interface {
 	Schema(ctx context.Context, s *arrow.Schema) error
 	Batch(ctx context.Context, b *Batch) error
 	Return() error
 }
 
-// Clone copies a batch into memory of a pool. Offsets that arrays share they share there, too. It fails if its buffers lie on each other,
-// and are longer than any batch.
+// Clone copies a batch into memory of a pool. Offsets that arrays share they share there, too. It fails if its buffers
+// lie on each other, and are longer than any batch.
 func (b *Batch) Clone(p *Pool) (*Batch, error) {
 	size, offsets := int64(0), int64(arrow.Int32SizeBytes)*(b.Rows+1)
 	var last *byte // offsets

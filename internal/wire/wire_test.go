@@ -308,7 +308,8 @@ func check(t *testing.T, got *wire.Batch, rec arrow.Record) {
 	}
 }
 
-// TestEarlyEnd ends streams while batches are on their way: all are released, but for one a stream that gRPC may forget.
+// TestEarlyEnd ends streams while batches are on their way: all are released, but for one a stream that gRPC may
+// forget.
 func TestEarlyEnd(t *testing.T) {
 	const streams = 20
 	conn := serve(t, &server{cancelled: streams})
@@ -419,7 +420,8 @@ func TestFewBytesForMany(t *testing.T) {
 	}
 }
 
-// TestFrameThatClaimsMore: what a compressed buffer says within itself that it holds is not believed beyond what the batch says.
+// TestFrameThatClaimsMore: what a compressed buffer says within itself that it holds is not believed beyond what the
+// batch says.
 func TestFrameThatClaimsMore(t *testing.T) {
 	const claimed, inside = 64, 200 << 20
 	buffer := binary.LittleEndian.AppendUint64(nil, claimed)

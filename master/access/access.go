@@ -1,7 +1,7 @@
-// Package access decides who may do what at a master: whose token a call bears, which roles its method asks for, what datasets,
-// storage profiles and how much of the fleet a namespace has. README.md is the format of its two files. Package master asks it:
-// of each call by its headers, then of what the call is about. Its decisions are pure; only tokens are looked up elsewhere (Review).
-// A Control may be used by many goroutines at once.
+// Package access decides who may do what at a master: whose token a call bears, which roles its method asks for, what
+// datasets, storage profiles and how much of the fleet a namespace has. README.md is the format of its two files.
+// Package master asks it: of each call by its headers, then of what the call is about. Its decisions are pure; only
+// tokens are looked up elsewhere (Review). A Control may be used by many goroutines at once.
 package access
 
 import (
@@ -157,8 +157,8 @@ func (c chain) Authenticate(ctx context.Context, token string) (identity.Identit
 	return identity.Identity{}, err
 }
 
-// MayDelete refuses what only a session's owner and administrators may do to it. A session that was opened while nobody was
-// asked who they are belongs to its whole namespace.
+// MayDelete refuses what only a session's owner and administrators may do to it. A session that was opened while nobody
+// was asked who they are belongs to its whole namespace.
 func MayDelete(who identity.Identity, owner, what string) error {
 	if owner == "" || owner == who.Subject || who.Has(identity.Admin) {
 		return nil

@@ -136,8 +136,8 @@ func TestWhoMayCallWhat(t *testing.T) {
 	}
 }
 
-// TestWorkersToken holds that the token of workers lets them do what a worker does, and that nobody is let in without one where only
-// workers have one.
+// TestWorkersToken holds that the token of workers lets them do what a worker does, and that nobody is let in without
+// one where only workers have one.
 func TestWorkersToken(t *testing.T) {
 	c, err := access.New(access.Config{Workers: rpc.NewSecret("the workers'"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -310,7 +310,8 @@ func TestHostileURIs(t *testing.T) {
 	}
 }
 
-// FuzzURIs holds that whatever may be read lies below a dataset: by its canonical form, and by that decoded as often as anybody might.
+// FuzzURIs holds that whatever may be read lies below a dataset: by its canonical form, and by that decoded as often as
+// anybody might.
 func FuzzURIs(f *testing.F) {
 	for _, uri := range hostile {
 		f.Add(uri)

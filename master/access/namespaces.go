@@ -123,8 +123,8 @@ func (l Limits) MayUse(profile string) error {
 		l.name, profile, strings.Join(allowed, ", "))
 }
 
-// MayRead refuses a URI, which may have wildcards, of which not all that it can name lies below one of the datasets. It returns that
-// dataset; "" if there are no limits.
+// MayRead refuses a URI, which may have wildcards, of which not all that it can name lies below one of the datasets. It
+// returns that dataset; "" if there are no limits.
 func (l Limits) MayRead(uri string) (dataset string, err error) {
 	if l.unlimited {
 		return "", nil
@@ -165,8 +165,8 @@ func (l Limits) MayReadFile(uri string) error {
 //nolint:gochecknoglobals // never changes
 var encoded = regexp.MustCompile(`%[0-9a-fA-F]{2}`)
 
-// plain refuses URIs that somebody may read in another way than by their letters: steps up, also percent-encoded ones, and
-// characters that do not print.
+// plain refuses URIs that somebody may read in another way than by their letters: steps up, also percent-encoded ones,
+// and characters that do not print.
 func plain(uri string) error {
 	for decoded, times := uri, 0; times < 3; times++ {
 		for _, level := range strings.FieldsFunc(decoded, func(r rune) bool { return r == '/' || r == '\\' }) {

@@ -23,9 +23,11 @@ import (
 const (
 	// inCluster is where Kubernetes puts what a pod needs to speak to its API.
 	inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/"
-	// reviewTimeout bounds one TokenReview, and turnTimeout the wait for it to begin: its caller's connection stands still for both.
+	// reviewTimeout bounds one TokenReview, and turnTimeout the wait for it to begin: its caller's connection stands
+	// still for both.
 	reviewTimeout, turnTimeout = 5 * time.Second, 2 * time.Second
-	// A review is believed for a while, so that a fleet's Syncs do not reach the API: also one that refuses, for a shorter one.
+	// A review is believed for a while, so that a fleet's Syncs do not reach the API: also one that refuses, for a
+	// shorter one.
 	reviewLife, refusalLife = time.Minute, 10 * time.Second
 	// reviewsKept bounds the reviews in memory, and reviewsAtOnce those under way.
 	reviewsKept, reviewsAtOnce = 10_000, 16
@@ -34,8 +36,8 @@ const (
 	accountPrefix       = "system:serviceaccount:"
 )
 
-// ReviewConfig says how to reach the API of Kubernetes that reviews tokens. Empty fields are those of the cluster that this process
-// runs in.
+// ReviewConfig says how to reach the API of Kubernetes that reviews tokens. Empty fields are those of the cluster that
+// this process runs in.
 type ReviewConfig struct {
 	On        bool
 	Audiences []string

@@ -123,7 +123,8 @@ func TestServiceAccounts(t *testing.T) {
 	}
 }
 
-// TestReviewsFollowTheAuthority holds that trainers are known after the API has a certificate of a new authority, without a restart.
+// TestReviewsFollowTheAuthority holds that trainers are known after the API has a certificate of a new authority,
+// without a restart.
 func TestReviewsFollowTheAuthority(t *testing.T) {
 	a := &apiServer{code: http.StatusCreated, answer: map[string]string{}}
 	dir, old, next := t.TempDir(), rpctest.NewAuthority(t), rpctest.NewAuthority(t)
@@ -167,7 +168,8 @@ func TestReviewsFollowTheAuthority(t *testing.T) {
 	}
 }
 
-// TestReviewsWaitForTheirTurn holds that a job whose pods all come at once is let in, and each of its tokens is asked after once.
+// TestReviewsWaitForTheirTurn holds that a job whose pods all come at once is let in, and each of its tokens is asked
+// after once.
 func TestReviewsWaitForTheirTurn(t *testing.T) {
 	arrived, hold := make(chan bool), make(chan bool)
 	a := &apiServer{code: http.StatusCreated, answer: map[string]string{}, arrived: arrived, hold: hold}

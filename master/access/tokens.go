@@ -35,7 +35,8 @@ type tokenEntry struct {
 	Roles     []identity.Role `yaml:"roles"`
 }
 
-// tokens are identities by the SHA-256 of their tokens: who finds one by its hash learns nothing from how long that took.
+// tokens are identities by the SHA-256 of their tokens: who finds one by its hash learns nothing from how long that
+// took.
 type tokens map[[sha256.Size]byte]identity.Identity
 
 func parseTokens(path string, text []byte) (tokens, error) {

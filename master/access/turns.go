@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/identity"
 )
 
-// Turns bounds what goes on at once, of all callers together and of one namespace's, so that none takes all. Callers of all namespaces
-// are bound by the first alone.
+// Turns bounds what goes on at once, of all callers together and of one namespace's, so that none takes all. Callers of
+// all namespaces are bound by the first alone.
 type Turns struct {
 	all, each int
 

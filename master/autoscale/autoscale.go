@@ -1,9 +1,11 @@
-// Package autoscale decides how many workers a fleet should have. It is the third step of measure, decide, obey: package master
-// takes Samples of what trainers and workers report, Decide makes a Decision of them, and an actuator obeys it.
+// Package autoscale decides how many workers a fleet should have. It is the third step of measure, decide, obey:
+// package master takes Samples of what trainers and workers report, Decide makes a Decision of them, and an actuator
+// obeys it.
 //
-// Demand is measured, not searched for: what a session's trainers could take, times what a row costs, is the busy time that the
-// fleet must have, and divided by the utilisation aimed at it is the number of workers. So a step of demand is followed by
-// one jump to the right size. What cannot be measured is tried, and taken back if it did not help: see brake.go.
+// Demand is measured, not searched for: what a session's trainers could take, times what a row costs, is the busy time
+// that the fleet must have, and divided by the utilisation aimed at it is the number of workers. So a step of demand is
+// followed by one jump to the right size. What cannot be measured is tried, and taken back if it did not help: see
+// brake.go.
 //
 // Everything here is pure: no clock, no I/O, no goroutine. The same window gives the same decision.
 package autoscale
@@ -14,15 +16,16 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Sample is what was measured of the fleet up to a time, as means over the last seconds. There is about one each two seconds.
+// Sample is what was measured of the fleet up to a time, as means over the last seconds. There is about one each two
+// seconds.
 type Sample struct {
 	At time.Time
 	// Workers report and do not drain.
 	Workers int
 	// Wanted is what the actuator keeps now: Workers, and those that start or that it replaces.
 	Wanted int
-	// Silent are workers of the fleet that do not drain, and of which there was no report for longer than a few periods. A worker
-	// that starts is none.
+	// Silent are workers of the fleet that do not drain, and of which there was no report for longer than a few
+	// periods. A worker that starts is none.
 	Silent int
 	// Busy is the share of the Workers' time for which they were busy, 0 to 1.
 	Busy     float64
@@ -41,8 +44,8 @@ type Session struct {
 	Stall float64
 	// Cost is the busy seconds of a worker that a row takes; 0: unknown.
 	Cost float64
-	// Storage is the share of its streams' time, without that in which the trainer took no more, that went into waiting for
-	// storage.
+	// Storage is the share of its streams' time, without that in which the trainer took no more, that went into waiting
+	// for storage.
 	Storage float64
 	// Stage is what its streams spend most time on: storage, decode, an op's name, tensor, send.
 	Stage string
@@ -57,7 +60,8 @@ type Session struct {
 type Decision struct {
 	At       time.Time
 	From, To int // workers
-	// News says that the decision is worth an event: it changes something, or its reason for changing nothing is another one.
+	// News says that the decision is worth an event: it changes something, or its reason for changing nothing is
+	// another one.
 	News       bool
 	Reason     string // in words, with the numbers
 	Bottleneck pb.Bottleneck

@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-ml/penstock/master/words"
 )
 
-// More workers help a session that waits for workers, and no other. Which it is shows only when they are there: then the session's
-// trainers take more rows, or wait less, or else the bottleneck is elsewhere, and the session gets no more than it had before.
-// Storage, say, may be at its limit: each stream then waits longer for it, so that a row seems to cost more, and would seem to
-// need yet more workers.
+// More workers help a session that waits for workers, and no other. Which it is shows only when they are there: then
+// the session's trainers take more rows, or wait less, or else the bottleneck is elsewhere, and the session gets no
+// more than it had before. Storage, say, may be at its limit: each stream then waits longer for it, so that a row seems
+// to cost more, and would seem to need yet more workers.
 
 // Growth is a decision for more workers whose effect is not known yet.
 type Growth struct {
@@ -49,7 +49,8 @@ const (
 	severe = 0.1
 	// helped is the part of what more workers could have given at most that tells that they helped.
 	helped = 0.5
-	// worth is how much faster a session that takes all that comes must be for twice the workers to be worth it, if they are not lazy.
+	// worth is how much faster a session that takes all that comes must be for twice the workers to be worth it, if
+	// they are not lazy.
 	worth = 1.15
 	// lazy is the part of the time aimed at for which workers that are of use are busy at least.
 	lazy = 0.5
@@ -59,7 +60,8 @@ const (
 	faster = 1.3
 )
 
-// judge looks at the newest growth, and says which sessions it did not help. done is false while it is too early to say.
+// judge looks at the newest growth, and says which sessions it did not help. done is false while it is too early to
+// say.
 func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 	arrived := !g.Arrived.IsZero()
 	waited := s.now.At.Sub(g.At)
@@ -90,7 +92,8 @@ func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 		if !s.idle(&n) && b.helped(&n, float64(s.now.Workers)/float64(g.From)) {
 			continue
 		}
-		// Some had little to do: what they do, the session keeps. (Where storage is at its limit, all seem to have much to do.)
+		// Some had little to do: what they do, the session keeps. (Where storage is at its limit, all seem to have much
+		// to do.)
 		if use := n.Rate * n.Cost / s.cfg.Utilisation; use < s.had(&n) && n.Storage < muchStorage {
 			b.Part = max(b.Part, use)
 		}
@@ -102,7 +105,8 @@ func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 // late is how long after they were asked for workers may be expected.
 func (s *scaler) late() time.Duration { return s.cfg.StartUp + 3*s.cfg.UpAfter }
 
-// idle tells whether a session's trainers wait though its workers have little to do: they take no more, or have no more streams.
+// idle tells whether a session's trainers wait though its workers have little to do: they take no more, or have no more
+// streams.
 func (s *scaler) idle(n *need) bool {
 	return n.wait >= severe && n.Rate*n.Cost < lazy*s.cfg.Utilisation*s.had(n)
 }
@@ -146,7 +150,8 @@ func (c Config) brake(brakes []Brake, vain []Before, needs []need, now time.Time
 	return out
 }
 
-// loosen drops the brakes that have no cause any more: the session is gone, its trainers do not wait, or it got faster by itself.
+// loosen drops the brakes that have no cause any more: the session is gone, its trainers do not wait, or it got faster
+// by itself.
 func (s *scaler) loosen() {
 	s.past.Brakes = slices.DeleteFunc(slices.Clone(s.past.Brakes), func(b Brake) bool {
 		i := slices.IndexFunc(s.needs, func(n need) bool { return n.ID == b.Session })

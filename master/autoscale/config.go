@@ -14,11 +14,11 @@ type Config struct {
 	MinWorkers, MaxWorkers int // of the pool; MaxWorkers 0 means 1,000
 	// Utilisation is the share of their time for which workers should be busy.
 	Utilisation float64
-	// StartUp is how long a worker may take from being asked for until it serves. More workers are not found to be of no help
-	// before.
+	// StartUp is how long a worker may take from being asked for until it serves. More workers are not found to be of
+	// no help before.
 	StartUp time.Duration
-	// UpAfter is over how long the demand for more workers is measured, LeastUpAfter or more, and DownAfter for how long fewer must
-	// have been enough.
+	// UpAfter is over how long the demand for more workers is measured, LeastUpAfter or more, and DownAfter for how
+	// long fewer must have been enough.
 	UpAfter, DownAfter time.Duration
 	// TrimAfter is for how long fewer must have been enough if the difference is small.
 	TrimAfter time.Duration

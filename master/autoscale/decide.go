@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/master/words"
 )
 
-// Past is what Decide has to remember beyond its window: give each call what the one before returned. The zero value is a
-// scaler that has just started; one that has lost its past only tries again what did not help.
+// Past is what Decide has to remember beyond its window: give each call what the one before returned. The zero value is
+// a scaler that has just started; one that has lost its past only tries again what did not help.
 type Past struct {
 	Growth *Growth
 	Brakes []Brake
@@ -29,29 +29,31 @@ type Probe struct {
 }
 
 const (
-	// slack is how much more than the present workers may be needed, as long as nobody waits: they are busier then than aimed at.
+	// slack is how much more than the present workers may be needed, as long as nobody waits: they are busier then than
+	// aimed at.
 	slack = 1.12
 	// little is a change that is not worth a decision.
 	little = 0.03
 	// byFar is how many of the present workers may be enough to shrink after DownAfter, and clearly after TrimAfter.
 	byFar, clearly = 0.6, 0.92
-	// trimmed is how many times as many as are enough are left after TrimAfter: to come back for streams that are uneven, or for a demand that
-	// drifts, would be flapping.
+	// trimmed is how many times as many as are enough are left after TrimAfter: to come back for streams that are
+	// uneven, or for a demand that drifts, would be flapping.
 	trimmed = 1.08
-	// leap is by how many times a fleet grows at once for it to be a guess: what rows cost on few workers says little of what they cost on
-	// many.
+	// leap is by how many times a fleet grows at once for it to be a guess: what rows cost on few workers says little
+	// of what they cost on many.
 	leap = 2
 	// manySilent is the share of workers without a report that leaves too little to decide on.
 	manySilent = 0.2
 	// rest is how much what is needed now may differ from that of the window to have come to rest.
 	rest = 1.1
-	// patience is for how many times UpAfter a session is left to show what it needs before it is given more to do so: each of its
-	// trainers must have had a stream for some steps.
+	// patience is for how many times UpAfter a session is left to show what it needs before it is given more to do so:
+	// each of its trainers must have had a stream for some steps.
 	patience = 6
-	// unboundedTrial is how many times as many workers are tried at once for a session that takes all that comes: its demand is no number
-	// to go by.
+	// unboundedTrial is how many times as many workers are tried at once for a session that takes all that comes: its
+	// demand is no number to go by.
 	unboundedTrial = 2
-	// long is over how many times UpAfter it is looked back, where UpAfter is too short to tell what lasts from what passes.
+	// long is over how many times UpAfter it is looked back, where UpAfter is too short to tell what lasts from what
+	// passes.
 	long = 3
 	// whole keeps a hair's breadth from costing a worker.
 	whole = 0.01
@@ -85,8 +87,8 @@ type scaler struct {
 	lasted time.Duration // for how long fewer workers had been enough when it was decided to shrink
 }
 
-// Decide says how many workers there should be after a window of samples, of which there is at least one. cfg comes from
-// WithDefaults.
+// Decide says how many workers there should be after a window of samples, of which there is at least one. cfg comes
+// from WithDefaults.
 func Decide(cfg Config, past Past, window Window) (Decision, Past) {
 	s := &scaler{cfg: cfg, past: past, window: window, now: window.newest(), recent: window.last(cfg.UpAfter)}
 	s.needs = cfg.needs(s.recent)
@@ -131,8 +133,8 @@ func (s *scaler) learn() {
 	}
 }
 
-// storageSlowed tells whether rows seem to cost more than they did because storage got slower. More workers may help, if it answers
-// late, or not, if it can give no more.
+// storageSlowed tells whether rows seem to cost more than they did because storage got slower. More workers may help,
+// if it answers late, or not, if it can give no more.
 func (s *scaler) storageSlowed(n *need) bool {
 	if n.Storage < muchStorage || n.wait < muchStall {
 		return false
@@ -166,8 +168,8 @@ func (s *scaler) had(n *need) float64 {
 	return float64(s.now.Workers) * n.Rate * n.Cost / all
 }
 
-// probe gives sessions of which nothing is known what they take of the workers that there are, or one if there is none, and twice as
-// many each time that this was too few to learn more.
+// probe gives sessions of which nothing is known what they take of the workers that there are, or one if there is none,
+// and twice as many each time that this was too few to learn more.
 func (s *scaler) probe() {
 	var probes []Probe
 	for i := range s.needs {
@@ -301,8 +303,8 @@ func (s *scaler) steadyFor(d time.Duration) bool {
 // needed is what all sessions of a sample need.
 func (s *scaler) needed(one *Sample) float64 { return s.cfg.total(one, s.past) }
 
-// settled tells whether what is needed has come to rest, or has been moving for so long that it may never. What a row costs falls for
-// a while after storage got well, and rises with storage that gets slow.
+// settled tells whether what is needed has come to rest, or has been moving for so long that it may never. What a row
+// costs falls for a while after storage got well, and rises with storage that gets slow.
 func (s *scaler) settled() bool {
 	now, recent := s.recent.last(s.cfg.UpAfter/2).median(s.needed), s.recent.median(s.needed)
 	if now <= rest*recent && recent <= rest*now {
@@ -346,7 +348,8 @@ func (s *scaler) fewer() int {
 	return wanted
 }
 
-// landed looks at a leap once its workers have shown for a while what is needed, and is how many are enough if they are clearly too many.
+// landed looks at a leap once its workers have shown for a while what is needed, and is how many are enough if they are
+// clearly too many.
 func (s *scaler) landed() int {
 	if !s.past.Leapt || !s.steadyFor(s.cfg.DownAfter) {
 		return s.now.Wanted
@@ -389,7 +392,8 @@ func (s *scaler) pending(d *Decision) *Growth {
 	return s.past.Growth
 }
 
-// growth is what to judge a decision by. One that follows another before that was judged goes on from where the first began.
+// growth is what to judge a decision by. One that follows another before that was judged goes on from where the first
+// began.
 func (s *scaler) growth(d *Decision) *Growth {
 	g := &Growth{At: d.At, From: s.now.Workers, To: d.To, Demand: s.demand()}
 	for i := range s.needs {

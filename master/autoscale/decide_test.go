@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// fleet is a fleet in virtual time, as simple as can be: rows cost what they cost, and workers come when they were asked for.
+// fleet is a fleet in virtual time, as simple as can be: rows cost what they cost, and workers come when they were
+// asked for.
 type fleet struct {
 	cfg       Config
 	past      Past
@@ -224,10 +225,10 @@ func TestPausesDoNotLift(t *testing.T) {
 	}
 }
 
-// Whatever the fleet begins with, it is never outside its bounds, and comes to rest where there are not too many workers, and enough. Too
-// many are more than 1.1 times the right number: as long as fewer than clearly of the present ones were enough, they are trimmed, so that
-// at most 1/clearly = 1.087 times as many stay, also of a few. Enough are so many that they are busy for slack times the utilisation aimed
-// at, which is 0.896, at most: then nobody waits.
+// Whatever the fleet begins with, it is never outside its bounds, and comes to rest where there are not too many
+// workers, and enough. Too many are more than 1.1 times the right number: as long as fewer than clearly of the present
+// ones were enough, they are trimmed, so that at most 1/clearly = 1.087 times as many stay, also of a few. Enough are
+// so many that they are busy for slack times the utilisation aimed at, which is 0.896, at most: then nobody waits.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		least := rapid.IntRange(0, 20).Draw(t, "min")

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Lift is by how much more workers a session needs than what its rows cost says. Trainers that take their steps together are as fast
-// as the slowest, and few streams do not spread evenly over workers: then trainers wait though no worker is busy all of the time.
-// How much more is not searched for: if so many workers give so many rows, as many more give what trainers could take.
+// Lift is by how much more workers a session needs than what its rows cost says. Trainers that take their steps
+// together are as fast as the slowest, and few streams do not spread evenly over workers: then trainers wait though no
+// worker is busy all of the time. How much more is not searched for: if so many workers give so many rows, as many more
+// give what trainers could take.
 type Lift struct {
 	Session string
 	Factor  float64
@@ -20,22 +21,24 @@ type Lift struct {
 const (
 	// lostMuch is the share of time that trainers must lose for their session to be lifted.
 	lostMuch = 0.04
-	// recovers is the part of the time lost before that is lost now, where less and less is lost: it is not known yet how much stays.
-	// Trainers that begin with empty buffers, or come out of a time with too few workers, fill them little by little, and while they
-	// do the unluckiest of many holds up all.
+	// recovers is the part of the time lost before that is lost now, where less and less is lost: it is not known yet
+	// how much stays. Trainers that begin with empty buffers, or come out of a time with too few workers, fill them
+	// little by little, and while they do the unluckiest of many holds up all.
 	recovers = 0.8
-	// lossy is for how many times UpAfter trainers may lose a little time, again and again, until their session is lifted a little, and
-	// lostLittle is how much that is at least; lostSome is lifted after less. A lift that left more than stillLost of what was lost was of
-	// no use, and is the last: training loops that are not as quick as they could be lose time, too.
+	// lossy is for how many times UpAfter trainers may lose a little time, again and again, until their session is
+	// lifted a little, and lostLittle is how much that is at least; lostSome is lifted after less. A lift that left
+	// more than stillLost of what was lost was of no use, and is the last: training loops that are not as quick as they
+	// could be lose time, too.
 	lossy, lostLittle   = 18, 0.0075
 	lossySome, lostSome = 12, 0.02
 	stillLost           = 0.85
 	// lifted at most, and each time.
 	mostLift, mostOnce = 2, 1.1
-	// tenth of all workers is the most that a lift adds, so that a fleet that was too small by a hair is not too large by more than that.
+	// tenth of all workers is the most that a lift adds, so that a fleet that was too small by a hair is not too large
+	// by more than that.
 	tenth = 0.1
-	// spare is how many more workers it takes for trainers not to wait than for as many rows as they could take, had they more to
-	// wait for: what evens streams out is workers that are not always busy.
+	// spare is how many more workers it takes for trainers not to wait than for as many rows as they could take, had
+	// they more to wait for: what evens streams out is workers that are not always busy.
 	spare = 1.12
 	// muchStorage is the share of a session's time in which storage may be what holds it up.
 	muchStorage = 0.25
@@ -103,8 +106,8 @@ func (s *scaler) liftTo(n *need, workers, lost float64) float64 {
 	return n.workers * factor
 }
 
-// losing is the share of time that a session's trainers lose to waiting if it is more than they should, a little at a time, again and
-// again; else 0. The less it is, the longer it takes to tell.
+// losing is the share of time that a session's trainers lose to waiting if it is more than they should, a little at a
+// time, again and again; else 0. The less it is, the longer it takes to tell.
 func (s *scaler) losing(n *need) (lost float64) {
 	if lost = s.loss(n, lossySome, lostSome); lost == 0 {
 		lost = s.loss(n, lossy, lostLittle)
@@ -112,8 +115,8 @@ func (s *scaler) losing(n *need) (lost float64) {
 	return lost
 }
 
-// loss is the share of time that a session's trainers lost in so many times UpAfter; 0 if it was less than that in either half, or lately,
-// or is on its way there.
+// loss is the share of time that a session's trainers lost in so many times UpAfter; 0 if it was less than that in
+// either half, or lately, or is on its way there.
 func (s *scaler) loss(n *need, times time.Duration, least float64) float64 {
 	d := times * s.cfg.UpAfter
 	if n.Rate == 0 || brakeOf(s.past.Brakes, n.ID) != nil || !s.steadyFor(d) {
@@ -136,8 +139,8 @@ func (s *scaler) loses() bool {
 	return slices.ContainsFunc(s.needs, func(n need) bool { return s.losing(&n) > 0 })
 }
 
-// short tells whether a session's trainers have lost much time to waiting for a while, and do now, with workers that are anything but
-// idle.
+// short tells whether a session's trainers have lost much time to waiting for a while, and do now, with workers that
+// are anything but idle.
 func (s *scaler) short(n *need) bool {
 	if n.wait < lostMuch || n.Rate > (1-lostMuch)*n.Demand || n.Storage > muchStorage {
 		return false

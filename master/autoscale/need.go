@@ -2,7 +2,8 @@ package autoscale
 
 import "slices"
 
-// fewSamples are too few to believe what a session that just began is said to cost: its first rows took the opening of files, too.
+// fewSamples are too few to believe what a session that just began is said to cost: its first rows took the opening of
+// files, too.
 const fewSamples = 5
 
 // need is what a session needs, by the newest samples.
@@ -72,9 +73,10 @@ func (c Config) need(recent Window, s *Session) need {
 // unknown tells that it is not known yet what a session's trainers need.
 func (n *need) unknown() bool { return n.workers == 0 && n.Trainers > 0 }
 
-// lost is the share of the trainers' time that is lost to waiting for data. Trainers that take their steps together wait in the
-// collective for the one that waits for data, and seem to compute: then all lose what the one loses. They take as much less than they
-// could, and so it shows, but a pause for a checkpoint shows like this, too, without anybody waiting.
+// lost is the share of the trainers' time that is lost to waiting for data. Trainers that take their steps together
+// wait in the collective for the one that waits for data, and seem to compute: then all lose what the one loses. They
+// take as much less than they could, and so it shows, but a pause for a checkpoint shows like this, too, without
+// anybody waiting.
 func (n *need) lost() float64 {
 	if n.Demand == 0 {
 		return n.Stall
@@ -82,8 +84,8 @@ func (n *need) lost() float64 {
 	return max(n.Stall, min(1-n.Rate/n.Demand, n.Stall*float64(n.Trainers)))
 }
 
-// pace is the means of a session over a time. Trainers in step take rows by fits and starts where they wait for data: what they took in
-// seconds says little.
+// pace is the means of a session over a time. Trainers in step take rows by fits and starts where they wait for data:
+// what they took in seconds says little.
 func (w Window) pace(id string) *need {
 	n := &need{}
 	samples := 0.0

@@ -45,8 +45,8 @@ func oddSample(at time.Time, wanted int) *rapid.Generator[Sample] {
 	})
 }
 
-// Whatever is measured, a decision is within the bounds, its numbers are numbers, and the same window and past, which stay as they are,
-// give it again.
+// Whatever is measured, a decision is within the bounds, its numbers are numbers, and the same window and past, which
+// stay as they are, give it again.
 func TestOddMeasurements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		least := rapid.IntRange(0, 20).Draw(t, "least")

@@ -13,8 +13,8 @@ type Worker struct {
 	Started time.Time
 }
 
-// Victims names n workers to drain, or all if there are fewer: those with the fewest streams to move, and among equals the youngest,
-// whose caches hold least.
+// Victims names n workers to drain, or all if there are fewer: those with the fewest streams to move, and among equals
+// the youngest, whose caches hold least.
 func Victims(workers []Worker, n int) []string {
 	sorted := slices.SortedFunc(slices.Values(workers), func(a, b Worker) int {
 		return cmp.Or(cmp.Compare(a.Streams, b.Streams), b.Started.Compare(a.Started), cmp.Compare(a.Name, b.Name))

@@ -24,7 +24,8 @@ func (w Window) Add(cfg Config, s Sample) Window {
 // greatest and smallest bound what may have been measured: rows/s, and seconds that a row costs.
 const greatest, smallest = 1e15, 1e-12
 
-// sane is a sample without what cannot have been measured: numbers that are none, negative ones, shares of more than all.
+// sane is a sample without what cannot have been measured: numbers that are none, negative ones, shares of more than
+// all.
 func (s Sample) sane() Sample {
 	number := func(x, most float64) float64 {
 		if math.IsNaN(x) {
@@ -69,8 +70,8 @@ func (w Window) covers(d time.Duration) bool {
 	return !w[0].At.After(w.newest().At.Add(-d))
 }
 
-// peak is the greatest of the medians of f over stretches of a window. A stretch is as long as the measurement that growing needs,
-// so what the peak was is what the fleet would have been grown to.
+// peak is the greatest of the medians of f over stretches of a window. A stretch is as long as the measurement that
+// growing needs, so what the peak was is what the fleet would have been grown to.
 func (w Window) peak(stretch time.Duration, f func(*Sample) float64) (most float64) {
 	for m := range w.medians(stretch, f) {
 		most = max(most, m)

@@ -24,8 +24,8 @@ type authority struct {
 	pem  []byte
 }
 
-// authority reads an authority, or makes one if neither its certificate nor its key is there, nor the file that says whom processes
-// trust: these would not trust a new one.
+// authority reads an authority, or makes one if neither its certificate nor its key is there, nor the file that says
+// whom processes trust: these would not trust a new one.
 func (k *keyMaker) authority(path, name, trusted string) (*authority, error) {
 	cert, certErr := os.ReadFile(k.at(path + ".crt"))
 	key, keyErr := os.ReadFile(k.at(path + ".key"))

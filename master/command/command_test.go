@@ -301,7 +301,8 @@ func TestMasterSaysThatKeysAreShared(t *testing.T) {
 	}
 }
 
-// TestMasterWaitsForEtcd holds that a master which starts while etcd is away lives, says what it waits for, and leads once etcd is there.
+// TestMasterWaitsForEtcd holds that a master which starts while etcd is away lives, says what it waits for, and leads
+// once etcd is there.
 func TestMasterWaitsForEtcd(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	at, probes, control := nobody(t), nobody(t), nobody(t)

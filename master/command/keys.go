@@ -170,7 +170,8 @@ func (k *keyMaker) write(path string, text []byte) error {
 	return nil
 }
 
-// certificate issues a certificate that ends in .crt, and its key, unless they are there. It keeps the names of one that it replaces.
+// certificate issues a certificate that ends in .crt, and its key, unless they are there. It keeps the names of one
+// that it replaces.
 func (k *keyMaker) certificate(signer *authority, path string, names []string) error {
 	before, noCert := os.ReadFile(k.at(path + ".crt"))
 	_, noKey := os.Stat(k.at(path + ".key"))

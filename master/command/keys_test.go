@@ -24,8 +24,8 @@ func makeKeys(t *testing.T, args ...string) error {
 	return cmd.ExecuteContext(t.Context())
 }
 
-// TestKeysOpenPorts holds that every process of a fleet trusts the others by what `penstock keys` made, wherever they run,
-// and that no fleet trusts another one's.
+// TestKeysOpenPorts holds that every process of a fleet trusts the others by what `penstock keys` made, wherever they
+// run, and that no fleet trusts another one's.
 func TestKeysOpenPorts(t *testing.T) {
 	ours, theirs := t.TempDir(), t.TempDir()
 	for _, dir := range []string{ours, theirs} {
@@ -117,7 +117,8 @@ func TestKeysStay(t *testing.T) {
 	}
 }
 
-// TestRotate takes the steps of a rotation: what is taken out is never shown at that moment, and what is shown is known to all before.
+// TestRotate takes the steps of a rotation: what is taken out is never shown at that moment, and what is shown is known
+// to all before.
 func TestRotate(t *testing.T) {
 	dir := t.TempDir()
 	several := map[string]string{"master/token": "\n", "fleet/worker.token": "\n", "fleet/gossip.key": "\n", "master/ticket.key": "-----END PRIVATE KEY-----\n", "fleet/ca.crt": "-----END CERTIFICATE-----\n"}

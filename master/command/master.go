@@ -26,7 +26,8 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// etcdPatience is how long a master waits for the etcd that it embeds. One of its own may be away for longer: to end would help nobody.
+// etcdPatience is how long a master waits for the etcd that it embeds. One of its own may be away for longer: to end
+// would help nobody.
 const etcdPatience = 2 * time.Minute
 
 // SessionTTL is how long a session is kept that nobody is in any more, where nobody says.

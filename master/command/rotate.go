@@ -19,7 +19,8 @@ const (
 	rotateDrop = "drop" // the old ones are gone
 )
 
-// nextDir holds the new secrets from the first step until the second is done, so that a step that was interrupted can be taken again.
+// nextDir holds the new secrets from the first step until the second is done, so that a step that was interrupted can
+// be taken again.
 const nextDir = "authority/next"
 
 // rotatedFile is one that holds several secrets while they are being replaced.

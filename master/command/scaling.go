@@ -74,7 +74,8 @@ func (f *scalingFlags) actuator(cmd *cobra.Command, dataDir string, logger *slog
 	return nil, out, fmt.Errorf("--scale: want one of none, local, kubernetes, found %q", f.by)
 }
 
-// part is the CPUs that each of so many workers may use of all. Each would take itself for idle otherwise, while others are busy.
+// part is the CPUs that each of so many workers may use of all. Each would take itself for idle otherwise, while others
+// are busy.
 func part(cpus, workers int) int { return max(1, cpus/max(1, workers)) }
 
 func (f *scalingFlags) local(cmd *cobra.Command, dataDir string, cpus int, logger *slog.Logger) (*local.Fleet, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/master/observe"
 )
 
-// shares says how evenly the ranks of a session got its rows, and how much of their batches is padding. It is empty where there is nothing
-// to compare.
+// shares says how evenly the ranks of a session got its rows, and how much of their batches is padding. It is empty
+// where there is nothing to compare.
 func shares(s *pb.Session) string {
 	n, ok := observe.SharesOf(s.GetProgress(), observe.PaddedBatch(s))
 	if !ok {

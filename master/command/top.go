@@ -213,7 +213,8 @@ func cut(line string, width int) string {
 	return line
 }
 
-// printTop writes what was observed, with the workers of one session or of "" all, on so many lines; 0 is as many as there are.
+// printTop writes what was observed, with the workers of one session or of "" all, on so many lines; 0 is as many as
+// there are.
 func printTop(w io.Writer, seen *pb.Observation, session, sort string, height int) error {
 	workers := workersOf(seen, session)
 	p := &pb.FleetPoint{}

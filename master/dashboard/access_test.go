@@ -104,7 +104,8 @@ func TestScreenReader(t *testing.T) {
 	p.quiet()
 }
 
-// Keys read each point of a chart and each cell of a heat map, which are said; what moves stands still for those who ask for it.
+// Keys read each point of a chart and each cell of a heat map, which are said; what moves stands still for those who
+// ask for it.
 func TestKeysRead(t *testing.T) {
 	srv, _ := fleet(t, 40, 2)
 	p := visit(t, srv.URL, wide)

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/master/dashboard"
 )
 
-// Of a thousand workers, a viewer is told in each fifth round, as rounds go by, however few of them the machine has time for.
+// Of a thousand workers, a viewer is told in each fifth round, as rounds go by, however few of them the machine has
+// time for.
 func TestLargeFleetIsToldInBrief(t *testing.T) {
 	const workers, rounds, every = 1000, 20, 50 * time.Millisecond
 	s := &source{seen: generate(workers, 20, 10, 1)}

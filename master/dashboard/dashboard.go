@@ -1,5 +1,6 @@
-// Package dashboard is the page that shows what a fleet does and why trainers wait, and the JSON behind it. The page is plain HTML, CSS
-// and modules of JavaScript, embedded as they lie in page/: there is nothing to build and nothing to fetch from elsewhere.
+// Package dashboard is the page that shows what a fleet does and why trainers wait, and the JSON behind it. The page is
+// plain HTML, CSS and modules of JavaScript, embedded as they lie in page/: there is nothing to build and nothing to
+// fetch from elsewhere.
 //
 //	/                     the page; its styles and scripts are public
 //	/api/v1/observation   pb.Observation   ?session= &since=MS &workers=1
@@ -10,10 +11,12 @@
 //
 // All take namespace=NAME, of viewers who may see several.
 //
-// JSON is protobuf's, with the names of the .proto files: fields that are zero are left out, and 64-bit integers are text.
+// JSON is protobuf's, with the names of the .proto files: fields that are zero are left out, and 64-bit integers are
+// text.
 //
-// It knows the fleet by its Source alone, which package master is. A Dashboard has no goroutines of its own: a stream lives in its
-// request. Streams tell at the same times, and what one tells is made once for all that know as much and may see as much.
+// It knows the fleet by its Source alone, which package master is. A Dashboard has no goroutines of its own: a stream
+// lives in its request. Streams tell at the same times, and what one tells is made once for all that know as much and
+// may see as much.
 package dashboard
 
 import (

@@ -14,7 +14,8 @@ import (
 //go:embed page
 var files embed.FS
 
-// page serves the embedded files. Browsers ask each time whether they have the newest, and are told by the files' hashes.
+// page serves the embedded files. Browsers ask each time whether they have the newest, and are told by the files'
+// hashes.
 func page() http.HandlerFunc {
 	type file struct {
 		content []byte

@@ -64,8 +64,9 @@ func (p *tab) is(expression, want string) {
 	}
 }
 
-// accessible holds what a screen reader and a keyboard need: names for all that can be used, one heading and one landmark of a kind,
-// headings for tables, ids that are there and unique, and text that stands out from what is behind it.
+// accessible holds what a screen reader and a keyboard need: names for all that can be used, one heading and one
+// landmark of a kind, headings for tables, ids that are there and unique, and text that stands out from what is behind
+// it.
 func (p *tab) accessible() {
 	p.Helper()
 	for what, found := range map[string]string{

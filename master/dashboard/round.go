@@ -55,7 +55,8 @@ func (d *Dashboard) next(ctx context.Context, f *feed) ([]byte, error) {
 	return m.text, m.err
 }
 
-// take finds a message, or says that the caller has to make it. Of more messages than there may be viewers it keeps no more.
+// take finds a message, or says that the caller has to make it. Of more messages than there may be viewers it keeps no
+// more.
 func (r *round) take(number int64, w whatFor, most int) (m *making, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +80,8 @@ const atOnce = 200
 // every is of how many rounds one tells of so many workers.
 func every(workers int) int64 { return int64(max(1, (workers+atOnce-1)/atOnce)) }
 
-// brief takes out of an observation what the page does not show of each of a thousand trainers or workers, and the workers.
+// brief takes out of an observation what the page does not show of each of a thousand trainers or workers, and the
+// workers.
 func brief(seen *pb.Observation) (workers []*pb.WorkerLoad) {
 	for _, s := range seen.GetSessions() {
 		if s.GetProgress() != nil {

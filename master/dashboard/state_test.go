@@ -77,8 +77,8 @@ func TestSessionsThatAreOver(t *testing.T) {
 	p.quiet()
 }
 
-// While its master is dead, or keeps the connection and says nothing, the page says since when it has heard nothing. It goes on by itself
-// when another master answers at the address.
+// While its master is dead, or keeps the connection and says nothing, the page says since when it has heard nothing. It
+// goes on by itself when another master answers at the address.
 func TestMasterIsLost(t *testing.T) {
 	s := &source{seen: generate(3, 1, 300, 1)}
 	shift(s.seen, nil, time.Now())

@@ -22,8 +22,9 @@ import (
 // slowest is how long a viewer may take to read a message before its stream ends.
 const slowest = 30 * time.Second
 
-// stream sends what is new, again and again. Each message's id says up to where the viewer knows all, and a viewer that comes again
-// with it (Last-Event-ID) gets what it missed. A message comes each time, if only to show that the stream lives.
+// stream sends what is new, again and again. Each message's id says up to where the viewer knows all, and a viewer that
+// comes again with it (Last-Event-ID) gets what it missed. A message comes each time, if only to show that the stream
+// lives.
 func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	f, err := newFeed(d.cfg.Source, r)
 	if err != nil {
@@ -123,8 +124,8 @@ type message struct {
 	err error
 }
 
-// make is what to send now: what was observed since, and events if there are any; or why there is nothing to tell. The workers of a
-// large fleet come only in some rounds.
+// make is what to send now: what was observed since, and events if there are any; or why there is nothing to tell. The
+// workers of a large fleet come only in some rounds.
 func (f *feed) make(ctx context.Context, number int64) (m message) {
 	var out bytes.Buffer
 	m.known = f.known

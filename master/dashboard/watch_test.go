@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Charts show what is read: workers that could do a hundred times more do not flatten it, and one that was lost is marked.
+// Charts show what is read: workers that could do a hundred times more do not flatten it, and one that was lost is
+// marked.
 func TestChartsShowWhatIsRead(t *testing.T) {
 	srv, s := fleet(t, 10, 3)
 	s.set(func(s *source) {

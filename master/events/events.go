@@ -1,5 +1,6 @@
-// Package events keeps what happened to the fleet and to its sessions, for people: the newest events, in memory for those who
-// ask and, by a Keeper (master/store), in etcd for whoever leads next. Beside package master, whose term has one Log.
+// Package events keeps what happened to the fleet and to its sessions, for people: the newest events, in memory for
+// those who ask and, by a Keeper (master/store), in etcd for whoever leads next. Beside package master, whose term has
+// one Log.
 //
 // A Log may be used by many goroutines at once. Run alone writes.
 package events
@@ -105,8 +106,8 @@ func (l *Log) Settle(ctx context.Context) error {
 	return l.await(ctx, func() bool { return l.added-uint64(len(l.waiting)) >= target })
 }
 
-// List returns the newest events with greater numbers than after, at most limit of them (0: all that are kept), that a caller may
-// see. They are not to be changed.
+// List returns the newest events with greater numbers than after, at most limit of them (0: all that are kept), that a
+// caller may see. They are not to be changed.
 func (l *Log) List(ctx context.Context, after uint64, limit int, visible func(*pb.Event) bool) ([]*pb.Event, error) {
 	if err := l.await(ctx, func() bool { return l.loaded }); err != nil {
 		return nil, err
@@ -168,8 +169,8 @@ func (l *Log) Run(ctx context.Context) error {
 	return l.flush(ctx)
 }
 
-// flush tries once to write what waits at the end: a leader that is stopped in order leads still. A conflict says that the write
-// that its end cut off had been made.
+// flush tries once to write what waits at the end: a leader that is stopped in order leads still. A conflict says that
+// the write that its end cut off had been made.
 func (l *Log) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -222,8 +223,8 @@ func (l *Log) next() []*pb.Event {
 	return next
 }
 
-// write writes events, again and again until it is known that they lie there. They do so once: each try compares that the first
-// does not.
+// write writes events, again and again until it is known that they lie there. They do so once: each try compares that
+// the first does not.
 func (l *Log) write(ctx context.Context, next []*pb.Event) error {
 	for try := 0; ; try++ {
 		err := l.keeper.AppendEvents(ctx, next)

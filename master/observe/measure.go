@@ -71,8 +71,8 @@ func (o *Observer) work(now time.Time, f *Fleet) (all *work, bySession map[name]
 	return all, bySession
 }
 
-// divide adds what a worker did to the sessions that it did it for. Its busy time is theirs in proportion to the time in which their
-// streams were open and their trainers would have taken more.
+// divide adds what a worker did to the sessions that it did it for. Its busy time is theirs in proportion to the time
+// in which their streams were open and their trainers would have taken more.
 func (w *worker) divide(busy float64, bySession map[name]*work) {
 	dt, slots := w.reports.seconds(), float64(max(1, w.reports.newest.slots))
 	grown := w.grownBySession()

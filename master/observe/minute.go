@@ -10,12 +10,13 @@ import (
 const (
 	// ticksOfMinute is how many ticks what is shown rests on.
 	ticksOfMinute = int(time.Minute / tick)
-	// outvotes is how many times as often as the one that is shown another bottleneck must have been found to take its place.
+	// outvotes is how many times as often as the one that is shown another bottleneck must have been found to take its
+	// place.
 	outvotes = 2
 )
 
-// minute is what was found in the newest minute, tick by tick. What is shown of it is steady: it follows what lasts, and not each
-// window of some seconds.
+// minute is what was found in the newest minute, tick by tick. What is shown of it is steady: it follows what lasts,
+// and not each window of some seconds.
 type minute struct {
 	needed, stalls []float64
 	found          []pb.Bottleneck
@@ -23,7 +24,8 @@ type minute struct {
 	shown          pb.Bottleneck
 }
 
-// measured takes what was measured in a tick, and puts what it came to in the minute in its place. 0 workers are not known.
+// measured takes what was measured in a tick, and puts what it came to in the minute in its place. 0 workers are not
+// known.
 func (m *minute) measured(s *Session) {
 	if s.Needed > 0 {
 		m.needed = push(m.needed, s.Needed)
@@ -32,7 +34,8 @@ func (m *minute) measured(s *Session) {
 	s.Needed, s.waits = median(m.needed), median(m.stalls)
 }
 
-// cause takes what was found in a tick, and returns what to show: the newest cause of the bottleneck that was found most.
+// cause takes what was found in a tick, and returns what to show: the newest cause of the bottleneck that was found
+// most.
 func (m *minute) cause(found Cause) Cause {
 	b := found.Bottleneck
 	if m.newest == nil {

@@ -1,11 +1,11 @@
-// Package observe makes of what workers and trainers report what the fleet does, what its trainers could take, and why they wait.
-// Workers' reports and trainers' Syncs come in; autoscale, the streams that each trainer opens, the Observe call and the dashboard
-// read what comes out.
+// Package observe makes of what workers and trainers report what the fleet does, what its trainers could take, and why
+// they wait. Workers' reports and trainers' Syncs come in; autoscale, the streams that each trainer opens, the Observe
+// call and the dashboard read what comes out.
 //
-// It compares cumulative counters over windows of 5 to 10 seconds: a report that is lost, late or repeated does no harm. How many
-// workers a session needs, and what holds its trainers up, is what most windows of the newest minute say. It knows the
-// clock only by the times that it is told. An Observer may be used by many goroutines at once. A new leader begins anew, but for the
-// workers, who report to every master.
+// It compares cumulative counters over windows of 5 to 10 seconds: a report that is lost, late or repeated does no
+// harm. How many workers a session needs, and what holds its trainers up, is what most windows of the newest minute
+// say. It knows the clock only by the times that it is told. An Observer may be used by many goroutines at once. A new
+// leader begins anew, but for the workers, who report to every master.
 package observe
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// window is the time over which counters are compared: between half of it and all of it. What has been silent for longer
-	// does not count.
+	// window is the time over which counters are compared: between half of it and all of it. What has been silent for
+	// longer does not count.
 	window = 10 * time.Second
 	// tick is about the time from one Tick to the next.
 	tick = time.Second
@@ -140,7 +140,8 @@ func (o *Observer) Tick(now time.Time, running []Running) {
 	o.tick(now, running)
 }
 
-// CatchUp is a Tick where sessions have begun or ended since the newest one, so that who looks sees those that there are.
+// CatchUp is a Tick where sessions have begun or ended since the newest one, so that who looks sees those that there
+// are.
 func (o *Observer) CatchUp(now time.Time, running []Running) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

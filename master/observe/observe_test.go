@@ -116,8 +116,8 @@ func (s *simulated) report() *pb.WorkerReport {
 
 const second = int64(time.Second)
 
-// hungry is a session whose two trainers could take 20,000 rows/s and get 5,000 of each worker, which takes three slots' and all
-// processors' time.
+// hungry is a session whose two trainers could take 20,000 rows/s and get 5,000 of each worker, which takes three
+// slots' and all processors' time.
 func hungry() *job {
 	return &job{
 		Running: Running{ID: "run", World: 2},

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// seriesOf is of how many sessions an Observation has the points, unless it is of one alone: of those with the most rows.
+// seriesOf is of how many sessions an Observation has the points, unless it is of one alone: of those with the most
+// rows.
 const seriesOf = 50
 
 // Observation is what was measured, as of the newest Tick, of sessions that may be seen.
@@ -62,7 +63,8 @@ type View struct {
 // sees reports whether what belongs to a namespace is this one's.
 func (v View) sees(namespace string) bool { return nameOf(namespace, "") == nameOf(v.Namespace, "") }
 
-// points are the fleet's, of which those of one namespace see what its own sessions come to: of the others nothing can be reckoned from it.
+// points are the fleet's, of which those of one namespace see what its own sessions come to: of the others nothing can
+// be reckoned from it.
 func (o *Observer) points(since int64, to View) []*pb.FleetPoint {
 	if to.All {
 		return o.series.proto(since)

@@ -34,7 +34,8 @@ func (l *loads) says(name string, rows int64) {
 	l.Worker(l.now, &pb.WorkerReport{Name: name, Streams: 3, Slots: 8, Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows, SendNs: 7}})
 }
 
-// sum is how many workers reported lately, the seconds that their reports span, and how many rows their counters grew by in them.
+// sum is how many workers reported lately, the seconds that their reports span, and how many rows their counters grew
+// by in them.
 func (l *loads) sum() (workers int, seconds float64, rows int64) {
 	for _, w := range l.workers {
 		if w.reports.fresh(l.now) {

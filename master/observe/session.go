@@ -17,8 +17,8 @@ import (
 type session struct {
 	Running
 	trainers map[uint32]*trainer
-	// Busy time of workers and rows that they sent; both fade, so that their quotient is that of lately, and stays while
-	// nothing is sent.
+	// Busy time of workers and rows that they sent; both fade, so that their quotient is that of lately, and stays
+	// while nothing is sent.
 	busy, rows float64
 	faded      time.Time
 	now        Session // as of the newest Tick
@@ -73,8 +73,8 @@ func (t *trainer) rates() (rows, stall, client float64) {
 		share(b.counters.GetStallNs() - a.counters.GetStallNs()), share(b.client - a.client)
 }
 
-// demand is the rows/s that trainers could take: all ranks' batches in the time of the quickest step. In a job whose ranks wait for
-// each other, a rank that waits for a stalled one seems to compute.
+// demand is the rows/s that trainers could take: all ranks' batches in the time of the quickest step. In a job whose
+// ranks wait for each other, a rank that waits for a stalled one seems to compute.
 func (s *session) demand() float64 {
 	least, rows, known := int64(math.MaxInt64), 0.0, 0
 	for _, t := range s.trainers {

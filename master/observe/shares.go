@@ -8,8 +8,8 @@ type Shares struct {
 	Padding     float64 // part of the rows of batches, 0 to 1
 }
 
-// SharesOf compares ranks, and reports whether there is anything to compare. Where last batches are padded, all batches have paddedBatch
-// rows; else it is 0.
+// SharesOf compares ranks, and reports whether there is anything to compare. Where last batches are padded, all batches
+// have paddedBatch rows; else it is 0.
 func SharesOf(p *pb.Progress, paddedBatch int64) (s Shares, ok bool) {
 	ranks := p.GetRanks()
 	if len(ranks) == 0 || p.GetRowsDelivered() == 0 {

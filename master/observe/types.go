@@ -9,11 +9,12 @@ import (
 // Fleet is what was measured of the fleet in the seconds before a time.
 type Fleet struct {
 	At time.Time
-	// Workers report and do not drain; Draining ones report still. Silent ones are in the fleet, do not drain, and have not reported
-	// for longer than a few periods; a worker that starts is none.
+	// Workers report and do not drain; Draining ones report still. Silent ones are in the fleet, do not drain, and have
+	// not reported for longer than a few periods; a worker that starts is none.
 	Workers, Draining, Silent int
 	Slots                     int // of Workers
-	// Measured is how many of Workers have reported for long enough to compare. Busy is of these; what follows is of the Draining, too.
+	// Measured is how many of Workers have reported for long enough to compare. Busy is of these; what follows is of
+	// the Draining, too.
 	Measured  int
 	Busy      float64 // share of the workers' time, 0 to 1
 	Rate      float64 // rows/s that workers sent
@@ -31,8 +32,8 @@ type Session struct {
 	Namespace string
 	State     pb.SessionState
 	Share     Share
-	// World is how many trainers it has, Trainers how many of them are present. Stale: most of them were silent for longer than a
-	// few periods, and the numbers are old.
+	// World is how many trainers it has, Trainers how many of them are present. Stale: most of them were silent for
+	// longer than a few periods, and the numbers are old.
 	World, Trainers int
 	Stale           bool
 	Demand          float64 // rows/s that its trainers could take; 0: unknown, or nothing is read
@@ -40,8 +41,8 @@ type Session struct {
 	Stall           float64 // share of its trainers' time, 0 to 1
 	waits           float64 // the same, of the newest minute
 	Cost            float64 // busy seconds of a worker per row; 0: unknown
-	// Needed is how many workers its demand keeps busy to the target, by the newest minute; 0: as for Demand. It is not bounded by the
-	// Share.
+	// Needed is how many workers its demand keeps busy to the target, by the newest minute; 0: as for Demand. It is not
+	// bounded by the Share.
 	Needed  float64
 	Granted float64 // workers that its open streams come to
 	Open    float64 // streams, on average

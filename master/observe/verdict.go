@@ -18,8 +18,8 @@ const (
 	most = 0.5
 	// crowded is the share of all slots from which on a stream is likely to find none.
 	crowded = 0.85
-	// full is the share of its time for which a worker is busy that has hardly any left. A stream for each of three quarters of its
-	// slots is all that trainers are asked to open.
+	// full is the share of its time for which a worker is busy that has hardly any left. A stream for each of three
+	// quarters of its slots is all that trainers are asked to open.
 	full = 0.6
 	// mentioned is the share of the workers' work from which on a stage is named.
 	mentioned = 0.1
@@ -41,8 +41,8 @@ type evidence struct {
 	others, held float64
 }
 
-// shutOut tells that streams of other sessions, whose trainers take nothing, have the slots that this session's streams wait for. Where all
-// are read, trainers are asked to leave a part of the slots free.
+// shutOut tells that streams of other sessions, whose trainers take nothing, have the slots that this session's streams
+// wait for. Where all are read, trainers are asked to leave a part of the slots free.
 func (e *evidence) shutOut(s *Session) bool {
 	return e.used < full && e.others+s.Open >= crowded*float64(e.slots) && e.held >= most*e.others && e.others >= most*s.Open
 }

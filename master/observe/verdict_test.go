@@ -119,7 +119,8 @@ func TestWhatCannotBePlanned(t *testing.T) {
 	}
 }
 
-// A session whose streams find no slot, for those of loaders that are not read have them, is told so, whatever its few streams do.
+// A session whose streams find no slot, for those of loaders that are not read have them, is told so, whatever its few
+// streams do.
 func TestSlotsThatIdleSessionsHold(t *testing.T) {
 	reads, idle := hungry(), hungry()
 	reads.second = counts{rows: 5000, open: second / 5, blocked: second * 4 / 25, cpu: second / 10, decode: second / 50}

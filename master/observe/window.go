@@ -2,8 +2,8 @@ package observe
 
 import "time"
 
-// recent is the newest report of something, and two earlier ones to compare it with: each takes the place of the one before it when
-// half a window has passed.
+// recent is the newest report of something, and two earlier ones to compare it with: each takes the place of the one
+// before it when half a window has passed.
 type recent[T any] struct {
 	base, middle, newest T
 	from, half, at       time.Time // when they came; at is zero before the first

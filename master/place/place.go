@@ -1,6 +1,6 @@
-// Package place says which workers are asked for a shard, and how many streams a trainer keeps open. The leader puts the workers'
-// names into tickets (package master), so that a trainer that fails over needs no master. Places are made of the fleet's members
-// (internal/fleet) and never change: they may be used by many goroutines at once.
+// Package place says which workers are asked for a shard, and how many streams a trainer keeps open. The leader puts
+// the workers' names into tickets (package master), so that a trainer that fails over needs no master. Places are made
+// of the fleet's members (internal/fleet) and never change: they may be used by many goroutines at once.
 package place
 
 import (
@@ -64,9 +64,9 @@ func (p *Places) For(s *pb.Shard, zone string) []*pb.Worker {
 	return out
 }
 
-// Streams is how many streams each of n trainers should keep open: enough to keep the fleet busy, with some slots
-// left over since placement is not even; and two if there are slots for them, since a trainer with one is as slow as the worker
-// that it happens to read from.
+// Streams is how many streams each of n trainers should keep open: enough to keep the fleet busy, with some slots left
+// over since placement is not even; and two if there are slots for them, since a trainer with one is as slow as the
+// worker that it happens to read from.
 func (p *Places) Streams(n int) uint32 {
 	return uint32(min(MostStreams, max(1, min(2, p.Slots/max(1, n)), p.Slots*3/4/max(1, n))))
 }

@@ -9,9 +9,9 @@ type Claim struct {
 	Min, Max float64 // Max may be infinite
 }
 
-// Divide divides a pool of workers among sessions. First each has its minimum. Then all get more in proportion to their weights, and
-// nobody more than it needs; what is left over then goes to all by weight, up to their maximums. If there are too few for the
-// minimums, these are met by weight.
+// Divide divides a pool of workers among sessions. First each has its minimum. Then all get more in proportion to their
+// weights, and nobody more than it needs; what is left over then goes to all by weight, up to their maximums. If there
+// are too few for the minimums, these are met by weight.
 func Divide(pool float64, claims []Claim) []float64 {
 	n := len(claims)
 	nothing, least, needs, most := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
@@ -65,8 +65,8 @@ const MostStreams = 16
 // whole keeps a hair's breadth, by which Divide gives less than there is, from costing a stream.
 const whole = 1e-6
 
-// StreamsOf is how many streams each of n trainers of a session should keep open that has a part of the workers; was is how many it
-// was told before, 0 if none: a small change of its part changes nothing.
+// StreamsOf is how many streams each of n trainers of a session should keep open that has a part of the workers; was is
+// how many it was told before, 0 if none: a small change of its part changes nothing.
 func (p *Places) StreamsOf(part float64, n int, was uint32) uint32 {
 	if p.Workers == 0 {
 		return max(1, was)

@@ -11,10 +11,11 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// A fingerprint tells which file of a listing differs, in 64 bytes, without having the other listing. Each file is a number a,
-// a hash of its URI, and a number v, a hash of what it contains. Of both listings there are the sums of v and of a*v, modulo a prime.
-// Where one file was changed (or added, from v = 0, or removed, to it), the first differs by v's difference, the second by
-// a times that: their quotient is a, which names the file. Sums are kept in some buckets, by a, so that several files can be told.
+// A fingerprint tells which file of a listing differs, in 64 bytes, without having the other listing. Each file is a
+// number a, a hash of its URI, and a number v, a hash of what it contains. Of both listings there are the sums of v and
+// of a*v, modulo a prime. Where one file was changed (or added, from v = 0, or removed, to it), the first differs by
+// v's difference, the second by a times that: their quotient is a, which names the file. Sums are kept in some buckets,
+// by a, so that several files can be told.
 
 const (
 	prime   = 1<<61 - 1

@@ -15,13 +15,14 @@ type Piece struct {
 	First uint64 // rows of the epoch that the lane has before it
 }
 
-// Lanes lays the shards of a block, of which it takes the numbers of output rows, out in lanes that have as many rows before. It
-// depends on nothing else, so that every master, with any number of ranks and workers, does the same. It returns the pieces in the
-// block's order, and what the lanes have then.
+// Lanes lays the shards of a block, of which it takes the numbers of output rows, out in lanes that have as many rows
+// before. It depends on nothing else, so that every master, with any number of ranks and workers, does the same. It
+// returns the pieces in the block's order, and what the lanes have then.
 //
-// A whole shard goes to the lane that has the fewest rows, of several to the lowest. In the last block of an epoch, no lane takes more
-// than is missing to its share, and the one that misses most goes first: shards are cut there, so that the lanes end
-// together. Shares differ by at most a row, the lower lanes having more, unless a lane has more than its share before.
+// A whole shard goes to the lane that has the fewest rows, of several to the lowest. In the last block of an epoch, no
+// lane takes more than is missing to its share, and the one that misses most goes first: shards are cut there, so that
+// the lanes end together. Shares differ by at most a row, the lower lanes having more, unless a lane has more than its
+// share before.
 func Lanes(shards, before []uint64, last bool) (pieces []Piece, after []uint64) {
 	after = slices.Clone(before)
 	put := func(lane int, shard int, from, rows uint64) {
@@ -87,7 +88,8 @@ func (t *turns) Swap(i, j int) { t.lanes[i], t.lanes[j] = t.lanes[j], t.lanes[i]
 func (t *turns) Push(any)      {}
 func (t *turns) Pop() any      { return nil }
 
-// missing spreads rows over lanes so that those with the fewest end with as many, or with one more, and returns what each gets.
+// missing spreads rows over lanes so that those with the fewest end with as many, or with one more, and returns what
+// each gets.
 func missing(before []uint64, rows uint64) []uint64 {
 	byRows := make([]int, len(before))
 	for i := range byRows {

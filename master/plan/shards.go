@@ -9,9 +9,10 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// Bounds of a window's rows: fewer shuffle badly, more make streams resume far back. What a column takes for each window is most of the
-// time where thousands of them do not fit into the caches: then the lower one is a row for each columnsPerRow columns, up to
-// maxLeastRows. For the sake of the lower one a window may grow to maxWindowGrowth times the configured bytes, but no further.
+// Bounds of a window's rows: fewer shuffle badly, more make streams resume far back. What a column takes for each
+// window is most of the time where thousands of them do not fit into the caches: then the lower one is a row for each
+// columnsPerRow columns, up to maxLeastRows. For the sake of the lower one a window may grow to maxWindowGrowth times
+// the configured bytes, but no further.
 const (
 	minWindowRows   = 256
 	maxWindowRows   = 65536
@@ -30,8 +31,8 @@ type File struct {
 	Holds format.File
 }
 
-// bind finds a program's sources in the file. It may lack some; one that holds a source as another type than the session
-// was opened with is an error.
+// bind finds a program's sources in the file. It may lack some; one that holds a source as another type than the
+// session was opened with is an error.
 func (f File) bind(sources []*pb.Source) (format.Bound, error) {
 	b, err := f.Holds.Bind(sources)
 	if err != nil {
@@ -53,7 +54,8 @@ type Counts struct {
 	PrunedRows      int64 `json:"pruned_rows"`
 	// Row groups without rows.
 	EmptyRowGroups int64 `json:"empty_row_groups"`
-	// Column chunks of the filter whose statistics contradict themselves, so that they exclude nothing, and the first of them.
+	// Column chunks of the filter whose statistics contradict themselves, so that they exclude nothing, and the first
+	// of them.
 	UntrustedChunks int64  `json:"untrusted_chunks,omitempty"`
 	Untrusted       string `json:"untrusted,omitempty"`
 }

@@ -140,7 +140,8 @@ func TestFencing(t *testing.T) {
 	j.refuses(Sync{Rank: 9, Generation: 1, Incarnation: 1}, ErrInvalid, "call Join first")
 }
 
-// A trainer that outlived its session cannot speak for one of the same id that was opened since, though both count from 1.
+// A trainer that outlived its session cannot speak for one of the same id that was opened since, though both count from
+// 1.
 func TestFencingOfADeletedSession(t *testing.T) {
 	var late []Sync
 	for _, nonce := range []string{"a", "b"} {

@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// BenchmarkSync measures one trainer's Sync in a session of a million shards and a thousand ranks. Each reports
-// part of what it holds, with gaps, as several open streams leave them. The time of Apply alone is ns/Sync, and ns/block that
-// of planning; the rest is the simulated trainer. With padding each counts steps, too, of which the state machine takes the most
-// of all ranks. Small blocks are many.
+// BenchmarkSync measures one trainer's Sync in a session of a million shards and a thousand ranks. Each reports part of
+// what it holds, with gaps, as several open streams leave them. The time of Apply alone is ns/Sync, and ns/block that
+// of planning; the rest is the simulated trainer. With padding each counts steps, too, of which the state machine takes
+// the most of all ranks. Small blocks are many.
 func BenchmarkSync(b *testing.B) {
 	b.Run("uneven", func(b *testing.B) { benchmarkSync(b, false, 1000) })
 	b.Run("pad", func(b *testing.B) { benchmarkSync(b, true, 1000) })

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// TestASessionBetweenEpochsIsOpenedAgain holds that what remains of a session without a limit that all left behind an epoch suffices to go
-// on with the next one, and that it is not closed within one.
+// TestASessionBetweenEpochsIsOpenedAgain holds that what remains of a session without a limit that all left behind an
+// epoch suffices to go on with the next one, and that it is not closed within one.
 func TestASessionBetweenEpochsIsOpenedAgain(t *testing.T) {
 	for name, id := range map[string]Identity{"uneven": {}, "pad": {LastBatch: pb.LastBatch_PAD}} {
 		t.Run(name, func(t *testing.T) {

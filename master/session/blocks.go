@@ -199,8 +199,8 @@ func (all *plannedBlocks) rowsIn(set position.Set) uint64 {
 	return n
 }
 
-// firstRows is the part of a set that has its first n output rows, or all of it if it has no more. Windows without rows that
-// stand between two parts belong to the first one.
+// firstRows is the part of a set that has its first n output rows, or all of it if it has no more. Windows without rows
+// that stand between two parts belong to the first one.
 func (all *plannedBlocks) firstRows(set position.Set, n uint64) position.Set {
 	if n == 0 {
 		return nil
@@ -219,7 +219,8 @@ func (all *plannedBlocks) firstRows(set position.Set, n uint64) position.Set {
 	return set
 }
 
-// window is where the window begins and ends that a position lies inside of; both are the position if it lies between two.
+// window is where the window begins and ends that a position lies inside of; both are the position if it lies between
+// two.
 func (all *plannedBlocks) window(p position.Position) (from, to position.Position) {
 	b, ok := all.find(p)
 	if p.K == 0 || !ok || b.counts == nil {

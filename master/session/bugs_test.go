@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// findsBugs plants each bug in job after job until a model finds it. A job runs in one goroutine, on which the race detector
-// would only be spent.
+// findsBugs plants each bug in job after job until a model finds it. A job runs in one goroutine, on which the race
+// detector would only be spent.
 func findsBugs[B any](t *testing.T, jobs uint64, bugs map[string]B, job func(seed uint64, bug B) error) {
 	t.Helper()
 	for name, bug := range bugs {

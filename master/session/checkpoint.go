@@ -13,18 +13,19 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// A named checkpoint is taken while ranks train. The master chooses a step that no rank has reached, as far as it knows, and
-// orders a State behind it from each rank that is there; the part of each lies in its own key. When all are there they
-// are merged as for a restore, and what comes out is written under the name, in the transaction in which the last part
-// comes. A rank that was faster than the order says that it missed the step, and all are asked again, for a step further
-// ahead. So a leader may die at any point: whoever follows finds the order and the parts.
+// A named checkpoint is taken while ranks train. The master chooses a step that no rank has reached, as far as it
+// knows, and orders a State behind it from each rank that is there; the part of each lies in its own key. When all are
+// there they are merged as for a restore, and what comes out is written under the name, in the transaction in which the
+// last part comes. A rank that was faster than the order says that it missed the step, and all are asked again, for a
+// step further ahead. So a leader may die at any point: whoever follows finds the order and the parts.
 //
 // A rank's step is the number of batches that its training loop has got, in this generation. Ranks that are in step, as
 // those of a data-parallel job are, save their models at the same one.
 
 const (
-	// maxTries bounds how often ranks may be beyond the step that is chosen for one checkpoint, or not in step. Each is four times as
-	// far ahead as the one before: 65,536 batches for the last, which no rank hands over between two Syncs.
+	// maxTries bounds how often ranks may be beyond the step that is chosen for one checkpoint, or not in step. Each is
+	// four times as far ahead as the one before: 65,536 batches for the last, which no rank hands over between two
+	// Syncs.
 	maxTries = 8
 	// maxNamed bounds a session's checkpoints: all are read when a leader takes over.
 	maxNamed = 64
@@ -247,8 +248,8 @@ func (s checkpointing) takePart(c Sync, k *rank, ch *Changes) {
 	}
 }
 
-// partLeaves is called when a rank leaves: what it consumed is in the base from then on, and in the States of others that are
-// taken later. Unless it left right at the step, a later one is chosen.
+// partLeaves is called when a rank leaves: what it consumed is in the base from then on, and in the States of others
+// that are taken later. Unless it left right at the step, a later one is chosen.
 func (s checkpointing) partLeaves(r uint32, k *rank, ch *Changes) {
 	if s.taking.active() && (k.part == nil || k.step() != s.taking.step) {
 		s.taking.retried = fmt.Sprintf("rank %d left at step %d", r, k.step())
@@ -403,8 +404,8 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 	return Reply{}, nil
 }
 
-// beginStep puts a rank's new start at the step where its training loop goes on. Where ranks do not count steps that is the one of the
-// ranks that were started together with it, as for begin, and else where it was.
+// beginStep puts a rank's new start at the step where its training loop goes on. Where ranks do not count steps that is
+// the one of the ranks that were started together with it, as for begin, and else where it was.
 func (s *State) beginStep(k *rank) {
 	if s.policy().counts() && !s.stepsLost {
 		k.begunStep = s.stepAt(k.begun)

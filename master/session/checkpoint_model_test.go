@@ -77,7 +77,8 @@ func (m *model) giveUp() {
 	}
 }
 
-// verify checks that a checkpoint has the rows that its ranks had when their loops got the batch of its step, and no others.
+// verify checks that a checkpoint has the rows that its ranks had when their loops got the batch of its step, and no
+// others.
 func (m *model) verify(n *Named) {
 	want := m.began.clone()
 	m.include(want, m.gone)

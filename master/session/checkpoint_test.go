@@ -203,7 +203,8 @@ func TestRanksThatStartTogetherAreInStep(t *testing.T) {
 	}
 }
 
-// A rank that was killed behind an epoch's last batch, of which it had not told, and comes back in the next one counts that batch.
+// A rank that was killed behind an epoch's last batch, of which it had not told, and comes back in the next one counts
+// that batch.
 func TestARankThatComesBackInALaterEpochIsInStep(t *testing.T) {
 	j := newPadded(t, 2, 2)
 	for epoch := range uint32(2) {
@@ -230,8 +231,8 @@ func TestARankThatComesBackInALaterEpochIsInStep(t *testing.T) {
 	}
 }
 
-// Where last batches are padded, the State of a rank that comes to a step when the epoch is closed may have all of the epoch, also what
-// others got behind that step.
+// Where last batches are padded, the State of a rank that comes to a step when the epoch is closed may have all of the
+// epoch, also what others got behind that step.
 func TestACheckpointHasNoRowsOfLaterSteps(t *testing.T) {
 	for _, last := range []uint64{4, 5} { // steps of the epoch
 		j := newPadded(t, 2, 2)

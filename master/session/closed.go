@@ -9,13 +9,15 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// A session that is over is closed when its trainers have left: but for its named checkpoints, only what Remains returns is kept.
+// A session that is over is closed when its trainers have left: but for its named checkpoints, only what Remains
+// returns is kept.
 
 // maxSkippedKept is how many row groups that were skipped are named of a closed session; the others are counted.
 const maxSkippedKept = 8
 
-// Between reports whether a session without a limit is between two epochs: of the open one nobody has taken anything. What Remains returns
-// says all of it, so that it may be closed once all have left, and opened again for who comes back.
+// Between reports whether a session without a limit is between two epochs: of the open one nobody has taken anything.
+// What Remains returns says all of it, so that it may be closed once all have left, and opened again for who comes
+// back.
 func (s *State) Between() bool {
 	return s.id.Epochs == noLimit && s.closed > 0 && s.failure == "" && s.policy().between()
 }
@@ -32,7 +34,8 @@ func (s *State) Left() bool {
 	return len(joined) > 0 && !slices.ContainsFunc(joined, func(k *rank) bool { return !k.departed })
 }
 
-// Remains is the head of a session without what only its trainers and blocks need. One that is over, or between two epochs, goes on from it.
+// Remains is the head of a session without what only its trainers and blocks need. One that is over, or between two
+// epochs, goes on from it.
 func (s *State) Remains() *pb.SessionHead {
 	h := s.Head()
 	if s.Between() { // whoever comes back begins with the next epoch
@@ -50,7 +53,8 @@ func (s *State) Remains() *pb.SessionHead {
 	return h
 }
 
-// Reopened is the state of a closed session, in a generation of its own: no trainer has joined it, and those of before are fenced.
+// Reopened is the state of a closed session, in a generation of its own: no trainer has joined it, and those of before
+// are fenced.
 func Reopened(id Identity, remains *pb.SessionHead, named []*pb.Checkpoint) (*State, error) {
 	h := proto.CloneOf(remains)
 	h.Generation++
@@ -58,8 +62,8 @@ func Reopened(id Identity, remains *pb.SessionHead, named []*pb.Checkpoint) (*St
 	return Load(id, h, nil, nil, named)
 }
 
-// Late answers a trainer that Syncs with a closed session, whose state is Reopened: it joined when the session was closed, and so stands
-// nowhere, or it leaves, or is told that the session failed. All others are fenced.
+// Late answers a trainer that Syncs with a closed session, whose state is Reopened: it joined when the session was
+// closed, and so stands nowhere, or it leaves, or is told that the session failed. All others are fenced.
 func (s *State) Late(c Sync) (Reply, error) {
 	if c.Leave || s.failure != "" {
 		return s.common(Reply{Generation: c.Generation, Incarnation: c.Incarnation, Revision: c.Revision}, c.BaseVersion), nil

@@ -35,8 +35,8 @@ func ended(t *testing.T, id Identity) (*State, Identity) {
 	return s, id
 }
 
-// TestAClosedSessionAnswersWhoComesLate holds that a rank that comes when all is over is told so, with any ending, and that one of before
-// is fenced, if it does not just leave.
+// TestAClosedSessionAnswersWhoComesLate holds that a rank that comes when all is over is told so, with any ending, and
+// that one of before is fenced, if it does not just leave.
 func TestAClosedSessionAnswersWhoComesLate(t *testing.T) {
 	for name, id := range endings {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,8 @@ func TestAClosedSessionAnswersWhoComesLate(t *testing.T) {
 	}
 }
 
-// TestWhatRemainsOfAFailedSession holds that it is small whatever the session had, says why it failed, and can be restored.
+// TestWhatRemainsOfAFailedSession holds that it is small whatever the session had, says why it failed, and can be
+// restored.
 func TestWhatRemainsOfAFailedSession(t *testing.T) {
 	for name, id := range endings {
 		t.Run(name, func(t *testing.T) {

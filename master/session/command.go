@@ -26,8 +26,8 @@ type Join struct {
 	Nonce       string // unique for each start of the rank
 	Restore     []Checkpoint
 	Restoring   bool // takes part in a restore; implied by Restore
-	// Unreported bounds the rows that an earlier start of the rank, which the launcher says is dead, may have handed over since its
-	// last Sync: those of what it holds.
+	// Unreported bounds the rows that an earlier start of the rank, which the launcher says is dead, may have handed
+	// over since its last Sync: those of what it holds.
 	Unreported int64
 }
 

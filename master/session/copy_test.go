@@ -57,8 +57,8 @@ func (c copier) copy(to, from reflect.Value) {
 	}
 }
 
-// fingerprinter hashes values deeply. Starts of ranks have the numbers in which they are met, so that it does not matter how many
-// there were before.
+// fingerprinter hashes values deeply. Starts of ranks have the numbers in which they are met, so that it does not
+// matter how many there were before.
 type fingerprinter struct {
 	hash     maphash.Hash
 	pointers map[unsafe.Pointer]uint64
@@ -162,5 +162,6 @@ func newFingerprinter(seed maphash.Seed) *fingerprinter {
 	return f
 }
 
-// ignored are the fields that tell states apart which go on in the same way: calls are numbered, and what lies in etcd is the State.
+// ignored are the fields that tell states apart which go on in the same way: calls are numbered, and what lies in etcd
+// is the State.
 var ignored = map[string]bool{"sent": true, "seq": true, "cutAt": true, "nonces": true, "writes": true, "etcd": true, "d": true, "id": true}

@@ -8,21 +8,23 @@ import (
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
-// In order DETERMINISTIC an epoch's rows lie in lanes (plan.Lanes), and ranks take equally many rows of each lane in each step:
-// what a rank hands over follows from the number of its steps, and so does what it holds. All of a planned block is granted to the
-// ranks of its lanes, and stays theirs: nothing is given back, and the rows of a rank that died wait for it. So there are no sets here:
-// base, consumed, held and returned stay empty, and the frontier is the next block to plan. Of an epoch that is not closed, a rank
-// has consumed the rows of its lanes before its step, and holds those behind it.
+// In order DETERMINISTIC an epoch's rows lie in lanes (plan.Lanes), and ranks take equally many rows of each lane in
+// each step: what a rank hands over follows from the number of its steps, and so does what it holds. All of a planned
+// block is granted to the ranks of its lanes, and stays theirs: nothing is given back, and the rows of a rank that died
+// wait for it. So there are no sets here: base, consumed, held and returned stay empty, and the frontier is the next
+// block to plan. Of an epoch that is not closed, a rank has consumed the rows of its lanes before its step, and holds
+// those behind it.
 //
-// Blocks are planned in order, and remembered until all ranks are behind them. Enough of them are planned that the slowest rank need
-// not wait; ranks that are faster wait for it, as they would in step. An epoch is closed once all its ranks have handed over its
-// steps, which are known when its last block is planned.
+// Blocks are planned in order, and remembered until all ranks are behind them. Enough of them are planned that the
+// slowest rank need not wait; ranks that are faster wait for it, as they would in step. An epoch is closed once all its
+// ranks have handed over its steps, which are known when its last block is planned.
 
-// stepsAhead is how many steps are planned, at least, beyond those that the slowest rank reported: what ranks report is some
-// batches old.
+// stepsAhead is how many steps are planned, at least, beyond those that the slowest rank reported: what ranks report is
+// some batches old.
 const stepsAhead = 16
 
-// maxStarts bounds the starts that a rank is told, in rows of lanes: each has all lanes'. Further ones follow as the rank goes on.
+// maxStarts bounds the starts that a rank is told, in rows of lanes: each has all lanes'. Further ones follow as the
+// rank goes on.
 const maxStarts = 1 << 14
 
 // deterministic is the order whose rows lie in lanes, with any ending.
@@ -155,7 +157,8 @@ func (n Steps) less(m Steps) bool {
 	return n.Epoch < m.Epoch || n.Epoch == m.Epoch && n.Handed < m.Handed
 }
 
-// open is where a training loop goes on that has handed over so much: behind what is closed, and all that is known to be over.
+// open is where a training loop goes on that has handed over so much: behind what is closed, and all that is known to
+// be over.
 func (s deterministic) open(n Steps) Steps {
 	if n.Epoch < s.closed {
 		n = Steps{Epoch: s.closed}
@@ -166,10 +169,10 @@ func (s deterministic) open(n Steps) Steps {
 	return n
 }
 
-// beginLanes is where a rank begins that comes back. The first of those that start again together goes back to where the slowest rank
-// is: one whose last report is older would not hand over the rows between else, since the others take it along. So would one that
-// left, and comes back with them; one that was too far behind to have been in step is not waited for. together says that begun is
-// where others began.
+// beginLanes is where a rank begins that comes back. The first of those that start again together goes back to where
+// the slowest rank is: one whose last report is older would not hand over the rows between else, since the others take
+// it along. So would one that left, and comes back with them; one that was too far behind to have been in step is not
+// waited for. together says that begun is where others began.
 func (s deterministic) beginLanes(begun Steps, together bool) Steps {
 	if together {
 		return s.open(begun)
@@ -189,7 +192,8 @@ func (s deterministic) beginLanes(begun Steps, together bool) Steps {
 	return s.open(first)
 }
 
-// leftAt is where the training loop of a rank was that departed. At the end of the last closed epoch it was at the next one's begin.
+// leftAt is where the training loop of a rank was that departed. At the end of the last closed epoch it was at the next
+// one's begin.
 func (s deterministic) leftAt(k *rank) Steps {
 	if slices.ContainsFunc(s.steps, func(e EpochSteps) bool {
 		return e.Epoch+1 == s.closed && e.Epoch == k.steps.Epoch && k.over(e.Epoch, e.Steps)
@@ -236,8 +240,8 @@ func (s deterministic) behind(b block, n Steps) bool {
 	return b.lanes.most > n.Handed*s.id.share()
 }
 
-// dropPassed forgets the blocks that all ranks are past, also those that departed, and that have just begun: these go on
-// where they began if others start with them.
+// dropPassed forgets the blocks that all ranks are past, also those that departed, and that have just begun: these go
+// on where they began if others start with them.
 func (s deterministic) dropPassed() {
 	s.blocks.list = slices.DeleteFunc(s.blocks.list, func(b block) bool {
 		needs := func(k *rank) bool {
@@ -336,9 +340,9 @@ func (k *rank) over(epoch uint32, steps uint64) bool {
 	return k.steps.Epoch > epoch || k.steps.Epoch == epoch && k.steps.Handed >= steps
 }
 
-// lanesOver reports whether an epoch can be closed: all ranks have handed over all of it, or departed. While some of them are present
-// one of these has to have moved on: those that left may come back to join the others in its last steps, and in step are waited for. An
-// epoch without steps is over at once.
+// lanesOver reports whether an epoch can be closed: all ranks have handed over all of it, or departed. While some of
+// them are present one of these has to have moved on: those that left may come back to join the others in its last
+// steps, and in step are waited for. An epoch without steps is over at once.
 func (s deterministic) lanesOver(epoch uint32) bool {
 	steps, final := s.laneSteps(epoch)
 	if !final || steps == 0 {
@@ -404,8 +408,8 @@ func (b block) interval(p plan.Piece) position.Interval {
 	return iv
 }
 
-// starts lists where blocks begin that have rows behind a rank's steps, and the block to plan next; the first ones of them, of which
-// the very first is not beyond those steps in any lane.
+// starts lists where blocks begin that have rows behind a rank's steps, and the block to plan next; the first ones of
+// them, of which the very first is not beyond those steps in any lane.
 func (s deterministic) starts(k *rank) []LaneStart {
 	var out []LaneStart
 	at := s.at(k)

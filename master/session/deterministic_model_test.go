@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
-// laneModel is a job in deterministic order, whose ranks go in step, die, and are restored; whose master changes, and whose calls
-// get lost, late or double.
+// laneModel is a job in deterministic order, whose ranks go in step, die, and are restored; whose master changes, and
+// whose calls get lost, late or double.
 type laneModel struct {
 	draw    func(n int) int
 	d       dataset

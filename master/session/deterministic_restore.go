@@ -8,13 +8,15 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// A state in order DETERMINISTIC says how many steps were handed over and where the newest block begins that no lane is past:
-// all ranks' states of a step say the same, and any one of them restores the job. Planning begins with that block.
+// A state in order DETERMINISTIC says how many steps were handed over and where the newest block begins that no lane is
+// past: all ranks' states of a step say the same, and any one of them restores the job. Planning begins with that
+// block.
 
 // maxEpochRows bounds the rows of an epoch from outside, so that numbers of rows can be added.
 const maxEpochRows = 1 << 46
 
-// laneStates reports whether states are of order DETERMINISTIC. One that says no more than that epochs are closed may be of any order.
+// laneStates reports whether states are of order DETERMINISTIC. One that says no more than that epochs are closed may
+// be of any order.
 func laneStates(states []Checkpoint) bool {
 	return slices.ContainsFunc(states, func(p Checkpoint) bool { return p.GlobalBatch > 0 })
 }
@@ -117,7 +119,8 @@ func (s deterministic) rewind(m merged) {
 	}
 }
 
-// check verifies that blocks lie one behind the other in the lanes, up to the frontier, and that ranks are where they can be.
+// check verifies that blocks lie one behind the other in the lanes, up to the frontier, and that ranks are where they
+// can be.
 func (s deterministic) check() error {
 	if len(s.base)+len(s.returned) > 0 {
 		return fmt.Errorf("session %s: positions are consumed or returned one by one in deterministic order: %v, %v", s.id.Session, s.base, s.returned)

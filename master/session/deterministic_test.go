@@ -41,7 +41,8 @@ func syncs(t *testing.T, s *State, rank uint32, at Steps, leave bool) {
 	must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Steps: &at, Leave: leave})
 }
 
-// Ranks that left at two steps, as when one of them throws, and start again together, begin where the first of them left.
+// Ranks that left at two steps, as when one of them throws, and start again together, begin where the first of them
+// left.
 func TestLanesOfRanksThatLeftLoseNoRows(t *testing.T) {
 	for _, first := range []uint32{0, 1} {
 		s := inLanes(t)
@@ -118,7 +119,8 @@ func TestLanesCloseOverARankThatLeft(t *testing.T) {
 	}
 }
 
-// What is written of a session, and what a rank is told, is bounded by its lanes, however many blocks they need in memory.
+// What is written of a session, and what a rank is told, is bounded by its lanes, however many blocks they need in
+// memory.
 func TestLanesOfThousands(t *testing.T) {
 	const lanes, blocks = 4096, 200
 	d := dataset{slices.Repeat([][][]int{slices.Repeat([][]int{{1 << 20}}, 64)}, blocks)}

@@ -8,25 +8,28 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Where last batches are dropped (last_batch DROP, in order FAST), all ranks hand over equally many batches in an epoch, all of
-// them full, and what is left of it then, less than a batch for each rank, nobody gets. Output rows are counted when a block is
-// planned, so the number of steps is known as soon as the epoch is planned, and before that how many there are at least:
+// Where last batches are dropped (last_batch DROP, in order FAST), all ranks hand over equally many batches in an
+// epoch, all of them full, and what is left of it then, less than a batch for each rank, nobody gets. Output rows are
+// counted when a block is planned, so the number of steps is known as soon as the epoch is planned, and before that how
+// many there are at least:
 //
-//   - An epoch has the most steps S that its rows suffice for: the sum over ranks of S - handed, times the batch size, is at
-//     most what is planned and not consumed. Ranks that have not joined yet count; those that left do not.
+//   - An epoch has the most steps S that its rows suffice for: the sum over ranks of S - handed, times the batch size,
+//     is at most what is planned and not consumed. Ranks that have not joined yet count; those that left do not.
 //   - What a rank was told never falls, and is written before it is told. It is final once all of the epoch is planned.
-//   - A rank hands over its i-th batch only if it was told of i steps, and ends the epoch, without waiting, when it handed over
-//     a final number.
-//   - Once its number is final, a rank gives back what it holds above its need, to the row, and is granted no more than that.
+//   - A rank hands over its i-th batch only if it was told of i steps, and ends the epoch, without waiting, when it
+//     handed over a final number.
+//   - Once its number is final, a rank gives back what it holds above its need, to the row, and is granted no more than
+//     that.
 //   - An epoch closes when all ranks have ended it; what is left of it is forgotten.
 //
-// Invariant: what ranks were told and have not handed over, in rows, is at most what is left. A hand-over lowers both by as
-// much; a rank that starts again was told nothing. So whoever was told of steps gets their rows: they are free, or held by a
-// rank that is asked to give them back, or they return when its lease ends. Nobody waits for ever.
+// Invariant: what ranks were told and have not handed over, in rows, is at most what is left. A hand-over lowers both
+// by as much; a rank that starts again was told nothing. So whoever was told of steps gets their rows: they are free,
+// or held by a rank that is asked to give them back, or they return when its lease ends. Nobody waits for ever.
 //
-// All get equally many steps but for ranks that come back after they left: their share went to the others, and they get what is
-// left. Ranks that are started again together go on at one place (begin), where one may have consumed more than that; so a rank
-// that came again is told of steps only when all have been heard of since. If some had left, see drop_again.go.
+// All get equally many steps but for ranks that come back after they left: their share went to the others, and they get
+// what is left. Ranks that are started again together go on at one place (begin), where one may have consumed more than
+// that; so a rank that came again is told of steps only when all have been heard of since. If some had left, see
+// drop_again.go.
 
 // drop is the ending where last batches are dropped.
 type drop struct{ fast }
@@ -266,8 +269,8 @@ func (s drop) dropped(epoch uint32, shares []share, steps uint64) uint64 {
 	return left - min(left, cost(shares, steps)*s.batch())
 }
 
-// rest is what ranks can come to where a rank came back whose share is others' by now: first those that were told of steps,
-// then the newcomers.
+// rest is what ranks can come to where a rank came back whose share is others' by now: first those that were told of
+// steps, then the newcomers.
 func rest(shares []share, batches, limit uint64, newcomer bool) uint64 {
 	others := slices.DeleteFunc(slices.Clone(shares), func(o share) bool { return o.newcomer })
 	steps := min(limit, affordable(others, batches))
@@ -312,7 +315,8 @@ func (s drop) need(k *rank, epoch uint32) need {
 	return need{rows: (max(told.Steps, k.handedIn(epoch)) - k.handedIn(epoch)) * s.batch(), known: true}
 }
 
-// endedByAll reports whether all ranks that are to read an epoch have ended it, and wait for no one that left and may join them in it.
+// endedByAll reports whether all ranks that are to read an epoch have ended it, and wait for no one that left and may
+// join them in it.
 func (s drop) endedByAll(epoch uint32) bool {
 	ended := false
 	for _, k := range s.ranks {

@@ -2,13 +2,13 @@ package session
 
 import "slices"
 
-// Where last batches are dropped and all ranks leave (Close) and start again, the first of them is alone for a while: that others will
-// come, to go on in step with it, nobody knows, and their share of the epoch must not go to it. But a rank that waits for others hands
-// over no more than its first batches. So it is told of one more, and of the rest when one of those that are there has handed over all
-// of these.
+// Where last batches are dropped and all ranks leave (Close) and start again, the first of them is alone for a while:
+// that others will come, to go on in step with it, nobody knows, and their share of the epoch must not go to it. But a
+// rank that waits for others hands over no more than its first batches. So it is told of one more, and of the rest when
+// one of those that are there has handed over all of these.
 
-// followers are the ranks that may come back to go on in step with those that began at a place: they left near it, and none of those
-// that are there has moved on, as they do when they wait for nobody.
+// followers are the ranks that may come back to go on in step with those that began at a place: they left near it, and
+// none of those that are there has moved on, as they do when they wait for nobody.
 func (s drop) followers(begun Steps) (out []*rank) {
 	left := func(o *rank) bool { return o != nil && o.departed }
 	moved := func(o *rank) bool { return o != nil && !o.departed && !s.waits(o) }
@@ -24,7 +24,8 @@ func (s drop) followers(begun Steps) (out []*rank) {
 	return out
 }
 
-// ends are the numbers of steps, as far as some rank was told of all, of the epochs from the open one on that ranks may be in.
+// ends are the numbers of steps, as far as some rank was told of all, of the epochs from the open one on that ranks may
+// be in.
 type ends struct {
 	first uint32
 	steps []uint64
@@ -91,8 +92,8 @@ func (s drop) withFollowers(k *rank, epoch uint32, shares []share, followers []*
 	return shares
 }
 
-// beginAlone is where a rank begins that starts alone. Those that left a few batches ahead of it may come back to go on in step with
-// it, and the rows of these batches are gone.
+// beginAlone is where a rank begins that starts alone. Those that left a few batches ahead of it may come back to go on
+// in step with it, and the rows of these batches are gone.
 func (s drop) beginAlone(begun Steps) Steps {
 	ends, furthest := s.ends(), begun
 	for _, o := range s.ranks {

@@ -64,7 +64,8 @@ func (m *model) checkShares() {
 	}
 }
 
-// verdictOnDropped checks that no row came too often, and that no more were dropped than the last batch of each rank has.
+// verdictOnDropped checks that no row came too often, and that no more were dropped than the last batch of each rank
+// has.
 func (m *model) verdictOnDropped() error {
 	for epoch := range uint32(len(m.d)) {
 		missing := 0

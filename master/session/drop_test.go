@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Ranks that have not joined yet begin where the restored checkpoint was taken: the epoch has as many steps as without the restore.
+// Ranks that have not joined yet begin where the restored checkpoint was taken: the epoch has as many steps as without
+// the restore.
 func TestDropRestoredBeforeAllRanksJoin(t *testing.T) {
 	id := Identity{Session: "s", Epochs: 1, FirstWorldSize: 2, LastBatch: pb.LastBatch_DROP, BatchSize: 10}
 	s, err := New(id)
@@ -31,8 +32,8 @@ func TestDropRestoredBeforeAllRanksJoin(t *testing.T) {
 	}
 }
 
-// dropping is a session of ranks that drop last batches of ten rows, in epochs of so many rows, all of which have joined and been told
-// of them.
+// dropping is a session of ranks that drop last batches of ten rows, in epochs of so many rows, all of which have
+// joined and been told of them.
 func dropping(t *testing.T, world uint32, rows ...uint32) *State {
 	t.Helper()
 	s, err := New(Identity{Session: "s", Epochs: uint32(len(rows)), FirstWorldSize: world, LastBatch: pb.LastBatch_DROP, BatchSize: 10})
@@ -110,8 +111,8 @@ func TestDropOfWhatALeavingRankLeft(t *testing.T) {
 	}
 }
 
-// Ranks that all left, one a batch ahead of the other, and start again are told of equally many steps, however late the second comes:
-// also those whose loops take two batches before they wait for it.
+// Ranks that all left, one a batch ahead of the other, and start again are told of equally many steps, however late the
+// second comes: also those whose loops take two batches before they wait for it.
 func TestDropOfRanksThatAllLeft(t *testing.T) {
 	for first := range uint32(2) {
 		for taken := range uint64(firstBatches + 1) {
@@ -160,7 +161,8 @@ func TestDropOfARankThatComesBackAlone(t *testing.T) {
 	}
 }
 
-// A rank that is told of a few steps, since others may follow it, keeps no rows that those that have come need, if one stays away.
+// A rank that is told of a few steps, since others may follow it, keeps no rows that those that have come need, if one
+// stays away.
 func TestDropRowsOfRanksThatGather(t *testing.T) {
 	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 3, LastBatch: pb.LastBatch_DROP, BatchSize: 10})
 	if err != nil {
@@ -205,7 +207,8 @@ func TestDropRowsOfRanksThatGather(t *testing.T) {
 	}
 }
 
-// What ranks that left had of an epoch, and had buffered of the next one, comes back in one piece: a rank gets of the next one from it, too.
+// What ranks that left had of an epoch, and had buffered of the next one, comes back in one piece: a rank gets of the
+// next one from it, too.
 func TestDropOfRanksThatLeftWithRowsOfTwoEpochs(t *testing.T) {
 	s := dropping(t, 2, 200, 200, 200)
 	for range 3 {
@@ -231,7 +234,8 @@ func TestDropOfRanksThatLeftWithRowsOfTwoEpochs(t *testing.T) {
 	}
 }
 
-// The first of the ranks that start again may come to its epoch's end before the others are there: it stays open for these.
+// The first of the ranks that start again may come to its epoch's end before the others are there: it stays open for
+// these.
 func TestDropOfRanksThatAllLeftBeforeAnEpochsEnd(t *testing.T) {
 	s := dropping(t, 2, 200, 200, 200)
 	dropSync(t, s, 0, Steps{Handed: 9, Ready: 9}, true)

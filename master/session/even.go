@@ -2,17 +2,19 @@ package session
 
 import "math"
 
-// Where last batches are padded and no rows are left out, an epoch has as few steps as its rows suffice for: grants follow the speed of
-// ranks as long as there are plenty, and in the end, or from the beginning where an epoch has few shards, each rank gets an even share.
+// Where last batches are padded and no rows are left out, an epoch has as few steps as its rows suffice for: grants
+// follow the speed of ranks as long as there are plenty, and in the end, or from the beginning where an epoch has few
+// shards, each rank gets an even share.
 //
-//   - Once all of an epoch is planned, what a rank holds is bounded by its share. Grants are cut at rows, and what a rank holds above its
-//     share is asked back.
+//   - Once all of an epoch is planned, what a rank holds is bounded by its share. Grants are cut at rows, and what a
+//     rank holds above its share is asked back.
 //   - Shares even out what ranks come to with their steps: one that is some steps behind gets more.
-//   - Shares of ranks that have not joined stay theirs, also before all is planned: they make as many steps as the others. Those of ranks
-//     that departed, whose leases ended or whose loops left the epoch go to the others.
+//   - Shares of ranks that have not joined stay theirs, also before all is planned: they make as many steps as the
+//     others. Those of ranks that departed, whose leases ended or whose loops left the epoch go to the others.
 //   - A rank that has its share waits for no more rows with its last batch.
 //
-// Nobody waits for ever: a rank that lacks rows of its share gets them as soon as some are free, and if none are it pads.
+// Nobody waits for ever: a rank that lacks rows of its share gets them as soon as some are free, and if none are it
+// pads.
 
 // need is how many rows of an epoch a rank may hold, if that is bounded.
 type need struct {
@@ -50,8 +52,8 @@ func (s even) share(k *rank, epoch uint32) need {
 	return need{rows: level - min(level, k.handedIn(epoch)*s.batch()), known: true}
 }
 
-// level is how many rows ranks come to if what is left of an epoch is poured onto what they have come to, to the same level. They have
-// come to the rows that fill the steps that they have made.
+// level is how many rows ranks come to if what is left of an epoch is poured onto what they have come to, to the same
+// level. They have come to the rows that fill the steps that they have made.
 func (s even) level(epoch uint32) uint64 {
 	batch, left := s.batch(), s.left(epoch)
 	for level := uint64(math.MaxUint64); ; {

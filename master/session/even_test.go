@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// shareOut has ranks in step read an epoch of so many windows by shard, and returns how many rows each got and in how many steps. Rank r
-// joins when r*late steps were made; windows have outputs of them in ten rows.
+// shareOut has ranks in step read an epoch of so many windows by shard, and returns how many rows each got and in how
+// many steps. Rank r joins when r*late steps were made; windows have outputs of them in ten rows.
 func shareOut(t *testing.T, id Identity, late int, shards Outputs) (rows []uint64, steps uint64) {
 	t.Helper()
 	id.Session, id.Epochs = "s", 1
@@ -52,7 +52,8 @@ func shareOut(t *testing.T, id Identity, late int, shards Outputs) (rows []uint6
 	return rows, steps
 }
 
-// Seven files of a shard each, and two ranks: both get as many rows, however late the second comes, and so they do of a single shard.
+// Seven files of a shard each, and two ranks: both get as many rows, however late the second comes, and so they do of a
+// single shard.
 func TestPaddedEpochsAreEven(t *testing.T) {
 	file := make([]uint32, 10)
 	for i := range file {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// scope bounds a job of which every run is explored: each order of calls, lost, late and doubled ones, deaths and restores.
+// scope bounds a job of which every run is explored: each order of calls, lost, late and doubled ones, deaths and
+// restores.
 type scope struct {
 	d       dataset
 	world   int
@@ -42,8 +43,9 @@ var (
 	twoRows = []int{2}
 )
 
-// TestExplore explores small jobs exhaustively: in each state that can be reached the invariants hold and no row was handed over too
-// often, and from a part of them, as from the last ones, the job is seen to come to its end with every row handed over.
+// TestExplore explores small jobs exhaustively: in each state that can be reached the invariants hold and no row was
+// handed over too often, and from a part of them, as from the last ones, the job is seen to come to its end with every
+// row handed over.
 func TestExplore(t *testing.T) {
 	scopes := map[string]scope{
 		"windows":                {d: dataset{{{{2, 1}}}}, world: 2, network: 1},

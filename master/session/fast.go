@@ -10,7 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// fast is what the endings of order FAST share: ranks are granted runs of shards as they ask, and give back what they do not read.
+// fast is what the endings of order FAST share: ranks are granted runs of shards as they ask, and give back what they
+// do not read.
 type fast struct{ *State }
 
 // nextEpoch is the epoch of the lowest position that nobody was granted, and whether it may be granted: rows of one
@@ -35,8 +36,8 @@ func (s fast) stuck(k *rank) bool {
 	return len(k.held) > 0 && k.held[0].From.Epoch > s.closed && k.steps.Epoch <= s.closed && !s.drained()
 }
 
-// more grants a rank what it wants or needs, of the epoch that its training loop is in, or of the next one: of the first one of which it
-// lacks rows, and which is not passed over.
+// more grants a rank what it wants or needs, of the epoch that its training loop is in, or of the next one: of the
+// first one of which it lacks rows, and which is not passed over.
 func (s fast) more(r uint32, k *rank, streams uint32, n needs, passed, wants func(epoch uint32) bool, ch *Changes) {
 	if s.failure != "" {
 		return
@@ -86,8 +87,9 @@ func (s fast) take(epoch uint32, streams int64) position.Set {
 	return got.Union(s.takeFrontier(epoch, n))
 }
 
-// run is the number of shards to grant at once, of which some are returned: a quarter of an even share of what remains of the epoch, so that
-// runs get shorter towards its end; but enough for all streams, as long as each rank can have as many.
+// run is the number of shards to grant at once, of which some are returned: a quarter of an even share of what remains
+// of the epoch, so that runs get shorter towards its end; but enough for all streams, as long as each rank can have as
+// many.
 func (s fast) run(returned position.Set, epoch uint32, streams int64) int64 {
 	remaining, w := s.free(returned, epoch), int64(s.world)
 	return max(1, (remaining+4*w-1)/(4*w), min(streams, remaining/w))
@@ -168,7 +170,8 @@ func (s fast) needsPlan() (epoch, index uint32, ok bool) {
 	return s.nextBlock(func(uint32) bool { return false }, func() bool { return false })
 }
 
-// nextBlock is needsPlan. given are epochs of which no more is granted, and starved reports whether a rank lacks rows whatever is planned.
+// nextBlock is needsPlan. given are epochs of which no more is granted, and starved reports whether a rank lacks rows
+// whatever is planned.
 func (s fast) nextBlock(given func(epoch uint32) bool, starved func() bool) (epoch, index uint32, ok bool) {
 	var ahead struct {
 		block          position.Position
@@ -214,8 +217,8 @@ func (s fast) plan(b block, rows int64, ch *Changes) {
 	s.skipEmpty()
 }
 
-// dropIdleBlocks forgets the blocks below the frontier of which nothing is held or returned. To look at what all ranks hold takes
-// long, so that it is done for each eighth of the blocks in memory, at most, that is planned.
+// dropIdleBlocks forgets the blocks below the frontier of which nothing is held or returned. To look at what all ranks
+// hold takes long, so that it is done for each eighth of the blocks in memory, at most, that is planned.
 func (s fast) dropIdleBlocks() {
 	if eighth := int64(1) << max(0, bits.Len(uint(len(s.blocks.list)))-4); s.blocks.seen.blocks%eighth != 0 {
 		return
@@ -304,7 +307,8 @@ func (s fast) between() bool {
 	})
 }
 
-// granted reports whether a rank was ever granted anything: grants move its revision ahead of its incarnation, which starts move along.
+// granted reports whether a rank was ever granted anything: grants move its revision ahead of its incarnation, which
+// starts move along.
 func (s fast) granted(k *rank) bool { return k.revision != k.incarnation }
 
 // admitState checks a state that is brought against the order.
@@ -356,7 +360,8 @@ func (s fast) advanceFrontier() {
 	}
 }
 
-// check verifies that base, consumed, held, returned and never-granted positions partition the epochs that are not closed.
+// check verifies that base, consumed, held, returned and never-granted positions partition the epochs that are not
+// closed.
 func (s fast) check() error {
 	start := position.Position{Epoch: s.closed}
 	planned := make([]position.Interval, len(s.blocks.list))

@@ -8,9 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// masters are two masters in a model, which hold states of the session and etcd between them. Each believes that it leads; etcd knows
-// which one does. They keep the rules of master's runner: Apply, then a transaction that holds only for the leader and only if nobody else
-// changed the keys since, then the answer. After any other outcome the state is loaded anew before the next Apply.
+// masters are two masters in a model, which hold states of the session and etcd between them. Each believes that it
+// leads; etcd knows which one does. They keep the rules of master's runner: Apply, then a transaction that holds only
+// for the leader and only if nobody else changed the keys since, then the answer. After any other outcome the state is
+// loaded anew before the next Apply.
 type masters struct {
 	m      *model
 	leader int

@@ -395,7 +395,8 @@ func (m *model) verdict() error {
 	return nil
 }
 
-// unreported excuses the rows that a trainer handed over and the state does not know as consumed, now that they go back.
+// unreported excuses the rows that a trainer handed over and the state does not know as consumed, now that they go
+// back.
 func (m *model) unreported(t *trainer) {
 	known := m.s.base
 	if k := m.s.rank(t.rank); k != nil {

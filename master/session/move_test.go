@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// moved are states of another session of the same dataset, three blocks of 2 shards and 2 epochs: two ranks took parts of the
-// first two blocks, of shards too, and one of them something of the next epoch.
+// moved are states of another session of the same dataset, three blocks of 2 shards and 2 epochs: two ranks took parts
+// of the first two blocks, of shards too, and one of them something of the next epoch.
 func moved() []Checkpoint {
 	state := func(rank uint32, consumed ...position.Interval) Checkpoint {
 		tr := trainer{rank: rank, generation: 7, consumed: position.NewSet(consumed...), members: []uint32{0, 1}, baseVersion: 12}

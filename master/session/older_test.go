@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAnOlderStateIsNamed holds that a trainer that knows more than etcd, of which a backup was put back, is not called broken, and one
-// that is broken is.
+// TestAnOlderStateIsNamed holds that a trainer that knows more than etcd, of which a backup was put back, is not called
+// broken, and one that is broken is.
 func TestAnOlderStateIsNamed(t *testing.T) {
 	j := newJob(t, 1, 2)
 	j.plan(0, 0, 1, 4)

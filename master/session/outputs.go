@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Outputs are the output rows of a block, by shard, by window of the shard: counted when it is planned, or else the most that there are,
-// the windows' rows.
+// Outputs are the output rows of a block, by shard, by window of the shard: counted when it is planned, or else the
+// most that there are, the windows' rows.
 type Outputs [][]uint32
 
 // OutputsOf takes a block's outputs together.
@@ -37,7 +37,8 @@ func WindowRows(g *pb.Extent) []uint32 {
 	return out
 }
 
-// counts are a block's outputs and their sums. They never change. None, nil, are of a block of which they are not known.
+// counts are a block's outputs and their sums. They never change. None, nil, are of a block of which they are not
+// known.
 type counts struct {
 	outputs Outputs
 	starts  []uint64 // by shard, and of the block's end: output rows of the block before it

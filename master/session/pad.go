@@ -19,10 +19,10 @@ import (
 // reported as consumed, and with them how many batches they were. (If rows of a lease that ended are handed over
 // again, it is after their first time, and so, among ranks in step, not in an earlier step.)
 //
-// Nobody waits for ever: a rank waits in the open epoch only while others hold rows of it, or rows are to be granted, or
-// another has not joined. Whoever has the rows gets to hand them over: all ranks reach its step, with rows or with padding,
-// for it reports it. When no rows are left and all have joined, the epoch closes, and all ranks reach its last step. How long
-// to wait for those that do not join, each trainer decides by its clock.
+// Nobody waits for ever: a rank waits in the open epoch only while others hold rows of it, or rows are to be granted,
+// or another has not joined. Whoever has the rows gets to hand them over: all ranks reach its step, with rows or with
+// padding, for it reports it. When no rows are left and all have joined, the epoch closes, and all ranks reach its last
+// step. How long to wait for those that do not join, each trainer decides by its clock.
 
 // pad is the ending where last batches are padded.
 type pad struct{ fast }

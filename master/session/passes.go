@@ -6,22 +6,24 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// A training loop may leave an epoch before its end (iter(loader) begins the next pass). By rank.steps it is in a later epoch from then on,
-// also where that is not open yet, and so it counts as through with the one that it left in each rule that waits for ranks:
+// A training loop may leave an epoch before its end (iter(loader) begins the next pass). By rank.steps it is in a later
+// epoch from then on, also where that is not open yet, and so it counts as through with the one that it left in each
+// rule that waits for ranks:
 //
-//   - What its rank holds of the epoch and did not consume is returned, and it is granted no more of that. Ranks that are still in the
-//     epoch get it; under DROP, where steps were told, none of them needs it.
-//   - An epoch that all ranks have left closes. What is left of it goes to nobody, and is counted as abandoned. A rank that departed has
-//     left it, too, as has one whose lease ended; but where outputs are counted that one is waited for, as at an epoch's end, and where
-//     ranks count steps so is one that has not joined.
+//   - What its rank holds of the epoch and did not consume is returned, and it is granted no more of that. Ranks that
+//     are still in the epoch get it; under DROP, where steps were told, none of them needs it.
+//   - An epoch that all ranks have left closes. What is left of it goes to nobody, and is counted as abandoned. A rank
+//     that departed has left it, too, as has one whose lease ended; but where outputs are counted that one is waited
+//     for, as at an epoch's end, and where ranks count steps so is one that has not joined.
 //   - How many steps were made of it follows from what its ranks had handed over when they left.
 //
-// A new start of a rank that left an epoch goes on in the next one where ranks count steps, as behind an end, and else with the open epoch:
-// there, and where no Sync had told that it left, it reads what is free of that, as a start without a State does.
+// A new start of a rank that left an epoch goes on in the next one where ranks count steps, as behind an end, and else
+// with the open epoch: there, and where no Sync had told that it left, it reads what is free of that, as a start
+// without a State does.
 //
-// A State that was taken before its loop left the epoch names its rest, one that was taken behind that the next epoch. States of which one
-// names each are not of the same step, and are refused together, as at an epoch's end: a restore neither repeats nor leaves out what only
-// some of the ranks left.
+// A State that was taken before its loop left the epoch names its rest, one that was taken behind that the next epoch.
+// States of which one names each are not of the same step, and are refused together, as at an epoch's end: a restore
+// neither repeats nor leaves out what only some of the ranks left.
 
 // leavePasses takes in that a training loop left all epochs before c.From.
 func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) {
@@ -68,8 +70,8 @@ func (s *State) leftAtStep(epoch uint32) (step uint64, left bool) {
 	return s.leftEpochs[i].Steps, true
 }
 
-// leftByAll reports whether the training loops of all ranks that are waited for, maybe those whose leases ended, too, are in later epochs,
-// and there is one.
+// leftByAll reports whether the training loops of all ranks that are waited for, maybe those whose leases ended, too,
+// are in later epochs, and there is one.
 func (s *State) leftByAll(epoch uint32, expired bool) bool {
 	found := false
 	for _, k := range s.ranks {

@@ -69,7 +69,8 @@ func (m *model) unconsumed(c Command) position.Set {
 	return out
 }
 
-// closedSince checks that epochs which closed with a rest of what was unconsumed were left by all ranks that are there, and counted.
+// closedSince checks that epochs which closed with a rest of what was unconsumed were left by all ranks that are there,
+// and counted.
 func (m *model) closedSince(c Command, closed, abandoned uint32, unconsumed position.Set) {
 	if m.passes == nil || m.drop != nil {
 		return

@@ -6,7 +6,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// What is kept of closed epochs does not come back when a left one closes with few steps: the state read back would have more of them.
+// What is kept of closed epochs does not come back when a left one closes with few steps: the state read back would
+// have more of them.
 func TestPadKeepsNoMoreWhenALeftEpochCloses(t *testing.T) {
 	j := newPadded(t, 2, 3)
 	j.plan(0, 0, 1, 2)

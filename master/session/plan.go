@@ -46,9 +46,10 @@ func least(p, q position.Position) position.Position {
 	return p
 }
 
-// reach is the last epoch that may be planned and granted: the one beyond the open one, so that loops need not wait at an epoch's end. Where
-// nothing limits the epochs, many jobs read one alone: rows beyond the open one are granted once a loop has come to the second one, and
-// none that is more than one beyond where the loops are, for epochs without any row would close one after the other.
+// reach is the last epoch that may be planned and granted: the one beyond the open one, so that loops need not wait at
+// an epoch's end. Where nothing limits the epochs, many jobs read one alone: rows beyond the open one are granted once
+// a loop has come to the second one, and none that is more than one beyond where the loops are, for epochs without any
+// row would close one after the other.
 func (s *State) reach() uint32 {
 	switch {
 	case s.id.Epochs != noLimit:

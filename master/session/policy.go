@@ -5,8 +5,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// policy is all in which sessions differ: an order of rows, and an ending of epochs. Each lies in a file of its own. What it remembers lies
-// in the State.
+// policy is all in which sessions differ: an order of rows, and an ending of epochs. Each lies in a file of its own.
+// What it remembers lies in the State.
 type policy interface {
 	supply
 	answers
@@ -40,7 +40,8 @@ type supply interface {
 	plan(b block, rows int64, ch *Changes)
 	// consumed takes in what was consumed, or left out.
 	consumed(set position.Set)
-	// grant grants a rank that calls what it wants and may have, and reports whether it shall wait for no more rows of the open epoch.
+	// grant grants a rank that calls what it wants and may have, and reports whether it shall wait for no more rows of
+	// the open epoch.
 	grant(c Sync, k *rank, ch *Changes) (drained bool)
 }
 
@@ -76,9 +77,9 @@ type counting interface {
 
 // closing is when epochs end, and what is kept of them.
 type closing interface {
-	// over reports whether an epoch may be closed: it is consumed, or all ranks have left it. Where ranks count steps, all of them make
-	// equally many: one that has not joined yet begins where its generation began, and the others wait for it there, however few rows are
-	// left. Those that left or died have joined.
+	// over reports whether an epoch may be closed: it is consumed, or all ranks have left it. Where ranks count steps,
+	// all of them make equally many: one that has not joined yet begins where its generation began, and the others wait
+	// for it there, however few rows are left. Those that left or died have joined.
 	over(epoch uint32) bool
 	// ended is what ranks that are behind are told of the open epoch, which has so many steps, once it is closed.
 	ended(steps uint64) (EpochSteps, bool)

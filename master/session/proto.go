@@ -65,8 +65,8 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 	return m
 }
 
-// Load reads the state back from its keys, and checks it. Where outputs are counted, blocks are those that the head names, and maybe
-// others.
+// Load reads the state back from its keys, and checks it. Where outputs are counted, blocks are those that the head
+// names, and maybe others.
 func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, blocks []*pb.Block, checkpoints []*pb.Checkpoint) (*State, error) {
 	if w := head.GetWorldSize(); w == 0 || w > maxWorld || head.GetRestoreWorldSize() > maxWorld {
 		return nil, fmt.Errorf("session %s: head in etcd: world sizes %d and %d are not between 1 and %d",

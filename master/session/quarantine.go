@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Rows that no worker can read are quarantined: what a rank holds of their row group, from its cursor on, moves to base as if it
-// had been consumed, so that the partition holds, states tell of it, and no restore grants it again. The spec's on_error says how
-// many row groups that may befall; one more fails the session. A file that is not the one that was listed fails it at once:
-// which of its rows were read before, nobody can say.
+// Rows that no worker can read are quarantined: what a rank holds of their row group, from its cursor on, moves to base
+// as if it had been consumed, so that the partition holds, states tell of it, and no restore grants it again. The
+// spec's on_error says how many row groups that may befall; one more fails the session. A file that is not the one that
+// was listed fails it at once: which of its rows were read before, nobody can say.
 //
-// A trainer stops reading where it is refused, until its grants change. So a report counts only if it was made with the newest
-// grants: a late one could take away rows that were granted again since, and read.
+// A trainer stops reading where it is refused, until its grants change. So a report counts only if it was made with the
+// newest grants: a late one could take away rows that were granted again since, and read.
 
-// maxWords bounds what a worker says of a refusal, and maxReason why the session fails, in bytes: they are kept for as long as the
-// session.
+// maxWords bounds what a worker says of a refusal, and maxReason why the session fails, in bytes: they are kept for as
+// long as the session.
 const maxWords, maxReason = 400, 4 << 10
 
 // Refusal is a stream that no worker goes on with.
@@ -137,8 +137,8 @@ func (s quarantine) skip(r Refusal, part position.Set) {
 	})
 }
 
-// rewindSkipped keeps, of what was skipped, what a restore to m does not grant again. What its states know of beyond that is a
-// number.
+// rewindSkipped keeps, of what was skipped, what a restore to m does not grant again. What its states know of beyond
+// that is a number.
 func (s quarantine) rewindSkipped(m merged) {
 	kept := m.base.Union(position.Set{{To: position.Position{Epoch: m.closed}}})
 	var list []Skipped

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// faults are the windows of a dataset that workers cannot read: never, or only at times, as where a worker's own disk is damaged
-// and it may or may not be a candidate. Two windows make a row group.
+// faults are the windows of a dataset that workers cannot read: never, or only at times, as where a worker's own disk
+// is damaged and it may or may not be a candidate. Two windows make a row group.
 type faults struct {
 	d       dataset
 	windows map[position.Position]bool // whether never
@@ -107,7 +107,8 @@ func (t *trainer) refusals() []Refusal {
 	return out
 }
 
-// forgetRefused forgets where it was refused if that is not the trainer's any more: should it be granted again, it is tried again.
+// forgetRefused forgets where it was refused if that is not the trainer's any more: should it be granted again, it is
+// tried again.
 func (t *trainer) forgetRefused() {
 	held := position.NewSet(t.pieces()...)
 	for at := range t.refused {

@@ -68,7 +68,8 @@ func window(shard, window uint32) position.Position {
 	return position.Position{Shard: shard, Window: window}
 }
 
-// badShard is a job of one rank, which holds the shards of one block, and the refusal of the second row group of the first.
+// badShard is a job of one rank, which holds the shards of one block, and the refusal of the second row group of the
+// first.
 func badShard(t *testing.T, skip, epochs uint32) (*job, Refusal) {
 	t.Helper()
 	j := newJob(t, 1, epochs)
@@ -150,7 +151,8 @@ func TestLateRefusal(t *testing.T) {
 	}
 }
 
-// TestSkippedCountsOverRestores: what states know of counts, in another session as a number; what is to be read again does not.
+// TestSkippedCountsOverRestores: what states know of counts, in another session as a number; what is to be read again
+// does not.
 func TestSkippedCountsOverRestores(t *testing.T) {
 	j, bad := badShard(t, 2, 1)
 	before := Checkpoint{

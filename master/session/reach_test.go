@@ -13,8 +13,8 @@ func (j *job) loopIn(r, epoch uint32) Sync {
 	return c
 }
 
-// Where nothing limits the epochs, rows of the second one are read once the first has closed, and those of later ones ahead, as far as there
-// are loops that come to them.
+// Where nothing limits the epochs, rows of the second one are read once the first has closed, and those of later ones
+// ahead, as far as there are loops that come to them.
 func TestReachWithoutALimit(t *testing.T) {
 	j := newJob(t, 1, noLimit)
 	j.join(0, "a")

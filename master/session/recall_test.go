@@ -2,7 +2,8 @@ package session
 
 import "github.com/penstock-ml/penstock/api/position"
 
-// Recall asks a rank to give back the part of Set that it holds. Dropping asks so for what a rank does not need, this for any part.
+// Recall asks a rank to give back the part of Set that it holds. Dropping asks so for what a rank does not need, this
+// for any part.
 type Recall struct {
 	Rank uint32
 	Set  position.Set

@@ -32,8 +32,8 @@ type part struct {
 }
 
 // Checkpoint is a State that a trainer took. See pb.State. Its base is as old as the trainer's last Sync: if a rank
-// left since, its state is missing and the restore is refused, for what it consumed is not known. If a rank joined since, that its
-// state is missing is not seen: that a rank of the world never joined is no reason to refuse.
+// left since, its state is missing and the restore is refused, for what it consumed is not known. If a rank joined
+// since, that its state is missing is not seen: that a rank of the world never joined is no reason to refuse.
 type Checkpoint struct {
 	Version                      uint32
 	Session                      string
@@ -242,8 +242,8 @@ func merge(parts []*part) (merged, error) {
 	return m, nil
 }
 
-// wholeEpochs is the part of a base that is whole epochs, from one on: trainers of earlier releases that heard that they closed said so,
-// where their training loops had not ended them, and others may not have heard of it.
+// wholeEpochs is the part of a base that is whole epochs, from one on: trainers of earlier releases that heard that
+// they closed said so, where their training loops had not ended them, and others may not have heard of it.
 func wholeEpochs(base position.Set, epoch uint32) position.Set {
 	start := position.Position{Epoch: epoch}
 	base = from(base, start)
@@ -253,7 +253,8 @@ func wholeEpochs(base position.Set, epoch uint32) position.Set {
 	return position.NewSet(position.Interval{From: start, To: position.Position{Epoch: base[0].To.Epoch}})
 }
 
-// agree checks that states are of one collective, which is complete. They are sorted by rank. Some of them have whole epochs.
+// agree checks that states are of one collective, which is complete. They are sorted by rank. Some of them have whole
+// epochs.
 func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 	foreseen := slices.ContainsFunc(states, func(p Checkpoint) bool { return p.Foresees })
 	for i, p := range states {
@@ -307,8 +308,8 @@ func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 	return nil
 }
 
-// forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed one, if ranks
-// left: what these consumed there the master does not know any more.
+// forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed
+// one, if ranks left: what these consumed there the master does not know any more.
 func (p Checkpoint) forgotten() position.Set {
 	if len(p.Departed) == 0 || !p.behind() {
 		return nil
@@ -316,8 +317,8 @@ func (p Checkpoint) forgotten() position.Set {
 	return position.Set{{From: position.Position{Epoch: p.Closed}, To: position.Position{Epoch: p.MasterClosed - 1}}}
 }
 
-// behind reports whether the training loop was too far behind the master for it to know what others got there: see forgetConsumed. Base
-// may lack then what they got before they left, also if they came back and tell of it.
+// behind reports whether the training loop was too far behind the master for it to know what others got there: see
+// forgetConsumed. Base may lack then what they got before they left, also if they came back and tell of it.
 func (p Checkpoint) behind() bool { return !p.Remembers && p.MasterClosed > p.Closed+1 }
 
 // tooOld refuses a State that lacks what is forgotten.

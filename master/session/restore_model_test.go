@@ -41,7 +41,8 @@ func (m *model) part() {
 	m.checkpoint()
 }
 
-// checkpoint saves the job, if all ranks of it run, and know each other, at one step. They take their States of it at different moments.
+// checkpoint saves the job, if all ranks of it run, and know each other, at one step. They take their States of it at
+// different moments.
 func (m *model) checkpoint() {
 	c := saved{handed: m.handed.clone(), excused: m.excused.clone()}
 	step := m.slowest()
@@ -145,8 +146,8 @@ func (m *model) replace(ranks []*restorer) {
 	}
 }
 
-// restoreMixed brings a state of a rank that left, too. If it is of an earlier step, the rows in between do not count as
-// handed over. It reports whether the job was restored.
+// restoreMixed brings a state of a rank that left, too. If it is of an earlier step, the rows in between do not count
+// as handed over. It reports whether the job was restored.
 func (m *model) restoreMixed() bool {
 	old := m.saved.stale
 	if len(old) == 0 || m.draw(2) == 0 {

@@ -203,8 +203,8 @@ func TestRestoreRefusals(t *testing.T) {
 	j.refuses(restoring(0, 1, "x"), ErrRestore, "none brought a state")
 }
 
-// A rank left after the step of its state, at which those who stay took theirs later. Without its rows in between being told, they
-// would be lost: they lie in the base.
+// A rank left after the step of its state, at which those who stay took theirs later. Without its rows in between being
+// told, they would be lost: they lie in the base.
 func TestRestoreOfAnEarlierStepOfARankThatLeft(t *testing.T) {
 	j := newJob(t, 2, 1)
 	j.plan(0, 0, 1, 16)
@@ -303,8 +303,8 @@ func halves(t *testing.T) (j *job, zero, one []position.Interval) {
 	return j, zero, one
 }
 
-// A rank that leaves may close the epoch that another one's training loop is still in. The other's State has what it got, also without
-// the rows of later epochs.
+// A rank that leaves may close the epoch that another one's training loop is still in. The other's State has what it
+// got, also without the rows of later epochs.
 func TestRestoreOfAClosedEpochThatARankLeft(t *testing.T) {
 	for _, late := range []bool{false, true} { // it leaves with its last rows, or later
 		j, zero, one := halves(t)
@@ -333,7 +333,8 @@ func TestRestoreOfAClosedEpochThatARankLeft(t *testing.T) {
 	}
 }
 
-// A rank that left and came back knows what it got of an epoch before, and one that is two epochs behind does not hear of it any more.
+// A rank that left and came back knows what it got of an epoch before, and one that is two epochs behind does not hear
+// of it any more.
 func TestRestoreOfAnEpochThatIsForgotten(t *testing.T) {
 	j, _, one := halves(t)
 	leave := j.sync(0)
@@ -366,8 +367,8 @@ func TestConsumedIsForgottenBehindTheLastLoop(t *testing.T) {
 	}
 }
 
-// Ranks take their States behind one batch of a padded epoch, one of them before the last rows of it went into a later batch, and one
-// when these have closed it. Where a rank had left, that one had all of the epoch in earlier releases.
+// Ranks take their States behind one batch of a padded epoch, one of them before the last rows of it went into a later
+// batch, and one when these have closed it. Where a rank had left, that one had all of the epoch in earlier releases.
 func TestRestoreOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 	const all = 5 // steps of the epoch
 	for _, c := range []struct {
@@ -421,7 +422,8 @@ func TestRestoreOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 	}
 }
 
-// Epochs of one step: a loop that reads a batch ahead closes two while another is in the first, of which a rank that left had a part.
+// Epochs of one step: a loop that reads a batch ahead closes two while another is in the first, of which a rank that
+// left had a part.
 func TestRestoreOfPaddedEpochsOfOneStep(t *testing.T) {
 	j := newPadded(t, 3, 3)
 	begin := &loop{told: map[uint32]uint64{}, final: map[uint32]bool{}} // where both take their States

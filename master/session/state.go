@@ -3,20 +3,20 @@
 // names to etcd (master/store), and only then answers. There is no I/O, no clock and no goroutine here: the same
 // state and command give the same result on any master. A State is for one goroutine at a time.
 //
-// Always, base, consumed, held, returned and never-granted positions partition the epochs that are not closed (of closed ones,
-// base and consumed may be kept for a while, see forgetConsumed):
+// Always, base, consumed, held, returned and never-granted positions partition the epochs that are not closed (of
+// closed ones, base and consumed may be kept for a while, see forgetConsumed):
 //
 //	closed │ base ∪ consumed(r) ∪ held(r) ∪ returned │ frontier: never granted … end
 //
 // Behind the frontier lies nothing that anybody consumed, also of states from another session: a restore moves it
 // to the end of the epoch that they end in, and what they did not consume of it is returned, granted before or not.
 //
-// Work and memory follow what is in flight. Only blocks with positions in flight are kept, and a few more; a block that a restore
-// makes grantable again is asked for again by NeedsPlan.
+// Work and memory follow what is in flight. Only blocks with positions in flight are kept, and a few more; a block that
+// a restore makes grantable again is asked for again by NeedsPlan.
 //
-// A State is members, blocks and positions. All in which sessions differ, an order of rows and an ending of epochs, is a policy
-// (policy.go) with a file of its own: uneven.go, pad.go, drop.go and deterministic.go. Another one is another such file, a value of
-// the enum that names it, and a run of the model checker.
+// A State is members, blocks and positions. All in which sessions differ, an order of rows and an ending of epochs, is
+// a policy (policy.go) with a file of its own: uneven.go, pad.go, drop.go and deterministic.go. Another one is another
+// such file, a value of the enum that names it, and a run of the model checker.
 package session
 
 import (
@@ -274,9 +274,9 @@ func (s *State) closeEpochs(ch *Changes) {
 	s.forgetConsumed()
 }
 
-// forgetConsumed forgets what was consumed of closed epochs when no training loop is in them any more, nor begins in them. Until then,
-// a State tells what others consumed who leave. Where ranks are not in step, loops may be far behind, and only the newest closed epoch
-// is kept. Where outputs are counted, no State needs any.
+// forgetConsumed forgets what was consumed of closed epochs when no training loop is in them any more, nor begins in
+// them. Until then, a State tells what others consumed who leave. Where ranks are not in step, loops may be far behind,
+// and only the newest closed epoch is kept. Where outputs are counted, no State needs any.
 func (s *State) forgetConsumed() {
 	if s.kept == s.closed {
 		return
@@ -294,8 +294,8 @@ func (s *State) forgetConsumed() {
 	}
 }
 
-// revokedSince is what an ended lease took of epochs that are not closed; of a rank that was not heard of since, all, so that
-// it can be told if others have handed over what it did.
+// revokedSince is what an ended lease took of epochs that are not closed; of a rank that was not heard of since, all,
+// so that it can be told if others have handed over what it did.
 func (k *rank) revokedSince(start position.Position) position.Set {
 	if k.expired {
 		return k.revoked

@@ -10,8 +10,8 @@ import (
 const (
 	// maxSteps bounds numbers of steps from outside.
 	maxSteps = 1 << 48
-	// firstBatches is how many batches a training loop takes at most before it waits for other ranks: that of its first step, and
-	// one that Lightning and Accelerate read ahead.
+	// firstBatches is how many batches a training loop takes at most before it waits for other ranks: that of its first
+	// step, and one that Lightning and Accelerate read ahead.
 	firstBatches = 2
 )
 
@@ -53,8 +53,8 @@ func (k *rank) advance(r uint32, n *Steps, ch *Changes) {
 	}
 }
 
-// begin puts a rank's new start where its training loop goes on. Ranks that were started again together go on in step, at
-// the place of the first of them: a rank was started together with those that joined after it was last heard of, and
+// begin puts a rank's new start where its training loop goes on. Ranks that were started again together go on in step,
+// at the place of the first of them: a rank was started together with those that joined after it was last heard of, and
 // wait for it. One that comes back alone goes on from the last batch that it reported, one that comes late and alone
 // from the start of the open epoch.
 func (s *State) begin(k *rank, ch *Changes) {
@@ -69,7 +69,8 @@ func (s *State) begin(k *rank, ch *Changes) {
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch >= begun.Epoch })
 }
 
-// waits reports whether a rank may wait for others that start with it: it handed over no more since it began than its first batches.
+// waits reports whether a rank may wait for others that start with it: it handed over no more since it began than its
+// first batches.
 func (s *State) waits(k *rank) bool {
 	handed, p := k.steps.Handed, s.policy()
 	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {
@@ -110,7 +111,8 @@ func (s *State) endSteps() {
 	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 
-// startedWith is the newest of the ranks that joined after a rank was last heard of, and may wait for it; nil: it starts alone.
+// startedWith is the newest of the ranks that joined after a rank was last heard of, and may wait for it; nil: it
+// starts alone.
 func (s *State) startedWith(k *rank, waits func(other *rank) bool) (with *rank) {
 	newest := k.heard
 	for _, other := range s.ranks {
@@ -155,8 +157,8 @@ func (s *State) firstEpoch() uint32 {
 	return first
 }
 
-// foresees reports whether a State may have rows of later steps: it tells of whole epochs, and ranks that left may have handed over the
-// last of them behind its step, or any rank where the trainer is of an earlier release.
+// foresees reports whether a State may have rows of later steps: it tells of whole epochs, and ranks that left may have
+// handed over the last of them behind its step, or any rank where the trainer is of an earlier release.
 func (s *State) foresees(p *Checkpoint) bool {
 	whole, steps := wholeEpochs(p.Base, p.Closed), uint64(0)
 	for _, e := range s.steps {

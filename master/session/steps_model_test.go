@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// loop is the training loop of a simulated trainer whose last batches are padded or dropped. It calls for the next batch only
-// when all trainers of the job have the one before.
+// loop is the training loop of a simulated trainer whose last batches are padded or dropped. It calls for the next
+// batch only when all trainers of the job have the one before.
 type loop struct {
 	d         dataset
 	batchSize int
@@ -91,7 +91,8 @@ func (m *model) handBatch(t *trainer) {
 	m.countAlike(t)
 }
 
-// countAlike checks that training loops at one place of an epoch count the same step, by which named checkpoints are taken.
+// countAlike checks that training loops at one place of an epoch count the same step, by which named checkpoints are
+// taken.
 func (m *model) countAlike(t *trainer) {
 	step := func(t *trainer) uint64 { return m.s.ranks[t.rank].begunStep + uint64(t.batches) }
 	for _, u := range m.trainers {
@@ -280,7 +281,8 @@ func (m *model) restartAll() {
 	}
 }
 
-// endedFarAhead reports whether a training loop has ended while another is farther from its end than loops that wait for each other are.
+// endedFarAhead reports whether a training loop has ended while another is farther from its end than loops that wait
+// for each other are.
 func (m *model) endedFarAhead() bool {
 	ended, far := false, false
 	for _, t := range m.trainers {
@@ -296,7 +298,8 @@ func (m *model) endedFarAhead() bool {
 	return ended && far
 }
 
-// passes reports whether the trainer comes to a place from where it began without a batch: the epochs between have no step for it.
+// passes reports whether the trainer comes to a place from where it began without a batch: the epochs between have no
+// step for it.
 func (t *trainer) passes(place Steps) bool {
 	at := t.begun
 	for at.compare(place) < 0 && (t.loop.final[at.Epoch] || at.Epoch < t.loop.closed) && t.loop.told[at.Epoch] == at.Handed {

@@ -103,7 +103,8 @@ func TestStepsAreForgotten(t *testing.T) {
 	}
 }
 
-// A rank that has read all of a small epoch alone waits in it, for the one that comes later begins there, and makes as many steps.
+// A rank that has read all of a small epoch alone waits in it, for the one that comes later begins there, and makes as
+// many steps.
 func TestAnEpochWaitsForEachRankToJoin(t *testing.T) {
 	for name, meanwhile := range map[string]func(j *job){
 		"the first waits":        func(*job) {},
@@ -164,7 +165,8 @@ func TestStartsInStep(t *testing.T) {
 	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1})
 }
 
-// A rank that left waits for nobody: who comes back does not go on where it had begun, in an epoch whose steps are forgotten.
+// A rank that left waits for nobody: who comes back does not go on where it had begun, in an epoch whose steps are
+// forgotten.
 func TestStartsBehindThoseThatLeft(t *testing.T) {
 	j := newPadded(t, 3, 3)
 	for epoch := range uint32(2) {

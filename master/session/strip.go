@@ -9,9 +9,10 @@ import (
 // stripCells is how finely a strip tells of an epoch.
 const stripCells = 128
 
-// strip draws the open epoch as cells that stand for equal parts of its blocks: how much of each was handed over or left out, and how
-// much trainers hold. It is nil while nothing of the epoch is planned. Work follows what is in flight: all before the frontier is done, but
-// for what is held or returned. A shard that is held in part counts as held.
+// strip draws the open epoch as cells that stand for equal parts of its blocks: how much of each was handed over or
+// left out, and how much trainers hold. It is nil while nothing of the epoch is planned. Work follows what is in
+// flight: all before the frontier is done, but for what is held or returned. A shard that is held in part counts as
+// held.
 func (s *State) strip() (done, held []byte) {
 	e := s.blocks.epoch(s.closed)
 	if e == nil || e.blocks == 0 {

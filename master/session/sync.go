@@ -116,7 +116,8 @@ func (c *Sync) news(s *State, k *rank) (news, reclaimed position.Set, err error)
 const older = "the state in etcd is older than the job, as when a backup was put back: restore the job from a checkpoint, " +
 	"or delete the session and begin it anew"
 
-// blame names the cause of a refusal: the trainer was told of what does not lie in etcd, or it is broken, as the refusal says.
+// blame names the cause of a refusal: the trainer was told of what does not lie in etcd, or it is broken, as the
+// refusal says.
 func (c *Sync) blame(s *State, k *rank, err error) error {
 	if !errors.Is(err, ErrInvalid) || c.Revision <= s.revision(k) && c.BaseVersion <= s.baseVersion {
 		return err

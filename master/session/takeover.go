@@ -6,16 +6,19 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Where it is not counted how many rows each rank gets (last_batch UNEVEN, and PAD if rows are left out), ranks come to the end of an epoch
-// together because those that have nothing left of it take over from those that have most:
+// Where it is not counted how many rows each rank gets (last_batch UNEVEN, and PAD if rows are left out), ranks come to
+// the end of an epoch together because those that have nothing left of it take over from those that have most:
 //
-//   - A rank tells that it is idle. Once all of the epoch is granted, the rank that holds most is asked for the second half of that, cut
-//     between two windows, or at a row if none is left out.
-//   - As many ranks at most are asked at once as are idle. What they give back is for idle ranks: the last few shards are.
-//   - An idle rank is told that the epoch is drained, and then hands over its last, short batch or pads, only if nobody holds two windows
-//     that it could give back. What a rank keeps though it was asked, for it lies in its batch in the making, it cannot.
+//   - A rank tells that it is idle. Once all of the epoch is granted, the rank that holds most is asked for the second
+//     half of that, cut between two windows, or at a row if none is left out.
+//   - As many ranks at most are asked at once as are idle. What they give back is for idle ranks: the last few shards
+//     are.
+//   - An idle rank is told that the epoch is drained, and then hands over its last, short batch or pads, only if nobody
+//     holds two windows that it could give back. What a rank keeps though it was asked, for it lies in its batch in the
+//     making, it cannot.
 //
-// Nobody waits for ever: a rank that is asked answers with its next Sync, whatever its training loop waits for, or its lease ends.
+// Nobody waits for ever: a rank that is asked answers with its next Sync, whatever its training loop waits for, or its
+// lease ends.
 
 // lastShards is how many free shards for each rank are the last few: of more, what a rank is granted is bounded by run.
 const lastShards = 4
@@ -31,7 +34,8 @@ func (s takeover) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	return s.drained() && !awaits
 }
 
-// noteIdle takes over whether a rank is idle, once that matters: when nothing of the open epoch is left that nobody was granted.
+// noteIdle takes over whether a rank is idle, once that matters: when nothing of the open epoch is left that nobody was
+// granted.
 func (s takeover) noteIdle(r uint32, k *rank, says bool, ch *Changes) {
 	idle := uint32(0)
 	if says && s.frontier.Epoch > s.closed && k.steps.Epoch <= s.closed {
@@ -53,7 +57,8 @@ func (s takeover) keptForIdle(k *rank) bool {
 	return slices.ContainsFunc(s.ranks, s.isIdle) && s.free(within(s.returned, s.closed), s.closed) <= lastShards*int64(s.world)
 }
 
-// askForIdle asks a rank for rows if another one is idle and none are free. It reports whether that one may wait for some.
+// askForIdle asks a rank for rows if another one is idle and none are free. It reports whether that one may wait for
+// some.
 func (s takeover) askForIdle(k *rank, ch *Changes) (awaits bool) {
 	if !s.isIdle(k) || !s.drained() {
 		return false

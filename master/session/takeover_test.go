@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// readTogether has ranks read an epoch in step, and returns how many rows each got, in how many steps. Windows have as many rows as
-// planned, and some of them as outputs. Rank r joins in round r*late.
+// readTogether has ranks read an epoch in step, and returns how many rows each got, in how many steps. Windows have as
+// many rows as planned, and some of them as outputs. Rank r joins in round r*late.
 func readTogether(t *testing.T, id Identity, late int, outputs dataset, planned Planned) (rows []int, steps uint64) {
 	t.Helper()
 	id.Session, id.Epochs = testID.Session, 1

@@ -26,5 +26,6 @@ func (s uneven) begin(k *rank, _ *Changes) Steps {
 
 func (s uneven) over(epoch uint32) bool { return s.consumedAll(epoch) || s.leftByAll(epoch, false) }
 
-// keep is the epoch that the loop that is furthest behind is in, but the newest closed one at least: ranks are not in step.
+// keep is the epoch that the loop that is furthest behind is in, but the newest closed one at least: ranks are not in
+// step.
 func (s uneven) keep() uint32 { return max(s.firstEpoch(), s.closed-1) }

@@ -29,8 +29,8 @@ type Closed struct {
 	revision int64 // at which it was put
 }
 
-// CloseSession puts a summary in place of all that a session has in etcd but for its checkpoints: no leader loads it any more. After
-// ErrUnknown, Load tells whether it is closed: it does not find it then.
+// CloseSession puts a summary in place of all that a session has in etcd but for its checkpoints: no leader loads it
+// any more. After ErrUnknown, Load tells whether it is closed: it does not find it then.
 func (s *Store) CloseSession(ctx context.Context, lead *Leadership, session *Session, summary *pb.ClosedSession) error {
 	return s.summarize(ctx, lead, session, summary, write{
 		name: fmt.Sprintf("close session %q", session.Name),
@@ -38,7 +38,8 @@ func (s *Store) CloseSession(ctx context.Context, lead *Leadership, session *Ses
 	})
 }
 
-// Sleep puts a summary beside what a session has in etcd: TakeOver leaves it out until a Load wakes it. So does the Load that ErrUnknown asks for.
+// Sleep puts a summary beside what a session has in etcd: TakeOver leaves it out until a Load wakes it. So does the
+// Load that ErrUnknown asks for.
 func (s *Store) Sleep(ctx context.Context, lead *Leadership, session *Session, summary *pb.ClosedSession) error {
 	summary.Asleep = true
 	return s.summarize(ctx, lead, session, summary, write{name: fmt.Sprintf("put session %q to sleep", session.Name)})
@@ -96,8 +97,8 @@ func (s *Store) Checkpoints(ctx context.Context, name Name) ([]*pb.Checkpoint, e
 	return out, err
 }
 
-// ListClosed reads up to limit sessions that are closed or sleep, and are wanted, the newest first, and says whether there are more. Of
-// one that is unreadable, there are only id and namespace.
+// ListClosed reads up to limit sessions that are closed or sleep, and are wanted, the newest first, and says whether
+// there are more. Of one that is unreadable, there are only id and namespace.
 func (s *Store) ListClosed(ctx context.Context, limit int, wanted func(Name) bool) (list []*Closed, more bool, err error) {
 	var names []Name
 	full := errors.New("enough")
@@ -148,8 +149,8 @@ func (s *Store) appendClosed(ctx context.Context, list []*Closed, names []Name) 
 	return list, nil
 }
 
-// eachEnded calls f with the name of each session that was closed, or fell asleep, before a time, or with all if it is 0, the newest first, and when
-// that was.
+// eachEnded calls f with the name of each session that was closed, or fell asleep, before a time, or with all if it is
+// 0, the newest first, and when that was.
 func (s *Store) eachEnded(ctx context.Context, beforeUnixMs int64, f func(name Name, unixMs int64) error) error {
 	dir := s.keys.ended()
 	from := dir
@@ -166,7 +167,8 @@ func (s *Store) eachEnded(ctx context.Context, beforeUnixMs int64, f func(name N
 	})
 }
 
-// Sweep deletes the sessions that were closed, or fell asleep, before a time, with their checkpoints, and tells of each.
+// Sweep deletes the sessions that were closed, or fell asleep, before a time, with their checkpoints, and tells of
+// each.
 func (s *Store) Sweep(ctx context.Context, lead *Leadership, before time.Time, deleted func(Name)) error {
 	return s.eachEnded(ctx, before.UnixMilli(), func(name Name, unixMs int64) error {
 		gone, err := s.sweepClosed(ctx, lead, name, unixMs)
@@ -180,7 +182,8 @@ func (s *Store) Sweep(ctx context.Context, lead *Leadership, before time.Time, d
 	})
 }
 
-// sweepClosed deletes a session that was closed, or fell asleep, at a time, or, if it was taken up or deleted since, what still says that it was.
+// sweepClosed deletes a session that was closed, or fell asleep, at a time, or, if it was taken up or deleted since,
+// what still says that it was.
 func (s *Store) sweepClosed(ctx context.Context, lead *Leadership, name Name, unixMs int64) (gone bool, err error) {
 	key := s.keys.closed(name)
 	kv, err := s.get(ctx, key)
@@ -217,8 +220,8 @@ func (s *Store) DeleteCheckpoint(ctx context.Context, lead *Leadership, closed *
 	return err
 }
 
-// Reopen makes a closed session one that is loaded again: with its listing, and the head that it begins with. It fails with
-// ErrConflict if it is closed no longer; after ErrUnknown, Load tells.
+// Reopen makes a closed session one that is loaded again: with its listing, and the head that it begins with. It fails
+// with ErrConflict if it is closed no longer; after ErrUnknown, Load tells.
 func (s *Store) Reopen(ctx context.Context, lead *Leadership, closed *Closed, files []*pb.File, head *pb.SessionHead) error {
 	name := fmt.Sprintf("reopen session %q", closed.Name)
 	pages, err := encodePages(files)

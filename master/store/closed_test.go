@@ -140,7 +140,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestReopen holds that a closed session is loaded again with its listing, its head and its checkpoints, whatever an earlier attempt left.
+// TestReopen holds that a closed session is loaded again with its listing, its head and its checkpoints, whatever an
+// earlier attempt left.
 func TestReopen(t *testing.T) {
 	s := open(t, etcd(t))
 	l := lead(t, s)
@@ -234,7 +235,8 @@ func TestListAndSweepClosed(t *testing.T) {
 	}
 }
 
-// TestCheckpointsOfEarlierReleases holds that checkpoints that lie among the other keys of a session are found, and outlive those.
+// TestCheckpointsOfEarlierReleases holds that checkpoints that lie among the other keys of a session are found, and
+// outlive those.
 func TestCheckpointsOfEarlierReleases(t *testing.T) {
 	s := open(t, etcd(t))
 	l := lead(t, s)

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// MaxWrites bounds what one Commit may write: a head, a rank, a checkpoint, a block and a dropped block count one each. etcd
-// takes 128 operations; two comparisons are the store's own.
+// MaxWrites bounds what one Commit may write: a head, a rank, a checkpoint, a block and a dropped block count one each.
+// etcd takes 128 operations; two comparisons are the store's own.
 const MaxWrites = maxOps - 2
 
 // Writes is one change of a session.

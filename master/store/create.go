@@ -61,8 +61,8 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 	}, nil
 }
 
-// clear removes what lies under the id of a session that does not exist, or is closed, unless something more is wanted. It fails with
-// ErrExists otherwise.
+// clear removes what lies under the id of a session that does not exist, or is closed, unless something more is wanted.
+// It fails with ErrExists otherwise.
 func (s *Store) clear(ctx context.Context, lead *Leadership, id Name, name string, more ...clientv3.Cmp) error {
 	dir := s.keys.session(id)
 	_, _, err := s.run(ctx, lead, write{
@@ -137,8 +137,8 @@ func encodePages(files []*pb.File) ([][]byte, error) {
 	return pages, nil
 }
 
-// TakeOver names the sessions that whoever begins to lead is to load, those that are neither closed nor asleep, in order, and removes what
-// predecessors left of half-created ones. Load tells which are damaged.
+// TakeOver names the sessions that whoever begins to lead is to load, those that are neither closed nor asleep, in
+// order, and removes what predecessors left of half-created ones. Load tells which are damaged.
 func (s *Store) TakeOver(ctx context.Context, lead *Leadership) ([]Name, error) {
 	var names []Name
 	err := s.eachSession(ctx, func(id Name, exists, asleep bool) error {
@@ -153,11 +153,12 @@ func (s *Store) TakeOver(ctx context.Context, lead *Leadership) ([]Name, error) 
 	return names, err
 }
 
-// sessionScan is how many keys of sessions one request reads, without their values: for each request etcd counts all that follow.
+// sessionScan is how many keys of sessions one request reads, without their values: for each request etcd counts all
+// that follow.
 const sessionScan = 512
 
-// eachSession calls f with each session that has keys, and says whether it exists, or was not created to the end, and whether it sleeps. It
-// skips to the next one where a session has many keys.
+// eachSession calls f with each session that has keys, and says whether it exists, or was not created to the end, and
+// whether it sleeps. It skips to the next one where a session has many keys.
 func (s *Store) eachSession(ctx context.Context, f func(id Name, exists, asleep bool) error) error {
 	end := after(s.keys.sessions())
 	for from := s.keys.sessions(); ; {
@@ -243,8 +244,9 @@ func (s *Store) get(ctx context.Context, key string) (*mvccpb.KeyValue, error) {
 	return resp.Kvs[0], nil
 }
 
-// Delete removes a session, closed, asleep or neither, and its checkpoints. It fails with ErrNotFound if there is none. What is removed is
-// what lies there now: a Delete that etcd is late to do leaves a session alone that was created under the id, or loaded, meanwhile.
+// Delete removes a session, closed, asleep or neither, and its checkpoints. It fails with ErrNotFound if there is none.
+// What is removed is what lies there now: a Delete that etcd is late to do leaves a session alone that was created
+// under the id, or loaded, meanwhile.
 func (s *Store) Delete(ctx context.Context, lead *Leadership, id Name) error {
 	if err := id.check(); err != nil {
 		return err

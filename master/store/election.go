@@ -24,8 +24,8 @@ type Leadership struct {
 	compactTo int64 // revision up to which the next Compact goes
 }
 
-// Campaign waits until the master at address leads, as long as ctx allows. The leadership lasts beyond ctx, until Resign or
-// Done. The candidate who has waited longest is next.
+// Campaign waits until the master at address leads, as long as ctx allows. The leadership lasts beyond ctx, until
+// Resign or Done. The candidate who has waited longest is next.
 func (s *Store) Campaign(ctx context.Context, address string) (*Leadership, error) {
 	lead, err := s.stand(ctx, address)
 	if err != nil {

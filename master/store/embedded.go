@@ -126,7 +126,8 @@ func (e *Embed) makeSockets(temporary string) (err error) {
 	return err
 }
 
-// lockAlive makes a file and locks it. One that another process locked first, to sweep it, is an error, also where it is gone by now.
+// lockAlive makes a file and locks it. One that another process locked first, to sweep it, is an error, also where it
+// is gone by now.
 func lockAlive(file string) (*fileutil.LockedFile, error) {
 	lock, err := fileutil.TryLockFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -165,8 +166,8 @@ func embedConfig(dir string, client url.URL, logger *slog.Logger) *embed.Config 
 	cfg.ListenPeerUrls = nil
 	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	// Short, for it has nobody to wait for: ready in some 25 ms. Shorter ones cost more: at 100 ticks a second an idle master took a
-	// third more CPU time.
+	// Short, for it has nobody to wait for: ready in some 25 ms. Shorter ones cost more: at 100 ticks a second an idle
+	// master took a third more CPU time.
 	cfg.TickMs, cfg.ElectionMs = 25, 125
 	// etcd keeps this many transactions in memory, of up to 1 MiB each.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100

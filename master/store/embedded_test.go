@@ -47,7 +47,8 @@ func TestEmbeddedSweepsSocketFolders(t *testing.T) {
 	}
 }
 
-// TestSweepsBesideStarts holds that sweeps that come between the steps of a start do not fail it, and leave it its folder.
+// TestSweepsBesideStarts holds that sweeps that come between the steps of a start do not fail it, and leave it its
+// folder.
 func TestSweepsBesideStarts(t *testing.T) {
 	temporary := t.TempDir()
 	ended := make(chan struct{})

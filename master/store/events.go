@@ -42,9 +42,9 @@ func (s *Store) Events(ctx context.Context) ([]*pb.Event, error) {
 	return out, nil
 }
 
-// AppendEvents writes events, whose numbers follow each other and those that lie there, and deletes those that are kept no longer,
-// in one transaction. It fails with ErrConflict if there is an event of the first one's number: then an earlier call with
-// it, by this leadership, did what it was to, though it returned ErrUnknown.
+// AppendEvents writes events, whose numbers follow each other and those that lie there, and deletes those that are kept
+// no longer, in one transaction. It fails with ErrConflict if there is an event of the first one's number: then an
+// earlier call with it, by this leadership, did what it was to, though it returned ErrUnknown.
 func (s *Store) AppendEvents(ctx context.Context, lead *Leadership, events []*pb.Event) error {
 	if len(events) == 0 {
 		return nil

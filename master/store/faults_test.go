@@ -91,8 +91,8 @@ func TestAnAmbiguousTransaction(t *testing.T) {
 	}
 }
 
-// A deletion that arrives late leaves alone what has the id by then: a session that was created anew, or one that was loaded to
-// see what had become of the deletion.
+// A deletion that arrives late leaves alone what has the id by then: a session that was created anew, or one that was
+// loaded to see what had become of the deletion.
 func TestALateDeletion(t *testing.T) {
 	s, proxy := proxied(t)
 	l := lead(t, s)

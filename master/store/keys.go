@@ -15,8 +15,8 @@ import (
 // maxID bounds a session's id.
 const maxID = 256
 
-// Name names a session among those of all namespaces, in each of which ids are unique. It stands in the session's keys: its id,
-// escaped, behind the namespace and a comma, unless that is the default one.
+// Name names a session among those of all namespaces, in each of which ids are unique. It stands in the session's keys:
+// its id, escaped, behind the namespace and a comma, unless that is the default one.
 type Name string
 
 // NameOf returns a session's name.
@@ -43,7 +43,8 @@ func (n Name) Split() (namespace, id string) {
 	return namespace, id
 }
 
-// String is for people, and no other session's: the id, behind the namespace and a slash, unless that is the default one and the id has none.
+// String is for people, and no other session's: the id, behind the namespace and a slash, unless that is the default
+// one and the id has none.
 func (n Name) String() string {
 	namespace, id := n.Split()
 	if namespace == identity.DefaultNamespace && !strings.Contains(id, "/") {

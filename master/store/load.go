@@ -120,7 +120,8 @@ func (s *Store) forgetSleep(ctx context.Context, lead *Leadership, id Name, summ
 	return err
 }
 
-// moveCheckpoints moves the checkpoints that an earlier release kept among the session's other keys to where they outlive those.
+// moveCheckpoints moves the checkpoints that an earlier release kept among the session's other keys to where they
+// outlive those.
 func (s *Store) moveCheckpoints(ctx context.Context, lead *Leadership, r reader) error {
 	id := r.session.Name
 	dir := s.keys.session(id)
@@ -185,8 +186,8 @@ func (s *Store) Listing(ctx context.Context, session *Session) ([]*pb.File, erro
 // scanKeys is how many keys of a session one request of a scan reads; a value has up to half a MiB.
 const scanKeys = 32
 
-// scan calls f with each key from one on and before another, the dir cut off, as of a revision, or as they are if it is 0. One request
-// reads up to limit keys.
+// scan calls f with each key from one on and before another, the dir cut off, as of a revision, or as they are if it is
+// 0. One request reads up to limit keys.
 func (s *Store) scan(ctx context.Context, dir, from, end string, revision int64, limit int64, f func(key string, kv *mvccpb.KeyValue) error) error {
 	for {
 		call, cancel := s.call(ctx)

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// logCore passes etcd's zap entries on to slog, as debug: etcd calls dropped connections warnings and its own
-// Close an error, and what goes wrong for good shows in the calls that fail. Only its panics are errors, and what it ends the process
-// with, as zap does after such an entry.
+// logCore passes etcd's zap entries on to slog, as debug: etcd calls dropped connections warnings and its own Close an
+// error, and what goes wrong for good shows in the calls that fail. Only its panics are errors, and what it ends the
+// process with, as zap does after such an entry.
 type logCore struct {
 	logger *slog.Logger
 	folder string // of an embedded etcd

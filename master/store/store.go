@@ -77,8 +77,8 @@ type Store struct {
 	decoder *zstd.Decoder
 }
 
-// Open connects to etcd and reads from it once, so that wrong endpoints or credentials show at once. For an etcd that does not
-// answer yet, or has no quorum, it waits as the configuration says, and tells so.
+// Open connects to etcd and reads from it once, so that wrong endpoints or credentials show at once. For an etcd that
+// does not answer yet, or has no quorum, it waits as the configuration says, and tells so.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

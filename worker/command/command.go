@@ -20,8 +20,9 @@ import (
 // overhead is what a worker takes besides its streams' memory: code, connections, garbage.
 const overhead = 96 << 20
 
-// gcPercent is how much garbage, of what is in use, a worker lets come together below its limit: batches and buffers that come
-// and go are most of it, so that to collect and give back memory, and to get it anew, costs more than to keep it.
+// gcPercent is how much garbage, of what is in use, a worker lets come together below its limit: batches and buffers
+// that come and go are most of it, so that to collect and give back memory, and to get it anew, costs more than to keep
+// it.
 const gcPercent = 400
 
 // leastMemory is enough for one stream of small row groups; with less, every stream is served alone.

@@ -1,6 +1,6 @@
-// Package formats decodes extents of files into windows, whatever the format. A table names the decoders, each of which is a folder below:
-// of bytes that its half in internal/formats found, it makes vectors. Nothing behind a window knows of formats. All decoders pass the suite
-// of formattest.
+// Package formats decodes extents of files into windows, whatever the format. A table names the decoders, each of which
+// is a folder below: of bytes that its half in internal/formats found, it makes vectors. Nothing behind a window knows
+// of formats. All decoders pass the suite of formattest.
 package formats
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Decoder decodes the sources of a program from one extent of files of its format after another. It owns all memory that it decodes into,
-// and uses it again. It belongs to one goroutine.
+// Decoder decodes the sources of a program from one extent of files of its format after another. It owns all memory
+// that it decodes into, and uses it again. It belongs to one goroutine.
 type Decoder interface {
 	// Reset begins an extent of a file, whose URI is for messages. There is a source for each of the bound's chunks.
 	Reset(file string, b format.Bound, extent int, chunks []decode.Source) error
@@ -59,7 +59,8 @@ type Owner interface {
 
 // Selective is a decoder of files that are Indexed.
 type Selective interface {
-	// Select has it pass over what is not wanted of the extent that was begun, of which no more than the wanted bytes is there.
+	// Select has it pass over what is not wanted of the extent that was begun, of which no more than the wanted bytes
+	// is there.
 	Select(s format.Selection) error
 }
 

@@ -1,6 +1,6 @@
-// Package garbage collects before large allocations, where the process would pass its memory limit. The collector keeps to the limit
-// (runtime/debug.SetMemoryLimit) at its own pace: slices as large as what is left are there before it has begun.
-// It may be used by any number of goroutines.
+// Package garbage collects before large allocations, where the process would pass its memory limit. The collector keeps
+// to the limit (runtime/debug.SetMemoryLimit) at its own pace: slices as large as what is left are there before it has
+// begun. It may be used by any number of goroutines.
 package garbage
 
 import (
@@ -14,15 +14,16 @@ import (
 // large is from where on an allocation is looked at. Smaller ones leave the collector time.
 const large = 16 << 20
 
-// expected is what the process's memory holds, dead or alive, once all is allocated that there was made room for since it was collected last.
+// expected is what the process's memory holds, dead or alive, once all is allocated that there was made room for since
+// it was collected last.
 var expected struct { //nolint:gochecknoglobals // of the runtime, of which there is one
 	sync.Mutex
 	bytes  int64
 	cycles uint64
 }
 
-// MakeRoom collects if the process's memory, with what is dead and n bytes more, would pass its limit. It is called before n bytes are
-// allocated that are counted already, and where nothing is counted any more of what they replace.
+// MakeRoom collects if the process's memory, with what is dead and n bytes more, would pass its limit. It is called
+// before n bytes are allocated that are counted already, and where nothing is counted any more of what they replace.
 func MakeRoom(n int64) {
 	if n < large {
 		return

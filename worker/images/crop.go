@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// RandomCrop chooses a part of a picture as torchvision's RandomResizedCrop does: of a share of its area and of a ratio of width to
-// height that lie in given ranges, the ratio's logarithm uniformly.
+// RandomCrop chooses a part of a picture as torchvision's RandomResizedCrop does: of a share of its area and of a ratio
+// of width to height that lie in given ranges, the ratio's logarithm uniformly.
 type RandomCrop struct {
 	Scale, Ratio [2]float64
 	LogRatio     [2]float64 // natural logarithms
@@ -59,8 +59,8 @@ func below(n int, draw uint64) int {
 	return int(high)
 }
 
-// exp is e^x for |x| up to 40, off by about one unit in the last place, the same on every CPU: 2^k * e^r with |r| <= ln(2)/2, by its
-// series.
+// exp is e^x for |x| up to 40, off by about one unit in the last place, the same on every CPU: 2^k * e^r with |r| <=
+// ln(2)/2, by its series.
 func exp(x float64) float64 {
 	const (
 		ln2High = 6.93147180369123816490e-01

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/images/jpeg"
 )
 
-// maxPNGSide is the longest side of a PNG. By its header it may be 2^31-1, which nothing else bounds; and the weights of so many pixels,
-// each of them rounded, may come to more than 1 only by less than makes 256 of 255.
+// maxPNGSide is the longest side of a PNG. By its header it may be 2^31-1, which nothing else bounds; and the weights
+// of so many pixels, each of them rounded, may come to more than 1 only by less than makes 256 of 255.
 const maxPNGSide = 1 << 18
 
 // open reads the header of a PNG.

@@ -20,8 +20,8 @@ const (
 	Any // of them, by the first bytes
 )
 
-// Recipe says how an encoded picture becomes pixels: decode, crop, resize, cut out the middle, mirror, normalise, in this
-// order.
+// Recipe says how an encoded picture becomes pixels: decode, crop, resize, cut out the middle, mirror, normalise, in
+// this order.
 type Recipe struct {
 	Format  Format
 	Gray    bool        // one channel, luminance, in place of red, green and blue
@@ -29,7 +29,8 @@ type Recipe struct {
 	Crop    *RandomCrop // nil: all of it
 	// Height and Width are what it is resized to, or else Shorter that of the two sides.
 	Height, Width, Shorter int
-	// Middles are heights and widths: the part in the middle of the resized picture, the part in the middle of that, ...
+	// Middles are heights and widths: the part in the middle of the resized picture, the part in the middle of that,
+	// ...
 	Middles [][2]int
 	// Normal maps the bytes of each channel to what they are in floats; nil: bytes stay.
 	Normal *[3][256]float32
@@ -52,7 +53,8 @@ type Canvas struct {
 type Room struct {
 	// Most is how many bytes one picture may take.
 	Most int64
-	// Take, unless it is nil, is asked for so many bytes beyond those that the Studio holds, before they are taken. An error of it is Make's.
+	// Take, unless it is nil, is asked for so many bytes beyond those that the Studio holds, before they are taken. An
+	// error of it is Make's.
 	Take func(bytes int64) error
 }
 
@@ -76,7 +78,8 @@ func (r *Recipe) Channels() int {
 	return 3
 }
 
-// rowsOf shows the rows of a decoded region: of each pixel four bytes, red, green, blue and one that means nothing, or, gray, one.
+// rowsOf shows the rows of a decoded region: of each pixel four bytes, red, green, blue and one that means nothing, or,
+// gray, one.
 type rowsOf interface {
 	Row(dst []byte, y int, gray bool)
 }

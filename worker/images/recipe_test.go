@@ -125,7 +125,8 @@ func TestBox(t *testing.T) {
 		areas += float64(box.Dx()*box.Dy()) / 120000
 		ratios += math.Log(float64(box.Dx()) / float64(box.Dy()))
 	}
-	// Large areas fit less often, above all upright ones. A Python program after torchvision's, run 60,000 times, has 0.433 and 0.030.
+	// Large areas fit less often, above all upright ones. A Python program after torchvision's, run 60,000 times, has
+	// 0.433 and 0.030.
 	if mean := areas / n; math.Abs(mean-0.433) > 0.01 {
 		t.Errorf("mean area %v", mean)
 	}
@@ -272,7 +273,8 @@ func TestMemoryOfKindsOfPNG(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTransparentGray counts colours for a gray PNG with tRNS, also behind a chunk whose bytes look like the pixels'.
+// TestMemoryOfTransparentGray counts colours for a gray PNG with tRNS, also behind a chunk whose bytes look like the
+// pixels'.
 func TestMemoryOfTransparentGray(t *testing.T) {
 	data := slices.Concat(headerPNG(60, 50, 0)[:33], []byte("\x00\x00\x00\x04teXtIDAT"), make([]byte, 4), []byte("\x00\x00\x00\x02tRNS\x00\x00"))
 	if got := memoryOfPNG(data, image.Config{ColorModel: color.GrayModel, Width: 60, Height: 50}); got != 4*60*50+16*60 {
@@ -280,7 +282,8 @@ func TestMemoryOfTransparentGray(t *testing.T) {
 	}
 }
 
-// TestMemoryOfPicturesBefore: what the decoder holds of a JPEG is no memory for a PNG, and is given up where both are too much.
+// TestMemoryOfPicturesBefore: what the decoder holds of a JPEG is no memory for a PNG, and is given up where both are
+// too much.
 func TestMemoryOfPicturesBefore(t *testing.T) {
 	s, to := &Studio{}, Canvas{Bytes: make([]byte, 192)}
 	r := &Recipe{Format: Any, Height: 8, Width: 8}
@@ -356,8 +359,8 @@ func FuzzMake(f *testing.F) {
 	})
 }
 
-// BenchmarkMake is what training does with a photo: a random part, decoded, resized, mirrored and normalized. Beside it, what Go's library
-// takes to decode it alone.
+// BenchmarkMake is what training does with a photo: a random part, decoded, resized, mirrored and normalized. Beside
+// it, what Go's library takes to decode it alone.
 func BenchmarkMake(b *testing.B) {
 	data := testJPEG(b, 500, 375)
 	b.Run("224", func(b *testing.B) {

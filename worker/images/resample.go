@@ -12,7 +12,8 @@ import (
 const precision = 22
 
 const (
-	// tapsAtOnce is how many weights the loops take at a time: each value has a multiple of it, those behind its count 0.
+	// tapsAtOnce is how many weights the loops take at a time: each value has a multiple of it, those behind its count
+	// 0.
 	tapsAtOnce = 4
 	// rowsAtOnce is how many rows acrossRows takes.
 	rowsAtOnce = 4
@@ -34,9 +35,9 @@ type axis struct {
 	floats       []float64
 }
 
-// set prepares for resizing `in` values to `out`, of which those from..to are wanted. The weights are those of a triangle as wide as
-// two values of the coarser side: bilinear interpolation where the picture grows, an average where it shrinks. Conversions
-// keep compilers from fusing products and sums.
+// set prepares for resizing `in` values to `out`, of which those from..to are wanted. The weights are those of a
+// triangle as wide as two values of the coarser side: bilinear interpolation where the picture grows, an average where
+// it shrinks. Conversions keep compilers from fusing products and sums.
 func (a *axis) set(in, out, from, to int) {
 	scale := float64(in) / float64(out)
 	support := max(scale, 1)

@@ -2,7 +2,8 @@ package images
 
 import "github.com/penstock-ml/penstock/internal/simd"
 
-// acrossAVX2 makes n values, a multiple of 4, each of `most` pixels of row from its first on. It writes two bytes behind them.
+// acrossAVX2 makes n values, a multiple of 4, each of `most` pixels of row from its first on. It writes two bytes
+// behind them.
 //
 //go:noescape
 func acrossAVX2(dst, row *byte, first *int32, weights *uint32, taps, most, n int)
@@ -29,8 +30,8 @@ func downVNNI(dst, rows *byte, stride int, digits *uint32, most, n int)
 //go:noescape
 func lookUpAVX2(dst *float32, plane int, row *byte, tables *[3][256]float32, n int)
 
-// lookUpPlanes puts what the tables have of a row's pixels to three planes of values, behind which the row has slack bytes. It
-// returns how many of the n pixels it took.
+// lookUpPlanes puts what the tables have of a row's pixels to three planes of values, behind which the row has slack
+// bytes. It returns how many of the n pixels it took.
 func lookUpPlanes(dst []float32, plane int, row []byte, tables *[3][256]float32, n int) int {
 	if n &^= 7; simdLevel < simd.AVX2 || n == 0 {
 		return 0
@@ -55,8 +56,8 @@ func (a *axis) acrossRows(dst, rows []byte) {
 	}
 }
 
-// acrossColours makes a row of three bytes a pixel, behind which dst has slack bytes, of one of four bytes a pixel, which has
-// as many as end. The axis must have been placed: no first is negative, or greater than the last one's.
+// acrossColours makes a row of three bytes a pixel, behind which dst has slack bytes, of one of four bytes a pixel,
+// which has as many as end. The axis must have been placed: no first is negative, or greater than the last one's.
 func (a *axis) acrossColours(dst, row []byte) {
 	n := len(a.first) &^ 3
 	if simdLevel < simd.AVX2 || n == 0 {

@@ -13,7 +13,8 @@ import (
 // kinds runs f with the loops of each level that this CPU has.
 func kinds(f func(name string)) { simd.Each(&simdLevel, f, simd.VNNI, simd.AVX2) }
 
-// FuzzResample compares loops with their plain forms, for rows and columns of any lengths, and sees that they write what they may.
+// FuzzResample compares loops with their plain forms, for rows and columns of any lengths, and sees that they write
+// what they may.
 func FuzzResample(f *testing.F) {
 	for _, n := range []uint16{0, 1, 3, 7, 8, 30, 223, 500} {
 		f.Add(n, uint16(31), uint64(n))
@@ -72,8 +73,8 @@ func FuzzResample(f *testing.F) {
 	})
 }
 
-// TestCanvasOfTurned makes turned pictures with each kind of SIMD, in each order of values, mirrored and not, in bytes and in floats: the
-// same values in other places.
+// TestCanvasOfTurned makes turned pictures with each kind of SIMD, in each order of values, mirrored and not, in bytes
+// and in floats: the same values in other places.
 func TestCanvasOfTurned(t *testing.T) {
 	data := testJPEG(t, 301, 203)
 	tables := Normal([]float32{0.1, 0.5, 0.9}, []float32{1, 2, 3})

@@ -20,7 +20,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// sales writes rows of a country of 200, a shop of 5000 and a price, in dictionaries of at most so many bytes; 0: in none.
+// sales writes rows of a country of 200, a shop of 5000 and a price, in dictionaries of at most so many bytes; 0: in
+// none.
 func sales(t testing.TB, rows int, dictionary int64, version parquet.DataPageVersion) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{

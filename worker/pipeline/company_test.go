@@ -24,7 +24,8 @@ type company struct {
 	rows    int
 }
 
-// TestStreamsInCompany: streams of all shapes that share some memory, which may grow while they run, all come to their end.
+// TestStreamsInCompany: streams of all shapes that share some memory, which may grow while they run, all come to their
+// end.
 func TestStreamsInCompany(t *testing.T) {
 	var store pipelinetest.Store
 	var all []company

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
-// TestEncryptedPages: streams of encrypted files have the rows of the plain file, and do not read pages that no window needs.
+// TestEncryptedPages: streams of encrypted files have the rows of the plain file, and do not read pages that no window
+// needs.
 func TestEncryptedPages(t *testing.T) {
 	dir := keystest.Files(t)
 	ring, err := keys.New(keys.Config{File: keystest.KeyFile(t)})

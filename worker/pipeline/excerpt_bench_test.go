@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
-// BenchmarkKept is one stream that keeps a share of its rows: of shapes with cheap steps, of lists, of steps that take long, and of
-// strings without any.
+// BenchmarkKept is one stream that keeps a share of its rows: of shapes with cheap steps, of lists, of steps that take
+// long, and of strings without any.
 func BenchmarkKept(b *testing.B) {
 	var store pipelinetest.Store
 	for i, m := range recsysShapes()[:2] {

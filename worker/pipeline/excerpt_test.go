@@ -95,7 +95,8 @@ func TestPicturesDoNotDependOnWhichAreKept(t *testing.T) {
 	})
 }
 
-// TestExcerptsOfOneSourceAtATime: where another source has the long values in each window, excerpts hold about what those of one window do.
+// TestExcerptsOfOneSourceAtATime: where another source has the long values in each window, excerpts hold about what
+// those of one window do.
 func TestExcerptsOfOneSourceAtATime(t *testing.T) {
 	const sources, long = 20, 1 << 20
 	c := &computer{engine: &engine{reads: slices.Repeat([]bool{true}, sources)}, holds: holding{results: 2 * long}}
@@ -123,7 +124,8 @@ func TestExcerptsOfOneSourceAtATime(t *testing.T) {
 	}
 }
 
-// The memory that pictures are decoded in is the stream's before it is taken; where that grows, it grows for a picture, too.
+// The memory that pictures are decoded in is the stream's before it is taken; where that grows, it grows for a picture,
+// too.
 func TestPicturesTakeMemory(t *testing.T) {
 	const width, height = 800, 600
 	var store pipelinetest.Store

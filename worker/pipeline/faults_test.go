@@ -218,8 +218,8 @@ func TestWindowTooLarge(t *testing.T) {
 	}
 }
 
-// TestFailureBeginsInItsWindow: what a trainer makes of a failure begins at its cursor, which stands in the row group that cannot be
-// read even if no row came of the ones before it.
+// TestFailureBeginsInItsWindow: what a trainer makes of a failure begins at its cursor, which stands in the row group
+// that cannot be read even if no row came of the ones before it.
 func TestFailureBeginsInItsWindow(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := shard(t, &store, 50, 100, 100, 100)
@@ -252,7 +252,8 @@ func TestFailureBeginsInItsWindow(t *testing.T) {
 	}
 }
 
-// TestOpsThatMakeMoreAreExpected: what onehot makes of a row does not depend on the row, and so is taken before it is made.
+// TestOpsThatMakeMoreAreExpected: what onehot makes of a row does not depend on the row, and so is taken before it is
+// made.
 func TestOpsThatMakeMoreAreExpected(t *testing.T) {
 	const rows, size = 600, 1 << 16
 	var store pipelinetest.Store

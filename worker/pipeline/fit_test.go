@@ -23,7 +23,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// columnsOf writes a row group of random numbers, which are the more in number the more kinds there are, and a program that shows them.
+// columnsOf writes a row group of random numbers, which are the more in number the more kinds there are, and a program
+// that shows them.
 func columnsOf(t *testing.T, n, rows, kinds int, options ...parquet.WriterProperty) ([]byte, *pb.Program) {
 	t.Helper()
 	p := &pb.Program{}
@@ -116,8 +117,8 @@ func openSwelling(t *testing.T, k *swelling) *Stream {
 	return s
 }
 
-// A result that swells is made only where there is memory for it beside the other steps' results, and it is counted once, however many
-// windows have one.
+// A result that swells is made only where there is memory for it beside the other steps' results, and it is counted
+// once, however many windows have one.
 func TestMemoryOfResultsThatSwell(t *testing.T) {
 	drop := func(_ context.Context, b Batch) error { b.Release(); return nil }
 	k := &swelling{}

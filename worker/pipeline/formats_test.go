@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
-// TestFormatsMakeTheSameRows: a stream has the same rows whichever format its file is of, from every cursor, filtered and shuffled,
-// with memory for all of an extent or for pieces of it, and behind streams of files of other formats.
+// TestFormatsMakeTheSameRows: a stream has the same rows whichever format its file is of, from every cursor, filtered
+// and shuffled, with memory for all of an extent or for pieces of it, and behind streams of files of other formats.
 func TestFormatsMakeTheSameRows(t *testing.T) {
 	groups := []int{300, 1, 170}
 	var parquet, arrow pipelinetest.Store

@@ -67,8 +67,8 @@ func expire(p *Pipeline, age time.Duration) {
 	p.memory.Pool(func(pool *memory.Pool) { pool.Expire(time.Now().Add(-age)) })
 }
 
-// Streams that go on with what others of their program left send the rows that those send that begin with nothing, whatever the files
-// are like.
+// Streams that go on with what others of their program left send the rows that those send that begin with nothing,
+// whatever the files are like.
 func TestKitsChangeNothing(t *testing.T) {
 	var store pipelinetest.Store
 	program := pipelinetest.Program()
@@ -137,7 +137,8 @@ func countingCompiles(t *testing.T) (_ *transform.Registry, _ *pb.Program, compi
 	return ops, program, compiled
 }
 
-// A stream that works with a kit compiles nothing, and takes no fresh memory to speak of, though row groups differ a little.
+// A stream that works with a kit compiles nothing, and takes no fresh memory to speak of, though row groups differ a
+// little.
 func TestKitsAreWorkedWith(t *testing.T) {
 	ops, program, compiled := countingCompiles(t)
 	var store pipelinetest.Store
@@ -161,7 +162,8 @@ func TestKitsAreWorkedWith(t *testing.T) {
 	}
 }
 
-// A stream that waits for the memory of another one of its program compiles nothing, and works with what that one leaves.
+// A stream that waits for the memory of another one of its program compiles nothing, and works with what that one
+// leaves.
 func TestKitsAreWaitedFor(t *testing.T) {
 	ops, program, compiled := countingCompiles(t)
 	var store pipelinetest.Store

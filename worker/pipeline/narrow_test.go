@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
-// identities is a file of int64 columns: a scalar without nulls, one with nulls, and a list. Values of a few rows need more than 32 bits,
-// and pages that follow a full dictionary hold values.
+// identities is a file of int64 columns: a scalar without nulls, one with nulls, and a list. Values of a few rows need
+// more than 32 bits, and pages that follow a full dictionary hold values.
 func identities(t *testing.T, most int64, dictionary int64) []byte {
 	ids := arrow.PrimitiveTypes.Int64
 	schema := arrow.NewSchema([]arrow.Field{
@@ -87,7 +87,8 @@ func anyReaders(t *rapid.T) *pb.Program {
 	return p
 }
 
-// TestNarrowSources: streams are the same whether their decoder may make narrow vectors or not, whoever reads the columns.
+// TestNarrowSources: streams are the same whether their decoder may make narrow vectors or not, whoever reads the
+// columns.
 func TestNarrowSources(t *testing.T) {
 	var store pipelinetest.Store
 	var tickets []*pb.Ticket

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/memory"
 )
 
-// Open prepares a stream: it reads what the file says of itself, compiles the program and waits for memory, or fails with ErrBusy. Close
-// it.
+// Open prepares a stream: it reads what the file says of itself, compiles the program and waits for memory, or fails
+// with ErrBusy. Close it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
 	return p.open(ctx, t, program, at, true)
 }
@@ -59,8 +59,8 @@ func (p *Pipeline) open(
 	return s, s.admit(ctx, store, batches)
 }
 
-// describe finds out what the file holds, by what memory there is, and returns what it is to be read from. A small file is
-// read as a whole for it: its chunks are then there, too.
+// describe finds out what the file holds, by what memory there is, and returns what it is to be read from. A small file
+// is read as a whole for it: its chunks are then there, too.
 func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.File, storage.Storage, error) {
 	files, file, profile := s.pipeline.files, s.ticket.GetFile(), s.program.GetStorage()
 	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !files.Has(profile, file) {

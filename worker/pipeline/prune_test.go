@@ -146,8 +146,8 @@ func TestPagesThatAreNotRead(t *testing.T) {
 	}
 }
 
-// TestPruningWithoutAnIndex: a column without an offset index is read whole where other columns tell which windows have rows, and not at
-// all where none has.
+// TestPruningWithoutAnIndex: a column without an offset index is read whole where other columns tell which windows have
+// rows, and not at all where none has.
 func TestPruningWithoutAnIndex(t *testing.T) {
 	store, _, files := clustered(t)
 	for filter, rows := range map[string]int{"label == 17": 100, "text == 'cz'": 0} {
@@ -176,7 +176,8 @@ func TestPruningWithoutAnIndex(t *testing.T) {
 	}
 }
 
-// TestPruningWaitsForNothing: neither the index nor what it leaves of a row group is worth a wait for memory, which might never end.
+// TestPruningWaitsForNothing: neither the index nor what it leaves of a row group is worth a wait for memory, which
+// might never end.
 func TestPruningWaitsForNothing(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := shard(t, &store, 100, 500)
@@ -204,8 +205,8 @@ func (e everything) Ranges(chunk int) []storage.Range {
 	return []storage.Range{e.Chunk(0, chunk).Range}
 }
 
-// TestPageIndexesAreCounted: what is known of a row group's pages is the stream's memory until the row group has been read; where there is
-// none for it, all of the row group is.
+// TestPageIndexesAreCounted: what is known of a row group's pages is the stream's memory until the row group has been
+// read; where there is none for it, all of the row group is.
 func TestPageIndexesAreCounted(t *testing.T) {
 	store, _, files := clustered(t)
 	ticket := pipelinetest.Ticket(t, store, store.Put("mem://f.parquet", files[0]), 100)
@@ -277,8 +278,8 @@ func TestPageIndexesAreCounted(t *testing.T) {
 	}
 }
 
-// TestIndexThatContradictsItself: pages that are said to be null beside none of which there is one are read all the same, as parquet-java
-// 3457 has them, and it shows that they were.
+// TestIndexThatContradictsItself: pages that are said to be null beside none of which there is one are read all the
+// same, as parquet-java 3457 has them, and it shows that they were.
 func TestIndexThatContradictsItself(t *testing.T) {
 	store, _, files := clustered(t)
 	data := slices.Clone(files[0])
@@ -303,7 +304,8 @@ func TestIndexThatContradictsItself(t *testing.T) {
 	}
 }
 
-// sayNull has a ColumnIndex say of all pages but the first that they are of nulls: its first field is a list of less than 15 booleans.
+// sayNull has a ColumnIndex say of all pages but the first that they are of nulls: its first field is a list of less
+// than 15 booleans.
 func sayNull(t *testing.T, index []byte) {
 	t.Helper()
 	n := int(index[1] >> 4)

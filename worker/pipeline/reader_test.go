@@ -42,8 +42,8 @@ func noise(length int) func(row int) string {
 	}
 }
 
-// What is read at once fits into what the stream has for it, also where its share has grown since it was opened, or row groups that are
-// larger than what it reads as a whole are small all the same.
+// What is read at once fits into what the stream has for it, also where its share has grown since it was opened, or row
+// groups that are larger than what it reads as a whole are small all the same.
 func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
 	var store pipelinetest.Store
 	groups := slices.Repeat([]int{100}, 30)
@@ -81,8 +81,8 @@ func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
 	}
 }
 
-// Row groups that are larger than the memory give the same rows as in memory, wherever a stream begins, with pages shorter and
-// longer than what is read at once.
+// Row groups that are larger than the memory give the same rows as in memory, wherever a stream begins, with pages
+// shorter and longer than what is read at once.
 func TestRowGroupsInPieces(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"many columns, short pages": pipelinetest.Parquet(t, 3, 20_000, 10, 15_000),
@@ -144,7 +144,8 @@ func TestPieceThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A slow storage is hidden as far as there is memory: row groups are asked for while others are under way, and small ones together.
+// A slow storage is hidden as far as there is memory: row groups are asked for while others are under way, and small
+// ones together.
 func TestReadAheadByMemory(t *testing.T) {
 	const latency = 100 * time.Millisecond
 	data := pipelinetest.Texts(t, 1<<20, noise(100), slices.Repeat([]int{2000}, 20)...) // row groups of 220 KB

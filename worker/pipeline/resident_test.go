@@ -26,8 +26,8 @@ const (
 	residentProcess  = "PENSTOCK_TEST_RESIDENT"
 )
 
-// A process of many streams stays within the memory, and what a worker has besides, as the operating system counts it: with rows of
-// 100 KB in a row group that is larger than the memory.
+// A process of many streams stays within the memory, and what a worker has besides, as the operating system counts it:
+// with rows of 100 KB in a row group that is larger than the memory.
 func TestResidentMemory(t *testing.T) {
 	if os.Getenv(residentProcess) != "" {
 		readResident(t, residentFile(t))

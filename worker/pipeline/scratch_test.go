@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// uneven writes rows of four ids beside many numbers, of which one row has very many ids, and a program without steps that shows nothing
-// but the first number.
+// uneven writes rows of four ids beside many numbers, of which one row has very many ids, and a program without steps
+// that shows nothing but the first number.
 func uneven(t *testing.T, rows, long int) ([]byte, *pb.Program) {
 	const numbers = 30
 	fields := []arrow.Field{{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)}}
@@ -61,7 +61,8 @@ func (k seeing) Run(out *vector.Vector, in []*vector.Vector) error {
 	return nil
 }
 
-// withOp is a pipeline that knows an op more, which makes numbers of a kind, and the program gets a step of it on a slot.
+// withOp is a pipeline that knows an op more, which makes numbers of a kind, and the program gets a step of it on a
+// slot.
 func withOp(t *testing.T, store *pipelinetest.Store, p *pb.Program, kind pb.Kind, k transform.Kernel, slot uint32) *Pipeline {
 	ops, err := transform.Builtin().With(transform.Op{
 		Name: "own", Version: 1,
@@ -77,7 +78,8 @@ func withOp(t *testing.T, store *pipelinetest.Store, p *pb.Program, kind pb.Kind
 	return pipeline
 }
 
-// What steps make of a column that is far larger than expected is counted before it is made, however small the column is beside the others.
+// What steps make of a column that is far larger than expected is counted before it is made, however small the column
+// is beside the others.
 func TestResultsOfALongListAreCountedFirst(t *testing.T) {
 	const rows, long, hashes = 4000, 200_000, 8
 	var store pipelinetest.Store

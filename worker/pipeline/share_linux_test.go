@@ -44,7 +44,8 @@ func TestShareUntilTrainersHaveTooMuch(t *testing.T) {
 	}
 }
 
-// What streams leave to the next ones does not grow where each second one's batches are shared, and pieces are of all lengths.
+// What streams leave to the next ones does not grow where each second one's batches are shared, and pieces are of all
+// lengths.
 func TestKitsDoNotSwellByShares(t *testing.T) {
 	var store pipelinetest.Store
 	text := func(row int) string { return strings.Repeat("x", 10+row%7*row%300) }

@@ -17,7 +17,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
-// TestSharedChunks: bytes of a chunk that are read once for several sources or row groups stay as they are, however long its pages.
+// TestSharedChunks: bytes of a chunk that are read once for several sources or row groups stay as they are, however
+// long its pages.
 func TestSharedChunks(t *testing.T) {
 	const rows, times = 60_000, 3
 	schema := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}}, nil)

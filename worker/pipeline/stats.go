@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// stats counts what the streams of a session did since began: rows, bytes, and the time of their goroutines by what they were at.
+// stats counts what the streams of a session did since began: rows, bytes, and the time of their goroutines by what
+// they were at.
 type stats struct {
 	began                                                   time.Time
 	rows, bytesSent, crossZone                              atomic.Int64

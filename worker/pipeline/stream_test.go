@@ -202,7 +202,8 @@ func TestAnyCursorGivesTheSuffix(t *testing.T) {
 	})
 }
 
-// A batch's memory is about what the largest batch has, also where another column has the long values in each row group.
+// A batch's memory is about what the largest batch has, also where another column has the long values in each row
+// group.
 func TestBatchesOfOneColumnAtATime(t *testing.T) {
 	const columns, rows, long, batch = 24, 4, 50_000, 100_000
 	var fields []arrow.Field

@@ -21,8 +21,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// wide is an eighth of a table of 504 floats and 42 lists of 20 ids on average, in a row group of 16,384 rows: nothing repeats, so each
-// column has a long page, and each list a dictionary too. It comes with a ticket for all of it, and a pipeline's Config but for the memory.
+// wide is an eighth of a table of 504 floats and 42 lists of 20 ids on average, in a row group of 16,384 rows: nothing
+// repeats, so each column has a long page, and each list a dictionary too. It comes with a ticket for all of it, and a
+// pipeline's Config but for the memory.
 func wide(t *testing.T) (recsys, *pb.Ticket, Config) {
 	t.Helper()
 	m := recsys{dense: 63, sparse: 5, length: 20, rows: 16384, window: 455}
@@ -144,8 +145,8 @@ func (m recsys) check(t *testing.T, s *Stream, see func(Batch)) {
 	}
 }
 
-// checkPieces checks that pieces are of the size that takes least memory where none keeps within the limit: the gaps between smaller
-// pieces of many short chunks are read along.
+// checkPieces checks that pieces are of the size that takes least memory where none keeps within the limit: the gaps
+// between smaller pieces of many short chunks are read along.
 func checkPieces(t *testing.T, u *unit) {
 	t.Helper()
 	whole := *u

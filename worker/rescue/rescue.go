@@ -1,5 +1,5 @@
-// Package rescue turns panics of a worker's streams into errors: what they read was written by others, and one bad file, or one op with a
-// bug, must not end the streams of all the others. Any goroutine may use it.
+// Package rescue turns panics of a worker's streams into errors: what they read was written by others, and one bad
+// file, or one op with a bug, must not end the streams of all the others. Any goroutine may use it.
 package rescue
 
 import (
@@ -18,8 +18,8 @@ const (
 	Worker   Who = "the worker" // whatever else a stream does
 )
 
-// Decodes reports whether it works on bytes of a file, which may be left out: no bytes are known that make it panic, but if some do, they
-// are the file's.
+// Decodes reports whether it works on bytes of a file, which may be left out: no bytes are known that make it panic,
+// but if some do, they are the file's.
 func (w Who) Decodes() bool { return w == Decoder || w == Pictures }
 
 // PanicError is a panic that was turned into an error.

@@ -19,8 +19,8 @@ func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActio
 	})
 }
 
-// DoAction counts the output rows of a shard's windows, from the columns alone that choose rows. It is admitted as a stream is,
-// and its status says the same.
+// DoAction counts the output rows of a shard's windows, from the columns alone that choose rows. It is admitted as a
+// stream is, and its status says the same.
 func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
 	if a.GetType() != actionCount {
 		return status.Errorf(codes.Unimplemented, "no action %q; there is %q", a.GetType(), actionCount)

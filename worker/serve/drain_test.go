@@ -66,8 +66,8 @@ func TestDrainDuringARead(t *testing.T) {
 	}
 }
 
-// A stream that stands in a read that never returns holds up neither a drain nor, for longer than is waited, the worker's end, though its
-// trainer has gone before.
+// A stream that stands in a read that never returns holds up neither a drain nor, for longer than is waited, the
+// worker's end, though its trainer has gone before.
 func TestDrainOfAReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
-// TestLinkCutInABatch: whatever ends a stream whose trainer has a part of a batch frees its place and its memory, and the trainer
-// learns why.
+// TestLinkCutInABatch: whatever ends a stream whose trainer has a part of a batch frees its place and its memory, and
+// the trainer learns why.
 func TestLinkCutInABatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		cut  func(r *rig, cancel func())

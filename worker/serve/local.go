@@ -16,8 +16,8 @@ type handover struct {
 	refused error           // by the receiver
 }
 
-// hand runs a stream whose batches the receiver reads where they are. Those that it keeps when the stream breaks off are at its expense
-// from then on; behind one that came to its end they are waited for.
+// hand runs a stream whose batches the receiver reads where they are. Those that it keeps when the stream breaks off
+// are at its expense from then on; behind one that came to its end they are waited for.
 func (s *Server) hand(in *handover, r *request) error {
 	ctx := r.ctx
 	stream, err := s.open(r)

@@ -71,7 +71,8 @@ func (r *trainer) look(b *wire.Batch) {
 	b.Release()
 }
 
-// TestLocal: a trainer of the same process gets the same rows, from any cursor, and the stream leaves its memory to the next one.
+// TestLocal: a trainer of the same process gets the same rows, from any cursor, and the stream leaves its memory to the
+// next one.
 func TestLocal(t *testing.T) {
 	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 5000, 700)
 	read := func(at pipeline.Cursor) *trainer {
@@ -99,8 +100,8 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalWaits: a stream has ended once the trainer has released its batches; that one which keeps them gives its place to another
-// is no error to it.
+// TestLocalWaits: a stream has ended once the trainer has released its batches; that one which keeps them gives its
+// place to another is no error to it.
 func TestLocalWaits(t *testing.T) {
 	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 50)
 	kept := &trainer{kept: make(chan *wire.Batch, wire.Kept)}

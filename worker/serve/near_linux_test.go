@@ -114,8 +114,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestNearCut: whatever ends a stream whose trainer has a batch of it frees its place, and its memory but for what the trainer has. It learns
-// why, and reads that, whatever the worker does then.
+// TestNearCut: whatever ends a stream whose trainer has a batch of it frees its place, and its memory but for what the
+// trainer has. It learns why, and reads that, whatever the worker does then.
 func TestNearCut(t *testing.T) {
 	for name, c := range map[string]struct {
 		cut  func(n *near, cancel func())
@@ -205,7 +205,8 @@ func TestNearCutWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestNearReturns: a stream has ended once its trainer has given back all; one that keeps a batch gives its place to another.
+// TestNearReturns: a stream has ended once its trainer has given back all; one that keeps a batch gives its place to
+// another.
 func TestNearReturns(t *testing.T) {
 	n := newNear(t, 1, 50)
 	stream, b := n.open(t.Context(), t, pipeline.Cursor{})

@@ -12,12 +12,13 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// heldBack is for how long a stream's trainer must have had no room for the next batch before its place may go to another stream.
-// Ranks that wait for each other after each batch need this: one of them cannot take more before another one has its rows, for which
-// there may be no other place in the fleet.
+// heldBack is for how long a stream's trainer must have had no room for the next batch before its place may go to
+// another stream. Ranks that wait for each other after each batch need this: one of them cannot take more before
+// another one has its rows, for which there may be no other place in the fleet.
 const heldBack = time.Second
 
-// pressedBack is for how long where another stream of the session, whose trainer takes from them in turns, waits for place or memory.
+// pressedBack is for how long where another stream of the session, whose trainer takes from them in turns, waits for
+// place or memory.
 const pressedBack = 100 * time.Millisecond
 
 var errYielded = errors.New("busy: another stream needs the place, of a session with fewer of them, or of a trainer with room; go on at the cursor")
@@ -34,8 +35,8 @@ type place struct {
 	since   time.Time
 }
 
-// enter takes a place for a call, whose trainer may take from its streams in turns. If all are taken, the one goes for it that has been
-// held back longest, or one of the session that has most for its weight.
+// enter takes a place for a call, whose trainer may take from its streams in turns. If all are taken, the one goes for
+// it that has been held back longest, or one of the session that has most for its weight.
 func (s *Server) enter(ctx context.Context, t *pb.Ticket, turns bool) (*place, error) {
 	p := &place{
 		session: t.GetNamespace() + "\x00" + t.GetSession(), file: t.GetFile().GetUri(),
@@ -89,7 +90,8 @@ func (s *Server) yield() bool {
 	return true
 }
 
-// relieve ends the stream of a session that has been held back longest, and no other before it has left. It reports whether one leaves.
+// relieve ends the stream of a session that has been held back longest, and no other before it has left. It reports
+// whether one leaves.
 func (s *Server) relieve(session string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,9 +118,9 @@ func (s *Server) longest(held time.Duration, of func(*place) bool) (longest *pla
 	return longest
 }
 
-// share ends a stream of the session that has the most places for its weight, if it would still have as many for it as the newcomer's
-// session then: so a session that is cut does not cut back, and each has its part by weight. Each place is kept for a while, that
-// its stream may get on.
+// share ends a stream of the session that has the most places for its weight, if it would still have as many for it as
+// the newcomer's session then: so a session that is cut does not cut back, and each has its part by weight. Each place
+// is kept for a while, that its stream may get on.
 func (s *Server) share(newcomer *place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

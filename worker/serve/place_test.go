@@ -14,7 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// TestSessionsSharePlaces: a session with many places gives them up to one with fewer for its weight, and never takes them back.
+// TestSessionsSharePlaces: a session with many places gives them up to one with fewer for its weight, and never takes
+// them back.
 func TestSessionsSharePlaces(t *testing.T) {
 	for weight, want := range map[float64]int{0: 2, 1: 2, 3: 3, 0.25: 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -62,8 +63,8 @@ func TestSessionsSharePlaces(t *testing.T) {
 	}
 }
 
-// TestTurns: a stream that its trainer does not take from gives its place to one of the same session that is taken from in turns, soon,
-// and one after the other; to others only when it has been held back for long.
+// TestTurns: a stream that its trainer does not take from gives its place to one of the same session that is taken from
+// in turns, soon, and one after the other; to others only when it has been held back for long.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, 2, slog.New(slog.DiscardHandler))

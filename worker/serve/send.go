@@ -14,16 +14,16 @@ import (
 	"github.com/penstock-ml/penstock/worker/tensor"
 )
 
-// outbox sends a stream's batches as Flight messages that refer to their memory. gRPC's calls return before the bytes have
-// left, so it counts what is on its way: that is bounded, and belongs to the stream until it was written.
+// outbox sends a stream's batches as Flight messages that refer to their memory. gRPC's calls return before the bytes
+// have left, so it counts what is on its way: that is bounded, and belongs to the stream until it was written.
 type outbox struct {
 	sender *wire.Sender
 	stream *pipeline.Stream
 	room   chan struct{}
 }
 
-// newOutbox sends the schema at once, rather than with the first record, which may take its time: Arrow's C++ client can
-// cancel a stream only after its schema came, so trainers that go would leave theirs behind.
+// newOutbox sends the schema at once, rather than with the first record, which may take its time: Arrow's C++ client
+// can cancel a stream only after its schema came, so trainers that go would leave theirs behind.
 func (s *Server) newOutbox(
 	ctx context.Context, out flight.FlightService_DoGetServer, stream *pipeline.Stream, r *request,
 ) (*outbox, error) {
@@ -87,7 +87,8 @@ func (o *outbox) take(ctx context.Context) error {
 	}
 }
 
-// Message is a batch as internal/wire has it, on the same memory, which it has taken over. A batch that fails is released.
+// Message is a batch as internal/wire has it, on the same memory, which it has taken over. A batch that fails is
+// released.
 func Message(b pipeline.Batch) (*wire.Batch, error) {
 	meta, err := proto.Marshal(b.Meta)
 	if err != nil {

@@ -32,8 +32,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
-// Server implements Flight's DoGet, and DoAction for counts. Set the keys before it serves. The gRPC server's codec must be
-// wire's (wire.NewCodec).
+// Server implements Flight's DoGet, and DoAction for counts. Set the keys before it serves. The gRPC server's codec
+// must be wire's (wire.NewCodec).
 type Server struct {
 	flight.BaseFlightServer
 	pipeline *pipeline.Pipeline
@@ -70,8 +70,9 @@ func (s *Server) Streams() int { return len(s.slots) }
 // that these go on elsewhere at their cursors. It does not wait for them.
 func (s *Server) Drain() { s.drain(errDraining) }
 
-// Wait waits until all streams have ended and lets none begin any more. It is called last, after the gRPC server
-// has stopped. If ctx ends before, its error names the files whose streams are left: nobody can end a read that the kernel does not.
+// Wait waits until all streams have ended and lets none begin any more. It is called last, after the gRPC server has
+// stopped. If ctx ends before, its error names the files whose streams are left: nobody can end a read that the kernel
+// does not.
 func (s *Server) Wait(ctx context.Context) error {
 	defer s.links.Close()
 	defer s.pipeline.Close()
@@ -99,7 +100,8 @@ func (s *Server) files() (uris []string) {
 // Enter takes over a connection that is to carry streams' batches beside gRPC, see rpc.Links.
 func (s *Server) Enter(conn net.Conn) error { return s.links.Enter(conn) }
 
-// ServeNear takes such connections over from trainers of this user on this machine, until ctx ends. The listener is wire.ListenNear's.
+// ServeNear takes such connections over from trainers of this user on this machine, until ctx ends. The listener is
+// wire.ListenNear's.
 func (s *Server) ServeNear(ctx context.Context, l net.Listener) { s.links.ServeNear(ctx, l) }
 
 // DoGet streams one shard from a cursor. Its status says what a trainer should do: see grpcError.
@@ -107,8 +109,8 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 	return s.serve(out.Context(), t.GetTicket(), func(r *request) error { return s.stream(out, r) })
 }
 
-// Local does what DoGet does for a trainer in this process: without the network, and with the batches' own memory. It returns the
-// same statuses, or the receiver's error. When it returns, it has called the receiver for the last time.
+// Local does what DoGet does for a trainer in this process: without the network, and with the batches' own memory. It
+// returns the same statuses, or the receiver's error. When it returns, it has called the receiver for the last time.
 func (s *Server) Local(ctx context.Context, q *pb.StreamRequest, to wire.Receiver) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,8 +130,8 @@ type request struct {
 	program *pb.Program
 }
 
-// serve runs what a serialised StreamRequest asks for in one of the slots, if its ticket allows it. It returns when that is done,
-// when the server drains, or when the place goes to another stream.
+// serve runs what a serialised StreamRequest asks for in one of the slots, if its ticket allows it. It returns when
+// that is done, when the server drains, or when the place goes to another stream.
 func (s *Server) serve(ctx context.Context, body []byte, run func(*request) error) error {
 	q := &pb.StreamRequest{}
 	if err := proto.Unmarshal(body, q); err != nil {
@@ -138,8 +140,8 @@ func (s *Server) serve(ctx context.Context, body []byte, run func(*request) erro
 	return s.admit(ctx, q, nil, run)
 }
 
-// admit is serve for a request that is not serialised. stop, if it is not nil, ends what run waits for, and admit waits for run's end;
-// else admit's return does.
+// admit is serve for a request that is not serialised. stop, if it is not nil, ends what run waits for, and admit waits
+// for run's end; else admit's return does.
 func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), run func(*request) error) (err error) {
 	r := &request{StreamRequest: q}
 	if r.ticket, err = ticket.Verify(r.StreamRequest, *s.keys.Load(), time.Now()); err != nil {
@@ -194,7 +196,8 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 	return grpcError(err)
 }
 
-// endOf waits for the end of a stream whose caller has gone, or for a drain: a call that lasts longer has the gRPC server never stop.
+// endOf waits for the end of a stream whose caller has gone, or for a drain: a call that lasts longer has the gRPC
+// server never stop.
 func (s *Server) endOf(ended <-chan error) error {
 	select {
 	case err := <-ended:

@@ -473,7 +473,8 @@ func memoryForOne(t *testing.T, groups ...int) func(*pipeline.Config) {
 	return change
 }
 
-// TestBlocked: while a trainer takes nothing, the whole time that its stream is open is time that the trainer holds it up.
+// TestBlocked: while a trainer takes nothing, the whole time that its stream is open is time that the trainer holds it
+// up.
 func TestBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)
@@ -528,7 +529,8 @@ func TestBackpressure(t *testing.T) {
 	}
 }
 
-// TestWhosePanic: rows may be left out for what their file does to the decoder, but not for a bug of an op or of the worker.
+// TestWhosePanic: rows may be left out for what their file does to the decoder, but not for a bug of an op or of the
+// worker.
 func TestWhosePanic(t *testing.T) {
 	for who, code := range map[rescue.Who]codes.Code{
 		rescue.Decoder: codes.DataLoss, rescue.Pictures: codes.DataLoss, rescue.Op: codes.Aborted, rescue.Worker: codes.Aborted,
@@ -541,7 +543,8 @@ func TestWhosePanic(t *testing.T) {
 	}
 }
 
-// TestWhoseFile: a file that is gone ends the session where it is one of the dataset, and not where this worker alone lacks it.
+// TestWhoseFile: a file that is gone ends the session where it is one of the dataset, and not where this worker alone
+// lacks it.
 func TestWhoseFile(t *testing.T) {
 	gone := &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}
 	for _, c := range []struct {

@@ -11,12 +11,12 @@ import (
 	"github.com/penstock-ml/penstock/internal/shared"
 )
 
-// Batch is a record batch in memory that is used again after Release. Until then nothing changes it, and its buffers may be
-// read by any goroutine.
+// Batch is a record batch in memory that is used again after Release. Until then nothing changes it, and its buffers
+// may be read by any goroutine.
 type Batch struct {
 	Rows int64
-	// Nodes and Buffers are what Arrow's IPC has of it: the arrays depth first, and the buffers of each. None has nulls: the
-	// buffers of their validity are nil. All lists of one value share their offsets.
+	// Nodes and Buffers are what Arrow's IPC has of it: the arrays depth first, and the buffers of each. None has
+	// nulls: the buffers of their validity are nil. All lists of one value share their offsets.
 	Nodes   []Node
 	Buffers [][]byte
 	// Bytes is what the buffers have together, what is shared counted once.
@@ -69,7 +69,8 @@ func (b *Batch) Held() int64 {
 // stays reports whether the batch keeps its memory: it is of its builder's session, or, if that is "", Go's.
 func (b *Batch) stays() bool { return b.with == b.owner.session }
 
-// mostMore is how much more memory is shared at most than a batch needs, so that it need not be another one for each that is longer.
+// mostMore is how much more memory is shared at most than a batch needs, so that it need not be another one for each
+// that is longer.
 const mostMore = 64 << 20
 
 // grow has the batch have n bytes, which its session's trainers can map, if the machine has such.

@@ -12,8 +12,8 @@ import (
 
 const benchRows = 16 << 10
 
-// BenchmarkBuild lays out 13 dense columns, 64, which are more than a cache holds, and lists of 4 ids without and with nulls: in
-// order and shuffled, in nanoseconds of a value.
+// BenchmarkBuild lays out 13 dense columns, 64, which are more than a cache holds, and lists of 4 ids without and with
+// nulls: in order and shuffled, in nanoseconds of a value.
 func BenchmarkBuild(b *testing.B) {
 	dense := make([]*vector.Vector, 64)
 	slots := make([]uint32, len(dense))

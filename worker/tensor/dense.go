@@ -31,7 +31,8 @@ func (d *dense) build(b *Batch, w *Window, from, to int) error {
 		}
 	}
 	matrix := room[float32](b, rows*width)
-	// All columns of a few rows come before the next rows, so that lines which two tiles have a part of are still in a cache.
+	// All columns of a few rows come before the next rows, so that lines which two tiles have a part of are still in a
+	// cache.
 	for row := 0; row < rows; row += tileRows {
 		n := min(tileRows, rows-row)
 		for first := 0; first < width; first += tileColumns {

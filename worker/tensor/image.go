@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// image is [rows, H, W, C] or [rows, C, H, W]; null is all zeros. It is of raw pixels, exactly as many bytes a value, or of pictures, which
-// are made here: they go from their encoded bytes straight to the batch.
+// image is [rows, H, W, C] or [rows, C, H, W]; null is all zeros. It is of raw pixels, exactly as many bytes a value,
+// or of pictures, which are made here: they go from their encoded bytes straight to the batch.
 type image struct {
 	out    *pb.Output
 	floats bool

@@ -7,15 +7,15 @@ const (
 	tileRows    = 256
 )
 
-// tile is what a tile is made of: up to tileColumns columns of as many rows, and memory for those that are not in a vector
-// as the matrix wants them.
+// tile is what a tile is made of: up to tileColumns columns of as many rows, and memory for those that are not in a
+// vector as the matrix wants them.
 type tile struct {
 	columns [tileColumns][]float32
 	memory  [tileColumns][tileRows]float32
 }
 
-// interleavePlain is what interleave does, on any CPU: it writes columns of `rows` values as rows of a matrix, which are
-// stride values apart. Four columns at a time keep their addresses in registers.
+// interleavePlain is what interleave does, on any CPU: it writes columns of `rows` values as rows of a matrix, which
+// are stride values apart. Four columns at a time keep their addresses in registers.
 func interleavePlain(dst []float32, stride int, columns [][]float32, rows int) {
 	if rows == 0 {
 		return

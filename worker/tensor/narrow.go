@@ -11,8 +11,8 @@ type Widths int
 const (
 	// AsArrow is 8 bytes.
 	AsArrow Widths = iota
-	// Unpacked is 1, 2, 4 or 8 bytes, for batches that are read where they are. Values that lie in 32 bits stay there: to make them
-	// narrower takes longer than to read them.
+	// Unpacked is 1, 2, 4 or 8 bytes, for batches that are read where they are. Values that lie in 32 bits stay there:
+	// to make them narrower takes longer than to read them.
 	Unpacked
 	// Packed is 1, 2, 3, 4 or 8 bytes, for batches that are sent: each byte takes time.
 	Packed
@@ -21,7 +21,8 @@ const (
 // wide is how many bytes an int64 has in Arrow.
 const wide = 8
 
-// widthOf is the least of the widths that holds each int64 value of a vector without a sign. Values of nulls count, too, whatever they are.
+// widthOf is the least of the widths that holds each int64 value of a vector without a sign. Values of nulls count,
+// too, whatever they are.
 func widthOf(v *vector.Vector, widths Widths) int {
 	values := v.Len()
 	var bits uint64
@@ -50,7 +51,8 @@ func widthOf(v *vector.Vector, widths Widths) int {
 	return wide
 }
 
-// spareOf is how many bytes n values take beside theirs while they are laid out: those of 3 bytes have 4 until they are packed.
+// spareOf is how many bytes n values take beside theirs while they are laid out: those of 3 bytes have 4 until they are
+// packed.
 func spareOf(width, n int) int64 {
 	if width == 3 {
 		return int64(n)

@@ -19,7 +19,8 @@ func narrow4AVX2(dst, src unsafe.Pointer, n int)
 //go:noescape
 func halveAVX2(dst, src unsafe.Pointer, n int)
 
-// packAVX2 packs n values of 4 bytes, a multiple of 8, into 3 bytes each, and writes 8 bytes behind these. dst may be src.
+// packAVX2 packs n values of 4 bytes, a multiple of 8, into 3 bytes each, and writes 8 bytes behind these. dst may be
+// src.
 //
 //go:noescape
 func packAVX2(dst, src unsafe.Pointer, n int)

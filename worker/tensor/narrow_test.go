@@ -25,8 +25,8 @@ func widened(buffer []byte, n int) []int64 {
 	return values
 }
 
-// TestNarrow builds lists, scalars and labels of each width, in any order, with nulls and without, narrow and as Arrow has them: the
-// values are the same, and take no more bytes than they must.
+// TestNarrow builds lists, scalars and labels of each width, in any order, with nulls and without, narrow and as Arrow
+// has them: the values are the same, and take no more bytes than they must.
 func TestNarrow(t *testing.T) {
 	const rows = 100
 	r := rand.New(rand.NewPCG(1, 2))
@@ -122,7 +122,8 @@ func TestWidthOfManyValues(t *testing.T) {
 	}
 }
 
-// checkU32: of values that lie in 32 bits the same batches are built as of int64 values, but for the width of unpacked ones.
+// checkU32: of values that lie in 32 bits the same batches are built as of int64 values, but for the width of unpacked
+// ones.
 func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order []int32) {
 	t.Helper()
 	low := *v
@@ -278,7 +279,8 @@ func checkLoops[D unsigned, S int64 | uint32 | int32](t *testing.T, data []byte,
 	}
 }
 
-// BenchmarkNarrow narrows values in the caches, with and without SIMD, and finds what bits they have, in nanoseconds a value.
+// BenchmarkNarrow narrows values in the caches, with and without SIMD, and finds what bits they have, in nanoseconds a
+// value.
 func BenchmarkNarrow(b *testing.B) {
 	src := make([]int64, 4096)
 	values := make([]uint32, len(src))

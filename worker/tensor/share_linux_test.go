@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// A builder's batches lie in memory that a session's trainers can map, and the next ones in the same, unless a trainer kept it. Nobody else's do.
+// A builder's batches lie in memory that a session's trainers can map, and the next ones in the same, unless a trainer
+// kept it. Nobody else's do.
 func TestShare(t *testing.T) {
 	v := vec(pb.Kind_INT64, true, false)
 	b, err := NewBuilder(program(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{v}), 1)

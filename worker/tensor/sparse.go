@@ -162,8 +162,8 @@ func floats(b *Batch, offsets []int32, w *Window, v, ids *vector.Vector, from, t
 	return data, len(values), nil
 }
 
-// run is the values of v of output rows [from, to) that are not null in `ids`, if they lie one behind the other, in order. It writes
-// their offsets, unless these are nil: then each row has one value.
+// run is the values of v of output rows [from, to) that are not null in `ids`, if they lie one behind the other, in
+// order. It writes their offsets, unless these are nil: then each row has one value.
 func run[S number](offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) ([]S, bool) {
 	switch {
 	case w.Order != nil, offsets != nil && (!v.Type.List || ids.ValueValid() != nil):
@@ -235,7 +235,8 @@ func less(dst, src []int32, first int32) {
 	}
 }
 
-// scalars lays out those of output rows from, from+1, ... that are not null, as lists of one, and returns how many they are.
+// scalars lays out those of output rows from, from+1, ... that are not null, as lists of one, and returns how many they
+// are.
 func scalars[D, S number](dst []D, offsets []int32, w *Window, src []S, valid []uint64, from int) (n int) {
 	for i := range dst {
 		offsets[i] = int32(n)

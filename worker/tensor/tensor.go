@@ -16,7 +16,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Window is what a Builder reads: the slots of a program for rows of one window. Once a Builder has seen it, its slots stay.
+// Window is what a Builder reads: the slots of a program for rows of one window. Once a Builder has seen it, its slots
+// stay.
 type Window struct {
 	Slots []*vector.Vector
 	Rows  int // of the slots
@@ -101,8 +102,8 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 	return b, nil
 }
 
-// Arrays is how many arrays a batch of a program has, by what they cost: offsets and values of each output, and each tile of a matrix, whose
-// columns are laid out together.
+// Arrays is how many arrays a batch of a program has, by what they cost: offsets and values of each output, and each
+// tile of a matrix, whose columns are laid out together.
 func Arrays(p *pb.Program) (n int64) {
 	for _, o := range p.GetOutputs() {
 		n += 2 + int64(len(o.GetSlots())/tileColumns)
@@ -110,13 +111,14 @@ func Arrays(p *pb.Program) (n int64) {
 	return n
 }
 
-// Narrow has int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md says when.
-// Such batches are no Arrow records.
+// Narrow has int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small:
+// README.md says when. Such batches are no Arrow records.
 func (b *Builder) Narrow(to Widths) { b.widths = to }
 
-// Share has batches lie in memory that trainers of a session can map, where there is such, or, of none (""), in Go's. Memory that those of
-// another session could map is not used again: they may have it mapped still. `least` bytes hold most batches: to need more memory leaves a
-// trainer with what it has mapped. kept is told how many bytes more, or fewer, trainers have mapped of what the builder gave up.
+// Share has batches lie in memory that trainers of a session can map, where there is such, or, of none (""), in Go's.
+// Memory that those of another session could map is not used again: they may have it mapped still. `least` bytes hold
+// most batches: to need more memory leaves a trainer with what it has mapped. kept is told how many bytes more, or
+// fewer, trainers have mapped of what the builder gave up.
 func (b *Builder) Share(session string, least int64, kept func(bytes int64)) {
 	b.session, b.least, b.kept = session, int(least), kept
 }
@@ -186,8 +188,8 @@ type Piece struct {
 	Bytes, spare int64
 }
 
-// Cut is the piece that begins at from: of `rows` rows, or fewer, so that its batch has at most `bytes` bytes, but for a single row that
-// has more.
+// Cut is the piece that begins at from: of `rows` rows, or fewer, so that its batch has at most `bytes` bytes, but for
+// a single row that has more.
 func (b *Builder) Cut(w *Window, from, rows int, bytes int64) Piece {
 	b.see(w)
 	for p := (Piece{From: from, To: min(from+rows, w.Len())}); ; p.To = from + (p.To-from)/2 {

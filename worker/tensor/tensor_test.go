@@ -91,8 +91,8 @@ func build(t *testing.T, o *pb.Output, order []int32, from, to int, vs ...*vecto
 	return texts[0], nil
 }
 
-// TestMemoryOfBatches: where each output has the long values in another batch, a batch holds about what the largest has; and where batches
-// differ as they do, its memory stays.
+// TestMemoryOfBatches: where each output has the long values in another batch, a batch holds about what the largest
+// has; and where batches differ as they do, its memory stays.
 func TestMemoryOfBatches(t *testing.T) {
 	const outputs, long = 20, 1 << 20
 	p := &pb.Program{}

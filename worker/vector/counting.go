@@ -5,7 +5,8 @@ import "sync"
 // MaxCounted is how many lists' offsets are there for good: as many as windows have rows by default.
 const MaxCounted = 1 << 16
 
-// Counting is the offsets of n lists of one element each: 0, 1, ... n. Up to MaxCounted they are shared: nobody writes them.
+// Counting is the offsets of n lists of one element each: 0, 1, ... n. Up to MaxCounted they are shared: nobody writes
+// them.
 func Counting(n int) []int32 {
 	if n <= MaxCounted {
 		return counted()[: n+1 : n+1]

@@ -31,8 +31,8 @@ func (e *Excerpt) Held() int64 {
 	return 8*int64(words) + 4*int64(halves) + int64(cap(v.Bool)+cap(v.Data))
 }
 
-// Take returns a vector of those rows of another one that are listed, in the list's order. It is valid until the next Take, however
-// the other one changes. That must hold values: neither codes nor pictures.
+// Take returns a vector of those rows of another one that are listed, in the list's order. It is valid until the next
+// Take, however the other one changes. That must hold values: neither codes nor pictures.
 func (e *Excerpt) Take(from *Vector, rows []int32) *Vector {
 	v := &e.out
 	v.Type, v.Rows, v.Early = from.Type, len(rows), from.Early

@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-ml/penstock/worker/images"
 )
 
-// Vector is a column of Rows rows. Exactly one of the value slices is in use, or Pictures, as Type.Kind says: with
-// list types it holds the elements of all rows one after another, else one value a row. Values of null
-// rows and null elements are unspecified but present; null rows of list types have no elements. Numbers may lie where a page
-// was decompressed, so that they are aligned as bytes are.
+// Vector is a column of Rows rows. Exactly one of the value slices is in use, or Pictures, as Type.Kind says: with list
+// types it holds the elements of all rows one after another, else one value a row. Values of null rows and null
+// elements are unspecified but present; null rows of list types have no elements. Numbers may lie where a page was
+// decompressed, so that they are aligned as bytes are.
 type Vector struct {
 	Type spec.Type
 	Rows int
@@ -34,8 +34,8 @@ type Vector struct {
 	// Data and Ends hold BINARY values: value j is Data[Ends[j]:Ends[j+1]].
 	Data []byte
 	Ends []int32
-	// Codes and Dict stand in for the value slices of what a decoder shows to a filter: value j is value Codes[j] of Dict,
-	// which has no nulls; codes of null rows mean nothing. Another dictionary is another vector.
+	// Codes and Dict stand in for the value slices of what a decoder shows to a filter: value j is value Codes[j] of
+	// Dict, which has no nulls; codes of null rows mean nothing. Another dictionary is another vector.
 	Codes []uint32
 	Dict  *Vector
 	// Pictures makes PICTURE values.
@@ -44,20 +44,21 @@ type Vector struct {
 	Early bool
 }
 
-// Early is a step that needs nothing but a column's values, one by one. Whoever makes these may take it on the way: on a
-// dictionary's entries, say, in place of all values that are looked up there.
+// Early is a step that needs nothing but a column's values, one by one. Whoever makes these may take it on the way: on
+// a dictionary's entries, say, in place of all values that are looked up there.
 type Early struct {
-	// Fill is a vector of the column's kind whose one value takes the place of nulls, as with fill_null, or as NaN does in dense tensors; nil:
-	// nulls stay.
+	// Fill is a vector of the column's kind whose one value takes the place of nulls, as with fill_null, or as NaN does
+	// in dense tensors; nil: nulls stay.
 	Fill *Vector
 	// Change makes other values of int64 values; dst and src may be the same slice. Nil: they stay.
 	Change func(dst, src []int64)
-	// Narrow says that whoever reads the values behind the step takes int64 values that all are in [0, 2^32) as U32, too. A vector whose
-	// values did not go through the step has none.
+	// Narrow says that whoever reads the values behind the step takes int64 values that all are in [0, 2^32) as U32,
+	// too. A vector whose values did not go through the step has none.
 	Narrow bool
 }
 
-// Pictures makes the values of a vector of kind PICTURE, one at a time, where they are wanted: they take no memory before.
+// Pictures makes the values of a vector of kind PICTURE, one at a time, where they are wanted: they take no memory
+// before.
 type Pictures interface {
 	// Make writes the picture of a row that is not null.
 	Make(row int, to images.Canvas) error

@@ -7,8 +7,8 @@ import (
 	"weak"
 )
 
-// Map holds values by key without keeping them alive: an entry is gone once the garbage collector finds that nobody uses its value.
-// The zero Map is empty. It may be used by many goroutines at once.
+// Map holds values by key without keeping them alive: an entry is gone once the garbage collector finds that nobody
+// uses its value. The zero Map is empty. It may be used by many goroutines at once.
 type Map[K comparable, V any] struct {
 	mu sync.Mutex
 	of map[K]weak.Pointer[V]
@@ -21,8 +21,8 @@ func (m *Map[K, V]) Get(key K) *V {
 	return m.of[key].Value()
 }
 
-// Put stores value under key, unless the key still has a value that is in use. Storing one again each time would register another
-// cleanup with the runtime each time.
+// Put stores value under key, unless the key still has a value that is in use. Storing one again each time would
+// register another cleanup with the runtime each time.
 func (m *Map[K, V]) Put(key K, value *V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,5 +1,5 @@
-// Names is the DNS server of bench/kubernetes/cluster.sh, where a cluster would have CoreDNS: it answers queries of pods for Services
-// by asking the API server each time.
+// Names is the DNS server of bench/kubernetes/cluster.sh, where a cluster would have CoreDNS: it answers queries of
+// pods for Services by asking the API server each time.
 //
 //	names 10.99.0.1:53 https://10.99.0.1:16443 TOKEN
 package main

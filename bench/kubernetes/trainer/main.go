@@ -1,5 +1,5 @@
-// Trainer is a data-parallel rank of the Kubernetes test's job. It writes down each row that it is handed, and takes as many a
-// second as the file `pace` in its folder says at the time.
+// Trainer is a data-parallel rank of the Kubernetes test's job. It writes down each row that it is handed, and takes as
+// many a second as the file `pace` in its folder says at the time.
 package main
 
 import (

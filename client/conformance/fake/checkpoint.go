@@ -9,7 +9,8 @@ import (
 // retryAhead is how many steps later a checkpoint is taken whose step a rank missed.
 const retryAhead = 4
 
-// Order asks all ranks for their States behind a step, as the batches of their first start count them. It is called in Change.
+// Order asks all ranks for their States behind a step, as the batches of their first start count them. It is called in
+// Change.
 func (m *Master) Order(name string, step uint64) {
 	m.order = &pb.CheckpointOrder{Id: m.order.GetId() + 1, Name: name, Step: step, Batches: step}
 	m.parted = make(map[uint32]*pb.State)

@@ -23,8 +23,8 @@ type Piece struct {
 	First, Rows uint64 // of the lane
 }
 
-// NewLayout lays out an epoch: shard by shard the lane with the fewest rows takes the next; in the last block, shards are cut so that
-// lanes end together.
+// NewLayout lays out an epoch: shard by shard the lane with the fewest rows takes the next; in the last block, shards
+// are cut so that lanes end together.
 func NewLayout(d *Dataset, epoch uint32, lanes int) *Layout {
 	l := &Layout{Data: d, Epoch: epoch, Lanes: lanes}
 	rows := make([]uint64, lanes)

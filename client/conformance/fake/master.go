@@ -476,7 +476,8 @@ func (m *Master) Look(f func()) {
 	f()
 }
 
-// Fence refuses from now on what a rank's process reports, and returns the nonce that its calls bear. It is called in Look.
+// Fence refuses from now on what a rank's process reports, and returns the nonce that its calls bear. It is called in
+// Look.
 func (r *Member) Fence() (nonce string) {
 	nonce, r.nonce = r.nonce, ""
 	return nonce

@@ -62,8 +62,8 @@ func (n *Net) addressOf(name string) string {
 	return address
 }
 
-// reserve finds a port that is free, and keeps it for the test: the system gives a socket's port to nobody, not for connections that go
-// out either, and lets only those listen there that share it (reuse).
+// reserve finds a port that is free, and keeps it for the test: the system gives a socket's port to nobody, not for
+// connections that go out either, and lets only those listen there that share it (reuse).
 func reserve(t testing.TB) string {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {

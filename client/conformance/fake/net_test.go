@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAddressesAreKept takes a name's port away between its uses, as a connection that goes out might, or another program that
-// listens: it is kept.
+// TestAddressesAreKept takes a name's port away between its uses, as a connection that goes out might, or another
+// program that listens: it is kept.
 func TestAddressesAreKept(t *testing.T) {
 	n := Loopback(t)
 	address := n.Address("w1")

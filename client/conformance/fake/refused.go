@@ -5,8 +5,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// refused leaves out what no worker can read, as far as the spec allows it. Windows are row groups here. A report counts only if it
-// was made with the newest grants.
+// refused leaves out what no worker can read, as far as the spec allows it. Windows are row groups here. A report
+// counts only if it was made with the newest grants.
 func (m *Master) refused(req *pb.SyncRequest, r *Member) {
 	if req.GetRevision() != r.revision {
 		return

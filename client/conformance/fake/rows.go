@@ -20,7 +20,8 @@ func Metadata(kv ...string) arrow.Metadata {
 	return arrow.MetadataFrom(m)
 }
 
-// Schema has a column of each layout. Unlike those of workers its lists may hold nulls: Arrow's builders do not know others.
+// Schema has a column of each layout. Unlike those of workers its lists may hold nulls: Arrow's builders do not know
+// others.
 func Schema() *arrow.Schema {
 	scored := arrow.StructOf(arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int64}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
 	field := func(name string, t arrow.DataType, kv ...string) arrow.Field {

@@ -53,7 +53,8 @@ type Record struct {
 	Twice bool
 	// Meta, if set, is sent as app_metadata in place of the right one.
 	Meta []byte
-	// Width, if set, is how many bytes each int64 value has on a link, whatever was asked for; Short has their buffers lack a byte.
+	// Width, if set, is how many bytes each int64 value has on a link, whatever was asked for; Short has their buffers
+	// lack a byte.
 	Width int
 	Short bool
 }

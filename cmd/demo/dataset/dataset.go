@@ -44,8 +44,8 @@ type Table struct {
 	Name    string // of its directory, before size and version
 	Rows    int
 	Columns []Column
-	// FileRows and GroupRows are the rows of each file and each row group but the last ones. 0 gives several of both even
-	// to a small dataset.
+	// FileRows and GroupRows are the rows of each file and each row group but the last ones. 0 gives several of both
+	// even to a small dataset.
 	FileRows, GroupRows int
 }
 

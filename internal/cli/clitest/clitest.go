@@ -33,8 +33,8 @@ func Run(t *testing.T, cmd *cobra.Command, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// Spec writes a dataset of two files with a column x, and a spec with the given lines for its features and what follows. It returns the
-// spec's path.
+// Spec writes a dataset of two files with a column x, and a spec with the given lines for its features and what
+// follows. It returns the spec's path.
 func Spec(t *testing.T, lines string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -216,8 +216,8 @@ func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array)
 	w.spans, w.arraysOf = append(w.spans, buffers), append(w.arraysOf, arrays)
 }
 
-// kindOf is the kind as which values of a type are read and what its integers stand for, or why they cannot be read: as Parquet files of the
-// same table are.
+// kindOf is the kind as which values of a type are read and what its integers stand for, or why they cannot be read: as
+// Parquet files of the same table are.
 func kindOf(t arrow.DataType) (kind pb.Kind, meaning, reason string) {
 	switch t := t.(type) {
 	case *arrow.NullType:

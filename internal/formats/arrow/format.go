@@ -1,8 +1,9 @@
-// Package arrow describes files of Arrow's IPC format, which Feather is, too: a record batch is an extent. Its worker's half is
-// worker/formats/arrow.
+// Package arrow describes files of Arrow's IPC format, which Feather is, too: a record batch is an extent. Its worker's
+// half is worker/formats/arrow.
 //
-// A file's footer says where its dictionaries and record batches are, and the header of each of these where its buffers are, so that a
-// program's columns are all that is read. Nothing in a file is trusted: buffers lie inside their batch, or the file is damaged.
+// A file's footer says where its dictionaries and record batches are, and the header of each of these where its buffers
+// are, so that a program's columns are all that is read. Nothing in a file is trusted: buffers lie inside their batch,
+// or the file is damaged.
 package arrow
 
 import (
@@ -41,8 +42,8 @@ func (Format) Extensions() []string { return []string{".arrow", ".feather", ".ip
 // Claims reports whether a file ends as Arrow's do.
 func (Format) Claims(_ string, tail []byte) bool { return bytes.HasSuffix(tail, []byte(magic)) }
 
-// Describe reads a file's footer and the headers of its batches. It fails if one of these is not what it should be, or if a buffer does not
-// lie inside its batch.
+// Describe reads a file's footer and the headers of its batches. It fails if one of these is not what it should be, or
+// if a buffer does not lie inside its batch.
 func (Format) Describe(ctx context.Context, in *format.Input) (format.File, error) {
 	data, err := footer(ctx, in)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 // AllNull are the statistics of rows that are null.
 func AllNull(rows int64) filter.Stats { return filter.Stats{Nulls: rows, Rows: rows} }
 
-// Default are the statistics of a source that a file lacks: all rows have its default, or null. It returns false for a default of which
-// nothing can be said.
+// Default are the statistics of a source that a file lacks: all rows have its default, or null. It returns false for a
+// default of which nothing can be said.
 func Default(s *pb.Source, rows int64) (filter.Stats, bool) {
 	if s.GetDefault().GetKind() == nil {
 		return AllNull(rows), true

@@ -37,8 +37,8 @@ func (c *Columns) Column(name string) (int, bool) {
 	return i, ok && !isNulls(&c.Schema.Columns[i])
 }
 
-// Nulls reports whether what a path leads to is null in all rows, since the file has only nulls, without a type, there or in place of a
-// struct on the way.
+// Nulls reports whether what a path leads to is null in all rows, since the file has only nulls, without a type, there
+// or in place of a struct on the way.
 func (c *Columns) Nulls(path []string) bool {
 	return slices.ContainsFunc(c.Schema.Columns, func(c spec.Column) bool {
 		return isNulls(&c) && len(c.Path) <= len(path) && slices.Equal(c.Path, path[:len(c.Path)])
@@ -67,8 +67,8 @@ const (
 // Stored reports whether the file has values.
 func (a Access) Stored() bool { return a >= Plain }
 
-// Find says how a source is read, and gives the index of its column in the schema if values of it are stored. It fails if the file has
-// something else in its place.
+// Find says how a source is read, and gives the index of its column in the schema if values of it are stored. It fails
+// if the file has something else in its place.
 func (c *Columns) Find(s *pb.Source) (Access, int, error) {
 	name := strings.Join(s.GetPath(), ".")
 	i, ok := c.Column(name)
@@ -109,8 +109,8 @@ func meant(t spec.Type, meaning string) string {
 	return t.String()
 }
 
-// clash finds a column that stands where a missing source's structs should be, or the other way round: were rows taken for nulls then, a
-// filter would drop them in silence.
+// clash finds a column that stands where a missing source's structs should be, or the other way round: were rows taken
+// for nulls then, a filter would drop them in silence.
 func (c *Columns) clash(s *pb.Source) error {
 	for i := range c.Schema.Columns {
 		column := &c.Schema.Columns[i]

@@ -1,7 +1,7 @@
-// Package format says what planning and reading need to know of a file, whatever its format: its schema, and its extents, which are runs of
-// whole rows with what it takes to read them. Package formats, above, finds the format of a file; a folder beside this one describes the
-// files of one format, and a folder of worker/formats decodes them. Everything that describes a file is immutable, and may be used by many
-// goroutines at once.
+// Package format says what planning and reading need to know of a file, whatever its format: its schema, and its
+// extents, which are runs of whole rows with what it takes to read them. Package formats, above, finds the format of a
+// file; a folder beside this one describes the files of one format, and a folder of worker/formats decodes them.
+// Everything that describes a file is immutable, and may be used by many goroutines at once.
 package format
 
 import (
@@ -20,13 +20,15 @@ type Format interface {
 	Name() string
 	// Extensions are those of files' names, in lower case: ".parquet". A directory's listing takes such files.
 	Extensions() []string
-	// Claims reports whether a file is of this format by its name and its last bytes, of which tail has at least those that Tail says.
+	// Claims reports whether a file is of this format by its name and its last bytes, of which tail has at least those
+	// that Tail says.
 	Claims(uri string, tail []byte) bool
 	// Describe reads what a file says of itself. It fails if what it says cannot be; the error need not name the file.
 	Describe(ctx context.Context, f *Input) (File, error)
 }
 
-// Tail is how many bytes of a file's end are read before its format is known, or all that there are: they hold most descriptions.
+// Tail is how many bytes of a file's end are read before its format is known, or all that there are: they hold most
+// descriptions.
 const Tail = 64 << 10
 
 // Input is a file that is to be described.
@@ -35,7 +37,8 @@ type Input struct {
 	Profile string // of the storage
 	File    *pb.File
 	Tail    []byte // the file's last bytes
-	// Take asks for memory before it is used, unless it is little. What was taken beyond the description's Size is free again afterwards.
+	// Take asks for memory before it is used, unless it is little. What was taken beyond the description's Size is free
+	// again afterwards.
 	Take func(bytes int64) error
 }
 
@@ -83,25 +86,30 @@ type Planned interface {
 	SourceCost(extent, source int) Cost
 	// Stats is what the file says of the values of a source in an extent; false: nothing that can be relied on.
 	Stats(extent, source int) (filter.Stats, bool)
-	// Contradiction says what of a source's statistics in an extent cannot be, so that they are used for nothing; "" if nothing.
+	// Contradiction says what of a source's statistics in an extent cannot be, so that they are used for nothing; "" if
+	// nothing.
 	Contradiction(extent, source int) string
 }
 
 // Read is what reading needs to know.
 type Read interface {
-	// Chunks is how many chunks the sources of an extent are decoded from, the same of each extent, and Chunk one of them.
+	// Chunks is how many chunks the sources of an extent are decoded from, the same of each extent, and Chunk one of
+	// them.
 	Chunks() int
 	Chunk(extent, chunk int) Chunk
-	// Window estimates what a source takes in a window of so many rows of an extent; what a key of a map takes is all of the map.
+	// Window estimates what a source takes in a window of so many rows of an extent; what a key of a map takes is all
+	// of the map.
 	Window(extent, source int, rows int64) Size
 }
 
 // Indexed is a Bound of a file that says which rows of an extent are where.
 type Indexed interface {
-	// Index is where this lies of an extent, as far as it takes to find rows that pass a filter; of length 0 where there is none.
+	// Index is where this lies of an extent, as far as it takes to find rows that pass a filter; of length 0 where
+	// there is none.
 	Index(extent int, by Filter) []storage.Range
-	// Select finds by what was read there which windows of so many rows have none that passes, or lie before the rows to skip. It returns nil
-	// if all are wanted. It counts what contradicts itself or its neighbours, which is as good as none.
+	// Select finds by what was read there which windows of so many rows have none that passes, or lie before the rows
+	// to skip. It returns nil if all are wanted. It counts what contradicts itself or its neighbours, which is as good
+	// as none.
 	Select(extent int, by Filter, windowRows, skip int64, index [][]byte) (s Selection, untrusted int64)
 }
 

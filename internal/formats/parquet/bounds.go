@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// Stats is what the file says of the values of a source in a row group. Statistics of a map are of all keys together, those of lists count
-// elements, so that nothing is known of either.
+// Stats is what the file says of the values of a source in a row group. Statistics of a map are of all keys together,
+// those of lists count elements, so that nothing is known of either.
 func (b *Bound) Stats(rowGroup, source int) (filter.Stats, bool) {
 	s, rows := b.Sources[source], b.RowGroups[rowGroup].Rows
 	switch {

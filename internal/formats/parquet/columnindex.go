@@ -25,8 +25,8 @@ const (
 	descending pageOrder = 2
 )
 
-// PageStats parses the ColumnIndex of a chunk of scalars, which has these pages. It fails where the index contradicts itself, or what the
-// footer and the offset index say of the chunk: then nothing of it is known.
+// PageStats parses the ColumnIndex of a chunk of scalars, which has these pages. It fails where the index contradicts
+// itself, or what the footer and the offset index say of the chunk: then nothing of it is known.
 func (f *Footer) PageStats(rg, leaf int, pages []Page, data []byte) ([]Stats, error) {
 	group := &f.RowGroups[rg]
 	c := &group.Chunks[leaf]

@@ -212,7 +212,8 @@ func (b *columnBuilder) column(path []string, c spec.Column, leaves span) {
 	b.columns, b.spans = append(b.columns, c), append(b.spans, leaves)
 }
 
-// finish hands what was built to f. Columns that have a leaf for which blocked gives a reason, or share a name, become unsupported.
+// finish hands what was built to f. Columns that have a leaf for which blocked gives a reason, or share a name, become
+// unsupported.
 func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 	for i := range b.columns {
 		for l := b.spans[i].from; l < b.spans[i].to && len(blocked) > 0; l++ {

@@ -1,7 +1,7 @@
 package parquet
 
-// contradiction says what of statistics of so many values cannot be; "" if nothing. Of lists less is known: nulls may count rows or
-// elements.
+// contradiction says what of statistics of so many values cannot be; "" if nothing. Of lists less is known: nulls may
+// count rows or elements.
 func (s *rawStats) contradiction(l *Leaf, values int64) string {
 	known := max(0, s.nulls)
 	low, high := s.min, s.max

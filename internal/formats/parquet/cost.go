@@ -19,8 +19,8 @@ func (b *Bound) SourceCost(rowGroup, source int) format.Cost {
 // maxChunk bounds what a footer can claim of a chunk, so that sums do not overflow.
 const maxChunk = 1 << 40
 
-// cost estimates. The uncompressed pages say little where a dictionary encodes them, so each value counts at least its width, and text as
-// long as the file says it is.
+// cost estimates. The uncompressed pages say little where a dictionary encodes them, so each value counts at least its
+// width, and text as long as the file says it is.
 func (b *Bound) cost(rowGroup int, leaves []int) format.Cost {
 	cost := format.Cost{Columns: len(leaves)}
 	for _, leaf := range leaves {
@@ -38,8 +38,8 @@ func (b *Bound) Chunks() int { return len(b.Uses) }
 // meets them.
 const pageBytes = 1 << 20
 
-// Chunk is a column chunk: of it a page is decompressed at a time, and a dictionary kept, which is there twice while it is
-// read. Slices grow by more than they need.
+// Chunk is a column chunk: of it a page is decompressed at a time, and a dictionary kept, which is there twice while it
+// is read. Slices grow by more than they need.
 func (b *Bound) Chunk(rowGroup, i int) format.Chunk {
 	c := b.chunk(rowGroup, i)
 	page := min(c.Pages(), pageBytes)

@@ -1,9 +1,9 @@
-// Package parquet describes Parquet files: it reads footers into the little that is needed of them, which are the schema as
-// features and, for each row group, where the column chunks lie and what their statistics say. A row group is an extent. A
-// Footer is immutable once read. Its worker's half is worker/formats/parquet.
+// Package parquet describes Parquet files: it reads footers into the little that is needed of them, which are the
+// schema as features and, for each row group, where the column chunks lie and what their statistics say. A row group is
+// an extent. A Footer is immutable once read. Its worker's half is worker/formats/parquet.
 //
-// Statistics and page indexes that contradict themselves or their neighbours are used for nothing. Others are believed, as by
-// every reader of Parquet: rows behind false bounds that fit all else are left out.
+// Statistics and page indexes that contradict themselves or their neighbours are used for nothing. Others are believed,
+// as by every reader of Parquet: rows behind false bounds that fit all else are left out.
 package parquet
 
 import (
@@ -114,7 +114,8 @@ type Chunk struct {
 	Offset, Length int64
 	// Uncompressed is the length of all pages, decompressed; 0: it is not known, as in files of older DuckDBs.
 	Uncompressed int64
-	// Plain is the length that values of type BYTE_ARRAY have without any encoding, as newer writers tell; 0: it is not known.
+	// Plain is the length that values of type BYTE_ARRAY have without any encoding, as newer writers tell; 0: it is not
+	// known.
 	Plain     int64
 	Values    int64 // with nulls and, for lists, empty rows
 	Codec     int32 // numbered as in parquet.thrift
@@ -141,7 +142,7 @@ type pageIndex struct {
 type Stats struct {
 	Min, Max []byte
 	Nulls    int64 // -1: unknown; of lists and maps, null and empty rows may count or not
-	// Contradiction is what of the statistics cannot be, or cannot be beside their neighbours; "" if nothing. Then nothing of them is
-	// known.
+	// Contradiction is what of the statistics cannot be, or cannot be beside their neighbours; "" if nothing. Then
+	// nothing of them is known.
 	Contradiction string
 }

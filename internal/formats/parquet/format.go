@@ -23,8 +23,8 @@ func (Format) Claims(_ string, tail []byte) bool {
 	return bytes.HasSuffix(tail, []byte(magic)) || bytes.HasSuffix(tail, []byte(magicEncrypted))
 }
 
-// Describe reads a file's footer, with the profile's keys if it is encrypted. It fails if the key of an encrypted footer is missing, or if
-// a column chunk does not lie inside the file.
+// Describe reads a file's footer, with the profile's keys if it is encrypted. It fails if the key of an encrypted
+// footer is missing, or if a column chunk does not lie inside the file.
 func (Format) Describe(ctx context.Context, in *format.Input) (format.File, error) {
 	f, err := load(ctx, in)
 	if err != nil {

@@ -30,7 +30,8 @@ func load(ctx context.Context, in *format.Input) (*Footer, error) {
 	return footer, footer.checkChunks(in.File.GetSize() - trailer - int64(len(data)))
 }
 
-// fetch reads a file's serialised FileMetaData: it is in the file's tail, or a second read brings it. It may be encrypted.
+// fetch reads a file's serialised FileMetaData: it is in the file's tail, or a second read brings it. It may be
+// encrypted.
 func fetch(ctx context.Context, in *format.Input) (data []byte, encrypted bool, err error) {
 	size, tail := in.File.GetSize(), in.Tail
 	if size < minFile {

@@ -100,7 +100,8 @@ func (l *pageList) add(p Page, size int64) error {
 	return nil
 }
 
-// readPage reads a PageLocation, with how many bytes it says that the page has. Whatever that is, pages end where the next ones begin.
+// readPage reads a PageLocation, with how many bytes it says that the page has. Whatever that is, pages end where the
+// next ones begin.
 func readPage(r *thrift.Reader) (p Page, size int64) {
 	p.FirstRow = -1
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {

@@ -323,8 +323,8 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 	return nil
 }
 
-// readSizes reads of SizeStatistics what byte arrays take without an encoding, and how many values have each definition level, which it
-// appends.
+// readSizes reads of SizeStatistics what byte arrays take without an encoding, and how many values have each definition
+// level, which it appends.
 func readSizes(r *thrift.Reader, levels []int64) (int64, []int64) {
 	var plain int64
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {

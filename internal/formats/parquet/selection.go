@@ -73,8 +73,8 @@ func (b *Bound) Select(
 	return s, untrusted
 }
 
-// known is what is known of a filter's sources: nothing of those whose statistics are not to be trusted. Indexes are those
-// of the sources that are paged.
+// known is what is known of a filter's sources: nothing of those whose statistics are not to be trusted. Indexes are
+// those of the sources that are paged.
 func (s *Selection) known(sources []int, indexes [][]byte) (known map[string]*paged, untrusted int64) {
 	known = map[string]*paged{}
 	b := s.bound
@@ -132,8 +132,8 @@ func (s *Selection) Ranges(i int) []storage.Range {
 	return PageRanges(c, s.Pages[i], s.bound.RowGroups[s.rowGroup].Rows, s.windowRows, s.want)
 }
 
-// PageRanges returns which bytes of a chunk are decoded, by its page index, of the windows in want: a dictionary, and pages with rows of
-// these windows.
+// PageRanges returns which bytes of a chunk are decoded, by its page index, of the windows in want: a dictionary, and
+// pages with rows of these windows.
 func PageRanges(c *Chunk, pages []Page, rows, windowRows int64, want []bool) []storage.Range {
 	var out []storage.Range
 	add := func(from, to int64) {
@@ -185,8 +185,8 @@ func (p *paged) within(row, n, rows int64) filter.Stats {
 	return s
 }
 
-// mayPass reports which windows of a row group may have a row that passes. Sources are by name; what is not known of one
-// excludes nothing.
+// mayPass reports which windows of a row group may have a row that passes. Sources are by name; what is not known of
+// one excludes nothing.
 func mayPass(expr *filter.Expr, sources map[string]*paged, rows, windowRows int64) []bool {
 	may := make([]bool, (rows+windowRows-1)/windowRows)
 	cuts := []int64{0, rows}

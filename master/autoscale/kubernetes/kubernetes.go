@@ -1,6 +1,6 @@
-// Package kubernetes is the actuator of a fleet whose workers are a Deployment: it sets that Deployment's scale, and marks the pods that
-// drain, so that they are the ones to end. It needs no right but to read and patch that scale, and to patch pods of its namespace.
-// A worker's name in the fleet is its pod's.
+// Package kubernetes is the actuator of a fleet whose workers are a Deployment: it sets that Deployment's scale, and
+// marks the pods that drain, so that they are the ones to end. It needs no right but to read and patch that scale, and
+// to patch pods of its namespace. A worker's name in the fleet is its pod's.
 //
 // An Actuator may be used by many goroutines at once, and has none of its own.
 package kubernetes
@@ -137,8 +137,8 @@ func (a *Actuator) Scale(ctx context.Context, workers int, drain []string) error
 	return a.call(ctx, http.MethodPatch, a.scalePath(), s, nil)
 }
 
-// costOfDrained is below that of every pod that nobody marked, which is 0, and of those that were marked before: a pod whose mark nothing
-// came of, since its scale could not be set, keeps it.
+// costOfDrained is below that of every pod that nobody marked, which is 0, and of those that were marked before: a pod
+// whose mark nothing came of, since its scale could not be set, keeps it.
 func costOfDrained(now time.Time) string { return strconv.FormatInt(-now.Unix()/10, 10) }
 
 func (a *Actuator) scalePath() *url.URL {

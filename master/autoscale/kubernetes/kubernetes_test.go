@@ -29,7 +29,8 @@ type api struct {
 	url, dir string
 }
 
-// startAPI needs etcd and kube-apiserver in $TESTBED/bin (~/.cache/testbed/bin). `make test-kubernetes` is what has them; elsewhere the test skips.
+// startAPI needs etcd and kube-apiserver in $TESTBED/bin (~/.cache/testbed/bin). `make test-kubernetes` is what has
+// them; elsewhere the test skips.
 func startAPI(t *testing.T) *api {
 	t.Helper()
 	if os.Getenv("PENSTOCK_KUBERNETES") == "" {

@@ -1,5 +1,6 @@
-// Package local is the actuator of a fleet on one machine: it runs workers as child processes of the master. A worker that dies is
-// replaced, one that is to go drains first, and all end with the master, however that ends: see internal/process.
+// Package local is the actuator of a fleet on one machine: it runs workers as child processes of the master. A worker
+// that dies is replaced, one that is to go drains first, and all end with the master, however that ends: see
+// internal/process.
 //
 // A Fleet may be used by many goroutines at once. Run owns a goroutine for each worker.
 package local
@@ -24,7 +25,8 @@ import (
 const (
 	// upTimeout bounds how long a process may take to be up.
 	upTimeout = time.Minute
-	// A worker that dies is replaced after firstBackoff; one that dies again within settled, after twice as long each time.
+	// A worker that dies is replaced after firstBackoff; one that dies again within settled, after twice as long each
+	// time.
 	firstBackoff, lastBackoff = 100 * time.Millisecond, 10 * time.Second
 	settled                   = time.Minute
 )
@@ -112,8 +114,8 @@ func (f *Fleet) Scale(_ context.Context, workers int, drain []string) error {
 	return nil
 }
 
-// Run keeps workers until ctx ends, when they are killed: they keep nothing, and their streams have nowhere to go on. It
-// returns an error if the very first does not come up: no other would.
+// Run keeps workers until ctx ends, when they are killed: they keep nothing, and their streams have nowhere to go on.
+// It returns an error if the very first does not come up: no other would.
 func (f *Fleet) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -222,7 +224,8 @@ func (f *Fleet) serve(ctx context.Context, w *worker, launch int, up func()) (er
 	}
 }
 
-// start starts a process of a worker. The fleet believes for a moment that a dead one lives, so another one has another name.
+// start starts a process of a worker. The fleet believes for a moment that a dead one lives, so another one has another
+// name.
 func (f *Fleet) start(w *worker, launch int) (*process.Process, error) {
 	f.mu.Lock()
 	if launch > 1 {

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Proxy stands between a master and its etcd, and lets a test decide what becomes of each transaction and its answer. It
-// may be used by many goroutines at once.
+// Proxy stands between a master and its etcd, and lets a test decide what becomes of each transaction and its answer.
+// It may be used by many goroutines at once.
 type Proxy struct {
 	// Endpoint is for a store's configuration.
 	Endpoint string
@@ -30,8 +30,8 @@ type Proxy struct {
 	txn Fault
 }
 
-// Fault handles a transaction. To forward it is to have etcd commit it; the error, if there is one, is the answer in place
-// of etcd's.
+// Fault handles a transaction. To forward it is to have etcd commit it; the error, if there is one, is the answer in
+// place of etcd's.
 type Fault func(forward func() error) error
 
 // ErrLost is the answer to a request that was lost, or whose answer was.

@@ -1,5 +1,5 @@
-// Package storetest runs clusters of etcd as processes of their own, for tests and benchmarks that kill, stop and
-// fill them. A member is this program, started a second time: whoever uses the package calls Main first. Cluster's methods
+// Package storetest runs clusters of etcd as processes of their own, for tests and benchmarks that kill, stop and fill
+// them. A member is this program, started a second time: whoever uses the package calls Main first. Cluster's methods
 // may be used by one goroutine at a time.
 package storetest
 

@@ -21,7 +21,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestMembersDieAndComeBack holds that the others go on without a member that leads, and that it comes back with its data.
+// TestMembersDieAndComeBack holds that the others go on without a member that leads, and that it comes back with its
+// data.
 func TestMembersDieAndComeBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -66,7 +66,8 @@ func (b *buffer) bits(runs []run) (bits []byte, first int, err error) {
 	return bits, at << 3, err
 }
 
-// offsets returns where values from a number on begin: number n is where the last of them ends. They are int32, or int64 if large is set.
+// offsets returns where values from a number on begin: number n is where the last of them ends. They are int32, or
+// int64 if large is set.
 func (b *buffer) offsets(from, n int, large bool) (func(i int) int64, error) {
 	if large {
 		data, err := b.bytes(8*int64(from), 8*int64(n+1))

@@ -32,8 +32,8 @@ type column struct {
 // run is values that lie one after another. Those of a window rise.
 type run struct{ from, n int }
 
-// span is the run from the first of several to the end of the last one: columns that share a buffer look at the same bytes of it
-// in each window, however many runs these are.
+// span is the run from the first of several to the end of the last one: columns that share a buffer look at the same
+// bytes of it in each window, however many runs these are.
 func span(runs []run) run {
 	if len(runs) == 0 {
 		return run{}

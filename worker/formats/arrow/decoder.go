@@ -1,8 +1,10 @@
 // Package arrow decodes record batches of Arrow's IPC files into vectors, window by window. It reads the buffers that
-// internal/formats/arrow found, from their fronts to their ends: of those that are not compressed, no more than a window needs is looked at.
+// internal/formats/arrow found, from their fronts to their ends: of those that are not compressed, no more than a
+// window needs is looked at.
 //
-// The input is not trusted: whatever buffers hold, decoding ends with the rows that the file claims, or with an error that names file, record
-// batch and column. A Decoder belongs to one goroutine. The machine is taken to be little endian.
+// The input is not trusted: whatever buffers hold, decoding ends with the rows that the file claims, or with an error
+// that names file, record batch and column. A Decoder belongs to one goroutine. The machine is taken to be little
+// endian.
 package arrow
 
 import (

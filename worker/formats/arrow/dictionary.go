@@ -24,7 +24,8 @@ type dictionary struct {
 	read  bool
 }
 
-// readDictionaries decodes those of a file's dictionaries that were not before. The chunks are all that they consist of.
+// readDictionaries decodes those of a file's dictionaries that were not before. The chunks are all that they consist
+// of.
 func (d *Decoder) readDictionaries(chunks []decode.Source) error {
 	for _, id := range d.bound.Dictionaries() {
 		parts := d.bound.Parts(id)

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
 )
 
-// TestFilesOfPyarrow: files that Arrow's own library writes have the rows of their twins in Parquet, with types, dictionaries and versions
-// that Go's writer does not write, and beside columns that cannot be read.
+// TestFilesOfPyarrow: files that Arrow's own library writes have the rows of their twins in Parquet, with types,
+// dictionaries and versions that Go's writer does not write, and beside columns that cannot be read.
 func TestFilesOfPyarrow(t *testing.T) {
 	if err := exec.Command("python3", "-c", "import pyarrow").Run(); err != nil {
 		if os.Getenv("CI") == "true" {

@@ -68,14 +68,15 @@ func (m *Allowance) Spare(n int64) bool {
 	return true
 }
 
-// maxLeap is how many times as much memory as is needed may be taken because more is likely: files are not always right about that.
+// maxLeap is how many times as much memory as is needed may be taken because more is likely: files are not always right
+// about that.
 const maxLeap = 8
 
 // Grow returns s with length n or more, its values kept.
 func Grow[T any](m *Allowance, s []T, n int) ([]T, error) { return GrowTo(m, s, n, n) }
 
-// GrowTo does so for a slice that is likely to become longer soon, up to likely. It grows by an eighth at least, however little memory
-// there is: slices that are copied for each few values would take for ever.
+// GrowTo does so for a slice that is likely to become longer soon, up to likely. It grows by an eighth at least,
+// however little memory there is: slices that are copied for each few values would take for ever.
 func GrowTo[T any](m *Allowance, s []T, n, likely int) ([]T, error) {
 	if n <= cap(s) {
 		return s[:max(n, len(s))], nil

@@ -1,5 +1,6 @@
-// Package formattest is the suite that the decoders of all formats pass: a table decodes to the same as its twin in Parquet, bit for bit,
-// from every cursor, whether chunks are in memory as a whole or come piece by piece; and damage is an error or other values, never a panic.
+// Package formattest is the suite that the decoders of all formats pass: a table decodes to the same as its twin in
+// Parquet, bit for bit, from every cursor, whether chunks are in memory as a whole or come piece by piece; and damage
+// is an error or other values, never a panic.
 package formattest
 
 import (

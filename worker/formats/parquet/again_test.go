@@ -9,7 +9,8 @@ import (
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 )
 
-// A decoder that had other files before decodes what one without a past does, and goes on with its columns if the files' are alike.
+// A decoder that had other files before decodes what one without a past does, and goes on with its columns if the
+// files' are alike.
 func TestFilesOneAfterTheOther(t *testing.T) {
 	random := func(seed uint64, rows int) []byte { return writeTable(t, randomTable(seed, testSchema(), rows), 250) }
 	var d *Decoder
@@ -68,7 +69,8 @@ func TestDictionaryOfAnotherChunk(t *testing.T) {
 	}
 }
 
-// withoutDictionary is a footer by which the chunk of a decoder's one column begins behind its dictionary, if it has one.
+// withoutDictionary is a footer by which the chunk of a decoder's one column begins behind its dictionary, if it has
+// one.
 func withoutDictionary(t *testing.T, d *Decoder, f *footer.Footer, data []byte) *footer.Footer {
 	t.Helper()
 	chunks, err := chunksOf(d, f, 0, data)

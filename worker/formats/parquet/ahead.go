@@ -5,8 +5,8 @@ import "github.com/penstock-ml/penstock/worker/formats/decode"
 import "unsafe"
 
 const (
-	// aheadDictionary is how many bytes a dictionary has that does not stay in the caches near the core while the window's
-	// other columns take their turns.
+	// aheadDictionary is how many bytes a dictionary has that does not stay in the caches near the core while the
+	// window's other columns take their turns.
 	aheadDictionary = 256 << 10
 	// aheadTimes is how many times as many bytes of values are looked up in it once it is there, aheadMost the most.
 	aheadTimes = 4
@@ -38,8 +38,8 @@ func (a *ahead[T]) room(entries int, m *decode.Allowance) bool {
 	return true
 }
 
-// lookAhead looks up more values, if there are any that can be: what is wrong with others shows when they are wanted. Those before
-// are gone.
+// lookAhead looks up more values, if there are any that can be: what is wrong with others shows when they are wanted.
+// Those before are gone.
 func (f *fixed[T]) lookAhead() bool {
 	a, r := &f.ahead, &f.index
 	if !a.on || !a.room(len(f.dict), f.mem) {

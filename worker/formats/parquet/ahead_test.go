@@ -65,8 +65,8 @@ func TestLargeDictionaries(t *testing.T) {
 	}
 }
 
-// FuzzAhead compares looking up ahead with looking up what is wanted: the same values, window after window, and an error at the same
-// read.
+// FuzzAhead compares looking up ahead with looking up what is wanted: the same values, window after window, and an
+// error at the same read.
 func FuzzAhead(f *testing.F) {
 	f.Add([]byte{3, 0xaa, 8, 1, 0x11, 0xff, 40, 1, 0xff, 0x80}, uint8(1), uint8(3), uint8(7), uint8(1))
 	f.Add([]byte("\x21some bytes that are indices, and some more of them\x90\x01\x05and the end"), uint8(5), uint8(3), uint8(30), uint8(40))

@@ -57,7 +57,8 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
-// TestGrowingByTheLeast decodes a long list where memory is given as sparingly as can be: it is not copied for each few values.
+// TestGrowingByTheLeast decodes a long list where memory is given as sparingly as can be: it is not copied for each few
+// values.
 func TestGrowingByTheLeast(t *testing.T) {
 	const elements = 1_000_000
 	lists := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int64)

@@ -152,9 +152,9 @@ func (b *binaries) readPlain(at, n int) error {
 	}
 }
 
-// plainShort appends values of PLAIN to data, each behind its length in src, until one is long, data's capacity or src comes near its end,
-// or there are as many as ends. It returns how many there were, how much of src they took, and how long data is then. The one chain that
-// goes through all values is from length to length.
+// plainShort appends values of PLAIN to data, each behind its length in src, until one is long, data's capacity or src
+// comes near its end, or there are as many as ends. It returns how many there were, how much of src they took, and how
+// long data is then. The one chain that goes through all values is from length to length.
 func plainShort(ends []int32, data, src []byte) (n, passed, end int) {
 	end = len(data)
 	lastFrom, lastTo := len(src)-4-copySlack, cap(data)-copySlack
@@ -186,8 +186,8 @@ const (
 	copySlack = 2 * stepBytes
 )
 
-// copyAgain copies length bytes of dst to d, from distance before that on: what was copied is copied again, twice as much each time. It
-// returns where they end.
+// copyAgain copies length bytes of dst to d, from distance before that on: what was copied is copied again, twice as
+// much each time. It returns where they end.
 func copyAgain(dst []byte, d, distance, length int) int {
 	end := d + length
 	for from := d - distance; d < end; {
@@ -201,7 +201,8 @@ func copyStep(to, from unsafe.Pointer, at int) {
 	*(*[stepBytes]byte)(unsafe.Add(to, at)) = *(*[stepBytes]byte)(unsafe.Add(from, at))
 }
 
-// room makes data n bytes longer, and returns it with copySlack bytes behind. It has the bytes of a number of values then.
+// room makes data n bytes longer, and returns it with copySlack bytes behind. It has the bytes of a number of values
+// then.
 func (b *binaries) room(values, n int) ([]byte, error) {
 	had := len(b.data)
 	need := had + n + copySlack
@@ -316,8 +317,9 @@ func (b *binaries) lookUp(at int, codes []uint32, valid []uint64) error {
 	return nil
 }
 
-// readDelta reads DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY, whose values begin as the one before does. Pages whose first value begins
-// as the last one of the page before, which parquet-mr before 1.8 wrote (PARQUET-246), are refused: pages may have been passed over.
+// readDelta reads DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY, whose values begin as the one before does. Pages whose
+// first value begins as the last one of the page before, which parquet-mr before 1.8 wrote (PARQUET-246), are refused:
+// pages may have been passed over.
 func (b *binaries) readDelta(at, n int) error {
 	b.ints, b.ints2 = vector.Grow(b.ints, n), vector.Grow(b.ints2, n)
 	if err := nextDeltas(&b.lengths, b.ints); err != nil {

@@ -86,7 +86,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestEmptyDeltaPage reads values of a page of DELTA_BYTE_ARRAY without bytes, which has none: those of the page before are gone.
+// TestEmptyDeltaPage reads values of a page of DELTA_BYTE_ARRAY without bytes, which has none: those of the page before
+// are gone.
 func TestEmptyDeltaPage(t *testing.T) {
 	b := &binaries{mem: decode.NewAllowance(testMemory)}
 	if err := b.reserve(2, 2); err != nil {

@@ -87,7 +87,8 @@ func tooLarge(size int) error {
 	return fmt.Errorf("%d bytes when decompressed; at most %d can be read: write the file with smaller pages, which is a writer's data_page_size", size, maxPage)
 }
 
-// decompress fills dst with what src decompresses to, which must be exactly that many bytes. checkSize and asStored come first.
+// decompress fills dst with what src decompresses to, which must be exactly that many bytes. checkSize and asStored
+// come first.
 func (c *codecs) decompress(codec int32, dst, src []byte) error {
 	if len(dst) == 0 {
 		return nil
@@ -171,7 +172,8 @@ func (c *codecs) readAll(r io.Reader, dst []byte) (int, error) {
 	return n, nil
 }
 
-// hadoopDecode decompresses blocks of LZ4, each behind its length in dst. A block is of pieces, each behind its length in src.
+// hadoopDecode decompresses blocks of LZ4, each behind its length in dst. A block is of pieces, each behind its length
+// in src.
 func hadoopDecode(dst, src []byte) (int, error) {
 	n, end := 0, 0 // of the block
 	for len(src) >= 4 {

@@ -10,13 +10,13 @@ type codable interface {
 	values
 	// entries lets v see the dictionary.
 	entries(v *vector.Vector)
-	// lookUp makes the values of positions from at on of codes, all of which the dictionary has. Positions without a bit in
-	// valid are null; nil: none is.
+	// lookUp makes the values of positions from at on of codes, all of which the dictionary has. Positions without a
+	// bit in valid are null; nil: none is.
 	lookUp(at int, codes []uint32, valid []uint64) error
 }
 
-// coded keeps a window's values as codes of their dictionary, so that a filter may test each entry once, and values are made only
-// of windows that have rows left. Once a page of the window holds values, all become values.
+// coded keeps a window's values as codes of their dictionary, so that a filter may test each entry once, and values are
+// made only of windows that have rows left. Once a page of the window holds values, all become values.
 type coded struct {
 	codable
 	lender lender // codable too, if it is one; else nil

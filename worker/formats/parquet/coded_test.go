@@ -21,8 +21,8 @@ func showCodes(d *Decoder) {
 	d.AsCodes(nil)
 }
 
-// TestCodes: codes and their dictionaries are the values, and so is what Rest makes of them, where pages hold codes, values,
-// or first the ones and then the others.
+// TestCodes: codes and their dictionaries are the values, and so is what Rest makes of them, where pages hold codes,
+// values, or first the ones and then the others.
 func TestCodes(t *testing.T) {
 	var coded, mixed, spelt int
 	for seed := range uint64(8) {

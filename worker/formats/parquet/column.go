@@ -452,9 +452,9 @@ func (c *column) skipPage(n int) (int, error) {
 	return 0, nil
 }
 
-// listRows is how many rows begin in the page of a list column whose header was read, or 0 if only decoding tells. Headers of v2 pages say
-// so, but nobody needs that to read them, and Arrow C++ before 12 has them claim as many rows as there are values (GH-34086). So the
-// repetition levels, which are not compressed, are counted.
+// listRows is how many rows begin in the page of a list column whose header was read, or 0 if only decoding tells.
+// Headers of v2 pages say so, but nobody needs that to read them, and Arrow C++ before 12 has them claim as many rows
+// as there are values (GH-34086). So the repetition levels, which are not compressed, are counted.
 func (c *column) listRows() (int, error) {
 	h := &c.header
 	if h.kind != dataPageV2 || c.chunk.Crypt != nil {

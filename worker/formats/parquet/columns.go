@@ -8,8 +8,8 @@
 // holds, decoding ends with the rows that the footer claims or with an error that names file, row group, column and
 // page. The machine is taken to be little endian.
 //
-// Pages of encrypted chunks are opened before anything else is made of them; internal/storage/README.md says where the keys
-// come from.
+// Pages of encrypted chunks are opened before anything else is made of them; internal/storage/README.md says where the
+// keys come from.
 //
 // A Decoder belongs to one goroutine.
 package parquet
@@ -69,8 +69,8 @@ func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 // Memory is what the decoder may hold.
 func (d *Decoder) Memory() *decode.Allowance { return &d.memory }
 
-// Forget has the decoder know nothing of the last file any more, but for what its columns are like: of others that are alike the
-// memory is used again.
+// Forget has the decoder know nothing of the last file any more, but for what its columns are like: of others that are
+// alike the memory is used again.
 func (d *Decoder) Forget() {
 	d.bound, d.err = nil, errNoRowGroup
 	for _, c := range d.columns {
@@ -80,12 +80,12 @@ func (d *Decoder) Forget() {
 
 var errNoRowGroup = errors.New("columns: decoder without a row group")
 
-// OwnChunks says whether the decoder may change the chunks that it is given next: it then joins the parts of a page in place instead
-// of copying them. Such chunks must not be read by anyone else, nor overlap.
+// OwnChunks says whether the decoder may change the chunks that it is given next: it then joins the parts of a page in
+// place instead of copying them. Such chunks must not be read by anyone else, nor overlap.
 func (d *Decoder) OwnChunks(own bool) { d.owner = own }
 
-// Reset begins a row group of a file, whose URI is for messages. There is a source for each of the bound's chunks; without
-// OwnChunks their bytes are never changed.
+// Reset begins a row group of a file, whose URI is for messages. There is a source for each of the bound's chunks;
+// without OwnChunks their bytes are never changed.
 func (d *Decoder) Reset(file string, of format.Bound, rg int, chunks []decode.Source) (err error) {
 	defer func() { d.err = err }()
 	defer d.blame(&err)
@@ -160,8 +160,8 @@ func (d *Decoder) rebind(b *footer.Bound) bool {
 
 func nameOf(l *footer.Leaf) string { return strings.Join(l.Path, ".") }
 
-// TakeEarly has the decoder take a step of a source's values, where it can: vectors tell. Sources that a filter reads must
-// not have one. It holds from the first file on.
+// TakeEarly has the decoder take a step of a source's values, where it can: vectors tell. Sources that a filter reads
+// must not have one. It holds from the first file on.
 func (d *Decoder) TakeEarly(source int, e vector.Early) {
 	if d.early == nil {
 		d.early = map[int]vector.Early{}
@@ -235,8 +235,8 @@ func (d *Decoder) Skip(rows int) error {
 	})
 }
 
-// Next returns vectors of the next rows, one for each source, but for those that DecodeFirst leaves to Rest. They are valid
-// until the next call of Next or Skip.
+// Next returns vectors of the next rows, one for each source, but for those that DecodeFirst leaves to Rest. They are
+// valid until the next call of Next or Skip.
 func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 	err := d.advance(rows, func() error {
 		d.settle()

@@ -159,7 +159,8 @@ func TestSteadyState(t *testing.T) {
 	}
 }
 
-// allocations is how often memory is allocated when the first row group of a file, which has so many rows, is decoded once more.
+// allocations is how often memory is allocated when the first row group of a file, which has so many rows, is decoded
+// once more.
 func allocations(t *testing.T, data []byte, rows int) float64 {
 	f, err := readFooter(data)
 	if err != nil {

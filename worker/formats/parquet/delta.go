@@ -52,7 +52,8 @@ func (d *delta) begin(src []byte, limit int) (int, error) {
 	return d.left, nil
 }
 
-// nextDeltas gives the next values of d, or their low bits. Behind low bits, only low bits count: the sum has lost the others.
+// nextDeltas gives the next values of d, or their low bits. Behind low bits, only low bits count: the sum has lost the
+// others.
 func nextDeltas[T word](d *delta, dst []T) error {
 	if len(dst) > d.left {
 		return errValues

@@ -66,7 +66,8 @@ func fillLate[T any](v *vector.Vector, values, fill []T, out *[]T) {
 	}
 }
 
-// TestTakeEarly: a step that the decoder takes gives what it gives of the values, whatever the encoding, with nulls and without.
+// TestTakeEarly: a step that the decoder takes gives what it gives of the values, whatever the encoding, with nulls and
+// without.
 func TestTakeEarly(t *testing.T) {
 	taken := map[string]int{}
 	for seed := range uint64(8) {

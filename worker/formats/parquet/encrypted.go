@@ -14,8 +14,8 @@ type encrypted struct {
 	page   []byte
 }
 
-// openHeader opens the encrypted header at nextAt, of a module of size bytes. Only the attempt tells whether it is that of a
-// dictionary, which stands in front.
+// openHeader opens the encrypted header at nextAt, of a module of size bytes. Only the attempt tells whether it is that
+// of a dictionary, which stands in front.
 func (p *pages) openHeader(left int) (plain []byte, size int, err error) {
 	data, err := p.source.Bytes(p.nextAt, min(crypt.PrefixSize, left))
 	if err != nil {

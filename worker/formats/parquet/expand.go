@@ -1,7 +1,7 @@
 package parquet
 
-// expandPlain is what expand does, on any CPU, for the positions from `from` to `to`: it takes the last of src, and returns how many
-// are left.
+// expandPlain is what expand does, on any CPU, for the positions from `from` to `to`: it takes the last of src, and
+// returns how many are left.
 func expandPlain[T word](dst, src []T, valid []uint64, from, to int, fill T) (left int) {
 	k := len(src)
 	for i := to; i > from; {

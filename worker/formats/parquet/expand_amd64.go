@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/simd"
 )
 
-// expand writes positions from to to of dst: values of src, which has as many as valid has bits there, in their order, where
-// there is a bit, and fill where there is none. Src may be where dst has these positions.
+// expand writes positions from to to of dst: values of src, which has as many as valid has bits there, in their order,
+// where there is a bit, and fill where there is none. Src may be where dst has these positions.
 func expand[T word](dst, src []T, valid []uint64, from, to int, fill T) {
 	switch {
 	case simdLevel >= simd.AVX512:
@@ -19,9 +19,9 @@ func expand[T word](dst, src []T, valid []uint64, from, to int, fill T) {
 	}
 }
 
-// expand32AVX512 and expand64AVX512 write groups of 16, or of 8, values, 1 or more, from the group at dst downwards; what they
-// take are the last of the values that src has, and the group's bits lie at valid. Of the first group they write what top
-// has bits for. They return how many they took.
+// expand32AVX512 and expand64AVX512 write groups of 16, or of 8, values, 1 or more, from the group at dst downwards;
+// what they take are the last of the values that src has, and the group's bits lie at valid. Of the first group they
+// write what top has bits for. They return how many they took.
 //
 //go:noescape
 func expand32AVX512(dst, src *uint32, have int, valid *byte, groups int, top, fill uint32) (taken int)
@@ -49,8 +49,9 @@ func expandBy512[T word](dst, src []T, valid []uint64, from, to int, fill T) {
 	expandPlain(dst, src[:len(src)-taken], valid, from, first, fill)
 }
 
-// expand32AVX2 and expand64AVX2 write groups of 8 values, 1 or more, from the group at dst downwards; what they take are the last
-// of the values that src has, behind which there are 8 more, and the group's bits lie at valid. They return how many they took.
+// expand32AVX2 and expand64AVX2 write groups of 8 values, 1 or more, from the group at dst downwards; what they take
+// are the last of the values that src has, behind which there are 8 more, and the group's bits lie at valid. They
+// return how many they took.
 //
 //go:noescape
 func expand32AVX2(dst, src *uint32, have int, valid *byte, groups int, fill uint32, places *[256][8]int8) (taken int)
@@ -79,8 +80,8 @@ func expandBy256[T word](dst, src []T, valid []uint64, from, to int, fill T) {
 	expandPlain(dst, src[:left], valid, from, top, fill)
 }
 
-// expandPlaces have for bits which values go where, as positions of 4 bytes each behind the first, and -1 for nulls: of32 for
-// eight bits and values of 4 bytes, of64 for four bits and values of 8.
+// expandPlaces have for bits which values go where, as positions of 4 bytes each behind the first, and -1 for nulls:
+// of32 for eight bits and values of 4 bytes, of64 for four bits and values of 8.
 type expandPlaces struct {
 	of32 [256][8]int8
 	of64 [16][8]int8

@@ -120,8 +120,8 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 // shortDictionary is how many bytes a dictionary has that does not stay in the nearest cache.
 const shortDictionary = 16 << 10
 
-// shorten writes numbers of 64 bits to the front of their memory as numbers of 32, so that more of them stay in the caches, unless
-// some have more bits: then it returns nil, and they are as they were.
+// shorten writes numbers of 64 bits to the front of their memory as numbers of 32, so that more of them stay in the
+// caches, unless some have more bits: then it returns nil, and they are as they were.
 func shorten[T word](dict []T) []uint32 {
 	all := T(0)
 	for _, v := range dict {
@@ -176,8 +176,8 @@ func (f *fixed[T]) keep() {
 
 func (f *fixed[T]) forget() { f.shown = nil }
 
-// show reads the page's next n values to position at by showing them where they lie, if that can be. The vector's words are then
-// aligned as bytes are.
+// show reads the page's next n values to position at by showing them where they lie, if that can be. The vector's words
+// are then aligned as bytes are.
 func (f *fixed[T]) show(at, n int) (bool, error) {
 	s := &f.stream
 	if at == 0 {

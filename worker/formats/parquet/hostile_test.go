@@ -103,8 +103,8 @@ func damage(r *rand.Rand, data []byte) {
 	}
 }
 
-// checkDamaged decodes a chunk to its end or an error, and walks over what it gives. It is the same if the chunk is not in memory as
-// a whole.
+// checkDamaged decodes a chunk to its end or an error, and walks over what it gives. It is the same if the chunk is not
+// in memory as a whole.
 func checkDamaged(t *testing.T, d *Decoder, f *footer.Footer, chunk []byte) {
 	t.Helper()
 	whole, err := decodeDamaged(t, d, f, d.reset("damaged.parquet", f, 0, [][]byte{chunk}))
@@ -254,8 +254,8 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// TestPagesWithoutValues: a chunk may have any number of pages without values, which say that they have any number of bytes. None is
-// opened. Dictionaries behind the first one are refused, for there may be as many.
+// TestPagesWithoutValues: a chunk may have any number of pages without values, which say that they have any number of
+// bytes. None is opened. Dictionaries behind the first one are refused, for there may be as many.
 func TestPagesWithoutValues(t *testing.T) {
 	file := hostileSeeds(t, testSchema())[2]
 	f, err := readFooter(file)

@@ -8,11 +8,11 @@ import (
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 )
 
-// Select has rows of the row group be passed over by page indexes: of pages without a row that is decoded nothing is asked
-// of their Source, not even their headers. What an index says of pages that are decoded is checked: that they lie there,
-// have as many rows, and begin with one. Of those that are passed over it is believed: if they have more or fewer rows than
-// it says, rows behind them are taken for others. A window that ends with a page does not look at the next one: if that
-// goes on with its last list, the list is cut short, and the next window, if it is decoded, fails.
+// Select has rows of the row group be passed over by page indexes: of pages without a row that is decoded nothing is
+// asked of their Source, not even their headers. What an index says of pages that are decoded is checked: that they lie
+// there, have as many rows, and begin with one. Of those that are passed over it is believed: if they have more or
+// fewer rows than it says, rows behind them are taken for others. A window that ends with a page does not look at the
+// next one: if that goes on with its last list, the list is cut short, and the next window, if it is decoded, fails.
 func (d *Decoder) Select(s format.Selection) error {
 	selection, ok := s.(*footer.Selection)
 	if !ok || len(selection.Pages) != len(d.columns) {
@@ -54,8 +54,8 @@ func (c *column) checkPage() error {
 	return nil
 }
 
-// checkRows compares the data page whose levels begin with the index, if it has lists: of these, only levels tell how many there are.
-// Some writers let pages begin in the middle of a list and list them all the same.
+// checkRows compares the data page whose levels begin with the index, if it has lists: of these, only levels tell how
+// many there are. Some writers let pages begin in the middle of a list and list them all the same.
 func (c *column) checkRows() error {
 	if c.index == nil || c.maxRep == 0 {
 		return nil
@@ -74,7 +74,8 @@ func (c *column) checkRows() error {
 	return nil
 }
 
-// jump passes over as many of the next n rows as lie before the page that has the row behind them, and returns how many are left.
+// jump passes over as many of the next n rows as lie before the page that has the row behind them, and returns how many
+// are left.
 func (c *column) jump(n int) (int, error) {
 	row := c.rows - c.rowsLeft + int64(n)
 	page := footer.PageAt(c.index, row, c.rows)

@@ -188,7 +188,8 @@ func usePages(t testing.TB, d *Decoder, pages []footer.Page) {
 	}
 }
 
-// TestFalseIndexOfLists: an index by which a page of lists has other rows than it has ends in an error before any of these is shown.
+// TestFalseIndexOfLists: an index by which a page of lists has other rows than it has ends in an error before any of
+// these is shown.
 func TestFalseIndexOfLists(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		data := goLists(t, version)

@@ -19,8 +19,8 @@ type later struct {
 
 func (l *later) waits(source int) bool { return l.on && !l.first[source] }
 
-// DecodeFirst has Next decode these sources only. Rest decodes the others; where it is not called, the window's rows are
-// passed over in them: whole pages are neither decompressed nor looked at. It holds from the first file on.
+// DecodeFirst has Next decode these sources only. Rest decodes the others; where it is not called, the window's rows
+// are passed over in them: whole pages are neither decompressed nor looked at. It holds from the first file on.
 func (d *Decoder) DecodeFirst(sources []int) {
 	d.later = later{on: true, first: make(map[int]bool, len(sources))}
 	for _, s := range sources {
@@ -28,8 +28,9 @@ func (d *Decoder) DecodeFirst(sources []int) {
 	}
 }
 
-// AsCodes has Next show sources that come first as codes of a dictionary (see vector.Vector), where all pages of a window hold
-// such. Rest shows them as values, but for the unread ones, of which none are wanted then. It holds from the first file on.
+// AsCodes has Next show sources that come first as codes of a dictionary (see vector.Vector), where all pages of a
+// window hold such. Rest shows them as values, but for the unread ones, of which none are wanted then. It holds from
+// the first file on.
 func (d *Decoder) AsCodes(unread []int) {
 	d.later.codes, d.later.unread = true, make(map[int]bool, len(unread))
 	for _, s := range unread {

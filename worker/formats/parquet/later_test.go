@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// TestRest: whatever sources come first, and whichever windows Rest is asked for, rows are those of decoding everything.
+// TestRest: whatever sources come first, and whichever windows Rest is asked for, rows are those of decoding
+// everything.
 func TestRest(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -98,7 +98,8 @@ func (l *levels) init(maxLevel int) {
 	l.planes = make([][blockWords]uint64, l.width)
 }
 
-// starts counts the rows that begin with the next n levels, which are repetition levels. They are decoded again after it.
+// starts counts the rows that begin with the next n levels, which are repetition levels. They are decoded again after
+// it.
 func (l *levels) starts(n int) (rows int, err error) {
 	defer func(r runs) { l.runs = r }(l.runs)
 	for n > 0 {
@@ -179,16 +180,17 @@ func (l *levels) decode1(n int) error {
 	return nil
 }
 
-// Bits of the header and the value of a repeated run, and those of the header of a packed one, that are clear and set if it is short.
+// Bits of the header and the value of a repeated run, and those of the header of a packed one, that are clear and set
+// if it is short.
 const (
 	repeatedMask, repeatedBits = 0xfe81, 0
 	packedMask, packedBits     = 0xf1, 1
 	pairMask, pairBits         = packedMask<<16 | repeatedMask, packedBits << 16
 )
 
-// shortRuns takes runs of fewer than 64 levels of one bit to out, from pos on, as long as they end at n or before. Word is what out has at
-// pos's word so far, and what it has then. Repeated and packed runs mostly take turns: so two are taken at once, and where the next ones
-// begin depends on a single byte.
+// shortRuns takes runs of fewer than 64 levels of one bit to out, from pos on, as long as they end at n or before. Word
+// is what out has at pos's word so far, and what it has then. Repeated and packed runs mostly take turns: so two are
+// taken at once, and where the next ones begin depends on a single byte.
 func shortRuns(r *runs, out *[blockWords]uint64, pos, n int, word uint64) (int, uint64) {
 	src, i := r.src, 0
 	for pos < n && i+11 <= len(src) {

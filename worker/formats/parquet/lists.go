@@ -80,8 +80,8 @@ func (c *column) nextBlock() (more bool, err error) {
 	return true, c.block.decode(m)
 }
 
-// count reserves room for the elements of the block's levels up to end, behind those of the window of n rows so far, and for
-// offsets, unless they are those of Counting. It counts which of the elements are not null.
+// count reserves room for the elements of the block's levels up to end, behind those of the window of n rows so far,
+// and for offsets, unless they are those of Counting. It counts which of the elements are not null.
 func (c *column) count(end, elems, n int) (present int, err error) {
 	b, before, others := &c.block, elems, uint64(0)
 	for i := b.pos >> 6; i<<6 < end; i++ {
@@ -114,7 +114,8 @@ func (c *column) likely(n int) int {
 	return int(min(float64(c.chunk.Values)*float64(n)/float64(c.rows)*(1+1./16), math.MaxInt32))
 }
 
-// offsetStep is how many offsets are written at once, some behind the last: rows of a word are too few to predict how many.
+// offsetStep is how many offsets are written at once, some behind the last: rows of a word are too few to predict how
+// many.
 const offsetStep = 4
 
 // takeLevels takes the block's levels up to end into offsets and bitmaps, where the window has some rows and

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// TestLongWindowOfOnes decodes a window with more lists of one element than Counting keeps: their offsets are the column's own, and
-// counted, as memory is.
+// TestLongWindowOfOnes decodes a window with more lists of one element than Counting keeps: their offsets are the
+// column's own, and counted, as memory is.
 func TestLongWindowOfOnes(t *testing.T) {
 	const rows = vector.MaxCounted + 100
 	b := array.NewBuilder(memory.DefaultAllocator, arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int64))
@@ -65,8 +65,8 @@ func listsFile(t testing.TB, rows, longest int) []byte {
 		parquet.WithBatchSize(64), parquet.WithDictionaryDefault(false), parquet.WithStats(false))
 }
 
-// TestFalseNumbersOfRows: pages of version 2 that claim as many rows as they have values, as Arrow C++ before 12 wrote them (GH-34086), or
-// others than they have are passed over by the rows that they have.
+// TestFalseNumbersOfRows: pages of version 2 that claim as many rows as they have values, as Arrow C++ before 12 wrote
+// them (GH-34086), or others than they have are passed over by the rows that they have.
 func TestFalseNumbersOfRows(t *testing.T) {
 	for name, claim := range map[string]func(h *header) int{
 		"values": func(h *header) int { return h.values },

@@ -2,8 +2,9 @@ package parquet
 
 import "github.com/penstock-ml/penstock/worker/vector"
 
-// narrow keeps a window's int64 values in 32 bits, where all of them are entries of dictionaries that have no more: looking them up
-// writes half as much, and so does whoever reads them read. Once a page of the window holds others, all become wide.
+// narrow keeps a window's int64 values in 32 bits, where all of them are entries of dictionaries that have no more:
+// looking them up writes half as much, and so does whoever reads them read. Once a page of the window holds others, all
+// become wide.
 type narrow struct {
 	wide *fixed[uint64]
 	low  fixed[uint32] // looks up in what the wide one's dictionary became

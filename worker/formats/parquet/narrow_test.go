@@ -119,7 +119,8 @@ func (p *narrowing) window(rows int) {
 	}
 }
 
-// TestNarrow: values that may be narrow are those that are wide, whatever dictionaries and pages come in turns within a window.
+// TestNarrow: values that may be narrow are those that are wide, whatever dictionaries and pages come in turns within a
+// window.
 func TestNarrow(t *testing.T) {
 	seen := map[bool]int{}
 	for seed := range uint64(60) {

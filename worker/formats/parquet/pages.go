@@ -67,7 +67,8 @@ func (p *pages) peekHeader() (bool, error) {
 }
 
 const (
-	// headerBytes is more than most headers have, maxHeader more than any should: they hold the page's least and greatest value.
+	// headerBytes is more than most headers have, maxHeader more than any should: they hold the page's least and
+	// greatest value.
 	headerBytes = 512
 	maxHeader   = 16 << 20
 )
@@ -106,8 +107,9 @@ func (p *pages) drop() {
 	}
 }
 
-// body checks and decompresses the page whose header was read, and moves behind it. Levels are those of v2, which are not
-// compressed; those of v1 stand in front of the values. The results are valid until the next call, or lie in the chunk.
+// body checks and decompresses the page whose header was read, and moves behind it. Levels are those of v2, which are
+// not compressed; those of v1 stand in front of the values. The results are valid until the next call, or lie in the
+// chunk.
 func (p *pages) body() (levels, values []byte, err error) {
 	h := &p.header
 	stored, err := p.source.Bytes(p.nextAt+h.size, h.stored)

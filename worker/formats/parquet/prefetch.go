@@ -1,8 +1,8 @@
 package parquet
 
-// prefetcher is values whose memory can be brought into the caches before they are read. Columns take turns, a window at a time: what
-// a column had in the caches near the core is gone when its turn comes again, and to wait for its first lines takes longer than to
-// decode a few hundred numbers.
+// prefetcher is values whose memory can be brought into the caches before they are read. Columns take turns, a window
+// at a time: what a column had in the caches near the core is gone when its turn comes again, and to wait for its first
+// lines takes longer than to decode a few hundred numbers.
 type prefetcher interface {
 	// prefetch asks for the memory that the page's next n values are read from.
 	prefetch(n int)

@@ -2,8 +2,9 @@ package parquet
 
 import "unsafe"
 
-// slots are a dictionary's entries once more, if none is long: each is at a multiple of the same size, with its length in the last
-// byte. To look one up is one access to memory, where ends and bytes are three, and copies of all of a slot need not know how long it is.
+// slots are a dictionary's entries once more, if none is long: each is at a multiple of the same size, with its length
+// in the last byte. To look one up is one access to memory, where ends and bytes are three, and copies of all of a slot
+// need not know how long it is.
 type slots struct {
 	size   int // of a slot; 0: some entry is too long, or there is no memory for slots
 	filled bool

@@ -6,9 +6,10 @@ import (
 	"unsafe"
 )
 
-// Snappy's elements are a tag, whose low two bits are its type, and what the rest of it says: a literal stands behind it, a copy is of
-// what was decompressed before. In columns of numbers most are of a few bytes, and nobody can tell which type comes next. So those
-// are decoded without a branch on it, and by copies of more bytes than they have: what is too much is overwritten.
+// Snappy's elements are a tag, whose low two bits are its type, and what the rest of it says: a literal stands behind
+// it, a copy is of what was decompressed before. In columns of numbers most are of a few bytes, and nobody can tell
+// which type comes next. So those are decoded without a branch on it, and by copies of more bytes than they have: what
+// is too much is overwritten.
 const (
 	snappyLiteral = iota
 	snappyCopy1   // an offset of 11 bits, three of them in the tag
@@ -75,9 +76,9 @@ func snappyDecode(dst, src []byte) (int, error) {
 	}
 }
 
-// snappyShort decodes elements from src[s:] to dst[d:], of which there are snappyStep bytes or more, until one is an exception, or
-// either of them comes to its end. The element's bytes stand in src, or in dst before d: that is chosen by arithmetic between the two,
-// which unsafe.Add's checks do not know. Both are on the heap, where nothing moves.
+// snappyShort decodes elements from src[s:] to dst[d:], of which there are snappyStep bytes or more, until one is an
+// exception, or either of them comes to its end. The element's bytes stand in src, or in dst before d: that is chosen
+// by arithmetic between the two, which unsafe.Add's checks do not know. Both are on the heap, where nothing moves.
 //
 //go:nocheckptr
 func snappyShort(dst, src []byte, d, s int) (int, int) {

@@ -50,7 +50,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestSplitValuesThatAreNotThere asks a page without bytes for values as wide as a footer may say: no memory is made for them.
+// TestSplitValuesThatAreNotThere asks a page without bytes for values as wide as a footer may say: no memory is made
+// for them.
 func TestSplitValuesThatAreNotThere(t *testing.T) {
 	s := stream{width: 1 << 26}
 	if err := s.begin(nil, encodingStreamSplit, 4096); err != nil {

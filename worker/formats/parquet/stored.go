@@ -8,9 +8,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// asStored returns the size bytes of a page where they lie in src, if its codec left them as they were: that is what codecs do with
-// what they cannot make smaller. Long pages lie there in parts, each behind a header: they are moved together if src may be changed.
-// Whatever else src is, damaged or too long for it, is left to decompress.
+// asStored returns the size bytes of a page where they lie in src, if its codec left them as they were: that is what
+// codecs do with what they cannot make smaller. Long pages lie there in parts, each behind a header: they are moved
+// together if src may be changed. Whatever else src is, damaged or too long for it, is left to decompress.
 func (c *codecs) asStored(codec int32, src []byte, size int, movable bool) (page []byte, ok bool, err error) {
 	parts := c.parts[:0]
 	var sum []byte
@@ -68,7 +68,8 @@ func snappyParts(parts [][]byte, src []byte, size int) ([][]byte, bool) {
 	return parts, size > 0 && total == size
 }
 
-// A zstd block (RFC 8878, section 3.1.1.2) stands behind three bytes: whether it is the last one, its type and its size.
+// A zstd block (RFC 8878, section 3.1.1.2) stands behind three bytes: whether it is the last one, its type and its
+// size.
 const (
 	zstdHeader = 3
 	zstdRaw    = 0

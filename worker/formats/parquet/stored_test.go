@@ -163,8 +163,8 @@ func FuzzStored(f *testing.F) {
 	})
 }
 
-// checkStored wants what is shown where it lies, and its errors, to be what the codec's decoder makes of it. What is left to that is not
-// changed.
+// checkStored wants what is shown where it lies, and its errors, to be what the codec's decoder makes of it. What is
+// left to that is not changed.
 func checkStored(t *testing.T, codec int32, packed []byte, size int) {
 	t.Helper()
 	var c codecs
@@ -283,8 +283,8 @@ func testOwnChunks(t *testing.T, what string, f *footer.Footer, data []byte) {
 	}
 }
 
-// TestClaimedUncompressed: pages that claim not to be compressed are not if their sizes are equal. Arrow C++ before 3 has all pages of version
-// 2 claim it (ARROW-10353).
+// TestClaimedUncompressed: pages that claim not to be compressed are not if their sizes are equal. Arrow C++ before 3
+// has all pages of version 2 claim it (ARROW-10353).
 func TestClaimedUncompressed(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.PrimitiveTypes.Int64, Nullable: true},

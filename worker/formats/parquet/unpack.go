@@ -30,8 +30,8 @@ func unpack(dst []uint32, packed []byte, at, width int) (largest uint32) {
 	return max(largest, unpackSlow(dst[i:], packed, at+i, width))
 }
 
-// unpackGroups is for how many of some groups of eight, the first of which begins where there are size bytes left, all loads of
-// unpackVector lie in these.
+// unpackGroups is for how many of some groups of eight, the first of which begins where there are size bytes left, all
+// loads of unpackVector lie in these.
 func unpackGroups(groups, size, width int) int {
 	room := size - width>>1 - unpackSlack
 	if room >= (groups-1)*width {

@@ -28,8 +28,8 @@ var unpackTables = func() (tables [maxVectorWidth + 1]unpackTable) {
 	return tables
 }()
 
-// unpackVector decodes len(dst) numbers, a multiple of eight, from packed's first bit on. Of the last eight, which begin
-// at byte b, packed has b + width/2 + unpackSlack bytes or more. It returns the largest.
+// unpackVector decodes len(dst) numbers, a multiple of eight, from packed's first bit on. Of the last eight, which
+// begin at byte b, packed has b + width/2 + unpackSlack bytes or more. It returns the largest.
 func unpackVector(dst []uint32, packed []byte, width int) uint32 {
 	if len(dst) == 0 {
 		return 0
@@ -42,8 +42,8 @@ func unpackVector(dst []uint32, packed []byte, width int) uint32 {
 //go:noescape
 func unpackAVX2(dst *uint32, groups int, packed *byte, width, half int, table *unpackTable) (largest uint32)
 
-// addVector unpacks as many numbers as dst has, a multiple of eight, as unpackVector does, and writes the sums of last and all
-// of them so far, each with least added. It returns the last sum, of which only as many bits count as T has.
+// addVector unpacks as many numbers as dst has, a multiple of eight, as unpackVector does, and writes the sums of last
+// and all of them so far, each with least added. It returns the last sum, of which only as many bits count as T has.
 func addVector[T word](dst []T, packed []byte, width int, last, least int64) int64 {
 	to, groups, t := unsafe.Pointer(unsafe.SliceData(dst)), len(dst)>>3, &unpackTables[width]
 	if unsafe.Sizeof(dst[0]) == 4 {

@@ -137,7 +137,8 @@ func put(block, quant *[64]int32, e uint32, k, next int) {
 // blockEnd is a run of zeros up to the block's end.
 const blockEnd = 64
 
-// slowly reads the code of an AC coefficient that no entry has: the zeros before it, or blockEnd, and its bits, which may be none.
+// slowly reads the code of an AC coefficient that no entry has: the zeros before it, or blockEnd, and its bits, which
+// may be none.
 func (b *bits) slowly(table *acTable) (run, size int, ok bool) {
 	s, ok := table.symbol(b)
 	if run, size = int(s>>4), int(s&15); size == 0 && run != 15 {

@@ -8,8 +8,8 @@ type rows struct{ full []byte }
 // pixel is how many bytes a pixel of a row has: red, green, blue and one that means nothing.
 const pixel = 4
 
-// Row writes a row of the region that was decoded last: the region's width times four bytes, red, green, blue and one that
-// means nothing, or times one, luminance, if gray is set. y counts from the top of the picture.
+// Row writes a row of the region that was decoded last: the region's width times four bytes, red, green, blue and one
+// that means nothing, or times one, luminance, if gray is set. y counts from the top of the picture.
 func (d *Decoder) Row(dst []byte, y int, gray bool) {
 	n := d.region.Dx()
 	luma := d.stretched(0, y)[:n]
@@ -51,8 +51,8 @@ func (d *Decoder) colours(dst, first []byte, y int) {
 	if d.Components < 4 {
 		return
 	}
-	// Adobe's CMYK is stored inverted, so that what a plain file has as C, M and Y is red, green and blue here; a YCCK file has
-	// them inverted once more.
+	// Adobe's CMYK is stored inverted, so that what a plain file has as C, M and Y is red, green and blue here; a YCCK
+	// file has them inverted once more.
 	invert := byte(0)
 	if d.isYCC() {
 		invert = 255
@@ -152,7 +152,8 @@ func (d *Decoder) tall(i, y int) []byte {
 	return out
 }
 
-// wide stretches to the right: 3/4 of the nearer sample and 1/4 of the other. What both makes of a row and itself is four times as much.
+// wide stretches to the right: 3/4 of the nearer sample and 1/4 of the other. What both makes of a row and itself is
+// four times as much.
 func (d *Decoder) wide(i, y int) []byte {
 	row := d.components[i].row(y)
 	return d.wider(i, row, row, 4*1, 4*2)

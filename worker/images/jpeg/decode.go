@@ -74,8 +74,8 @@ func (d *Decoder) Memory(region image.Rectangle) int64 {
 	return n
 }
 
-// Idle is how many bytes of Scratch decoding a region of the picture that was opened does not use: planes of larger pictures, and
-// coefficients, which only progressive ones have.
+// Idle is how many bytes of Scratch decoding a region of the picture that was opened does not use: planes of larger
+// pictures, and coefficients, which only progressive ones have.
 func (d *Decoder) Idle(region image.Rectangle) (n int64) {
 	for i := range d.components {
 		c := &d.components[i]
@@ -113,8 +113,9 @@ func (d *Decoder) blocksFor(c *component, region image.Rectangle) image.Rectangl
 		ceilDiv(min(c.width, ceilDiv(region.Max.X*c.h, d.maxH)+1), 8), ceilDiv(min(c.height, ceilDiv(region.Max.Y*c.v, d.maxV)+1), 8))
 }
 
-// These bound the work that a few bytes can ask for, since each scan of a progressive picture may touch every block: how many there may be,
-// and how often they come to a block's coefficients. More than once for each of their 14 bits means nothing.
+// These bound the work that a few bytes can ask for, since each scan of a progressive picture may touch every block:
+// how many there may be, and how often they come to a block's coefficients. More than once for each of their 14 bits
+// means nothing.
 const (
 	maxScans  = 200
 	maxVisits = 64 * 14

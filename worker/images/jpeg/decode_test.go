@@ -31,7 +31,8 @@ func encoded(tb testing.TB, width, height int) []byte {
 	return b.Bytes()
 }
 
-// TestDamage cuts a file off anywhere: what is decoded whole is not told from the whole file, anything else is an error.
+// TestDamage cuts a file off anywhere: what is decoded whole is not told from the whole file, anything else is an
+// error.
 func TestDamage(t *testing.T) {
 	d := &Decoder{}
 	whole := encoded(t, 50, 40)
@@ -222,7 +223,8 @@ func TestOrientation(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no panic, and no memory beyond what Memory said; a part is that of the whole, and what Go's library decodes too has its size.
+// FuzzDecode: no panic, and no memory beyond what Memory said; a part is that of the whole, and what Go's library
+// decodes too has its size.
 func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, 30, 20), uint16(3), uint16(5))
 	f.Add([]byte("\xff\xd8\xff\xc2\x00\x11\x08\x00\x10\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00\xff\xd9"), uint16(0), uint16(0))

@@ -95,8 +95,8 @@ type dcTable struct {
 	values [1 << valueBits]uint32
 }
 
-// An entry of values is, from the lowest bit: 6 bits, how many bits to take; and in the upper half the value. It is 0 where valueBits bits
-// do not hold one.
+// An entry of values is, from the lowest bit: 6 bits, how many bits to take; and in the upper half the value. It is 0
+// where valueBits bits do not hold one.
 const (
 	valueBits  = 10
 	valueShift = 16
@@ -181,8 +181,8 @@ func (t *acTable) fill(at uint32, left int, p prefix) {
 	}
 }
 
-// step is a code, and the coefficient behind it, of the highest n bits of a window: how many coefficients they stand for, none if they end
-// the block. They take no bits if n do not hold them.
+// step is a code, and the coefficient behind it, of the highest n bits of a window: how many coefficients they stand
+// for, none if they end the block. They take no bits if n do not hold them.
 func (t *acTable) step(window uint32, n int) (count int, value int32, taken int) {
 	symbol, value, taken := t.within(window, n)
 	if symbol&15 == 0 && symbol != 0xf0 {

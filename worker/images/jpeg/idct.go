@@ -19,7 +19,8 @@ const (
 	f3072 = 25172
 )
 
-// idctPlain is idct on any CPU: it writes the samples of a block to dst. No coefficient behind the last-th in zigzag order is other than 0.
+// idctPlain is idct on any CPU: it writes the samples of a block to dst. No coefficient behind the last-th in zigzag
+// order is other than 0.
 func idctPlain(dst []byte, stride int, b *[64]int32, last int) {
 	switch {
 	case last == 0:

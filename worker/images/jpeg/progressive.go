@@ -94,8 +94,8 @@ func (d *Decoder) acRefine(c *component, block *[64]int16, s *scan) bool {
 	return true
 }
 
-// refine adds a bit to the coefficients from k on that are not 0, up to the one behind `zeros` that are, or to the end if that is
-// negative. It returns where it stopped.
+// refine adds a bit to the coefficients from k on that are not 0, up to the one behind `zeros` that are, or to the end
+// if that is negative. It returns where it stopped.
 func (d *Decoder) refine(block *[64]int16, k, to, zeros int, one int16) int {
 	for ; k <= to; k++ {
 		v := &block[zigzag[k]]

@@ -1,7 +1,7 @@
 package jpeg
 
-// standardTables are those of ITU-T T.81, tables K.3 to K.6, as DHT segments have them, by class (DC, AC) and id (luminance,
-// chrominance). Frames of motion JPEG leave them out.
+// standardTables are those of ITU-T T.81, tables K.3 to K.6, as DHT segments have them, by class (DC, AC) and id
+// (luminance, chrominance). Frames of motion JPEG leave them out.
 func standardTables() [2][2]string {
 	return [2][2]string{
 		{

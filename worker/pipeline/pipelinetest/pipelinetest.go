@@ -110,7 +110,8 @@ func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 	return Write(t, schema(), records(seed, groups), parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(512))
 }
 
-// Arrow writes a file of the same rows in Arrow's format, compressed with zstd, in record batches of these numbers of rows.
+// Arrow writes a file of the same rows in Arrow's format, compressed with zstd, in record batches of these numbers of
+// rows.
 func Arrow(t testing.TB, seed uint64, groups ...int) []byte {
 	t.Helper()
 	var out seeker
@@ -136,8 +137,9 @@ type seeker struct{ bytes.Buffer }
 
 func (s *seeker) Seek(int64, int) (int64, error) { return int64(s.Len()), nil }
 
-// Write writes a file of records, each of which becomes a row group, and releases them. Its pages are of version 2, unless options
-// say otherwise: in pages of version 1, arrow's writer copies the levels of a page for each few that it adds.
+// Write writes a file of records, each of which becomes a row group, and releases them. Its pages are of version 2,
+// unless options say otherwise: in pages of version 1, arrow's writer copies the levels of a page for each few that it
+// adds.
 func Write(t testing.TB, schema *arrow.Schema, records iter.Seq[arrow.Record], options ...parquet.WriterProperty) []byte {
 	t.Helper()
 	var out bytes.Buffer

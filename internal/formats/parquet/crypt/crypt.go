@@ -1,7 +1,7 @@
 // Package crypt opens the modules of encrypted Parquet files (Parquet Modular Encryption, AES_GCM_V1 and
 // AES_GCM_CTR_V1). Package parquet opens footers, column metadata and page indexes with it and gives each column chunk
-// a Chunk, by which worker/formats/parquet opens its pages. A File, a Chunk and their keys never change and may be used by many
-// goroutines; an Opener is scratch of one. Keys come from package storage and are in no output of this package.
+// a Chunk, by which worker/formats/parquet opens its pages. A File, a Chunk and their keys never change and may be used
+// by many goroutines; an Opener is scratch of one. Keys come from package storage and are in no output of this package.
 package crypt
 
 import (
