@@ -19,9 +19,9 @@ import (
 
 	clientcommand "github.com/penstock-ml/penstock/client/command"
 	"github.com/penstock-ml/penstock/cmd/demo"
-	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/doctor"
 	"github.com/penstock-ml/penstock/cmd/local"
+	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/read"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	workercommand "github.com/penstock-ml/penstock/worker/command"

@@ -19,7 +19,9 @@ import (
 	"github.com/penstock-ml/penstock/master/session"
 )
 
-func (s *service) CreateCheckpoint(ctx context.Context, req *pb.CreateCheckpointRequest) (*pb.CreateCheckpointReply, error) {
+func (s *service) CreateCheckpoint(
+	ctx context.Context, req *pb.CreateCheckpointRequest,
+) (*pb.CreateCheckpointReply, error) {
 	if err := checkNonce(req.GetNonce()); err != nil {
 		return nil, err
 	}
@@ -36,7 +38,9 @@ func (s *service) CreateCheckpoint(ctx context.Context, req *pb.CreateCheckpoint
 }
 
 // ofCheckpoints has a session execute a command about its checkpoints, by which a closed one does not change.
-func (s *service) ofCheckpoints(ctx context.Context, id string, command session.Command) (reply session.Reply, of *pb.Session, err error) {
+func (s *service) ofCheckpoints(
+	ctx context.Context, id string, command session.Command,
+) (reply session.Reply, of *pb.Session, err error) {
 	err = s.visit(ctx, id, func(r *runner) error {
 		a, err := r.do(ctx, call{command: command})
 		reply, of = a.Reply, r.meta.GetSession()
@@ -60,7 +64,9 @@ func checkNonce(nonce string) error {
 	return nil
 }
 
-func (s *service) ListCheckpoints(ctx context.Context, req *pb.ListCheckpointsRequest) (*pb.ListCheckpointsReply, error) {
+func (s *service) ListCheckpoints(
+	ctx context.Context, req *pb.ListCheckpointsRequest,
+) (*pb.ListCheckpointsReply, error) {
 	reply, _, err := s.ofCheckpoints(ctx, req.GetSession(), session.ListCheckpoints{})
 	m := &pb.ListCheckpointsReply{}
 	for _, n := range reply.Checkpoints {
@@ -69,7 +75,9 @@ func (s *service) ListCheckpoints(ctx context.Context, req *pb.ListCheckpointsRe
 	return m, err
 }
 
-func (s *service) DeleteCheckpoint(ctx context.Context, req *pb.DeleteCheckpointRequest) (*pb.DeleteCheckpointReply, error) {
+func (s *service) DeleteCheckpoint(
+	ctx context.Context, req *pb.DeleteCheckpointRequest,
+) (*pb.DeleteCheckpointReply, error) {
 	may := func(of *pb.Session) error {
 		return access.MayDelete(identity.From(ctx), of.GetOwner(), "delete its checkpoints")
 	}
@@ -100,10 +108,14 @@ func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequ
 	if err := checkNonce(req.GetNonce()); err != nil {
 		return nil, err
 	}
-	c := session.Restore{Checkpoint: session.Named{Name: req.GetName()}, World: req.GetWorldSize(), Nonce: req.GetNonce()}
+	c := session.Restore{
+		Checkpoint: session.Named{Name: req.GetName()}, World: req.GetWorldSize(),
+		Nonce: req.GetNonce(),
+	}
 	if given := req.GetCheckpoint(); given != nil {
 		if given.GetState() == nil {
-			return nil, status.Error(codes.InvalidArgument, "the checkpoint has no state; give what `penstock session checkpoint --output json` printed")
+			return nil, status.Error(codes.InvalidArgument,
+				"the checkpoint has no state; give what `penstock session checkpoint --output json` printed")
 		}
 		c.Checkpoint = session.NamedFromProto(given)
 	}

@@ -60,7 +60,8 @@ func TestACheckpointOutlivesLeaders(t *testing.T) {
 		t.Error("a deposed leader takes a part")
 	}
 	ranks[1].master = second
-	if reply := take(t, second); reply.GetStep() != 9 || len(reply.GetMissing()) != 1 || reply.GetMissing()[0].GetRank() != 1 {
+	if reply := take(t, second); reply.GetStep() != 9 || len(reply.GetMissing()) != 1 ||
+		reply.GetMissing()[0].GetRank() != 1 {
 		t.Errorf("the second leader waits for %v, want rank 1 at step 9", reply)
 	}
 	check(t, ranks[1].sync())
@@ -73,13 +74,17 @@ func TestACheckpointOutlivesLeaders(t *testing.T) {
 
 	third := start(t, settings{endpoints: e.Endpoints()})
 	eventually(t, "the third leads", func() bool {
-		s, err := third.RestoreSession(t.Context(), &pb.RestoreSessionRequest{Session: "run", Name: "noon", WorldSize: 4, Nonce: "r"})
+		s, err := third.RestoreSession(t.Context(), &pb.RestoreSessionRequest{
+			Session: "run", Name: "noon",
+			WorldSize: 4, Nonce: "r",
+		})
 		return err == nil && s.GetWorldSize() == 4
 	})
 	if rest := train(t, joinAll(t, third, "run", 4), 0x7fffffff); !slices.Equal(append(got, rest...), want) {
 		t.Error("behind the checkpoint, other batches come")
 	}
-	awaitEvent(t, third, pb.EventKind_CHECKPOINT, "run", "restored to checkpoint noon, of step 9, for 4 trainers; generation 2")
+	awaitEvent(t, third, pb.EventKind_CHECKPOINT, "run",
+		"restored to checkpoint noon, of step 9, for 4 trainers; generation 2")
 	_, err := third.DeleteCheckpoint(t.Context(), &pb.DeleteCheckpointRequest{Session: "run", Name: "noon"})
 	check(t, err)
 	awaitEvent(t, third, pb.EventKind_CHECKPOINT, "run", "checkpoint noon was deleted")

@@ -59,7 +59,8 @@ func (r *runner) deserted(state pb.SessionState, now time.Time) bool {
 
 // close closes the session, and returns store.ErrNotFound once it is.
 func (r *runner) close(now time.Time) error {
-	return r.putAway(r.term.master.cfg.Store.CloseSession, now, "session closed; a summary and its checkpoints are kept")
+	return r.putAway(r.term.master.cfg.Store.CloseSession, now,
+		"session closed; a summary and its checkpoints are kept")
 }
 
 // sleep puts the session to sleep, and returns store.ErrNotFound once it is.
@@ -67,11 +68,14 @@ func (r *runner) sleep(now time.Time) error {
 	if heard := r.silence.heard; heard.Before(now) {
 		now = heard
 	}
-	return r.putAway(r.term.master.cfg.Store.Sleep, now, "session sleeps, since nobody is in it; it is as it was for whoever comes back")
+	return r.putAway(r.term.master.cfg.Store.Sleep, now,
+		"session sleeps, since nobody is in it; it is as it was for whoever comes back")
 }
 
 // putAway ends the goroutine once the session's summary is written.
-func (r *runner) putAway(put func(context.Context, *store.Leadership, *store.Session, *pb.ClosedSession) error, at time.Time, words string) error {
+func (r *runner) putAway(
+	put func(context.Context, *store.Leadership, *store.Session, *pb.ClosedSession) error, at time.Time, words string,
+) error {
 	ctx, cancel := context.WithTimeout(r.term.ctx, commitTimeout)
 	defer cancel()
 	r.putAwayAs = words
@@ -150,7 +154,9 @@ func (c *closed) answer(command session.Command) (a answer, err error) {
 
 // visit calls one of two functions with a session, which the caller names by its id: live, if it runs, or past, if it
 // is closed. It wakes one that sleeps.
-func (s *service) visit(ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error) error {
+func (s *service) visit(
+	ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error,
+) error {
 	return s.look(ctx, id, live, func(t *term, c *closed) error {
 		if !c.GetAsleep() {
 			return past(t, c)
@@ -160,7 +166,9 @@ func (s *service) visit(ctx context.Context, id string, live func(*runner) error
 }
 
 // look is visit for who only looks: past is called with a session that sleeps, too.
-func (s *service) look(ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error) error {
+func (s *service) look(
+	ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error,
+) error {
 	t, err := s.leader(ctx)
 	if err != nil {
 		return err
@@ -229,7 +237,10 @@ func (t *term) begin(ctx context.Context, limits access.Limits, c *closed) (*ope
 		return o, nil
 	}
 	of := c.GetMeta().GetSession()
-	req := &wanted{OpenRequest: &pb.OpenRequest{Share: of.GetShare()}, name: c.Name, who: identity.From(ctx), limits: limits}
+	req := &wanted{
+		OpenRequest: &pb.OpenRequest{Share: of.GetShare()}, name: c.Name, who: identity.From(ctx),
+		limits: limits,
+	}
 	return t.start(req, of.GetSpec(), func() error { return t.revive(limits, c) }) //nolint:contextcheck // the work outlives the call
 }
 
@@ -286,8 +297,9 @@ func (m *Master) listedAgain(ctx context.Context, limits access.Limits, of *pb.S
 			bytes += f.GetSize()
 		}
 		now := plan.Fingerprint(of.GetSpec(), files, bytes, m.cfg.Plan)
-		return nil, status.Errorf(codes.FailedPrecondition, "session %q is closed, and its dataset has changed since it was opened (%s): "+
-			"its checkpoints say nothing of the new files; bring the dataset back as it was, or begin a new session",
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"session %q is closed, and its dataset has changed since it was opened (%s): "+
+				"its checkpoints say nothing of the new files; bring the dataset back as it was, or begin a new session",
 			of.GetId(), plan.FileDifferences(of.GetFingerprint(), now, files))
 	}
 	return files, nil
@@ -321,7 +333,8 @@ func (t *term) deleteClosed(ctx context.Context, who identity.Identity, name sto
 	switch {
 	case errors.Is(err, store.ErrCorrupt):
 		if !who.Has(identity.Admin) { // whose it is cannot be read
-			return status.Errorf(codes.PermissionDenied, "session %q is damaged, and is for an administrator of namespace %s to delete", name, who.Home())
+			return status.Errorf(codes.PermissionDenied,
+				"session %q is damaged, and is for an administrator of namespace %s to delete", name, who.Home())
 		}
 	case err != nil:
 		return err
@@ -347,12 +360,14 @@ func (t *term) sweep() error {
 	if ttl == 0 {
 		return nil
 	}
-	return t.every(min(sweepEvery, ttl/4), "cannot delete sessions that nobody has used for long; trying again later", func() error {
-		return t.master.cfg.Store.Sweep(t.ctx, t.leadership, time.Now().Add(-ttl), func(name store.Name) {
-			namespace, id := name.Split()
-			t.events.Add(&pb.Event{
-				Kind: pb.EventKind_SESSION, Session: id, Namespace: namespace, Words: fmt.Sprintf("expired: nobody used it for %v (--session-ttl)", ttl),
+	return t.every(min(sweepEvery, ttl/4), "cannot delete sessions that nobody has used for long; trying again later",
+		func() error {
+			return t.master.cfg.Store.Sweep(t.ctx, t.leadership, time.Now().Add(-ttl), func(name store.Name) {
+				namespace, id := name.Split()
+				t.events.Add(&pb.Event{
+					Kind: pb.EventKind_SESSION, Session: id, Namespace: namespace,
+					Words: fmt.Sprintf("expired: nobody used it for %v (--session-ttl)", ttl),
+				})
 			})
 		})
-	})
 }

@@ -68,20 +68,25 @@ func TestAClosedSession(t *testing.T) {
 
 	s := getSession(t, m, "run")
 	ranksKept := s.GetProgress().GetRanks()
-	if s.GetState() != pb.SessionState_FINISHED || s.GetFiles() != 7 || s.GetGeneration() != before.GetGeneration() || s.GetSpec() == nil ||
+	if s.GetState() != pb.SessionState_FINISHED || s.GetFiles() != 7 || s.GetGeneration() != before.GetGeneration() ||
+		s.GetSpec() == nil ||
 		len(ranksKept) != 1 || ranksKept[0].GetCounters().GetBatches() != 28 {
 		t.Errorf("the session is %v; want it finished, with the 28 batches of its rank", s)
 	}
 	list, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{})
 	check(t, err)
-	if all := list.GetSessions(); len(all) != 1 || all[0].GetId() != "run" || all[0].GetClosedUnix() != s.GetClosedUnix() || list.GetMoreClosed() {
+	if all := list.GetSessions(); len(all) != 1 || all[0].GetId() != "run" ||
+		all[0].GetClosedUnix() != s.GetClosedUnix() || list.GetMoreClosed() {
 		t.Errorf("listed: %v", list)
 	}
 	opened := openSession(t, m, "run", laneSpec(dir, pb.LastBatch_UNEVEN), 1)
 	if opened.GetClosedUnix() == 0 {
 		t.Error("opening it again begins another one")
 	}
-	if _, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: newSpec(dir), WorldSize: 1}); status.Code(err) != codes.AlreadyExists {
+	if _, err := m.Open(t.Context(), &pb.OpenRequest{
+		Session: "run", Spec: newSpec(dir),
+		WorldSize: 1,
+	}); status.Code(err) != codes.AlreadyExists {
 		t.Errorf("opened with another spec: %v", err)
 	}
 	seen, err := m.Observe(t.Context(), &pb.ObserveRequest{Session: "run"})
@@ -191,7 +196,10 @@ func TestClosedSessionsExpire(t *testing.T) {
 	dir := dataset(t, 7)
 	noon(t, first, dir)
 	first.stop()
-	m := start(t, settings{endpoints: e.Endpoints(), Config: master.Config{Lease: 200 * time.Millisecond, SessionTTL: 400 * time.Millisecond}})
+	m := start(t, settings{endpoints: e.Endpoints(), Config: master.Config{
+		Lease:      200 * time.Millisecond,
+		SessionTTL: 400 * time.Millisecond,
+	}})
 	eventually(t, "the session has gone", func() bool {
 		_, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
 		return status.Code(err) == codes.NotFound
@@ -223,13 +231,17 @@ func TestASleepingSession(t *testing.T) {
 	e := etcd(t, "")
 	cfg := master.Config{Lease: 200 * time.Millisecond, CloseAfter: time.Nanosecond}
 	m, at := startHTTP(t, e.Endpoints(), cfg)
-	_, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: newSpec(dataset(t, 3)), WorldSize: 1, Defaults: 1})
+	_, err := m.Open(t.Context(), &pb.OpenRequest{
+		Session: "run", Spec: newSpec(dataset(t, 3)), WorldSize: 1,
+		Defaults: 1,
+	})
 	check(t, err)
 	first := newTrainer(t, m, "run", 0, 1).mustJoin("a")
 	first.untilGranted()
 	first.consume(1)
 	check(t, first.sync()) // then it is killed
-	if s := asleep(t, m, "run"); s.GetGeneration() != 1 || s.GetProgress().GetRowsDelivered() != int64(first.counters.Rows) {
+	if s := asleep(t, m, "run"); s.GetGeneration() != 1 ||
+		s.GetProgress().GetRowsDelivered() != int64(first.counters.Rows) {
 		t.Errorf("asleep, it looks like %v", s)
 	}
 	if n := series(t, at); n > 0 {
@@ -266,7 +278,10 @@ func TestASleepingSession(t *testing.T) {
 
 // TestASleepingSessionInOrder holds that a session of lanes gives the same batches, whether it has slept or not.
 func TestASleepingSessionInOrder(t *testing.T) {
-	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: 200 * time.Millisecond, CloseAfter: time.Nanosecond}})
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{
+		Lease:      200 * time.Millisecond,
+		CloseAfter: time.Nanosecond,
+	}})
 	s := laneSpec(dataset(t, 7), pb.LastBatch_UNEVEN)
 	openSession(t, m, "whole", s, 1)
 	ranks := joinAll(t, m, "whole", 1)

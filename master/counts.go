@@ -73,7 +73,8 @@ func (c *count) fill(ctx context.Context) error {
 	for round := 0; len(left) > 0; round++ {
 		places := c.places.get()
 		if places.Workers == 0 {
-			c.logger.Warn("rows are to be counted before they can be granted, and the fleet has no worker; waiting for one",
+			c.logger.Warn(
+				"rows are to be counted before they can be granted, and the fleet has no worker; waiting for one",
 				"epoch", c.block.GetEpoch(), "block", c.block.GetIndex())
 			select {
 			case <-places.outdated:
@@ -174,7 +175,8 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 
 func (c *count) request(s *pb.Shard, workers []*pb.Worker) ([]byte, error) {
 	return streamRequest(c.signer, &pb.Ticket{
-		Session: c.session.GetId(), Namespace: c.session.GetNamespace(), Epoch: c.block.GetEpoch(), Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
+		Session: c.session.GetId(), Namespace: c.session.GetNamespace(), Epoch: c.block.GetEpoch(),
+		Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
 		File: s.GetFile(), Extents: s.GetExtents(), ProgramDigest: []byte(ticket.Digest(c.program)),
 		Workers: workers, ExpiresUnix: time.Now().Add(2 * countTimeout * time.Duration(len(workers))).Unix(),
 	}, c.program)

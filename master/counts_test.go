@@ -107,7 +107,8 @@ func TestTicketsSayWhatWasCounted(t *testing.T) {
 			openSession(t, m, "run", s, 1)
 			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
 			if tc.filter != "" {
-				addCounting(t, m, "busy", func(*pb.Ticket) error { return status.Error(codes.ResourceExhausted, "busy") })
+				addCounting(t, m, "busy",
+					func(*pb.Ticket) error { return status.Error(codes.ResourceExhausted, "busy") })
 				check(t, r.sync())
 				addCounting(t, m, "able", fine)
 			}
@@ -140,7 +141,8 @@ func TestBadDataThatAreCountedFailTheSession(t *testing.T) {
 				check(t, r.sync())
 				return r.last.GetFailure() != ""
 			})
-			if got := r.last.GetFailure(); !strings.Contains(got, "row group 0 column label: damaged") || !r.last.GetBadData() {
+			if got := r.last.GetFailure(); !strings.Contains(got, "row group 0 column label: damaged") ||
+				!r.last.GetBadData() {
 				t.Errorf("failure %q", got)
 			}
 		})
@@ -156,13 +158,17 @@ func TestWorkersThatGoOnRefusingToCountFailTheSession(t *testing.T) {
 		check(t, r.sync())
 		return r.last.GetFailure() != ""
 	})
-	if got := r.last.GetFailure(); !strings.Contains(got, "worker w1: Aborted: the op map_id panicked") || r.last.GetBadData() {
+	if got := r.last.GetFailure(); !strings.Contains(got, "worker w1: Aborted: the op map_id panicked") ||
+		r.last.GetBadData() {
 		t.Errorf("failure %q, of bad data: %v", got, r.last.GetBadData())
 	}
 }
 
 func TestWorkersThatRefuseToCountAtFirst(t *testing.T) {
-	for says, code := range map[string]codes.Code{"too little memory": codes.OutOfRange, "damaged": codes.DataLoss, "changed": codes.FailedPrecondition} {
+	for says, code := range map[string]codes.Code{
+		"too little memory": codes.OutOfRange, "damaged": codes.DataLoss,
+		"changed": codes.FailedPrecondition,
+	} {
 		t.Run(says, func(t *testing.T) {
 			m := single(t)
 			var asked atomic.Int64
@@ -180,7 +186,10 @@ func TestWorkersThatRefuseToCountAtFirst(t *testing.T) {
 
 // One worker's word is not taken for it that data cannot be read, or have changed.
 func TestDamageThatOneWorkerSees(t *testing.T) {
-	for says, code := range map[string]codes.Code{"bad memory": codes.DataLoss, "a stale mount": codes.FailedPrecondition} {
+	for says, code := range map[string]codes.Code{
+		"bad memory":    codes.DataLoss,
+		"a stale mount": codes.FailedPrecondition,
+	} {
 		t.Run(says, func(t *testing.T) {
 			m := single(t)
 			addCounting(t, m, "wrong", func(*pb.Ticket) error { return status.Error(code, says) })
@@ -194,10 +203,12 @@ func TestDamageThatOneWorkerSees(t *testing.T) {
 // That a file has changed is why a session fails, also where another worker refuses for a reason of its own.
 func TestAChangedFileThatOneWorkerSees(t *testing.T) {
 	m := single(t)
-	addCounting(t, m, "sees", func(*pb.Ticket) error { return status.Error(codes.FailedPrecondition, "the file has changed") })
+	addCounting(t, m, "sees",
+		func(*pb.Ticket) error { return status.Error(codes.FailedPrecondition, "the file has changed") })
 	addCounting(t, m, "cannot", func(*pb.Ticket) error { return status.Error(codes.Aborted, "no credentials") })
 	openSession(t, m, "run", filtered(dataset(t, 4)), 1)
-	if got := failure(t, m, "run"); !strings.Contains(got, "cannot be read, as workers [sees] say") || !strings.Contains(got, "the file has changed; bring the file back") {
+	if got := failure(t, m, "run"); !strings.Contains(got, "cannot be read, as workers [sees] say") ||
+		!strings.Contains(got, "the file has changed; bring the file back") {
 		t.Errorf("it fails with %q", got)
 	}
 }

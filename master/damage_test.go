@@ -38,12 +38,14 @@ func TestADamagedSession(t *testing.T) {
 	dir := dataset(t, 1)
 	openSession(t, m, "run", newSpec(dir), 1)
 	_, err = m.Open(t.Context(), &pb.OpenRequest{Session: "future", Spec: newSpec(dir)})
-	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), fmt.Sprintf("version %d of the planner", plan.Version+1)) {
+	if status.Code(err) != codes.FailedPrecondition ||
+		!strings.Contains(err.Error(), fmt.Sprintf("version %d of the planner", plan.Version+1)) {
 		t.Errorf("open: %v", err)
 	}
 	list, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{})
 	check(t, err)
-	if s := list.GetSessions(); len(s) != 2 || s[0].GetState() != pb.SessionState_FAILED || !strings.Contains(s[0].GetFailure(), "planner") {
+	if s := list.GetSessions(); len(s) != 2 || s[0].GetState() != pb.SessionState_FAILED ||
+		!strings.Contains(s[0].GetFailure(), "planner") {
 		t.Errorf("list: %v", s)
 	}
 	_, err = m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "future"})

@@ -23,7 +23,10 @@ func TestOpenSettlesTheSpec(t *testing.T) {
 		return s
 	}
 	ask := func(id string, s *pb.Spec, world uint32, saved pb.LastBatch) (*pb.Session, error) {
-		return m.Open(t.Context(), &pb.OpenRequest{Session: id, Spec: s, WorldSize: world, Defaults: 1, SavedLastBatch: saved})
+		return m.Open(t.Context(), &pb.OpenRequest{
+			Session: id, Spec: s, WorldSize: world, Defaults: 1,
+			SavedLastBatch: saved,
+		})
 	}
 	for _, tc := range []struct {
 		id        string
@@ -38,14 +41,21 @@ func TestOpenSettlesTheSpec(t *testing.T) {
 		{"two", newSpec(dir), 2, 0, spec.Unlimited, pb.LastBatch_DROP, true},
 		{"two", newSpec(dir), 1, 0, spec.Unlimited, pb.LastBatch_DROP, true}, // it exists
 		{"two", newSpec(dir), 2, pb.LastBatch_DROP, spec.Unlimited, pb.LastBatch_DROP, true},
-		{"in order", with(func(s *pb.Spec) { s.Order = pb.Order_DETERMINISTIC }), 2, 0, spec.Unlimited, pb.LastBatch_DROP, true},
+		{
+			"in order", with(func(s *pb.Spec) { s.Order = pb.Order_DETERMINISTIC }), 2, 0, spec.Unlimited,
+			pb.LastBatch_DROP, true,
+		},
 		{"restored", newSpec(dir), 2, pb.LastBatch_UNEVEN, spec.Unlimited, pb.LastBatch_UNEVEN, false},
-		{"named", with(func(s *pb.Spec) { s.Epochs, s.LastBatch = 3, pb.LastBatch_PAD }), 2, pb.LastBatch_DROP, 3, pb.LastBatch_PAD, false},
+		{
+			"named", with(func(s *pb.Spec) { s.Epochs, s.LastBatch = 3, pb.LastBatch_PAD }), 2, pb.LastBatch_DROP, 3,
+			pb.LastBatch_PAD, false,
+		},
 		{"named", newSpec(dir), 2, 0, 3, pb.LastBatch_PAD, false},
 	} {
 		got, err := ask(tc.id, tc.spec, tc.world, tc.saved)
 		check(t, err)
-		if s := got.GetSpec(); s.GetEpochs() != tc.epochs || s.GetLastBatch() != tc.last || got.GetDefaultLastBatch() != tc.byDefault {
+		if s := got.GetSpec(); s.GetEpochs() != tc.epochs || s.GetLastBatch() != tc.last ||
+			got.GetDefaultLastBatch() != tc.byDefault {
 			t.Errorf("%s: %d epochs, %v, by default %v; want %d, %v, %v",
 				tc.id, s.GetEpochs(), s.GetLastBatch(), got.GetDefaultLastBatch(), tc.epochs, tc.last, tc.byDefault)
 		}
@@ -57,12 +67,19 @@ func TestOpenSettlesTheSpec(t *testing.T) {
 		code  codes.Code
 		says  string
 	}{
-		{"two", with(func(s *pb.Spec) { s.LastBatch = pb.LastBatch_UNEVEN }), 0, codes.AlreadyExists, "last_batch: drop and uneven"},
+		{
+			"two", with(func(s *pb.Spec) { s.LastBatch = pb.LastBatch_UNEVEN }), 0, codes.AlreadyExists,
+			"last_batch: drop and uneven",
+		},
 		{"two", with(func(s *pb.Spec) { s.Epochs = 2 }), 0, codes.AlreadyExists, "epochs: no limit and 2"},
 		{"two", newSpec(dir), pb.LastBatch_UNEVEN, codes.AlreadyExists, "last_batch: drop and uneven"},
-		{"new", with(func(s *pb.Spec) { s.OnError = &pb.OnError{Skip: 1} }), 0, codes.InvalidArgument, "last_batch: found nothing, with on_error: skip and 2 ranks"},
+		{
+			"new", with(func(s *pb.Spec) { s.OnError = &pb.OnError{Skip: 1} }), 0, codes.InvalidArgument,
+			"last_batch: found nothing, with on_error: skip and 2 ranks",
+		},
 	} {
-		if _, err := ask(tc.id, tc.spec, 2, tc.saved); status.Code(err) != tc.code || !strings.Contains(err.Error(), tc.says) {
+		if _, err := ask(tc.id, tc.spec, 2, tc.saved); status.Code(err) != tc.code ||
+			!strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want %v with %q", tc.id, err, tc.code, tc.says)
 		}
 	}
@@ -83,7 +100,10 @@ func TestOpenSettlesTheSpec(t *testing.T) {
 // A session without a limit goes on from epoch to epoch, and is never finished.
 func TestEpochsWithoutALimit(t *testing.T) {
 	m := single(t)
-	_, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: newSpec(dataset(t, 1)), WorldSize: 1, Defaults: 1})
+	_, err := m.Open(t.Context(), &pb.OpenRequest{
+		Session: "run", Spec: newSpec(dataset(t, 1)), WorldSize: 1,
+		Defaults: 1,
+	})
 	check(t, err)
 	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
 	eventually(t, "three epochs are closed", func() bool {
@@ -97,7 +117,8 @@ func TestEpochsWithoutALimit(t *testing.T) {
 	view, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
 	check(t, err)
 	if r.finished() || view.GetState() != pb.SessionState_RUNNING || view.GetProgress().GetEpoch() != 3 {
-		t.Errorf("finished: %v, state %v, epoch %d; want it to run in epoch 3", r.finished(), view.GetState(), view.GetProgress().GetEpoch())
+		t.Errorf("finished: %v, state %v, epoch %d; want it to run in epoch 3", r.finished(), view.GetState(),
+			view.GetProgress().GetEpoch())
 	}
 }
 
@@ -106,7 +127,10 @@ func TestEpochsWithoutALimit(t *testing.T) {
 func TestASessionBetweenEpochsIsClosed(t *testing.T) {
 	cfg := master.Config{Lease: 2 * time.Second, CloseAfter: time.Nanosecond}
 	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: cfg})
-	_, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: newSpec(dataset(t, 1)), WorldSize: 1, Defaults: 1})
+	_, err := m.Open(t.Context(), &pb.OpenRequest{
+		Session: "run", Spec: newSpec(dataset(t, 1)), WorldSize: 1,
+		Defaults: 1,
+	})
 	check(t, err)
 	read := func(nonce string, until uint32) *trainer {
 		r := newTrainer(t, m, "run", 0, 1).mustJoin(nonce)
@@ -130,13 +154,15 @@ func TestASessionBetweenEpochsIsClosed(t *testing.T) {
 		return closed.GetClosedUnix() > 0
 	})
 	if closed.GetState() != pb.SessionState_ABANDONED || closed.GetProgress().GetEpoch() != 1 {
-		t.Errorf("closed, it is %v in epoch %d; want it abandoned, in epoch 1", closed.GetState(), closed.GetProgress().GetEpoch())
+		t.Errorf("closed, it is %v in epoch %d; want it abandoned, in epoch 1",
+			closed.GetState(), closed.GetProgress().GetEpoch())
 	}
 	_, err = m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: closed.GetSpec(), WorldSize: 1, Defaults: 1})
 	check(t, err)
 	second := read("b", 2)
 	j := second.joined
-	if j.GetKind() != pb.JoinKind_FRESH || j.GetClosedEpochs() != 1 || j.GetSession().GetRestoredFrom().GetEpoch() != 1 || j.GetSession().GetClosedUnix() != 0 {
+	if j.GetKind() != pb.JoinKind_FRESH || j.GetClosedEpochs() != 1 ||
+		j.GetSession().GetRestoredFrom().GetEpoch() != 1 || j.GetSession().GetClosedUnix() != 0 {
 		t.Errorf("who comes back joined as %v", j)
 	}
 	once(t, 1, 2, first, second)

@@ -74,7 +74,10 @@ func TestLostAnswersOfEtcd(t *testing.T) {
 func TestAFullEtcd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cluster, err := storetest.Start(ctx, storetest.Config{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}, Quota: 8 << 20})
+	cluster, err := storetest.Start(ctx, storetest.Config{
+		Dir: t.TempDir(), Hosts: []string{"127.0.0.1"},
+		Quota: 8 << 20,
+	})
 	check(t, err)
 	t.Cleanup(func() { check(t, cluster.Close()) })
 	first := start(t, settings{endpoints: cluster.Endpoints()})
@@ -91,7 +94,8 @@ func TestAFullEtcd(t *testing.T) {
 			t.Errorf("with a full etcd a Sync gets %v", err)
 		}
 	}
-	if _, err := first.GetSession(ctx, &pb.GetSessionRequest{Session: "run"}); err == nil || !strings.Contains(err.Error(), "alarm disarm") {
+	if _, err := first.GetSession(ctx, &pb.GetSessionRequest{Session: "run"}); err == nil ||
+		!strings.Contains(err.Error(), "alarm disarm") {
 		t.Errorf("with a full etcd, who looks at the session is told %v", err)
 	}
 	first.stop()

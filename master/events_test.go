@@ -42,7 +42,10 @@ func awaitEvent(t *testing.T, m *node, kind pb.EventKind, session, words string)
 func TestEvents(t *testing.T) {
 	e := etcd(t, "")
 	first := start(t, settings{endpoints: e.Endpoints()})
-	second := start(t, settings{endpoints: e.Endpoints(), Config: master.Config{Fleet: fleet.Config{Join: []string{first.gossip}}}})
+	second := start(t, settings{
+		endpoints: e.Endpoints(),
+		Config:    master.Config{Fleet: fleet.Config{Join: []string{first.gossip}}},
+	})
 	w := addWorker(t, first, fleet.Member{Name: "w", Address: "10.0.0.1:1", Slots: 8})
 	if e := awaitEvent(t, first, pb.EventKind_WORKER, "", "w joined; the fleet has 1 worker"); e.GetWorker() != "w" {
 		t.Errorf("it names no worker: %v", e)
@@ -85,10 +88,12 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	of := eventsOf(t, second, &pb.ListEventsRequest{Session: "run"})
-	if !slices.EqualFunc(of, words, func(e *pb.Event, w string) bool { return e.GetWords() == w }) || len(of) != 3 || !strings.HasPrefix(words[0], "opened: 2 files, ") {
+	if !slices.EqualFunc(of, words, func(e *pb.Event, w string) bool { return e.GetWords() == w }) || len(of) != 3 ||
+		!strings.HasPrefix(words[0], "opened: 2 files, ") {
 		t.Errorf("of the session there is %v", of)
 	}
-	if newest := eventsOf(t, second, &pb.ListEventsRequest{Limit: 1}); len(newest) != 1 || newest[0].GetNumber() != last {
+	if newest := eventsOf(t, second, &pb.ListEventsRequest{Limit: 1}); len(newest) != 1 ||
+		newest[0].GetNumber() != last {
 		t.Errorf("the newest is %v, want number %d", newest, last)
 	}
 	if none := eventsOf(t, second, &pb.ListEventsRequest{After: last}); len(none) != 0 {

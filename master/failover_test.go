@@ -63,7 +63,11 @@ func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
 	eventually(t, "some was consumed", func() bool { check(t, r.sync()); return r.consume(2) == 2 })
 	// From now on a Sync changes nothing: also such a one must not be answered without asking etcd.
-	eventually(t, "all is granted", func() bool { check(t, r.sync()); return r.last.GetUnchanged() && r.last.GetDrained() })
+	eventually(t, "all is granted", func() bool {
+		check(t, r.sync())
+		return r.last.GetUnchanged() &&
+			r.last.GetDrained()
+	})
 	second := start(t, settings{endpoints: e.Endpoints()})
 
 	wire.Cut()
@@ -116,7 +120,10 @@ func TestAHangingStorage(t *testing.T) {
 	check(t, err)
 	h := &hanging{Storage: disk, mended: make(chan struct{})}
 	cfg := master.Config{Storage: h}
-	first := start(t, settings{endpoints: []string{"http://" + wire.Address}, call: time.Second, ttl: time.Second, Config: cfg})
+	first := start(t, settings{
+		endpoints: []string{"http://" + wire.Address}, call: time.Second, ttl: time.Second,
+		Config: cfg,
+	})
 	second := start(t, settings{endpoints: e.Endpoints(), Config: cfg})
 	mend := sync.OnceFunc(func() { close(h.mended) })
 	t.Cleanup(mend)
@@ -148,7 +155,10 @@ func TestAHangingStorage(t *testing.T) {
 func TestAnOutageOfEtcd(t *testing.T) {
 	e := etcd(t, "127.0.0.1:0")
 	wire := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
-	m := start(t, settings{endpoints: []string{"http://" + wire.Address}, call: 300 * time.Millisecond, ttl: time.Minute})
+	m := start(t, settings{
+		endpoints: []string{"http://" + wire.Address}, call: 300 * time.Millisecond,
+		ttl: time.Minute,
+	})
 	dir := dataset(t, 4)
 	openSession(t, m, "run", newSpec(dir), 1)
 	openSession(t, m, "doomed", newSpec(dir), 1)

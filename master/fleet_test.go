@@ -99,7 +99,8 @@ func start(t *testing.T, s settings) *node {
 	st, err := store.Open(t.Context(), store.Config{Endpoints: s.endpoints, CallTimeout: s.call, LeaseTTL: s.ttl})
 	check(t, err)
 	cfg := s.Config
-	cfg.Store, cfg.Ops, cfg.Signer = st, noOps{}, ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	cfg.Store, cfg.Ops, cfg.Signer = st, noOps{},
+		ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.Fleet.Bind = "127.0.0.1:0"
 	cfg.Plan = plan.Config{BlockBytes: 1, FirstBlockBytes: 1, ShardBytes: 1}
@@ -223,8 +224,11 @@ func writeFile(t *testing.T, path string) {
 
 func newSpec(dir string) *pb.Spec {
 	return &pb.Spec{
-		Dataset:   &pb.Dataset{Uri: []string{"file://" + dir + "/"}},
-		Features:  []*pb.Feature{{Name: []string{"x"}, Layout: pb.Layout_DENSE}, {Name: []string{"label"}, Layout: pb.Layout_LABEL}},
+		Dataset: &pb.Dataset{Uri: []string{"file://" + dir + "/"}},
+		Features: []*pb.Feature{
+			{Name: []string{"x"}, Layout: pb.Layout_DENSE},
+			{Name: []string{"label"}, Layout: pb.Layout_LABEL},
+		},
 		BatchSize: 4, Shuffle: true, Seed: 3,
 	}
 }

@@ -37,11 +37,14 @@ type flightInfo struct {
 // epoch.
 func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
 	if d.GetType() != flight.DescriptorCMD {
-		return nil, status.Error(codes.InvalidArgument, "the descriptor must be a command that holds a spec, as YAML or JSON")
+		return nil, status.Error(codes.InvalidArgument,
+			"the descriptor must be a command that holds a spec, as YAML or JSON")
 	}
 	end, ok := f.turns.Take(identity.From(ctx))
 	if !ok {
-		return nil, status.Errorf(codes.ResourceExhausted, "too many datasets are being listed: %d at once, and %d for one namespace; try again", infosAtOnce, infosOfOne)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"too many datasets are being listed: %d at once, and %d for one namespace; try again",
+			infosAtOnce, infosOfOne)
 	}
 	defer end()
 	s, err := parseSpec(d.GetCmd(), "")
@@ -112,7 +115,10 @@ func (f *flightInfo) newEndpoints(program *pb.Program) (*endpoints, error) {
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	e := &endpoints{info: f, program: serialised, digest: []byte(ticket.Digest(serialised)), places: f.master.places.get()}
+	e := &endpoints{
+		info: f, program: serialised, digest: []byte(ticket.Digest(serialised)),
+		places: f.master.places.get(),
+	}
 	if e.places.Workers == 0 {
 		return nil, status.Error(codes.Unavailable, "the fleet has no worker; start one with `penstock worker`")
 	}
@@ -124,8 +130,9 @@ func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 	e.rows += counts.Rows
 	for i, shard := range block.GetShards() {
 		next, err := e.info.endpoint(&pb.Ticket{
-			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: e.digest,
-			Workers: e.places.For(shard, ""), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), Extents: shard.GetExtents(),
+			ProgramDigest: e.digest,
+			Workers:       e.places.For(shard, ""), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
 		}, e.program)
 		if err != nil {
 			return err
@@ -133,7 +140,9 @@ func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 		e.all = append(e.all, next)
 		e.bytes += proto.Size(next)
 		if e.bytes > maxEndpointBytes {
-			return status.Errorf(codes.ResourceExhausted, "the answer would be larger than %d MiB: %d shards so far, in which the program repeats; large datasets are for sessions",
+			return status.Errorf(codes.ResourceExhausted,
+				"the answer would be larger than %d MiB: %d shards so far, in which the program repeats; large "+
+					"datasets are for sessions",
 				maxEndpointBytes>>20, len(e.all))
 		}
 	}

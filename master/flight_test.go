@@ -37,7 +37,10 @@ func TestAnyFlightClientGetsAllShards(t *testing.T) {
 	if len(info.GetEndpoint()) != 3*groups || info.GetTotalRecords() != 3*groups*rows {
 		t.Errorf("%d endpoints, %d rows", len(info.GetEndpoint()), info.GetTotalRecords())
 	}
-	filtered := &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: append([]byte("filter: label > 3\n"), text...)}
+	filtered := &flight.FlightDescriptor{
+		Type: flight.DescriptorCMD,
+		Cmd:  append([]byte("filter: label > 3\n"), text...),
+	}
 	if some, err := ask(filtered); err != nil || some.GetTotalRecords() != -1 {
 		t.Errorf("of a filter only the workers know how many rows pass: %d, %v", some.GetTotalRecords(), err)
 	}
@@ -71,10 +74,12 @@ func TestAnyFlightClientGetsAllShards(t *testing.T) {
 	stranger, err := rpc.Dial(m.address, rpc.Config{})
 	check(t, err)
 	defer stranger.Close()
-	if _, err := flight.NewFlightServiceClient(stranger).GetFlightInfo(t.Context(), command); status.Code(err) != codes.Unauthenticated {
+	if _, err := flight.NewFlightServiceClient(stranger).GetFlightInfo(t.Context(),
+		command); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("without the token: %v", err)
 	}
-	if _, err := pb.NewMasterClient(stranger).SyncWorker(t.Context(), &pb.WorkerReport{Name: "w"}); status.Code(err) != codes.Unauthenticated {
+	if _, err := pb.NewMasterClient(stranger).SyncWorker(t.Context(),
+		&pb.WorkerReport{Name: "w"}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("without the token: %v", err)
 	}
 }
@@ -85,7 +90,12 @@ func TestReportsAreBounded(t *testing.T) {
 	for i := range long.GetSessions() {
 		long.Sessions[i] = &pb.SessionCounters{Session: strings.Repeat("x", 256)}
 	}
-	for _, report := range []*pb.WorkerReport{{}, {Name: strings.Repeat("x", 300)}, {Name: "w", Address: strings.Repeat("x", 300)}, long} {
+	for _, report := range []*pb.WorkerReport{
+		{},
+		{Name: strings.Repeat("x", 300)},
+		{Name: "w", Address: strings.Repeat("x", 300)},
+		long,
+	} {
 		if _, err := m.SyncWorker(t.Context(), report); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%.40v: %v", report, err)
 		}

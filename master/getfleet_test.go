@@ -14,9 +14,18 @@ import (
 // Every master names the leader and all members, and knows how many streams workers report to it.
 func TestGetFleet(t *testing.T) {
 	endpoints := etcd(t, "").Endpoints()
-	first := start(t, settings{endpoints: endpoints, Config: master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m1", Zone: "north", Version: "v1"}}}})
-	second := start(t, settings{endpoints: endpoints, Config: master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m2"}, Join: []string{first.gossip}}}})
-	worker := addWorker(t, second, fleet.Member{Name: "w", Address: "10.0.0.1:1", Zone: "south", Version: "v2", Slots: 8})
+	first := start(t, settings{
+		endpoints: endpoints,
+		Config:    master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m1", Zone: "north", Version: "v1"}}},
+	})
+	second := start(t, settings{
+		endpoints: endpoints,
+		Config:    master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m2"}, Join: []string{first.gossip}}},
+	})
+	worker := addWorker(t, second, fleet.Member{
+		Name: "w", Address: "10.0.0.1:1", Zone: "south", Version: "v2",
+		Slots: 8,
+	})
 	check(t, worker.Update(func(m *fleet.Member) { m.Draining = true }))
 	want := []*pb.FleetMember{
 		{Role: "master", Name: "m1", Address: first.address, Zone: "north", Version: "v1"},

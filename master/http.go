@@ -27,12 +27,18 @@ func (m *Master) newHTTP() (*telemetry.Server, error) {
 	if m.cfg.HTTP == nil {
 		return nil, nil
 	}
-	web := identity.Web{Authenticator: m.cfg.Access.Authenticator(), Seal: identity.SealWith(func() [][]byte { return m.signer.Secrets("browsers' logins") })}
+	web := identity.Web{
+		Authenticator: m.cfg.Access.Authenticator(),
+		Seal:          identity.SealWith(func() [][]byte { return m.signer.Secrets("browsers' logins") }),
+	}
 	viewers := func(next http.Handler) http.Handler { return web.Require(identity.Viewer, next) }
 	cfg := telemetry.Config{
 		Listener: m.cfg.HTTP, Logger: m.cfg.Logger, Web: web, Ready: m.ready,
 		Metrics: telemetry.NewRegistry(m.cfg.Fleet.Self.Version, newMetrics().collector(m)),
-		Pages:   dashboard.New(dashboard.Config{Source: m.viewer, Guard: viewers, Version: m.cfg.Fleet.Self.Version, Name: m.cfg.Fleet.Self.Name}),
+		Pages: dashboard.New(dashboard.Config{
+			Source: m.viewer, Guard: viewers, Version: m.cfg.Fleet.Self.Version,
+			Name: m.cfg.Fleet.Self.Name,
+		}),
 	}
 	var err error
 	if cfg.TLS, err = rpc.HTTPTLS(m.cfg.RPC); err != nil {
@@ -101,7 +107,8 @@ func ask[Q, A any](ctx context.Context, v *viewer, req *Q, own func(context.Cont
 		if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
 			said = "does not answer; if it is gone, another one leads within seconds"
 		}
-		return nil, status.Errorf(status.Code(err), "the leading master, %s, %s: %s", leader, said, status.Convert(err).Message())
+		return nil, status.Errorf(status.Code(err), "the leading master, %s, %s: %s",
+			leader, said, status.Convert(err).Message())
 	}
 	return reply, nil
 }

@@ -55,7 +55,8 @@ func TestEachMasterShowsTheFleet(t *testing.T) {
 	for _, at := range []string{first, second} {
 		code, body := httpGet(t, at+"/api/v1/sessions", "secret")
 		reply := &pb.ListSessionsReply{}
-		if err := protojson.Unmarshal([]byte(body), reply); err != nil || code != 200 || len(reply.GetSessions()) != 1 || reply.GetSessions()[0].GetId() != "run" {
+		if err := protojson.Unmarshal([]byte(body), reply); err != nil || code != 200 ||
+			len(reply.GetSessions()) != 1 || reply.GetSessions()[0].GetId() != "run" {
 			t.Errorf("%s: %d, %v: %s", at, code, err, body)
 		}
 		for _, path := range []string{"/api/v1/observation", "/api/v1/events", "/readyz"} {
@@ -63,16 +64,21 @@ func TestEachMasterShowsTheFleet(t *testing.T) {
 				t.Errorf("%s%s: %d: %s", at, path, code, body)
 			}
 		}
-		for _, path := range []string{"/", "/api/v1/sessions", "/api/v1/observation", "/api/v1/events", "/api/v1/stream", "/metrics", "/debug/pprof/"} {
+		for _, path := range []string{
+			"/", "/api/v1/sessions", "/api/v1/observation", "/api/v1/events",
+			"/api/v1/stream", "/metrics", "/debug/pprof/",
+		} {
 			for _, token := range []string{"", "wrong"} {
-				if code, body := httpGet(t, at+path, token); code != 401 || strings.Contains(body, "run") && !strings.Contains(body, "token") {
+				if code, body := httpGet(t, at+path, token); code != 401 || strings.Contains(body, "run") &&
+					!strings.Contains(body, "token") {
 					t.Errorf("%s%s with token %q: %d: %s", at, path, token, code, body)
 				}
 			}
 		}
 	}
 	for at, leads := range map[string]string{first: "penstock_master_leading 1", second: "penstock_master_leading 0"} {
-		if _, body := httpGet(t, at+"/metrics", "secret"); !strings.Contains(body, leads) || strings.Contains(body, "penstock_fleet_workers") != strings.HasSuffix(leads, "1") {
+		if _, body := httpGet(t, at+"/metrics", "secret"); !strings.Contains(body, leads) ||
+			strings.Contains(body, "penstock_fleet_workers") != strings.HasSuffix(leads, "1") {
 			t.Errorf("%s: want %q:\n%s", at, leads, body)
 		}
 	}
@@ -100,7 +106,8 @@ func TestSessionsOfNamespaces(t *testing.T) {
 	r.work(r.finished)
 	eventually(t, "one that is over has none any more", func() bool {
 		_, body := httpGet(t, at+"/metrics", "secret")
-		return !strings.Contains(body, `session="run"`) && strings.Contains(body, `penstock_session_state_info{session="vision/run",state="waiting"} 1`)
+		return !strings.Contains(body, `session="run"`) &&
+			strings.Contains(body, `penstock_session_state_info{session="vision/run",state="waiting"} 1`)
 	})
 	for query, want := range map[string]string{
 		"?session=run&namespace=vision": `"namespace":"vision"`,
@@ -108,7 +115,8 @@ func TestSessionsOfNamespaces(t *testing.T) {
 		"?session=other":                "does not exist in namespace default",
 		"?session=run&namespace=../x":   "the namespace's name is not valid",
 	} {
-		if code, body := httpGet(t, at+"/api/v1/observation"+query, "secret"); !strings.Contains(strings.ReplaceAll(body, `": "`, `":"`), want) {
+		if code, body := httpGet(t, at+"/api/v1/observation"+query, "secret"); !strings.Contains(
+			strings.ReplaceAll(body, `": "`, `":"`), want) {
 			t.Errorf("%s: %d, %s lacks %s", query, code, body, want)
 		}
 	}
@@ -144,14 +152,19 @@ func TestLoginKeepsTheLink(t *testing.T) {
 	_, at := startHTTP(t, etcd(t, "").Endpoints(), master.Config{RPC: rpc.Config{Token: rpc.NewSecret("secret")}})
 	ctx := dashboardtest.Browser(t, time.Minute)
 	show := func(token string) chromedp.Action {
-		return chromedp.Tasks{chromedp.SendKeys("#token", token, chromedp.ByQuery), chromedp.Click("button", chromedp.ByQuery)}
+		return chromedp.Tasks{
+			chromedp.SendKeys("#token", token, chromedp.ByQuery),
+			chromedp.Click("button", chromedp.ByQuery),
+		}
 	}
 	var shown string
 	check(t, chromedp.Run(ctx,
 		chromedp.Navigate(at+"/#session=run-7&range=60&workers=busy.2"),
 		show("wrong"), chromedp.WaitVisible("[role=alert]", chromedp.ByQuery), show("secret"),
 		chromedp.WaitVisible("#verdict", chromedp.ByQuery),
-		chromedp.Poll(`document.body.dataset.painted > 0 && location.hash + " shows " + document.querySelector("#session").value`, &shown),
+		chromedp.Poll(
+			`document.body.dataset.painted > 0 && location.hash + " shows " + document.querySelector("#session").value`,
+			&shown),
 	))
 	if want := "#session=run-7&range=60&workers=busy.2 shows run-7"; shown != want {
 		t.Errorf("behind the login: %q, want %q", shown, want)

@@ -73,7 +73,8 @@ func (r *laneTrainer) hand() (rows []string, ok bool) {
 	for lane := r.rank * lanes / r.world; lane < (r.rank+1)*lanes/r.world; lane++ {
 		at := from
 		for _, g := range r.grants {
-			if g.GetInterval().GetFrom().GetEpoch() != r.epoch || g.GetLane() != lane || g.GetFirst()+g.GetRows() <= at || g.GetFirst() >= to {
+			if g.GetInterval().GetFrom().GetEpoch() != r.epoch || g.GetLane() != lane ||
+				g.GetFirst()+g.GetRows() <= at || g.GetFirst() >= to {
 				continue
 			}
 			if g.GetFirst() > at {
@@ -102,10 +103,12 @@ func (r *laneTrainer) rowsOf(g *pb.Grant) (out []string) {
 		for _, n := range rg.GetOutputs() {
 			for k := range uint64(n) {
 				before := window < from.GetWindow() || window == from.GetWindow() && k < from.GetK()
-				inShard := to.GetEpoch() == from.GetEpoch() && to.GetBlock() == from.GetBlock() && to.GetShard() == from.GetShard()
+				inShard := to.GetEpoch() == from.GetEpoch() && to.GetBlock() == from.GetBlock() &&
+					to.GetShard() == from.GetShard()
 				behind := inShard && (window > to.GetWindow() || window == to.GetWindow() && k >= to.GetK())
 				if !before && !behind {
-					out = append(out, fmt.Sprintf("%d %s %d.%d.%d", tk.GetEpoch(), tk.GetFile().GetUri(), rg.GetIndex(), window, k))
+					out = append(out, fmt.Sprintf("%d %s %d.%d.%d", tk.GetEpoch(), tk.GetFile().GetUri(), rg.GetIndex(),
+						window, k))
 				}
 			}
 			window++
@@ -282,7 +285,8 @@ func TestLanesRestored(t *testing.T) {
 		elsewhere.stop()
 	}
 	r := newLaneTrainer(t, m, "whole", 0, 3)
-	if err := r.join("x"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "world size 3 does not divide the 4 lanes") {
+	if err := r.join("x"); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "world size 3 does not divide the 4 lanes") {
 		t.Errorf("three ranks join: %v", err)
 	}
 }

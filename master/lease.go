@@ -54,7 +54,8 @@ func (r *runner) unreported(rank uint32) int64 {
 // logReplaced tells what a Join that put a start in the place of another one may cost.
 func (r *runner) logReplaced(j session.Join, reply session.Reply, changes session.Changes) {
 	if reply.Kind == pb.JoinKind_REJOIN && j.Unreported > 0 && !changes.Empty() {
-		r.logger.Warn("a trainer was started again; rows that its earlier start handed over since its last Sync come again",
+		r.logger.Warn(
+			"a trainer was started again; rows that its earlier start handed over since its last Sync come again",
 			"rank", j.Rank, "incarnation", reply.Incarnation, "rows_at_most", j.Unreported)
 	}
 }
@@ -63,7 +64,9 @@ func (r *runner) logReplaced(j session.Join, reply session.Reply, changes sessio
 func (r *runner) logZombie(c session.Sync, err error) {
 	var fenced *session.FencedError
 	if errors.As(err, &fenced) && fenced.Expired {
-		r.logger.Warn("a trainer reports after its lease, when others have its shards: what it handed over since its last Sync comes twice",
+		r.logger.Warn(
+			"a trainer reports after its lease, when others have its shards: what it handed over since its last "+
+				"Sync comes twice",
 			"rank", c.Rank, "incarnation", c.Incarnation, "rows", r.state.Unrecorded(c.Rank, c.Counters))
 	}
 }
@@ -111,7 +114,8 @@ func (r *runner) expire(now time.Time) error {
 			break // a transaction holds no more: the others' turn is next time
 		}
 		unreported := r.unreported(p.Rank)
-		r.logger.Warn("a trainer's lease ended; others get its shards, and rows that it handed over since its last Sync with them",
+		r.logger.Warn(
+			"a trainer's lease ended; others get its shards, and rows that it handed over since its last Sync with them",
 			"rank", p.Rank, "incarnation", p.Incarnation, "rows_at_most", unreported)
 		_, changed, err := r.change(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation, Unreported: unreported})
 		if err != nil {
@@ -127,7 +131,8 @@ func (r *runner) expire(now time.Time) error {
 	switch {
 	case err == nil:
 		r.tellExpired(expired, atRisk)
-	case errors.Is(err, store.ErrTooLarge) && len(expired) > 1: // ranks' keys may be long: fewer, when their leases have ended again
+	// ranks' keys may be long: fewer, when their leases have ended again
+	case errors.Is(err, store.ErrTooLarge) && len(expired) > 1:
 		r.together = len(expired) / 2
 	}
 	return err

@@ -119,7 +119,8 @@ func TestRestoreReadsExactlyWhatComesAfter(t *testing.T) {
 	a, b := newTrainer(t, m, "run", 0, 2), newTrainer(t, m, "run", 1, 2)
 	foreign := old.state()
 	foreign.PlannerDigest = plan.Config{}.Digest()
-	if err := a.restore("x", true, foreign); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "other sizes") {
+	if err := a.restore("x", true, foreign); status.Code(err) != codes.FailedPrecondition ||
+		!strings.Contains(err.Error(), "other sizes") {
 		t.Errorf("a state of a dataset that was cut otherwise: %v", err)
 	}
 	eventually(t, "both are restored", func() bool {

@@ -32,7 +32,9 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 		}
 		switch err := storage.Confined(dataset, uri); {
 		case errors.Is(err, storage.ErrOutside):
-			return nil, status.Errorf(codes.PermissionDenied, "dataset.uri %q leads out of %s by a link; name what it leads to, or ask an administrator", uri, dataset)
+			return nil, status.Errorf(codes.PermissionDenied,
+				"dataset.uri %q leads out of %s by a link; name what it leads to, or ask an administrator",
+				uri, dataset)
 		case err != nil:
 			return nil, err
 		}
@@ -50,7 +52,8 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 	for dataset := range datasets {
 		switch err := storage.ConfinedFiles(dataset, files); {
 		case errors.Is(err, storage.ErrOutside):
-			return nil, status.Errorf(codes.PermissionDenied, "a link below %s leads out of it, and may not be followed; remove it, or ask an administrator", dataset)
+			return nil, status.Errorf(codes.PermissionDenied,
+				"a link below %s leads out of it, and may not be followed; remove it, or ask an administrator", dataset)
 		case err != nil:
 			return nil, err
 		}

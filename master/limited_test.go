@@ -43,7 +43,8 @@ func TestAFileThatChangesIsNoLink(t *testing.T) {
 	}
 	dir := "file://" + filepath.Dir(path) + "/"
 	l := limited{rewriting{disk, func() { write("another one") }}, access.Limits{Datasets: []string{dir}}}
-	if _, err := l.List(t.Context(), "", []string{dir}); !errors.Is(err, storage.ErrChanged) || status.Code(err) == codes.PermissionDenied {
+	if _, err := l.List(t.Context(), "", []string{dir}); !errors.Is(err, storage.ErrChanged) ||
+		status.Code(err) == codes.PermissionDenied {
 		t.Errorf("%v", err)
 	}
 }

@@ -36,7 +36,9 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 	defer cancel()
 	end, ok := s.master.lists.Await(patient, who)
 	if !ok {
-		return nil, status.Errorf(codes.ResourceExhausted, "too many lists of sessions are being made: %d at once, and %d for one namespace; try again", listsAtOnce, listsOfOne)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"too many lists of sessions are being made: %d at once, and %d for one namespace; try again",
+			listsAtOnce, listsOfOne)
 	}
 	defer end()
 	t, err := s.leader(ctx)
@@ -113,7 +115,10 @@ func (t *term) lost(who identity.Identity) []*pb.Session {
 	var out []*pb.Session
 	for name, err := range t.damaged {
 		if namespace, id := name.Split(); who.Sees(namespace) {
-			out = append(out, &pb.Session{Namespace: namespace, Id: id, State: pb.SessionState_FAILED, Failure: err.Error()})
+			out = append(out, &pb.Session{
+				Namespace: namespace, Id: id, State: pb.SessionState_FAILED,
+				Failure: err.Error(),
+			})
 		}
 	}
 	return out

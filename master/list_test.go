@@ -22,7 +22,8 @@ func TestListsTakeTurns(t *testing.T) {
 		if _, ok := m.lists.Take(identity.From(ctx)); !ok {
 			t.Fatal("there is no turn")
 		}
-		if _, err := (&service{master: m}).ListSessions(ctx, &pb.ListSessionsRequest{}); status.Code(err) != codes.ResourceExhausted {
+		if _, err := (&service{master: m}).ListSessions(ctx,
+			&pb.ListSessionsRequest{}); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("one more: %v", err)
 		}
 	})
@@ -40,8 +41,10 @@ func TestListsFit(t *testing.T) {
 	}
 	shorten(found)
 	size := proto.Size(&pb.ListSessionsReply{Sessions: found})
-	if first, last := found[0], found[299]; size > maxList+1<<20 || first.GetProgram() != nil || first.GetSpec() == nil || len(first.GetProgress().GetRanks()) != 100 ||
-		last.GetSpec() != nil || last.GetProgress().GetRanks() != nil || last.GetProgress().GetEpoch() != 3 || last.GetId() != "run" {
+	if first, last := found[0], found[299]; size > maxList+1<<20 || first.GetProgram() != nil ||
+		first.GetSpec() == nil || len(first.GetProgress().GetRanks()) != 100 ||
+		last.GetSpec() != nil || last.GetProgress().GetRanks() != nil || last.GetProgress().GetEpoch() != 3 ||
+		last.GetId() != "run" {
 		t.Errorf("%d bytes; the last: %v", size, last)
 	}
 }

@@ -32,7 +32,9 @@ func newListings(limit int64) *listings { return &listings{lru.New[string, *list
 
 // get returns the listing of a dataset of so many files, which is read if it is not in memory. There is room made for
 // it before.
-func (l *listings) get(ctx context.Context, digest string, files int64, read func(context.Context) ([]*pb.File, error)) ([]*pb.File, error) {
+func (l *listings) get(
+	ctx context.Context, digest string, files int64, read func(context.Context) ([]*pb.File, error),
+) ([]*pb.File, error) {
 	one := l.kept.Add(digest, new(listing), files*mostFileBytes)
 	one.mu.Lock()
 	defer one.mu.Unlock()

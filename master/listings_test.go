@@ -52,11 +52,13 @@ func TestListingsAreBounded(t *testing.T) {
 		}
 	}
 	if get("b0", nil); reads["a"] != 2 || reads["b0"] != 2 {
-		t.Errorf("what is used all the time was read %d times, what was used long ago %d times", reads["a"], reads["b0"])
+		t.Errorf("what is used all the time was read %d times, what was used long ago %d times",
+			reads["a"], reads["b0"])
 	}
 	huge := newListings(1)
 	for range 2 {
-		_, err := huge.get(t.Context(), "huge", 1e6, func(context.Context) ([]*pb.File, error) { reads["huge"]++; return make([]*pb.File, 1), nil })
+		_, err := huge.get(t.Context(), "huge", 1e6,
+			func(context.Context) ([]*pb.File, error) { reads["huge"]++; return make([]*pb.File, 1), nil })
 		if err != nil || reads["huge"] != 1 {
 			t.Errorf("a listing that is larger than all was read %d times: %v", reads["huge"], err)
 		}
@@ -71,7 +73,10 @@ func TestSessionsThatAreOverKeepNoPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta := &pb.SessionMeta{PlannerVersion: plan.Version, Session: &pb.Session{Id: "run", Program: program, DatasetDigest: []byte("d"), Files: 2, WorldSize: 1}}
+	meta := &pb.SessionMeta{PlannerVersion: plan.Version, Session: &pb.Session{
+		Id: "run", Program: program,
+		DatasetDigest: []byte("d"), Files: 2, WorldSize: 1,
+	}}
 	m := &Master{listings: newListings(1)}
 	p, err := newBlockPlanner(m, &store.Session{Meta: meta}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -84,7 +89,10 @@ func TestSessionsThatAreOverKeepNoPlan(t *testing.T) {
 	r := &runner{planner: p, state: state}
 	cuts := func() int {
 		t.Helper()
-		if _, err := m.listings.get(t.Context(), "d", 2, func(context.Context) ([]*pb.File, error) { return files, nil }); err != nil {
+		if _, err := m.listings.get(t.Context(), "d", 2, func(context.Context) ([]*pb.File, error) {
+			return files,
+				nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		listed, cut, err := p.blocks(t.Context(), 0)

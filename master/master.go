@@ -113,16 +113,20 @@ type Master struct {
 
 // New prepares a master; Run runs it and closes its listener.
 func New(cfg Config) (*Master, error) {
-	if cfg.Listener == nil || cfg.Store == nil && cfg.Connect == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Signer == nil || cfg.Logger == nil {
+	if cfg.Listener == nil || cfg.Store == nil && cfg.Connect == nil || cfg.Storage == nil || cfg.Ops == nil ||
+		cfg.Signer == nil || cfg.Logger == nil {
 		return nil, errors.New("master: Listener, Store or Connect, Storage, Ops, Signer and Logger are needed")
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
 	if cfg.Lease < leastLease {
-		return nil, fmt.Errorf("master: a lease of %v; at least %v is needed, which is several Syncs", cfg.Lease, leastLease)
+		return nil, fmt.Errorf("master: a lease of %v; at least %v is needed, which is several Syncs",
+			cfg.Lease, leastLease)
 	}
 	cfg.CloseAfter = max(cmp.Or(cfg.CloseAfter, 10*time.Minute), 2*cfg.Lease)
 	if cfg.SessionTTL < 0 || cfg.SessionTTL > 0 && cfg.SessionTTL < cfg.Lease {
-		return nil, fmt.Errorf("master: sessions would be deleted %v after their last trainer's word; at least the lease, %v, is needed, or 0 for never", cfg.SessionTTL, cfg.Lease)
+		return nil, fmt.Errorf(
+			"master: sessions would be deleted %v after their last trainer's word; at least the lease, %v, is "+
+				"needed, or 0 for never", cfg.SessionTTL, cfg.Lease)
 	}
 	var err error
 	if cfg.Scaling.Config, err = cfg.Scaling.WithDefaults(); err != nil {
@@ -134,8 +138,10 @@ func New(cfg Config) (*Master, error) {
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
-		cfg: cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
-		described: formats.NewCache(describedBytes), listings: newListings(listingBytes), lists: access.NewTurns(listsAtOnce, listsOfOne),
+		cfg: cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{},
+		observed:  observe.New(cfg.Scaling.Utilisation),
+		described: formats.NewCache(describedBytes), listings: newListings(listingBytes),
+		lists: access.NewTurns(listsAtOnce, listsOfOne),
 	}
 	if cfg.Store != nil {
 		close(m.connected)

@@ -26,7 +26,8 @@ func newMaster(t *testing.T, gossip string) (*master.Master, net.Listener) {
 	check(t, err)
 	m, err := master.New(master.Config{
 		Listener: l, Store: st, Storage: disk, Ops: noOps{}, Logger: slog.New(slog.DiscardHandler),
-		Fleet: fleet.Config{Bind: gossip}, Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Fleet:  fleet.Config{Bind: gossip},
+		Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 	})
 	check(t, err)
 	return m, l

@@ -34,48 +34,69 @@ type metrics struct {
 }
 
 type sessionMetrics struct {
-	demand, rate, stall, worst, cost, needed, granted, trainers, epoch, delivered, abandoned, bottleneck, state telemetry.Metric
-	imbalance, padding                                                                                          telemetry.Metric
+	demand, rate, stall, worst, cost, needed, granted, trainers, epoch, delivered, abandoned, bottleneck,
+	state telemetry.Metric
+	imbalance,
+	padding telemetry.Metric
 }
 
 func newMetrics() metrics {
 	const pool, by = "fleet_", "session"
 	return metrics{
-		leading:         telemetry.Gauge("master_leading", "1 for the master that leads, 0 for the others."),
-		members:         telemetry.Gauge("fleet_members", "Processes that gossip knows, by role and whether they drain.", "role", "draining"),
-		untrusted:       telemetry.Counter("master_untrusted_statistics_total", "Column chunks of filters whose statistics contradict themselves, and so exclude nothing."),
-		sessionsTotal:   telemetry.Gauge("sessions", "Sessions that are not over."),
-		sessionsLeftOut: telemetry.Gauge("sessions_left_out", "Sessions without series of their own, for there are too many."),
+		leading: telemetry.Gauge("master_leading", "1 for the master that leads, 0 for the others."),
+		members: telemetry.Gauge("fleet_members",
+			"Processes that gossip knows, by role and whether they drain.", "role", "draining"),
+		untrusted: telemetry.Counter("master_untrusted_statistics_total",
+			"Column chunks of filters whose statistics contradict themselves, and so exclude nothing."),
+		sessionsTotal: telemetry.Gauge("sessions", "Sessions that are not over."),
+		sessionsLeftOut: telemetry.Gauge("sessions_left_out",
+			"Sessions without series of their own, for there are too many."),
 
-		workers:    telemetry.Gauge(pool+"workers", "Workers that report and do not drain."),
-		wanted:     telemetry.Gauge(pool+"workers_wanted", "Workers that the scaler wants."),
-		needed:     telemetry.Gauge(pool+"workers_needed", "Workers that the demand takes; not there while it is unknown."),
-		demand:     telemetry.Gauge(pool+"demand_rows_per_second", "Rows a second that trainers could take; not there while it is unknown."),
-		capacity:   telemetry.Gauge(pool+"capacity_rows_per_second", "Rows a second that the workers could give to the sessions that run."),
-		rate:       telemetry.Gauge(pool+"delivered_rows_per_second", "Rows a second handed over to training loops."),
-		stall:      telemetry.Gauge(pool+"stall_ratio", "Part of their time that trainers waited for batches, 0 to 1."),
-		busy:       telemetry.Gauge(pool+"busy_ratio", "Part of their time that workers were busy, 0 to 1."),
-		bottleneck: telemetry.Gauge(pool+"bottleneck_info", "1; the label says what holds the trainers up.", "bottleneck"),
-		read:       telemetry.Gauge(pool+"storage_bytes_per_second", "Bytes a second read from storage."),
-		sent:       telemetry.Gauge(pool+"sent_bytes_per_second", "Bytes a second of tensors sent to trainers."),
-		crossZone:  telemetry.Gauge(pool+"cross_zone_bytes_per_second", "Bytes a second of tensors sent to trainers of another zone."),
+		workers: telemetry.Gauge(pool+"workers", "Workers that report and do not drain."),
+		wanted:  telemetry.Gauge(pool+"workers_wanted", "Workers that the scaler wants."),
+		needed: telemetry.Gauge(pool+"workers_needed",
+			"Workers that the demand takes; not there while it is unknown."),
+		demand: telemetry.Gauge(pool+"demand_rows_per_second",
+			"Rows a second that trainers could take; not there while it is unknown."),
+		capacity: telemetry.Gauge(pool+"capacity_rows_per_second",
+			"Rows a second that the workers could give to the sessions that run."),
+		rate:  telemetry.Gauge(pool+"delivered_rows_per_second", "Rows a second handed over to training loops."),
+		stall: telemetry.Gauge(pool+"stall_ratio", "Part of their time that trainers waited for batches, 0 to 1."),
+		busy:  telemetry.Gauge(pool+"busy_ratio", "Part of their time that workers were busy, 0 to 1."),
+		bottleneck: telemetry.Gauge(pool+"bottleneck_info", "1; the label says what holds the trainers up.",
+			"bottleneck"),
+		read: telemetry.Gauge(pool+"storage_bytes_per_second", "Bytes a second read from storage."),
+		sent: telemetry.Gauge(pool+"sent_bytes_per_second", "Bytes a second of tensors sent to trainers."),
+		crossZone: telemetry.Gauge(pool+"cross_zone_bytes_per_second",
+			"Bytes a second of tensors sent to trainers of another zone."),
 
 		session: sessionMetrics{
-			demand:     telemetry.Gauge("session_demand_rows_per_second", "Rows a second that its trainers could take; not there while it is unknown.", by),
-			rate:       telemetry.Gauge("session_delivered_rows_per_second", "Rows a second handed over to its training loops.", by),
-			stall:      telemetry.Gauge("session_stall_ratio", "Part of their time that its trainers waited for batches, 0 to 1.", by),
-			worst:      telemetry.Gauge("session_stall_ratio_max", "The same of the trainer that waited most.", by),
-			cost:       telemetry.Gauge("session_row_cost_seconds", "Busy time of a worker for one row; not there while it is unknown.", by),
-			needed:     telemetry.Gauge("session_workers_needed", "Workers that its demand takes.", by),
-			granted:    telemetry.Gauge("session_workers_granted", "Workers that its streams come to.", by),
-			trainers:   telemetry.Gauge("session_trainers", "Trainers that are present.", by),
-			epoch:      telemetry.Gauge("session_epoch", "Epochs that are closed.", by),
-			imbalance:  telemetry.Gauge("session_rank_imbalance_ratio", "By which part the rank with the fewest rows is behind the one with the most, 0 to 1.", by),
-			padding:    telemetry.Gauge("session_padding_ratio", "Part of the rows of batches that is padding, 0 to 1, where last batches are padded.", by),
-			delivered:  telemetry.Counter("session_delivered_rows_total", "Rows handed over to training loops since the session began or was restored.", by),
-			abandoned:  telemetry.Counter("session_abandoned_shards_total", "About how many shards nobody got, since all trainers left their epochs before the end.", by),
-			bottleneck: telemetry.Gauge("session_bottleneck_info", "1; the labels say what holds its trainers up, and the busiest stage.", by, "bottleneck", "stage"),
-			state:      telemetry.Gauge("session_state_info", "1; the label is its state: waiting, running, idle, abandoned, or failed and not closed yet.", by, "state"),
+			demand: telemetry.Gauge("session_demand_rows_per_second",
+				"Rows a second that its trainers could take; not there while it is unknown.", by),
+			rate: telemetry.Gauge("session_delivered_rows_per_second",
+				"Rows a second handed over to its training loops.", by),
+			stall: telemetry.Gauge("session_stall_ratio",
+				"Part of their time that its trainers waited for batches, 0 to 1.", by),
+			worst: telemetry.Gauge("session_stall_ratio_max", "The same of the trainer that waited most.", by),
+			cost: telemetry.Gauge("session_row_cost_seconds",
+				"Busy time of a worker for one row; not there while it is unknown.", by),
+			needed:   telemetry.Gauge("session_workers_needed", "Workers that its demand takes.", by),
+			granted:  telemetry.Gauge("session_workers_granted", "Workers that its streams come to.", by),
+			trainers: telemetry.Gauge("session_trainers", "Trainers that are present.", by),
+			epoch:    telemetry.Gauge("session_epoch", "Epochs that are closed.", by),
+			imbalance: telemetry.Gauge("session_rank_imbalance_ratio",
+				"By which part the rank with the fewest rows is behind the one with the most, 0 to 1.", by),
+			padding: telemetry.Gauge("session_padding_ratio",
+				"Part of the rows of batches that is padding, 0 to 1, where last batches are padded.", by),
+			delivered: telemetry.Counter("session_delivered_rows_total",
+				"Rows handed over to training loops since the session began or was restored.", by),
+			abandoned: telemetry.Counter("session_abandoned_shards_total",
+				"About how many shards nobody got, since all trainers left their epochs before the end.", by),
+			bottleneck: telemetry.Gauge("session_bottleneck_info",
+				"1; the labels say what holds its trainers up, and the busiest stage.", by, "bottleneck", "stage"),
+			state: telemetry.Gauge("session_state_info",
+				"1; the label is its state: waiting, running, idle, abandoned, or failed and not closed yet.",
+				by, "state"),
 		},
 	}
 }
@@ -95,7 +116,9 @@ func (m metrics) collector(of *Master) prometheus.Collector {
 		m.session.writeFailed(ch, term.all())
 		ctx, cancel := context.WithTimeout(identity.With(context.Background(), identity.Anyone()), viewTimeout)
 		defer cancel()
-		if seen, err := of.viewer.own.Observe(ctx, &pb.ObserveRequest{SinceUnixMs: time.Now().Add(-newestPoint).UnixMilli()}); err == nil { // else it has just stopped to lead
+		// else it has just stopped to lead
+		if seen, err := of.viewer.own.Observe(ctx,
+			&pb.ObserveRequest{SinceUnixMs: time.Now().Add(-newestPoint).UnixMilli()}); err == nil {
 			m.write(ch, seen)
 		}
 	})

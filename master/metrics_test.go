@@ -20,8 +20,14 @@ func TestSharesHaveSeries(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(telemetry.Func(func(ch chan<- prometheus.Metric) {
 		newMetrics().write(ch, &pb.Observation{Sessions: []*pb.SessionLoad{
-			{Session: "padded", PaddedBatch: 50, Progress: &pb.Progress{RowsDelivered: 320, Ranks: []*pb.RankProgress{rank(200, 4), rank(120, 4)}}},
-			{Session: "uneven", Progress: &pb.Progress{RowsDelivered: 30, Ranks: []*pb.RankProgress{rank(20, 1), rank(10, 1)}}},
+			{
+				Session: "padded", PaddedBatch: 50,
+				Progress: &pb.Progress{RowsDelivered: 320, Ranks: []*pb.RankProgress{rank(200, 4), rank(120, 4)}},
+			},
+			{Session: "uneven", Progress: &pb.Progress{
+				RowsDelivered: 30,
+				Ranks:         []*pb.RankProgress{rank(20, 1), rank(10, 1)},
+			}},
 			{Session: "new", PaddedBatch: 50, Progress: &pb.Progress{Ranks: []*pb.RankProgress{rank(0, 0)}}},
 		}})
 	}))
@@ -42,7 +48,10 @@ func TestSharesHaveSeries(t *testing.T) {
 		}
 	}
 	const imbalance, padding = "penstock_session_rank_imbalance_ratio", "penstock_session_padding_ratio"
-	for session, want := range map[string]map[string]float64{"padded": {imbalance: 0.4, padding: 0.2}, "uneven": {imbalance: 0.5}, "new": {}} {
+	for session, want := range map[string]map[string]float64{
+		"padded": {imbalance: 0.4, padding: 0.2},
+		"uneven": {imbalance: 0.5}, "new": {},
+	} {
 		for _, name := range []string{imbalance, padding} {
 			value, there := got[session][name]
 			if wanted, wants := want[name]; there != wants || value != wanted {

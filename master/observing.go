@@ -61,7 +61,8 @@ func (t *term) divide() {
 	}
 	places := t.master.places.get()
 	for i, part := range place.Divide(float64(places.Workers), claims) {
-		if r, err := t.find(store.NameOf(sessions[i].Namespace, sessions[i].ID)); err == nil { // else it has just been deleted
+		// else it has just been deleted
+		if r, err := t.find(store.NameOf(sessions[i].Namespace, sessions[i].ID)); err == nil {
 			r.streams.Store(places.StreamsOf(part, max(sessions[i].World, 1), r.streams.Load()))
 		}
 	}
@@ -74,7 +75,8 @@ func (t *term) running() []observe.Running {
 		if s := r.meta.GetSession(); !r.over.Load() {
 			now := r.standing.Load()
 			one := observe.Running{
-				ID: s.GetId(), Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare(), State: now.state, Since: now.since,
+				ID: s.GetId(), Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare(),
+				State: now.state, Since: now.since,
 			}
 			if why := r.unplanned.Load(); why != nil {
 				one.Unplanned = *why
@@ -121,17 +123,20 @@ func unmeasured(s *pb.Session, out *pb.Observation) {
 	out.Bottleneck, out.Verdict = pb.Bottleneck_NONE, "session "+s.GetId()+" "
 	switch s.GetState() {
 	case pb.SessionState_FINISHED:
-		out.Verdict += fmt.Sprintf("has finished: %s rows were handed over", humanize.Comma(s.GetProgress().GetRowsDelivered()))
+		out.Verdict += fmt.Sprintf("has finished: %s rows were handed over",
+			humanize.Comma(s.GetProgress().GetRowsDelivered()))
 	case pb.SessionState_FAILED:
 		out.Verdict += "has failed: " + s.GetFailure()
 	case pb.SessionState_RUNNING:
 		out.Bottleneck = pb.Bottleneck_BOTTLENECK_UNSPECIFIED
 		out.Verdict += "was not measured yet: that takes a few seconds of reading"
 	default:
-		out.Verdict = observe.Unread(s.GetState(), time.Unix(s.GetStateSinceUnix(), 0), time.Now(), int(s.GetWorldSize()))
+		out.Verdict = observe.Unread(s.GetState(), time.Unix(s.GetStateSinceUnix(), 0), time.Now(),
+			int(s.GetWorldSize()))
 	}
 	out.Sessions = []*pb.SessionLoad{{
-		Session: s.GetId(), Namespace: s.GetNamespace(), WorldSize: s.GetWorldSize(), State: s.GetState(), Progress: s.GetProgress(), Share: s.GetShare(),
+		Session: s.GetId(), Namespace: s.GetNamespace(), WorldSize: s.GetWorldSize(), State: s.GetState(),
+		Progress: s.GetProgress(), Share: s.GetShare(),
 		Bottleneck: out.GetBottleneck(), Verdict: out.GetVerdict(),
 	}}
 }
@@ -142,7 +147,8 @@ func sampleOf(f *observe.Fleet, wanted int) autoscale.Sample {
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
 		to := autoscale.Session{
-			ID: store.NameOf(s.Namespace, s.ID).String(), Trainers: s.Trainers, Demand: s.Demand, Rate: s.Rate, Stall: s.Stall, Cost: s.Cost, Storage: s.Storage,
+			ID: store.NameOf(s.Namespace, s.ID).String(), Trainers: s.Trainers, Demand: s.Demand, Rate: s.Rate,
+			Stall: s.Stall, Cost: s.Cost, Storage: s.Storage,
 			Stale: s.Stale, Weight: s.Share.Weight, MinWorkers: int(s.Share.Min),
 		}
 		if !s.Reads() {

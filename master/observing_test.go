@@ -16,8 +16,14 @@ import (
 // The leader says why a session's trainers wait, to who asks and to the trainers.
 func TestObserve(t *testing.T) {
 	endpoints := etcd(t, "").Endpoints()
-	first := start(t, settings{endpoints: endpoints, Config: master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m1"}}}})
-	second := start(t, settings{endpoints: endpoints, Config: master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m2"}, Join: []string{first.gossip}}}})
+	first := start(t, settings{
+		endpoints: endpoints,
+		Config:    master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m1"}}},
+	})
+	second := start(t, settings{
+		endpoints: endpoints,
+		Config:    master.Config{Fleet: fleet.Config{Self: fleet.Member{Name: "m2"}, Join: []string{first.gossip}}},
+	})
 	openSession(t, first, "run", newSpec(dataset(t, 1)), 1)
 	addWorker(t, first, fleet.Member{Name: "w", Address: "10.0.0.1:1", Slots: 8})
 	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
@@ -26,7 +32,9 @@ func TestObserve(t *testing.T) {
 		open := 8 * time.Since(began).Nanoseconds() // in all of its slots
 		counters.Rows, counters.OpenNs, counters.DecodeNs, counters.CpuNs = counters.GetRows()+1, open, open, open
 		_, err := first.SyncWorker(t.Context(), &pb.WorkerReport{
-			Name: "w", Streams: 8, Slots: 8, Cpus: 2, Counters: counters, Sessions: []*pb.SessionCounters{{Session: "run", Counters: counters}},
+			Name: "w", Streams: 8, Slots: 8, Cpus: 2, Counters: counters, Sessions: []*pb.SessionCounters{
+				{Session: "run", Counters: counters},
+			},
 		})
 		check(t, err)
 		r.counters.Batches, r.counters.StallNs = r.counters.GetBatches()+2, r.counters.GetStallNs()+1e12
@@ -39,10 +47,14 @@ func TestObserve(t *testing.T) {
 			return false // nothing was measured since it opened
 		}
 		s := o.GetSessions()[0]
-		return s.GetBottleneck() == pb.Bottleneck_WORKERS && s.GetStage() == "decode" && s.GetDemand() == 1000 && s.GetNeeded() > 0 &&
-			s.GetTrainers()[0].GetPresent() && s.GetProgress().GetBlocks() > 0 && s.GetState() == pb.SessionState_RUNNING &&
-			len(o.GetWorkers()) == 1 && len(o.GetPoints()) > 0 && strings.Contains(o.GetVerdict(), "workers are the bottleneck") &&
-			r.last.GetCause().GetBottleneck() == pb.Bottleneck_WORKERS && strings.Contains(o.GetVerdict(), r.last.GetCause().GetWords())
+		return s.GetBottleneck() == pb.Bottleneck_WORKERS && s.GetStage() == "decode" && s.GetDemand() == 1000 &&
+			s.GetNeeded() > 0 &&
+			s.GetTrainers()[0].GetPresent() && s.GetProgress().GetBlocks() > 0 &&
+			s.GetState() == pb.SessionState_RUNNING &&
+			len(o.GetWorkers()) == 1 && len(o.GetPoints()) > 0 &&
+			strings.Contains(o.GetVerdict(), "workers are the bottleneck") &&
+			r.last.GetCause().GetBottleneck() == pb.Bottleneck_WORKERS &&
+			strings.Contains(o.GetVerdict(), r.last.GetCause().GetWords())
 	})
 	if _, err := first.Observe(t.Context(), &pb.ObserveRequest{Session: "other"}); status.Code(err) != codes.NotFound {
 		t.Errorf("got %v, want NotFound", err)
@@ -63,12 +75,14 @@ func TestObserveAtOnce(t *testing.T) {
 	openSession(t, m, "run", newSpec(dataset(t, 1)), 2)
 	o, err := m.Observe(t.Context(), &pb.ObserveRequest{})
 	check(t, err)
-	if s := o.GetSessions(); len(s) != 1 || s[0].GetWorldSize() != 2 || !strings.Contains(o.GetVerdict(), "none has joined") {
+	if s := o.GetSessions(); len(s) != 1 || s[0].GetWorldSize() != 2 ||
+		!strings.Contains(o.GetVerdict(), "none has joined") {
 		t.Errorf("opened: %v", o)
 	}
 	_, err = m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "run"})
 	check(t, err)
-	if o, err = m.Observe(t.Context(), &pb.ObserveRequest{}); err != nil || len(o.GetSessions()) > 0 || strings.Contains(o.GetVerdict(), "run") {
+	if o, err = m.Observe(t.Context(), &pb.ObserveRequest{}); err != nil || len(o.GetSessions()) > 0 ||
+		strings.Contains(o.GetVerdict(), "run") {
 		t.Errorf("deleted: %v, %v", err, o)
 	}
 }
@@ -90,7 +104,8 @@ func TestStatesAgree(t *testing.T) {
 			check(t, err)
 			return one.GetState() == want && one.GetStateSinceUnix() > 0 && list.GetSessions()[0].GetState() == want &&
 				seen.GetSessions()[0].GetState() == want && strings.Contains(seen.GetVerdict(), says) &&
-				len(all.GetSessions()) == 1 && all.GetSessions()[0].GetState() == want && strings.Contains(all.GetVerdict(), says)
+				len(all.GetSessions()) == 1 && all.GetSessions()[0].GetState() == want &&
+				strings.Contains(all.GetVerdict(), says)
 		})
 	}
 	shows(pb.SessionState_WAITING, "none has joined")

@@ -52,10 +52,17 @@ func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan
 
 // Resolve lists a spec's files and resolves it against the schema of the first block that an epoch would read. Its
 // errors are spec.Problems where the spec is at fault.
-func Resolve(ctx context.Context, st storage.Storage, cache *formats.Cache, ops spec.Catalog, cfg plan.Config, s *pb.Spec) (*Dataset, error) {
+func Resolve(
+	ctx context.Context, st storage.Storage, cache *formats.Cache, ops spec.Catalog, cfg plan.Config, s *pb.Spec,
+) (*Dataset, error) {
 	d := &Dataset{described: &describer{storage: st, cache: cache, profile: s.GetDataset().GetStorage()}}
 	if uris := s.GetDataset().GetUri(); len(uris) == 0 || slices.Contains(uris, "") {
-		return nil, spec.Problems{{Path: "dataset.uri", Message: "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet"}}
+		return nil, spec.Problems{
+			{
+				Path:    "dataset.uri",
+				Message: "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet",
+			},
+		}
 	}
 	listed, err := st.List(ctx, s.GetDataset().GetStorage(), s.GetDataset().GetUri())
 	if err != nil {
@@ -135,7 +142,8 @@ func (t *term) create(req *wanted) error {
 	case err != nil:
 		return err
 	default:
-		cfg.Logger.Info("session opened", "session", req.GetSession(), "namespace", req.who.Home(), "owner", req.who.Subject, "files", len(d.Files), "bytes", d.Bytes, "world_size", meta.GetSession().GetWorldSize())
+		cfg.Logger.Info("session opened", "session", req.GetSession(), "namespace", req.who.Home(), "owner",
+			req.who.Subject, "files", len(d.Files), "bytes", d.Bytes, "world_size", meta.GetSession().GetWorldSize())
 	}
 	r, failed := newRunner(t, req.name)
 	switch {
@@ -147,7 +155,8 @@ func (t *term) create(req *wanted) error {
 		return failed
 	}
 	if created {
-		r.tell(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)),
+		r.tell(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""),
+			humanize.IBytes(uint64(d.Bytes)),
 			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))
 	}
 	return t.add(r)
@@ -166,7 +175,8 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 		Session: &pb.Session{
 			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: world, Generation: 1,
 			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
-			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes, m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
+			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes,
+				m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
 			Namespace: req.who.Home(), Owner: req.who.Subject, Share: req.GetShare(), DefaultLastBatch: req.byDefault,
 		},
 		PlannerVersion: plan.Version,
@@ -181,11 +191,16 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 func checkOpen(req *pb.OpenRequest) error {
 	// Ids are part of etcd's keys, and of log lines.
 	id := req.GetSession()
-	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return status.Errorf(codes.InvalidArgument, "session id %q: want printable characters, 1 to %d bytes", id[:min(len(id), maxID)], maxID)
+	if id == "" || len(id) > maxID || !utf8.ValidString(id) ||
+		strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return status.Errorf(codes.InvalidArgument, "session id %q: want printable characters, 1 to %d bytes",
+			id[:min(len(id), maxID)], maxID)
 	}
-	if s := req.GetShare(); !(s.GetWeight() >= 0 && s.GetWeight() <= mostWeight) || s.GetMaxWorkers() > 0 && s.GetMinWorkers() > s.GetMaxWorkers() {
-		return status.Errorf(codes.InvalidArgument, "a share of weight %g with %d to %d workers: want a weight from 0 (which means 1) to %d, and a minimum that is not above the maximum",
+	if s := req.GetShare(); !(s.GetWeight() >= 0 && s.GetWeight() <= mostWeight) || s.GetMaxWorkers() > 0 &&
+		s.GetMinWorkers() > s.GetMaxWorkers() {
+		return status.Errorf(codes.InvalidArgument,
+			"a share of weight %g with %d to %d workers: want a weight from 0 (which means 1) to %d, and a minimum "+
+				"that is not above the maximum",
 			s.GetWeight(), s.GetMinWorkers(), s.GetMaxWorkers(), mostWeight)
 	}
 	return nil
@@ -197,7 +212,9 @@ const mostWeight = 1_000_000
 // sameSpec refuses to attach to a session of another spec, or of another share, if that is asked for.
 func sameSpec(of *pb.Session, req *pb.OpenRequest) error {
 	if share := of.GetShare(); req.GetShare() != nil && !sameShare(share, req.GetShare()) {
-		return status.Errorf(codes.AlreadyExists, "session %s exists with another share: weight %g, %d to %d workers (0: no maximum); open it with that or with none, or delete it",
+		return status.Errorf(codes.AlreadyExists,
+			"session %s exists with another share: weight %g, %d to %d workers (0: no maximum); open it with that "+
+				"or with none, or delete it",
 			of.GetId(), cmp.Or(share.GetWeight(), 1), share.GetMinWorkers(), share.GetMaxWorkers())
 	}
 	have := of.GetSpec()
@@ -208,7 +225,9 @@ func sameSpec(of *pb.Session, req *pb.OpenRequest) error {
 	if same(have, want) {
 		return nil
 	}
-	return status.Errorf(codes.AlreadyExists, "session %s exists with another spec: %s; give each loader of a job its own session id (in Python a name=), or open it with that session's spec",
+	return status.Errorf(codes.AlreadyExists,
+		"session %s exists with another spec: %s; give each loader of a job its own session id (in Python a name=), "+
+			"or open it with that session's spec",
 		of.GetId(), strings.Join(spec.Diff(have, want), "; "))
 }
 
@@ -221,7 +240,10 @@ func (w *wanted) settled() (*wanted, error) {
 		return nil, openError(err)
 	}
 	out := *w
-	out.OpenRequest = &pb.OpenRequest{Session: w.GetSession(), Spec: settled, WorldSize: w.GetWorldSize(), Share: w.GetShare()}
+	out.OpenRequest = &pb.OpenRequest{
+		Session: w.GetSession(), Spec: settled, WorldSize: w.GetWorldSize(),
+		Share: w.GetShare(),
+	}
 	out.byDefault = byDefault
 	return &out, nil
 }
@@ -240,7 +262,8 @@ func likeIn(have *pb.Spec, req *pb.OpenRequest) *pb.Spec {
 }
 
 func sameShare(a, b *pb.Share) bool {
-	return cmp.Or(a.GetWeight(), 1) == cmp.Or(b.GetWeight(), 1) && a.GetMinWorkers() == b.GetMinWorkers() && a.GetMaxWorkers() == b.GetMaxWorkers()
+	return cmp.Or(a.GetWeight(), 1) == cmp.Or(b.GetWeight(), 1) && a.GetMinWorkers() == b.GetMinWorkers() &&
+		a.GetMaxWorkers() == b.GetMaxWorkers()
 }
 
 // same reports whether specs mean the same, however they are written.

@@ -27,7 +27,8 @@ func TestOpen(t *testing.T) {
 		return s
 	}
 	opened := openSession(t, m, "run/1 ä", newSpec(dir), 2)
-	if opened.GetFiles() != 3 || opened.GetWorldSize() != 2 || opened.GetGeneration() != 1 || opened.GetState() != pb.SessionState_WAITING {
+	if opened.GetFiles() != 3 || opened.GetWorldSize() != 2 || opened.GetGeneration() != 1 ||
+		opened.GetState() != pb.SessionState_WAITING {
 		t.Errorf("opened %v", opened)
 	}
 	tests := []struct {
@@ -37,20 +38,62 @@ func TestOpen(t *testing.T) {
 		want []string
 	}{
 		{"again", &pb.OpenRequest{Session: "run/1 ä", Spec: newSpec(dir)}, codes.OK, nil},
-		{"written otherwise", &pb.OpenRequest{Session: "run/1 ä", Spec: with(func(s *pb.Spec) { s.Epochs = 1 })}, codes.OK, nil},
+		{
+			"written otherwise", &pb.OpenRequest{Session: "run/1 ä", Spec: with(func(s *pb.Spec) { s.Epochs = 1 })},
+			codes.OK, nil,
+		},
 		{"without a spec", &pb.OpenRequest{Session: "run/1 ä"}, codes.OK, nil},
-		{"another spec", &pb.OpenRequest{Session: "run/1 ä", Spec: with(func(s *pb.Spec) { s.BatchSize = 9 })}, codes.AlreadyExists, []string{"batch_size: 4 and 9"}},
+		{
+			"another spec", &pb.OpenRequest{Session: "run/1 ä", Spec: with(func(s *pb.Spec) { s.BatchSize = 9 })},
+			codes.AlreadyExists,
+			[]string{"batch_size: 4 and 9"},
+		},
 		{"nothing to attach to", &pb.OpenRequest{Session: "new"}, codes.NotFound, []string{`"new"`}},
 		{"no id", &pb.OpenRequest{Spec: newSpec(dir)}, codes.InvalidArgument, []string{"1 to 200"}},
 		{"a line break", &pb.OpenRequest{Session: "a\nb", Spec: newSpec(dir)}, codes.InvalidArgument, []string{`a\nb`}},
-		{"long id", &pb.OpenRequest{Session: strings.Repeat("x", 201), Spec: newSpec(dir)}, codes.InvalidArgument, []string{"200"}},
-		{"world", &pb.OpenRequest{Session: "new", WorldSize: 1 << 20, Spec: newSpec(dir)}, codes.InvalidArgument, []string{"world size 1048576"}},
-		{"indivisible", &pb.OpenRequest{Session: "new", WorldSize: 3, Spec: with(func(s *pb.Spec) { s.BatchSize, s.GlobalBatchSize = 0, 8 })}, codes.InvalidArgument, []string{"world size 3 does not divide global_batch_size 8"}},
-		{"lanes", &pb.OpenRequest{Session: "new", WorldSize: 3, Spec: with(func(s *pb.Spec) { s.Order, s.Lanes = pb.Order_DETERMINISTIC, 4 })}, codes.InvalidArgument, []string{"world size 3 does not divide the 4 lanes"}},
-		{"no uri", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) { s.Dataset.Uri = nil })}, codes.InvalidArgument, []string{"dataset.uri: found nothing"}},
-		{"no files", &pb.OpenRequest{Session: "new", Spec: newSpec(t.TempDir())}, codes.FailedPrecondition, []string{"file://"}},
-		{"no profile", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) { s.Dataset.Storage = "moon" })}, codes.FailedPrecondition, []string{"moon"}},
-		{"no partition", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) { s.Dataset.Partitions = "day > 7" })}, codes.InvalidArgument, []string{"dataset.partitions: none of 3 files"}},
+		{
+			"long id", &pb.OpenRequest{Session: strings.Repeat("x", 201), Spec: newSpec(dir)}, codes.InvalidArgument,
+			[]string{"200"},
+		},
+		{
+			"world", &pb.OpenRequest{Session: "new", WorldSize: 1 << 20, Spec: newSpec(dir)}, codes.InvalidArgument,
+			[]string{"world size 1048576"},
+		},
+		{
+			"indivisible", &pb.OpenRequest{
+				Session: "new", WorldSize: 3,
+				Spec: with(func(s *pb.Spec) { s.BatchSize, s.GlobalBatchSize = 0, 8 }),
+			}, codes.InvalidArgument,
+			[]string{"world size 3 does not divide global_batch_size 8"},
+		},
+		{
+			"lanes", &pb.OpenRequest{
+				Session: "new", WorldSize: 3,
+				Spec: with(func(s *pb.Spec) { s.Order, s.Lanes = pb.Order_DETERMINISTIC, 4 }),
+			}, codes.InvalidArgument,
+			[]string{"world size 3 does not divide the 4 lanes"},
+		},
+		{
+			"no uri", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) { s.Dataset.Uri = nil })},
+			codes.InvalidArgument,
+			[]string{"dataset.uri: found nothing"},
+		},
+		{
+			"no files", &pb.OpenRequest{Session: "new", Spec: newSpec(t.TempDir())}, codes.FailedPrecondition,
+			[]string{"file://"},
+		},
+		{
+			"no profile", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) { s.Dataset.Storage = "moon" })},
+			codes.FailedPrecondition,
+			[]string{"moon"},
+		},
+		{
+			"no partition", &pb.OpenRequest{
+				Session: "new",
+				Spec:    with(func(s *pb.Spec) { s.Dataset.Partitions = "day > 7" }),
+			}, codes.InvalidArgument,
+			[]string{"dataset.partitions: none of 3 files"},
+		},
 		{"all mistakes", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) {
 			s.Dataset.Partitions = "dey == 1"
 			s.BatchSize = -1
@@ -60,7 +103,10 @@ func TestOpen(t *testing.T) {
 			`dataset.partitions: no file has a partition key "dey" in its path; nearest: day`,
 			"batch_size: found -1", "filter: ", "nearest: label", "features[0]",
 		}},
-		{"one partition", &pb.OpenRequest{Session: "one day", Spec: with(func(s *pb.Spec) { s.Dataset.Partitions = "day == 1" })}, codes.OK, nil},
+		{"one partition", &pb.OpenRequest{
+			Session: "one day",
+			Spec:    with(func(s *pb.Spec) { s.Dataset.Partitions = "day == 1" }),
+		}, codes.OK, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -83,7 +129,8 @@ func TestOpen(t *testing.T) {
 	}
 	list, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{})
 	check(t, err)
-	if s := list.GetSessions(); len(s) != 2 || s[0].GetId() != "one day" || s[0].GetFiles() != 1 || s[1].GetId() != "run/1 ä" || s[1].Program != nil {
+	if s := list.GetSessions(); len(s) != 2 || s[0].GetId() != "one day" || s[0].GetFiles() != 1 ||
+		s[1].GetId() != "run/1 ä" || s[1].Program != nil {
 		t.Errorf("the sessions are %v", s)
 	}
 }
@@ -161,13 +208,15 @@ func TestABadFooterFailsTheSession(t *testing.T) {
 	if got := r.last.GetFailure(); !strings.Contains(got, bad) || !strings.Contains(got, "block 2 of epoch 0") {
 		t.Errorf("the session fails with %q", got)
 	}
-	if got := openSession(t, m, "run", s, 1); got.GetState() != pb.SessionState_FAILED || !strings.Contains(got.GetFailure(), bad) {
+	if got := openSession(t, m, "run", s, 1); got.GetState() != pb.SessionState_FAILED ||
+		!strings.Contains(got.GetFailure(), bad) {
 		t.Errorf("it is shown as %v", got)
 	}
 	eventually(t, "it is told that the session has failed", func() bool {
 		o, err := m.Observe(t.Context(), &pb.ObserveRequest{Session: "run"})
 		check(t, err)
-		return strings.HasPrefix(o.GetVerdict(), "session run has failed: ") && strings.Contains(o.GetVerdict(), bad) && o.GetSessions()[0].GetState() == pb.SessionState_FAILED
+		return strings.HasPrefix(o.GetVerdict(), "session run has failed: ") && strings.Contains(o.GetVerdict(), bad) &&
+			o.GetSessions()[0].GetState() == pb.SessionState_FAILED
 	})
 	if err := newTrainer(t, m, "run", 0, 1).join("b"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("joining it: %v", err)

@@ -85,16 +85,19 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	}
 	s := stored.Meta.GetSession()
 	p.listed = func(ctx context.Context) ([]*pb.File, error) {
-		files, err := m.listings.get(ctx, string(s.GetDatasetDigest()), s.GetFiles(), func(ctx context.Context) ([]*pb.File, error) {
-			return m.cfg.Store.Listing(ctx, stored)
-		})
+		files, err := m.listings.get(ctx, string(s.GetDatasetDigest()), s.GetFiles(),
+			func(ctx context.Context) ([]*pb.File, error) {
+				return m.cfg.Store.Listing(ctx, stored)
+			})
 		if err != nil {
 			return nil, fmt.Errorf("master: %w", err)
 		}
 		return files, nil
 	}
 	if v := stored.Meta.GetPlannerVersion(); v != plan.Version {
-		return nil, fmt.Errorf("master: session %s was planned by version %d of the planner, this master has %d; run the release that opened it",
+		return nil, fmt.Errorf(
+			"master: session %s was planned by version %d of the planner, this master has %d; run the release that "+
+				"opened it",
 			stored.Name, v, plan.Version)
 	}
 	if err := proto.Unmarshal(s.GetProgram(), p.program); err != nil {
@@ -116,7 +119,9 @@ func (p *blockPlanner) rest() {
 }
 
 // plan plans a block and says how many its epoch has. Where outputs are counted, the block has them.
-func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (block *pb.Block, rows int64, blocks uint32, err error) {
+func (p *blockPlanner) plan(
+	ctx context.Context, epoch, index uint32,
+) (block *pb.Block, rows int64, blocks uint32, err error) {
 	if block, rows, blocks, err = p.cut(ctx, epoch, index); err == nil && p.counts != nil {
 		err = p.countOutputs(ctx, block)
 	}
@@ -130,7 +135,10 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 		if err != nil {
 			return fmt.Errorf("master: %w", err)
 		}
-		return (&count{counter: p.counts, session: p.session, program: program, block: block, logger: p.logger}).fill(ctx)
+		return (&count{
+			counter: p.counts, session: p.session, program: program, block: block,
+			logger: p.logger,
+		}).fill(ctx)
 	}
 	for _, s := range block.GetShards() {
 		for _, g := range s.GetExtents() {
@@ -141,7 +149,9 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 }
 
 // cut makes the shards of a block.
-func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (block *pb.Block, rows int64, blocks uint32, err error) {
+func (p *blockPlanner) cut(
+	ctx context.Context, epoch, index uint32,
+) (block *pb.Block, rows int64, blocks uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	listed, cut, err := p.blocks(ctx, epoch)
@@ -165,7 +175,8 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (block *pb.
 	}
 	if counts.UntrustedChunks > 0 {
 		p.untrusted.Add(counts.UntrustedChunks)
-		p.logger.Warn("statistics contradict themselves: they exclude nothing, so that more is read than need be", "epoch", epoch, "block", index,
+		p.logger.Warn("statistics contradict themselves: they exclude nothing, so that more is read than need be",
+			"epoch", epoch, "block", index,
 			"chunks", counts.UntrustedChunks, "first", counts.Untrusted)
 	}
 	return &pb.Block{Epoch: epoch, Index: index, Shards: shards}, counts.Rows, uint32(len(cut)), nil
@@ -210,7 +221,8 @@ func (r *runner) plan() {
 		r.pauseAfter(fails)
 		block, rows, blocks, err := r.planner.plan(r.ctx, epoch, index)
 		p := plannedBlock{block: block, err: err, command: session.Planned{
-			Epoch: epoch, Block: index, Blocks: blocks, Shards: uint32(len(block.GetShards())), Rows: rows, Outputs: session.OutputsOf(block),
+			Epoch: epoch, Block: index, Blocks: blocks, Shards: uint32(len(block.GetShards())), Rows: rows,
+			Outputs: session.OutputsOf(block),
 		}}
 		select {
 		case r.planned <- p:
@@ -271,10 +283,12 @@ func (r *runner) takePlan(p plannedBlock) error {
 		r.planFails++
 		why := p.err.Error()
 		r.unplanned.Store(&why)
-		r.logger.Warn("cannot plan a block yet; trying on", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
+		r.logger.Warn("cannot plan a block yet; trying on", "epoch", p.command.Epoch, "block", p.command.Block, "error",
+			p.err)
 		return nil
 	}
-	r.logger.Error("the session fails: a block cannot be planned", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
+	r.logger.Error("the session fails: a block cannot be planned", "epoch", p.command.Epoch, "block", p.command.Block,
+		"error", p.err)
 	fail := session.Fail{
 		BadData: badData(p.err),
 		Reason:  fmt.Sprintf("block %d of epoch %d cannot be planned: %v", p.command.Block, p.command.Epoch, p.err),

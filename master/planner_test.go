@@ -27,13 +27,17 @@ func TestAFailureThatIsNotRecorded(t *testing.T) {
 	defer func() { check(st.Close()) }()
 	lead, err := st.Campaign(t.Context(), "a")
 	check(err)
-	_, err = st.Create(t.Context(), lead, &pb.SessionMeta{Session: &pb.Session{Id: "run", WorldSize: 1}, PlannerVersion: plan.Version}, nil)
+	_, err = st.Create(t.Context(), lead, &pb.SessionMeta{
+		Session:        &pb.Session{Id: "run", WorldSize: 1},
+		PlannerVersion: plan.Version,
+	}, nil)
 	check(err)
 	m := &Master{cfg: Config{Store: st, Logger: logger}}
 	r, err := newRunner(&term{ctx: t.Context(), master: m, leadership: lead}, "run")
 	check(err)
 	check(lead.Resign(t.Context())) // etcd takes nothing from it
-	if err := r.takePlan(plannedBlock{err: errors.New("the file is damaged")}); !errors.Is(err, store.ErrNotLeader) || r.planFails != 1 {
+	if err := r.takePlan(plannedBlock{err: errors.New("the file is damaged")}); !errors.Is(err, store.ErrNotLeader) ||
+		r.planFails != 1 {
 		t.Errorf("%d failures in a row, %v", r.planFails, err)
 	}
 }

@@ -36,12 +36,15 @@ func TestRefusedStreams(t *testing.T) {
 	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
 	bad := r.refuse(pb.RefusalCause_UNREADABLE)
 	if got := r.last.GetSkipped(); len(got) != 1 || got[0].GetFile() != bad.GetFile().GetUri() ||
-		got[0].GetRowGroup() != bad.GetExtents()[0].GetIndex() || got[0].GetFirstRow() != bad.GetExtents()[0].GetFirstRow() ||
-		got[0].GetRows() != rows || !strings.Contains(got[0].GetCause(), "column x") || r.last.GetSkippedRowGroups() != 1 {
+		got[0].GetRowGroup() != bad.GetExtents()[0].GetIndex() ||
+		got[0].GetFirstRow() != bad.GetExtents()[0].GetFirstRow() ||
+		got[0].GetRows() != rows || !strings.Contains(got[0].GetCause(), "column x") ||
+		r.last.GetSkippedRowGroups() != 1 {
 		t.Fatalf("skipped %v, want row group %v of %v", got, bad.GetExtents()[0], bad.GetFile())
 	}
 	for _, g := range r.grants {
-		if len(position.NewSet(position.IntervalFromProto(g.GetInterval())).Intersect(position.SetFromProto(r.last.GetSkipped()[0].GetIntervals()))) > 0 {
+		if len(position.NewSet(position.IntervalFromProto(g.GetInterval())).Intersect(
+			position.SetFromProto(r.last.GetSkipped()[0].GetIntervals()))) > 0 {
 			t.Errorf("%v is granted still", g.GetInterval())
 		}
 	}
@@ -56,7 +59,8 @@ func TestRefusedStreams(t *testing.T) {
 		t.Errorf("the second leader shows %v", view.GetSkipped())
 	}
 	worse := r.refuse(pb.RefusalCause_UNREADABLE)
-	if f := r.last.GetFailure(); !strings.Contains(f, worse.GetFile().GetUri()) || !strings.Contains(f, "on_error lets 1 row groups") || !r.last.GetBadData() {
+	if f := r.last.GetFailure(); !strings.Contains(f, worse.GetFile().GetUri()) ||
+		!strings.Contains(f, "on_error lets 1 row groups") || !r.last.GetBadData() {
 		t.Errorf("failure %q", f)
 	}
 	awaitEvent(t, second, pb.EventKind_SESSION, "run", "failed: ")

@@ -20,7 +20,10 @@ func TestRestoreIntoANewEtcd(t *testing.T) {
 			s.Epochs = epochs
 			first := single(t)
 			openSession(t, first, "run", s, 2)
-			old := []*trainer{newTrainer(t, first, "run", 0, 2).mustJoin("a"), newTrainer(t, first, "run", 1, 2).mustJoin("b")}
+			old := []*trainer{
+				newTrainer(t, first, "run", 0, 2).mustJoin("a"),
+				newTrainer(t, first, "run", 1, 2).mustJoin("b"),
+			}
 			var states []*pb.State
 			for _, r := range old {
 				eventually(t, "some was consumed", func() bool { check(t, r.sync()); return r.consume(2) > 0 })
@@ -86,7 +89,8 @@ func TestANewSessionBeginsAtAnEpoch(t *testing.T) {
 	r := newTrainer(t, m, "run", 0, 1)
 	check(t, r.restore("a", true, &pb.State{
 		Version: 1, Session: opened.GetId(), Generation: opened.GetGeneration(), WorldSize: 1, ClosedEpochs: 2,
-		ProgramDigest: opened.GetProgramDigest(), DatasetDigest: opened.GetDatasetDigest(), PlannerDigest: opened.GetPlannerDigest(),
+		ProgramDigest: opened.GetProgramDigest(), DatasetDigest: opened.GetDatasetDigest(),
+		PlannerDigest: opened.GetPlannerDigest(),
 	}))
 	if r.joined.GetKind() != pb.JoinKind_RESTORED || r.joined.GetClosedEpochs() != 2 {
 		t.Fatalf("joined: %v", r.joined)

@@ -49,8 +49,10 @@ func startGuardedAt(t *testing.T, endpoints []string, namespaces string, cfg mas
 	t.Helper()
 	text := "tokens:\n"
 	for name, as := range map[string]string{
-		"alice": "namespace: vision, roles: [trainer]", "amy": "namespace: vision, roles: [trainer]", "boss": "namespace: vision, roles: [admin]",
-		"eve": "namespace: speech, roles: [admin]", "wall": "namespace: '*', roles: [viewer]", "worker": "namespace: '*', roles: [worker]",
+		"alice": "namespace: vision, roles: [trainer]", "amy": "namespace: vision, roles: [trainer]",
+		"boss": "namespace: vision, roles: [admin]",
+		"eve":  "namespace: speech, roles: [admin]", "wall": "namespace: '*', roles: [viewer]",
+		"worker": "namespace: '*', roles: [worker]",
 	} {
 		text += fmt.Sprintf("  - {token: %s, subject: %s, %s}\n", tokenOf(name), name, as)
 	}
@@ -114,22 +116,30 @@ func TestOthersSessionsAreNotThere(t *testing.T) {
 				t.Errorf("%s tells another namespace of %q: %s", m.Name(), leak, theirs)
 			}
 		}
-		if m.Name() != "Observe" && m.Name() != "GetFleet" && strings.ReplaceAll(theirs, "hidden-run", "no-such-run") != nobodys || code != none {
-			t.Errorf("%s tells a hidden session (%v: %s) from one that is not there (%v: %s)", m.Name(), code, theirs, none, nobodys)
+		if m.Name() != "Observe" && m.Name() != "GetFleet" &&
+			strings.ReplaceAll(theirs, "hidden-run", "no-such-run") != nobodys || code != none {
+			t.Errorf("%s tells a hidden session (%v: %s) from one that is not there (%v: %s)",
+				m.Name(), code, theirs, none, nobodys)
 		}
 		if m.Input().Fields().ByName("session") != nil && m.Name() != "ListEvents" && code == codes.OK {
 			t.Errorf("%s is taken: %s", m.Name(), theirs)
 		}
-		for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "wrong": codes.Unauthenticated, tokenOf("alice") + "x": codes.Unauthenticated} {
-			if said, code := call(t, g.as(token, ""), m, "hidden-run"); code != want || strings.Contains(said, "hidden-run") {
+		for token, want := range map[string]codes.Code{
+			"": codes.Unauthenticated, "wrong": codes.Unauthenticated,
+			tokenOf("alice") + "x": codes.Unauthenticated,
+		} {
+			if said, code := call(t, g.as(token, ""), m, "hidden-run"); code != want ||
+				strings.Contains(said, "hidden-run") {
 				t.Errorf("%s with token %q: %v, %s", m.Name(), token, code, said)
 			}
 		}
-		if said, code := call(t, g.as(tokenOf("eve"), "vision"), m, "hidden-run"); code != codes.PermissionDenied || strings.Contains(said, "hidden-run") {
+		if said, code := call(t, g.as(tokenOf("eve"), "vision"), m, "hidden-run"); code != codes.PermissionDenied ||
+			strings.Contains(said, "hidden-run") {
 			t.Errorf("%s in another's namespace: %v, %s", m.Name(), code, said)
 		}
 	}
-	if s, err := g.master("alice").GetSession(t.Context(), &pb.GetSessionRequest{Session: "hidden-run"}); err != nil || s.GetOwner() != "alice" || s.GetNamespace() != "vision" || s.GetGeneration() != 1 {
+	if s, err := g.master("alice").GetSession(t.Context(), &pb.GetSessionRequest{Session: "hidden-run"}); err != nil ||
+		s.GetOwner() != "alice" || s.GetNamespace() != "vision" || s.GetGeneration() != 1 {
 		t.Errorf("after all that: %v, %v", s, err)
 	}
 }
@@ -149,7 +159,10 @@ func TestNamespacesHaveTheirOwnSessions(t *testing.T) {
 		return out
 	}
 	const vision, speech = "vision/run of alice, 1 files; ", "speech/run of eve, 2 files; "
-	for name, want := range map[string]string{"alice": vision, "amy": vision, "eve": speech, "wall": "default/run of fleet, 1 files; " + speech + vision} {
+	for name, want := range map[string]string{
+		"alice": vision, "amy": vision, "eve": speech,
+		"wall": "default/run of fleet, 1 files; " + speech + vision,
+	} {
 		if got := list(g.master(name)); got != want {
 			t.Errorf("%s sees %q, want %q", name, got, want)
 		}
@@ -158,12 +171,18 @@ func TestNamespacesHaveTheirOwnSessions(t *testing.T) {
 		t.Errorf("in one namespace: %q", got)
 	}
 	ask := &pb.DeleteSessionRequest{Session: "run"}
-	for name, want := range map[string]codes.Code{"amy": codes.PermissionDenied, "wall": codes.PermissionDenied, "worker": codes.PermissionDenied} {
+	for name, want := range map[string]codes.Code{
+		"amy": codes.PermissionDenied, "wall": codes.PermissionDenied,
+		"worker": codes.PermissionDenied,
+	} {
 		if _, err := g.master(name).DeleteSession(t.Context(), ask); status.Code(err) != want {
 			t.Errorf("%s deletes: %v", name, err)
 		}
 	}
-	if _, err := g.master("amy").RestoreSession(t.Context(), &pb.RestoreSessionRequest{Session: "run", Name: "c", Nonce: "n"}); status.Code(err) != codes.PermissionDenied {
+	if _, err := g.master("amy").RestoreSession(t.Context(), &pb.RestoreSessionRequest{
+		Session: "run", Name: "c",
+		Nonce: "n",
+	}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("amy restores: %v", err)
 	}
 	if _, err := g.master("alice").DeleteSession(t.Context(), ask); err != nil {
@@ -189,7 +208,8 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	mine, others := dataset(t, 1), dataset(t, 1)
 	check(t, os.Symlink(filepath.Join(others, "day=0"), filepath.Join(mine, "link")))
 	check(t, os.Symlink(filepath.Join(others, "day=0", "part.parquet"), filepath.Join(mine, "day=0", "x.parquet")))
-	limits := fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_sessions: 2, max_workers: 4}\n  speech: {}\n", mine)
+	limits := fmt.Sprintf(
+		"namespaces:\n  vision: {datasets: ['file://%s/'], max_sessions: 2, max_workers: 4}\n  speech: {}\n", mine)
 	g := startGuarded(t, limits, master.Config{})
 	addSpec := func(uri string) *pb.Spec {
 		s := newSpec("")
@@ -204,12 +224,16 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	}
 	refused := func(what string, err error, words string) {
 		t.Helper()
-		if code := status.Code(err); code != codes.PermissionDenied && code != codes.FailedPrecondition || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "part.parquet") {
+		if code := status.Code(err); code != codes.PermissionDenied && code != codes.FailedPrecondition ||
+			!strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "part.parquet") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	alice := g.master("alice")
-	for _, uri := range []string{others + "/", mine + "/../" + filepath.Base(others) + "/", mine + "*/", filepath.Dir(mine) + "/**", "s3://bucket/"} {
+	for _, uri := range []string{
+		others + "/", mine + "/../" + filepath.Base(others) + "/", mine + "*/",
+		filepath.Dir(mine) + "/**", "s3://bucket/",
+	} {
 		refused(uri, try(alice, "x", addSpec(uri), 0), "may not read dataset.uri")
 	}
 	refused("a link to a directory", try(alice, "x", addSpec(mine+"/link/"), 0), "by a link")
@@ -220,7 +244,8 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	refused("a namespace with nothing", try(g.master("eve"), "x", newSpec(mine), 0), "below nothing")
 	text, err := spec.Format(addSpec(others + "/"))
 	check(t, err)
-	_, err = flight.NewFlightServiceClient(g.as(tokenOf("alice"), "")).GetFlightInfo(t.Context(), &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
+	_, err = flight.NewFlightServiceClient(g.as(tokenOf("alice"), "")).GetFlightInfo(t.Context(),
+		&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
 	refused("by Flight", err, "may not read dataset.uri")
 
 	good := addSpec(mine + "/day=0/part.parquet")
@@ -229,10 +254,12 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	check(t, try(alice, "b", good, 1))
 	check(t, try(alice, "b", good, 1)) // it is there
 	refused("sessions", try(alice, "c", good, 0), "max_sessions")
-	check(t, try(pb.NewMasterClient(g.as(fleetToken, "vision")), "c", addSpec(others+"/"), 0)) // no limit binds the fleet's own
+	// no limit binds the fleet's own
+	check(t, try(pb.NewMasterClient(g.as(fleetToken, "vision")), "c", addSpec(others+"/"), 0))
 	who, err := alice.WhoAmI(t.Context(), &pb.WhoAmIRequest{})
 	check(t, err)
-	if who.GetSubject() != "alice" || who.GetNamespace() != "vision" || len(who.GetDatasets()) != 1 || who.GetMaxSessions() != 2 || who.GetUnlimited() {
+	if who.GetSubject() != "alice" || who.GetNamespace() != "vision" || len(who.GetDatasets()) != 1 ||
+		who.GetMaxSessions() != 2 || who.GetUnlimited() {
 		t.Errorf("alice is %v", who)
 	}
 }
@@ -241,12 +268,16 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 // the next one, and is not brought back while that has them.
 func TestNothingIsKeptForSessionsThatAreOver(t *testing.T) {
 	dir := dataset(t, 1)
-	g := startGuarded(t, fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_workers: 4}\n", dir), master.Config{})
+	g := startGuarded(t, fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_workers: 4}\n", dir),
+		master.Config{})
 	alice := g.master("alice")
 	open := func(id string) error {
 		ctx, cancel := timely(t)
 		defer cancel()
-		_, err := alice.Open(ctx, &pb.OpenRequest{Session: id, Spec: newSpec(dir), WorldSize: 1, Share: &pb.Share{MinWorkers: 4}})
+		_, err := alice.Open(ctx, &pb.OpenRequest{
+			Session: id, Spec: newSpec(dir), WorldSize: 1,
+			Share: &pb.Share{MinWorkers: 4},
+		})
 		return err
 	}
 	refused := func(what string, err error) {
@@ -268,7 +299,10 @@ func TestNothingIsKeptForSessionsThatAreOver(t *testing.T) {
 	tuesday := &pb.DeleteSessionRequest{Session: "tuesday"}
 	_, err = alice.DeleteSession(t.Context(), tuesday)
 	check(t, err)
-	if _, err := alice.RestoreSession(t.Context(), &pb.RestoreSessionRequest{Session: "monday", Name: "none", Nonce: "c"}); status.Code(err) != codes.NotFound {
+	if _, err := alice.RestoreSession(t.Context(), &pb.RestoreSessionRequest{
+		Session: "monday", Name: "none",
+		Nonce: "c",
+	}); status.Code(err) != codes.NotFound {
 		t.Errorf("put back to a checkpoint that is not there: %v", err)
 	}
 	check(t, open("tuesday")) // what failed keeps nothing
@@ -286,12 +320,16 @@ func TestOneOfTwoIsBroughtBack(t *testing.T) {
 	check(t, err)
 	t.Cleanup(func() { check(t, proxy.Close()) })
 	dir := dataset(t, 1)
-	g := startGuardedAt(t, []string{proxy.Endpoint}, fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_workers: 4}\n", dir), master.Config{})
+	g := startGuardedAt(t, []string{proxy.Endpoint},
+		fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_workers: 4}\n", dir), master.Config{})
 	alice := g.master("alice")
 	var trainers []*trainer
 	var begins []*pb.State
 	for _, id := range []string{"monday", "tuesday"} {
-		_, err := alice.Open(t.Context(), &pb.OpenRequest{Session: id, Spec: newSpec(dir), WorldSize: 1, Share: &pb.Share{MinWorkers: 4}})
+		_, err := alice.Open(t.Context(), &pb.OpenRequest{
+			Session: id, Spec: newSpec(dir), WorldSize: 1,
+			Share: &pb.Share{MinWorkers: 4},
+		})
 		check(t, err)
 		r := newTrainer(t, g.node, id, 0, 1)
 		r.master = alice
@@ -311,7 +349,8 @@ func TestOneOfTwoIsBroughtBack(t *testing.T) {
 		last := r.request()
 		group.Go(func() error {
 			_, err := alice.Sync(t.Context(), last)
-			if status.Code(err) == codes.Aborted { // another transaction was held, as of an event, and the restore came first
+			// another transaction was held, as of an event, and the restore came first
+			if status.Code(err) == codes.Aborted {
 				return nil
 			}
 			return err
@@ -398,8 +437,13 @@ func TestFollowersTellNoMore(t *testing.T) {
 		})
 	}
 	for i, at := range addresses {
-		for _, path := range []string{"sessions", "observation?workers=1", "events", "events?session=seen-by-vision", "observation?session=seen-by-vision"} {
-			if code, body := httpGet(t, at+"/api/v1/"+path, tokenOf("alice")); code != 200 || strings.HasPrefix(path, "sess") && !strings.Contains(body, "seen-by-vision") || strings.Contains(body, "seen-by-speech") {
+		for _, path := range []string{
+			"sessions", "observation?workers=1", "events", "events?session=seen-by-vision",
+			"observation?session=seen-by-vision",
+		} {
+			if code, body := httpGet(t, at+"/api/v1/"+path, tokenOf("alice")); code != 200 ||
+				strings.HasPrefix(path, "sess") && !strings.Contains(body, "seen-by-vision") ||
+				strings.Contains(body, "seen-by-speech") {
 				t.Errorf("master %d shows vision %s: %d %s", i, path, code, body)
 			}
 			code, body := httpGet(t, at+"/api/v1/"+path, tokenOf("eve"))
@@ -412,11 +456,13 @@ func TestFollowersTellNoMore(t *testing.T) {
 				}
 			}
 		}
-		if code, body := httpGet(t, at+"/api/v1/events", tokenOf("alice")); code != 200 || !strings.Contains(body, "seen-by-vision") {
+		if code, body := httpGet(t, at+"/api/v1/events", tokenOf("alice")); code != 200 ||
+			!strings.Contains(body, "seen-by-vision") {
 			t.Errorf("master %d shows vision's own events: %d %s", i, code, body)
 		}
 	}
-	if _, err := masters[1].master("eve").ListEvents(t.Context(), &pb.ListEventsRequest{}); status.Code(err) != codes.Unavailable || rpc.Leader(err) != masters[0].address {
+	if _, err := masters[1].master("eve").ListEvents(t.Context(),
+		&pb.ListEventsRequest{}); status.Code(err) != codes.Unavailable || rpc.Leader(err) != masters[0].address {
 		t.Errorf("a call of a master that does not lead: %v", err)
 	}
 }

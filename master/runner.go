@@ -57,7 +57,8 @@ type runner struct {
 	failed    atomic.Bool
 	// unplanned is why the next block cannot be planned for now; nil if it can.
 	unplanned atomic.Pointer[string]
-	streams   atomic.Uint32 // that each trainer should keep open, by the session's part of the workers; 0: not known yet
+	// that each trainer should keep open, by the session's part of the workers; 0: not known yet
+	streams atomic.Uint32
 	// standing is the newest one.
 	standing atomic.Pointer[standing]
 
@@ -104,8 +105,9 @@ type answer struct {
 
 var (
 	errCrowded  = status.Error(codes.Unavailable, "too many changes for one transaction; try again")
-	errPanicked = status.Error(codes.Internal, "the master panicked, which is a bug of it; please report it with what its log says")
-	errBesides  = status.Error(codes.Unavailable, "the session is loaded again, since another call failed; try again")
+	errPanicked = status.Error(codes.Internal,
+		"the master panicked, which is a bug of it; please report it with what its log says")
+	errBesides = status.Error(codes.Unavailable, "the session is loaded again, since another call failed; try again")
 )
 
 func newRunner(t *term, name store.Name) (*runner, error) {
@@ -185,7 +187,8 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
 		PlannerDigest: string(s.GetPlannerDigest()), LastBatch: s.GetSpec().GetLastBatch(),
 		Selects: unread || plan.Selects(program), BatchSize: uint64(s.GetSpec().GetBatchSize()),
-		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(), s.GetWorldSize()),
+		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(),
+			s.GetWorldSize()),
 		Skip: s.GetSpec().GetOnError().GetSkip(),
 	}
 }
@@ -443,7 +446,8 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 		reply.Pieces, reply.Starts = r.state.Pieces(sync.Rank)
 	}
 	a := answer{Reply: reply}
-	if a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants, c.zone); a.err == nil && len(reply.Pieces) > 0 {
+	if a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants, c.zone); a.err == nil &&
+		len(reply.Pieces) > 0 {
 		a.grants, a.err = r.tickets.pieces(reply.Generation, reply.Pieces, c.zone)
 	}
 	return a, changes
@@ -453,7 +457,8 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 func (r *runner) logSkipped(n int) {
 	skipped, _ := r.state.Skipped()
 	for _, k := range skipped[min(n, len(skipped)):] {
-		r.logger.Warn("rows are left out: no worker can read them", "epoch", k.Epoch, "file", k.File, "row_group", k.RowGroup,
+		r.logger.Warn("rows are left out: no worker can read them", "epoch", k.Epoch, "file", k.File, "row_group",
+			k.RowGroup,
 			"first_row", k.FirstRow, "rows", k.Rows, "cause", k.Words)
 	}
 }

@@ -49,8 +49,9 @@ type scaler struct {
 	recorded *autoscale.Decision // the newest that was made an event and is not obeyed yet
 	trouble  string              // the actuator's newest error; "" if it works
 
-	mu    sync.Mutex
-	drain map[string]time.Time // workers that are told to drain, and when they came into sight: one that is started again is another
+	mu sync.Mutex
+	// workers that are told to drain, and when they came into sight: one that is started again is another
+	drain map[string]time.Time
 }
 
 func newScaler(t *term, s Scaling) *scaler {
@@ -197,7 +198,8 @@ func (s *scaler) awaitDrain(ctx context.Context, victims []string) {
 		select {
 		case <-outdated:
 		case <-patience.C:
-			s.term.master.cfg.Logger.Warn("workers that are to end were told to drain, and do not yet", "workers", strings.Join(victims, ", "))
+			s.term.master.cfg.Logger.Warn("workers that are to end were told to drain, and do not yet",
+				"workers", strings.Join(victims, ", "))
 			return
 		case <-ctx.Done():
 			return

@@ -79,7 +79,8 @@ func TestScalingIsRecordedFirst(t *testing.T) {
 	m = start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Scaling: scaling(a, 2, 4)}})
 	close(up)
 	eventually(t, "it was asked again", func() bool { _, calls, _ := a.now(); return calls >= 3 })
-	awaitEvent(t, m, pb.EventKind_SCALE, "", "the fleet is not scaled, and goes on as it is; trying on: the API is away")
+	awaitEvent(t, m, pb.EventKind_SCALE, "",
+		"the fleet is not scaled, and goes on as it is; trying on: the API is away")
 	a.fail(nil)
 	awaitEvent(t, m, pb.EventKind_SCALE, "", "the fleet is scaled again")
 	if kept, _, drains := a.now(); kept != 2 || len(drains) > 0 || !recorded {
@@ -111,7 +112,10 @@ func TestScalingDownSparesThoseThatCame(t *testing.T) { scaleDown(t, 4) }
 func observed(t *testing.T, m *node, worker string, draining bool) bool {
 	o, err := m.Observe(t.Context(), &pb.ObserveRequest{Workers: true})
 	check(t, err)
-	return slices.ContainsFunc(o.GetWorkers(), func(w *pb.WorkerLoad) bool { return w.GetName() == worker && (draining || !w.GetDraining()) })
+	return slices.ContainsFunc(o.GetWorkers(), func(w *pb.WorkerLoad) bool {
+		return w.GetName() == worker &&
+			(draining || !w.GetDraining())
+	})
 }
 
 // scaleDown takes three workers to one.
@@ -140,7 +144,10 @@ func scaleDown(t *testing.T, kept int) {
 		counter++
 		for name, w := range workers {
 			orders, err := m.SyncWorker(t.Context(), &pb.WorkerReport{
-				Name: name, Slots: 4, Cpus: 1, Streams: streams[name], Counters: &pb.WorkerCounters{OpenNs: counter, CpuNs: counter},
+				Name: name, Slots: 4, Cpus: 1, Streams: streams[name], Counters: &pb.WorkerCounters{
+					OpenNs: counter,
+					CpuNs:  counter,
+				},
 			})
 			check(t, err)
 			if orders.GetDrain() {
@@ -162,11 +169,14 @@ func scaleDown(t *testing.T, kept int) {
 	check(t, workers["c"].Update(func(m *fleet.Member) { m.Draining = false })) // as if it had never been away
 	for _, again := range []string{"a", "c"} {
 		eventually(t, again+" is back", func() bool { return observed(t, m, again, false) })
-		if orders, err := m.SyncWorker(t.Context(), &pb.WorkerReport{Name: again, Slots: 4}); err != nil || orders.GetDrain() {
+		if orders, err := m.SyncWorker(t.Context(), &pb.WorkerReport{Name: again, Slots: 4}); err != nil ||
+			orders.GetDrain() {
 			t.Errorf("worker %s drained, was started again, and is told %v, %v", again, orders, err)
 		}
 	}
-	if e := awaitEvent(t, m, pb.EventKind_SCALE, "", fmt.Sprintf("%d workers to 1", kept)); int(e.GetDecision().GetFrom()) != kept || e.GetDecision().GetTo() != 1 || !strings.Contains(e.GetWords(), ": ") {
+	if e := awaitEvent(t, m, pb.EventKind_SCALE, "",
+		fmt.Sprintf("%d workers to 1", kept)); int(e.GetDecision().GetFrom()) != kept || e.GetDecision().GetTo() != 1 ||
+		!strings.Contains(e.GetWords(), ": ") {
 		t.Errorf("the event is %v", e)
 	}
 }

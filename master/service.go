@@ -48,12 +48,15 @@ func (s *service) leader(ctx context.Context) (*term, error) {
 	}
 	address, err := etcd.Leader(ctx)
 	if errors.Is(err, store.ErrUnavailable) {
-		return nil, status.Error(codes.Unavailable, "no master leads, for etcd does not answer; streams go on, and all else does once it is back: "+err.Error())
+		return nil, status.Error(codes.Unavailable,
+			"no master leads, for etcd does not answer; streams go on, and all else does once it is back: "+err.Error())
 	}
 	if err != nil || address == s.master.cfg.Advertise {
 		return nil, status.Error(codes.Unavailable, "no master leads at the moment; try again")
 	}
-	st, err := status.New(codes.Unavailable, "this master does not lead; "+address+" does").WithDetails(&pb.NotLeader{Leader: address})
+	st, err := status.New(codes.Unavailable, "this master does not lead; "+address+" does").WithDetails(&pb.NotLeader{
+		Leader: address,
+	})
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -70,7 +73,8 @@ func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, e
 	}
 	who := identity.From(ctx)
 	view, err := t.open(ctx, &wanted{
-		OpenRequest: req, name: store.NameOf(who.Home(), req.GetSession()), who: who, limits: s.master.cfg.Access.Limits(who),
+		OpenRequest: req, name: store.NameOf(who.Home(), req.GetSession()), who: who,
+		limits: s.master.cfg.Access.Limits(who),
 	})
 	if err != nil {
 		return nil, callError(err)
@@ -109,7 +113,10 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (reply *pb.Join
 	if len(req.GetNonce()) > maxText {
 		return nil, status.Errorf(codes.InvalidArgument, "a nonce has at most %d bytes", maxText)
 	}
-	c := session.Join{Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(), Restoring: req.GetRestoring()}
+	c := session.Join{
+		Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(),
+		Restoring: req.GetRestoring(),
+	}
 	for _, st := range req.GetRestore() {
 		c.Restore = append(c.Restore, session.CheckpointFromProto(st))
 	}
@@ -141,7 +148,8 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (reply *pb.Join
 // fits holds that a session's batches can be divided by the world size of a rank that joins.
 func fits(of *pb.Session, req *pb.JoinRequest) error {
 	if _, err := spec.BatchSize(of.GetSpec(), of.GetWorldSize(), req.GetWorldSize()); err != nil {
-		return status.Errorf(codes.InvalidArgument, "rank %d joins session %q: %v", req.GetRank(), req.GetSession(), err)
+		return status.Errorf(codes.InvalidArgument, "rank %d joins session %q: %v", req.GetRank(), req.GetSession(),
+			err)
 	}
 	return nil
 }
@@ -149,8 +157,10 @@ func fits(of *pb.Session, req *pb.JoinRequest) error {
 func (s *service) joinReply(a answer) *pb.JoinReply {
 	return &pb.JoinReply{
 		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: a.view,
-		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
-		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(),
+		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(),
+		WaitingFor: a.WaitingFor,
+		Base:       a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
+		Steps:        a.Begun.Proto(),
 		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(), Starts: session.LaneStartsProto(a.Starts),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups,
 	}
@@ -167,7 +177,8 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (reply *pb.Sync
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
 		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Idle: req.GetIdle(),
-		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()), From: req.GetFromEpoch(),
+		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()),
+		From: req.GetFromEpoch(),
 	}
 	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
 		command.Streams = cmp.Or(r.streams.Load(), places.Streams(int(r.world.Load())))
@@ -191,18 +202,21 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (reply *pb.Sync
 func syncReply(a answer, places *places) *pb.SyncReply {
 	return &pb.SyncReply{
 		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(),
-		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.Workers), Drained: a.Drained,
-		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
+		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.Workers),
+		Drained: a.Drained,
+		Base:    a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 		DepartedRows: a.DepartedRows, Starts: session.LaneStartsProto(a.Starts),
 		Steps:   session.EpochStepsProto(a.Steps),
-		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData, Checkpoint: a.Order.Proto(),
+		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData,
+		Checkpoint: a.Order.Proto(),
 	}
 }
 
 // SyncWorker is answered by every master, whether it leads or not.
 func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.WorkerOrders, error) {
 	if req.GetName() == "" || len(req.GetName()) > maxText || len(req.GetAddress()) > maxText {
-		return nil, status.Errorf(codes.InvalidArgument, "a worker's report needs its name, and its name and address have at most %d bytes", maxText)
+		return nil, status.Errorf(codes.InvalidArgument,
+			"a worker's report needs its name, and its name and address have at most %d bytes", maxText)
 	}
 	if n := proto.Size(req); n > maxReport {
 		return nil, status.Errorf(codes.InvalidArgument, "a worker's report has %d bytes; it may have %d", n, maxReport)
@@ -265,7 +279,8 @@ func (s *service) ListEvents(ctx context.Context, req *pb.ListEventsRequest) (*p
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	who := identity.From(ctx)
-	found, err := t.events.List(ctx, req.GetAfter(), int(req.GetLimit()), func(e *pb.Event) bool { return isAbout(e, who, req.GetSession()) })
+	found, err := t.events.List(ctx, req.GetAfter(), int(req.GetLimit()),
+		func(e *pb.Event) bool { return isAbout(e, who, req.GetSession()) })
 	if err != nil {
 		return nil, callError(err)
 	}
@@ -318,14 +333,16 @@ func callError(err error) error {
 		code = codes.AlreadyExists
 	case errors.Is(err, session.ErrNoCheckpoint):
 		code = codes.NotFound
-	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrCheckpoint), errors.Is(err, session.ErrFailed), errors.Is(err, store.ErrTooLarge):
+	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrCheckpoint), errors.Is(err,
+		session.ErrFailed), errors.Is(err, store.ErrTooLarge):
 		code = codes.FailedPrecondition
 	case errors.Is(err, store.ErrNotFound):
 		code = codes.NotFound
 	case errors.Is(err, store.ErrCorrupt):
 		code = codes.DataLoss
 	case errors.Is(err, store.ErrNotLeader), errors.Is(err, store.ErrNoLeader):
-		return status.Error(codes.Unavailable, "this master has lost the leadership; try again, another one or itself will lead")
+		return status.Error(codes.Unavailable,
+			"this master has lost the leadership; try again, another one or itself will lead")
 	case errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnavailable),
 		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrStale):
 		code = codes.Unavailable

@@ -37,8 +37,10 @@ func TestTwoTrainersReadAllOfEachEpochOnce(t *testing.T) {
 	eventually(t, "it is told that the session has finished", func() bool {
 		o, err := m.Observe(t.Context(), &pb.ObserveRequest{Session: "run"})
 		check(t, err)
-		return o.GetVerdict() == fmt.Sprintf("session run has finished: %d rows were handed over", 4*3*groups*rows) && o.GetBottleneck() == pb.Bottleneck_NONE &&
-			o.GetSessions()[0].GetState() == pb.SessionState_FINISHED && o.GetSessions()[0].GetProgress().GetEpoch() == 3
+		return o.GetVerdict() == fmt.Sprintf("session run has finished: %d rows were handed over", 4*3*groups*rows) &&
+			o.GetBottleneck() == pb.Bottleneck_NONE &&
+			o.GetSessions()[0].GetState() == pb.SessionState_FINISHED &&
+			o.GetSessions()[0].GetProgress().GetEpoch() == 3
 	})
 }
 
@@ -71,7 +73,8 @@ func TestARejoinFencesTheOldStart(t *testing.T) {
 	check(t, old.sync())
 	next := newTrainer(t, m, "run", 0, 1).mustJoin("b")
 	if next.joined.GetKind() != pb.JoinKind_REJOIN || !next.consumed.Equal(old.consumed) {
-		t.Errorf("the second start is told %v, having consumed %v; the first one %v", next.joined.GetKind(), next.consumed, old.consumed)
+		t.Errorf("the second start is told %v, having consumed %v; the first one %v",
+			next.joined.GetKind(), next.consumed, old.consumed)
 	}
 	if err := old.sync(); status.Code(err) != codes.Aborted {
 		t.Errorf("the first start is told %v, want to be fenced", err)
@@ -118,13 +121,19 @@ func TestTicketsNameLivingWorkers(t *testing.T) {
 		got := names()
 		return len(got) == 2 && got["one"] == "10.0.0.1:1" && got["two"] == "10.0.0.2:1"
 	})
-	eventually(t, "12 streams to 2 workers of 8 slots each", func() bool { // what a Sync says may be older than its tickets
+	// what a Sync says may be older than its tickets
+	eventually(t, "12 streams to 2 workers of 8 slots each", func() bool {
 		check(t, r.sync())
 		return r.last.GetWorkers() == 2 && r.last.GetStreams() == 12
 	})
-	eventually(t, "the same fleet and grants are not sent again", func() bool { check(t, r.sync()); return r.last.GetUnchanged() })
+	eventually(t, "the same fleet and grants are not sent again",
+		func() bool { check(t, r.sync()); return r.last.GetUnchanged() })
 	check(t, two.Update(func(m *fleet.Member) { m.Draining = true }))
-	eventually(t, "tickets leave out who drains", func() bool { got := names(); return len(got) == 1 && got["one"] != "" })
+	eventually(t, "tickets leave out who drains", func() bool {
+		got := names()
+		return len(got) == 1 &&
+			got["one"] != ""
+	})
 }
 
 // A zone is written into each ticket of an answer.
@@ -133,7 +142,8 @@ func TestLongZonesAreRefused(t *testing.T) {
 	openSession(t, m, "run", newSpec(dataset(t, 1)), 1)
 	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
 	r.zone = strings.Repeat("z", 257)
-	if err := r.sync(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "a zone has at most 256 bytes") {
+	if err := r.sync(); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "a zone has at most 256 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -62,7 +62,8 @@ func (r *runner) abandon(now time.Time) error {
 	err := r.remove(call{reply: make(chan answer, 1)})
 	if errors.Is(err, store.ErrNotFound) {
 		r.tell(pb.EventKind_SESSION, "expired: no trainer was heard of for %v (--session-ttl)", ttl)
-		r.logger.Warn("session expired: no trainer was heard of for --session-ttl", "heard", r.silence.heard.UTC().Format(time.RFC3339), "session_ttl", ttl)
+		r.logger.Warn("session expired: no trainer was heard of for --session-ttl",
+			"heard", r.silence.heard.UTC().Format(time.RFC3339), "session_ttl", ttl)
 		return err
 	}
 	return fmt.Errorf("delete an abandoned session: %w", err)

@@ -37,7 +37,8 @@ func withSpec(req *pb.OpenRequest, texts *specTexts) (*pb.OpenRequest, error) {
 // parseSpec reads a spec that came as YAML or JSON. Relative paths in it begin at workingDir, if that is given.
 func parseSpec(text []byte, workingDir string) (*pb.Spec, error) {
 	if len(text) > maxSpecText {
-		return nil, status.Errorf(codes.InvalidArgument, "the spec has %d bytes; it may have %d: globs say what long lists of names would", len(text), maxSpecText)
+		return nil, status.Errorf(codes.InvalidArgument,
+			"the spec has %d bytes; it may have %d: globs say what long lists of names would", len(text), maxSpecText)
 	}
 	s, err := spec.Parse(text)
 	if err != nil {
@@ -45,7 +46,9 @@ func parseSpec(text []byte, workingDir string) (*pb.Spec, error) {
 	}
 	if path.IsAbs(workingDir) {
 		if n := len(s.GetDataset().GetUri()) * len(workingDir); n > maxSpecText {
-			return nil, status.Errorf(codes.InvalidArgument, "the spec's paths have %d bytes more with the working directory before each; they may have %d: globs say what long lists of names would", n, maxSpecText)
+			return nil, status.Errorf(codes.InvalidArgument,
+				"the spec's paths have %d bytes more with the working directory before each; they may have %d: "+
+					"globs say what long lists of names would", n, maxSpecText)
 		}
 		spec.ResolvePaths(s, workingDir)
 	}
@@ -60,7 +63,8 @@ func checkPaths(s *pb.Spec) error {
 			continue
 		}
 		problems.Add("dataset.uri", fmt.Sprintf(
-			"found %q, which is relative; a master does not know your working directory: write the whole path, such as /data/%s, or a URI, such as s3://bucket/dir/",
+			"found %q, which is relative; a master does not know your working directory: write the whole path, such "+
+				"as /data/%s, or a URI, such as s3://bucket/dir/",
 			uri, strings.TrimPrefix(uri, "./")))
 	}
 	if len(problems) == 0 {

@@ -73,7 +73,8 @@ func TestCloseAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, err := New(Config{
-			Listener: listener, Store: &store.Store{}, Storage: struct{ storage.Storage }{}, Ops: struct{ spec.Catalog }{},
+			Listener: listener, Store: &store.Store{}, Storage: struct{ storage.Storage }{},
+			Ops:    struct{ spec.Catalog }{},
 			Signer: &ticket.Signer{}, Logger: slog.New(slog.DiscardHandler), Lease: c.lease, CloseAfter: c.given,
 		})
 		if err = errors.Join(err, listener.Close()); err != nil {

@@ -128,14 +128,19 @@ func workerEvents(before, after map[string]fleet.Member) []*pb.Event {
 			return
 		}
 		slices.Sort(names)
-		e := &pb.Event{Kind: pb.EventKind_WORKER, Lost: uint32(lost), Words: fmt.Sprintf("%s %s; the fleet has %s", listed(names), several, english.Plural(able, "worker", ""))}
+		e := &pb.Event{
+			Kind: pb.EventKind_WORKER, Lost: uint32(lost),
+			Words: fmt.Sprintf("%s %s; the fleet has %s", listed(names), several, english.Plural(able, "worker", "")),
+		}
 		if len(names) == 1 {
-			e.Worker, e.Words = names[0], fmt.Sprintf("%s %s; the fleet has %s", names[0], one, english.Plural(able, "worker", ""))
+			e.Worker, e.Words = names[0], fmt.Sprintf("%s %s; the fleet has %s", names[0], one,
+				english.Plural(able, "worker", ""))
 		}
 		out = append(out, e)
 	}
 	add(came, 0, "joined", "joined")
-	add(again, len(again), "was started again, and was not seen to drain", "were started again, and were not seen to drain")
+	add(again, len(again), "was started again, and was not seen to drain",
+		"were started again, and were not seen to drain")
 	add(drain, 0, "drains", "drain")
 	add(gone, 0, "has drained and left", "have drained and left")
 	add(lost, len(lost), "is gone, and was not seen to drain", "are gone, and were not seen to drain")
@@ -169,7 +174,10 @@ type told struct {
 
 func (r *runner) toTell() told {
 	skipped, _ := r.state.Skipped()
-	return told{state: r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped), named: slices.Clone(r.state.Checkpoints())}
+	return told{
+		state: r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped),
+		named: slices.Clone(r.state.Checkpoints()),
+	}
 }
 
 // tellChanges makes events of what became of the session since it was called last. What it tells lies in etcd.
@@ -177,16 +185,19 @@ func (r *runner) tellChanges() {
 	before, now := r.told, r.toTell()
 	r.told = now
 	if now.generation != before.generation {
-		how := fmt.Sprintf("restored to the states that its %s brought; generation %d", english.Plural(int(r.state.World()), "trainer", ""), now.generation)
+		how := fmt.Sprintf("restored to the states that its %s brought; generation %d",
+			english.Plural(int(r.state.World()), "trainer", ""), now.generation)
 		if from := r.state.From(); from.Name != "" {
-			how = fmt.Sprintf("restored to checkpoint %s, of step %s, for %s; generation %d", from.Name, humanize.Comma(int64(from.Step)),
+			how = fmt.Sprintf("restored to checkpoint %s, of step %s, for %s; generation %d",
+				from.Name, humanize.Comma(int64(from.Step)),
 				english.Plural(int(r.state.World()), "trainer", ""), now.generation)
 		}
 		r.tell(pb.EventKind_CHECKPOINT, "%s", how)
 	}
 	skipped, _ := r.state.Skipped()
 	for _, k := range skipped[min(before.skipped, len(skipped)):] {
-		r.tell(pb.EventKind_DATA, "%s rows are left out of epoch %d: row group %d of %s, from row %d on, cannot be read: %s",
+		r.tell(pb.EventKind_DATA,
+			"%s rows are left out of epoch %d: row group %d of %s, from row %d on, cannot be read: %s",
 			humanize.Comma(k.Rows), k.Epoch+1, k.RowGroup, k.File, k.FirstRow, k.Words)
 	}
 	r.tellCheckpoints(before.named, now.named)
@@ -198,7 +209,8 @@ func (r *runner) tellChanges() {
 		r.tell(pb.EventKind_SESSION, "failed: %s", r.state.Failure())
 	case pb.SessionState_FINISHED:
 		r.tell(pb.EventKind_SESSION, "finished: %s handed over in %s",
-			words.Count(r.state.Progress().GetRowsDelivered(), "row"), english.Plural(int(spec.Epochs(r.meta.GetSession().GetSpec())), "epoch", ""))
+			words.Count(r.state.Progress().GetRowsDelivered(), "row"),
+			english.Plural(int(spec.Epochs(r.meta.GetSession().GetSpec())), "epoch", ""))
 	default:
 		if isOver(before.state) {
 			r.tell(pb.EventKind_SESSION, "is open again")
@@ -212,7 +224,8 @@ func (r *runner) tellCheckpoints(before, now []*session.Named) {
 	}
 	for _, n := range now {
 		if !has(before, n) {
-			r.tell(pb.EventKind_CHECKPOINT, "checkpoint %s was taken, of step %s", n.Name, humanize.Comma(int64(n.Step)))
+			r.tell(pb.EventKind_CHECKPOINT, "checkpoint %s was taken, of step %s",
+				n.Name, humanize.Comma(int64(n.Step)))
 		}
 	}
 	for _, n := range before {
@@ -231,8 +244,10 @@ func (r *runner) tellExpired(ranks []uint32, rows int64) {
 	for i, rank := range ranks {
 		names[i] = strconv.FormatUint(uint64(rank), 10)
 	}
-	e := r.event(pb.EventKind_SESSION, fmt.Sprintf("%s %s: others get what they held; at most %s of them may come twice",
-		english.PluralWord(len(ranks), "the lease ended of rank", "the leases ended of ranks"), listed(names), words.Count(rows, "row")))
+	e := r.event(pb.EventKind_SESSION,
+		fmt.Sprintf("%s %s: others get what they held; at most %s of them may come twice",
+			english.PluralWord(len(ranks), "the lease ended of rank", "the leases ended of ranks"), listed(names),
+			words.Count(rows, "row")))
 	if len(ranks) == 1 {
 		e.Rank = &ranks[0]
 	}

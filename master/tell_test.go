@@ -26,11 +26,23 @@ func TestWorkerEvents(t *testing.T) {
 		{"nothing new", workers(a), workers(a), nil, ""},
 		{"came", workers(), workers(a), []string{"a joined; the fleet has 1 worker"}, "a"},
 		{"both came", workers(), workers(a, b), []string{"a and b joined; the fleet has 2 workers"}, ""},
-		{"came again", workers(a), workers(fleet.Member{Name: "a", Address: "h:9"}), []string{"a was started again, and was not seen to drain; the fleet has 1 worker"}, "a"},
-		{"came again after it had drained", workers(drains(a)), workers(fleet.Member{Name: "a", Address: "h:9"}), []string{"a joined; the fleet has 1 worker"}, "a"},
+		{
+			"came again", workers(a), workers(fleet.Member{Name: "a", Address: "h:9"}),
+			[]string{"a was started again, and was not seen to drain; the fleet has 1 worker"},
+			"a",
+		},
+		{
+			"came again after it had drained", workers(drains(a)), workers(fleet.Member{Name: "a", Address: "h:9"}),
+			[]string{"a joined; the fleet has 1 worker"},
+			"a",
+		},
 		{"drains", workers(a, b), workers(drains(a), b), []string{"a drains; the fleet has 1 worker"}, "a"},
 		{"drained", workers(drains(a), b), workers(b), []string{"a has drained and left; the fleet has 1 worker"}, "a"},
-		{"died", workers(a, b), workers(), []string{"a and b are gone, and were not seen to drain; the fleet has 0 workers"}, ""},
+		{
+			"died", workers(a, b), workers(),
+			[]string{"a and b are gone, and were not seen to drain; the fleet has 0 workers"},
+			"",
+		},
 		{
 			"all at once", workers(a, drains(b)), workers(drains(fleet.Member{Name: "c"})),
 			[]string{
@@ -39,7 +51,11 @@ func TestWorkerEvents(t *testing.T) {
 			},
 			"c",
 		},
-		{"many", workers(), workers(crowd...), []string{"w00, w01, w02, w03, w04, w05, w06, w07 and 4 more joined; the fleet has 12 workers"}, ""},
+		{
+			"many", workers(), workers(crowd...),
+			[]string{"w00, w01, w02, w03, w04, w05, w06, w07 and 4 more joined; the fleet has 12 workers"},
+			"",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := workerEvents(c.before, c.after)

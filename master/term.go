@@ -69,7 +69,8 @@ func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group
 	t := &term{
 		master: m, leadership: leadership, ctx: ctx, group: group,
 		events:   events.New(eventKeeper{m.cfg.Store, leadership}, m.cfg.Logger),
-		sessions: map[store.Name]*runner{}, openings: map[store.Name]*opening{}, turns: access.NewTurns(openingsAtOnce, openingsOfOne), damaged: map[store.Name]error{},
+		sessions: map[store.Name]*runner{}, openings: map[store.Name]*opening{}, turns: access.NewTurns(openingsAtOnce,
+			openingsOfOne), damaged: map[store.Name]error{},
 	}
 	if m.cfg.Scaling.Actuator != nil {
 		t.scaler = newScaler(t, m.cfg.Scaling)
@@ -104,7 +105,8 @@ func (t *term) takeUp(name store.Name) error {
 	case !damaged && !errors.Is(err, store.ErrCorrupt):
 		return err
 	}
-	t.master.cfg.Logger.Error("a session cannot be taken up; delete it, or run the release that opened it", "session", name, "error", err)
+	t.master.cfg.Logger.Error("a session cannot be taken up; delete it, or run the release that opened it",
+		"session", name, "error", err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.damaged[name] = err
@@ -158,7 +160,8 @@ func (t *term) find(name store.Name) (*runner, error) {
 // lookUp is find for those who hold mu.
 func (t *term) lookUp(name store.Name) (*runner, error) {
 	if err, ok := t.damaged[name]; ok {
-		return nil, status.Errorf(codes.FailedPrecondition, "session %q cannot be taken up; delete it, or run the release that opened it: %v", name, err)
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"session %q cannot be taken up; delete it, or run the release that opened it: %v", name, err)
 	}
 	if r, ok := t.sessions[name]; ok {
 		return r, nil
@@ -168,7 +171,8 @@ func (t *term) lookUp(name store.Name) (*runner, error) {
 
 func errNoSession(name store.Name) error {
 	namespace, id := name.Split()
-	return status.Errorf(codes.NotFound, "session %q does not exist in namespace %s; `penstock session list` shows those that do", id, namespace)
+	return status.Errorf(codes.NotFound,
+		"session %q does not exist in namespace %s; `penstock session list` shows those that do", id, namespace)
 }
 
 func (t *term) forget(r *runner) {
@@ -211,7 +215,8 @@ func (t *term) open(ctx context.Context, req *wanted) (*pb.Session, error) {
 			return nil, err
 		}
 		if r == nil {
-			if err = t.await(ctx, o); err == nil && (req.GetSpec() == nil || same(o.spec, likeIn(o.spec, req.OpenRequest))) {
+			if err = t.await(ctx, o); err == nil &&
+				(req.GetSpec() == nil || same(o.spec, likeIn(o.spec, req.OpenRequest))) {
 				err = o.err
 			}
 		} else if err = sameSpec(r.meta.GetSession(), req.OpenRequest); err == nil {
@@ -251,12 +256,15 @@ func (t *term) start(req *wanted, spec *pb.Spec, open func() error) (*opening, e
 	if t.over {
 		return nil, store.ErrNotLeader
 	}
-	if err := req.limits.Admit(t.usage(req.who.Home()), int(req.GetShare().GetMinWorkers()), cmp.Or(req.GetShare().GetWeight(), 1)); err != nil {
+	if err := req.limits.Admit(t.usage(req.who.Home()), int(req.GetShare().GetMinWorkers()),
+		cmp.Or(req.GetShare().GetWeight(), 1)); err != nil {
 		return nil, err
 	}
 	end, ok := t.turns.Take(req.who)
 	if !ok {
-		return nil, status.Errorf(codes.ResourceExhausted, "too many sessions are being opened: %d at once, and %d of one namespace; try again", openingsAtOnce, openingsOfOne)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"too many sessions are being opened: %d at once, and %d of one namespace; try again",
+			openingsAtOnce, openingsOfOne)
 	}
 	o := &opening{spec: spec, minWorkers: req.GetShare().GetMinWorkers(), done: make(chan struct{})}
 	t.openings[req.name] = o
@@ -324,7 +332,8 @@ func (t *term) delete(ctx context.Context, who identity.Identity, name store.Nam
 			}
 		case damaged:
 			if !who.Has(identity.Admin) { // whose it is cannot be read
-				return status.Errorf(codes.PermissionDenied, "session %q is damaged, and is for an administrator of namespace %s to delete", name, who.Home())
+				return status.Errorf(codes.PermissionDenied,
+					"session %q is damaged, and is for an administrator of namespace %s to delete", name, who.Home())
 			}
 			return t.deleteDamaged(ctx, name)
 		case status.Code(err) == codes.NotFound:
@@ -349,7 +358,10 @@ func (t *term) deleteDamaged(ctx context.Context, name store.Name) error {
 		delete(t.damaged, name)
 		t.mu.Unlock()
 		namespace, id := name.Split()
-		t.events.Add(&pb.Event{Kind: pb.EventKind_SESSION, Session: id, Namespace: namespace, Words: "deleted; it could not be taken up"})
+		t.events.Add(&pb.Event{
+			Kind: pb.EventKind_SESSION, Session: id, Namespace: namespace,
+			Words: "deleted; it could not be taken up",
+		})
 	}
 	return err
 }

@@ -20,14 +20,16 @@ func TestTextsAreParsedOnce(t *testing.T) {
 		want := proto.CloneOf(first)
 		first.BatchSize = 9 // is the caller's
 		again, err := s.parse(text(seed), "/home/a")
-		if err != nil || !proto.Equal(again, want) || again.GetDataset().GetUri()[0] != "/home/a/d" || again.GetSeed() != int64(seed) {
+		if err != nil || !proto.Equal(again, want) || again.GetDataset().GetUri()[0] != "/home/a/d" ||
+			again.GetSeed() != int64(seed) {
 			t.Fatalf("the second time %v, %v, want %v", again, err, want)
 		}
 	}
 	if len(s.known) != textsKept {
 		t.Errorf("it knows %d texts, want %d", len(s.known), textsKept)
 	}
-	if other, err := s.parse(text(2*textsKept-1), "/home/b"); err != nil || other.GetDataset().GetUri()[0] != "/home/b/d" {
+	if other, err := s.parse(text(2*textsKept-1), "/home/b"); err != nil ||
+		other.GetDataset().GetUri()[0] != "/home/b/d" {
 		t.Errorf("in another directory: %v, %v", other, err)
 	}
 	known := len(s.known)

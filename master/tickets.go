@@ -66,7 +66,8 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	}
 	shard := block.GetShards()[p.Shard]
 	return o.master.signer.Sign(&pb.Ticket{
-		Session: o.session.GetId(), Namespace: o.session.GetNamespace(), Generation: generation, Epoch: p.Epoch, Block: p.Block, Shard: p.Shard,
+		Session: o.session.GetId(), Namespace: o.session.GetNamespace(), Generation: generation, Epoch: p.Epoch,
+		Block: p.Block, Shard: p.Shard,
 		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.session.GetProgramDigest(),
 		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
 		Weight: o.session.GetShare().GetWeight(),

@@ -40,7 +40,10 @@ func newTrainer(t *testing.T, m *node, session string, rank, world uint32) *trai
 	t.Helper()
 	orders, err := m.SyncWorker(t.Context(), &pb.WorkerReport{Name: "w"})
 	check(t, err)
-	return &trainer{t: t, master: m, session: session, rank: rank, world: world, keys: orders.GetKeys(), read: map[string]int{}}
+	return &trainer{
+		t: t, master: m, session: session, rank: rank, world: world, keys: orders.GetKeys(),
+		read: map[string]int{},
+	}
 }
 
 // timely bounds a call.
@@ -74,9 +77,11 @@ func (r *trainer) mustJoin(nonce string) *trainer {
 
 func (r *trainer) request() *pb.SyncRequest {
 	return &pb.SyncRequest{
-		Session: r.session, Rank: r.rank, Nonce: r.nonce, Generation: r.joined.GetGeneration(), Incarnation: r.joined.GetIncarnation(),
-		Consumed: r.consumed.Proto(), Revision: r.last.GetRevision(), BaseVersion: r.last.GetBaseVersion(), WantsMore: true,
-		Zone: r.zone, Counters: proto.CloneOf(&r.counters),
+		Session: r.session, Rank: r.rank, Nonce: r.nonce, Generation: r.joined.GetGeneration(),
+		Incarnation: r.joined.GetIncarnation(),
+		Consumed:    r.consumed.Proto(), Revision: r.last.GetRevision(), BaseVersion: r.last.GetBaseVersion(),
+		WantsMore: true,
+		Zone:      r.zone, Counters: proto.CloneOf(&r.counters),
 	}
 }
 
@@ -142,10 +147,12 @@ func (r *trainer) open(g *pb.Grant) *pb.Ticket {
 	r.t.Helper()
 	signed := &pb.SignedTicket{}
 	check(r.t, proto.Unmarshal(g.GetTicket(), signed))
-	t, err := ticket.Verify(&pb.StreamRequest{Ticket: signed, Program: r.joined.GetSession().GetProgram()}, r.keys, time.Now())
+	t, err := ticket.Verify(&pb.StreamRequest{Ticket: signed, Program: r.joined.GetSession().GetProgram()}, r.keys,
+		time.Now())
 	check(r.t, err)
 	from := g.GetInterval().GetFrom()
-	if t.GetSession() != r.session || t.GetEpoch() != from.GetEpoch() || t.GetBlock() != from.GetBlock() || t.GetShard() != from.GetShard() ||
+	if t.GetSession() != r.session || t.GetEpoch() != from.GetEpoch() || t.GetBlock() != from.GetBlock() ||
+		t.GetShard() != from.GetShard() ||
 		t.GetGeneration() != r.joined.GetGeneration() {
 		r.t.Errorf("the ticket of %v is %v", g.GetInterval(), t)
 	}

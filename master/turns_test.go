@@ -38,7 +38,8 @@ func TestFewListAtOnce(t *testing.T) {
 	defer cancel()
 	var group errgroup.Group
 	ask := func(ctx context.Context, token string) error {
-		_, err := flight.NewFlightServiceClient(g.as(token, "")).GetFlightInfo(ctx, &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
+		_, err := flight.NewFlightServiceClient(g.as(token, "")).GetFlightInfo(ctx,
+			&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
 		return err
 	}
 	begin := func(ctx context.Context, token string) {

@@ -61,19 +61,29 @@ func (w *Worker) metrics() prometheus.Collector {
 		slots:       telemetry.Gauge(name+"stream_slots", "Streams that can be served at once."),
 		memory:      telemetry.Gauge(name+"memory_bytes", "Bytes that streams hold."),
 		memoryLimit: telemetry.Gauge(name+"memory_limit_bytes", "Bytes that streams may hold together."),
-		ready:       telemetry.Gauge(name+"ready", "1 while the worker takes streams; 0 while it knows no master, or drains."),
-		rows:        telemetry.Counter(name+"sent_rows_total", "Rows sent to trainers."),
-		sent:        telemetry.Counter(name+"sent_bytes_total", "Bytes of tensors sent to trainers."),
-		ways:        telemetry.Counter(name+"sent_bytes_by_way_total", "Bytes of tensors sent to trainers: in memory that trainers on this machine read where it is, by link, or by gRPC.", "way"),
-		crossZone:   telemetry.Counter(name+"cross_zone_bytes_total", "Bytes of tensors sent to trainers of another zone."),
-		read:        telemetry.Counter(name+"storage_read_bytes_total", "Bytes read from storage."),
-		needed:      telemetry.Counter(name+"storage_needed_bytes_total", "Bytes read from storage that were of the column chunks decoded."),
-		requests:    telemetry.Counter(name+"storage_requests_total", "Requests to storage."),
-		untrusted:   telemetry.Counter(name+"untrusted_indexes_total", "Page indexes that contradict themselves or the footer: all of their pages were read."),
-		stages:      telemetry.Counter(name+"stage_seconds_total", "Time of streams by stage: storage, decode, transform, tensor, send.", "stage"),
-		ops:         telemetry.Counter(name+"op_seconds_total", "Time of streams in each op; part of the stage transform.", "op"),
-		opened:      telemetry.Counter(name+"streams_open_seconds_total", "Time that streams were open, of all together."),
-		blocked:     telemetry.Counter(name+"streams_blocked_seconds_total", "Part of the streams' open time in which the trainer or the network took no more."),
+		ready: telemetry.Gauge(name+"ready",
+			"1 while the worker takes streams; 0 while it knows no master, or drains."),
+		rows: telemetry.Counter(name+"sent_rows_total", "Rows sent to trainers."),
+		sent: telemetry.Counter(name+"sent_bytes_total", "Bytes of tensors sent to trainers."),
+		ways: telemetry.Counter(name+"sent_bytes_by_way_total",
+			"Bytes of tensors sent to trainers: in memory that trainers on this machine read where it is, by link, "+
+				"or by gRPC.", "way"),
+		crossZone: telemetry.Counter(name+"cross_zone_bytes_total",
+			"Bytes of tensors sent to trainers of another zone."),
+		read: telemetry.Counter(name+"storage_read_bytes_total", "Bytes read from storage."),
+		needed: telemetry.Counter(name+"storage_needed_bytes_total",
+			"Bytes read from storage that were of the column chunks decoded."),
+		requests: telemetry.Counter(name+"storage_requests_total", "Requests to storage."),
+		untrusted: telemetry.Counter(name+"untrusted_indexes_total",
+			"Page indexes that contradict themselves or the footer: all of their pages were read."),
+		stages: telemetry.Counter(name+"stage_seconds_total",
+			"Time of streams by stage: storage, decode, transform, tensor, send.", "stage"),
+		ops: telemetry.Counter(name+"op_seconds_total",
+			"Time of streams in each op; part of the stage transform.", "op"),
+		opened: telemetry.Counter(name+"streams_open_seconds_total",
+			"Time that streams were open, of all together."),
+		blocked: telemetry.Counter(name+"streams_blocked_seconds_total",
+			"Part of the streams' open time in which the trainer or the network took no more."),
 	}
 	return telemetry.Func(func(ch chan<- prometheus.Metric) { m.write(ch, w.state(), w.ready() == nil) })
 }
@@ -99,7 +109,8 @@ func (m workerMetrics) write(ch chan<- prometheus.Metric, r *pb.WorkerReport, re
 	m.requests.Write(ch, float64(c.GetRequests()))
 	m.untrusted.Write(ch, float64(c.GetUntrustedIndexes()))
 	for stage, ns := range map[string]int64{
-		"storage": c.GetStorageNs(), "decode": c.GetDecodeNs(), "transform": c.GetTransformNs(), "tensor": c.GetTensorNs(), "send": c.GetSendNs(),
+		"storage": c.GetStorageNs(), "decode": c.GetDecodeNs(), "transform": c.GetTransformNs(),
+		"tensor": c.GetTensorNs(), "send": c.GetSendNs(),
 	} {
 		m.stages.Write(ch, seconds(ns), stage)
 	}

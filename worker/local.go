@@ -17,7 +17,9 @@ type Local struct {
 }
 
 // Stream serves a request as the worker at an address does, if that runs in this process.
-func (l *Local) Stream(ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver) (here bool, err error) {
+func (l *Local) Stream(
+	ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver,
+) (here bool, err error) {
 	l.mu.Lock()
 	s := l.servers[address]
 	l.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 
 // Trainers on this machine have a way of their own to a worker, unless it sends all by network.
 func TestNearWay(t *testing.T) {
-	gossip := startMaster(t, &fakeMaster{reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})}, rpc.Config{})
+	gossip := startMaster(t, &fakeMaster{reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})},
+		rpc.Config{})
 	for _, network := range []bool{false, true} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -23,8 +24,12 @@ func TestNearWay(t *testing.T) {
 		}
 		up := make(chan string, 1)
 		w, err := New(Config{
-			Listener: l, Advertise: "10.0.0.7:7071", Network: network, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}},
-			Storage: &pipelinetest.Store{}, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler), Up: func(address, _ string) { up <- address },
+			Listener: l, Advertise: "10.0.0.7:7071", Network: network, Fleet: fleet.Config{
+				Bind: "127.0.0.1:0",
+				Join: []string{gossip},
+			},
+			Storage: &pipelinetest.Store{}, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler),
+			Up: func(address, _ string) { up <- address },
 		})
 		if err != nil {
 			t.Fatal(err)

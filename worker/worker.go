@@ -115,7 +115,8 @@ func New(cfg Config) (*Worker, error) {
 		return nil, errors.New("worker: Listener, Storage, Ops and Logger are needed")
 	}
 	if cfg.Slots < 0 || cfg.Memory < 0 || cfg.MaxMemory < 0 {
-		return nil, fmt.Errorf("worker: %d slots and %d bytes of memory, at most %d; none may be negative", cfg.Slots, cfg.Memory, cfg.MaxMemory)
+		return nil, fmt.Errorf("worker: %d slots and %d bytes of memory, at most %d; none may be negative",
+			cfg.Slots, cfg.Memory, cfg.MaxMemory)
 	}
 	if cfg.Slots == 0 {
 		cfg.Slots = 2 * runtime.GOMAXPROCS(0)
@@ -141,9 +142,11 @@ func New(cfg Config) (*Worker, error) {
 			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, MaxMemory: cfg.MaxMemory, Streams: cfg.Slots,
 			Grown: func(bytes int64) {
 				process.RaiseMemoryLimit(bytes)
-				cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on", "usual_bytes", cfg.Memory, "bytes", cfg.MaxMemory)
+				cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on",
+					"usual_bytes", cfg.Memory, "bytes", cfg.MaxMemory)
 			},
-			BatchBytes: batchBytes(cfg.Memory, cfg.Slots), ArrayBytes: arrayBytes, MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
+			BatchBytes: batchBytes(cfg.Memory, cfg.Slots), ArrayBytes: arrayBytes, MaxBatch: maxBatch,
+			OverRead: overRead, Patience: patience,
 			Zone: cfg.Fleet.Self.Zone,
 		}),
 		health: health.NewServer(), cpus: process.CPUs(os.DirFS("/")),
@@ -302,7 +305,8 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 		case <-ctx.Done():
 			return nil
 		case <-unneeded:
-			w.cfg.Logger.Info("the worker ends by itself: a master told it to drain, and nothing has stopped it since", "waited", w.cfg.Linger)
+			w.cfg.Logger.Info("the worker ends by itself: a master told it to drain, and nothing has stopped it since",
+				"waited", w.cfg.Linger)
 			return nil
 		case <-joined:
 		case <-time.After(wait):
@@ -325,10 +329,14 @@ func (w *Worker) warn(f *failures, err error) {
 	switch {
 	case refused(err) && err.Error() != f.told:
 		f.told = err.Error()
-		w.cfg.Logger.Warn("the masters refuse this worker, which gets no streams until they take it: does --token-file hold the fleet's token, and are both of one release?", "error", err)
+		w.cfg.Logger.Warn(
+			"the masters refuse this worker, which gets no streams until they take it: does --token-file hold the "+
+				"fleet's token, and are both of one release?", "error", err)
 	case f.count == silences && f.told == "":
-		w.cfg.Logger.Warn("no master answers this worker, which gets no new streams until one does: are the masters up, and does --tls fit them? "+
-			"`penstock doctor` checks each hop", "error", err)
+		w.cfg.Logger.Warn(
+			"no master answers this worker, which gets no new streams until one does: are the masters up, and does "+
+				"--tls fit them? "+
+				"`penstock doctor` checks each hop", "error", err)
 	default:
 		w.cfg.Logger.Debug("no master answered; streams go on", "error", err)
 	}
@@ -350,7 +358,8 @@ func (w *Worker) state() *pb.WorkerReport {
 	return &pb.WorkerReport{
 		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise, Zone: w.cfg.Fleet.Self.Zone,
 		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),
-		MemoryBytes: w.pipeline.MemoryInUse(), MemoryLimit: w.pipeline.MemoryLimit(), Cpus: w.cpus, Counters: counters, Sessions: sessions,
+		MemoryBytes: w.pipeline.MemoryInUse(), MemoryLimit: w.pipeline.MemoryLimit(), Cpus: w.cpus, Counters: counters,
+		Sessions: sessions,
 	}
 }
 
@@ -388,7 +397,9 @@ func (w *Worker) syncOnce(ctx context.Context, masters *rpc.Pool) (*pb.WorkerOrd
 	return out, nil
 }
 
-func (w *Worker) report(ctx context.Context, masters *rpc.Pool, address string, report *pb.WorkerReport) (*pb.WorkerOrders, error) {
+func (w *Worker) report(
+	ctx context.Context, masters *rpc.Pool, address string, report *pb.WorkerReport,
+) (*pb.WorkerOrders, error) {
 	conn, err := masters.Get(address)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,10 @@ func certificate(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	cert, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs}} {
+	for path, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: der},
+		key:  {Type: "PRIVATE KEY", Bytes: pkcs},
+	} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +112,8 @@ func startMaster(t *testing.T, m *fakeMaster, cfg rpc.Config, join ...string) st
 	go func() { served <- srv.Serve(l) }()
 	f, err := fleet.New(fleet.Config{
 		Join: join,
-		Self: fleet.Member{Name: "master-" + l.Addr().String(), Role: fleet.Master, Address: l.Addr().String()}, Bind: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Self: fleet.Member{Name: "master-" + l.Addr().String(), Role: fleet.Master, Address: l.Addr().String()},
+		Bind: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +250,8 @@ func TestStrangersSendLittle(t *testing.T) {
 	var store pipelinetest.Store
 	up := make(chan string, 1)
 	w, err := New(Config{
-		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &store, Ops: transform.Builtin(),
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &store,
+		Ops:    transform.Builtin(),
 		Logger: slog.New(slog.DiscardHandler), Up: func(address, _ string) { up <- address },
 	})
 	if err != nil {
@@ -274,8 +279,10 @@ func TestStrangersSendLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stranger.Close()
-	_, err = io.WriteString(stranger, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and no settings
-	frame := append([]byte("\x00\x40\x00\x77\x00\x00\x00\x00\x00"), make([]byte, 0x4000)...)                  // of a type that nobody knows
+	// and no settings
+	_, err = io.WriteString(stranger, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	// of a type that nobody knows
+	frame := append([]byte("\x00\x40\x00\x77\x00\x00\x00\x00\x00"), make([]byte, 0x4000)...)
 	for sent := 0; sent < 48<<20 && err == nil; sent += len(frame) {
 		_, err = stranger.Write(frame)
 	}
@@ -299,7 +306,8 @@ func TestWorkerThatDrainedEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := New(Config{
-		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{},
+		Ops:    transform.Builtin(),
 		Logger: slog.New(slog.DiscardHandler), Linger: time.Millisecond,
 	})
 	if err != nil {
@@ -341,7 +349,8 @@ func TestWorkerThatIsRefusedSaysSo(t *testing.T) {
 	}
 	log := make(lines, 100)
 	w, err := New(Config{
-		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{},
+		Ops:    transform.Builtin(),
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
@@ -372,7 +381,8 @@ func TestWorkerReportsToAllMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := New(Config{
-		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{},
+		Ops:    transform.Builtin(),
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -435,7 +445,10 @@ func TestConfigIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	good := Config{Listener: l, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler)}
+	good := Config{
+		Listener: l, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	for says, spoil := range map[string]func(*Config){
 		"Storage": func(c *Config) { c.Storage = nil }, "Listener": func(c *Config) { c.Listener = nil },
 		"-1 slots": func(c *Config) { c.Slots = -1 }, "-1 bytes of memory": func(c *Config) { c.Memory = -1 },

@@ -39,7 +39,8 @@ func TestEvalThreeValued(t *testing.T) {
 		"none == 1 or one == 1":     True,
 		"none == 1 or one == 2":     Unknown,
 		"not (none == 1 or one==2)": Unknown,
-		"nan == 1":                  False, "nan != 1": True, "nan < 1": False, "not nan < 1": True, "nan in (1)": False,
+		"nan == 1":                  False, "nan != 1": True, "nan < 1": False, "not nan < 1": True,
+		"nan in (1)":     False,
 		"nan not in (1)": True, "nan is null": False, "nan >= 1": False,
 		"tenth == 0.1": True, "tenth > 0.1": False, "wide == 0.1": True, "half == 0.5": True, "tenth < 1e300": True,
 		"big == 9007199254740992.0": False, "big > 9007199254740992.0": True, "big == 9007199254740993": True,
@@ -58,7 +59,8 @@ func TestRemainders(t *testing.T) {
 	row := rowOf(map[string]Value{"i": Int(7), "minus": Int(-7), "least": Int(math.MinInt64), "month": Text("-1")})
 	for text, want := range map[string]Truth{
 		"i % 3 == 1": True, "i % 3 in (0, 2)": False, "i % 8 == 7": True, "i % 1 == 0": True, "i % 3 < 1.5": True,
-		"minus % 3 == 2": True, "minus % 7 == 0": True, "least % 10 == 2": True, "least % 9223372036854775807 == 9223372036854775806": True,
+		"minus % 3 == 2": True, "minus % 7 == 0": True, "least % 10 == 2": True,
+		"least % 9223372036854775807 == 9223372036854775806": True,
 		"none % 3 == 1": Unknown, "not none % 3 == 1": Unknown, "none % 3 is null": True, "i % 3 is not null": True,
 		"month % 12 == 11": True,
 	} {
@@ -70,7 +72,10 @@ func TestRemainders(t *testing.T) {
 }
 
 func TestEvalReadsPartitionText(t *testing.T) {
-	row := rowOf(map[string]Value{"day": Text("2026-01-02"), "month": Text("01"), "ratio": Text("0.5"), "live": Text("true")})
+	row := rowOf(map[string]Value{
+		"day": Text("2026-01-02"), "month": Text("01"), "ratio": Text("0.5"),
+		"live": Text("true"),
+	})
 	for text, want := range map[string]Truth{
 		"day >= '2026-01-01' and day < '2026-02-01'": True,
 		"month == 1": True, "month == '1'": False, "month < 1.5": True, "month in (1, 2)": True,
@@ -96,7 +101,8 @@ func TestEvalReadsPartitionText(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	types := map[string]Type{
-		"i": {Kind: pb.Kind_INT32}, "f": {Kind: pb.Kind_FLOAT32}, "b": {Kind: pb.Kind_BOOL}, "s": {Kind: pb.Kind_BINARY},
+		"i": {Kind: pb.Kind_INT32}, "f": {Kind: pb.Kind_FLOAT32}, "b": {Kind: pb.Kind_BOOL},
+		"s":   {Kind: pb.Kind_BINARY},
 		"ids": {Kind: pb.Kind_INT64, List: true},
 	}
 	lookup := func(name string) (Type, error) {

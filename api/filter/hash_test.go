@@ -53,7 +53,8 @@ func TestHashesStay(t *testing.T) {
 			t.Errorf("README.md lacks %s", line)
 		}
 	}
-	if got, known, _ := (Operand{Column: "x", Hashed: true, Seed: 7}).of(Value{}, false); !known || got != Int(6612919898181497795) {
+	if got, known, _ := (Operand{Column: "x", Hashed: true, Seed: 7}).of(Value{}, false); !known ||
+		got != Int(6612919898181497795) {
 		t.Errorf("the hash of null is %v", got)
 	}
 }

@@ -29,7 +29,8 @@ func Parse(text string) (*Expr, error) {
 		return nil, &SyntaxError{1, fmt.Sprintf("the filter has %d bytes; the limit is %d", len(text), MaxLength)}
 	}
 	if i := invalidUTF8(text); i >= 0 {
-		return nil, &SyntaxError{utf8.RuneCountInString(text[:i]) + 1, `bytes that are not UTF-8; write them as \x and two hexadecimal digits`}
+		return nil, &SyntaxError{utf8.RuneCountInString(text[:i]) +
+			1, `bytes that are not UTF-8; write them as \x and two hexadecimal digits`}
 	}
 	p := &parser{lexer: lexer{text: text}}
 	p.advance()
@@ -47,7 +48,8 @@ func Parse(text string) (*Expr, error) {
 func ParsePartitions(text string) (*Expr, error) {
 	e, err := Parse(text)
 	if err == nil && e.OfRows() {
-		return nil, errors.New("row() is a row's place, and partitions are whole files; write hash(row(), ...) into `filter`")
+		return nil, errors.New(
+			"row() is a row's place, and partitions are whole files; write hash(row(), ...) into `filter`")
 	}
 	return e, err
 }
@@ -224,7 +226,9 @@ func (p *parser) literal(of Operand) Value {
 		case p.token.kind == symbolToken && p.token.text == "null":
 			p.expect("a literal; nulls are found by `is null`")
 		case p.token.kind == nameToken:
-			p.expect("a literal such as 1, 0.5, 'text' or true; text goes in quotes, and columns are not compared with columns")
+			p.expect(
+				"a literal such as 1, 0.5, 'text' or true; text goes in quotes, and columns are not compared with " +
+					"columns")
 		default:
 			p.expect("a literal such as 1, 0.5, 'text' or true")
 		}

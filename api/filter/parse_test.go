@@ -21,16 +21,28 @@ func TestParsePrintsCanonically(t *testing.T) {
 		{`NOT NOT a IS NOT NULL`, `not not a is not null`},
 		{`a not in (1, -2.5, 1e3, .5)`, `a not in (1, -2.5, 1000.0, 0.5)`},
 		{`a < 100000000000000000000.5 and a > -99999999999999999999e1`, `a < 1e+20 and a > -1e+21`},
-		{"`odd name` == 1 and `a``b` == 2 and `and` == 3 and `1a` == 4", "`odd name` == 1 and `a``b` == 2 and `and` == 3 and `1a` == 4"},
+		{
+			"`odd name` == 1 and `a``b` == 2 and `and` == 3 and `1a` == 4",
+			"`odd name` == 1 and `a``b` == 2 and `and` == 3 and `1a` == 4",
+		},
 		{"scores.42 > 0 and $x <= 1 and `plain` is null", "scores.42 > 0 and $x <= 1 and plain is null"},
 		{`t == 'it\'s \x00 "\\" é'`, `t == 'it\'s \x00 "\\" é'`},
 		{`b == TRUE or b == False`, `b == true or b == false`},
 		{`x == 1.0 and y == -0.0 and z == 1e300`, `x == 1.0 and y == -0.0 and z == 1e+300`},
 		{"größe\n\t> 1", "größe > 1"},
 		{`HASH(user_id,7)%100<90`, `hash(user_id, 7) % 100 < 90`},
-		{`(hash(user_id, -7) % 100) < 90 and ((a)) == 1 and ((a % 3) in (1, 2))`, `hash(user_id, -7) % 100 < 90 and a == 1 and a % 3 in (1, 2)`},
-		{"not (hash(row(), 1) == 2) or (hash(`odd name`, 0)) % 2 != 1", "not hash(row(), 1) == 2 or hash(`odd name`, 0) % 2 != 1"},
-		{`hash % 2 == 1 and row is null and hash(hash, 1) > 3 or hash(row, 1) == 2`, `(hash % 2 == 1 and row is null and hash(hash, 1) > 3) or hash(row, 1) == 2`},
+		{
+			`(hash(user_id, -7) % 100) < 90 and ((a)) == 1 and ((a % 3) in (1, 2))`,
+			`hash(user_id, -7) % 100 < 90 and a == 1 and a % 3 in (1, 2)`,
+		},
+		{
+			"not (hash(row(), 1) == 2) or (hash(`odd name`, 0)) % 2 != 1",
+			"not hash(row(), 1) == 2 or hash(`odd name`, 0) % 2 != 1",
+		},
+		{
+			`hash % 2 == 1 and row is null and hash(hash, 1) > 3 or hash(row, 1) == 2`,
+			`(hash % 2 == 1 and row is null and hash(hash, 1) > 3) or hash(row, 1) == 2`,
+		},
 	} {
 		e, err := Parse(c.text)
 		if err != nil {
@@ -76,13 +88,19 @@ func TestParseErrorsSayWhere(t *testing.T) {
 		{`a == 0x10`, 6, "want a number"},
 		{`a == 1e999`, 6, "want a number"},
 		{`a & b`, 3, "found '&'"},
-		{`hash(user_id) % 100 < 90`, 13, "found ); want a comma and the seed: hash(column, seed) or hash(row(), seed), as in hash(user_id, 7)"},
+		{
+			`hash(user_id) % 100 < 90`, 13,
+			"found ); want a comma and the seed: hash(column, seed) or hash(row(), seed), as in hash(user_id, 7)",
+		},
 		{`hash() % 100 < 90`, 6, "found ); want hash(column, seed)"},
 		{`hash(row(1), 7) < 9`, 10, "found 1; want hash(column, seed)"},
 		{`hash(abs(x), 7) < 9`, 9, "found (; want hash(column, seed)"},
 		{`hash(x, 0.5) < 9`, 9, "found 0.5; want the seed, an integer"},
 		{`hash(x, 7, 8) < 9`, 10, "found ,; want a closing parenthesis"},
-		{`hash(x, 7) % 100 < 0.9`, 20, "found 0.9; want an integer, which a hash is; nine tenths of all keys have hash(x, 7) % 100 < 90"},
+		{
+			`hash(x, 7) % 100 < 0.9`, 20,
+			"found 0.9; want an integer, which a hash is; nine tenths of all keys have hash(x, 7) % 100 < 90",
+		},
 		{`hash(x, 7) in ('a')`, 16, "found 'a'; want an integer"},
 		{`hash(x, 7) is null`, 12, "found is; want a comparison: a hash is never null"},
 		{`row() % 2 == 1`, 1, "row() is known to hash alone: hash(row(), 7) % 100 < 90"},
@@ -147,7 +165,8 @@ func TestPrintedExpressionsParseBack(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"label == 1 and country in ('de', 'fr') and not (score < 0.5 or score is null)",
-		"hash(user_id, 7) % 100 < 90 or (hash(row(), -1)) in (1) and not (a % 3) == 2", "`a b`<>-1e-3||!(x = \"\\x00\\'\")", "a not in (1, 2.5, true)", "a is not null && b is null", "((((a==1", "'", "`",
+		"hash(user_id, 7) % 100 < 90 or (hash(row(), -1)) in (1) and not (a % 3) == 2", "`a b`<>-1e-3||!(x = " +
+			"\"\\x00\\'\")", "a not in (1, 2.5, true)", "a is not null && b is null", "((((a==1", "'", "`",
 	} {
 		f.Add(s)
 	}

@@ -80,7 +80,10 @@ func anyExpr(t *rapid.T, depth int) *Expr {
 }
 
 func anyOperand(t *rapid.T) Operand {
-	o := Operand{Column: rapid.SampledFrom([]string{intColumn, floatColumn, float32Column, boolColumn, textColumn}).Draw(t, "column")}
+	o := Operand{Column: rapid.SampledFrom([]string{
+		intColumn, floatColumn, float32Column, boolColumn,
+		textColumn,
+	}).Draw(t, "column")}
 	if o.Hashed = rapid.IntRange(0, 2).Draw(t, "hashed") == 0; o.Hashed {
 		o.Seed = rapid.Int64().Draw(t, "seed")
 		if rapid.Bool().Draw(t, "of row") {

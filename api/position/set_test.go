@@ -12,7 +12,10 @@ import (
 
 // at is the n-th of a few positions that differ in every field.
 func at(n int) Position {
-	return Position{Epoch: uint32(n / 16), Block: uint32(n / 8 % 2), Shard: uint32(n / 4 % 2), Window: uint32(n / 2 % 2), K: uint64(n % 2)}
+	return Position{
+		Epoch: uint32(n / 16), Block: uint32(n / 8 % 2), Shard: uint32(n / 4 % 2),
+		Window: uint32(n / 2 % 2), K: uint64(n % 2),
+	}
 }
 
 const places = 48
@@ -20,7 +23,8 @@ const places = 48
 func TestCompare(t *testing.T) {
 	for i := range places {
 		for j := range places {
-			if got := at(i).Compare(at(j)); (got < 0) != (i < j) || (got > 0) != (i > j) || at(i).Less(at(j)) != (i < j) {
+			if got := at(i).Compare(at(j)); (got < 0) != (i < j) || (got > 0) != (i > j) ||
+				at(i).Less(at(j)) != (i < j) {
 				t.Errorf("%v compared to %v: %d", at(i), at(j), got)
 			}
 		}
@@ -169,7 +173,12 @@ func TestSetAgainstBitmap(t *testing.T) {
 
 // FuzzSetFromProto reads sets from outside: any bytes give a set in normal form, which survives a second trip.
 func FuzzSetFromProto(f *testing.F) {
-	for _, s := range []Set{nil, {span(1, 3)}, {span(5, 9), span(1, 6), span(9, 2)}, {{To: Position{Epoch: 1 << 31, K: 1 << 63}}}} {
+	for _, s := range []Set{
+		nil,
+		{span(1, 3)},
+		{span(5, 9), span(1, 6), span(9, 2)},
+		{{To: Position{Epoch: 1 << 31, K: 1 << 63}}},
+	} {
 		b, err := proto.Marshal(&pb.SyncReply{Base: s.Proto()})
 		if err != nil {
 			f.Fatal(err)

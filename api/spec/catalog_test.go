@@ -102,7 +102,8 @@ func newSchema() Schema {
 	}
 	columns = append(columns,
 		column("country", pb.Kind_BINARY), column("clicked", pb.Kind_BOOL), column("photo", pb.Kind_BINARY),
-		column("user.age", pb.Kind_INT64), listColumn("words", pb.Kind_BINARY), listColumn("cat_0_scores", pb.Kind_FLOAT32),
+		column("user.age", pb.Kind_INT64), listColumn("words", pb.Kind_BINARY), listColumn("cat_0_scores",
+			pb.Kind_FLOAT32),
 		Column{Name: "events", Path: []string{"events"}, Unsupported: "a list of lists"},
 	)
 	columns = append(columns, mapColumn("scores", pb.Kind_INT64, pb.Kind_FLOAT32)...)

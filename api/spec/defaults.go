@@ -20,7 +20,8 @@ func (b *outputBuilder) setDefaults(path string, features []*feature, v *pb.Valu
 		}
 	}
 	if columns == 0 && len(features) > 0 {
-		b.problems.add(path+".default", "%s: made by transforms, and defaults are for columns of the dataset; use fill_null", few(names(features)))
+		b.problems.add(path+".default",
+			"%s: made by transforms, and defaults are for columns of the dataset; use fill_null", few(names(features)))
 	}
 }
 

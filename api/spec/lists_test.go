@@ -35,7 +35,10 @@ func TestListsHaveOneForm(t *testing.T) {
 		{"[0.5, 1.0]", oldList(floatValue(0.5), floatValue(1)), floats(0.5, 1)},
 		{"[1, 2]", oldList(intValue(1), intValue(2)), ints(1, 2)},
 		{"[0, 0.5, 9007199254740992]", oldList(intValue(0), floatValue(0.5), intValue(1<<53)), floats(0, 0.5, 1<<53)},
-		{"[0.5, 9007199254740993]", oldList(floatValue(0.5), intValue(1<<53+1)), oldList(floatValue(0.5), intValue(1<<53+1))},
+		{
+			"[0.5, 9007199254740993]", oldList(floatValue(0.5), intValue(1<<53+1)),
+			oldList(floatValue(0.5), intValue(1<<53+1)),
+		},
 		{"[a, 1]", oldList(text, intValue(1)), oldList(text, intValue(1))},
 		{"[]", oldList(), oldList()},
 		{"[]", floats(), oldList()},

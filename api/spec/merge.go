@@ -56,10 +56,13 @@ func (m *merger) within(outer, inner int) {
 	switch {
 	case o.Unsupported != "":
 		c := &m.columns[inner]
-		c.Unsupported = fmt.Sprintf("%s in %s, but %s is %s in %s", describe(*c), m.origin[inner].typed, o.Name, o.Unsupported, at.typed)
+		c.Unsupported = fmt.Sprintf("%s in %s, but %s is %s in %s", describe(*c), m.origin[inner].typed, o.Name,
+			o.Unsupported, at.typed)
 	case !at.conflict:
 		at.conflict = true
-		m.problems.add(o.Name, "is %s in %s, but a struct with %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
+		m.problems.add(o.Name,
+			"is %s in %s, but a struct with %s in %s; one dataset takes one type (leave one of the files out, or "+
+				"convert it)",
 			describe(*o), at.typed, m.columns[inner].Name, m.origin[inner].typed)
 	}
 }
@@ -67,7 +70,8 @@ func (m *merger) within(outer, inner int) {
 // isHalf reports whether a column is the keys or the values of a map.
 func isHalf(m, c Column) bool {
 	last := c.Path[len(c.Path)-1]
-	return m.Key != pb.Kind_KIND_UNSPECIFIED && len(c.Path) == len(m.Path)+1 && c.Type.List && (last == "key" || last == "value")
+	return m.Key != pb.Kind_KIND_UNSPECIFIED && len(c.Path) == len(m.Path)+1 && c.Type.List &&
+		(last == "key" || last == "value")
 }
 
 // pathKey is a path as a map's key.
@@ -102,7 +106,8 @@ func (m *merger) add(c Column, file string) {
 	switch merged, ok := unite(*old, c); {
 	case !ok:
 		from.conflict = true
-		m.problems.add(c.Name, "is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
+		m.problems.add(c.Name,
+			"is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
 			describe(*old), from.typed, describe(c), file)
 	case merged.Unsupported != old.Unsupported && !old.Untyped:
 		merged.Unsupported = fmt.Sprintf("%s in %s, but %s in %s", describe(*old), from.typed, describe(c), file)

@@ -14,9 +14,14 @@ func TestMerge(t *testing.T) {
 	deep := column("u.age", pb.Kind_INT32)
 	deep.Path = []string{"u", "age"}
 	files := []FileSchema{
-		{"a", Schema{[]Column{column("x", pb.Kind_INT32), column("y", pb.Kind_FLOAT64), {Name: "odd", Unsupported: "a variant"}}}},
-		{"b", Schema{append(mapColumn("m", pb.Kind_INT32, pb.Kind_FLOAT32), column("x", pb.Kind_INT64), column("x", pb.Kind_BINARY), deep)}},
-		{"c", Schema{append(mapColumn("m", pb.Kind_INT64, pb.Kind_FLOAT64), column("y", pb.Kind_FLOAT32), column("odd", pb.Kind_BOOL))}},
+		{"a", Schema{[]Column{
+			column("x", pb.Kind_INT32), column("y", pb.Kind_FLOAT64),
+			{Name: "odd", Unsupported: "a variant"},
+		}}},
+		{"b", Schema{append(mapColumn("m", pb.Kind_INT32, pb.Kind_FLOAT32), column("x", pb.Kind_INT64),
+			column("x", pb.Kind_BINARY), deep)}},
+		{"c", Schema{append(mapColumn("m", pb.Kind_INT64, pb.Kind_FLOAT64), column("y", pb.Kind_FLOAT32),
+			column("odd", pb.Kind_BOOL))}},
 		{"d", Schema{[]Column{column("x", pb.Kind_INT32), {Name: "u.age", Unsupported: "a list of lists"}}}},
 	}
 	got, err := Merge(files)
@@ -56,7 +61,8 @@ func TestMergeUntyped(t *testing.T) {
 	empty := nulls("x")
 	empty.Type.List, empty.Unsupported = true, "a list without a type"
 	odd := Column{Name: "x", Path: []string{"x"}, Unsupported: "a list of lists"}
-	scalar, list, m := column("x", pb.Kind_INT32), listColumn("x", pb.Kind_BINARY), mapColumn("x", pb.Kind_INT32, pb.Kind_BOOL)[0]
+	scalar, list, m := column("x", pb.Kind_INT32), listColumn("x", pb.Kind_BINARY), mapColumn("x", pb.Kind_INT32,
+		pb.Kind_BOOL)[0]
 	wide := column("x", pb.Kind_INT64)
 	for _, c := range []struct {
 		columns []Column
@@ -84,7 +90,11 @@ func TestMergeUntyped(t *testing.T) {
 			slices.Reverse(c.columns)
 		}
 	}
-	_, err := Merge([]FileSchema{{"a", Schema{[]Column{nulls("x")}}}, {"b", Schema{[]Column{empty}}}, {"c", Schema{[]Column{scalar}}}})
+	_, err := Merge([]FileSchema{
+		{"a", Schema{[]Column{nulls("x")}}},
+		{"b", Schema{[]Column{empty}}},
+		{"c", Schema{[]Column{scalar}}},
+	})
 	compareProblems(t, err, []string{"x: is a list without a type in b, but int32 in c"})
 }
 
@@ -93,9 +103,11 @@ func TestMergeNamesBothFiles(t *testing.T) {
 	deep := column("u.age", pb.Kind_INT32)
 	deep.Path = []string{"u", "age"}
 	files := []FileSchema{
-		{"a", Schema{append(mapColumn("m", pb.Kind_INT32, pb.Kind_BOOL), column("x", pb.Kind_INT32), column("l", pb.Kind_BOOL), flat)}},
+		{"a", Schema{append(mapColumn("m", pb.Kind_INT32, pb.Kind_BOOL), column("x", pb.Kind_INT32),
+			column("l", pb.Kind_BOOL), flat)}},
 		{"b", Schema{[]Column{column("x", pb.Kind_INT64)}}},
-		{"c", Schema{append(mapColumn("m", pb.Kind_BINARY, pb.Kind_BOOL), column("x", pb.Kind_BINARY), listColumn("l", pb.Kind_BOOL), deep)}},
+		{"c", Schema{append(mapColumn("m", pb.Kind_BINARY, pb.Kind_BOOL), column("x", pb.Kind_BINARY),
+			listColumn("l", pb.Kind_BOOL), deep)}},
 		{"d", Schema{[]Column{column("x", pb.Kind_BOOL)}}},
 	}
 	_, err := Merge(files)
@@ -143,7 +155,8 @@ func TestMergeStructBesideOthers(t *testing.T) {
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
 				t.Errorf("%s: %v, want %q", describe(c.other), err, c.want)
 			}
-			if x, ok := got.Find("x.a"); err == nil && (!ok || (x.Unsupported != "") != (c.other.Unsupported == odd.Unsupported)) {
+			if x, ok := got.Find("x.a"); err == nil &&
+				(!ok || (x.Unsupported != "") != (c.other.Unsupported == odd.Unsupported)) {
 				t.Errorf("%s: x.a is %+v", describe(c.other), x)
 			}
 			slices.Reverse(files)

@@ -74,7 +74,8 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 			continue
 		}
 		if !validKey(c.Key, key) {
-			return nil, i, fmt.Errorf("%s: the keys of map %s are %v, and %q is none", name, c.Name, Type{Kind: c.Key}, key)
+			return nil, i, fmt.Errorf("%s: the keys of map %s are %v, and %q is none",
+				name, c.Name, Type{Kind: c.Key}, key)
 		}
 		return &pb.Source{Name: name, Path: c.Path, Key: &key, Type: c.Type.Proto(), Meaning: c.Meaning}, i, nil
 	}

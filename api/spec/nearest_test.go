@@ -14,7 +14,8 @@ func TestNearest(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	for name, want := range map[string]string{
-		"cat_27": "cat_17", "Label": "label", "lable": "label", "contry": "country", "user_age": "user.age", "zzzzzz": "",
+		"cat_27": "cat_17", "Label": "label", "lable": "label", "contry": "country", "user_age": "user.age",
+		"zzzzzz":   "",
 		"scores/7": "scores.7", "": "", strings.Repeat("x", 300): "",
 	} {
 		if got := Nearest(name, slices.Values(names)); got != want {
@@ -57,7 +58,10 @@ func TestDistance(t *testing.T) {
 }
 
 func TestNaturalOrder(t *testing.T) {
-	sorted := []string{"", "a", "a01", "a1", "a1b", "a2", "a10", "a10b2", "a10b10", "a_1", "b", "b99999999999999999999", "b100000000000000000000"}
+	sorted := []string{
+		"", "a", "a01", "a1", "a1b", "a2", "a10", "a10b2", "a10b10", "a_1", "b", "b99999999999999999999",
+		"b100000000000000000000",
+	}
 	for i, a := range sorted {
 		for j, b := range sorted {
 			if got := naturalLess(a, b); got != (i < j) {

@@ -36,7 +36,10 @@ func (r *resolver) features(s *pb.Spec) {
 	if len(s.GetFeatures()) == 0 {
 		r.problems.add("features", "found none; want at least one, such as {dense: int_*}")
 	}
-	b := &outputBuilder{resolver: r, byName: map[string]*output{}, inDense: map[*feature]bool{}, defaults: map[string]string{}}
+	b := &outputBuilder{
+		resolver: r, byName: map[string]*output{}, inDense: map[*feature]bool{},
+		defaults: map[string]string{},
+	}
 	if s.GetProvenance() {
 		for _, name := range []string{"_file", "_row"} {
 			b.byName[name] = &output{at: "provenance"}
@@ -103,7 +106,8 @@ func layoutMistake(l pb.Layout, t Type) string {
 		case l != pb.Layout_IMAGE:
 			return "pictures become tensors by layout image"
 		case t.Picture.Height == 0:
-			return "all images of a tensor have one size; add a transform that makes it: resize, center_crop or random_resized_crop"
+			return "all images of a tensor have one size; add a transform that makes it: resize, center_crop or " +
+				"random_resized_crop"
 		}
 		return ""
 	}
@@ -145,7 +149,8 @@ func (b *outputBuilder) add(path string, f *pb.Feature, feat, weights *feature) 
 		return
 	}
 	o := &output{features: []*feature{feat}, at: path, proto: &pb.Output{
-		Name: feat.name, Layout: f.GetLayout(), Shape: b.shape(path, f, feat), Type: elementType(f.GetLayout(), feat.typ).Proto(),
+		Name: feat.name, Layout: f.GetLayout(), Shape: b.shape(path, f, feat), Type: elementType(f.GetLayout(),
+			feat.typ).Proto(),
 	}}
 	if weights != nil && !weights.unknown() {
 		if weights.typ.List != feat.typ.List {
@@ -173,7 +178,8 @@ func (b *outputBuilder) addDense(path string, feat *feature) {
 
 func (b *outputBuilder) register(o *output) {
 	if old, ok := b.byName[o.proto.GetName()]; ok {
-		b.problems.add(o.at, "a tensor %s comes from %s already; rename one by a transform with `out`, or select it once",
+		b.problems.add(o.at,
+			"a tensor %s comes from %s already; rename one by a transform with `out`, or select it once",
 			o.proto.GetName(), old.at)
 		return
 	}
@@ -242,7 +248,8 @@ func (b *outputBuilder) checkShape(path string, f *pb.Feature) {
 		}
 	}
 	if len(shape) != 3 || size == 0 {
-		b.problems.add(path, "found %v; want [height, width, channels], each above 0 and their product below 2 GiB", shape)
+		b.problems.add(path, "found %v; want [height, width, channels], each above 0 and their product below 2 GiB",
+			shape)
 	}
 }
 
@@ -252,8 +259,10 @@ func (b *outputBuilder) shape(path string, f *pb.Feature, feat *feature) []int32
 	given := f.GetShape()
 	if feat.typ.Kind != pb.Kind_PICTURE {
 		if len(given) == 0 && f.GetLayout() == pb.Layout_IMAGE {
-			b.problems.add(path, "found []; want [height, width, channels] of raw pixels (%s), or transforms that make pictures of encoded ones: "+
-				"decode_jpeg or decode_png, then resize", feat.name)
+			b.problems.add(path,
+				"found []; want [height, width, channels] of raw pixels (%s), or transforms that make pictures of "+
+					"encoded ones: "+
+					"decode_jpeg or decode_png, then resize", feat.name)
 		}
 		return given
 	}
@@ -265,6 +274,7 @@ func (b *outputBuilder) shape(path string, f *pb.Feature, feat *feature) []int32
 	case slices.Equal(given, first):
 		return first
 	}
-	b.problems.add(path, "found %v, but %s is %v; want %v, or %v for channel by channel, or no shape", given, feat.name, feat.typ, last, first)
+	b.problems.add(path, "found %v, but %s is %v; want %v, or %v for channel by channel, or no shape",
+		given, feat.name, feat.typ, last, first)
 	return given
 }

@@ -183,10 +183,14 @@ func TestParseOfTextThatIsNoSpec(t *testing.T) {
 		{strings.Repeat("0\n---\n", 100000), "line 8: a second document"},
 		{strings.Repeat("...\n", 100000), "line 4: a second document"},
 		{strings.Repeat(" ", maxBytes+1), "the limit is"},
-		{"transforms: {op: x, p: &a [&b [&c [1]]], q: " + strings.Repeat("[", 30) + "*a" + strings.Repeat("]", 30) + "}", "line 1: the spec nests deeper"},
+		{"transforms: {op: x, p: &a [&b [&c [1]]], q: " + strings.Repeat("[", 30) + "*a" + strings.Repeat("]", 30) +
+			"}", "line 1: the spec nests deeper"},
 		{bomb + "transforms: {op: x, p: *i}", "aliases make it longer"},
 		{"dataset: {uri: [&a " + strings.Repeat("a", maxBytes/4) + ", *a, *a, *a, *a]}", "aliases make it longer"},
-		{"transforms: {op: x, params: {p: &a " + strings.Repeat("a", maxBytes/4) + ", q: [*a, *a, *a, *a]}}", "aliases make it longer"},
+		{
+			"transforms: {op: x, params: {p: &a " + strings.Repeat("a", maxBytes/4) + ", q: [*a, *a, *a, *a]}}",
+			"aliases make it longer",
+		},
 		{strings.Repeat("k", maxKey+1) + ": 1", "found a key of 257 bytes (line 1); want at most 256"},
 		{"features: [" + strings.Repeat("7, ", 2*maxProblems) + "7]", "features[98]: found 7 (line 1); want a mapping"},
 		{"features: [" + strings.Repeat("7, ", 2*maxProblems) + "7]", "\nthere are more mistakes; mend these first"},
@@ -201,7 +205,8 @@ func TestParseOfTextThatIsNoSpec(t *testing.T) {
 // anySpec draws a spec; its texts are as odd as YAML can bear.
 func anySpec(t *rapid.T) *pb.Spec {
 	texts := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
-		"int_*", "true", "No", "~", "", "1", "1e3", "-", "a: b", "#x", "s3://b/", "\u2028\x00\x7f\u0085", "'", "\"\\", "a\nb\n", " a ", "*x",
+		"int_*", "true", "No", "~", "", "1", "1e3", "-", "a: b", "#x", "s3://b/", "\u2028\x00\x7f\u0085", "'", "\"\\",
+		"a\nb\n", " a ", "*x",
 		"0x1", ".inf", "<<", "é", "\ufeff", "[", "{}", "|", "null", "op", "in", "params",
 	}))
 	var value func(depth int) *rapid.Generator[*pb.Value]
@@ -226,18 +231,23 @@ func anySpec(t *rapid.T) *pb.Spec {
 		LastBatch: pb.LastBatch(rapid.IntRange(0, 3).Draw(t, "last")), Shuffle: rapid.Bool().Draw(t, "shuffle"),
 		Epochs: rapid.Uint32().Draw(t, "epochs"), Provenance: rapid.Bool().Draw(t, "provenance"),
 	}
-	s.Order, s.Lanes, s.GlobalBatchSize = pb.Order(rapid.IntRange(0, 2).Draw(t, "order")), rapid.Uint32().Draw(t, "lanes"), rapid.Int64().Draw(t, "global")
+	s.Order, s.Lanes, s.GlobalBatchSize = pb.Order(rapid.IntRange(0, 2).Draw(t, "order")), rapid.Uint32().Draw(t,
+		"lanes"), rapid.Int64().Draw(t, "global")
 	if rapid.Bool().Draw(t, "on error") {
 		s.OnError = &pb.OnError{Skip: rapid.Uint32Max(1).Draw(t, "skip")}
 	}
 	lists := rapid.SliceOfN(texts, 0, 3)
 	if rapid.Bool().Draw(t, "dataset") {
-		s.Dataset = &pb.Dataset{Uri: lists.Draw(t, "uri"), Storage: texts.Draw(t, "storage"), Partitions: texts.Draw(t, "partitions")}
+		s.Dataset = &pb.Dataset{
+			Uri: lists.Draw(t, "uri"), Storage: texts.Draw(t, "storage"),
+			Partitions: texts.Draw(t, "partitions"),
+		}
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "features") {
 		f := &pb.Feature{
-			Name: lists.Draw(t, "name"), Layout: pb.Layout(rapid.IntRange(0, 5).Draw(t, "layout")), Weights: texts.Draw(t, "weights"),
-			Shape: rapid.SliceOfN(rapid.Int32(), 0, 3).Draw(t, "shape"),
+			Name: lists.Draw(t, "name"), Layout: pb.Layout(rapid.IntRange(0, 5).Draw(t, "layout")),
+			Weights: texts.Draw(t, "weights"),
+			Shape:   rapid.SliceOfN(rapid.Int32(), 0, 3).Draw(t, "shape"),
 		}
 		if rapid.Bool().Draw(t, "default") {
 			f.Default = value(2).Draw(t, "value")
@@ -309,9 +319,11 @@ last_batch: uneven
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"dataset: {uri: a}\nfeatures:\n- dense: int_*\ntransforms: [{op: x, in: [a], p: [1, 2.5, true, x]}]\nbatch_size: 4\n",
+		"dataset: {uri: a}\nfeatures:\n- dense: int_*\ntransforms: [{op: x, in: [a], p: [1, 2.5, true, " +
+			"x]}]\nbatch_size: 4\n",
 		`{"dataset": {"uri": ["a"]}, "features": [{"name": "a", "layout": "label", "default": 1e3}]}`,
-		"a: &x [1]\nb: *x\nc: !!str 5\n<<: *x\n? q\n: r\n", "filter: |\n  a\n - b", "\"\\x85\": '", "- - - a", "{a: [b, {c: d}]}", "\t", "a: \"\\",
+		"a: &x [1]\nb: *x\nc: !!str 5\n<<: *x\n? q\n: r\n", "filter: |\n  a\n - b", "\"\\x85\": '", "- - - a",
+		"{a: [b, {c: d}]}", "\t", "a: \"\\",
 	} {
 		f.Add([]byte(s))
 	}

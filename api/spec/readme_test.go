@@ -27,12 +27,14 @@ func TestTheExampleOfTheReferenceResolves(t *testing.T) {
 	for _, o := range p.GetOutputs() {
 		tensors = append(tensors, o.GetName())
 	}
-	if got := strings.Join(tensors, " "); got != "label dense cat_0 cat_0_x_cat_1 words_id country_id age_bucket country photo" {
+	if got := strings.Join(tensors,
+		" "); got != "label dense cat_0 cat_0_x_cat_1 words_id country_id age_bucket country photo" {
 		t.Errorf("got %s", got)
 	}
 	fields := s.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
-		if name := string(fields.Get(i).Name()); !strings.Contains(text, name+":") || !strings.Contains(string(page), "| `"+name) {
+		if name := string(fields.Get(i).Name()); !strings.Contains(text, name+":") ||
+			!strings.Contains(string(page), "| `"+name) {
 			t.Errorf("the page says nothing about %s", name)
 		}
 	}

@@ -74,7 +74,8 @@ type resolver struct {
 // session checks what is neither feature nor transform.
 func (r *resolver) session(s *pb.Spec) {
 	if len(s.GetDataset().GetUri()) == 0 || slices.Contains(s.GetDataset().GetUri(), "") {
-		r.problems.add("dataset.uri", "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet")
+		r.problems.add("dataset.uri",
+			"found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet")
 	}
 	if text := s.GetDataset().GetPartitions(); text != "" {
 		if _, err := filter.ParsePartitions(text); err != nil {
@@ -222,7 +223,8 @@ func (r *resolver) expand(path string, patterns []string) []*feature {
 func (r *resolver) matches(pattern string) ([]string, error) {
 	g, err := newGlob(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
+		return nil, fmt.Errorf(
+			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
 	names := slices.SortedFunc(g.filtered(r.names()), compareNatural)
 	if len(names) == 0 {

@@ -35,7 +35,8 @@ func show(p *pb.Program) string {
 		b.WriteByte('\n')
 	}
 	for _, s := range p.GetSteps() {
-		fmt.Fprintf(&b, "%s %s %v outs %d %s %v\n", s.GetAt(), s.GetOp(), s.GetIn(), s.GetOuts(), s.GetName(), TypeFromProto(s.GetType()))
+		fmt.Fprintf(&b, "%s %s %v outs %d %s %v\n", s.GetAt(), s.GetOp(), s.GetIn(), s.GetOuts(), s.GetName(),
+			TypeFromProto(s.GetType()))
 	}
 	for _, o := range p.GetOutputs() {
 		fmt.Fprintf(&b, "%s %s %v %v", o.GetLayout(), o.GetName(), o.GetSlots(), TypeFromProto(o.GetType()))
@@ -170,75 +171,133 @@ func TestResolvePinsWhatStepsMean(t *testing.T) {
 // TestResolveReportsEachMistake has one mistake a line, and the path and message that come of it.
 func TestResolveReportsEachMistake(t *testing.T) {
 	for text, want := range map[string]string{
-		"features: []":                                       "features: found none",
-		"features: {name: label}":                            "features[0].layout: found nothing that is known; want one of dense",
-		"features: {layout: dense}":                          "features[0]: no name",
-		"features: {dense: ''}":                              "features[0]: found an empty name",
-		"features: {dense: int_20}":                          "features[0]: no feature int_20; nearest: int_10",
-		"features: {sparse: cat_27}":                         "features[0]: no feature cat_27; nearest: cat_17",
-		"features: {dense: wrods}":                           "features[0]: no feature wrods; nearest: words",
-		"features: {dense: x_*}":                             "features[0]: no feature matches x_*; there are cat_0, cat_0_scores, clicked, country, int_0, label, photo, scores.7 and 43 more; `penstock show URI` lists all columns",
-		"features: {dense: 'scores.4*'}":                     "features[0]: no feature matches scores.4*; keys of maps must be named one by one",
-		"features: {dense: 'int_['}":                         "features[0]: the glob int_[ is malformed",
-		"features: {dense: events}":                          "features[0]: events cannot be a feature: it is a list of lists",
-		"features: {dense: events.f3}":                       "features[0]: events.f3 cannot be a feature: events is a list of lists",
-		"features: {dense: 'events.*'}":                      "features[0]: no feature matches events.*; events cannot be a feature: it is a list of lists",
-		"features: {dense: scores}":                          "features[0]: scores is a map with int64 keys; select one of its keys, such as scores.42",
-		"features: {dense: scores.x}":                        `features[0]: scores.x: the keys of map scores are int64, and "x" is none`,
-		"features: {dense: scores.042}":                      `features[0]: scores.042: the keys of map scores are int64, and "042" is none`,
-		"features: {dense: 'cat_?'}":                         "features[0]: cat_0, cat_1, cat_2 and 7 more: list<int64>; dense takes one number or bool a row",
-		"features: {dense: country}":                         "features[0]: country: binary; dense takes numbers and bools",
-		"features: {sparse: country}":                        "features[0]: country: binary; sparse takes numbers; make ids of text by an op such as sigrid_hash first",
-		"features: {sparse: clicked}":                        "features[0]: clicked: bool; sparse takes integers and floats",
-		"features: {label: words}":                           "features[0]: words: list<binary>; a label is one number or bool a row",
-		"features: {label: country}":                         "features[0]: country: binary; a label is a number or bool",
-		"features: {bytes: label}":                           "features[0]: label: int32; bytes takes one binary value a row",
-		"features: {image: words, shape: [1, 1, 1]}":         "features[0]: words: list<binary>; image takes one binary value a row",
-		"features: {image: photo}":                           "features[0].shape: found []; want [height, width, channels]",
+		"features: []": "features: found none",
+		"features: {name: label}": "features[0].layout: found nothing that is known; " +
+			"want one of dense",
+		"features: {layout: dense}":  "features[0]: no name",
+		"features: {dense: ''}":      "features[0]: found an empty name",
+		"features: {dense: int_20}":  "features[0]: no feature int_20; nearest: int_10",
+		"features: {sparse: cat_27}": "features[0]: no feature cat_27; nearest: cat_17",
+		"features: {dense: wrods}":   "features[0]: no feature wrods; nearest: words",
+		"features: {dense: x_*}": "features[0]: no feature matches x_*; there are " +
+			"cat_0, cat_0_scores, clicked, country, int_0, label, photo, scores.7 and 43 more; `penstock show URI` " +
+			"lists all columns",
+		"features: {dense: 'scores.4*'}": "features[0]: no feature matches scores.4*; keys of " +
+			"maps must be named one by one",
+		"features: {dense: 'int_['}": "features[0]: the glob int_[ is malformed",
+		"features: {dense: events}": "features[0]: events cannot be a feature: it is a " +
+			"list of lists",
+		"features: {dense: events.f3}": "features[0]: events.f3 cannot be a feature: events " +
+			"is a list of lists",
+		"features: {dense: 'events.*'}": "features[0]: no feature matches events.*; events " +
+			"cannot be a feature: it is a list of lists",
+		"features: {dense: scores}": "features[0]: scores is a map with int64 keys; select " +
+			"one of its keys, such as scores.42",
+		"features: {dense: scores.x}":   `features[0]: scores.x: the keys of map scores are int64, and "x" is none`,
+		"features: {dense: scores.042}": `features[0]: scores.042: the keys of map scores are int64, and "042" is none`,
+		"features: {dense: 'cat_?'}": "features[0]: cat_0, cat_1, cat_2 and 7 more: " +
+			"list<int64>; dense takes one number or bool a row",
+		"features: {dense: country}": "features[0]: country: binary; dense takes numbers " +
+			"and bools",
+		"features: {sparse: country}": "features[0]: country: binary; sparse takes numbers; " +
+			"make ids of text by an op such as sigrid_hash first",
+		"features: {sparse: clicked}": "features[0]: clicked: bool; sparse takes integers " +
+			"and floats",
+		"features: {label: words}": "features[0]: words: list<binary>; a label is one " +
+			"number or bool a row",
+		"features: {label: country}": "features[0]: country: binary; a label is a number or bool",
+		"features: {bytes: label}": "features[0]: label: int32; bytes takes one binary " +
+			"value a row",
+		"features: {image: words, shape: [1, 1, 1]}": "features[0]: words: list<binary>; image takes one " +
+			"binary value a row",
+		"features: {image: photo}": "features[0].shape: found []; want [height, width, " +
+			"channels]",
 		"features: {image: photo, shape: [1, 0, 3]}":         "features[0].shape: found [1 0 3]",
 		"features: {image: photo, shape: [70000, 70000, 3]}": "features[0].shape: found [70000 70000 3]",
-		"features: {bytes: photo, shape: [1, 1, 3]}":         "features[0].shape: found [1 1 3]; only images have a shape",
-		"features: {label: label, weights: int_1}":           "features[0].weights: found int_1; only sparse features have weights",
-		"features: {sparse: cat_0, weights: cat_0_score}":    "features[0].weights: no feature cat_0_score; nearest: cat_0_scores",
-		"features: {sparse: cat_0, weights: cat_1}":          "features[0].weights: cat_1 is list<int64>; weights are floats",
-		"features: {sparse: cat_0, weights: int_1}":          "features[0].weights: int_1 is float32, but cat_0 is list<int64>; want a score for each id",
-		"features: {sparse: cat_0, weights: events}":         "features[0].weights: events cannot be a feature",
-		"features: [{sparse: cat_0}, {sparse: cat_0}]":       "features[1]: a tensor cat_0 comes from features[0] already",
-		"features: {dense: label, default: text}":            "features[0]: label: int32, but the default is text",
-		"features: {dense: label, default: 3000000000}":      "features[0]: label: int32, but the default is 3000000000",
-		"features: {dense: int_1, default: 1e300}":           "features[0]: int_1: float32, but the default is 1.0e+300",
-		"features: {sparse: cat_1, default: [1, x]}":         "features[0]: cat_1: list<int64>, but the default is [1, x]",
+		"features: {bytes: photo, shape: [1, 1, 3]}": "features[0].shape: found [1 1 3]; only images have a " +
+			"shape",
+		"features: {label: label, weights: int_1}": "features[0].weights: found int_1; only sparse " +
+			"features have weights",
+		"features: {sparse: cat_0, weights: cat_0_score}": "features[0].weights: no feature cat_0_score; " +
+			"nearest: cat_0_scores",
+		"features: {sparse: cat_0, weights: cat_1}": "features[0].weights: cat_1 is list<int64>; weights " +
+			"are floats",
+		"features: {sparse: cat_0, weights: int_1}": "features[0].weights: int_1 is float32, but cat_0 is " +
+			"list<int64>; want a score for each id",
+		"features: {sparse: cat_0, weights: events}": "features[0].weights: events cannot be a feature",
+		"features: [{sparse: cat_0}, {sparse: cat_0}]": "features[1]: a tensor cat_0 comes from features[0] " +
+			"already",
+		"features: {dense: label, default: text}":       "features[0]: label: int32, but the default is text",
+		"features: {dense: label, default: 3000000000}": "features[0]: label: int32, but the default is 3000000000",
+		"features: {dense: int_1, default: 1e300}":      "features[0]: int_1: float32, but the default is 1.0e+300",
+		"features: {sparse: cat_1, default: [1, x]}": "features[0]: cat_1: list<int64>, but the default is " +
+			"[1, x]",
 		"features: {dense: '*_l', default: 1}\ntransforms: {op: log1p, in: int_1, out: '{}_l'}": "features[0].default: int_1_l: made by transforms",
-		"features: {dense: label, default: [1]}":                                                "features[0]: label: int32, but the default is [1]",
-		"features: [{label: label, default: 1}, {dense: label, default: 2}]":                    "features[1]: label: has another default at features[0]",
+		"features: {dense: label, default: [1]}": "features[0]: " +
+			"label: int32, but the default is [1]",
+		"features: [{label: label, default: 1}, {dense: label, default: 2}]": "features[1]: " +
+			"label: has another default at features[0]",
 		ok + "filter: labl == 1":     "filter: no column labl; nearest: label",
 		ok + "filter: whatever == 1": "filter: no column whatever; there are cat_0, ",
 		ok + "filter: label ==":      "filter: column 9: found the end; want a literal",
 		ok + "filter: label == 'x'":  "filter: label is int32, but is compared with 'x'; want a number",
 		ok + "filter: cat_1 is null": "filter: cat_1 is list<int64>; filters need scalar columns",
 		ok + "filter: events == 1":   "filter: events cannot be a feature: it is a list of lists",
-		ok + "filter: y == 1\ntransforms: {op: log1p, in: int_1, out: y}":                             "filter: y is made by transforms[0]; filters see the dataset's columns only",
-		ok + "transforms: {in: int_1}":                                                                "transforms[0].op: found nothing",
-		ok + "transforms: {op: lgo1p, in: int_1}":                                                     "transforms[0].op: no op lgo1p; nearest: log1p",
-		ok + "transforms: {op: whatever, in: int_1}":                                                  "transforms[0].op: no op whatever; `penstock ops` lists them",
-		ok + "transforms: {op: log1p, in: whatever}":                                                  "transforms[0].in: no feature whatever; there are cat_0, ",
-		ok + "transforms: {op: log1p}":                                                                "transforms[0].in: found nothing; want the features that log1p is applied to",
-		ok + "transforms: {op: log1p, in: int_99}":                                                    "transforms[0].in: no feature int_99; nearest: int_9",
-		ok + "transforms: {op: ngram, in: [cat_1, cat_27], out: x}":                                   "transforms[0].in: no feature cat_27; nearest: cat_17",
-		ok + "transforms: {op: log1p, in: country}":                                                   "transforms[0]: want numbers, found binary (country)",
-		ok + "transforms: {op: sigrid_hash, in: cat_*}":                                               "transforms[0]: parameter max is missing (cat_0, cat_0_scores, cat_1 and 24 more)",
-		ok + "transforms: {op: ngram, in: int_1, out: x}":                                             "transforms[0]: want lists, found [float32]",
-		ok + "transforms: {op: ngram, in: [int_1, int_1], out: x}":                                    "transforms[0]: want lists, found [float32] (in names int_1 more than once, and a feature counts once: make another of it before",
-		ok + "transforms: {op: ngram, in: [cat_1, cat_2, cat_1], out: x}":                             "transforms[0].in: in names cat_1 more than once, and a feature counts once: make another of it before",
-		ok + "transforms: {op: ngram, in: cat_1}":                                                     "transforms[0].out: found nothing; want a name for the result of ngram",
-		ok + "transforms: {op: ngram, in: cat_1, out: '{}_n'}":                                        "transforms[0].out: found {}_n; ngram makes one result of all its inputs",
-		ok + "transforms: {op: log1p, in: [int_1, int_2], out: x}":                                    "transforms[0].out: found x for 2 results (int_1, int_2); want {} in it",
-		ok + "transforms: {op: log1p, in: int_1, out: label}":                                         "transforms[0].out: label is a column of the dataset already",
-		ok + "transforms: {op: log1p, in: int_1, out: events}":                                        "transforms[0].out: events is a column of the dataset already",
-		ok + "transforms: {op: log1p, in: int_1, out: 'x_*'}":                                         "transforms[0].out: found x_*; want a name",
-		ok + "transforms: [{op: log1p, in: int_1, out: x}, {op: log1p, in: int_2, out: x}]":           "transforms[1].out: x is made by transforms[0] already",
-		ok + "transforms: {op: sample, out: x}":                                                       "transforms[0].out: found x, but sample selects rows",
-		ok + "transforms: {op: keep_if, in: int_1, out: x}":                                           "transforms[0]: selects rows and has no result; leave out `out` (int_1)",
+		ok +
+			"filter: y == 1\ntransforms: {op: log1p, in: int_1, out: y}": "filter: y is " +
+			"made by transforms[0]; filters see the dataset's columns only",
+		ok +
+			"transforms: {in: int_1}": "transforms[0].op: found nothing",
+		ok +
+			"transforms: {op: lgo1p, in: int_1}": "transforms[0].op: no op lgo1p; nearest: log1p",
+		ok +
+			"transforms: {op: whatever, in: int_1}": "transforms[0].op: no op whatever; `penstock ops` lists them",
+		ok +
+			"transforms: {op: log1p, in: whatever}": "transforms[0].in: no feature whatever; there are cat_0, ",
+		ok +
+			"transforms: {op: log1p}": "transforms[0].in: found nothing; want the features that log1p is applied to",
+		ok +
+			"transforms: {op: log1p, in: int_99}": "transforms[0].in: no feature int_99; nearest: int_9",
+		ok +
+			"transforms: {op: ngram, in: [cat_1, cat_27], out: x}": "transforms[0].in: no feature cat_27; nearest: " +
+			"cat_17",
+		ok +
+			"transforms: {op: log1p, in: country}": "transforms[0]: want numbers, found binary (country)",
+		ok +
+			"transforms: {op: sigrid_hash, in: cat_*}": "transforms[0]: parameter max is missing (cat_0, " +
+			"cat_0_scores, cat_1 and 24 more)",
+		ok +
+			"transforms: {op: ngram, in: int_1, out: x}": "transforms[0]: want lists, found [float32]",
+		ok +
+			"transforms: {op: ngram, in: [int_1, int_1], out: x}": "transforms[0]: want lists, found [float32] (in " +
+			"names int_1 more than once, and a feature counts once: make another of it before",
+		ok +
+			"transforms: {op: ngram, in: [cat_1, cat_2, cat_1], out: x}": "transforms[0].in: in names cat_1 more " +
+			"than once, and a feature counts once: make another of it before",
+		ok +
+			"transforms: {op: ngram, in: cat_1}": "transforms[0].out: found nothing; want a name for the result of ngram",
+		ok +
+			"transforms: {op: ngram, in: cat_1, out: '{}_n'}": "transforms[0].out: found {}_n; ngram makes one " +
+			"result of all its inputs",
+		ok +
+			"transforms: {op: log1p, in: [int_1, int_2], out: x}": "transforms[0].out: found x for 2 results " +
+			"(int_1, int_2); want {} in it",
+		ok +
+			"transforms: {op: log1p, in: int_1, out: label}": "transforms[0].out: label is a column of the dataset " +
+			"already",
+		ok +
+			"transforms: {op: log1p, in: int_1, out: events}": "transforms[0].out: events is a column of the " +
+			"dataset already",
+		ok +
+			"transforms: {op: log1p, in: int_1, out: 'x_*'}": "transforms[0].out: found x_*; want a name",
+		ok +
+			"transforms: [{op: log1p, in: int_1, out: x}, {op: log1p, in: int_2, out: x}]": "transforms[1].out: x " +
+			"is made by transforms[0] already",
+		ok +
+			"transforms: {op: sample, out: x}": "transforms[0].out: found x, but sample selects rows",
+		ok +
+			"transforms: {op: keep_if, in: int_1, out: x}": "transforms[0]: selects rows and has no result; leave " +
+			"out `out` (int_1)",
 		"provenance: true\nfeatures: {sparse: _row}\ntransforms: {op: clamp, in: cat_1, out: _row}":   "features[0]: a tensor _row comes from provenance already",
 		"features: [{dense: int_1}, {sparse: dense}]\ntransforms: {op: clamp, in: cat_1, out: dense}": "features[1]: a tensor dense comes from features[0] already",
 	} {
@@ -295,7 +354,8 @@ transforms:
 
 func TestGlobsSkipWhatCannotBeAFeature(t *testing.T) {
 	schema := Schema{Columns: []Column{
-		column("a/1", pb.Kind_INT32), {Name: "a/2", Unsupported: "odd"}, column("a*", pb.Kind_INT32), column("a*", pb.Kind_BINARY),
+		column("a/1", pb.Kind_INT32), {Name: "a/2", Unsupported: "odd"}, column("a*", pb.Kind_INT32), column("a*",
+			pb.Kind_BINARY),
 	}}
 	schema.Columns = append(schema.Columns, mapColumn("a/m", pb.Kind_INT32, pb.Kind_INT32)...)
 	for pattern, want := range map[string]string{"a*": "a*", "a?1": "a/1", `a[*/]*1`: "a/1", "?*[1*]": "a*, a/1"} {
@@ -349,7 +409,10 @@ func BenchmarkResolve(b *testing.B) {
 
 func TestUnitsOfTimestamps(t *testing.T) {
 	s := Signature{Params: map[string]*pb.Value{"unit": {Kind: &pb.Value_Text{Text: "s"}}}}
-	for meaning, want := range map[string]string{"timestamp[us]": "it counts us, and unit is s; want unit: us", "timestamp[s]": "", "time[us]": "", "": ""} {
+	for meaning, want := range map[string]string{
+		"timestamp[us]": "it counts us, and unit is s; want unit: us",
+		"timestamp[s]":  "", "time[us]": "", "": "",
+	} {
 		err := s.countsIn(&feature{meaning: meaning})
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%q: got %v, want %q", meaning, err, want)
@@ -369,11 +432,15 @@ func TestMeaningsStayWithValues(t *testing.T) {
 	schema := Schema{Columns: append(newSchema().Columns, at)}
 	const hour = "{op: local_hour, in: x, unit: s}"
 	for transforms, want := range map[string]string{
-		"{op: local_hour, in: at, unit: s}":                                        "transforms[0]: it counts us, and unit is s; want unit: us (at)",
-		"{op: clamp, in: at, out: x}, " + hour:                                     "transforms[1]: it counts us, and unit is s; want unit: us (x)",
-		"{op: fill_null, in: at, out: y}, {op: clamp, in: y, out: x}, " + hour:     "transforms[2]: it counts us, and unit is s; want unit: us (x)",
-		"{op: fill_null, in: at}, {op: local_hour, in: at, unit: us}":              "",
-		"{op: fill_null, in: at}, {op: local_hour, in: at, unit: ms}":              "transforms[1]: it counts us, and unit is ms; want unit: us (at)",
+		"{op: local_hour, in: at, unit: s}": "transforms[0]: it counts us, " +
+			"and unit is s; want unit: us (at)",
+		"{op: clamp, in: at, out: x}, " +
+			hour: "transforms[1]: it counts us, and unit is s; want unit: us (x)",
+		"{op: fill_null, in: at, out: y}, {op: clamp, in: y, out: x}, " +
+			hour: "transforms[2]: it counts us, and unit is s; want unit: us (x)",
+		"{op: fill_null, in: at}, {op: local_hour, in: at, unit: us}": "",
+		"{op: fill_null, in: at}, {op: local_hour, in: at, unit: ms}": "transforms[1]: it counts us, " +
+			"and unit is ms; want unit: us (at)",
 		"{op: bucketize, in: at, out: x}, " + hour:                                 "",
 		"{op: fill_null, in: user.age, out: x}, " + hour:                           "",
 		"{op: bucketize, in: at, out: y}, {op: fill_null, in: y, out: x}, " + hour: "",

@@ -21,7 +21,12 @@ func TestSettle(t *testing.T) {
 		{"batch_size: 8", Opened{World: 2}, Unlimited, pb.LastBatch_DROP, true},
 		{"{batch_size: 8, order: deterministic}", Opened{World: 2}, Unlimited, pb.LastBatch_DROP, true},
 		{"{batch_size: 8, epochs: 3, last_batch: uneven}", Opened{World: 2}, 3, pb.LastBatch_UNEVEN, false},
-		{"{batch_size: 8, last_batch: pad}", Opened{World: 2, Saved: pb.LastBatch_UNEVEN}, Unlimited, pb.LastBatch_PAD, false},
+		{
+			"{batch_size: 8, last_batch: pad}",
+			Opened{World: 2, Saved: pb.LastBatch_UNEVEN},
+			Unlimited, pb.LastBatch_PAD,
+			false,
+		},
 		{"batch_size: 8", Opened{World: 2, Saved: pb.LastBatch_UNEVEN}, Unlimited, pb.LastBatch_UNEVEN, false},
 		{"batch_size: 8", Opened{World: 1, Saved: pb.LastBatch_DROP}, Unlimited, pb.LastBatch_DROP, false},
 		{"batch_size: 8", Opened{World: 2, Earlier: true}, 0, pb.LastBatch_UNEVEN, false},
@@ -43,7 +48,8 @@ func TestSettle(t *testing.T) {
 		}
 	}
 	_, _, err := Settle(mustParse(t, "{batch_size: 8, on_error: {skip: 2}}"), Opened{World: 2})
-	if err == nil || !strings.HasPrefix(err.Error(), "last_batch: found nothing, with on_error: skip and 2 ranks") || !strings.Contains(err.Error(), "want pad") ||
+	if err == nil || !strings.HasPrefix(err.Error(), "last_batch: found nothing, with on_error: skip and 2 ranks") ||
+		!strings.Contains(err.Error(), "want pad") ||
 		!strings.Contains(err.Error(), "or uneven") {
 		t.Errorf("on_error without an ending: %v", err)
 	}
@@ -54,7 +60,8 @@ func TestEpochs(t *testing.T) {
 	if got := Epochs(&pb.Spec{}); got != 1 {
 		t.Errorf("a session's spec that says nothing has %d epochs, want 1", got)
 	}
-	diff := strings.Join(Diff(&pb.Spec{BatchSize: 8}, &pb.Spec{BatchSize: 8, Epochs: Unlimited, LastBatch: pb.LastBatch_DROP}), "; ")
+	diff := strings.Join(Diff(&pb.Spec{BatchSize: 8},
+		&pb.Spec{BatchSize: 8, Epochs: Unlimited, LastBatch: pb.LastBatch_DROP}), "; ")
 	if want := "last_batch: uneven and drop; epochs: 1 and no limit"; diff != want {
 		t.Errorf("they differ in %q, want %q", diff, want)
 	}

@@ -52,18 +52,24 @@ func BatchSize(s *pb.Spec, opened, world uint32) (int64, error) {
 	case world == 0 || world > MaxWorldSize:
 		return 0, fmt.Errorf("world size %d; want 1 to %d ranks", world, MaxWorldSize)
 	case lanes > MaxLanes:
-		return 0, fmt.Errorf("lanes: order deterministic has %d, one for each rank that the session is opened with unless the spec says how many; "+
-			"want at most %d: set lanes, or have fewer ranks", lanes, MaxLanes)
+		return 0, fmt.Errorf(
+			"lanes: order deterministic has %d, one for each rank that the session is opened with unless the spec "+
+				"says how many; "+
+				"want at most %d: set lanes, or have fewer ranks", lanes, MaxLanes)
 	case lanes > 0 && lanes%w != 0:
 		return 0, fmt.Errorf("world size %d does not divide the %d lanes of the deterministic order: "+
 			"have %d ranks or another divisor, or open a session with other lanes", world, lanes, lanes)
 	case lanes > 0 && global%lanes != 0:
-		return 0, fmt.Errorf("the %d lanes of the deterministic order do not divide the %d rows of a step over all ranks: "+
-			"set lanes, or the batch size, so that they do", lanes, global)
+		return 0, fmt.Errorf(
+			"the %d lanes of the deterministic order do not divide the %d rows of a step over all ranks: "+
+				"set lanes, or the batch size, so that they do", lanes, global)
 	case global > 0 && global%w != 0:
-		return 0, fmt.Errorf("world size %d does not divide global_batch_size %d: have another number of ranks, or another global_batch_size", world, global)
+		return 0, fmt.Errorf(
+			"world size %d does not divide global_batch_size %d: have another number of ranks, or another "+
+				"global_batch_size", world, global)
 	case global/w > MaxBatchSize:
-		return 0, fmt.Errorf("global_batch_size %d makes batches of %d rows for each of %d ranks; want at most %d", global, global/w, world, MaxBatchSize)
+		return 0, fmt.Errorf("global_batch_size %d makes batches of %d rows for each of %d ranks; want at most %d",
+			global, global/w, world, MaxBatchSize)
 	case global > 0:
 		return global / w, nil
 	}
@@ -77,7 +83,8 @@ func (r *resolver) sizes(s *pb.Spec) {
 	case batch != 0 && global != 0:
 		r.problems.add("global_batch_size", "found %d, and batch_size %d; want one of them", global, batch)
 	case global != 0 && (global < 0 || global > MaxBatchSize*MaxWorldSize):
-		r.problems.add("global_batch_size", "found %d; want the rows of a step over all ranks, from 1 to %d for each", global, MaxBatchSize)
+		r.problems.add("global_batch_size", "found %d; want the rows of a step over all ranks, from 1 to %d for each",
+			global, MaxBatchSize)
 	case global == 0 && (batch <= 0 || batch > MaxBatchSize):
 		r.problems.add("batch_size", "found %d; want the rows of a batch, from 1 to %d", batch, MaxBatchSize)
 	}
@@ -94,17 +101,22 @@ func (r *resolver) sizes(s *pb.Spec) {
 	case lanes > MaxLanes:
 		r.problems.add("lanes", "found %d; want 1 to %d: each step takes rows from all of them", lanes, MaxLanes)
 	case lanes > 0 && global > 0 && global%lanes != 0:
-		r.problems.add("lanes", "found %d, which do not divide global_batch_size %d; each lane gives as many rows to a step", lanes, global)
+		r.problems.add("lanes",
+			"found %d, which do not divide global_batch_size %d; each lane gives as many rows to a step", lanes, global)
 	}
 	if n := s.GetOnError().GetSkip(); n > maxSkip {
-		r.problems.add("on_error.skip", "found %d; want 0 to %d row groups: each that is left out is listed as long as the session lives", n, maxSkip)
+		r.problems.add("on_error.skip",
+			"found %d; want 0 to %d row groups: each that is left out is listed as long as the session lives",
+			n, maxSkip)
 	} else if n > 0 && Counted(s) {
 		with := "last_batch: drop"
 		if s.GetOrder() == pb.Order_DETERMINISTIC {
 			with = "order: deterministic"
 		}
-		r.problems.add("on_error.skip", "found %d with %s, where steps follow from rows that are counted before they are read: "+
-			"rows that are left out would break them; want on_error: fail, and files that cannot be read out of the dataset", n, with)
+		r.problems.add("on_error.skip",
+			"found %d with %s, where steps follow from rows that are counted before they are read: "+
+				"rows that are left out would break them; want on_error: fail, and files that cannot be read out of the "+
+				"dataset", n, with)
 	}
 }
 

@@ -26,10 +26,19 @@ func TestBatchSize(t *testing.T) {
 		{"batch_size: 10", 4, 65537, 0, 0, 0, "world size 65537; want 1 to 65536 ranks"},
 		{"{batch_size: 10, order: deterministic}", 4, 2, 4, 40, 20, ""},
 		{"{batch_size: 10, order: deterministic}", 4, 8, 4, 40, 0, "world size 8 does not divide the 4 lanes"},
-		{"{batch_size: 10, order: deterministic}", 8193, 8193, 8193, 81930, 0, "lanes: order deterministic has 8193, one for each rank"},
+		{
+			"{batch_size: 10, order: deterministic}",
+			8193, 8193, 8193, 81930, 0, "lanes: order deterministic has 8193, one for each rank",
+		},
 		{"{batch_size: 10, order: deterministic, lanes: 8}", 4, 8, 8, 40, 5, ""},
-		{"{batch_size: 10, order: deterministic, lanes: 8}", 3, 3, 8, 30, 0, "world size 3 does not divide the 8 lanes"},
-		{"{batch_size: 10, order: deterministic, lanes: 8}", 1, 1, 8, 10, 0, "the 8 lanes of the deterministic order do not divide the 10 rows of a step"},
+		{
+			"{batch_size: 10, order: deterministic, lanes: 8}",
+			3, 3, 8, 30, 0, "world size 3 does not divide the 8 lanes",
+		},
+		{
+			"{batch_size: 10, order: deterministic, lanes: 8}",
+			1, 1, 8, 10, 0, "the 8 lanes of the deterministic order do not divide the 10 rows of a step",
+		},
 		{"{global_batch_size: 24, order: deterministic, lanes: 6}", 1, 3, 6, 24, 8, ""},
 	} {
 		s := mustParse(t, tc.text)
@@ -53,10 +62,13 @@ func TestSizesThatDoNotFit(t *testing.T) {
 		"":                                     "batch_size: found 0; want the rows of a batch",
 		"batch_size: 4\non_error: {skip: 300}": "on_error.skip: found 300; want 0 to 256",
 		"batch_size: 4\nlanes: 2":              "lanes: found 2 in order fast",
-		"global_batch_size: 9\norder: deterministic\nlanes: 2":                 "lanes: found 2, which do not divide global_batch_size 9",
-		"batch_size: 4\norder: deterministic\nlanes: 8193":                     "lanes: found 8193; want 1 to 8192",
-		"batch_size: 4\nlast_batch: drop\non_error: {skip: 1}":                 "on_error.skip: found 1 with last_batch: drop",
-		"batch_size: 4\norder: deterministic\nlanes: 1\non_error: {skip: 2}":   "on_error.skip: found 2 with order: deterministic",
+		"global_batch_size: 9\norder: deterministic\nlanes: 2": "lanes: found 2, which do not " +
+			"divide global_batch_size 9",
+		"batch_size: 4\norder: deterministic\nlanes: 8193": "lanes: found 8193; want 1 to 8192",
+		"batch_size: 4\nlast_batch: drop\non_error: {skip: 1}": "on_error.skip: found 1 with " +
+			"last_batch: drop",
+		"batch_size: 4\norder: deterministic\nlanes: 1\non_error: {skip: 2}": "on_error.skip: found 2 with order: " +
+			"deterministic",
 		"batch_size: 4\norder: deterministic\nlast_batch: pad\non_error: fail": "",
 		"global_batch_size: 8\norder: fast\non_error: {skip: 2}":               "",
 	} {
@@ -98,13 +110,28 @@ func TestDescribe(t *testing.T) {
 		opened uint32
 		want   string
 	}{
-		{"batch_size: 10", 4, "fast: ranks get rows as they take them; batches of 10 rows for each rank; the last of an epoch are as short as they are"},
-		{"{global_batch_size: 10, last_batch: drop}", 0, "fast: ranks get rows as they take them; steps of 10 rows over all ranks, whose number must divide that; " +
-			"the last, shorter ones are left out, so that all ranks get equally many"},
-		{"{batch_size: 10, order: deterministic, last_batch: pad}", 0, "deterministic: the same global batches for every number of ranks that divides the lanes; " +
-			"as many lanes as the session is opened with ranks; batches of 10 rows for each rank; the last ones are padded, so that all ranks get equally many"},
-		{"{batch_size: 10, order: deterministic}", 4, "deterministic: the same global batches for every number of ranks that divides the lanes; " +
-			"4 lanes; steps of 40 rows over all ranks; the last of an epoch are as short as they are"},
+		{
+			"batch_size: 10", 4,
+			"fast: ranks get rows as they take them; batches of 10 rows for each rank; the last of an epoch are as " +
+				"short as they are",
+		},
+		{
+			"{global_batch_size: 10, last_batch: drop}",
+			0,
+			"fast: ranks get rows as they take them; steps of 10 rows over all ranks, whose number must divide that; " +
+				"the last, shorter ones are left out, so that all ranks get equally many",
+		},
+		{
+			"{batch_size: 10, order: deterministic, last_batch: pad}",
+			0, "deterministic: the same global batches for every number of ranks that divides the lanes; " +
+				"as many lanes as the session is opened with ranks; batches of 10 rows for each rank; the last ones are " +
+				"padded, so that all ranks get equally many",
+		},
+		{
+			"{batch_size: 10, order: deterministic}",
+			4, "deterministic: the same global batches for every number of ranks that divides the lanes; " +
+				"4 lanes; steps of 40 rows over all ranks; the last of an epoch are as short as they are",
+		},
 	} {
 		if got := Describe(mustParse(t, tc.text), tc.opened); got != tc.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.text, got, tc.want)

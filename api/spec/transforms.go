@@ -87,7 +87,8 @@ func (a *application) perInput(in []*feature) {
 		a.problems.add(a.path+".in", "found nothing; want the features that %s is applied to", a.transform.GetOp())
 	}
 	if len(in) > 1 && out != "" && !strings.Contains(out, braces) {
-		a.problems.add(a.path+".out", "found %s for %d results (%s); want %s in it for the input's name (%s%s), or no out to replace the inputs",
+		a.problems.add(a.path+".out",
+			"found %s for %d results (%s); want %s in it for the input's name (%s%s), or no out to replace the inputs",
 			out, len(in), few(names(in)), braces, braces, "_"+a.transform.GetOp())
 		a.unknown(in)
 		return
@@ -160,11 +161,13 @@ func (a *application) together(in []*feature, complete bool) {
 	case err != nil:
 		a.problems.add(a.path, "%v", err)
 	case sig.SelectsRows && out != "":
-		a.problems.add(a.path+".out", "found %s, but %s selects rows and has no result; leave out `out`", out, a.transform.GetOp())
+		a.problems.add(a.path+".out", "found %s, but %s selects rows and has no result; leave out `out`",
+			out, a.transform.GetOp())
 	case !sig.SelectsRows && out == "":
 		a.problems.add(a.path+".out", "found nothing; want a name for the result of %s", a.transform.GetOp())
 	case strings.Contains(out, braces):
-		a.problems.add(a.path+".out", "found %s; %s makes one result of all its inputs, so %s has no meaning", out, a.transform.GetOp(), braces)
+		a.problems.add(a.path+".out", "found %s; %s makes one result of all its inputs, so %s has no meaning",
+			out, a.transform.GetOp(), braces)
 	case repeated != "":
 		a.problems.add(a.path+".in", "%s", repeated)
 	default:
@@ -182,7 +185,9 @@ func (a *application) repeated() string {
 	counts := map[string]int{}
 	for _, name := range a.transform.GetIn() {
 		if counts[name]++; counts[name] == 2 {
-			return fmt.Sprintf("in names %s more than once, and a feature counts once: make another of it before, as by {op: cast, in: %s, to: ..., out: %s_again}", name, name, name)
+			return fmt.Sprintf(
+				"in names %s more than once, and a feature counts once: make another of it before, as by {op: cast, "+
+					"in: %s, to: ..., out: %s_again}", name, name, name)
 		}
 	}
 	return ""
@@ -190,7 +195,8 @@ func (a *application) repeated() string {
 
 func (a *application) checkOut(out string) {
 	if isGlob(out) {
-		a.problems.add(a.path+".out", "found %s; want a name, with %s for the input's name and without *, ?, [ and \\", out, braces)
+		a.problems.add(a.path+".out", "found %s; want a name, with %s for the input's name and without *, ?, [ and \\",
+			out, braces)
 	}
 }
 

@@ -55,7 +55,10 @@ func (t Type) String() string {
 func (t Type) Proto() *pb.Type {
 	m := &pb.Type{Kind: t.Kind, List: t.List}
 	if p := t.Picture; p != (Picture{}) {
-		m.Picture = &pb.Picture{Channels: p.Channels, Height: p.Height, Width: p.Width, Shorter: p.Shorter, Floats: p.Floats}
+		m.Picture = &pb.Picture{
+			Channels: p.Channels, Height: p.Height, Width: p.Width, Shorter: p.Shorter,
+			Floats: p.Floats,
+		}
 	}
 	return m
 }
@@ -64,7 +67,8 @@ func (t Type) Proto() *pb.Type {
 func TypeFromProto(m *pb.Type) Type {
 	p := m.GetPicture()
 	return Type{Kind: m.GetKind(), List: m.GetList(), Picture: Picture{
-		Channels: p.GetChannels(), Height: p.GetHeight(), Width: p.GetWidth(), Shorter: p.GetShorter(), Floats: p.GetFloats(),
+		Channels: p.GetChannels(), Height: p.GetHeight(), Width: p.GetWidth(), Shorter: p.GetShorter(),
+		Floats: p.GetFloats(),
 	}}
 }
 

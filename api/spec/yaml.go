@@ -74,7 +74,8 @@ func checkNesting(tokens token.Tokens) error {
 			inLine++
 			if m := len(mappings) - 1; m >= 0 && inLine == 1 && t.Type != token.SequenceEntryType {
 				if mappings[m].keys++; mappings[m].keys > maxKeys {
-					return fmt.Errorf("line %d: a mapping of more than %d keys; put it into braces: {a: ..., b: ...}", line, maxKeys)
+					return fmt.Errorf("line %d: a mapping of more than %d keys; put it into braces: {a: ..., b: ...}",
+						line, maxKeys)
 				}
 			}
 		case token.TagType:
@@ -165,7 +166,8 @@ func (y *yamlReader) node(from ast.Node, depth int) (*node, error) {
 		name := v.Value.GetToken().Value
 		item, ok := y.anchors[name]
 		if !ok {
-			return nil, fmt.Errorf("line %d: *%s is a YAML alias without an anchor; text that begins with * goes in quotes", n.line, name)
+			return nil, fmt.Errorf(
+				"line %d: *%s is a YAML alias without an anchor; text that begins with * goes in quotes", n.line, name)
 		}
 		if depth+item.height > maxDepth {
 			return nil, fmt.Errorf("line %d: %w", n.line, errTooDeep)

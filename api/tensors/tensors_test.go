@@ -12,12 +12,14 @@ func TestSchema(t *testing.T) {
 	of := func(name string, layout pb.Layout, kind pb.Kind) *pb.Output {
 		return &pb.Output{Name: name, Layout: layout, Type: &pb.Type{Kind: kind}, Slots: []uint32{0}}
 	}
-	dense, scored, photo := of("x", pb.Layout_DENSE, pb.Kind_FLOAT32), of("s", pb.Layout_SPARSE, pb.Kind_INT64), of("p", pb.Layout_IMAGE, pb.Kind_BINARY)
+	dense, scored, photo := of("x", pb.Layout_DENSE, pb.Kind_FLOAT32), of("s", pb.Layout_SPARSE, pb.Kind_INT64),
+		of("p", pb.Layout_IMAGE, pb.Kind_BINARY)
 	dense.Slots, dense.Columns = []uint32{0, 1}, []string{"a", "\"b"}
 	scored.Weights = new(uint32)
 	photo.Shape = []int32{2, 3, 1}
 	s, err := Schema(&pb.Program{Provenance: true, Outputs: []*pb.Output{
-		dense, of("f", pb.Layout_SPARSE, pb.Kind_FLOAT32), scored, of("l", pb.Layout_LABEL, pb.Kind_BOOL), of("b", pb.Layout_BYTES, pb.Kind_BINARY), photo,
+		dense, of("f", pb.Layout_SPARSE, pb.Kind_FLOAT32), scored, of("l", pb.Layout_LABEL, pb.Kind_BOOL),
+		of("b", pb.Layout_BYTES, pb.Kind_BINARY), photo,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +58,8 @@ func TestProgramsThatCannotBe(t *testing.T) {
 		{&pb.Output{Layout: pb.Layout_IMAGE, Shape: []int32{2, 1}}, "want [H, W, C]"},
 	} {
 		c.output.Name = "x"
-		if _, err := Schema(&pb.Program{Outputs: []*pb.Output{c.output}}); err == nil || !strings.HasPrefix(err.Error(), "tensor x: ") || !strings.Contains(err.Error(), c.says) {
+		if _, err := Schema(&pb.Program{Outputs: []*pb.Output{c.output}}); err == nil ||
+			!strings.HasPrefix(err.Error(), "tensor x: ") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: got %v, want %q", c.output, err, c.says)
 		}
 	}

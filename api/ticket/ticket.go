@@ -75,7 +75,10 @@ func (s *Signer) Sign(t *pb.Ticket) ([]byte, error) {
 		return nil, fmt.Errorf("ticket: marshal: %w", err)
 	}
 	key := s.keys()[0]
-	return proto.Marshal(&pb.SignedTicket{Ticket: body, Signature: ed25519.Sign(key, body), Key: KeyName(key.Public().(ed25519.PublicKey))})
+	return proto.Marshal(&pb.SignedTicket{
+		Ticket: body, Signature: ed25519.Sign(key, body),
+		Key: KeyName(key.Public().(ed25519.PublicKey)),
+	})
 }
 
 // Verify checks a stream request, its program included, against public keys by name and returns its ticket. An error

@@ -30,7 +30,8 @@ func request(t testing.TB) *pb.StreamRequest {
 		t.Fatal(err)
 	}
 	text, err := ticket.NewSigner(key(1)).Sign(&pb.Ticket{
-		Session: "run-7", Shard: 3, ProgramDigest: []byte(ticket.Digest(program)), ExpiresUnix: now.Add(time.Hour).Unix(),
+		Session: "run-7", Shard: 3, ProgramDigest: []byte(ticket.Digest(program)),
+		ExpiresUnix: now.Add(time.Hour).Unix(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,12 +62,28 @@ func TestVerify(t *testing.T) {
 		{name: "another key's name", change: func(r *pb.StreamRequest) {
 			r.Ticket.Key = ticket.KeyName(key(2).Public().(ed25519.PublicKey))
 		}, want: ticket.ErrSignature},
-		{name: "a bit of the ticket", change: func(r *pb.StreamRequest) { r.Ticket.Ticket[5] ^= 1 }, want: ticket.ErrSignature},
-		{name: "a bit of the signature", change: func(r *pb.StreamRequest) { r.Ticket.Signature[0] ^= 1 }, want: ticket.ErrSignature},
-		{name: "no signature", change: func(r *pb.StreamRequest) { r.Ticket.Signature = nil }, want: ticket.ErrSignature},
+		{
+			name: "a bit of the ticket", change: func(r *pb.StreamRequest) { r.Ticket.Ticket[5] ^= 1 },
+			want: ticket.ErrSignature,
+		},
+		{
+			name: "a bit of the signature", change: func(r *pb.StreamRequest) { r.Ticket.Signature[0] ^= 1 },
+			want: ticket.ErrSignature,
+		},
+		{
+			name: "no signature", change: func(r *pb.StreamRequest) { r.Ticket.Signature = nil },
+			want: ticket.ErrSignature,
+		},
 		{name: "no ticket", change: func(r *pb.StreamRequest) { r.Ticket = nil }, want: ticket.ErrUnknownKey},
-		{name: "another program", change: func(r *pb.StreamRequest) { r.Program = append(r.Program, 0) }, want: ticket.ErrProgram},
-		{name: "a key of a wrong length", keys: map[string][]byte{ticket.KeyName(key(1).Public().(ed25519.PublicKey)): {1}}, want: ticket.ErrUnknownKey},
+		{
+			name: "another program", change: func(r *pb.StreamRequest) { r.Program = append(r.Program, 0) },
+			want: ticket.ErrProgram,
+		},
+		{
+			name: "a key of a wrong length",
+			keys: map[string][]byte{ticket.KeyName(key(1).Public().(ed25519.PublicKey)): {1}},
+			want: ticket.ErrUnknownKey,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := request(t)
@@ -102,7 +119,8 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		if _, err := ticket.Verify(&r, keys, now); err == nil &&
-			(string(r.GetTicket().GetTicket()) != string(good.GetTicket().GetTicket()) || string(r.GetProgram()) != string(good.GetProgram())) {
+			(string(r.GetTicket().GetTicket()) != string(good.GetTicket().GetTicket()) ||
+				string(r.GetProgram()) != string(good.GetProgram())) {
 			t.Errorf("a forged request passes: %v", &r)
 		}
 	})

@@ -104,8 +104,10 @@ func (a *attempt) start(r int) error {
 	name := fmt.Sprintf("trainer-%d", r+1)
 	path := a.path(r)
 	s := start{
-		Session: a.name, Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(), Spec: a.spec,
-		Security: a.fleet.keys.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0 && a.from.Named == "", Named: a.from.Named, Step: a.from.Step, Compute: a.fleet.compute,
+		Session: a.name, Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(),
+		Spec:     a.spec,
+		Security: a.fleet.keys.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0 &&
+			a.from.Named == "", Named: a.from.Named, Step: a.from.Step, Compute: a.fleet.compute,
 	}
 	for i, state := range a.from.States { // each of them in exactly one rank's hands
 		if i%len(a.ranks) == r {
@@ -192,7 +194,8 @@ func (a *attempt) hopeless() error {
 	if a.overlap && a.from.before != nil { // there are older ones
 		return nil
 	}
-	if killed := !slices.ContainsFunc(a.ranks, func(m member) bool { return m.ended && m.process.Wait() != nil }); killed || a.broke.IsZero() {
+	if killed := !slices.ContainsFunc(a.ranks,
+		func(m member) bool { return m.ended && m.process.Wait() != nil }); killed || a.broke.IsZero() {
 		a.vain = 0
 		return nil
 	}
@@ -399,7 +402,8 @@ func (a *attempt) stuckFor() time.Duration {
 
 // describe says where the ranks are. mu must be held.
 func (a *attempt) describe() string {
-	text := fmt.Sprintf("attempt %d, checkpoint %d at %d rows, %d rows by now", a.number, a.at.Number, a.at.rows(), a.handed())
+	text := fmt.Sprintf("attempt %d, checkpoint %d at %d rows, %d rows by now", a.number, a.at.Number, a.at.rows(),
+		a.handed())
 	for r, m := range a.ranks {
 		where := "in Next"
 		switch {

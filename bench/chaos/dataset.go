@@ -45,7 +45,10 @@ type values struct {
 // rowValues are the values of a row of a file.
 func rowValues(file, row int) values {
 	random := rand.New(rand.NewPCG(datasetSeed+uint64(file), uint64(row)))
-	v := values{key: random.Int64(), x: random.Float32()*2000 - 1000, ids: make([]int64, random.IntN(longestList+1)), blob: make([]byte, random.IntN(longestBlob))}
+	v := values{
+		key: random.Int64(), x: random.Float32()*2000 - 1000, ids: make([]int64, random.IntN(longestList+1)),
+		blob: make([]byte, random.IntN(longestBlob)),
+	}
 	if random.IntN(20) < nullsOfTwenty {
 		v.x = float32(math.NaN())
 	}
@@ -65,7 +68,8 @@ const (
 	mostIDs      = 4
 	pictureSide  = 6
 	pictureShown = 4 // its middle, whose sides are as long
-	fullSpec     = "filter: x >= -800\ntransforms:\n- {op: clamp, in: x, min: -500, max: 500}\n- {op: first_x, in: ids, x: 4}\n" +
+	fullSpec     = "filter: x >= -800\ntransforms:\n- {op: clamp, in: x, min: -500, max: 500}\n- {op: first_x, in: " +
+		"ids, x: 4}\n" +
 		"- {op: decode_png, in: photo}\n- {op: resize, in: photo, size: 5}\n- {op: center_crop, in: photo, size: 4}\n"
 )
 
@@ -231,11 +235,13 @@ func specText(uri string, o options) string {
 		more, transforms = ", {image: photo}", fullSpec
 	}
 	text := fmt.Sprintf("dataset: {uri: %q}\nfeatures: [{label: key}, {dense: x}, {sparse: ids}, {bytes: blob}%s]\n%s"+
-		"shuffle: true\nseed: %d\nprovenance: true\nepochs: %d\nlast_batch: %s\n", uri, more, transforms, o.seed, o.epochs, o.lastBatch)
+		"shuffle: true\nseed: %d\nprovenance: true\nepochs: %d\nlast_batch: %s\n", uri, more, transforms, o.seed,
+		o.epochs, o.lastBatch)
 	if o.order == deterministic {
 		// Each world size that the job may have divides the number of lanes.
 		lanes := lcm(lcm(max(1, o.trainers-1), o.trainers), o.trainers+1)
-		return text + fmt.Sprintf("order: %s\nlanes: %d\nglobal_batch_size: %d\n", o.order, lanes, lanes*max(1, o.trainers*batchSize/lanes))
+		return text + fmt.Sprintf("order: %s\nlanes: %d\nglobal_batch_size: %d\n",
+			o.order, lanes, lanes*max(1, o.trainers*batchSize/lanes))
 	}
 	return text + fmt.Sprintf("batch_size: %d\n", batchSize)
 }

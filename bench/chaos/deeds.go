@@ -86,7 +86,8 @@ func stopWith(s syscall.Signal) func(*unit) error {
 // slow lets a process run for a small part of the time only.
 func slow(ctx context.Context, d time.Duration, signal func(syscall.Signal) error) error {
 	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; {
-		err := during(ctx, slowStops, func() error { return signal(syscall.SIGSTOP) }, func() error { return signal(syscall.SIGCONT) })
+		err := during(ctx, slowStops, func() error { return signal(syscall.SIGSTOP) },
+			func() error { return signal(syscall.SIGCONT) })
 		if err != nil {
 			return err
 		}

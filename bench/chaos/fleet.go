@@ -65,7 +65,10 @@ func (o *options) maxWorld() int { return o.trainers + 1 }
 
 // newFleet prepares the fleet's places. keep runs it.
 func newFleet(ctx context.Context, o options, isolated bool) (*fleet, error) {
-	f := &fleet{options: o, units: map[string]*unit{}, places: map[string]place{}, ends: map[string]int{}, leader: "master-1", peaks: map[string]vitals{}}
+	f := &fleet{
+		options: o, units: map[string]*unit{}, places: map[string]place{}, ends: map[string]int{},
+		leader: "master-1", peaks: map[string]vitals{},
+	}
 	var err error
 	if f.binary, err = os.Executable(); err != nil {
 		return nil, err
@@ -99,7 +102,10 @@ func (f *fleet) place(ctx context.Context, name string) (place, error) {
 		}
 		listeners[i] = l
 	}
-	p := place{grpc: listeners[0].Addr().String(), gossip: listeners[1].Addr().String(), http: listeners[2].Addr().String()}
+	p := place{
+		grpc: listeners[0].Addr().String(), gossip: listeners[1].Addr().String(),
+		http: listeners[2].Addr().String(),
+	}
 	return p, errors.Join(listeners[0].Close(), listeners[1].Close(), listeners[2].Close())
 }
 
@@ -134,7 +140,8 @@ func (f *fleet) start(name string, command []string, env ...string) (*process.Pr
 
 // add makes a unit of a role of this program.
 func (f *fleet) add(name string, args func(lean bool) []string) {
-	f.units[name] = newUnit(name, func(lean bool) (*process.Process, error) { return f.run(name, args(lean)...) }, f.ended)
+	f.units[name] = newUnit(name, func(lean bool) (*process.Process, error) { return f.run(name, args(lean)...) },
+		f.ended)
 }
 
 // ended counts a process that ended by itself.
@@ -160,7 +167,8 @@ func (f *fleet) prepare(ctx context.Context, group *errgroup.Group, files []stri
 		return err
 	}
 	f.add(storageName, func(bool) []string {
-		return []string{"storage", "--minio=" + minio, "--data=" + filepath.Join(f.dir, "minio"), "--address=" + f.places[storageName].grpc}
+		return []string{"storage", "--minio=" + minio, "--data=" + filepath.Join(f.dir, "minio"), "--address=" +
+			f.places[storageName].grpc}
 	})
 	group.Go(func() error { return f.units[storageName].keep(ctx) })
 	if err := upload(ctx, f.places[storageName].grpc, files); err != nil {
@@ -242,7 +250,8 @@ func (f *fleet) addMasters(key string) {
 		at := f.places[name]
 		f.add(name, func(bool) []string {
 			return append([]string{
-				"master", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds(),
+				"master", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" +
+					at.http, "--join=" + f.seeds(),
 				"--etcd=" + strings.Join(f.etcd.Endpoints(), ","), "--ticket-key=" + key, "--lease=" + f.lease.String(),
 				"--data-dir=" + filepath.Join(f.dir, name),
 			}, f.keys.master()...)
@@ -254,7 +263,8 @@ func (f *fleet) addWorkers() {
 	for _, name := range append(names("worker", f.workers), extraWorker) {
 		at := f.places[name]
 		f.add(name, func(lean bool) []string {
-			args := []string{"worker", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds()}
+			args := []string{"worker", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" +
+				at.http, "--join=" + f.seeds()}
 			args = append(args, f.keys.worker()...)
 			if lean {
 				args = append(args, "--memory=16MiB", "--slots=1")

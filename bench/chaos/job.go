@@ -111,8 +111,9 @@ type heard struct {
 
 func newJob(name string, f *fleet, spec string, world int, total int64, say func(string, ...any)) *job {
 	return &job{
-		name: name, fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, name+".sock"), messages: make(chan heard, 64),
-		changed: make(chan struct{}), gate: math.MaxInt64, world: world, figures: figures{Ends: map[string]int{}},
+		name: name, fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, name+".sock"),
+		messages: make(chan heard, 64),
+		changed:  make(chan struct{}), gate: math.MaxInt64, world: world, figures: figures{Ends: map[string]int{}},
 	}
 }
 
@@ -179,7 +180,8 @@ func (j *job) attempts(ctx context.Context) ([]segment, error) {
 		}
 		back *= 2
 		j.change(func() { j.figures.Overlaps++ })
-		j.say("job: checkpoint %d holds rows that a rank handed over when its lease had ended; back to checkpoint %d", a.at.Number, at.Number)
+		j.say("job: checkpoint %d holds rows that a rank handed over when its lease had ended; back to checkpoint %d",
+			a.at.Number, at.Number)
 	}
 }
 
@@ -301,7 +303,10 @@ func (j *job) attempt(n int, at *checkpoint, broke time.Time) *attempt {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.figures.Attempts = n
-	a := &attempt{job: j, number: n, from: at, at: at, broke: broke, ranks: make([]member, j.world), holding: true, first: true}
+	a := &attempt{
+		job: j, number: n, from: at, at: at, broke: broke, ranks: make([]member, j.world), holding: true,
+		first: true,
+	}
 	for r := range a.ranks {
 		a.ranks[r].since = time.Now()
 	}

@@ -70,10 +70,13 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Break a fleet while a job runs on it, and count every row",
-		Long: "Run a session as real processes on MinIO and a cluster of etcd, while a seeded schedule kills, stops, slows and\n" +
-			"cuts them off. The trainers resume from checkpoints. In the end every row that was handed over is counted: the exit\n" +
+		Long: "Run a session as real processes on MinIO and a cluster of etcd, while a seeded schedule kills, " +
+			"stops, slows and\n" +
+			"cuts them off. The trainers resume from checkpoints. In the end every row that was handed over is " +
+			"counted: the exit\n" +
 			"status is 0 only if each row of each epoch is there exactly once, with its values.\n\n" +
-			"Faults of the network need root on Linux, with ip and nft; without them they are left out. A MinIO server is needed\n" +
+			"Faults of the network need root on Linux, with ip and nft; without them they are left out. A MinIO " +
+			"server is needed\n" +
 			"(`make tools`), and for the recount a Python with duckdb (`make python`); without that it is done in Go.",
 		Example: "  go run ./bench/chaos --faults 50 --seed 1\n" +
 			"  go run ./bench/chaos --faults 20 --seed 7 --only workers,network --keep\n" +
@@ -90,21 +93,31 @@ func command() *cobra.Command {
 	flags.IntVar(&o.trainers, "trainers", 3, "trainer processes at first; the job may go on with one less or one more")
 	flags.IntVar(&o.rows, "rows", 60_000, "rows of the dataset")
 	flags.IntVar(&o.epochs, "epochs", 0, "epochs (default: as many as the faults need, at least 3)")
-	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
+	flags.IntVar(&o.perFault, "rows-per-fault", 9_000,
+		"rows handed over from one fault to the next, if --epochs is not given")
 	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer is in Python")
-	flags.BoolVar(&o.full, "full", false, "all ports have TLS and tokens, and the spec filters, transforms and decodes pictures")
-	flags.BoolVar(&o.named, "named", false, "masters take named checkpoints, and ranks that are started again go on from them where they can")
-	flags.BoolVar(&o.stateless, "without-states", false, "start ranks again without states: then rows may come twice that were handed over within a lease of a rank's end, and no others")
+	flags.BoolVar(&o.full, "full", false,
+		"all ports have TLS and tokens, and the spec filters, transforms and decodes pictures")
+	flags.BoolVar(&o.named, "named", false,
+		"masters take named checkpoints, and ranks that are started again go on from them where they can")
+	flags.BoolVar(&o.stateless, "without-states", false,
+		"start ranks again without states: then rows may come twice that were handed over within a lease of a "+
+			"rank's end, and no others")
 	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
-	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")
+	flags.StringVar(&o.order, "order", "fast",
+		"fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer "+
+			"without faults, too")
 	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
 	flags.DurationVar(&o.compute, "compute", 10*time.Millisecond, "what a training step takes")
 	flags.DurationVar(&o.stuck, "stuck-after", 2*time.Minute, "fail when a trainer did not get a batch for so long")
 	flags.BoolVar(&o.planOnly, "plan", false, "print the schedule and end")
-	flags.BoolVar(&o.keep, "keep", false, "keep the folder of logs and ledgers (it is kept anyway when something fails)")
-	flags.BoolVar(&o.loopback, "loopback", false, "do without network namespaces, even as root: batches then come in shared memory")
+	flags.BoolVar(&o.keep, "keep", false,
+		"keep the folder of logs and ledgers (it is kept anyway when something fails)")
+	flags.BoolVar(&o.loopback, "loopback", false,
+		"do without network namespaces, even as root: batches then come in shared memory")
 	flags.StringVar(&o.report, "report", "", "file that takes the report (Markdown)")
-	flags.StringVar(&o.dir, "dir", "", "folder of logs and ledgers, which must be empty (default: a new one in the system's)")
+	flags.StringVar(&o.dir, "dir", "",
+		"folder of logs and ledgers, which must be empty (default: a new one in the system's)")
 	flags.StringVar(&o.python, "python", "", "Python with duckdb (default: .venv/bin/python, else python3)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.check(); err != nil {
@@ -156,7 +169,8 @@ func (o *options) check() error {
 		errs = append(errs, fmt.Errorf("--order: want fast or deterministic, found %q", o.order))
 	}
 	if o.stateless && (o.mixed || o.named || o.order == deterministic || o.lastBatch != "uneven") {
-		errs = append(errs, errors.New("--without-states goes with trainers in Go, --order fast and --last-batch uneven, and without --named"))
+		errs = append(errs, errors.New(
+			"--without-states goes with trainers in Go, --order fast and --last-batch uneven, and without --named"))
 	}
 	if o.order == deterministic {
 		o.lastBatch = "pad" // so that all ranks count the same steps

@@ -82,7 +82,8 @@ func (j *job) takeOne(ctx context.Context, name string) (taken *pb.Checkpoint, e
 		case codes.OK:
 		case codes.Internal, codes.DataLoss, codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied:
 			return nil, fmt.Errorf("chaos: take checkpoint %s: %w", name, err)
-		case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists: // the job has begun anew, or not yet, or is over
+		// the job has begun anew, or not yet, or is over
+		case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists:
 			cancel()
 		default: // no master leads
 		}

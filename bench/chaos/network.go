@@ -34,10 +34,13 @@ func newLAN(ctx context.Context, names []string) (*lan, error) {
 		return nil, err
 	}
 	n := &lan{hosts: map[string]string{}}
-	script := "link set lo up\nlink add bridge type bridge\naddr add " + hubHost + "/24 dev bridge\nlink set bridge up\n"
+	script := "link set lo up\nlink add bridge type bridge\naddr add " + hubHost +
+		"/24 dev bridge\nlink set bridge up\n"
 	for i, name := range names {
 		n.hosts[name] = fmt.Sprintf("10.77.0.%d", i+2)
-		script += fmt.Sprintf("netns add %s\nlink add port%d type veth peer name eth0 netns %s\nlink set port%d master bridge up\n", name, i, name, i)
+		script += fmt.Sprintf(
+			"netns add %s\nlink add port%d type veth peer name eth0 netns %s\nlink set port%d master bridge up\n",
+			name, i, name, i)
 	}
 	if err := ipTool(ctx, script, "-batch", "-"); err != nil {
 		return nil, err
@@ -76,7 +79,8 @@ func (n *lan) lose(ctx context.Context, name string) error {
 
 func (n *lan) filter(ctx context.Context, name, in, out string) error {
 	const chain = "chain %s { type filter hook %s priority 0; policy accept; %s lo accept; %s; }\n"
-	rules := "table inet chaos {\n" + fmt.Sprintf(chain, "in", "input", "iif", in) + fmt.Sprintf(chain, "out", "output", "oif", out) + "}\n"
+	rules := "table inet chaos {\n" + fmt.Sprintf(chain, "in", "input", "iif", in) +
+		fmt.Sprintf(chain, "out", "output", "oif", out) + "}\n"
 	return ipTool(ctx, rules, "netns", "exec", name, "nft", "-f", "-")
 }
 

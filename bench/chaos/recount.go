@@ -34,7 +34,8 @@ type found struct {
 
 // exact reports whether every row was handed over once, with its values.
 func (c *count) exact() bool {
-	return c.HandedOver == c.Expected && c.Lost.Count+c.Doubled.Count+c.Invented.Count+c.Altered.Count+c.Displaced.Count == 0
+	return c.HandedOver == c.Expected &&
+		c.Lost.Count+c.Doubled.Count+c.Invented.Count+c.Altered.Count+c.Displaced.Count == 0
 }
 
 // question is what to count.
@@ -57,7 +58,8 @@ func recountDuckDB(ctx context.Context, python string, q question) (*count, erro
 	if python == "" {
 		return nil, errNoDuckDB
 	}
-	cmd := exec.CommandContext(ctx, python, "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs), q.undisturbed, map[bool]string{true: "full"}[q.full])
+	cmd := exec.CommandContext(ctx, python, "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs),
+		q.undisturbed, map[bool]string{true: "full"}[q.full])
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -100,8 +102,12 @@ func recountGo(segments, undisturbed []segment, files []int, o options) (*count,
 	for _, s := range segments {
 		err := s.each(func(r record) error {
 			c.HandedOver++
-			here := []string{fmt.Sprint(r.epoch), fmt.Sprint(r.file), fmt.Sprint(r.row), fmt.Sprint(r.step), fmt.Sprint(s.Rank)}
-			if int(r.epoch) >= epochs || r.file < 0 || int(r.file) >= len(files) || r.row < 0 || int(r.row) >= files[r.file] {
+			here := []string{
+				fmt.Sprint(r.epoch), fmt.Sprint(r.file), fmt.Sprint(r.row), fmt.Sprint(r.step),
+				fmt.Sprint(s.Rank),
+			}
+			if int(r.epoch) >= epochs || r.file < 0 || int(r.file) >= len(files) || r.row < 0 ||
+				int(r.row) >= files[r.file] {
 				c.Invented.add(here)
 				return nil
 			}
@@ -153,8 +159,12 @@ func (c *count) compare(segments, undisturbed []segment) error {
 		return err
 	}
 	for i, r := range have {
-		if i >= len(want) || want[i].epoch != r.epoch || want[i].step != r.step || want[i].file != r.file || want[i].row != r.row {
-			c.Displaced.add([]string{fmt.Sprint(r.epoch), fmt.Sprint(r.file), fmt.Sprint(r.row), fmt.Sprint(r.step), fmt.Sprint(ranks[i])})
+		if i >= len(want) || want[i].epoch != r.epoch || want[i].step != r.step || want[i].file != r.file ||
+			want[i].row != r.row {
+			c.Displaced.add([]string{
+				fmt.Sprint(r.epoch), fmt.Sprint(r.file), fmt.Sprint(r.row), fmt.Sprint(r.step),
+				fmt.Sprint(ranks[i]),
+			})
 		}
 	}
 	return nil

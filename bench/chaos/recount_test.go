@@ -18,7 +18,10 @@ func testLedger(t *testing.T, dir string, files []int, change func([]record) []r
 	for e := range testEpochs {
 		for f, rows := range files {
 			for row := range rows {
-				all = append(all, record{epoch: uint32(e), step: uint32(len(all) / 10), file: int32(f), row: int64(row), sums: rowValues(f, row).sums()})
+				all = append(all, record{
+					epoch: uint32(e), step: uint32(len(all) / 10), file: int32(f), row: int64(row),
+					sums: rowValues(f, row).sums(),
+				})
 			}
 		}
 	}
@@ -58,8 +61,14 @@ func TestRecount(t *testing.T) {
 		{"beyond the file", func(r []record) []record {
 			return append(r, record{file: 1, row: 1, sums: rowValues(1, 1).sums()})
 		}, [5]int64{total + 1, 0, 0, 1, 0}},
-		{"beyond the epochs", func(r []record) []record { r[0].epoch = testEpochs; return r }, [5]int64{total, 1, 0, 1, 0}},
-		{"another row's values", func(r []record) []record { r[5].sums, r[6].sums = r[6].sums, r[5].sums; return r }, [5]int64{total, 0, 0, 0, 2}},
+		{
+			"beyond the epochs", func(r []record) []record { r[0].epoch = testEpochs; return r },
+			[5]int64{total, 1, 0, 1, 0},
+		},
+		{
+			"another row's values", func(r []record) []record { r[5].sums, r[6].sums = r[6].sums, r[5].sums; return r },
+			[5]int64{total, 0, 0, 0, 2},
+		},
 		{"a number", func(r []record) []record { r[7].sums.x = 0.25; return r }, [5]int64{total, 0, 0, 0, 1}},
 		{"a list", func(r []record) []record { r[8].sums.ids++; return r }, [5]int64{total, 0, 0, 0, 1}},
 		{"bytes", func(r []record) []record { r[8].sums.blobMD5 ^= 1; return r }, [5]int64{total, 0, 0, 0, 1}},
@@ -76,7 +85,8 @@ func TestRecount(t *testing.T) {
 			compare(t, ours, total, c.want)
 			ledger := filepath.Join(dir, "ledger.parquet")
 			check(t, writeLedger(ledger, segments))
-			theirs, err := recountDuckDB(t.Context(), python(), question{ledger: ledger, dataset: dataset, epochs: testEpochs, undisturbed: ledger})
+			theirs, err := recountDuckDB(t.Context(), python(),
+				question{ledger: ledger, dataset: dataset, epochs: testEpochs, undisturbed: ledger})
 			if errors.Is(err, errNoDuckDB) && os.Getenv("CI") == "" {
 				t.Skip(err)
 			}
@@ -136,13 +146,17 @@ func TestSequence(t *testing.T) {
 		check(t, err)
 		ledger := filepath.Join(made, "ledger.parquet")
 		check(t, writeLedger(ledger, segments))
-		theirs, err := recountDuckDB(t.Context(), python(), question{ledger: ledger, dataset: dir, epochs: testEpochs, undisturbed: want})
+		theirs, err := recountDuckDB(t.Context(), python(), question{
+			ledger: ledger, dataset: dir, epochs: testEpochs,
+			undisturbed: want,
+		})
 		if errors.Is(err, errNoDuckDB) && os.Getenv("CI") == "" {
 			t.Skip(err)
 		}
 		check(t, err)
 		for _, c := range []*count{ours, theirs} {
-			if c.Displaced.Count != displaced || c.exact() != (displaced == 0) || c.Lost.Count+c.Doubled.Count+c.Invented.Count+c.Altered.Count != 0 {
+			if c.Displaced.Count != displaced || c.exact() != (displaced == 0) ||
+				c.Lost.Count+c.Doubled.Count+c.Invented.Count+c.Altered.Count != 0 {
 				t.Errorf("%s: %v; want %d out of order", c.By, c, displaced)
 			}
 		}
@@ -184,7 +198,10 @@ func TestRecountOfAFullRun(t *testing.T) {
 	check(t, err)
 	ledger := filepath.Join(dir, "ledger.parquet")
 	check(t, writeLedger(ledger, segments))
-	theirs, err := recountDuckDB(t.Context(), python(), question{ledger: ledger, dataset: dataset, epochs: testEpochs, full: true})
+	theirs, err := recountDuckDB(t.Context(), python(), question{
+		ledger: ledger, dataset: dataset, epochs: testEpochs,
+		full: true,
+	})
 	if errors.Is(err, errNoDuckDB) && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}

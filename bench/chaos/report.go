@@ -41,7 +41,8 @@ func (r *report) say(format string, args ...any) {
 
 // again are the flags of the same run.
 func (o options) again() string {
-	text := fmt.Sprintf("--faults %d --seed %d --workers %d --masters %d --trainers %d --rows %d --epochs %d --last-batch %s --order %s",
+	text := fmt.Sprintf(
+		"--faults %d --seed %d --workers %d --masters %d --trainers %d --rows %d --epochs %d --last-batch %s --order %s",
 		o.faults, o.seed, o.workers, o.masters, o.trainers, o.rows, o.epochs, o.lastBatch, o.order)
 	for _, f := range []struct {
 		flag string
@@ -76,8 +77,11 @@ func (r *report) text(failed error) string {
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	o := r.options
 	p("# Chaos: %d faults, seed %d\n", o.faults, o.seed)
-	p("`go run ./bench/chaos %s`, %s, %d CPUs, took %v. The same with --plan prints the schedule.\n", o.again(), runtime.GOOS, runtime.NumCPU(), r.played.Round(time.Second))
-	p("%d workers, %d masters, %d members of etcd, %d trainers at first, MinIO; leases of %v; %d epochs of %d rows in %d files.",
+	p("`go run ./bench/chaos %s`, %s, %d CPUs, took %v. The same with --plan prints the schedule.\n",
+		o.again(), runtime.GOOS, runtime.NumCPU(), r.played.Round(time.Second))
+	p(
+		"%d workers, %d masters, %d members of etcd, %d trainers at first, MinIO; leases of %v; %d epochs of %d "+
+			"rows in %d files.",
 		o.workers, o.masters, etcdMembers, o.trainers, o.lease, o.epochs, o.rows, len(r.files))
 	if r.notIsolated != nil {
 		p("Faults of the network are left out: %v.", r.notIsolated)
@@ -106,12 +110,15 @@ func (r *report) text(failed error) string {
 func (r *report) jobText(p func(string, ...any)) {
 	f := &r.job.figures
 	p("\n## The job\n")
-	p("%d checkpoints; %d starts. Ranks that ended, and took their attempt with them: %s.", f.Checkpoints, f.Attempts, counts(f.Ends))
+	p("%d checkpoints; %d starts. Ranks that ended, and took their attempt with them: %s.",
+		f.Checkpoints, f.Attempts, counts(f.Ends))
 	if r.options.named {
 		p("Masters took %d named checkpoints, and the job went on from %d of them.", f.Named, f.NamedRestores)
 	}
 	if f.Overlaps > 0 {
-		p("%d restores were refused, of checkpoints in which a rank that no master had reached for longer than its lease had rows that others had, too; older ones were restored.", f.Overlaps)
+		p(
+			"%d restores were refused, of checkpoints in which a rank that no master had reached for longer than "+
+				"its lease had rows that others had, too; older ones were restored.", f.Overlaps)
 	}
 	if len(r.fleet.ends) > 0 {
 		p("Processes of the fleet that ended by themselves, and were started again: %s.", counts(r.fleet.ends))
@@ -123,7 +130,9 @@ func (r *report) jobText(p func(string, ...any)) {
 	p("The most that a process held: %v.", most)
 	p("From a rank's end to the next batch: %s.", distribution(f.Restarts))
 	p("Time to get a batch: %s.", distribution(f.All))
-	p("\n## Pauses\n\nThe longest pause of any trainer during a fault or within a second of it, whatever caused it; up to %d faults are under way at once.\n", atOnce)
+	p(
+		"\n## Pauses\n\nThe longest pause of any trainer during a fault or within a second of it, whatever caused "+
+			"it; up to %d faults are under way at once.\n", atOnce)
 	p("| class | kind | faults | median | 90%% | longest |\n| --- | --- | --: | --: | --: | --: |")
 	byKind := map[string][]time.Duration{}
 	for _, s := range r.storm.struck {
@@ -198,12 +207,16 @@ func ms(d time.Duration) string {
 }
 
 func (c *count) String() string {
-	text := fmt.Sprintf("%d expected, %d handed over; %d lost, %d more than once, %d invented, %d altered, %d out of order.",
+	text := fmt.Sprintf(
+		"%d expected, %d handed over; %d lost, %d more than once, %d invented, %d altered, %d out of order.",
 		c.Expected, c.HandedOver, c.Lost.Count, c.Doubled.Count, c.Invented.Count, c.Altered.Count, c.Displaced.Count)
 	for _, f := range []struct {
 		name string
 		found
-	}{{"lost (epoch, file, row)", c.Lost}, {"more than once (epoch, file, row, step, rank)", c.Doubled}, {"invented", c.Invented}, {"altered", c.Altered}, {"out of order", c.Displaced}} {
+	}{{"lost (epoch, file, row)", c.Lost}, {
+		"more than once (epoch, file, row, step, rank)",
+		c.Doubled,
+	}, {"invented", c.Invented}, {"altered", c.Altered}, {"out of order", c.Displaced}} {
 		if f.Count > 0 {
 			text += fmt.Sprintf("\n- %s: %v", f.name, f.Examples)
 		}

@@ -33,7 +33,8 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	}
 	faults := schedule(o.seed, o.faults, o.shape(notIsolated == nil), o.only)
 	if len(faults) < o.faults {
-		return fmt.Errorf("--only %s: no fault of these classes is possible here: %w", strings.Join(o.only, ","), notIsolated)
+		return fmt.Errorf("--only %s: no fault of these classes is possible here: %w",
+			strings.Join(o.only, ","), notIsolated)
 	}
 	r.files = fileRows(o.rows)
 	r.dataset = filepath.Join(o.dir, "dataset")
@@ -51,7 +52,9 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	err = errors.Join(err, r.searchLogs(), r.checkRefusals())
 	err = errors.Join(err, r.finish(err))
 	if err != nil {
-		return fmt.Errorf("%w\nlogs, ledgers and the last checkpoint are in %s; the same again: go run ./bench/chaos %s", err, o.dir, o.again())
+		return fmt.Errorf(
+			"%w\nlogs, ledgers and the last checkpoint are in %s; the same again: go run ./bench/chaos %s",
+			err, o.dir, o.again())
 	}
 	if o.keep {
 		say("logs and ledgers are in %s", o.dir)
@@ -65,7 +68,9 @@ func mustHaveAll() bool { return os.Getenv("CI") != "" }
 
 // play runs fleet, job and faults, and returns what the job was handed over; with the deterministic order, also what
 // the same job of one trainer is without faults.
-func (r *report) play(ctx context.Context, paths []string, faults []Fault) (segments, undisturbed []segment, err error) {
+func (r *report) play(
+	ctx context.Context, paths []string, faults []Fault,
+) (segments, undisturbed []segment, err error) {
 	o := r.options
 	f, err := newFleet(ctx, o, r.notIsolated == nil)
 	if err != nil {
@@ -127,8 +132,11 @@ func (r *report) watch(ctx context.Context, j *job, stop context.CancelCauseFunc
 		pause(ctx, watchEvery)
 		r.fleet.weigh(ctx, j.ranks())
 		if stuck := j.stuckFor(); stuck > r.options.stuck {
-			stop(fmt.Errorf("a rank did not get a batch for %v, with these faults under way: %v\n%s\nthe logs of all processes end with their goroutines",
-				stuck.Round(time.Second), r.storm.underWay(), j.where()))
+			stop(
+				fmt.Errorf(
+					"a rank did not get a batch for %v, with these faults under way: %v\n%s\nthe logs of all processes "+
+						"end with their goroutines",
+					stuck.Round(time.Second), r.storm.underWay(), j.where()))
 			for _, u := range r.fleet.units {
 				_ = u.signal(syscall.SIGQUIT) // each by its log
 			}
@@ -167,7 +175,10 @@ func (r *report) recount(ctx context.Context, segments, undisturbed []segment) e
 	r.say("counting")
 	ctx, cancel := context.WithTimeout(ctx, recountTimeout)
 	defer cancel()
-	q := question{ledger: filepath.Join(r.options.dir, "ledger.parquet"), dataset: r.dataset, epochs: r.options.epochs, full: r.options.full}
+	q := question{
+		ledger: filepath.Join(r.options.dir, "ledger.parquet"), dataset: r.dataset, epochs: r.options.epochs,
+		full: r.options.full,
+	}
 	if err := writeLedger(q.ledger, segments); err != nil {
 		return err
 	}

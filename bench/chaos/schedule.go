@@ -93,7 +93,10 @@ func kinds(lease time.Duration) []kind {
 		{class: workers, name: "roll", weight: 1, targets: []string{"workers"}},
 		{class: workers, name: "squeeze", weight: 1, targets: []string{"worker"}, least: 2 * s, most: 5 * s},
 
-		{class: masters, name: "kill", weight: 3, targets: []string{"leader", "leader", "master"}, least: 100 * ms, most: 4 * s},
+		{
+			class: masters, name: "kill", weight: 3, targets: []string{"leader", "leader", "master"}, least: 100 * ms,
+			most: 4 * s,
+		},
 		{class: masters, name: "stop", weight: 2, targets: []string{"leader", "master"}, least: 200 * ms, most: 3 * s},
 		{class: masters, name: "hang", weight: 1, targets: []string{"leader"}, least: 6 * s, most: 9 * s},
 		{class: masters, name: "slow", weight: 1, targets: []string{"leader"}, least: 2 * s, most: 5 * s},
@@ -104,21 +107,51 @@ func kinds(lease time.Duration) []kind {
 		{class: etcd, name: "stop", weight: 2, targets: []string{"etcd"}, least: 200 * ms, most: 2 * s},
 		{class: etcd, name: "hang", weight: 1, targets: []string{"etcd"}, least: 4 * s, most: 8 * s},
 		{class: etcd, name: "slow", weight: 1, targets: []string{"etcd"}, least: 2 * s, most: 5 * s},
-		{class: etcd, name: "kill", weight: 1, targets: []string{"etcd-majority", "etcds"}, least: 500 * ms, most: 5 * s},
-		{class: etcd, name: "stop", weight: 1, targets: []string{"etcd-majority", "etcds"}, least: 500 * ms, most: 8 * s},
+		{
+			class: etcd, name: "kill", weight: 1, targets: []string{"etcd-majority", "etcds"}, least: 500 * ms,
+			most: 5 * s,
+		},
+		{
+			class: etcd, name: "stop", weight: 1, targets: []string{"etcd-majority", "etcds"}, least: 500 * ms,
+			most: 8 * s,
+		},
 
 		{class: trainers, name: "kill", weight: 3, targets: []string{"trainer", "trainer", "trainers"}, resizes: true},
 		{class: trainers, name: "stop", weight: 2, targets: []string{"trainer"}, least: 200 * ms, most: 3 * s},
-		{class: trainers, name: "hang", weight: 1, targets: []string{"trainer"}, least: lease * 5 / 4, most: lease * 7 / 4},
+		{
+			class: trainers, name: "hang", weight: 1, targets: []string{"trainer"}, least: lease * 5 / 4,
+			most: lease * 7 / 4,
+		},
 		{class: trainers, name: "slow", weight: 1, targets: []string{"trainer"}, least: 2 * s, most: 5 * s},
 		{class: trainers, name: "resize", weight: 1, targets: []string{"trainers"}, resizes: true},
 
-		{class: network, name: "cut", weight: 3, targets: []string{"worker"}, least: 500 * ms, most: 8 * s, isolated: true},
-		{class: network, name: "cut", weight: 2, targets: []string{"worker"}, peers: []string{"storage", "trainer", "masters"}, least: 500 * ms, most: 6 * s, isolated: true},
-		{class: network, name: "cut", weight: 2, targets: []string{"leader"}, peers: []string{"etcds", "trainers", "workers", ""}, least: 500 * ms, most: 8 * s, isolated: true},
-		{class: network, name: "cut", weight: 1, targets: []string{"trainer"}, peers: []string{"masters", ""}, least: 500 * ms, most: lease * 7 / 4, isolated: true},
-		{class: network, name: "cut", weight: 2, targets: []string{"etcd"}, peers: []string{"etcds", "masters", ""}, least: 500 * ms, most: 6 * s, isolated: true},
-		{class: network, name: "lossy", weight: 2, targets: []string{"worker", "leader", "etcd", "trainer", "storage"}, least: s, most: 5 * s, isolated: true},
+		{
+			class: network, name: "cut", weight: 3, targets: []string{"worker"}, least: 500 * ms, most: 8 * s,
+			isolated: true,
+		},
+		{
+			class: network, name: "cut", weight: 2, targets: []string{"worker"},
+			peers: []string{"storage", "trainer", "masters"}, least: 500 * ms, most: 6 * s, isolated: true,
+		},
+		{
+			class: network, name: "cut", weight: 2, targets: []string{"leader"},
+			peers: []string{"etcds", "trainers", "workers", ""}, least: 500 * ms, most: 8 * s, isolated: true,
+		},
+		{
+			class: network, name: "cut", weight: 1, targets: []string{"trainer"}, peers: []string{"masters", ""},
+			least: 500 * ms, most: lease * 7 / 4, isolated: true,
+		},
+		{
+			class: network, name: "cut", weight: 2, targets: []string{"etcd"}, peers: []string{"etcds", "masters", ""},
+			least: 500 * ms, most: 6 * s, isolated: true,
+		},
+		{
+			class: network, name: "lossy", weight: 2, targets: []string{
+				"worker", "leader", "etcd", "trainer",
+				"storage",
+			},
+			least: s, most: 5 * s, isolated: true,
+		},
 
 		{class: disk, name: "kill", weight: 2, targets: []string{"storage"}, least: 100 * ms, most: 4 * s},
 		{class: disk, name: "stop", weight: 2, targets: []string{"storage"}, least: 200 * ms, most: 6 * s},
@@ -189,7 +222,10 @@ func draw(random *rand.Rand, k kind, fleet shape) Fault {
 // one draws a name; of a kind of which there are several, one of them.
 func one(random *rand.Rand, names []string, fleet shape) string {
 	name := names[random.IntN(len(names))]
-	several := map[string]int{"worker": fleet.Workers, "master": fleet.Masters, "trainer": fleet.Trainers, "etcd": etcdMembers}
+	several := map[string]int{
+		"worker": fleet.Workers, "master": fleet.Masters, "trainer": fleet.Trainers,
+		"etcd": etcdMembers,
+	}
 	if n := several[name]; n > 0 {
 		return fmt.Sprintf("%s-%d", name, 1+random.IntN(n))
 	}

@@ -66,7 +66,8 @@ func TestScheduleKeepsToItsClasses(t *testing.T) {
 // TestTargetsExist holds that each name that a schedule draws is one that strike knows.
 func TestTargetsExist(t *testing.T) {
 	s := &storm{fleet: &fleet{options: options{workers: 3, masters: 3, trainers: 3}, leader: "master-1"}}
-	known := append(append(names("worker", 3), names("master", 3)...), "extra", "storage", "leader", "trainers", "etcd-majority")
+	known := append(append(names("worker", 3), names("master", 3)...), "extra", "storage", "leader", "trainers",
+		"etcd-majority")
 	known = append(append(known, names("etcd", 3)...), names("trainer", 4)...)
 	for _, f := range schedule(5, 1000, testShape(), nil) {
 		for _, name := range append(s.members(f.Target), f.Peer) {

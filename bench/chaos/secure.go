@@ -50,7 +50,8 @@ func (s secrets) worker() []string {
 
 func (s secrets) ports() []string {
 	return []string{
-		"--gossip-key-file=" + s.in("fleet/gossip.key"), "--tls-cert=" + s.in("fleet/tls.crt"), "--tls-key=" + s.in("fleet/tls.key"),
+		"--gossip-key-file=" + s.in("fleet/gossip.key"), "--tls-cert=" + s.in("fleet/tls.crt"), "--tls-key=" +
+			s.in("fleet/tls.key"),
 		"--tls-ca=" + s.in("fleet/ca.crt"), "--tls-server-name=" + fleetServer,
 	}
 }

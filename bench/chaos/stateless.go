@@ -50,7 +50,8 @@ func (a *attempt) left() (*checkpoint, error) {
 		}
 		out.Step = max(out.Step, m.last.Step, a.from.Step)
 		out.Segments = append(out.Segments, segment{
-			Path: path, Rank: r, Records: info.Size() / recordSize, Attempt: a.number, Recorded: recorded(m.marks, a.fleet.lease),
+			Path: path, Rank: r, Records: info.Size() / recordSize, Attempt: a.number, Recorded: recorded(m.marks,
+				a.fleet.lease),
 		})
 	}
 	return out, nil
@@ -73,7 +74,9 @@ func checkPromise(c *count, segments []segment) error {
 		errs = append(errs, fmt.Errorf("%d rows came again, by another count", twice))
 	}
 	if broken.Count > 0 {
-		errs = append(errs, fmt.Errorf("%d rows came again although a master knew of them (epoch, file, row, attempt, rank): %v", broken.Count, broken.Examples))
+		errs = append(errs, fmt.Errorf(
+			"%d rows came again although a master knew of them (epoch, file, row, attempt, rank): %v",
+			broken.Count, broken.Examples))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("without states more is promised: %v: %w", c, errors.Join(errs...))
@@ -101,7 +104,10 @@ func repeats(segments []segment) (twice int64, broken found, err error) {
 				twice++
 			}
 			if attempt > 0 && (attempt < s.Attempt || told) {
-				broken.add([]string{fmt.Sprint(r.epoch), fmt.Sprint(r.file), fmt.Sprint(r.row), fmt.Sprint(s.Attempt), fmt.Sprint(s.Rank)})
+				broken.add([]string{
+					fmt.Sprint(r.epoch), fmt.Sprint(r.file), fmt.Sprint(r.row), fmt.Sprint(s.Attempt),
+					fmt.Sprint(s.Rank),
+				})
 			}
 			switch {
 			case told:

@@ -8,7 +8,10 @@ import (
 
 func TestRecorded(t *testing.T) {
 	at := func(seconds float64, wait time.Duration, records int64) mark {
-		return mark{returned: time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second))), wait: wait, records: records}
+		return mark{
+			returned: time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second))), wait: wait,
+			records: records,
+		}
 	}
 	for name, c := range map[string]struct {
 		marks []mark

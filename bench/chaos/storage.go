@@ -33,7 +33,8 @@ func storageCommand() *cobra.Command {
 		runtime.LockOSThread() // with which the server dies
 		defer runtime.UnlockOSThread()
 		server := exec.CommandContext(cmd.Context(), minio, "server", data, "--address", address, "--quiet")
-		server.Env = append(os.Environ(), "MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
+		server.Env = append(os.Environ(), "MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey,
+			"MINIO_BROWSER=off", "MINIO_UPDATE=off")
 		server.Stdout, server.Stderr = os.Stderr, os.Stderr
 		dieWith(server)
 		return server.Run()
@@ -44,7 +45,10 @@ func storageCommand() *cobra.Command {
 // findMinIO returns the binary that `make tools` builds, or another one.
 func findMinIO() (string, error) {
 	home, _ := os.UserHomeDir()
-	for _, path := range []string{os.Getenv("PENSTOCK_MINIO"), ".cache/tools/bin/minio", filepath.Join(home, "go", "bin", "minio"), "minio"} {
+	for _, path := range []string{
+		os.Getenv("PENSTOCK_MINIO"), ".cache/tools/bin/minio",
+		filepath.Join(home, "go", "bin", "minio"), "minio",
+	} {
 		if found, err := exec.LookPath(path); path != "" && err == nil {
 			return filepath.Abs(found)
 		}

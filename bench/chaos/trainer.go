@@ -271,7 +271,8 @@ func (t *trainer) take(b *client.Batch, step uint32) error {
 	for i := range b.Valid {
 		t.ledger.add(record{
 			epoch: b.Epoch, step: step, file: b.Files[i], row: b.RowIDs[i],
-			sums: sumsOf(b.Labels[0].I64[i], b.Dense[i], ids.Values[ids.Offsets[i]:ids.Offsets[i+1]], blob.Data[blob.Offsets[i]:blob.Offsets[i+1]]),
+			sums: sumsOf(b.Labels[0].I64[i], b.Dense[i], ids.Values[ids.Offsets[i]:ids.Offsets[i+1]],
+				blob.Data[blob.Offsets[i]:blob.Offsets[i+1]]),
 		})
 	}
 	return nil
@@ -288,7 +289,8 @@ func checkPictures(b *client.Batch) error {
 			want := shade(b.Labels[0].I64[i])
 			for _, got := range images.Data[i*size : (i+1)*size] {
 				if got != want {
-					return fmt.Errorf("file %d, row %d: a picture has %d where its shade is %d", b.Files[i], b.RowIDs[i], got, want)
+					return fmt.Errorf("file %d, row %d: a picture has %d where its shade is %d",
+						b.Files[i], b.RowIDs[i], got, want)
 				}
 			}
 		}

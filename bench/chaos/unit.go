@@ -169,7 +169,8 @@ func signalGroup(p *process.Process, s syscall.Signal) error {
 		return nil
 	default:
 	}
-	if err := syscall.Kill(-p.PID(), s); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+	if err := syscall.Kill(-p.PID(), s); err != nil && !errors.Is(err, os.ErrProcessDone) &&
+		!errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("chaos: signal %v to %s: %w", s, p.Name, err)
 	}
 	return nil

@@ -103,7 +103,8 @@ func (f *fleet) checkPeaks(ended bool) error {
 	defer f.mu.Unlock()
 	var errs []error
 	for name, peak := range f.peaks {
-		tells := name != extraWorker && !strings.HasPrefix(name, trainerNames) // the extra one may be there for a moment only
+		// the extra one may be there for a moment only
+		tells := name != extraWorker && !strings.HasPrefix(name, trainerNames)
 		if ended && (f.full || f.lan == nil) && tells && peak.goroutines == 0 {
 			errs = append(errs, fmt.Errorf("%s never told how many goroutines it has", name))
 		}

@@ -42,27 +42,33 @@ func TestTwoTeamsOnOneFleet(t *testing.T) {
 	authority := rpctest.NewAuthority(t)
 	cert, key := authority.Issue(t, t.TempDir())
 	alice, eve := write(t, "alice", "the-token-of-alice"), write(t, "eve", "the-token-of-eve")
-	tokens := write(t, "tokens.yaml", "tokens:\n  - {token: the-token-of-alice, subject: alice, namespace: vision, roles: [trainer]}\n"+
-		"  - {token: the-token-of-eve, subject: eve, namespace: speech, roles: [admin]}\n")
-	namespaces := write(t, "namespaces.yaml", fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/']}\n  speech: {}\n", dir))
+	tokens := write(t, "tokens.yaml",
+		"tokens:\n  - {token: the-token-of-alice, subject: alice, namespace: vision, roles: [trainer]}\n"+
+			"  - {token: the-token-of-eve, subject: eve, namespace: speech, roles: [admin]}\n")
+	namespaces := write(t, "namespaces.yaml",
+		fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/']}\n  speech: {}\n", dir))
 	first := ticketKey(t)
 	tickets, gossip := write(t, "ticket.key", first), write(t, "gossip.key", "one")
-	flags := []string{"--tls-cert=" + cert, "--tls-key=" + key, "--tls-ca=" + authority.CA, "--gossip-key-file=" + gossip}
+	flags := []string{"--tls-cert=" + cert, "--tls-key=" + key, "--tls-ca=" + authority.CA, "--gossip-key-file=" +
+		gossip}
 	c := startCluster(t, cluster.Config{
 		Binary: binary, Dir: t.TempDir(), WorkerFlags: flags,
-		MasterFlags: append([]string{"--tokens=" + tokens, "--namespaces=" + namespaces, "--ticket-key=" + tickets}, flags...),
+		MasterFlags: append([]string{"--tokens=" + tokens, "--namespaces=" + namespaces, "--ticket-key=" + tickets},
+			flags...),
 	}, 2)
 	master, err := c.Master(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := write(t, "spec.yaml", fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}]\nbatch_size: 1000\n", dir))
+	spec := write(t, "spec.yaml",
+		fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}]\nbatch_size: 1000\n", dir))
 	as := func(token string, args ...string) []string {
 		return append(args, "--master="+master, "--tls-ca="+authority.CA, "--token-file="+token)
 	}
 	read := func() {
 		t.Helper()
-		if out, _ := run(t, 0, nil, as(alice, "read", spec, "--output=json")...); !strings.Contains(out, `"rows":5000,`) {
+		if out, _ := run(t, 0, nil, as(alice, "read", spec, "--output=json")...); !strings.Contains(out,
+			`"rows":5000,`) {
 			t.Errorf("read: %s", out)
 		}
 	}
@@ -78,7 +84,10 @@ func TestTwoTeamsOnOneFleet(t *testing.T) {
 	refused(`session "hidden" does not exist`, as(eve, "session", "show", "hidden"))
 	refused("may do nothing in another one", as(eve, "session", "show", "hidden", "--namespace=vision"))
 	refused("not one that this port knows", as(write(t, "forged", "the-token-of-alicf"), "session", "list"))
-	for _, step := range []struct{ tickets, gossip string }{{ticketKey(t) + first, "two\none\n"}, {ticketKey(t), "two\n"}} {
+	for _, step := range []struct{ tickets, gossip string }{
+		{ticketKey(t) + first, "two\none\n"},
+		{ticketKey(t), "two\n"},
+	} {
 		for path, text := range map[string]string{tickets: step.tickets, gossip: step.gossip} {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -102,18 +111,22 @@ func TestWorkersOpenNothing(t *testing.T) {
 	}
 	workers, gossip := write(t, "worker.token", "the-token-of-workers"), write(t, "gossip.key", "one")
 	c := startCluster(t, cluster.Config{
-		Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--worker-token-file=" + workers, "--gossip-key-file=" + gossip, "--http=127.0.0.1:0"},
+		Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--worker-token-file=" + workers, "--gossip-key-file=" +
+			gossip, "--http=127.0.0.1:0"},
 		WorkerFlags: []string{"--token-file=" + workers, "--gossip-key-file=" + gossip, "--http=127.0.0.1:0"},
 	}, 2)
 	at, err := c.MasterProcess().Announced(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := write(t, "spec.yaml", fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}]\nbatch_size: 1000\n", filepath.Dir(paths[0])))
+	spec := write(t, "spec.yaml",
+		fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}]\nbatch_size: 1000\n",
+			filepath.Dir(paths[0])))
 	as := func(token string, args ...string) []string {
 		return append(args, "--master="+at.Address, "--token-file="+token)
 	}
-	if out, _ := run(t, 0, nil, as(c.TokenFile(), "read", spec, "--output=json")...); !strings.Contains(out, `"rows":5000,`) {
+	if out, _ := run(t, 0, nil, as(c.TokenFile(), "read", spec, "--output=json")...); !strings.Contains(out,
+		`"rows":5000,`) {
 		t.Errorf("read: %s", out)
 	}
 	run(t, 0, nil, as(c.TokenFile(), "session", "create", spec, "--id=hidden")...)

@@ -161,7 +161,8 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 	}
 	bad.check(t, seen, rows, epochs)
 	told := j.told()
-	if len(told) != 4 || !strings.Contains(told[0].Cause, "column cat_0") || !strings.Contains(told[0].Cause, "page at byte") {
+	if len(told) != 4 || !strings.Contains(told[0].Cause, "column cat_0") ||
+		!strings.Contains(told[0].Cause, "page at byte") {
 		t.Errorf("told of %+v", told)
 	}
 	closeJob(t, j.Session)
@@ -170,10 +171,14 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	show := func(output string) string {
-		out, _ := run(t, 0, nil, "session", "show", "job", "--master="+master, "--token-file="+c.TokenFile(), "--output="+output)
+		out, _ := run(t, 0, nil, "session", "show", "job", "--master="+master, "--token-file="+c.TokenFile(),
+			"--output="+output)
 		return out
 	}
-	for _, words := range []string{"finished, 4 skipped", bad.files[0].GetUri() + " row group 1, rows ", "column cat_0"} {
+	for _, words := range []string{
+		"finished, 4 skipped", bad.files[0].GetUri() + " row group 1, rows ",
+		"column cat_0",
+	} {
 		if text := show("text"); !strings.Contains(text, words) {
 			t.Errorf("session show lacks %q:\n%s", words, text)
 		}
@@ -188,9 +193,11 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 	}
 
 	s.OnError.Skip = 3
-	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "less" }).fails(t, "on_error lets 3 row groups be left out", "row group", "column cat_0", "{skip: 4}")
+	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "less" }).fails(t,
+		"on_error lets 3 row groups be left out", "row group", "column cat_0", "{skip: 4}")
 	s.OnError = nil
-	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "none" }).fails(t, "no worker can make batches of it", "row group", "column cat_0", "{skip: 1}")
+	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "none" }).fails(t, "no worker can make batches of it",
+		"row group", "column cat_0", "{skip: 1}")
 }
 
 // TestRestoreAroundSkippedRows restores states from before rows were skipped, and from after that, in the session and
@@ -330,8 +337,10 @@ func TestOneWorkerCannotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := c.Run(t.Context(), "stranger", "worker", "--name=stranger", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join="+a.Gossip,
-		"--storage-config="+write(t, "storage.yaml", "profiles: {default: {credentials: anonymous, endpoint: \""+minio.Endpoint+"\"}}\n"))
+	stranger, err := c.Run(t.Context(), "stranger", "worker", "--name=stranger", "--listen=127.0.0.1:0",
+		"--gossip=127.0.0.1:0", "--join="+a.Gossip,
+		"--storage-config="+write(t, "storage.yaml",
+			"profiles: {default: {credentials: anonymous, endpoint: \""+minio.Endpoint+"\"}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

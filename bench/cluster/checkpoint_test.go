@@ -31,7 +31,10 @@ type named struct {
 }
 
 func newNamed(t *testing.T, before map[row]int, world int) *named {
-	j := &named{T: t, saved: map[string]map[row]int{}, steps: map[string]uint64{}, behind: map[string]map[int]bool{}, batches: make([][][]row, world)}
+	j := &named{
+		T: t, saved: map[string]map[row]int{}, steps: map[string]uint64{}, behind: map[string]map[int]bool{},
+		batches: make([][][]row, world),
+	}
 	for range world {
 		j.ranks = append(j.ranks, map[row]int{})
 	}
@@ -91,7 +94,8 @@ func (j *named) all(rows int) {
 
 // sequence is the rows of each step that all ranks took, of all ranks in their order.
 func (j *named) sequence() [][]row {
-	steps := make([][]row, len(slices.MinFunc(j.batches, func(a, b [][]row) int { return cmp.Compare(len(a), len(b)) })))
+	steps := make([][]row,
+		len(slices.MinFunc(j.batches, func(a, b [][]row) int { return cmp.Compare(len(a), len(b)) })))
 	for i := range steps {
 		for _, rank := range j.batches {
 			steps[i] = append(steps[i], rank[i]...)
@@ -127,7 +131,8 @@ func TestNamedCheckpoint(t *testing.T) {
 	if !regexp.MustCompile(`generation +2\n`).MatchString(shown) {
 		t.Errorf("restored, the session is %s", shown)
 	}
-	if err := <-reading; !errors.Is(err, client.ErrFenced) || !strings.Contains(err.Error(), `put back to checkpoint "noon"`) {
+	if err := <-reading; !errors.Is(err, client.ErrFenced) ||
+		!strings.Contains(err.Error(), `put back to checkpoint "noon"`) {
 		t.Fatalf("the old ranks end with %v", err)
 	}
 	for _, job := range jobs {
@@ -161,7 +166,8 @@ func TestNamedCheckpoint(t *testing.T) {
 	if master, err = other.Master(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, 0, nil, "session", "restore", "elsewhere", "--from", file, "--world-size", "5", "--master", master, "--token-file", other.TokenFile())
+	run(t, 0, nil, "session", "restore", "elsewhere", "--from", file, "--world-size", "5", "--master", master,
+		"--token-file", other.TokenFile())
 	third := newNamed(t, j.saved["noon"], 5)
 	jobs = openRanks(t, other, "elsewhere", nil, make([][]*pb.State, 5))
 	if err := third.read(t.Context(), jobs); err != nil {
@@ -222,6 +228,9 @@ func TestNamedCheckpointOfDeterministicOrder(t *testing.T) {
 	}
 	same("before the checkpoint", j.sequence()[:step], whole[:step])
 	same("behind it, with four ranks", rest("job", 4), whole[step:])
-	run(t, 0, nil, append([]string{"session", "restore", "other", "--from", write(t, "noon.json", text), "--world-size", "1"}, flags...)...)
+	run(t, 0, nil, append([]string{
+		"session", "restore", "other", "--from", write(t, "noon.json", text), "--world-size",
+		"1",
+	}, flags...)...)
 	same("behind it, in another session", rest("other", 1), whole[step:])
 }

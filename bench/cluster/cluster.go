@@ -52,7 +52,8 @@ type Cluster struct {
 // Build makes a penstock binary of this module in a folder.
 func Build(ctx context.Context, dir string) (binary string, err error) {
 	binary = filepath.Join(dir, "penstock")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/penstock-ml/penstock").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary,
+		"github.com/penstock-ml/penstock").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build penstock: %w\n%s", err, out)
 	}
 	return binary, nil
@@ -123,7 +124,8 @@ func (c *Cluster) launchMaster(ctx context.Context, join string) (*process.Proce
 	name := fmt.Sprintf("master-%d", c.masters)
 	c.mu.Unlock()
 	flags := append([]string{
-		"master", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + join, "--data-dir=" + filepath.Join(c.cfg.Dir, name),
+		"master", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + join, "--data-dir=" +
+			filepath.Join(c.cfg.Dir, name),
 	}, c.cfg.MasterFlags...)
 	return c.Run(ctx, name, flags...)
 }
@@ -166,7 +168,8 @@ func (c *Cluster) Run(_ context.Context, name string, args ...string) (*process.
 
 func (c *Cluster) run(name, binary string, args []string) (*process.Process, error) {
 	p, err := process.Start(process.Config{
-		Name: name, Binary: binary, Args: slices.Insert(slices.Clone(args), 1, "--token-file="+c.TokenFile()), Env: c.cfg.Env,
+		Name: name, Binary: binary, Args: slices.Insert(slices.Clone(args), 1, "--token-file="+c.TokenFile()),
+		Env: c.cfg.Env,
 		Log: filepath.Join(c.cfg.Dir, name+".log"),
 	})
 	if err != nil {

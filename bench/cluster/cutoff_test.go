@@ -25,12 +25,14 @@ func TestMasterStopsWhileCutOff(t *testing.T) {
 			toEtcd := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
 			listen, other := freeAddress(t), freeAddress(t)
 			toMaster := rpctest.NewWire(t, listen)
-			f := startFleet(t, []string{"http://" + toEtcd.Address}, 1, "--listen="+listen, "--advertise="+toMaster.Address)
+			f := startFleet(t, []string{"http://" + toEtcd.Address}, 1, "--listen="+listen,
+				"--advertise="+toMaster.Address)
 			log := &diary{}
 			job := f.join(provenanceSpec(t, rows, epochs), 0, 1, log, toMaster.Address, other)
 			seen := map[row]int{}
 			take(t, job, seen)
-			candidate, _ := f.addMaster("candidate", []string{"http://" + toEtcd.Address}, "--listen=127.0.0.1:0", "--advertise=")
+			candidate, _ := f.addMaster("candidate", []string{"http://" + toEtcd.Address}, "--listen=127.0.0.1:0",
+				"--advertise=")
 			if cut.etcd {
 				toEtcd.Cut()
 			}
@@ -69,7 +71,8 @@ func TestMasterWaitsForEtcd(t *testing.T) {
 	launch := func(name string) *process.Process {
 		p, err := process.Start(process.Config{
 			Name: name, Binary: binary, Log: filepath.Join(dir, name+".log"),
-			Args: []string{"master", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--http=", "--data-dir=" + dir, "--etcd=" + e.Endpoints()[0]},
+			Args: []string{"master", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--http=", "--data-dir=" +
+				dir, "--etcd=" + e.Endpoints()[0]},
 		})
 		if err != nil {
 			t.Fatal(err)

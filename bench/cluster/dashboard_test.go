@@ -27,7 +27,8 @@ func page(t *testing.T, browser context.Context, c *cluster.Cluster, address, st
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	if err := chromedp.Run(ctx, chromedp.EmulateViewport(1440, 1000), network.Enable(),
-		network.SetExtraHTTPHeaders(network.Headers{"Authorization": "Bearer " + c.RPC().Token.Reveal()}), chromedp.Navigate("http://"+address+"/#"+state)); err != nil {
+		network.SetExtraHTTPHeaders(network.Headers{"Authorization": "Bearer " + c.RPC().Token.Reveal()}),
+		chromedp.Navigate("http://"+address+"/#"+state)); err != nil {
 		t.Fatal(err)
 	}
 	return ctx
@@ -89,7 +90,12 @@ func agree(t *testing.T, ctx context.Context, workers int, event string) {
 		}
 	}()
 	eventually(t, "the page shows what the API says", func() bool {
-		if err := chromedp.Run(ctx, chromedp.Evaluate(both, &seen, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) })); err != nil {
+		if err := chromedp.Run(ctx,
+			chromedp.Evaluate(both, &seen,
+				func(p *runtime.EvaluateParams) *runtime.EvaluateParams {
+					return p.WithAwaitPromise(
+						true)
+				})); err != nil {
 			t.Fatal(err)
 		}
 		return seen.Workers == workers && slices.Equal(seen.Shown, seen.Said) &&
@@ -126,7 +132,8 @@ const (
 // say so, go on by themselves, and show what the API says, and whom they have it from.
 func TestDashboardWhenTheLeaderDies(t *testing.T) {
 	t.Parallel()
-	flags := []string{"--http=127.0.0.1:0", "--etcd=" + strings.Join(etcds(t).Endpoints(), ","), "--ticket-key=" + filepath.Join(t.TempDir(), "ticket.key")}
+	flags := []string{"--http=127.0.0.1:0", "--etcd=" + strings.Join(etcds(t).Endpoints(), ","), "--ticket-key=" +
+		filepath.Join(t.TempDir(), "ticket.key")}
 	l := newLoops(t, cluster.Config{MasterFlags: flags}, 2)
 	first, err := l.c.MasterProcess().Announced(t.Context())
 	if err != nil {
@@ -140,14 +147,18 @@ func TestDashboardWhenTheLeaderDies(t *testing.T) {
 	l.train("job", provenanceSpec(t, 20_000, 10_000), 2, 50*time.Millisecond)
 	l.sees("the trainers are measured", func(m map[string]*pb.SessionLoad) bool { return m["job"].GetDemand() > 0 })
 	browser := dashboardtest.Browser(t, 3*time.Minute)
-	viewers := map[string]context.Context{"other": page(t, browser, l.c, second.HTTP, ""), "service": page(t, browser, l.c, service(t, first.HTTP, second.HTTP), "")}
+	viewers := map[string]context.Context{
+		"other":   page(t, browser, l.c, second.HTTP, ""),
+		"service": page(t, browser, l.c, service(t, first.HTTP, second.HTTP), ""),
+	}
 	for name, tab := range viewers {
 		agree(t, tab, 2, "joined")
 		var who string
 		if err := chromedp.Run(tab, chromedp.Evaluate(says, &who), chromedp.Evaluate(startNotes, nil)); err != nil {
 			t.Fatal(err)
 		}
-		if want := "master-" + map[string]string{"other": second.Address, "service": first.Address}[name] + " live"; who != want {
+		if want := "master-" + map[string]string{"other": second.Address, "service": first.Address}[name] +
+			" live"; who != want {
 			t.Errorf("%s: says %q, want %q", name, who, want)
 		}
 	}

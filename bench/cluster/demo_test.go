@@ -17,7 +17,8 @@ func TestDemo(t *testing.T) {
 	cache := t.TempDir()
 	for _, name := range []string{"made", "cached"} {
 		r := runDemo(t, nil, "--rows=100000", "--cache="+cache)
-		if r.RowsExpected != 100_000 || r.Kills != 1 || len(r.StallShare) != 2 || r.RowsPerSecond <= 0 || r.BytesPerSecond <= 0 {
+		if r.RowsExpected != 100_000 || r.Kills != 1 || len(r.StallShare) != 2 || r.RowsPerSecond <= 0 ||
+			r.BytesPerSecond <= 0 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -41,7 +42,8 @@ func TestDemoKillsSeveralWorkers(t *testing.T) {
 
 func TestDemoForPeople(t *testing.T) {
 	t.Parallel()
-	out, progress := run(t, 0, nil, "demo", "--rows=3000", "--kill=0", "--workers=1", "--trainers=1", "--cache="+t.TempDir())
+	out, progress := run(t, 0, nil, "demo", "--rows=3000", "--kill=0", "--workers=1", "--trainers=1",
+		"--cache="+t.TempDir())
 	for _, want := range []string{"3,000 expected, 3,000 delivered", "Every row arrived exactly once"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
@@ -58,7 +60,8 @@ func TestDemoForPeople(t *testing.T) {
 // what was found.
 func TestDemoStaysOnATerminal(t *testing.T) {
 	t.Parallel()
-	x := inTerminal(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--rows=3000", "--workers=1", "--trainers=1", "--cache="+t.TempDir())
+	x := inTerminal(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--rows=3000", "--workers=1", "--trainers=1",
+		"--cache="+t.TempDir())
 	said := func() string {
 		x.mu.Lock()
 		defer x.mu.Unlock()

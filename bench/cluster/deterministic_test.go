@@ -163,7 +163,9 @@ func equalSequences(t *testing.T, what string, got, want sequence) {
 }
 
 // openOrdered opens a session with all of its ranks; states nil is no restore, else the first rank brings it.
-func openOrdered(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, world int, state *pb.State) []*client.Session {
+func openOrdered(
+	t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, world int, state *pb.State,
+) []*client.Session {
 	t.Helper()
 	master, err := c.Master(t.Context())
 	if err != nil {
@@ -252,7 +254,8 @@ func checkWhole(t *testing.T, s sequence) {
 	t.Helper()
 	first, second := s[step{}], s[step{epoch: 1}]
 	if len(s) < 2*10 || len(first) != orderedBatch || slices.Equal(first, second) {
-		t.Fatalf("%d steps; the first has %d rows, and the next epoch's is the same: %v", len(s), len(first), slices.Equal(first, second))
+		t.Fatalf("%d steps; the first has %d rows, and the next epoch's is the same: %v",
+			len(s), len(first), slices.Equal(first, second))
 	}
 	seen := make(map[uint64]bool)
 	for at, rows := range s {
@@ -308,7 +311,8 @@ func TestSequenceRestores(t *testing.T) {
 // have; else the short step at the end of an epoch is missing. A worker dies, and the job is restored with other ranks.
 func TestSequenceWithEachLastBatch(t *testing.T) {
 	t.Parallel()
-	s := orderedSpec(t, 19_000) // nine steps and a half in each epoch: which rows are sampled depends on the files' paths
+	// nine steps and a half in each epoch: which rows are sampled depends on the files' paths
+	s := orderedSpec(t, 19_000)
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 3)
 	alive := slices.Clone(c.Workers())
 	jobs := openOrdered(t, c, "uneven", s, 1, nil)

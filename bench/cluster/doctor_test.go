@@ -45,7 +45,8 @@ func fails(t *testing.T, checks []check, target, step, seen, next string) {
 		}
 		last = c
 	}
-	if last.Step != step || last.State != "FAIL" || !strings.Contains(last.Seen, seen) || !strings.Contains(last.Next, next) {
+	if last.Step != step || last.State != "FAIL" || !strings.Contains(last.Seen, seen) ||
+		!strings.Contains(last.Next, next) {
 		t.Errorf("%+v\nwant that %s fails with %q, and then %q", checks, step, seen, next)
 	}
 }
@@ -71,8 +72,10 @@ func TestDoctorOfASecureFleet(t *testing.T) {
 
 	out, _ := run(t, 0, nil, "doctor", at, token, ca, "--session=run")
 	for _, want := range []string{
-		"its certificate is for localhost, 127.0.0.1, ::1, by test authority, and ends 5", `it takes the token: "fleet" has roles admin, worker in all namespaces, and may read anything`, "it leads",
-		"session run is waiting, with 0 of 1 trainers", "2, with ", "worker worker-1 127.0.0.1:", "worker worker-2 127.0.0.1:", "it serves, with ",
+		"its certificate is for localhost, 127.0.0.1, ::1, by test authority, and ends 5",
+		`it takes the token: "fleet" has roles admin, worker in all namespaces, and may read anything`, "it leads",
+		"session run is waiting, with 0 of 1 trainers", "2, with ", "worker worker-1 127.0.0.1:",
+		"worker worker-2 127.0.0.1:", "it serves, with ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
@@ -81,7 +84,8 @@ func TestDoctorOfASecureFleet(t *testing.T) {
 	if lines := strings.Count(out, "\n"); lines != strings.Count(out, "\nok")+1 || strings.Contains(out, "Next") {
 		t.Errorf("not every line is ok:\n%s", out)
 	}
-	fails(t, examine(t, 1, at, token, ca, "--session=ran"), "master", "session", `session "ran" does not exist`, "session list")
+	fails(t, examine(t, 1, at, token, ca, "--session=ran"), "master", "session", `session "ran" does not exist`,
+		"session list")
 
 	other := write(t, "token", "another")
 	for _, x := range []struct {
@@ -90,8 +94,18 @@ func TestDoctorOfASecureFleet(t *testing.T) {
 		step, seen, next string
 	}{
 		{"no token", []string{ca}, "call", "bears no token", "set --token-file"},
-		{"wrong token", []string{ca, "--token-file=" + other}, "call", "token is not one that this port knows", "--token-file"},
-		{"wrong authority", []string{"--tls-ca=" + theirs.CA, token}, "tls", "by test authority, whom this command does not trust", "--tls-ca"},
+		{
+			"wrong token",
+			[]string{ca, "--token-file=" + other},
+			"call", "token is not one that this port knows",
+			"--token-file",
+		},
+		{
+			"wrong authority",
+			[]string{"--tls-ca=" + theirs.CA, token},
+			"tls",
+			"by test authority, whom this command does not trust", "--tls-ca",
+		},
 		{"plain text", []string{token}, "tls", "speaks TLS", "set --tls-ca"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -135,7 +149,8 @@ func TestDoctorOfAWorkerThatHangs(t *testing.T) {
 		}
 	}
 	for _, c := range checks {
-		if (c.State == "FAIL") != (c.Step == "workers") || c.Step == "workers" && (c.Seen != "the fleet has no worker" || !strings.Contains(c.Next, "penstock worker --join")) {
+		if (c.State == "FAIL") != (c.Step == "workers") || c.Step == "workers" &&
+			(c.Seen != "the fleet has no worker" || !strings.Contains(c.Next, "penstock worker --join")) {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -144,7 +159,8 @@ func TestDoctorOfAWorkerThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.MasterProcess().Signal(syscall.SIGCONT) }()
-	fails(t, examine(t, 1, at, token, "--timeout=1s"), "master", "call", "does not answer within 1s", "hangs, is stopped")
+	fails(t, examine(t, 1, at, token, "--timeout=1s"), "master", "call", "does not answer within 1s",
+		"hangs, is stopped")
 }
 
 // A leader that advertises an address at which it is not found is the classic mistake: whoever knows it by another
@@ -157,7 +173,8 @@ func TestDoctorOfALeaderWithAWrongAddress(t *testing.T) {
 	}, 0)
 	nobody := unused(t)
 	checks := examine(t, 1, "--master="+listens+","+nobody, "--token-file="+c.TokenFile())
-	fails(t, checks, "leader "+says, "connect", "connection refused", "it is at "+says+"; if it runs, start it with --advertise")
+	fails(t, checks, "leader "+says, "connect", "connection refused",
+		"it is at "+says+"; if it runs, start it with --advertise")
 	fails(t, checks, "master "+nobody, "connect", "connection refused", "start a master")
 	for _, c := range checks {
 		if c.Target == "master "+listens && c.State != "ok" {
@@ -170,7 +187,10 @@ func TestDoctorOfAnExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	authority := rpctest.NewAuthority(t)
 	cert, key := authority.IssueUntil(t, t.TempDir(), time.Now().Add(-10*time.Minute))
-	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--tls-cert=" + cert, "--tls-key=" + key, "--tls-ca=" + authority.CA}}, 0)
+	c := startCluster(t, cluster.Config{
+		Binary: binary, Dir: t.TempDir(),
+		MasterFlags: []string{"--tls-cert=" + cert, "--tls-key=" + key, "--tls-ca=" + authority.CA},
+	}, 0)
 	master, err := c.Master(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,8 @@ func TestDroppedLastBatches(t *testing.T) {
 			missing := got.missing(t)
 			for epoch, batches := range got.batches {
 				if !slices.Equal(batches, want) || missing[epoch] != droppedRows%(world*droppedBatch) {
-					t.Errorf("epoch %d: %v batches, want %v; %d of %d rows are missing", epoch, batches, want, missing[epoch], droppedRows)
+					t.Errorf("epoch %d: %v batches, want %v; %d of %d rows are missing",
+						epoch, batches, want, missing[epoch], droppedRows)
 				}
 			}
 			for rank, job := range jobs {
@@ -198,7 +199,10 @@ func TestDroppedLastBatchesRestore(t *testing.T) {
 		t.Errorf("%d steps behind the restore, want %d", n, want)
 	}
 	missing := got.missing(t)
-	if want := [...]int{droppedRows % (2 * droppedBatch), left % (3 * droppedBatch), droppedRows % (3 * droppedBatch)}; missing != want {
+	if want := [...]int{
+		droppedRows % (2 * droppedBatch), left % (3 * droppedBatch),
+		droppedRows % (3 * droppedBatch),
+	}; missing != want {
 		t.Errorf("%v rows are missing, want %v", missing, want)
 	}
 	for rank, job := range jobs {

@@ -31,7 +31,8 @@ func encryptedDataset(t *testing.T) (uri string, files int) {
 // keyFlag names a configuration with these keys, or with all.
 func keyFlag(t *testing.T, names ...string) string {
 	t.Helper()
-	return "--storage-config=" + write(t, "storage.yaml", "keys: {default: {file: "+keystest.KeyFile(t, names...)+"}}\n")
+	return "--storage-config=" +
+		write(t, "storage.yaml", "keys: {default: {file: "+keystest.KeyFile(t, names...)+"}}\n")
 }
 
 const encryptedSpec = `{dataset: {uri: %s}, features: [{dense: price}, {sparse: ids}, {label: id}, {bytes: text}], filter: "text != 'text 7'",

@@ -129,7 +129,8 @@ func (f *fleet) leads(m pb.MasterClient) time.Duration {
 func (f *fleet) join(s *pb.Spec, rank, world uint32, log io.Writer, masters ...string) *client.Session {
 	f.t.Helper()
 	job, err := client.Open(context.WithoutCancel(f.t.Context()), client.Config{
-		Masters: masters, Session: "job", Spec: s, Rank: rank, WorldSize: world, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Masters: masters, Session: "job", Spec: s, Rank: rank, WorldSize: world,
+		Logger:   slog.New(slog.NewTextHandler(log, nil)),
 		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, f.RPC()) },
 		DialLink: rpc.LinkDialer(f.RPC()),
 	})
@@ -150,11 +151,15 @@ func (f *fleet) hold(m pb.MasterClient, rank, world uint32) *holder {
 	f.t.Helper()
 	h := &holder{}
 	var err error
-	if h.joined, err = m.Join(f.t.Context(), &pb.JoinRequest{Session: "job", Rank: rank, WorldSize: world, Nonce: "holder"}); err != nil {
+	if h.joined, err = m.Join(f.t.Context(), &pb.JoinRequest{
+		Session: "job", Rank: rank, WorldSize: world,
+		Nonce: "holder",
+	}); err != nil {
 		f.t.Fatal(err)
 	}
 	h.sync = &pb.SyncRequest{
-		Session: "job", Rank: rank, Generation: h.joined.GetGeneration(), Incarnation: h.joined.GetIncarnation(), Nonce: "holder", WantsMore: true,
+		Session: "job", Rank: rank, Generation: h.joined.GetGeneration(), Incarnation: h.joined.GetIncarnation(),
+		Nonce: "holder", WantsMore: true,
 	}
 	for {
 		reply, err := m.Sync(f.t.Context(), h.sync)
@@ -164,7 +169,8 @@ func (f *fleet) hold(m pb.MasterClient, rank, world uint32) *holder {
 		if reply.GetUnchanged() {
 			return h
 		}
-		h.sync.Revision, h.sync.BaseVersion, h.sync.WantsMore = reply.GetRevision(), reply.GetBaseVersion(), len(reply.GetGrants()) == 0
+		h.sync.Revision, h.sync.BaseVersion, h.sync.WantsMore = reply.GetRevision(), reply.GetBaseVersion(),
+			len(reply.GetGrants()) == 0
 	}
 }
 

@@ -49,18 +49,28 @@ func besiege(t *testing.T) *besieged {
 		t.Fatal(err)
 	}
 	dir := filepath.Dir(paths[0])
-	b := &besieged{t: t, keys: t.TempDir(), secrets: map[string]string{"alice's token": aliceToken, "eve's token": eveToken}}
+	b := &besieged{t: t, keys: t.TempDir(), secrets: map[string]string{
+		"alice's token": aliceToken,
+		"eve's token":   eveToken,
+	}}
 	run(t, 0, nil, "keys", b.keys)
-	for _, name := range []string{"master/token", "fleet/worker.token", "fleet/gossip.key", "master/ticket.key", "fleet/tls.key"} {
+	for _, name := range []string{
+		"master/token", "fleet/worker.token", "fleet/gossip.key", "master/ticket.key",
+		"fleet/tls.key",
+	} {
 		text := strings.TrimSpace(text(t, filepath.Join(b.keys, name)))
 		b.secrets[name] = text[:min(len(text), 60)]
 	}
-	tokens := write(t, "tokens.yaml", fmt.Sprintf("tokens:\n  - {token: %s, subject: alice, namespace: vision, roles: [trainer]}\n"+
-		"  - {token: %s, subject: eve, namespace: speech, roles: [admin]}\n", aliceToken, eveToken))
-	namespaces := write(t, "namespaces.yaml", fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/']}\n  speech: {datasets: ['file://%s/']}\n", dir, t.TempDir()))
+	tokens := write(t, "tokens.yaml",
+		fmt.Sprintf("tokens:\n  - {token: %s, subject: alice, namespace: vision, roles: [trainer]}\n"+
+			"  - {token: %s, subject: eve, namespace: speech, roles: [admin]}\n", aliceToken, eveToken))
+	namespaces := write(t, "namespaces.yaml",
+		fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/']}\n  speech: {datasets: ['file://%s/']}\n",
+			dir, t.TempDir()))
 	key := func(name string) string { return filepath.Join(b.keys, name) }
 	both := []string{
-		"--gossip-key-file=" + key("fleet/gossip.key"), "--tls-cert=" + key("fleet/tls.crt"), "--tls-key=" + key("fleet/tls.key"),
+		"--gossip-key-file=" + key("fleet/gossip.key"), "--tls-cert=" + key("fleet/tls.crt"), "--tls-key=" +
+			key("fleet/tls.key"),
 		"--tls-ca=" + key("fleet/ca.crt"), "--tls-server-name=penstock", "--http=127.0.0.1:0", "--log-level=debug",
 	}
 	b.Cluster = startCluster(t, cluster.Config{
@@ -74,7 +84,8 @@ func besiege(t *testing.T) *besieged {
 	if b.worker, err = b.Workers()[0].Announced(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.spec = write(t, "spec.yaml", fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}]\nbatch_size: 1000\n", dir))
+	b.spec = write(t, "spec.yaml",
+		fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}]\nbatch_size: 1000\n", dir))
 	return b
 }
 
@@ -86,7 +97,8 @@ func (b *besieged) secure(token string) rpc.Config {
 // reads holds that Alice reads her dataset.
 func (b *besieged) reads(when string) {
 	b.t.Helper()
-	out, _ := run(b.t, 0, nil, "read", b.spec, "--output=json", "--master="+b.master.Address, "--tls-server-name=penstock",
+	out, _ := run(b.t, 0, nil, "read", b.spec, "--output=json", "--master="+b.master.Address,
+		"--tls-server-name=penstock",
 		"--tls-ca="+filepath.Join(b.keys, "fleet", "ca.crt"), "--token-file="+write(b.t, "alice", aliceToken))
 	if !strings.Contains(out, `"rows":5000,`) {
 		b.t.Errorf("%s: %s", when, out)
@@ -98,9 +110,15 @@ func (b *besieged) client() *http.Client {
 	pem := text(b.t, filepath.Join(b.keys, "fleet", "ca.crt"))
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM([]byte(pem))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: "penstock", MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: trusted, ServerName: "penstock",
+		MinVersion: tls.VersionTLS12,
+	}}
 	b.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // TestHostileCallers attacks a fleet at its real ports, from without and by a token of another namespace. In the end no
@@ -139,7 +157,8 @@ func (b *besieged) forge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer master.Close()
-	info, err := flight.NewFlightServiceClient(master).GetFlightInfo(t.Context(), &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: []byte(text(t, b.spec))})
+	info, err := flight.NewFlightServiceClient(master).GetFlightInfo(t.Context(),
+		&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: []byte(text(t, b.spec))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +207,17 @@ func (b *besieged) forge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*pb.StreamRequest){
-		"no ticket":     func(q *pb.StreamRequest) { q.Ticket = nil },
-		"no signature":  func(q *pb.StreamRequest) { q.Ticket.Signature = nil },
-		"half a one":    func(q *pb.StreamRequest) { q.Ticket.Signature = q.Ticket.Signature[:32] },
-		"no key":        func(q *pb.StreamRequest) { q.Ticket.Key = "" },
-		"truncated":     func(q *pb.StreamRequest) { q.Ticket.Ticket = q.Ticket.Ticket[:len(q.Ticket.Ticket)/2] },
-		"no body":       func(q *pb.StreamRequest) { q.Ticket.Ticket = nil },
-		"another file":  inside(func(in *pb.Ticket) { in.File.Uri = "file:///etc/passwd" }),
-		"a file above":  inside(func(in *pb.Ticket) { in.File.Uri = strings.Replace(in.GetFile().GetUri(), "/part", "/../part", 1) }),
+		"no ticket":    func(q *pb.StreamRequest) { q.Ticket = nil },
+		"no signature": func(q *pb.StreamRequest) { q.Ticket.Signature = nil },
+		"half a one":   func(q *pb.StreamRequest) { q.Ticket.Signature = q.Ticket.Signature[:32] },
+		"no key":       func(q *pb.StreamRequest) { q.Ticket.Key = "" },
+		"truncated":    func(q *pb.StreamRequest) { q.Ticket.Ticket = q.Ticket.Ticket[:len(q.Ticket.Ticket)/2] },
+		"no body":      func(q *pb.StreamRequest) { q.Ticket.Ticket = nil },
+		"another file": inside(func(in *pb.Ticket) { in.File.Uri = "file:///etc/passwd" }),
+		"a file above": inside(func(in *pb.Ticket) {
+			in.File.Uri = strings.Replace(in.GetFile().GetUri(), "/part",
+				"/../part", 1)
+		}),
 		"more rows":     inside(func(in *pb.Ticket) { in.Extents = append(in.Extents, in.Extents...) }),
 		"no end":        inside(func(in *pb.Ticket) { in.ExpiresUnix += 1 << 30 }),
 		"another run":   inside(func(in *pb.Ticket) { in.Session = "another" }),
@@ -207,7 +229,8 @@ func (b *besieged) forge(t *testing.T) {
 		},
 	} {
 		err := ask(change)
-		if status.Code(err) != codes.PermissionDenied || strings.Contains(err.Error(), "parquet") || strings.Contains(err.Error(), "passwd") {
+		if status.Code(err) != codes.PermissionDenied || strings.Contains(err.Error(), "parquet") ||
+			strings.Contains(err.Error(), "passwd") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -219,10 +242,15 @@ func (b *besieged) forge(t *testing.T) {
 	defer eve.Close()
 	mine := strings.TrimSpace(text(t, b.spec))
 	mine = strings.TrimSuffix(strings.TrimPrefix(strings.SplitN(mine, "\n", 2)[0], "dataset: {uri: "), "/}")
-	for _, uri := range []string{mine + "/", "file://" + mine + "/", mine + "/*.parquet", filepath.Dir(mine) + "/*/", "/proc/self/environ", "file:///etc/passwd"} {
+	for _, uri := range []string{mine + "/", "file://" + mine + "/", mine + "/*.parquet", filepath.Dir(mine) +
+		"/*/", "/proc/self/environ", "file:///etc/passwd"} {
 		words := fmt.Sprintf("{dataset: {uri: %q}, features: [{label: label}]}", uri)
-		_, err := flight.NewFlightServiceClient(eve).GetFlightInfo(t.Context(), &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: []byte(words)})
-		_, opened := pb.NewMasterClient(eve).Open(t.Context(), &pb.OpenRequest{Session: "mine", SpecText: words, WorldSize: 1})
+		_, err := flight.NewFlightServiceClient(eve).GetFlightInfo(t.Context(),
+			&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: []byte(words)})
+		_, opened := pb.NewMasterClient(eve).Open(t.Context(), &pb.OpenRequest{
+			Session: "mine", SpecText: words,
+			WorldSize: 1,
+		})
 		for _, err := range []error{err, opened} {
 			if status.Code(err) != codes.PermissionDenied || strings.Contains(err.Error(), "part-") {
 				t.Errorf("eve reads %s: %v", uri, err)
@@ -281,12 +309,26 @@ func (b *besieged) browse(t *testing.T) {
 	const cookie = "__Host-penstock_login"
 	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 	strangers := map[string][]string{
-		"nobody": nil, "a wrong token": bearer("wrong"), "an empty one": bearer(""), "a password": {"Authorization", "Basic YWRtaW46YWRtaW4="},
-		"a cookie of their own": {"Cookie", cookie + "=" + strings.Repeat("A", 200)}, "the token as a cookie": {"Cookie", cookie + "=" + aliceToken},
-		"a cookie's other name": {"Cookie", "penstock_login=x"}, "a proxy's word": {"X-Forwarded-For", "127.0.0.1", "X-Real-Ip", "127.0.0.1"},
+		"nobody": nil, "a wrong token": bearer("wrong"), "an empty one": bearer(""), "a password": {
+			"Authorization",
+			"Basic YWRtaW46YWRtaW4=",
+		},
+		"a cookie of their own": {"Cookie", cookie + "=" + strings.Repeat("A", 200)}, "the token as a cookie": {
+			"Cookie", cookie + "=" + aliceToken,
+		},
+		"a cookie's other name": {"Cookie", "penstock_login=x"}, "a proxy's word": {
+			"X-Forwarded-For", "127.0.0.1",
+			"X-Real-Ip", "127.0.0.1",
+		},
 	}
-	all := []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1"}
-	api := []string{"/api/v1/observation", "/api/v1/observation?workers=1", "/api/v1/events", "/api/v1/sessions", "/api/v1/stream"}
+	all := []string{
+		"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline",
+		"/debug/pprof/profile?seconds=1",
+	}
+	api := []string{
+		"/api/v1/observation", "/api/v1/observation?workers=1", "/api/v1/events", "/api/v1/sessions",
+		"/api/v1/stream",
+	}
 	for name, headers := range strangers {
 		for _, path := range append(all, api...) {
 			if code, body := get(b.master.HTTP, path, headers...); code != http.StatusUnauthorized || len(body) > 300 {
@@ -299,7 +341,8 @@ func (b *besieged) browse(t *testing.T) {
 			}
 		}
 	}
-	for _, token := range []string{aliceToken, eveToken, b.secrets["fleet/worker.token"]} { // of one namespace, or of workers
+	// of one namespace, or of workers
+	for _, token := range []string{aliceToken, eveToken, b.secrets["fleet/worker.token"]} {
 		for _, path := range all {
 			if code, _ := get(b.master.HTTP, path, bearer(token)...); code != http.StatusForbidden {
 				t.Errorf("%.10s gets %s: %d", token, path, code)
@@ -307,12 +350,16 @@ func (b *besieged) browse(t *testing.T) {
 		}
 	}
 	for _, at := range []string{b.master.HTTP, b.worker.HTTP} {
-		for _, path := range []string{"/../../etc/passwd", "/js/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/js/%00"} {
+		for _, path := range []string{
+			"/../../etc/passwd", "/js/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd",
+			"//etc/passwd", "/js/%00",
+		} {
 			if code, body := get(at, path); code == http.StatusOK || strings.Contains(body, "root:") {
 				t.Errorf("%s: %d %.100s", path, code, body)
 			}
 		}
-		for _, path := range []string{"/healthz", "/metrics", "/login"} { // a page of elsewhere, whose name was pointed here
+		// a page of elsewhere, whose name was pointed here
+		for _, path := range []string{"/healthz", "/metrics", "/login"} {
 			if code, _ := get(at, path, "Host", "evil.example"); code != http.StatusForbidden {
 				t.Errorf("%s for evil.example: %d", path, code)
 			}
@@ -325,7 +372,8 @@ func (b *besieged) browse(t *testing.T) {
 func (b *besieged) login(t *testing.T, client *http.Client) {
 	post := func(headers ...string) (status int, answer http.Header) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+b.master.HTTP+"/login", strings.NewReader("next=%2F%2Fevil.example&token="+aliceToken))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+b.master.HTTP+"/login",
+			strings.NewReader("next=%2F%2Fevil.example&token="+aliceToken))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +408,8 @@ func (b *besieged) login(t *testing.T, client *http.Client) {
 // flood opens very many connections to each port that say nothing, or begin a handshake, a preface or a request and do
 // not end it. Who is known is served meanwhile, and they are all sent away.
 func (b *besieged) flood(t *testing.T) {
-	const each = 300                                                // of each kind, at each port: more than strangers may be
+	// of each kind, at each port: more than strangers may be
+	const each = 300
 	hello := []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") // of 512 bytes
 	plain := func(says string) func(net.Conn) error {
 		return func(c net.Conn) error { _, err := io.WriteString(c, says); return err }

@@ -68,7 +68,8 @@ func TestImages(t *testing.T) {
 		for b := next(t, job); b != nil; b = next(t, job) {
 			im := b.Images[0]
 			if im.Shape != [3]int{3, size, size} || im.Data != nil || len(im.Floats) != b.Rows*3*size*size {
-				t.Fatalf("%d rows are %d floats and %d bytes of shape %v", b.Rows, len(im.Floats), len(im.Data), im.Shape)
+				t.Fatalf("%d rows are %d floats and %d bytes of shape %v", b.Rows, len(im.Floats), len(im.Data),
+					im.Shape)
 			}
 			for i, row := range b.RowIDs {
 				seen[row] = slices.Clone(im.Floats[i*3*size*size:][:3*size*size])
@@ -91,10 +92,14 @@ func TestImages(t *testing.T) {
 		}
 	})
 	t.Run("exact", func(t *testing.T) {
-		recipe := &images.Recipe{Format: images.JPEG, Height: size, Width: size, Normal: images.Normal([]float32{0.5, 0.25, 0}, []float32{0.5, 0.25, 1})}
+		recipe := &images.Recipe{
+			Format: images.JPEG, Height: size, Width: size,
+			Normal: images.Normal([]float32{0.5, 0.25, 0}, []float32{0.5, 0.25, 1}),
+		}
 		studio, want := &images.Studio{}, make([]float32, 3*size*size)
 		for row, got := range read(t, "{op: resize, in: photo, size: [16, 16]}", "batch_size: 9") {
-			if err := studio.Make(recipe, written[row].Photo, images.Choice{}, images.Room{Most: 1 << 30}, images.Canvas{Floats: want, Planar: true}); err != nil {
+			if err := studio.Make(recipe, written[row].Photo, images.Choice{}, images.Room{Most: 1 << 30},
+				images.Canvas{Floats: want, Planar: true}); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(got, want) {
@@ -138,7 +143,8 @@ func TestDamagedImages(t *testing.T) {
 				t.Fatal(err)
 			}
 			words := []string{path, fmt.Sprintf("row %d", bad), "photo", "decode_jpeg", damage.cause}
-			openJob(t, c, s, func(cfg *client.Config) { cfg.Session = name + "-fail" }).fails(t, append(words, "{skip: 1}")...)
+			openJob(t, c, s, func(cfg *client.Config) { cfg.Session = name + "-fail" }).fails(t,
+				append(words, "{skip: 1}")...)
 
 			s.OnError = &pb.OnError{Skip: 1}
 			j := openJob(t, c, s, func(cfg *client.Config) { cfg.Session = name + "-skip" })

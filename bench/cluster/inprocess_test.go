@@ -41,9 +41,13 @@ func workHere(t *testing.T, c *cluster.Cluster, local *worker.Local) {
 	}
 	up := make(chan struct{})
 	w, err := worker.New(worker.Config{
-		Listener: l, RPC: c.RPC(), Storage: store, Local: local, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler),
-		Fleet: gossip.Config{Self: gossip.Member{Name: "here"}, Bind: "127.0.0.1:0", Join: []string{master.Gossip}, Secret: c.RPC().Token},
-		Up:    func(string, string) { close(up) },
+		Listener: l, RPC: c.RPC(), Storage: store, Local: local, Ops: transform.Builtin(),
+		Logger: slog.New(slog.DiscardHandler),
+		Fleet: gossip.Config{
+			Self: gossip.Member{Name: "here"}, Bind: "127.0.0.1:0", Join: []string{master.Gossip},
+			Secret: c.RPC().Token,
+		},
+		Up: func(string, string) { close(up) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +84,8 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := "dataset: {uri: " + filepath.Dir(paths[0]) + "/}\nfeatures: [{dense: int_*}, {sparse: cat_*}, {label: label}]\n" +
+	text := "dataset: {uri: " + filepath.Dir(paths[0]) +
+		"/}\nfeatures: [{dense: int_*}, {sparse: cat_*}, {label: label}]\n" +
 		"batch_size: 5000\nprovenance: true\n"
 	type reading struct {
 		rows     int
@@ -96,7 +101,8 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 		s.Epochs = max(1, s.GetEpochs())
 		began := figures.CPUSeconds()
 		job, err := client.Open(t.Context(), client.Config{
-			Masters: []string{master}, Session: id, Spec: s, Local: local, Budget: budget, Logger: slog.New(slog.DiscardHandler),
+			Masters: []string{master}, Session: id, Spec: s, Local: local, Budget: budget,
+			Logger:   slog.New(slog.DiscardHandler),
 			Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
 			DialLink: rpc.LinkDialer(c.RPC()),
 		})
@@ -107,7 +113,8 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 			for i := range b.Rows {
 				h := crc32.NewIEEE()
 				ids := b.Sparse[0]
-				_, _ = h.Write(arrow.Float32Traits.CastToBytes(b.Dense[i*len(b.DenseNames) : (i+1)*len(b.DenseNames)])) // never fails
+				// never fails
+				_, _ = h.Write(arrow.Float32Traits.CastToBytes(b.Dense[i*len(b.DenseNames) : (i+1)*len(b.DenseNames)]))
 				_, _ = h.Write(arrow.Int64Traits.CastToBytes(ids.Values[ids.Offsets[i]:ids.Offsets[i+1]]))
 				_, _ = h.Write(arrow.Int64Traits.CastToBytes(b.RowIDs[i : i+1]))
 				r.digest += h.Sum32()
@@ -131,6 +138,7 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 		t.Errorf("over the network %+v, in lanes within the process %+v", over, lanes)
 	}
 	if over.received == 0 || within.received != 0 || lanes.received != 0 {
-		t.Errorf("%d bytes came over the network, %d and %d within the process", over.received, within.received, lanes.received)
+		t.Errorf("%d bytes came over the network, %d and %d within the process", over.received, within.received,
+			lanes.received)
 	}
 }

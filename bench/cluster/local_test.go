@@ -32,7 +32,8 @@ func startLocal(t *testing.T, env []string, args ...string) *localFleet {
 	f := &localFleet{tmp: t.TempDir(), log: filepath.Join(t.TempDir(), "local.log")}
 	var err error
 	f.Process, err = process.Start(process.Config{
-		Name: "local", Binary: binary, Args: append([]string{"local"}, args...), Env: append(env, "TMPDIR="+f.tmp), Log: f.log,
+		Name: "local", Binary: binary, Args: append([]string{"local"}, args...), Env: append(env, "TMPDIR="+f.tmp),
+		Log: f.log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,14 +98,16 @@ func smallSpec(t *testing.T, rows int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write(t, "spec.yaml", "dataset: {uri: "+filepath.Dir(paths[0])+"/}\nfeatures: [{dense: int_*}]\nbatch_size: 1000\n")
+	return write(t, "spec.yaml",
+		"dataset: {uri: "+filepath.Dir(paths[0])+"/}\nfeatures: [{dense: int_*}]\nbatch_size: 1000\n")
 }
 
 // TestReadWithAFleetOfItsOwn needs nothing but a spec, and leaves nothing.
 func TestReadWithAFleetOfItsOwn(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
-	out, _ := run(t, 0, []string{"TMPDIR=" + tmp, "PENSTOCK_LISTEN=192.0.2.1:1"}, "read", smallSpec(t, 20_000), "--local", "--output=json")
+	out, _ := run(t, 0, []string{"TMPDIR=" + tmp, "PENSTOCK_LISTEN=192.0.2.1:1"}, "read", smallSpec(t, 20_000),
+		"--local", "--output=json")
 	if !strings.Contains(out, `"rows":20000,`) {
 		t.Errorf("read: %s", out)
 	}
@@ -131,7 +134,8 @@ func TestLocal(t *testing.T) {
 	}
 	spec := write(t, "spec.yaml", "dataset: {uri: s3://criteo/table/}\nfeatures: [{dense: int_*}]\nbatch_size: 1000\n")
 	env := append(
-		minio.Environ(), "PENSTOCK_ETCD=http://127.0.0.1:1", "PENSTOCK_ADVERTISE=192.0.2.1:1", "PENSTOCK_GOSSIP=192.0.2.1:1", "PENSTOCK_JOIN=192.0.2.1:1",
+		minio.Environ(), "PENSTOCK_ETCD=http://127.0.0.1:1", "PENSTOCK_ADVERTISE=192.0.2.1:1",
+		"PENSTOCK_GOSSIP=192.0.2.1:1", "PENSTOCK_JOIN=192.0.2.1:1",
 		"PENSTOCK_TLS=true", "PENSTOCK_NAME=mine", "PENSTOCK_SLOTS=0", "PENSTOCK_LISTEN=192.0.2.1:1",
 	)
 	logs := filepath.Join(t.TempDir(), "logs")
@@ -176,7 +180,8 @@ func TestLocalReplacesItsWorker(t *testing.T) {
 	if err := f.Stop(); err != nil {
 		t.Error(err)
 	}
-	if log := text(t, filepath.Join(logs, "master.log")); strings.Count(log, "starting another") != 2 || !strings.Contains(log, "worker-1 ended by itself: signal: killed") {
+	if log := text(t, filepath.Join(logs, "master.log")); strings.Count(log, "starting another") != 2 ||
+		!strings.Contains(log, "worker-1 ended by itself: signal: killed") {
 		t.Errorf("it says:\n%s", log)
 	}
 }
@@ -310,10 +315,20 @@ func TestLocalExplainsItsMistakes(t *testing.T) {
 		want []string
 	}{
 		{"workers", []string{"--workers=0"}, []string{"--workers: want 1 or more, found 0"}},
-		{"other machines", []string{"--listen=0.0.0.0:7070"}, []string{"0.0.0.0:7070 is no loopback address", "penstock master"}},
+		{"other machines", []string{"--listen=0.0.0.0:7070"}, []string{
+			"0.0.0.0:7070 is no loopback address",
+			"penstock master",
+		}},
 		{"no port", []string{"--listen=localhost"}, []string{"--listen", "127.0.0.1:0"}},
-		{"memory", []string{"--memory=1MiB"}, []string{"worker-1 ended before it was up", "--memory: want 16MiB or more"}},
-		{"storage", []string{"--storage-config=/nowhere.yaml"}, []string{"master ended before it was up", "/nowhere.yaml"}},
+		{"memory", []string{"--memory=1MiB"}, []string{
+			"worker-1 ended before it was up",
+			"--memory: want 16MiB or more",
+		}},
+		{
+			"storage",
+			[]string{"--storage-config=/nowhere.yaml"},
+			[]string{"master ended before it was up", "/nowhere.yaml"},
+		},
 		{"token", []string{"--token-file=/nowhere/token"}, []string{"/nowhere/token"}},
 		{"logs", []string{"--dir=/dev/null/logs"}, []string{"--dir", "/dev/null"}},
 	} {

@@ -54,7 +54,8 @@ func run(t *testing.T, status int, env []string, args ...string) (stdout, stderr
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	if got := cmd.ProcessState.ExitCode(); got != status {
-		t.Fatalf("penstock %s: exit status %d, want %d (%v)\n%s\n%s", strings.Join(args, " "), got, status, err, out.String(), errs.String())
+		t.Fatalf("penstock %s: exit status %d, want %d (%v)\n%s\n%s", strings.Join(args, " "), got, status, err,
+			out.String(), errs.String())
 	}
 	return out.String(), errs.String()
 }
@@ -105,7 +106,8 @@ func python3(t *testing.T, packages ...string) string {
 func python(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	interpreter := python3(t, "pyarrow.flight", "duckdb", "numpy")
-	cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("testdata", script)}, args...)...)
+	cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("testdata", script)},
+		args...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

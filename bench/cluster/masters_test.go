@@ -27,14 +27,16 @@ func TestExternalEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--etcd=" + strings.Join(etcd.Endpoints(), ","), "--ticket-key=" + filepath.Join(t.TempDir(), "ticket.key")}
+	flags := []string{"--etcd=" + strings.Join(etcd.Endpoints(), ","), "--ticket-key=" +
+		filepath.Join(t.TempDir(), "ticket.key")}
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: flags}, 1)
 	token := "--token-file=" + c.TokenFile()
 	first, err := c.Master(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := write(t, "spec.yaml", "dataset: {uri: "+filepath.Dir(paths[0])+"/}\nfeatures: [{dense: int_*}]\nbatch_size: 1000\n")
+	spec := write(t, "spec.yaml",
+		"dataset: {uri: "+filepath.Dir(paths[0])+"/}\nfeatures: [{dense: int_*}]\nbatch_size: 1000\n")
 	run(t, 0, nil, "session", "create", spec, "--id=kept", "--master="+first, token)
 
 	second, err := c.StartMaster(t.Context())
@@ -49,7 +51,8 @@ func TestExternalEtcd(t *testing.T) {
 	if err := c.KillMaster(); err != nil {
 		t.Fatal(err)
 	}
-	out, _ = run(t, 0, nil, "read", spec, "--session=kept", "--master="+first+","+second.Address, "--output=json", token)
+	out, _ = run(t, 0, nil, "read", spec, "--session=kept", "--master="+first+","+second.Address, "--output=json",
+		token)
 	if !strings.Contains(out, `"rows":20000`) {
 		t.Errorf("read: %s", out)
 	}

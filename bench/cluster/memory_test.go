@@ -122,7 +122,8 @@ func writeLong(t *testing.T, rows, group int, row func(int) long) (path string) 
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := parquet.NewGenericWriter[long](f, parquet.MaxRowsPerRowGroup(int64(group)), parquet.SkipPageBounds("text"), parquet.DataPageStatistics(false))
+	w := parquet.NewGenericWriter[long](f, parquet.MaxRowsPerRowGroup(int64(group)), parquet.SkipPageBounds("text"),
+		parquet.DataPageStatistics(false))
 	piece := make([]long, 0, 1024)
 	for i := range rows {
 		piece = append(piece, row(i))
@@ -151,7 +152,10 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 		features           string
 		row                func(i int) long
 	}{
-		"byte strings of 50 MB": {limit: "700MiB", rows: 20, group: 4, batch: 10, features: "bytes: text", row: longString},
+		"byte strings of 50 MB": {
+			limit: "700MiB", rows: 20, group: 4, batch: 10, features: "bytes: text",
+			row: longString,
+		},
 		"lists of a million": {
 			limit: "240MiB", rows: 48, group: 8, batch: 40, features: "sparse: ids",
 			row: func(i int) long { return longList(i, 1_000_000+i) },
@@ -172,7 +176,9 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeLong(t, c.rows, c.group, c.row)
-			s, err := spec.Parse(fmt.Appendf(nil, "{dataset: {uri: %s}, features: [{%s}], provenance: true, batch_size: %d, epochs: 1}", path, c.features, c.batch))
+			s, err := spec.Parse(
+				fmt.Appendf(nil, "{dataset: {uri: %s}, features: [{%s}], provenance: true, batch_size: %d, epochs: 1}",
+					path, c.features, c.batch))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +186,8 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 				t.Run(how, func(t *testing.T) {
 					group := newMemoryGroup(t, c.limit)
 					fleet := startCluster(t, cluster.Config{
-						Binary: binary, WorkerBinary: group.binary(t), WorkerFlags: []string{"--memory-limit=" + c.limit, how}, Dir: t.TempDir(),
+						Binary: binary, WorkerBinary: group.binary(t), WorkerFlags: []string{"--memory-limit=" +
+							c.limit, how}, Dir: t.TempDir(),
 					}, 1)
 					worker := fleet.Workers()[0]
 					ctx, cancel := context.WithCancel(t.Context())
@@ -196,7 +203,8 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 							break
 						}
 						if err != nil {
-							t.Fatalf("after %d rows: %v; the worker: %q, the kernel killed %d processes", rows, err, worker.Status(), group.killed(t))
+							t.Fatalf("after %d rows: %v; the worker: %q, the kernel killed %d processes",
+								rows, err, worker.Status(), group.killed(t))
 						}
 						for i, id := range b.RowIDs {
 							if want := c.row(int(id)); seen[id] || !want.is(b, i) {

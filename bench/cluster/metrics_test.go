@@ -77,7 +77,10 @@ func httpGet(t *testing.T, c *cluster.Cluster, address, path string, token bool)
 // dashboard for Grafana and the alert rules ask for; and that it tells nobody without a token.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--http=127.0.0.1:0"}, WorkerFlags: []string{"--http=127.0.0.1:0"}}, 2)
+	c := startCluster(t, cluster.Config{
+		Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--http=127.0.0.1:0"},
+		WorkerFlags: []string{"--http=127.0.0.1:0"},
+	}, 2)
 	master, err := c.MasterProcess().Announced(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +90,12 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, address := range []string{master.HTTP, worker.HTTP} {
-		for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 401, "/debug/pprof/heap": 401, "/debug/pprof/profile": 401} {
-			if code, text := httpGet(t, c, address, path, false); code != want || code == 401 && strings.Contains(text, "penstock_") {
+		for path, want := range map[string]int{
+			"/healthz": 200, "/readyz": 200, "/metrics": 401,
+			"/debug/pprof/heap": 401, "/debug/pprof/profile": 401,
+		} {
+			if code, text := httpGet(t, c, address, path, false); code != want || code == 401 &&
+				strings.Contains(text, "penstock_") {
 				t.Errorf("%s%s without a token: %d, want %d: %.200s", address, path, code, want, text)
 			}
 		}
@@ -121,7 +128,11 @@ func readUntilMeasured(t *testing.T, c *cluster.Cluster, job *client.Session, ma
 		for name, f := range scrape(t, c, worker) {
 			all[name] = f
 		}
-		missing := slices.DeleteFunc([]string{"penstock_fleet_demand_rows_per_second", "penstock_fleet_workers_needed", "penstock_fleet_capacity_rows_per_second", "penstock_session_stall_ratio", "penstock_worker_op_seconds_total"},
+		missing := slices.DeleteFunc([]string{
+			"penstock_fleet_demand_rows_per_second",
+			"penstock_fleet_workers_needed", "penstock_fleet_capacity_rows_per_second",
+			"penstock_session_stall_ratio", "penstock_worker_op_seconds_total",
+		},
 			func(name string) bool { return all[name] != nil })
 		if len(missing) == 0 {
 			return all
@@ -159,7 +170,8 @@ func grafana(t *testing.T) (out []string) {
 		}
 		ids[p.ID] = true
 		for _, x := range p.Targets {
-			out = append(out, strings.NewReplacer("$session", ".*", "$worker", ".*", "$__rate_interval", "1m").Replace(x.Expr))
+			out = append(out, strings.NewReplacer("$session", ".*", "$worker", ".*", "$__rate_interval",
+				"1m").Replace(x.Expr))
 		}
 	}
 	if len(out) < 10 {
@@ -189,7 +201,8 @@ func alerts(t *testing.T) (out []string) {
 	}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
-			if !strings.HasPrefix(r.Alert, "Penstock") || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			if !strings.HasPrefix(r.Alert, "Penstock") || r.Labels["severity"] == "" ||
+				r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 				t.Errorf("alert %q lacks a name, a severity, a summary or what to do", r.Alert)
 			}
 			if _, err := model.ParseDuration(r.For); r.For != "" && err != nil {

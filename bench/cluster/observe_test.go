@@ -57,7 +57,8 @@ func (l *loops) train(id string, s *pb.Spec, world uint32, step time.Duration) {
 	})
 	for rank := range world {
 		job, err := client.Open(context.WithoutCancel(l.t.Context()), client.Config{
-			Masters: append([]string{l.master}, l.more...), Session: id, Spec: s, Rank: rank, WorldSize: world, Budget: 4 << 20,
+			Masters: append([]string{l.master}, l.more...), Session: id, Spec: s, Rank: rank, WorldSize: world,
+			Budget: 4 << 20,
 			Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, l.c.RPC()) },
 			Logger: slog.New(slog.DiscardHandler),
 		})
@@ -112,7 +113,8 @@ func TestVerdictTrainer(t *testing.T) {
 		return m["job"].GetBottleneck() == pb.Bottleneck_TRAINER && m["job"].GetNeeded() > 0
 	})
 	job := o.GetSessions()[0]
-	if most := float64(s.GetBatchSize()) / 0.1; job.GetDemand() > most || job.GetNeeded() >= 1 || !strings.Contains(o.GetVerdict(), "the training loop is the bottleneck") {
+	if most := float64(s.GetBatchSize()) / 0.1; job.GetDemand() > most || job.GetNeeded() >= 1 ||
+		!strings.Contains(o.GetVerdict(), "the training loop is the bottleneck") {
 		t.Errorf("%v of %v", job, o.GetVerdict())
 	}
 }
@@ -175,7 +177,8 @@ func TestVerdictStorage(t *testing.T) {
 	})
 	l := newLoops(t, cluster.Config{Env: append(minio.Environ(), "AWS_ENDPOINT_URL=http://"+address)}, 1)
 	l.train("job", s, 1, 0)
-	o := l.sees("storage is the bottleneck", func(m map[string]*pb.SessionLoad) bool { return m["job"].GetBottleneck() == pb.Bottleneck_STORAGE })
+	o := l.sees("storage is the bottleneck",
+		func(m map[string]*pb.SessionLoad) bool { return m["job"].GetBottleneck() == pb.Bottleneck_STORAGE })
 	if o.GetSessions()[0].GetStage() != "storage" || !strings.Contains(o.GetVerdict(), "storage is the bottleneck") {
 		t.Errorf("%v", o)
 	}
@@ -188,28 +191,35 @@ func TestLightSessionsAreNotStarved(t *testing.T) {
 	heavy := catalogueSpec(t, 300_000)
 	heavy.Epochs = 10_000
 	l.train("heavy", heavy, 6, 0)
-	l.sees("the heavy session has the worker", func(m map[string]*pb.SessionLoad) bool { return m["heavy"].GetGranted() > 0.6 })
+	l.sees("the heavy session has the worker",
+		func(m map[string]*pb.SessionLoad) bool { return m["heavy"].GetGranted() > 0.6 })
 	light := provenanceSpec(t, 20_000, 10_000)
 	light.BatchSize = 20
 	l.train("light", light, 1, 50*time.Millisecond)
-	l.sees("the light session has what it needs, and the heavy one is short of workers", func(m map[string]*pb.SessionLoad) bool {
-		return m["light"].GetBottleneck() == pb.Bottleneck_TRAINER && m["light"].GetDemand() > 0 && m["light"].GetRate() > 0 &&
-			m["heavy"].GetStall() > 0.1 && m["heavy"].GetRate() > m["light"].GetRate()
-	})
+	l.sees("the light session has what it needs, and the heavy one is short of workers",
+		func(m map[string]*pb.SessionLoad) bool {
+			return m["light"].GetBottleneck() == pb.Bottleneck_TRAINER && m["light"].GetDemand() > 0 &&
+				m["light"].GetRate() > 0 &&
+				m["heavy"].GetStall() > 0.1 && m["heavy"].GetRate() > m["light"].GetRate()
+		})
 }
 
 // A share is told when a session is opened, kept, and not changed by those who come later.
 func TestShares(t *testing.T) {
 	c, master, spec := start(t, 1000)
 	at, token := "--master="+master, "--token-file="+c.TokenFile()
-	out, _ := run(t, 0, nil, "session", "create", spec, "--id=job", "--weight=2.5", "--min-workers=1", "--max-workers=3", at, token, "--output=json")
-	if want := `"share":{"weight":2.5,"min_workers":1,"max_workers":3}`; !strings.Contains(strings.ReplaceAll(out, " ", ""), want) {
+	out, _ := run(t, 0, nil, "session", "create", spec, "--id=job", "--weight=2.5", "--min-workers=1",
+		"--max-workers=3", at, token, "--output=json")
+	if want := `"share":{"weight":2.5,"min_workers":1,"max_workers":3}`; !strings.Contains(strings.ReplaceAll(out,
+		" ", ""), want) {
 		t.Errorf("%s lacks %s", out, want)
 	}
-	if _, errs := run(t, 1, nil, "session", "create", spec, "--id=job", "--weight=1", at, token); !strings.Contains(errs, "exists with another share: weight 2.5, 1 to 3 workers") {
+	if _, errs := run(t, 1, nil, "session", "create", spec, "--id=job", "--weight=1", at,
+		token); !strings.Contains(errs, "exists with another share: weight 2.5, 1 to 3 workers") {
 		t.Error(errs)
 	}
-	if _, errs := run(t, 1, nil, "session", "create", spec, "--id=other", fmt.Sprint("--weight=", -1), at, token); !strings.Contains(errs, "want a weight from 0") {
+	if _, errs := run(t, 1, nil, "session", "create", spec, "--id=other", fmt.Sprint("--weight=", -1), at,
+		token); !strings.Contains(errs, "want a weight from 0") {
 		t.Error(errs)
 	}
 }

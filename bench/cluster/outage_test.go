@@ -61,7 +61,8 @@ func freeAddress(t *testing.T) string {
 	}
 }
 
-var lastPort atomic.Uint32 // that freeAddress looked at; runs of these tests beside each other begin at places of their own
+// that freeAddress looked at; runs of these tests beside each other begin at places of their own
+var lastPort atomic.Uint32
 
 func init() { lastPort.Store(uint32(os.Getpid()) * 16) }
 
@@ -110,11 +111,16 @@ func TestNoMasterAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			listen, other := freeAddress(t), freeAddress(t)
 			wire := rpctest.NewWire(t, listen)
-			f := startFleet(t, e.Endpoints(), 1, "--etcd-prefix="+name, "--lease="+lease.String(), "--listen="+listen, "--advertise="+wire.Address)
+			f := startFleet(t, e.Endpoints(), 1, "--etcd-prefix="+name, "--lease="+lease.String(), "--listen="+listen,
+				"--advertise="+wire.Address)
 			log := &diary{}
 			job, err := client.Open(context.WithoutCancel(t.Context()), client.Config{
 				Masters: []string{wire.Address, other}, Session: "job", Spec: s, Budget: budget,
-				Logger: slog.New(slog.NewTextHandler(log, nil)), Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, f.RPC()) },
+				Logger: slog.New(slog.NewTextHandler(log, nil)), Dial: func(address string) (*grpc.ClientConn,
+					error,
+				) {
+					return rpc.Dial(address, f.RPC())
+				},
 				DialLink: rpc.LinkDialer(f.RPC()),
 			})
 			if err != nil {
@@ -205,7 +211,8 @@ func TestEtcdGoes(t *testing.T) {
 	})
 	// Longer than the leader's lease: all masters are candidates when etcd is back.
 	eventually(t, "a master says so", func() bool {
-		return strings.Contains(f.log("master-1"), "leadership lost") || strings.Contains(f.log("another"), "cannot campaign")
+		return strings.Contains(f.log("master-1"), "leadership lost") ||
+			strings.Contains(f.log("another"), "cannot campaign")
 	})
 	each(e.Members(), func(m *storetest.Member) { fail(m.Restart()) })
 	for take(t, job, seen) { //nolint:revive // to the end

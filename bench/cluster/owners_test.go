@@ -22,20 +22,25 @@ func TestOwnersAndQuotas(t *testing.T) {
 	words := "tokens:\n"
 	files := map[string]string{}
 	for name, as := range map[string]string{
-		"alice": "namespace: vision, roles: [trainer]", "amy": "namespace: vision, roles: [trainer]", "viewer": "namespace: vision, roles: [viewer]",
-		"boss": "namespace: vision, roles: [admin]", "eve": "namespace: speech, roles: [admin]", "nobody": "namespace: nothing, roles: [trainer]",
+		"alice": "namespace: vision, roles: [trainer]", "amy": "namespace: vision, roles: [trainer]",
+		"viewer": "namespace: vision, roles: [viewer]",
+		"boss":   "namespace: vision, roles: [admin]", "eve": "namespace: speech, roles: [admin]",
+		"nobody": "namespace: nothing, roles: [trainer]",
 	} {
 		words += fmt.Sprintf("  - {token: the-token-of-%s-, subject: %s, %s}\n", name, name, as)
 		files[name] = write(t, name, "the-token-of-"+name+"-")
 	}
-	flags := []string{"--tokens=" + write(t, "tokens.yaml", words), "--namespaces=" + write(t, "namespaces.yaml", fmt.Sprintf(
-		"namespaces:\n  vision: {datasets: ['file://%s/'], max_sessions: 2, max_workers: 3}\n  speech: {datasets: ['file://%s/']}\n", dir, dir))}
+	flags := []string{"--tokens=" + write(t, "tokens.yaml", words), "--namespaces=" +
+		write(t, "namespaces.yaml", fmt.Sprintf(
+			"namespaces:\n  vision: {datasets: ['file://%s/'], max_sessions: 2, max_workers: 3}\n  speech: {datasets: "+
+				"['file://%s/']}\n", dir, dir))}
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: flags}, 1)
 	master, err := c.Master(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := write(t, "spec.yaml", fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}]\nbatch_size: 100\n", dir))
+	spec := write(t, "spec.yaml", fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}]\nbatch_size: 100\n",
+		dir))
 	as := func(name string, args ...string) []string {
 		return append(args, "--master="+master, "--token-file="+files[name])
 	}
@@ -59,13 +64,15 @@ func TestOwnersAndQuotas(t *testing.T) {
 	refused("max_sessions", "alice", "session", "create", spec, "--id=three")
 	takes("eve", "session", "create", spec, "--id=three") // another namespace has quotas of its own
 	refused("may not read dataset.uri", "nobody", "session", "create", spec, "--id=four")
-	if out := takes("amy", "read", spec, "--session=one", "--output=json"); !strings.Contains(out, `"rows":2000,`) { // who may not delete may read
+	// who may not delete may read
+	if out := takes("amy", "read", spec, "--session=one", "--output=json"); !strings.Contains(out, `"rows":2000,`) {
 		t.Errorf("amy reads: %s", out)
 	}
 	takes("alice", "session", "delete", "one")
 	takes("boss", "session", "delete", "two")
 	takes("alice", "session", "create", spec, "--id=three", "--min-workers=3") // both were given back
-	if out := takes("viewer", "session", "list"); strings.Count(out, "three") != 1 || strings.Contains(out, "one") || strings.Contains(out, "two") {
+	if out := takes("viewer", "session", "list"); strings.Count(out, "three") != 1 || strings.Contains(out, "one") ||
+		strings.Contains(out, "two") {
 		t.Errorf("what is left:\n%s", out)
 	}
 }
@@ -90,7 +97,8 @@ func TestAbandonedSessionsGo(t *testing.T) {
 	if out := list(); !strings.Contains(out, "kept") {
 		t.Errorf("a session whose trainer lives was deleted:\n%s", out)
 	}
-	if out, _ := run(t, 0, nil, "events", "--master="+f.first.Address, "--token-file="+f.TokenFile()); !strings.Contains(out, "expired") {
+	if out, _ := run(t, 0, nil, "events", "--master="+f.first.Address,
+		"--token-file="+f.TokenFile()); !strings.Contains(out, "expired") {
 		t.Errorf("nothing tells of it:\n%s", out)
 	}
 	(&trained{fleet: f, t: t, id: "kept", spec: s, master: f.dial(f.first.Address), seen: seen}).together(kept)

@@ -68,13 +68,17 @@ func ownMain(t *testing.T, newest int) string {
 		versions = append(versions, fmt.Sprintf("grow(%d)", v))
 	}
 	mod := replace(read("go.mod"), "module github.com/penstock-ml/penstock", "module example.com/mine")
-	mod += "\nrequire github.com/penstock-ml/penstock v0.0.0\n\nreplace github.com/penstock-ml/penstock => " + root + "\n"
+	mod += "\nrequire github.com/penstock-ml/penstock v0.0.0\n\nreplace github.com/penstock-ml/penstock => " + root +
+		"\n"
 	main := replace(read("main.go"), `	if err := command(transform.Builtin()).ExecuteContext(ctx); err != nil {`, `	ops, err := transform.Builtin().With(`+strings.Join(versions, ", ")+`)
 	if err != nil {
 		panic(err)
 	}
 	if err := command(ops).ExecuteContext(ctx); err != nil {`)
-	for name, text := range map[string]string{"go.mod": mod, "go.sum": read("go.sum"), "main.go": main, "grow.go": ownOp} {
+	for name, text := range map[string]string{
+		"go.mod": mod, "go.sum": read("go.sum"), "main.go": main,
+		"grow.go": ownOp,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

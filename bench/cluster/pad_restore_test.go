@@ -46,7 +46,8 @@ func TestRestoreOfAPaddedStepThatARankLeft(t *testing.T) {
 				}
 				for more := true; more; more = j.step() {
 					if left := slices.Index(j.jobs, nil); again && left >= 0 {
-						job, err := openRank(context.WithoutCancel(t.Context()), c, t.Name(), s, make([][]*pb.State, paddedWorld), left)
+						job, err := openRank(context.WithoutCancel(t.Context()), c, t.Name(), s,
+							make([][]*pb.State, paddedWorld), left)
 						if err != nil {
 							t.Fatal(err)
 						}

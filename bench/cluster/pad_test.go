@@ -21,7 +21,10 @@ func TestRanksInStep(t *testing.T) {
 	s := provenanceSpec(t, rows, epochs)
 	s.BatchSize, s.LastBatch = 200, pb.LastBatch_PAD
 	s.Features = append(s.Features,
-		&pb.Feature{Name: []string{"int_*"}, Layout: pb.Layout_DENSE}, &pb.Feature{Name: []string{"label"}, Layout: pb.Layout_LABEL})
+		&pb.Feature{Name: []string{"int_*"}, Layout: pb.Layout_DENSE}, &pb.Feature{
+			Name:   []string{"label"},
+			Layout: pb.Layout_LABEL,
+		})
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	jobs := openRanks(t, c, "in-step", s, make([][]*pb.State, world))
 	seen := make(map[row]int)
@@ -38,7 +41,8 @@ func TestRanksInStep(t *testing.T) {
 			if schema == nil {
 				schema = record.Schema()
 			}
-			if b.Rows != 200 || record.NumRows() != 200 || b.Epoch != batches[0].Epoch || !record.Schema().Equal(schema) {
+			if b.Rows != 200 || record.NumRows() != 200 || b.Epoch != batches[0].Epoch ||
+				!record.Schema().Equal(schema) {
 				t.Fatalf("step %d, rank %d: %d rows of epoch %d, %v", step, rank, b.Rows, b.Epoch, record.Schema())
 			}
 			record.Release()

@@ -85,7 +85,10 @@ func startLoop(b *testing.B, workers int) *loop {
 	s := provenanceSpec(b, 200_000, 1<<20)
 	s.BatchSize = 1024
 	s.Features = append(s.Features, &pb.Feature{Name: []string{"int_*"}, Layout: pb.Layout_DENSE})
-	l := &loop{b: b, fleet: startCluster(b, cluster.Config{Binary: binary, Dir: b.TempDir()}, workers), done: make(chan error, 1)}
+	l := &loop{
+		b: b, fleet: startCluster(b, cluster.Config{Binary: binary, Dir: b.TempDir()}, workers),
+		done: make(chan error, 1),
+	}
 	l.workers = slices.Clone(l.fleet.Workers())
 	master, err := l.fleet.Master(b.Context())
 	if err != nil {
@@ -144,7 +147,8 @@ func (l *loop) strike(strike func(*process.Process) error) {
 	var at int
 	var victim *process.Process
 	eventually(l.b, "a stream comes", func() bool {
-		at = slices.IndexFunc(l.workers, func(p *process.Process) bool { return l.job.Stats().StreamsByWorker[p.Name] > 0 })
+		at = slices.IndexFunc(l.workers,
+			func(p *process.Process) bool { return l.job.Stats().StreamsByWorker[p.Name] > 0 })
 		return at >= 0
 	})
 	victim = l.workers[at]
@@ -236,12 +240,15 @@ func TestStoppedWorker(t *testing.T) {
 			t.Fatalf("%+v was handed over %d times", r, n)
 		}
 	}
-	t.Logf("two epochs took %v beside a stopped worker; %d streams were opened twice, %d resumed: %+v", stopped, st.Hedges, st.Failovers, told)
+	t.Logf("two epochs took %v beside a stopped worker; %d streams were opened twice, %d resumed: %+v",
+		stopped, st.Hedges, st.Failovers, told)
 	if st.Hedges == 0 || st.Failovers == 0 || int(st.Failovers) > len(told) {
-		t.Errorf("%d streams were opened twice, %d went on elsewhere, of %d it was told", st.Hedges, st.Failovers, len(told))
+		t.Errorf("%d streams were opened twice, %d went on elsewhere, of %d it was told",
+			st.Hedges, st.Failovers, len(told))
 	}
 	for _, r := range told {
-		if r.From == victim.Name && strings.Contains(r.Cause.Error(), "sent nothing for") && r.Pause < 500*time.Millisecond {
+		if r.From == victim.Name && strings.Contains(r.Cause.Error(), "sent nothing for") &&
+			r.Pause < 500*time.Millisecond {
 			t.Errorf("resumed after %v, from a stopped worker: %+v", r.Pause, r)
 		}
 	}

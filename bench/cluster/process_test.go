@@ -125,6 +125,9 @@ func TestDemoWithoutItsProcesses(t *testing.T) {
 		t.Errorf("the error does not name the file:\n%s", errs)
 	}
 	// Settings of the user's own fleet are none of the demo's.
-	env := []string{"PENSTOCK_ETCD=http://127.0.0.1:1", "PENSTOCK_LISTEN=192.0.2.1:1", "PENSTOCK_TLS=true", "PENSTOCK_JOIN=192.0.2.1:1"}
+	env := []string{
+		"PENSTOCK_ETCD=http://127.0.0.1:1", "PENSTOCK_LISTEN=192.0.2.1:1", "PENSTOCK_TLS=true",
+		"PENSTOCK_JOIN=192.0.2.1:1",
+	}
 	runDemo(t, env, "--rows=2000", "--workers=1", "--cache="+t.TempDir())
 }

@@ -22,7 +22,8 @@ func TestReadme(t *testing.T) {
 	}
 	dir := t.TempDir()
 	// Small batches and several epochs, so that there is time to take a checkpoint of trainers, and as many for each.
-	spec := strings.Replace(block(t, string(text), "yaml")[0], "batch_size: 1024", "batch_size: 16\nepochs: 20\nlast_batch: drop", 1)
+	spec := strings.Replace(block(t, string(text), "yaml")[0], "batch_size: 1024",
+		"batch_size: 16\nepochs: 20\nlast_batch: drop", 1)
 	for name, content := range map[string]string{"clicks.tsv": clicks(), "spec.yaml": spec} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -32,13 +33,16 @@ func TestReadme(t *testing.T) {
 	// The binary under test stands for the one that the README builds.
 	script = strings.Replace(script, "go build -o penstock .", "ln -s "+binary+" penstock", 1)
 	// Masters and workers go to the background; wait until they are up rather than race them.
-	script = strings.Replace(script, "./penstock read", "until ./penstock session list >/dev/null 2>&1; do :; done\n./penstock read", 1)
+	script = strings.Replace(script, "./penstock read",
+		"until ./penstock session list >/dev/null 2>&1; do :; done\n./penstock read", 1)
 	// What the fleet does is measured once a second.
-	script = strings.Replace(script, "./penstock top --once", "until ./penstock top --once | grep -q run-7; do :; done\n./penstock top --once", 1)
+	script = strings.Replace(script, "./penstock top --once",
+		"until ./penstock top --once | grep -q run-7; do :; done\n./penstock top --once", 1)
 	script = strings.Replace(script, "./penstock session checkpoint ", trainers+"./penstock session checkpoint ", 1)
 	out := bash(t, dir, script)
 	for _, want := range []string{
-		"spec.yaml is valid", "row groups", "sigrid_hash", "label=", "rows/s", "run-7", "0 of 2", "noon", "0 of 4", "HELD UP BY", "serves", "next: ", "opened: ",
+		"spec.yaml is valid", "row groups", "sigrid_hash", "label=", "rows/s", "run-7", "0 of 2", "noon", "0 of 4",
+		"HELD UP BY", "serves", "next: ", "opened: ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the commands' output lacks %q:\n%s", want, out)

@@ -126,7 +126,8 @@ func TestRestoreByOtherNumbersOfRanks(t *testing.T) {
 		jobs := openRanks(t, c, before, s, make([][]*pb.State, world[0]))
 		readTogether(t, jobs, seen, 10)
 		eventually(t, "the ranks know of each other", func() bool {
-			return !slices.ContainsFunc(jobs, func(job *client.Session) bool { return len(job.State().GetMembers()) < world[0] })
+			return !slices.ContainsFunc(jobs,
+				func(job *client.Session) bool { return len(job.State().GetMembers()) < world[0] })
 		})
 		states := make([][]*pb.State, world[1])
 		for i := range states {
@@ -137,7 +138,8 @@ func TestRestoreByOtherNumbersOfRanks(t *testing.T) {
 		}
 		if world[0] > 1 {
 			some := [][]*pb.State{{states[world[1]-1][0], states[world[1]-3][0]}}
-			if _, err := openRank(t.Context(), c, "some", s, some, 0); err == nil || !strings.Contains(err.Error(), "nobody brought the states of ranks [1]") {
+			if _, err := openRank(t.Context(), c, "some", s, some, 0); err == nil ||
+				!strings.Contains(err.Error(), "nobody brought the states of ranks [1]") {
 				t.Errorf("without the state of rank 1: %v", err)
 			}
 		}
@@ -187,7 +189,9 @@ func openRanks(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, states [
 }
 
 // openRank opens it as one of them.
-func openRank(ctx context.Context, c *cluster.Cluster, id string, s *pb.Spec, states [][]*pb.State, rank int) (*client.Session, error) {
+func openRank(
+	ctx context.Context, c *cluster.Cluster, id string, s *pb.Spec, states [][]*pb.State, rank int,
+) (*client.Session, error) {
 	master, err := c.Master(ctx)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,10 @@ type rotation struct {
 // startRotation runs two masters and two workers.
 func startRotation(t *testing.T) *rotation {
 	t.Helper()
-	r := &rotation{t: t, dir: t.TempDir(), keys: t.TempDir(), processes: map[string]process.Announcement{}, reloaded: map[string]int{}}
+	r := &rotation{
+		t: t, dir: t.TempDir(), keys: t.TempDir(), processes: map[string]process.Announcement{},
+		reloaded: map[string]int{},
+	}
 	r.masters.dir, r.workers.dir, r.trainer.dir = t.TempDir(), t.TempDir(), t.TempDir()
 	run(t, 0, nil, "keys", r.keys)
 	for _, role := range []string{"trainers", "workers", "masters"} {
@@ -88,13 +91,15 @@ func startRotation(t *testing.T) *rotation {
 	in := func(v volume, name string) string { return filepath.Join(v.dir, name) }
 	both := func(v volume) []string {
 		return []string{
-			"--gossip-key-file=" + in(v, "gossip.key"), "--tls-cert=" + in(v, "tls.crt"), "--tls-key=" + in(v, "tls.key"),
+			"--gossip-key-file=" + in(v, "gossip.key"), "--tls-cert=" + in(v, "tls.crt"), "--tls-key=" +
+				in(v, "tls.key"),
 			"--tls-ca=" + in(v, "ca.crt"), "--tls-server-name=penstock",
 		}
 	}
 	r.Cluster = startCluster(t, cluster.Config{
 		Binary: binary, Dir: r.dir,
-		MasterFlags: append(both(r.masters), "--etcd="+etcds(t, "127.0.0.1").Endpoints()[0], "--http=", "--ticket-key="+in(r.masters, "ticket.key"),
+		MasterFlags: append(both(r.masters), "--etcd="+etcds(t, "127.0.0.1").Endpoints()[0], "--http=",
+			"--ticket-key="+in(r.masters, "ticket.key"),
 			"--token-file="+in(r.masters, "token"), "--worker-token-file="+in(r.masters, "worker.token")),
 		WorkerFlags: append(both(r.workers), "--token-file="+in(r.workers, "worker.token")),
 	}, 0)
@@ -175,7 +180,10 @@ func (r *rotation) signers() (out []*ticket.Signer) {
 // opens reports whether a master knows a token.
 func (r *rotation) opens(address, token string) bool {
 	r.t.Helper()
-	conn, err := rpc.Dial(address, rpc.Config{CA: r.key("fleet/ca.crt"), ServerName: "penstock", Token: rpc.NewSecret(token)})
+	conn, err := rpc.Dial(address, rpc.Config{
+		CA: r.key("fleet/ca.crt"), ServerName: "penstock",
+		Token: rpc.NewSecret(token),
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -224,7 +232,8 @@ func (r *rotation) has(name string, dropped []string) bool {
 	if err != nil || string(peer.PeerCertificates[0].Raw) != string(block.Bytes) {
 		return false
 	}
-	if strings.Count(text(r.t, filepath.Join(r.dir, name+".log")), "the keys of gossip have changed") <= r.reloaded[name] {
+	if strings.Count(text(r.t, filepath.Join(r.dir, name+".log")),
+		"the keys of gossip have changed") <= r.reloaded[name] {
 		return false
 	}
 	if strings.HasPrefix(name, "worker") {
@@ -299,7 +308,9 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := fmt.Sprintf("{dataset: {uri: %s/}, features: [{sparse: cat_0}], batch_size: 500, shuffle: true, seed: 3, provenance: true, last_batch: uneven, epochs: %d}",
+	words := fmt.Sprintf(
+		"{dataset: {uri: %s/}, features: [{sparse: cat_0}], batch_size: 500, shuffle: true, seed: 3, provenance: "+
+			"true, last_batch: uneven, epochs: %d}",
 		filepath.Dir(paths[0]), epochs)
 	s, err := spec.Parse([]byte(words))
 	if err != nil {
@@ -307,8 +318,10 @@ func TestRotation(t *testing.T) {
 	}
 	masters := []string{r.processes["master-1"].Address, r.processes["master-2"].Address}
 	token, ca := filepath.Join(r.trainer.dir, "token"), filepath.Join(r.trainer.dir, "ca.crt")
-	inPython := exec.Command(python3, "testdata/trainer.py", write(t, "spec.yaml", words), "job", "1", "2", strings.Join(masters, ","), token, ca)
-	inPython.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "client", "python", "src"), "PENSTOCK_BINARY="+binary)
+	inPython := exec.Command(python3, "testdata/trainer.py", write(t, "spec.yaml", words), "job", "1", "2",
+		strings.Join(masters, ","), token, ca)
+	inPython.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "client", "python", "src"),
+		"PENSTOCK_BINARY="+binary)
 	trainers := []*trainer{
 		startTrainer(t, r.dir, assignment{
 			Masters: masters, Session: "job", Rank: 0, World: 2, Budget: 1 << 18,
@@ -333,7 +346,11 @@ func TestRotation(t *testing.T) {
 
 	before := r.signers()
 	oldCA := write(t, "old-ca.crt", text(t, r.key("fleet/ca.crt")))
-	for i, order := range [][]string{{"masters", "workers", "trainers"}, {"trainers", "workers", "masters"}, {"workers", "masters", "trainers"}} {
+	for i, order := range [][]string{
+		{"masters", "workers", "trainers"},
+		{"trainers", "workers", "masters"},
+		{"workers", "masters", "trainers"},
+	} {
 		step := []string{"add", "use", "drop"}[i]
 		r.step(step, order...)
 		r.proceed()
@@ -345,7 +362,8 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s shows a certificate of the old authority", name)
 		}
 		if strings.HasPrefix(name, "worker") {
-			eventually(t, "the worker forgets the old key of tickets", func() bool { return !r.takes(at.Address, before[0]) })
+			eventually(t, "the worker forgets the old key of tickets",
+				func() bool { return !r.takes(at.Address, before[0]) })
 		}
 	}
 	r.kill("master-1", r.MasterProcess())

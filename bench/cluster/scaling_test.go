@@ -56,8 +56,9 @@ func (j *scaledJob) train(ctx context.Context, c *cluster.Cluster, s *pb.Spec, r
 		return err
 	}
 	session, err := client.Open(context.WithoutCancel(ctx), client.Config{
-		Masters: []string{master}, Session: "job", Spec: s, Rank: uint32(rank), WorldSize: uint32(world), Budget: 8 << 20,
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		Masters: []string{master}, Session: "job", Spec: s, Rank: uint32(rank), WorldSize: uint32(world),
+		Budget: 8 << 20,
+		Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
 	})
 	if err != nil {
 		return err

@@ -27,7 +27,9 @@ func start(t *testing.T, rows int, flags ...string) (c *cluster.Cluster, master,
 	if master, err = c.Master(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}, {sparse: cat_0}]\nbatch_size: 1000\n", filepath.Dir(paths[0]))
+	text := fmt.Sprintf(
+		"dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}, {sparse: cat_0}]\nbatch_size: 1000\n",
+		filepath.Dir(paths[0]))
 	return c, master, write(t, "spec.yaml", text)
 }
 
@@ -41,10 +43,12 @@ func TestTLSAndToken(t *testing.T) {
 	if !strings.Contains(out, `"rows":5000,`) {
 		t.Errorf("read: %s", out)
 	}
-	if rows, err := readSecured(t, master, spec, client.Security{TokenFile: c.TokenFile(), CA: ours.CA}); err != nil || rows != 5000 {
+	if rows, err := readSecured(t, master, spec, client.Security{TokenFile: c.TokenFile(), CA: ours.CA}); err != nil ||
+		rows != 5000 {
 		t.Errorf("the Go client read %d rows, %v", rows, err)
 	}
-	if _, err := readSecured(t, master, spec, client.Security{CA: ours.CA}); err == nil || !strings.Contains(err.Error(), "bears no token") {
+	if _, err := readSecured(t, master, spec, client.Security{CA: ours.CA}); err == nil ||
+		!strings.Contains(err.Error(), "bears no token") {
 		t.Errorf("the Go client without a token: %v", err)
 	}
 	other := write(t, "token", "another")
@@ -55,7 +59,11 @@ func TestTLSAndToken(t *testing.T) {
 	}{
 		{"no token", []string{ca}, "bears no token, and this port asks for one; set --token-file"},
 		{"wrong token", []string{ca, "--token-file=" + other}, "token is not one that this port knows"},
-		{"wrong authority", []string{"--tls-ca=" + theirs.CA, token}, "is not trusted; --tls-ca must name its authority"},
+		{
+			"wrong authority",
+			[]string{"--tls-ca=" + theirs.CA, token},
+			"is not trusted; --tls-ca must name its authority",
+		},
 		{"plain", []string{token}, "speaks TLS; set --tls-ca"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -120,7 +128,8 @@ func TestStockFlightClient(t *testing.T) {
 	if err := json.Unmarshal([]byte(python(t, "stock_client.py", master, spec, string(token))), &got); err != nil {
 		t.Fatal(err)
 	}
-	out, _ := run(t, 0, nil, "read", spec, "--head=20000", "--output=json", "--master="+master, "--token-file="+c.TokenFile())
+	out, _ := run(t, 0, nil, "read", spec, "--head=20000", "--output=json", "--master="+master,
+		"--token-file="+c.TokenFile())
 	labels, ids, rows := 0, 0, 0
 	for line := range strings.Lines(out) {
 		var row struct {
@@ -134,14 +143,16 @@ func TestStockFlightClient(t *testing.T) {
 			rows, labels, ids = rows+1, labels+*row.Label, ids+len(row.Cat)
 		}
 	}
-	if rows != 20_000 || got.Rows != rows || got.TotalRecords != rows || got.Labels != labels || got.IDs != ids || got.Endpoints == 0 {
+	if rows != 20_000 || got.Rows != rows || got.TotalRecords != rows || got.Labels != labels || got.IDs != ids ||
+		got.Endpoints == 0 {
 		t.Errorf("pyarrow: %+v; penstock read: %d rows, %d labels, %d ids", got, rows, labels, ids)
 	}
 	var names []string
 	for i := range 13 {
 		names = append(names, fmt.Sprint("int_", i))
 	}
-	if !slices.Equal(got.Names, names) || !strings.Contains(got.Dense, "float") || !strings.Contains(got.Dense, "[13]") {
+	if !slices.Equal(got.Names, names) || !strings.Contains(got.Dense, "float") ||
+		!strings.Contains(got.Dense, "[13]") {
 		t.Errorf("dense: %s %v", got.Dense, got.Names)
 	}
 }

@@ -36,7 +36,8 @@ func TestShuffleQuality(t *testing.T) {
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	measure := func(name string, order pb.Order, shuffle bool) mix {
 		s := &pb.Spec{
-			Dataset: &pb.Dataset{Uri: []string{dir + "/"}}, BatchSize: 1024, Epochs: 1, Seed: 7, Shuffle: shuffle, Order: order,
+			Dataset: &pb.Dataset{Uri: []string{dir + "/"}}, BatchSize: 1024, Epochs: 1, Seed: 7, Shuffle: shuffle,
+			Order:    order,
 			Features: []*pb.Feature{{Name: []string{"label"}, Layout: pb.Layout_LABEL}},
 		}
 		if order == pb.Order_DETERMINISTIC {

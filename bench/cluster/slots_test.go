@@ -29,7 +29,8 @@ func TestFewSlotsServeRanksInStep(t *testing.T) {
 	fast.BatchSize, fast.LastBatch = 100, pb.LastBatch_PAD
 	inOrder := provenanceSpec(t, rows, 1)
 	inOrder.Features = fast.GetFeatures()
-	inOrder.BatchSize, inOrder.LastBatch, inOrder.Order, inOrder.Lanes = 100, pb.LastBatch_PAD, pb.Order_DETERMINISTIC, 4
+	inOrder.BatchSize, inOrder.LastBatch, inOrder.Order, inOrder.Lanes = 100, pb.LastBatch_PAD, pb.Order_DETERMINISTIC,
+		4
 	for _, tc := range []struct {
 		name, flag string
 		spec       *pb.Spec
@@ -71,7 +72,8 @@ func openTight(t *testing.T, c *cluster.Cluster, s *pb.Spec, world int) []*clien
 	for rank := range jobs {
 		group.Go(func() (err error) {
 			jobs[rank], err = client.Open(context.WithoutCancel(t.Context()), client.Config{
-				Masters: []string{master}, Session: "tight", Spec: s, Rank: uint32(rank), WorldSize: uint32(world), Budget: 1,
+				Masters: []string{master}, Session: "tight", Spec: s, Rank: uint32(rank), WorldSize: uint32(world),
+				Budget:   1,
 				Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, network) },
 				DialLink: rpc.LinkDialer(network),
 				Logger:   slog.New(slog.DiscardHandler),

@@ -81,7 +81,8 @@ func inTerminal(t *testing.T, env []string, args ...string) *terminal {
 
 func (x *terminal) resize(width, height uint16) {
 	x.Helper()
-	if err := unix.IoctlSetWinsize(int(x.near.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height}); err != nil {
+	if err := unix.IoctlSetWinsize(int(x.near.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Col: width, Row: height}); err != nil {
 		x.Fatal(err)
 	}
 }
@@ -127,7 +128,8 @@ func (x *terminal) ends() {
 		x.everything = x.said.String()
 		return strings.HasSuffix(x.everything, leave)
 	})
-	if !strings.HasPrefix(x.everything, enter) || strings.Contains(x.everything, "\033[2J") || strings.Contains(x.everything, "\033[3") {
+	if !strings.HasPrefix(x.everything, enter) || strings.Contains(x.everything, "\033[2J") ||
+		strings.Contains(x.everything, "\033[3") {
 		x.Errorf("it writes %q", x.everything[:min(len(x.everything), 300)])
 	}
 }
@@ -151,7 +153,8 @@ func TestTopLive(t *testing.T) {
 	x := inTerminal(t, []string{"TERM=xterm", "NO_COLOR=1"}, append(args, "--every=1h")...)
 	has := func(want ...string) func([]string) bool {
 		return func(lines []string) bool {
-			return !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(strings.Join(lines, "\n"), w) })
+			return !slices.ContainsFunc(want,
+				func(w string) bool { return !strings.Contains(strings.Join(lines, "\n"), w) })
 		}
 	}
 	x.shows("the fleet", has("the bottleneck", "SESSION", "job", "WORKER", "sorted by rate"))
@@ -162,7 +165,8 @@ func TestTopLive(t *testing.T) {
 	x.shows("names in order", has("sorted by name"))
 	x.resize(40, 9)
 	x.shows("less of it", func(lines []string) bool {
-		return len(lines) <= 9 && has("sorted by name")(lines) && !slices.ContainsFunc(lines, func(line string) bool { return len([]rune(line)) > 40 })
+		return len(lines) <= 9 && has("sorted by name")(lines) &&
+			!slices.ContainsFunc(lines, func(line string) bool { return len([]rune(line)) > 40 })
 	})
 	x.press("q")
 	x.ends()
@@ -210,15 +214,23 @@ func answersAgree(t *testing.T, l *loops) {
 		args []string
 		want []string
 	}{
-		{[]string{"explain", "job"}, []string{"the bottleneck", "\n\nnext: ", "demand       ", "delivered    ", "a row takes", "STAGE"}},
-		{[]string{"session", "describe", "job"}, []string{"running", "the bottleneck", "RANK", "present", "opened: 8 files"}},
+		{[]string{"explain", "job"}, []string{
+			"the bottleneck", "\n\nnext: ", "demand       ", "delivered    ",
+			"a row takes", "STAGE",
+		}},
+		{[]string{"session", "describe", "job"}, []string{
+			"running", "the bottleneck", "RANK", "present",
+			"opened: 8 files",
+		}},
 		{[]string{"top", "--once", "--session=job"}, []string{"job", "HELD UP BY", "1 of 1"}},
 	} {
-		if out := ask(c.args...); slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(out, w) }) {
+		if out := ask(c.args...); slices.ContainsFunc(c.want,
+			func(w string) bool { return !strings.Contains(out, w) }) {
 			t.Errorf("penstock %s lacks one of %q:\n%s", strings.Join(c.args, " "), c.want, out)
 		}
 		var object map[string]any
-		if err := json.Unmarshal([]byte(ask(append(c.args, "--output=json")...)), &object); err != nil || len(object) == 0 {
+		if err := json.Unmarshal([]byte(ask(append(c.args, "--output=json")...)), &object); err != nil ||
+			len(object) == 0 {
 			t.Errorf("penstock %s --output json: %v: %v", strings.Join(c.args, " "), err, object)
 		}
 	}

@@ -58,7 +58,8 @@ func beTrainer(task string) error {
 	}
 	port := rpc.Config{Token: rpc.NewSecret(a.Token)}
 	cfg := client.Config{
-		Masters: []string{a.Master}, Session: a.Session, Spec: s, Rank: a.Rank, WorldSize: a.World, SyncEvery: a.SyncEvery, Budget: a.Budget,
+		Masters: []string{a.Master}, Session: a.Session, Spec: s, Rank: a.Rank, WorldSize: a.World,
+		SyncEvery: a.SyncEvery, Budget: a.Budget,
 		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, port) },
 		DialLink: rpc.LinkDialer(port),

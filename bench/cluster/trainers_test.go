@@ -96,7 +96,8 @@ func TestTrainersGo(t *testing.T) {
 			again := j.atMostAgain(0, rows)
 			tr.signal(syscall.SIGCONT)
 			why := tr.end(j.seen) // without a failure, if it had told all in time
-			if again > 0 && !strings.Contains(why, "rank 0 is fenced: its lease ended, and other ranks were granted rows that it handed over since") {
+			if again > 0 && !strings.Contains(why,
+				"rank 0 is fenced: its lease ended, and other ranks were granted rows that it handed over since") {
 				j.t.Errorf("%d rows came again, and it says %q", again, why)
 			}
 			j.atMostAgain(0, rows)
@@ -107,7 +108,8 @@ func TestTrainersGo(t *testing.T) {
 			second := j.start(0, 1, 0)
 			second.take(j.seen)
 			why := first.end(j.seen)
-			if !strings.Contains(why, "rank 0 is fenced by generation 1, incarnation 2: another start of it has joined") {
+			if !strings.Contains(why,
+				"rank 0 is fenced by generation 1, incarnation 2: another start of it has joined") {
 				j.t.Errorf("the first start ends with: %s", why)
 			}
 			j.together(second)

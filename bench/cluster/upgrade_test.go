@@ -83,7 +83,8 @@ func TestRollingUpgrade(t *testing.T) {
 		p, err := process.Start(process.Config{
 			Name: name, Binary: after, Log: filepath.Join(dir, name+".log"),
 			Args: append([]string{
-				args[0], "--name=" + name, "--token-file=" + c.TokenFile(), "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + strings.Join(join, ","),
+				args[0], "--name=" + name, "--token-file=" +
+					c.TokenFile(), "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + strings.Join(join, ","),
 			}, args[1:]...),
 		})
 		if err != nil {
@@ -132,7 +133,8 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	early := open("early")
-	if _, err := early.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "unknown op grow of version 2: this worker has version 1") {
+	if _, err := early.Next(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "unknown op grow of version 2: this worker has version 1") {
 		t.Errorf("a session whose op no worker has in its version: %v", err)
 	}
 	_ = early.Close() // it tells the same again
@@ -153,7 +155,8 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("%d rows below the upgrade, %d before it, and they should be the same", len(got), len(want))
 	}
 	if !changed.equal(scaled(want)) {
-		t.Errorf("%d rows of the new version, %d of the old, and they should be half as much again", len(changed), len(want))
+		t.Errorf("%d rows of the new version, %d of the old, and they should be half as much again",
+			len(changed), len(want))
 	}
 }
 

@@ -48,7 +48,10 @@ func Plot(file string, panels ...Panel) error {
 		rows[i] = []*plot.Plot{drawn}
 	}
 	img := vgimg.New(24*vg.Centimeter, vg.Length(len(panels))*20./3*vg.Centimeter)
-	tiles := draw.Tiles{Rows: len(panels), Cols: 1, PadY: vg.Millimeter * 4, PadTop: vg.Millimeter * 2, PadRight: vg.Millimeter * 5}
+	tiles := draw.Tiles{
+		Rows: len(panels), Cols: 1, PadY: vg.Millimeter * 4, PadTop: vg.Millimeter * 2,
+		PadRight: vg.Millimeter * 5,
+	}
 	for i, c := range plot.Align(rows, tiles, draw.New(img)) {
 		rows[i][0].Draw(c[0])
 	}

@@ -41,7 +41,8 @@ func readCosts(path string) (costs, error) {
 		var at name
 		var is cost
 		if _, err := fmt.Sscan(line, &at.pkg, &at.bench, &is.instructions, &is.allocs); err != nil {
-			return nil, fmt.Errorf("%s line %d: %q is not a package, a benchmark, instructions and allocations: %w", path, n, line, err)
+			return nil, fmt.Errorf("%s line %d: %q is not a package, a benchmark, instructions and allocations: %w",
+				path, n, line, err)
 		}
 		c[at] = is
 	}
@@ -53,7 +54,9 @@ func readCosts(path string) (costs, error) {
 
 func writeCosts(path string, c costs) error {
 	var b strings.Builder
-	b.WriteString("# What an iteration of each benchmark costs: package, benchmark, instructions, allocations. go run ./bench/guard --update\n")
+	b.WriteString(
+		"# What an iteration of each benchmark costs: package, benchmark, instructions, allocations. go run " +
+			"./bench/guard --update\n")
 	for _, at := range c.names() {
 		fmt.Fprintln(&b, at.pkg, at.bench, c[at].instructions, c[at].allocs)
 	}

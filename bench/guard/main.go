@@ -64,7 +64,8 @@ func command() *cobra.Command {
 			return compare(cmd.OutOrStdout(), before.of(chosen), now)
 		},
 	}
-	cmd.Flags().StringVar(&baseline, "baseline", filepath.Join("bench", "guard", "baseline.txt"), "file of the baseline")
+	cmd.Flags().StringVar(&baseline, "baseline", filepath.Join("bench", "guard", "baseline.txt"),
+		"file of the baseline")
 	cmd.Flags().BoolVar(&update, "update", false, "write what was measured to the baseline")
 	return cmd
 }
@@ -89,5 +90,6 @@ func choose(packages []string) ([]target, error) {
 	return chosen, nil
 }
 
-var errWorse = errors.New("some benchmarks cost more than the baseline; make them cheaper, or, if they are worth it, run " +
-	"`go run ./bench/guard --update` and commit the baseline with the reason")
+var errWorse = errors.New(
+	"some benchmarks cost more than the baseline; make them cheaper, or, if they are worth it, run " +
+		"`go run ./bench/guard --update` and commit the baseline with the reason")

@@ -124,11 +124,15 @@ func (b *bench) list(ctx context.Context, binary string, t target) ([]string, er
 }
 
 // run returns the instructions of a whole process that runs a benchmark, and the allocations of one iteration.
-func (b *bench) run(ctx context.Context, binary, pkg, bench string, iterations int) (instructions, allocs int64, err error) {
-	args := append([]string{"-cpu", "max", "-plugin", b.path("instructions.so"), binary}, arguments(exactly(bench), iterations)...)
+func (b *bench) run(
+	ctx context.Context, binary, pkg, bench string, iterations int,
+) (instructions, allocs int64, err error) {
+	args := append([]string{"-cpu", "max", "-plugin", b.path("instructions.so"), binary},
+		arguments(exactly(bench), iterations)...)
 	cmd := exec.CommandContext(ctx, emulator, args...)
 	// One thread, and no collector that runs when it likes.
-	cmd.Env = append(os.Environ(), "GOGC=off", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "INSTRUCTIONS="+b.path("count"))
+	cmd.Env = append(os.Environ(), "GOGC=off", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1",
+		"INSTRUCTIONS="+b.path("count"))
 	out, err := b.start(cmd, pkg)
 	if err != nil {
 		return 0, 0, err
@@ -159,7 +163,10 @@ func (b *bench) start(cmd *exec.Cmd, pkg string) ([]byte, error) {
 }
 
 func arguments(bench string, iterations int) []string {
-	return []string{"-test.run", "^$", "-test.bench", bench, "-test.benchtime", fmt.Sprintf("%dx", iterations), "-test.benchmem", "-test.cpu", "1"}
+	return []string{
+		"-test.run", "^$", "-test.bench", bench, "-test.benchtime", fmt.Sprintf("%dx", iterations),
+		"-test.benchmem", "-test.cpu", "1",
+	}
 }
 
 // exactly is the pattern that only this benchmark matches.

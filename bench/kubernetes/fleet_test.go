@@ -78,8 +78,12 @@ func (f *fleet) lives() {
 	f.dataset(rows)
 	manifest, err := os.ReadFile(f.at("test/fleet/job.yaml"))
 	f.check(err)
-	f.check(os.WriteFile(f.at("test/fleet/job.yaml"), []byte(strings.ReplaceAll(string(manifest), "JOB_DIR", f.at("job"))), 0o644))
-	f.apply("test/fleet", map[string]int{"penstock-etcd": 3, "penstock-master": 2, "penstock-worker": 1, "penstock-minio": 1})
+	f.check(os.WriteFile(f.at("test/fleet/job.yaml"),
+		[]byte(strings.ReplaceAll(string(manifest), "JOB_DIR", f.at("job"))), 0o644))
+	f.apply("test/fleet", map[string]int{
+		"penstock-etcd": 3, "penstock-master": 2, "penstock-worker": 1,
+		"penstock-minio": 1,
+	})
 	f.upload(f.serviceAddress("penstock-minio"), "")
 	f.train()
 
@@ -105,7 +109,8 @@ func (f *fleet) prepare() {
 	f.check(os.CopyFS(f.at("test"), os.DirFS("testdata")))
 	f.run(f.binary("penstock"), "keys", f.at("test/kubernetes/keys"))
 	job := f.at("job")
-	f.check(errors.Join(os.Mkdir(job, 0o777), os.Chmod(job, 0o777), os.Chmod(f.dir, 0o755), os.Chmod(filepath.Dir(f.dir), 0o755)))
+	f.check(errors.Join(os.Mkdir(job, 0o777), os.Chmod(job, 0o777), os.Chmod(f.dir, 0o755),
+		os.Chmod(filepath.Dir(f.dir), 0o755)))
 	f.pace(1)
 }
 
@@ -140,7 +145,8 @@ func (f *fleet) apply(overlay string, apps map[string]int) {
 	f.t.Helper()
 	f.must("apply", "-k", f.at(overlay))
 	for app, want := range apps {
-		f.eventually(fmt.Sprintf("%d of %s are ready", want, app), 2*time.Minute, func() error { return f.count(app, want) })
+		f.eventually(fmt.Sprintf("%d of %s are ready", want, app), 2*time.Minute,
+			func() error { return f.count(app, want) })
 		pods, err := f.pods(app)
 		f.check(err)
 		for _, p := range pods {
@@ -174,7 +180,8 @@ func (f *fleet) serviceAddress(name string) string {
 // upload brings the dataset to s3://data/ in the fleet's own MinIO.
 func (f *fleet) upload(host, prefix string) {
 	f.t.Helper()
-	f.put(net.JoinHostPort(host, "9000"), f.key("fleet/ca.crt"), f.key("storage/AWS_ACCESS_KEY_ID"), f.key("storage/AWS_SECRET_ACCESS_KEY"), prefix)
+	f.put(net.JoinHostPort(host, "9000"), f.key("fleet/ca.crt"), f.key("storage/AWS_ACCESS_KEY_ID"),
+		f.key("storage/AWS_SECRET_ACCESS_KEY"), prefix)
 }
 
 // put brings the dataset to s3://data/ in a MinIO that the authority knows.
@@ -198,7 +205,8 @@ func (f *fleet) put(address, authority, user, password, prefix string) {
 func (f *fleet) team() {
 	f.t.Helper()
 	f.must("create", "namespace", "training")
-	f.must("create", "configmap", "penstock-ca", "-n", "training", "--from-file="+f.at("test/kubernetes/keys/fleet/ca.crt"))
+	f.must("create", "configmap", "penstock-ca", "-n", "training",
+		"--from-file="+f.at("test/kubernetes/keys/fleet/ca.crt"))
 }
 
 // train starts the job.
@@ -220,7 +228,8 @@ func (f *fleet) train() {
 func (f *fleet) pace(rowsPerSecond int) {
 	f.t.Helper()
 	next := f.at("job/pace.new")
-	if err := errors.Join(os.WriteFile(next, fmt.Append(nil, rowsPerSecond), 0o644), os.Rename(next, f.at("job/pace"))); err != nil {
+	if err := errors.Join(os.WriteFile(next, fmt.Append(nil, rowsPerSecond), 0o644),
+		os.Rename(next, f.at("job/pace"))); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -276,7 +285,8 @@ func (f *fleet) killWorker() {
 	f.eventually(p.Metadata.Name+" was killed and is back", time.Minute, func() error {
 		now, err := f.pods("penstock-worker")
 		i := slices.IndexFunc(now, func(n pod) bool { return n.Metadata.Name == p.Metadata.Name })
-		if err == nil && (i < 0 || now[i].Status.ContainerStatuses[0].RestartCount == p.Status.ContainerStatuses[0].RestartCount) {
+		if err == nil && (i < 0 ||
+			now[i].Status.ContainerStatuses[0].RestartCount == p.Status.ContainerStatuses[0].RestartCount) {
 			err = errors.New("not yet")
 		}
 		return err

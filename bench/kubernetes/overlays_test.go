@@ -38,7 +38,8 @@ func (f *fleet) laptop() {
 	f.check(err)
 	f.must("delete", "pod", "-n", "penstock", before[0].Metadata.Name)
 	f.eventually("another master leads", time.Minute, func() error { return f.count("penstock-master", 1) })
-	list := f.must("exec", "-n", "penstock", "deployment/penstock-master", "--", "penstock", "session", "list", "--master=localhost:7070",
+	list := f.must("exec", "-n", "penstock", "deployment/penstock-master", "--", "penstock", "session", "list",
+		"--master=localhost:7070",
 		"--token-file=/etc/penstock/master/token", "--tls-ca=/etc/penstock/fleet/ca.crt", "--tls-server-name=penstock")
 	if !strings.Contains(list, "finished") {
 		f.t.Errorf("the new master does not know the session:\n%s", list)
@@ -53,7 +54,8 @@ func (f *fleet) production() {
 	f.apply("test/production", map[string]int{"penstock-master": 2, "penstock-worker": 2})
 	f.team()
 	token := f.at("token")
-	f.check(os.WriteFile(token, []byte(f.must("create", "token", "default", "-n", "training", "--audience=penstock")), 0o600))
+	f.check(os.WriteFile(token, []byte(f.must("create", "token", "default", "-n", "training", "--audience=penstock")),
+		0o600))
 	f.outside()
 	f.pace(0)
 
@@ -62,7 +64,8 @@ func (f *fleet) production() {
 		f.t.Fatalf("outside: %v\n%s", err, out)
 	}
 	f.recount(examples, f.at("job/ledger-0"))
-	if out, err := f.trainer("s3://other/", token); err == nil || !strings.Contains(out, "namespace training may not read dataset.uri") {
+	if out, err := f.trainer("s3://other/", token); err == nil ||
+		!strings.Contains(out, "namespace training may not read dataset.uri") {
 		f.t.Errorf("another team's dataset: %v\n%s", err, out)
 	}
 	f.check(os.WriteFile(token, []byte(f.must("create", "token", "default", "-n", "training")), 0o600))
@@ -87,13 +90,17 @@ func (f *fleet) others() {
 		text, err := os.ReadFile(f.at("others/" + from))
 		f.check(errors.Join(err, os.MkdirAll(f.at("certs"), 0o700), os.WriteFile(f.at(to), text, 0o600)))
 	}
-	f.start(nil, "etcd", "--data-dir="+f.at("etcd"), "--listen-client-urls=https://"+host+":12379", "--advertise-client-urls=https://"+host+":12379",
-		"--listen-peer-urls=http://127.0.0.1:12380", "--unsafe-no-fsync", "--client-cert-auth", "--trusted-ca-file="+f.at("others/etcd/ca.crt"),
+	f.start(nil, "etcd", "--data-dir="+f.at("etcd"), "--listen-client-urls=https://"+host+":12379",
+		"--advertise-client-urls=https://"+host+":12379",
+		"--listen-peer-urls=http://127.0.0.1:12380", "--unsafe-no-fsync", "--client-cert-auth",
+		"--trusted-ca-file="+f.at("others/etcd/ca.crt"),
 		"--cert-file="+f.at("certs/public.crt"), "--key-file="+f.at("certs/private.key"))
-	f.start([]string{"MINIO_ROOT_USER=production", "MINIO_ROOT_PASSWORD=production-secret"}, os.Getenv("PENSTOCK_MINIO"),
+	f.start([]string{"MINIO_ROOT_USER=production", "MINIO_ROOT_PASSWORD=production-secret"},
+		os.Getenv("PENSTOCK_MINIO"),
 		"server", f.at("s3"), "--address="+host+":19443", "--certs-dir="+f.at("certs"), "--quiet")
 	f.eventually("S3 serves", time.Minute, func() error {
-		return exec.Command("curl", "--silent", "--fail", "--cacert", f.at("test/production/ca.crt"), "https://"+host+":19443/minio/health/ready").Run()
+		return exec.Command("curl", "--silent", "--fail", "--cacert", f.at("test/production/ca.crt"),
+			"https://"+host+":19443/minio/health/ready").Run()
 	})
 	ca, err := os.ReadFile(f.at("test/production/ca.crt"))
 	f.check(err)
@@ -135,8 +142,10 @@ func (f *fleet) outside() {
 func (f *fleet) trainer(uri, token string) (string, error) {
 	f.t.Helper()
 	cmd := exec.CommandContext(f.t.Context(), "timeout", "90", "ip", "netns", "exec", away, f.binary("trainer"),
-		"--master=10.99.0.11:7070,10.99.0.12:7070,10.99.0.13:7070", "--session="+strings.NewReplacer(":", "", "/", "").Replace(uri),
-		"--spec="+f.spec(uri), "--dir="+f.at("job"), "--tls-ca="+f.at("test/kubernetes/keys/fleet/ca.crt"), "--tls-server-name=penstock", "--token-file="+token)
+		"--master=10.99.0.11:7070,10.99.0.12:7070,10.99.0.13:7070", "--session="+strings.NewReplacer(":", "", "/",
+			"").Replace(uri),
+		"--spec="+f.spec(uri), "--dir="+f.at("job"), "--tls-ca="+f.at("test/kubernetes/keys/fleet/ca.crt"),
+		"--tls-server-name=penstock", "--token-file="+token)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

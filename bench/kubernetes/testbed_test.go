@@ -185,7 +185,8 @@ func (b *testbed) dump() {
 		b.t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	for i := 1; i <= nodes; i++ {
-		b.t.Logf("kubelet of node%d:\n%s", i, b.run("sh", "-c", `grep -E '^[EF]|ended' "$0" | tail -n 20`, b.state(fmt.Sprintf("kubelet%d.log", i))))
+		b.t.Logf("kubelet of node%d:\n%s", i, b.run("sh", "-c", `grep -E '^[EF]|ended' "$0" | tail -n 20`,
+			b.state(fmt.Sprintf("kubelet%d.log", i))))
 	}
 }
 
@@ -214,7 +215,10 @@ func (b *testbed) confined(p pod) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532", "Gid:\t65532\t65532\t65532\t65532", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+	for _, want := range []string{
+		"Uid:\t65532\t65532\t65532\t65532", "Gid:\t65532\t65532\t65532\t65532",
+		"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2",
+	} {
 		if !bytes.Contains(status, []byte("\n"+want+"\n")) {
 			b.t.Errorf("%s: its process has not %q:\n%s", p.Metadata.Name, want, status)
 		}

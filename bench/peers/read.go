@@ -95,7 +95,8 @@ func (t *trainer) obey(ctx context.Context, o order) (answer any, err error) {
 func (t *trainer) read(ctx context.Context, o order) (p *pass, err error) {
 	began := time.Now()
 	session, err := client.Open(ctx, client.Config{
-		Masters: []string{t.master}, Dial: t.dial, DialLink: rpc.LinkDialer(rpc.Config{}), Session: "peers-" + rand.Text()[:10], Spec: t.spec,
+		Masters: []string{t.master}, Dial: t.dial, DialLink: rpc.LinkDialer(rpc.Config{}), Session: "peers-" +
+			rand.Text()[:10], Spec: t.spec,
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +128,8 @@ func (t *trainer) read(ctx context.Context, o order) (p *pass, err error) {
 			}
 		}
 		if o.StepSeconds > 0 {
-			compute(time.Duration(o.StepSeconds * float64(b.Rows) / float64(t.spec.GetBatchSize()) * float64(time.Second)))
+			compute(time.Duration(
+				o.StepSeconds * float64(b.Rows) / float64(t.spec.GetBatchSize()) * float64(time.Second)))
 		}
 		b.Release()
 		waits = time.Now()

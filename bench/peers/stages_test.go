@@ -19,14 +19,28 @@ func TestStageOf(t *testing.T) {
 	}
 	const columns, pipeline = module + "worker/columns.", module + "worker/pipeline."
 	for want, stacks := range map[stage][][]profile.Line{
-		decode:     {stack(columns+"spread", pipeline+"(*Stream).Next"), stack("runtime.memmove", columns+"spread")},
-		decompress: {stack(columns+"snappyDecode /src/worker/columns/snappy.go", columns+"open"), stack("github.com/klauspost/compress/zstd.(*Decoder).DecodeAll", columns+"open")},
-		storage:    {stack("syscall.Syscall6", "os.(*File).ReadAt", module+"internal/storage.(*local).ReadAt", pipeline+"fetch")},
-		memory:     {stack("runtime.memclrNoHeapPointers", "runtime.mallocgcLarge", "runtime.makeslice", columns+"grow"), stack("runtime.lock2", "runtime.mallocgc", columns+"grow"), stack("runtime.gcDrain", "runtime.gcBgMarkWorker", "runtime.goexit")},
-		scheduler:  {stack("runtime.futex", "runtime.findRunnable", "runtime.schedule", "runtime.mcall"), stack("runtime.futex", "runtime.ready", module+"internal/wire.(*Link).send")},
-		send:       {stack("syscall.Syscall", "net.(*conn).Write", module+"internal/wire.(*Link).send")},
-		rebatch:    {stack("runtime.memmove", module+"client.(*builder).copy /src/client/rebatch.go")},
-		control:    {stack(module + "client.(*Session).sync /src/client/control.go"), stack("go.etcd.io/bbolt.(*Tx).Commit"), stack("main.main"), nil},
+		decode: {stack(columns+"spread", pipeline+"(*Stream).Next"), stack("runtime.memmove", columns+"spread")},
+		decompress: {
+			stack(columns+"snappyDecode /src/worker/columns/snappy.go", columns+"open"),
+			stack("github.com/klauspost/compress/zstd.(*Decoder).DecodeAll", columns+"open"),
+		},
+		storage: {stack("syscall.Syscall6", "os.(*File).ReadAt", module+"internal/storage.(*local).ReadAt",
+			pipeline+"fetch")},
+		memory: {
+			stack("runtime.memclrNoHeapPointers", "runtime.mallocgcLarge", "runtime.makeslice",
+				columns+"grow"), stack("runtime.lock2", "runtime.mallocgc", columns+"grow"),
+			stack("runtime.gcDrain", "runtime.gcBgMarkWorker", "runtime.goexit"),
+		},
+		scheduler: {
+			stack("runtime.futex", "runtime.findRunnable", "runtime.schedule", "runtime.mcall"),
+			stack("runtime.futex", "runtime.ready", module+"internal/wire.(*Link).send"),
+		},
+		send:    {stack("syscall.Syscall", "net.(*conn).Write", module+"internal/wire.(*Link).send")},
+		rebatch: {stack("runtime.memmove", module+"client.(*builder).copy /src/client/rebatch.go")},
+		control: {
+			stack(module + "client.(*Session).sync /src/client/control.go"),
+			stack("go.etcd.io/bbolt.(*Tx).Commit"), stack("main.main"), nil,
+		},
 	} {
 		for _, s := range stacks {
 			if got := stageOf(s); got != want {
@@ -40,7 +54,10 @@ func TestFunction(t *testing.T) {
 	line := func(name string) profile.Line { return profile.Line{Function: &profile.Function{Name: name}} }
 	ours, outer := line(module+"client.copy"), line(module+"client.next")
 	for want, stack := range map[string][]profile.Line{
-		"client.copy": {ours, outer}, "runtime.memmove for client.copy": {line("runtime.memmove"), line("io.Copy"), ours, outer},
+		"client.copy": {ours, outer}, "runtime.memmove for client.copy": {
+			line("runtime.memmove"), line("io.Copy"),
+			ours, outer,
+		},
 		"runtime.scan": {line("runtime.scan"), line("runtime.goexit")}, "": nil,
 	} {
 		if got := function(stack); got != want {
@@ -52,10 +69,17 @@ func TestFunction(t *testing.T) {
 // All time is some stage's, and each process's counts as much as the OS says.
 func TestAdd(t *testing.T) {
 	sample := func(name string, n int64) *profile.Sample {
-		return &profile.Sample{Value: []int64{n, 0}, Location: []*profile.Location{{Line: []profile.Line{{Function: &profile.Function{Name: name}}}}}}
+		return &profile.Sample{
+			Value:    []int64{n, 0},
+			Location: []*profile.Location{{Line: []profile.Line{{Function: &profile.Function{Name: name}}}}},
+		}
 	}
 	r := newShares()
-	r.add("worker-1", 6, &profile.Profile{Sample: []*profile.Sample{sample(module+"worker/columns.a", 2), sample(module+"internal/wire.b", 1)}})
+	r.add("worker-1", 6,
+		&profile.Profile{Sample: []*profile.Sample{
+			sample(module+"worker/columns.a", 2),
+			sample(module+"internal/wire.b", 1),
+		}})
 	r.add(trainerName, 3, &profile.Profile{Sample: []*profile.Sample{sample(module+"internal/wire.c", 7)}})
 	r.add("master-1", 1, &profile.Profile{})
 	for s, want := range map[stage]float64{decode: 4, send: 2, receive: 3, control: 1} {
@@ -64,7 +88,11 @@ func TestAdd(t *testing.T) {
 		}
 	}
 	r.rank()
-	if got, want := r.Hottest, []hot{{"worker/columns.a", 0.4}, {"internal/wire.c", 0.3}, {"internal/wire.b", 0.2}}; !slices.Equal(got, want) {
+	if got, want := r.Hottest, []hot{
+		{"worker/columns.a", 0.4},
+		{"internal/wire.c", 0.3},
+		{"internal/wire.b", 0.2},
+	}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
 }

@@ -92,7 +92,8 @@ func closeIt(b *testing.B, etcd *storetest.Cluster, d *disk, r *trainer, n int) 
 		check(b, r.sync(b.Context()))
 	}
 	_, err := m.Sync(b.Context(), &pb.SyncRequest{
-		Session: session, Nonce: fmt.Sprint(r.rank), Generation: r.joined.GetGeneration(), Incarnation: r.joined.GetIncarnation(), Leave: true,
+		Session: session, Nonce: fmt.Sprint(r.rank), Generation: r.joined.GetGeneration(),
+		Incarnation: r.joined.GetIncarnation(), Leave: true,
 	})
 	check(b, err)
 	var at int64

@@ -51,7 +51,9 @@ func traffic(b *testing.B, last pb.LastBatch) {
 			b.ReportMetric((after[name]-before[name])/seconds, unit)
 		}
 		b.ReportMetric(compacted["etcd_mvcc_db_total_size_in_use_in_bytes"]/1e6, "db-MB")
-		b.ReportMetric((after["etcd_mvcc_db_total_size_in_use_in_bytes"]-before["etcd_mvcc_db_total_size_in_use_in_bytes"])/seconds, "growth-B/s")
+		b.ReportMetric(
+			(after["etcd_mvcc_db_total_size_in_use_in_bytes"]-before["etcd_mvcc_db_total_size_in_use_in_bytes"])/seconds,
+			"growth-B/s")
 		b.ReportMetric(float64(len(took))/seconds, "Syncs/s")
 		b.ReportMetric(took[len(took)/2].Seconds()*1e3, "ms/Sync")
 		b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "ms/slow-Sync")

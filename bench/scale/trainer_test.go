@@ -30,7 +30,10 @@ type trainer struct {
 }
 
 func (r *trainer) join(ctx context.Context) (err error) {
-	r.joined, err = r.master.Join(ctx, &pb.JoinRequest{Session: session, Rank: r.rank, WorldSize: r.world, Nonce: fmt.Sprint(r.rank)})
+	r.joined, err = r.master.Join(ctx, &pb.JoinRequest{
+		Session: session, Rank: r.rank, WorldSize: r.world,
+		Nonce: fmt.Sprint(r.rank),
+	})
 	r.epoch, r.counters = r.joined.GetClosedEpochs(), &pb.Counters{}
 	if r.joined.GetSession().GetSpec().GetLastBatch() == pb.LastBatch_PAD {
 		r.steps = &pb.RankSteps{}
@@ -70,9 +73,11 @@ func (r *trainer) advance(ends bool) {
 // sync is one exchange.
 func (r *trainer) sync(ctx context.Context) error {
 	req := &pb.SyncRequest{
-		Session: session, Rank: r.rank, Nonce: fmt.Sprint(r.rank), Generation: r.joined.GetGeneration(), Incarnation: r.joined.GetIncarnation(),
-		Consumed: r.consumed.Proto(), Revision: r.last.GetRevision(), BaseVersion: r.last.GetBaseVersion(), WantsMore: len(r.held) <= streams,
-		Counters: proto.CloneOf(r.counters), Steps: r.steps,
+		Session: session, Rank: r.rank, Nonce: fmt.Sprint(r.rank), Generation: r.joined.GetGeneration(),
+		Incarnation: r.joined.GetIncarnation(),
+		Consumed:    r.consumed.Proto(), Revision: r.last.GetRevision(), BaseVersion: r.last.GetBaseVersion(),
+		WantsMore: len(r.held) <= streams,
+		Counters:  proto.CloneOf(r.counters), Steps: r.steps,
 	}
 	reply, err := r.master.Sync(ctx, req)
 	if err != nil {

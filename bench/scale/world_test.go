@@ -118,9 +118,11 @@ func startMaster(b *testing.B, etcd *storetest.Cluster, d *disk) *node {
 	st, err := store.Open(b.Context(), store.Config{Endpoints: etcd.Endpoints(), Logger: logger})
 	check(b, err)
 	cfg := master.Config{
-		Store: st, Storage: d, Ops: transform.Builtin(), Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), Logger: logger,
+		Store: st, Storage: d, Ops: transform.Builtin(),
+		Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), Logger: logger,
 		Plan: plan.Config{
-			ShardBytes: 1, BlockBytes: filesPerBlock * int64(len(d.data)), FirstBlockBytes: filesPerBlock * int64(len(d.data)),
+			ShardBytes: 1, BlockBytes: filesPerBlock * int64(len(d.data)),
+			FirstBlockBytes: filesPerBlock * int64(len(d.data)),
 		},
 	}
 	cfg.Fleet.Bind = "127.0.0.1:0"
@@ -153,7 +155,8 @@ func openSession(b *testing.B, m pb.MasterClient, world uint32, last pb.LastBatc
 	b.Helper()
 	_, err := m.Open(b.Context(), &pb.OpenRequest{Session: session, WorldSize: world, Spec: &pb.Spec{
 		Dataset:  &pb.Dataset{Uri: []string{"s3://bucket/clicks/"}},
-		Features: []*pb.Feature{{Name: []string{"x"}, Layout: pb.Layout_SPARSE}}, BatchSize: 1000, Shuffle: true, Seed: 1, Epochs: 1, LastBatch: last,
+		Features: []*pb.Feature{{Name: []string{"x"}, Layout: pb.Layout_SPARSE}}, BatchSize: 1000, Shuffle: true,
+		Seed: 1, Epochs: 1, LastBatch: last,
 	}})
 	check(b, err)
 }

@@ -182,8 +182,9 @@ func (j *job) plan() (err error) {
 				break
 			}
 			_, _, err = j.state.Apply(session.Planned{
-				Epoch: epoch, Block: block, Blocks: uint32((j.Shards + blockShards - 1) / blockShards), Shards: j.shardsOf(block),
-				Rows: int64(j.shard * blockShards),
+				Epoch: epoch, Block: block, Blocks: uint32((j.Shards + blockShards - 1) / blockShards),
+				Shards: j.shardsOf(block),
+				Rows:   int64(j.shard * blockShards),
 			})
 		}
 	})

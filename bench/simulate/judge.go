@@ -84,8 +84,11 @@ func judge(w *world, fewest []int) Result {
 		one := w.judgePhase(p, max(0, fewest[i]))
 		r.Phases = append(r.Phases, one)
 		if fewest[i] == noSize {
-			r.Failures = append(r.Failures, fmt.Sprintf("%s to %s: with %d workers, the most that the scaler may have, trainers wait for more than 1%% of their time: %s",
-				p.From, p.To, w.Max, w.why(p, w.rec)))
+			r.Failures = append(r.Failures,
+				fmt.Sprintf(
+					"%s to %s: with %d workers, the most that the scaler may have, trainers wait for more than 1%% of "+
+						"their time: %s",
+					p.From, p.To, w.Max, w.why(p, w.rec)))
 			continue
 		}
 		for _, why := range w.fails(p, one) {
@@ -94,10 +97,12 @@ func judge(w *world, fewest []int) Result {
 	}
 	if w.NoFlapping {
 		if float64(r.Reversals) > mostReversals*r.Hours {
-			r.Failures = append(r.Failures, fmt.Sprintf("it flaps: %d decisions took back the one before within %s", r.Reversals, reversal))
+			r.Failures = append(r.Failures, fmt.Sprintf("it flaps: %d decisions took back the one before within %s",
+				r.Reversals, reversal))
 		}
 		if r.PerHour > mostPerHour {
-			r.Failures = append(r.Failures, fmt.Sprintf("%.1f decisions an hour are more than %d", r.PerHour, mostPerHour))
+			r.Failures = append(r.Failures, fmt.Sprintf("%.1f decisions an hour are more than %d",
+				r.PerHour, mostPerHour))
 		}
 		if r.Stall >= fewStalls {
 			r.Failures = append(r.Failures, fmt.Sprintf("trainers wait %.1f%% of their time", 100*r.Stall))
@@ -173,7 +178,8 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 		before, _ := wanted(w.history, p.From-time.Minute, p.From)
 		_, most := wanted(w.history, p.From, p.To)
 		if r.Workers > brakedTo*before || float64(most) > brakedAtMost*before {
-			fail("%.1f workers in the end and %d at most, where %.1f were before and more do not help", r.Workers, most, before)
+			fail("%.1f workers in the end and %d at most, where %.1f were before and more do not help",
+				r.Workers, most, before)
 		}
 		if named := w.share(p, func(h point) bool { return h.Bottleneck == pb.Bottleneck_STORAGE }); named < 0.9 {
 			fail("storage is named as the bottleneck in %.0f%% of the time only", 100*named)

@@ -38,7 +38,8 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Put the scaler to the test in virtual time",
-		Long: "Put the scaler to the test in virtual time. Without --scenario, one session runs whose demand and storage are as the flags say. With it,\n" +
+		Long: "Put the scaler to the test in virtual time. Without --scenario, one session runs whose demand and " +
+			"storage are as the flags say. With it,\n" +
 			"flags change the scenario. The exit status is 0 only if the targets hold.",
 		Example: "  go run ./bench/simulate --scenario all\n" +
 			"  go run ./bench/simulate --scenario step-up,no-room --seed 2\n" +
@@ -73,7 +74,8 @@ func recordCommand() *cobra.Command {
 			return record(cmd.Context(), file, data, rounds, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&file, "out", filepath.Join("bench", "simulate", "recorded.json"), "file that takes the parameters")
+	cmd.Flags().StringVar(&file, "out", filepath.Join("bench", "simulate", "recorded.json"),
+		"file that takes the parameters")
 	cmd.Flags().StringVar(&data, "data", "penstock-data", "folder that keeps the datasets")
 	cmd.Flags().IntVar(&rounds, "rounds", 3, "times that each is measured")
 	return cmd
@@ -149,7 +151,8 @@ func pick(list []Scenario, wanted string) (out []Scenario, err error) {
 	for name := range strings.SplitSeq(wanted, ",") {
 		i := slices.IndexFunc(list, func(sc Scenario) bool { return sc.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("--scenario %s: %w; there are %s and all", name, errNoScenario, strings.Join(names(list), ", "))
+			return nil, fmt.Errorf("--scenario %s: %w; there are %s and all",
+				name, errNoScenario, strings.Join(names(list), ", "))
 		}
 		out = append(out, list[i])
 	}

@@ -72,7 +72,10 @@ func (w *world) divide(sample *autoscale.Sample) {
 	claims := make([]place.Claim, len(sample.Sessions))
 	for i := range sample.Sessions {
 		s := &sample.Sessions[i]
-		claims[i] = place.Claim{Weight: s.Weight, Need: s.Demand * s.Cost / w.aimed, Min: float64(s.MinWorkers), Max: math.Inf(1)}
+		claims[i] = place.Claim{
+			Weight: s.Weight, Need: s.Demand * s.Cost / w.aimed, Min: float64(s.MinWorkers),
+			Max: math.Inf(1),
+		}
 		if claims[i].Need == 0 { // unknown
 			claims[i].Need = math.Inf(1)
 		}

@@ -34,9 +34,12 @@ type options struct {
 
 func (o *options) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.scenario, "scenario", "", "what happens: all, or some of those in bench/README.md (default: what the flags below say)")
-	f.StringVar(&o.out, "out", filepath.Join("bench", "results"), "folder that takes simulate.md, simulate.json and plots; empty: none")
-	f.Float64Var(&o.size, "size", 1, "part of the scenarios' workers, trainers and shards to simulate, and of no more than two hours if below 1")
+	f.StringVar(&o.scenario, "scenario", "",
+		"what happens: all, or some of those in bench/README.md (default: what the flags below say)")
+	f.StringVar(&o.out, "out", filepath.Join("bench", "results"),
+		"folder that takes simulate.md, simulate.json and plots; empty: none")
+	f.Float64Var(&o.size, "size", 1,
+		"part of the scenarios' workers, trainers and shards to simulate, and of no more than two hours if below 1")
 	f.DurationVar(&o.duration, "duration", 30*time.Minute, "virtual time to simulate")
 	f.IntVar(&o.workers, "workers", 1000, "the most workers that the scaler may have")
 	f.IntVar(&o.least, "min-workers", 0, "the fewest that it may have")
@@ -45,8 +48,10 @@ func (o *options) flags(cmd *cobra.Command) {
 	f.IntVar(&o.shards, "shards", 100_000, "shards of an epoch")
 	f.StringVar(&o.workload, "workload", "jpeg", "what they read: rm1, rm2, rm5 or jpeg")
 	f.Float64Var(&o.load, "load", 16, "their demand, in workers that are always busy")
-	f.StringSliceVar(&o.steps, "step", nil, "demand as a multiple of the first, and from when: 4x, 4x@10m,0.5x@20m (default time: 10m)")
-	f.StringVar(&o.storageCap, "storage-cap", "", "what storage gives: as a part of what the first demand needs (0.5x), or a second's bytes (2GB)")
+	f.StringSliceVar(&o.steps, "step", nil,
+		"demand as a multiple of the first, and from when: 4x, 4x@10m,0.5x@20m (default time: 10m)")
+	f.StringVar(&o.storageCap, "storage-cap", "",
+		"what storage gives: as a part of what the first demand needs (0.5x), or a second's bytes (2GB)")
 	f.DurationVar(&o.storageCapAt, "storage-cap-at", 10*time.Minute, "from when")
 	f.DurationVar(&o.storageCapFor, "storage-cap-for", 0, "for how long (default: to the end)")
 	f.StringVar(&o.kill, "kill", "", "share of the workers that die at once: 30%")

@@ -23,8 +23,10 @@ type recorder struct {
 	progress          io.Writer
 }
 
-const how = "`go run ./bench/simulate record`: for each workload of bench/workload, a fleet of one worker process serves all rows to a Go trainer on the same machine, " +
-	"round after round; medians. CPU seconds are the worker's, by /proc. stream_cpus is CPU seconds over wall seconds of a worker that serves one stream at a time (--slots 1), " +
+const how = "`go run ./bench/simulate record`: for each workload of bench/workload, a fleet of one worker process " +
+	"serves all rows to a Go trainer on the same machine, " +
+	"round after round; medians. CPU seconds are the worker's, by /proc. stream_cpus is CPU seconds over wall " +
+	"seconds of a worker that serves one stream at a time (--slots 1), " +
 	"at least 1: on a busy machine it is a bound from below."
 
 // record writes what it measured into a file.
@@ -39,7 +41,8 @@ func record(ctx context.Context, file, data string, rounds int, progress io.Writ
 		return err
 	}
 	rec := &Recorded{
-		How: how, Machine: fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
+		How: how, Machine: fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+			runtime.Version()),
 		ShardBytes: 64 << 20, BudgetBytes: 256 << 20, Workloads: map[string]Workload{},
 	}
 	var starts []float64
@@ -87,7 +90,8 @@ func (r *recorder) workload(ctx context.Context, w workload.Workload) (out Workl
 			if err != nil {
 				return out, nil, err
 			}
-			fmt.Fprintf(r.progress, "%s, %d slots: %.3g s of CPU in %.3g s, started in %.2g s\n", w.Name, slots, m.cpu, m.wall, m.start)
+			fmt.Fprintf(r.progress, "%s, %d slots: %.3g s of CPU in %.3g s, started in %.2g s\n",
+				w.Name, slots, m.cpu, m.wall, m.start)
 			starts = append(starts, m.start)
 			if slots == 1 {
 				streams = append(streams, m.cpu/m.wall)
@@ -110,7 +114,9 @@ type measurement struct {
 	bytes            int64
 }
 
-func (r *recorder) measure(ctx context.Context, w workload.Workload, files []string, slots int) (m measurement, err error) {
+func (r *recorder) measure(
+	ctx context.Context, w workload.Workload, files []string, slots int,
+) (m measurement, err error) {
 	dir, err := os.MkdirTemp(r.dir, "fleet-*")
 	if err != nil {
 		return m, fmt.Errorf("make a temporary directory: %w", err)

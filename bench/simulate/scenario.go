@@ -111,7 +111,10 @@ var usualNoise = Noise{Shards: 0.3, Costs: 0.15, Workers: 0.05, Measured: 0.03, 
 
 // defaults are what scenarios have in common.
 func defaults() Scenario {
-	return Scenario{Seed: 1, CPUs: 4, StartUp: 20 * time.Second, Latency: 50 * time.Millisecond, Max: 1000, Noise: usualNoise}
+	return Scenario{
+		Seed: 1, CPUs: 4, StartUp: 20 * time.Second, Latency: 50 * time.Millisecond, Max: 1000,
+		Noise: usualNoise,
+	}
 }
 
 // shardsEach is how many shards an epoch must have for each trainer. Only one epoch is granted ahead.
@@ -125,10 +128,14 @@ func (sc *Scenario) check() error {
 	}
 	for _, j := range sc.Jobs {
 		if j.Trainers < 1 || j.Shards < 1 || j.Load <= 0 {
-			errs = append(errs, fmt.Errorf("session %s has %d trainers, %d shards and a load of %g workers: each must be more than 0", j.Name, j.Trainers, j.Shards, j.Load))
+			errs = append(errs, fmt.Errorf(
+				"session %s has %d trainers, %d shards and a load of %g workers: each must be more than 0",
+				j.Name, j.Trainers, j.Shards, j.Load))
 		}
 		if least := shardsEach * j.Trainers; j.Shards < least {
-			errs = append(errs, fmt.Errorf("session %s: an epoch of %d shards is too short for %d trainers that take their steps together: some would have none while others do; %d are the fewest that can be simulated",
+			errs = append(errs, fmt.Errorf(
+				"session %s: an epoch of %d shards is too short for %d trainers that take their steps together: "+
+					"some would have none while others do; %d are the fewest that can be simulated",
 				j.Name, j.Shards, j.Trainers, least))
 		}
 	}
@@ -209,7 +216,8 @@ func coldStart() Scenario {
 	sc.Duration = 25 * time.Minute
 	sc.Jobs[0].From, sc.Jobs[0].To = time.Minute, 16*time.Minute
 	sc.Phases = []Phase{
-		{time.Minute, 16 * time.Minute, sized, 3}, // one worker to learn what a row costs; what is needed, as it shows on that one; and on all
+		// one worker to learn what a row costs; what is needed, as it shows on that one; and on all
+		{time.Minute, 16 * time.Minute, sized, 3},
 	}
 	return sc
 }
@@ -229,7 +237,10 @@ func mixed() Scenario {
 	sc.Name, sc.About = "mixed", "heavy and light sessions come, go and change their speed"
 	sc.Workers, sc.Duration = 12, 60*time.Minute
 	sc.Jobs = []Job{
-		{Name: "heavy", Workload: "rm5", Trainers: 100, Shards: 100_000, Load: 30, From: 10 * time.Minute, To: 45 * time.Minute},
+		{
+			Name: "heavy", Workload: "rm5", Trainers: 100, Shards: 100_000, Load: 30, From: 10 * time.Minute,
+			To: 45 * time.Minute,
+		},
 		{Name: "light-a", Workload: "rm2", Trainers: 8, Shards: 20_000, Load: 2},
 		{Name: "light-b", Workload: "rm2", Trainers: 16, Shards: 20_000, Load: 4, Steps: []Step{{25 * time.Minute, 3}}},
 		{Name: "images", Workload: "jpeg", Trainers: 24, Shards: 20_000, Load: 5},
@@ -296,7 +307,8 @@ func failures() Scenario {
 }
 
 func blind() Scenario {
-	sc := one("stale-reports", "measurements come ten seconds late, and workers' reports not at all for five minutes, in which demand doubles")
+	sc := one("stale-reports",
+		"measurements come ten seconds late, and workers' reports not at all for five minutes, in which demand doubles")
 	sc.Workers, sc.Delay = 18, 10*time.Second
 	sc.Jobs[0].Steps = []Step{{12 * time.Minute, 2}}
 	sc.Silences = []Span{{10 * time.Minute, 5 * time.Minute}}
@@ -308,7 +320,8 @@ func blind() Scenario {
 }
 
 func noRoom() Scenario {
-	sc := one("no-room", "trainers become four times as fast, and for twenty minutes there is room for half of the workers only")
+	sc := one("no-room",
+		"trainers become four times as fast, and for twenty minutes there is room for half of the workers only")
 	sc.Workers, sc.Duration = 18, 60*time.Minute
 	sc.Jobs[0].Steps = []Step{{10 * time.Minute, 4}}
 	sc.Room = []Room{{0, 40}, {30 * time.Minute, 1000}}
@@ -330,11 +343,13 @@ func takesAll() Scenario {
 
 func huge() Scenario {
 	sc := defaults()
-	sc.Name, sc.About = "huge", "a thousand trainers, a million shards, and up to ten thousand workers of one CPU that start within a minute"
+	sc.Name, sc.About = "huge",
+		"a thousand trainers, a million shards, and up to ten thousand workers of one CPU that start within a minute"
 	sc.Max, sc.Workers, sc.StartUp, sc.Duration = 10_000, 4_600, time.Minute, 20*time.Minute
 	sc.CPUs = 1 // and two slots: a trainer opens no more than 16 streams
 	sc.Jobs = []Job{{
-		Name: "train", Workload: "jpeg", Trainers: 1000, Shards: 1_000_000, Load: 3_600, Dearer: 16, Steps: []Step{{8 * time.Minute, 2}},
+		Name: "train", Workload: "jpeg", Trainers: 1000, Shards: 1_000_000, Load: 3_600, Dearer: 16,
+		Steps: []Step{{8 * time.Minute, 2}},
 	}}
 	sc.Phases = []Phase{
 		{0, 8 * time.Minute, sized, 2},

@@ -124,14 +124,17 @@ func (sc *Scenario) why(p Phase, rec *Recorded) string {
 	for _, j := range constant(*sc, p).Jobs {
 		load, streams := j.Load*j.Steps[0].Factor, float64(j.Trainers*place.MostStreams)
 		if most := streams * rec.Workloads[j.Workload].StreamCPUs / sc.CPUs; most < load {
-			return fmt.Sprintf("session %s asks for the work of %.4g workers, and the %d streams that each of its %d trainers may have can use that of %.4g; add trainers",
+			return fmt.Sprintf(
+				"session %s asks for the work of %.4g workers, and the %d streams that each of its %d trainers may "+
+					"have can use that of %.4g; add trainers",
 				j.Name, load, place.MostStreams, j.Trainers, most)
 		}
 		if load > float64(sc.Max) {
 			return fmt.Sprintf("session %s asks for the work of %.4g; raise --workers", j.Name, load)
 		}
 		if slots := sc.Max * slotsOf(sc.CPUs); j.Trainers > slots {
-			return fmt.Sprintf("%d trainers share the %d streams that these serve at once; raise --workers", j.Trainers, slots)
+			return fmt.Sprintf("%d trainers share the %d streams that these serve at once; raise --workers",
+				j.Trainers, slots)
 		}
 	}
 	return "raise --workers, or add trainers"

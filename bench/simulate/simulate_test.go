@@ -88,7 +88,11 @@ func TestWhatCannotBe(t *testing.T) {
 		want           string
 	}{
 		{1, 12, 9, "the 16 streams that each of its 1 trainers may have can use that of 4; add trainers"},
-		{8, 6, 10, "with 6 workers, the most that the scaler may have, trainers wait for more than 1% of their time: session train asks for the work of 10; raise --workers"},
+		{
+			8, 6, 10,
+			"with 6 workers, the most that the scaler may have, trainers wait for more than 1% of their time: " +
+				"session train asks for the work of 10; raise --workers",
+		},
 	} {
 		sc := one("custom", "")
 		sc.Duration, sc.Max, sc.Workers = 2*time.Minute, c.most, 2
@@ -108,7 +112,10 @@ func TestFlagsMakeAScenario(t *testing.T) {
 	dir := t.TempDir()
 	cmd := command()
 	cmd.SetOut(io.Discard)
-	cmd.SetArgs([]string{"--load", "4", "--trainers", "16", "--begin", "5", "--duration", "9m", "--step", "2x@3m", "--storage-cap", "0.5x", "--storage-cap-at", "6m", "--out", dir})
+	cmd.SetArgs([]string{
+		"--load", "4", "--trainers", "16", "--begin", "5", "--duration", "9m", "--step", "2x@3m",
+		"--storage-cap", "0.5x", "--storage-cap-at", "6m", "--out", dir,
+	})
 	err := cmd.Execute()
 	if err != nil && !strings.Contains(err.Error(), "targets were missed") {
 		t.Fatal(err)
@@ -118,7 +125,14 @@ func TestFlagsMakeAScenario(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, args := range [][]string{{"--step", "fast"}, {"--storage-cap", "half"}, {"--scenario", "none"}, {"--kill", "x"}, {"--workload", "y"}, {"--shards", "100"}} {
+	for _, args := range [][]string{
+		{"--step", "fast"},
+		{"--storage-cap", "half"},
+		{"--scenario", "none"},
+		{"--kill", "x"},
+		{"--workload", "y"},
+		{"--shards", "100"},
+	} {
 		cmd := command()
 		cmd.SetArgs(args)
 		if cmd.Execute() == nil {
@@ -172,7 +186,8 @@ func TestRecorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took.CPU <= 0 || took.Stored <= 0 || took.Tensors <= 0 || took.StreamCPUs < 1 || took.Batch != w.BatchSize || len(starts) != 2 {
+	if took.CPU <= 0 || took.Stored <= 0 || took.Tensors <= 0 || took.StreamCPUs < 1 || took.Batch != w.BatchSize ||
+		len(starts) != 2 {
 		t.Errorf("%+v, started in %v s", took, starts)
 	}
 }

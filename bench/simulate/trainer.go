@@ -138,7 +138,8 @@ func (t *trainer) sync(leave bool) error {
 	j := t.job
 	streams := int(max(1, j.streams))
 	reply, err := j.apply(session.Sync{
-		Rank: t.rank, Generation: t.generation, Incarnation: t.number, Nonce: t.nonce, Consumed: t.consumed, Leave: leave,
+		Rank: t.rank, Generation: t.generation, Incarnation: t.number, Nonce: t.nonce, Consumed: t.consumed,
+		Leave:    leave,
 		Counters: session.Counters{Rows: int64(t.handed)}, Revision: t.revision, BaseVersion: t.base,
 		WantsMore: len(t.held) < streams, Streams: uint32(streams),
 	})

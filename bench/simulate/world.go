@@ -60,7 +60,8 @@ var begin = time.Unix(1_800_000_000, 0) //nolint:gochecknoglobals // never chang
 
 func newWorld(sc Scenario, rec *Recorded, workers int, scale bool) (*world, error) {
 	w := &world{
-		Scenario: sc, rec: rec, random: rand.New(rand.NewPCG(sc.Seed, 7)), byName: map[string]*worker{}, wanted: workers, changed: -1,
+		Scenario: sc, rec: rec, random: rand.New(rand.NewPCG(sc.Seed, 7)), byName: map[string]*worker{},
+		wanted: workers, changed: -1,
 		master: account{off: !scale},
 	}
 	for range workers {

@@ -87,7 +87,8 @@ func Named(name string) (Workload, error) {
 		}
 		names = append(names, w.Name)
 	}
-	return Workload{}, fmt.Errorf("workload %q: there is none of that name; there are %s", name, strings.Join(names, ", "))
+	return Workload{}, fmt.Errorf("workload %q: there is none of that name; there are %s",
+		name, strings.Join(names, ", "))
 }
 
 // Validate returns what is wrong with a workload that was changed.
@@ -131,11 +132,13 @@ const maxSpec = 1<<20 - 4096
 func (w Workload) validateSpec() error {
 	text := w.Spec("")
 	if len(text) > maxSpec {
-		return fmt.Errorf("workload %s: with %d borders and %d generated features the spec has %d bytes; want at most %d",
+		return fmt.Errorf(
+			"workload %s: with %d borders and %d generated features the spec has %d bytes; want at most %d",
 			w.Name, w.Borders, w.Generated, len(text), maxSpec)
 	}
 	if _, err := spec.Parse([]byte(text)); err != nil {
-		return fmt.Errorf("workload %s: %d generated features of %d borders each: %w", w.Name, w.Generated, w.Borders, err)
+		return fmt.Errorf("workload %s: %d generated features of %d borders each: %w",
+			w.Name, w.Generated, w.Borders, err)
 	}
 	return nil
 }

@@ -73,7 +73,10 @@ func TestErrors(t *testing.T) {
 		{"rm1", func(w *Workload) { w.Transform = false }, "13 features are generated, but transform is false"},
 		{"rm1", func(w *Workload) { w.Length = 201 }, "length is 201"},
 		{"rm1", func(w *Workload) { w.Borders = 200_000 }, "the spec has"},
-		{"rm2", func(w *Workload) { w.Generated, w.Borders = 504, 4096 }, "504 generated features of 4096 borders each"},
+		{
+			"rm2", func(w *Workload) { w.Generated, w.Borders = 504, 4096 },
+			"504 generated features of 4096 borders each",
+		},
 		{"jpeg", func(w *Workload) { w.Transform = false }, "photographs are decoded"},
 		{"jpeg", func(w *Workload) { w.Height = 0 }, "height is 0"},
 	} {

@@ -97,12 +97,14 @@ func (p *player) wait(s *WaitStep) error {
 		}
 	}
 	if s.Sent > 0 {
-		if err := p.await(fmt.Sprintf("workers to send %d rows", s.Sent), func() bool { return p.sent >= s.Sent }); err != nil {
+		if err := p.await(fmt.Sprintf("workers to send %d rows", s.Sent),
+			func() bool { return p.sent >= s.Sent }); err != nil {
 			return err
 		}
 	}
 	if s.Still > 0 {
-		if err := p.await("workers to stop sending", func() bool { return p.sent > 0 && time.Since(p.lastSent) > s.Still }); err != nil {
+		if err := p.await("workers to stop sending",
+			func() bool { return p.sent > 0 && time.Since(p.lastSent) > s.Still }); err != nil {
 			return err
 		}
 	}

@@ -151,7 +151,10 @@ func (d *Driver) stop() {
 }
 
 func (d *Driver) start() (*process, error) {
-	p := &process{cmd: exec.CommandContext(context.Background(), d.Command[0], d.Command[1:]...), replies: make(chan Reply)}
+	p := &process{
+		cmd:     exec.CommandContext(context.Background(), d.Command[0], d.Command[1:]...),
+		replies: make(chan Reply),
+	}
 	p.cmd.Env, p.cmd.Stderr = d.Env, &p.stderr
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {

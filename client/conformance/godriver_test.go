@@ -83,7 +83,8 @@ func (d *goDriver) obey(c Command) (Reply, error) {
 	case "stats":
 		s := d.session.Stats()
 		return Reply{Stats: &Stats{
-			Rows: s.Rows, Batches: s.Batches, Dropped: s.Dropped, Failovers: s.Failovers, Hedges: s.Hedges, Skipped: d.skipped.Load(),
+			Rows: s.Rows, Batches: s.Batches, Dropped: s.Dropped, Failovers: s.Failovers, Hedges: s.Hedges,
+			Skipped:  d.skipped.Load(),
 			Buffered: s.Buffered, PeakBuffered: s.PeakBuffered,
 			Stall: s.Stall.Seconds(), Compute: s.Compute.Seconds(),
 		}}, nil

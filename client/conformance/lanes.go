@@ -97,7 +97,8 @@ func (t *trainer) inSequence(b batch) error {
 	w := t.w
 	from, to := t.lanes()
 	if !t.begun { // where a restored or another start goes on, the others' batches and the end of the scenario tell
-		for t.at = (step{epoch: b.epoch}); t.at.n < w.stepsOf(b.epoch) && !slices.Equal(w.rows(t.at, from, to), b.ids); {
+		for t.at = (step{epoch: b.epoch}); t.at.n < w.stepsOf(b.epoch) &&
+			!slices.Equal(w.rows(t.at, from, to), b.ids); {
 			t.at.n++
 		}
 	}
@@ -121,7 +122,8 @@ func (t *trainer) checkStep(got *pb.State, asked *StateStep) error {
 		return fmt.Errorf("state is of step %v; expected %v", at, t.at)
 	}
 	if len(got.GetBase())+len(got.GetConsumed()) > 0 || got.GetGlobalBatch() != uint64(w.spec.GetGlobalBatchSize()) {
-		return fmt.Errorf("state has global batch %d, base %v, consumed %v; expected %d and none", got.GetGlobalBatch(), got.GetBase(),
+		return fmt.Errorf("state has global batch %d, base %v, consumed %v; expected %d and none",
+			got.GetGlobalBatch(), got.GetBase(),
 			got.GetConsumed(), w.spec.GetGlobalBatchSize())
 	}
 	start := got.GetStart()

@@ -61,8 +61,9 @@ func nullable(rec arrow.Record) (arrow.Record, error) {
 	schema := fake.Schema()
 	columns := make([]arrow.Array, schema.NumFields())
 	for i, f := range schema.Fields() {
-		if i >= int(rec.NumCols()) || rec.ColumnName(i) != f.Name || strings.ReplaceAll(fmt.Sprint(rec.Column(i).DataType()), ", nullable", "") !=
-			strings.ReplaceAll(fmt.Sprint(f.Type), ", nullable", "") {
+		if i >= int(rec.NumCols()) || rec.ColumnName(i) != f.Name ||
+			strings.ReplaceAll(fmt.Sprint(rec.Column(i).DataType()), ", nullable", "") !=
+				strings.ReplaceAll(fmt.Sprint(f.Type), ", nullable", "") {
 			return nil, fmt.Errorf("rows: schema %v, expected %v", rec.Schema(), schema)
 		}
 		d := rec.Column(i).Data()

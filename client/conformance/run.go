@@ -37,7 +37,10 @@ type player struct {
 }
 
 func play(t *testing.T, d *Driver, sc *Scenario) {
-	p := &player{world: newWorld(t, sc), driver: d, trainers: make(map[string]*trainer), states: make(map[string]*state)}
+	p := &player{
+		world: newWorld(t, sc), driver: d, trainers: make(map[string]*trainer),
+		states: make(map[string]*state),
+	}
 	err := p.run()
 	p.dismiss(t, err != nil)
 	if err == nil {
@@ -193,7 +196,8 @@ func (p *player) readInStep(names []string, count int) error {
 			return fmt.Errorf("step %d of trainers %v: %w", step, names, err)
 		}
 		if len(slices.Compact(slices.Clone(more))) > 1 || len(slices.Compact(epochs)) > 1 {
-			return fmt.Errorf("step %d: trainers %v are not in step: more is %v, of epochs %v", step, names, more, epochs)
+			return fmt.Errorf("step %d: trainers %v are not in step: more is %v, of epochs %v",
+				step, names, more, epochs)
 		}
 		if !more[0] {
 			return nil
@@ -236,7 +240,8 @@ func (p *player) stats(s *StatsStep) error {
 		s.Hedges != nil && st.Hedges != *s.Hedges, st.Hedges < s.MinHedges,
 		s.Dropped != nil && st.Dropped != *s.Dropped, s.Skipped != nil && st.Skipped != *s.Skipped,
 		s.Budget && st.PeakBuffered > budget+p.largest, s.Full && st.Buffered < budget/2:
-		return fmt.Errorf("%+v; expected %+v, a budget of %d bytes, and records of at most %d", st, s, budget, p.largest)
+		return fmt.Errorf("%+v; expected %+v, a budget of %d bytes, and records of at most %d",
+			st, s, budget, p.largest)
 	}
 	return nil
 }
@@ -251,7 +256,8 @@ func (p *player) checkPace(rank uint32, want *Pace) error {
 	var told *pb.Counters
 	p.master.Look(func() { got, told = p.master.Ranks[rank].Pace, p.master.Ranks[rank].Counters })
 	tells := want.Steps > 0
-	if got.GetSteps() != want.Steps || got.GetRows() != want.Rows || tells != (got.GetStepNs() > 0) || tells && got.GetStepNs() >= int64(want.Below) ||
+	if got.GetSteps() != want.Steps || got.GetRows() != want.Rows || tells != (got.GetStepNs() > 0) || tells &&
+		got.GetStepNs() >= int64(want.Below) ||
 		got.GetStepNs()*int64(want.Steps/2) > told.GetComputeNs() || got.GetClientNs() <= 0 || got.GetBuffered() < 0 {
 		return fmt.Errorf("the master was told the pace %v, and %v; expected %+v", got, told, *want)
 	}
@@ -262,8 +268,10 @@ func (p *player) checkPace(rank uint32, want *Pace) error {
 func (p *player) checkStall(rank uint32, st Stats, least time.Duration) error {
 	var told *pb.Counters
 	p.master.Look(func() { told = p.master.Ranks[rank].Counters })
-	if st.Stall < least.Seconds() || least > 0 && (st.Compute > least.Seconds()/2 || time.Duration(told.GetStallNs()) < least) {
-		return fmt.Errorf("stall %g s, compute %g s; the master was told %v; expected a stall of %v", st.Stall, st.Compute, told, least)
+	if st.Stall < least.Seconds() || least > 0 &&
+		(st.Compute > least.Seconds()/2 || time.Duration(told.GetStallNs()) < least) {
+		return fmt.Errorf("stall %g s, compute %g s; the master was told %v; expected a stall of %v",
+			st.Stall, st.Compute, told, least)
 	}
 	return nil
 }

@@ -102,7 +102,8 @@ func (t *trainer) open(step *OpenStep, restore [][]byte) error {
 	}
 	cfg := &Config{
 		Session: "run-1/train", Spec: spec, Rank: step.Rank, World: t.world, Restore: restore, Budget: tr.Budget,
-		SyncEvery: tr.SyncEvery.Seconds(), StreamTimeout: tr.StreamTimeout.Seconds(), HedgeAfter: tr.HedgeAfter.Seconds(),
+		SyncEvery: tr.SyncEvery.Seconds(), StreamTimeout: tr.StreamTimeout.Seconds(),
+		HedgeAfter:     tr.HedgeAfter.Seconds(),
 		ConnectTimeout: tr.ConnectTimeout.Seconds(), Timeout: tr.Timeout.Seconds(),
 	}
 	for _, name := range w.sc.Master.Masters {
@@ -285,7 +286,8 @@ func (t *trainer) checked(got *pb.State, batches []batch, asked *StateStep) (*st
 	consumed := position.SetFromProto(got.GetConsumed())
 	if w.sc.Spec.Pad { // closed epochs lie in the base
 		base := position.SetFromProto(got.GetBase())
-		own = slices.DeleteFunc(own, func(id int64) bool { return base.Contains(w.data.Start(fake.RowOf(id).Epoch, 0)) })
+		own = slices.DeleteFunc(own,
+			func(id int64) bool { return base.Contains(w.data.Start(fake.RowOf(id).Epoch, 0)) })
 	}
 	if err := t.checkConsumed(consumed, own); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -318,7 +320,8 @@ func checkState(got *pb.State, step *StateStep, t *trainer) error {
 		return fmt.Errorf("state has %d batches of its epoch; expected %d", got.GetHanded(), *step.Handed)
 	}
 	if departed := departed(got); !maps.Equal(departed, step.Departed) {
-		return fmt.Errorf("state says of those who left how many rows they were given: %v; expected %v", departed, step.Departed)
+		return fmt.Errorf("state says of those who left how many rows they were given: %v; expected %v",
+			departed, step.Departed)
 	}
 	if step.Consumed == nil {
 		return nil

@@ -72,7 +72,10 @@ func newWorld(t testing.TB, sc *Scenario) *world {
 		sc: sc, net: fake.Loopback(t), data: dataset(sc), random: rand.New(rand.NewPCG(1, 2)),
 		rules: sc.Master.Answers, faults: make(map[string][]Fault), lastSent: time.Now(), killed: make(map[string]bool),
 	}
-	w.spec = &pb.Spec{Dataset: &pb.Dataset{Uri: []string{"mem://data"}}, BatchSize: sc.Spec.BatchSize, Epochs: sc.Spec.Epochs}
+	w.spec = &pb.Spec{
+		Dataset: &pb.Dataset{Uri: []string{"mem://data"}}, BatchSize: sc.Spec.BatchSize,
+		Epochs: sc.Spec.Epochs,
+	}
 	if sc.Spec.Drop {
 		w.spec.LastBatch = pb.LastBatch_DROP
 	}
@@ -145,7 +148,10 @@ func (w *world) rank(r uint32) *rank {
 func (w *world) intercept(req proto.Message) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	call := map[string]string{"OpenRequest": "open", "GetSessionRequest": "open", "JoinRequest": "join", "SyncRequest": "sync"}
+	call := map[string]string{
+		"OpenRequest": "open", "GetSessionRequest": "open", "JoinRequest": "join",
+		"SyncRequest": "sync",
+	}
 	if req, ok := req.(*pb.SyncRequest); ok {
 		if w.killed[req.GetNonce()] {
 			return status.Error(codes.Aborted, "its process was killed")
@@ -173,7 +179,8 @@ func (w *world) checkReport(r *rank, req *pb.SyncRequest) {
 		most += int(w.spec.GetBatchSize())
 	}
 	if n := w.count(position.SetFromProto(req.GetConsumed())); n > most {
-		w.problems = append(w.problems, fmt.Sprintf("rank %d reported %d rows as consumed when it had been given %d", req.GetRank(), n, most))
+		w.problems = append(w.problems, fmt.Sprintf("rank %d reported %d rows as consumed when it had been given %d",
+			req.GetRank(), n, most))
 	}
 }
 
@@ -187,7 +194,8 @@ func (w *world) count(set position.Set) int {
 func (w *world) rule(call string, lost bool) error {
 	for i := range w.rules {
 		r := &w.rules[i]
-		if r.Lost != lost || r.Call != "" && r.Call != call || r.Times < 0 || r.OneIn > 0 && w.random.IntN(r.OneIn) > 0 {
+		if r.Lost != lost || r.Call != "" && r.Call != call || r.Times < 0 || r.OneIn > 0 &&
+			w.random.IntN(r.OneIn) > 0 {
 			continue
 		}
 		use(&r.Times)
@@ -331,7 +339,8 @@ func (w *world) pickFault(worker string, r *fake.Record) Fault {
 	faults := w.faults[worker]
 	for i := range faults {
 		f := &faults[i]
-		if f.Times < 0 || f.Epoch != nil && *f.Epoch != r.Epoch || f.Shard != nil && *f.Shard != w.data.Index(r.Position) ||
+		if f.Times < 0 || f.Epoch != nil && *f.Epoch != r.Epoch || f.Shard != nil &&
+			*f.Shard != w.data.Index(r.Position) ||
 			r.K < f.K || r.Before < f.After || f.OneIn > 0 && w.random.IntN(f.OneIn) > 0 {
 			continue
 		}

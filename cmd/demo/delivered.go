@@ -48,7 +48,10 @@ func (d *delivered) each(b *client.Batch, add func(record) error) error {
 // written.
 func (d *delivered) find(b *client.Batch) error {
 	for _, name := range d.names {
-		if at := slices.IndexFunc(b.Labels, func(l client.Label) bool { return l.Name == name && l.I32 != nil }); at >= 0 {
+		if at := slices.IndexFunc(b.Labels, func(l client.Label) bool {
+			return l.Name == name &&
+				l.I32 != nil
+		}); at >= 0 {
 			d.labels = append(d.labels, at)
 		} else if at := slices.Index(b.DenseNames, name); at >= 0 {
 			d.dense = append(d.dense, at)

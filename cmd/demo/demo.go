@@ -40,15 +40,22 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the main job on this machine, kill a worker, and check every row",
-		Long: "Run the main job with everything embedded: etcd, a master, workers and trainers as processes on loopback.\n" +
-			"A Criteo-shaped dataset is made once and cached. The trainers are slow at first, fast in the middle and slow again, and\n" +
-			"the fleet grows and shrinks with them: each decision says why, and the dashboard shows it. In the middle of the epoch\n" +
-			"a worker is killed with SIGKILL and replaced. In the end all rows are counted by their places in the files, and\n" +
-			"values of the columns that the spec leaves as they are compared with those that were written (with --data there are\n" +
-			"none to compare with): the exit status is 0 only if each row arrived exactly once, with these values. On a terminal\n" +
+		Long: "Run the main job with everything embedded: etcd, a master, workers and trainers as processes on " +
+			"loopback.\n" +
+			"A Criteo-shaped dataset is made once and cached. The trainers are slow at first, fast in the middle " +
+			"and slow again, and\n" +
+			"the fleet grows and shrinks with them: each decision says why, and the dashboard shows it. In the " +
+			"middle of the epoch\n" +
+			"a worker is killed with SIGKILL and replaced. In the end all rows are counted by their places in the " +
+			"files, and\n" +
+			"values of the columns that the spec leaves as they are compared with those that were written (with " +
+			"--data there are\n" +
+			"none to compare with): the exit status is 0 only if each row arrived exactly once, with these values. " +
+			"On a terminal\n" +
 			"it takes its time, so that there is something to see, and the fleet and its dashboard stay until Ctrl-C.",
-		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock demo --data s3://bucket/table/ --output json",
-		Args:    cobra.NoArgs,
+		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock " +
+			"demo --data s3://bucket/table/ --output json",
+		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	o.dataset(flags)
@@ -56,9 +63,14 @@ func Command() *cobra.Command {
 	flags.IntVar(&o.trainers, "trainers", 2, "trainer processes")
 	flags.IntVar(&o.kill, "kill", 1, "workers to kill on the way")
 	flags.StringVar(&o.data, "data", "", "URI of a Parquet dataset to read instead; features are chosen by type")
-	flags.BoolVar(&o.steady, "steady", false, "keep the trainers as fast as they can be, and the number of workers as it is (so it is for small datasets, and with --data)")
-	flags.BoolVar(&o.keep, "keep", false, "keep the processes' logs and ledgers (they are kept anyway when something fails)")
-	flags.BoolVar(&o.stay, "stay", false, "be slow for long enough to be watched, and keep the fleet and its dashboard until Ctrl-C (default: on a terminal, without --output json)")
+	flags.BoolVar(&o.steady, "steady", false,
+		"keep the trainers as fast as they can be, and the number of workers as it is (so it is for small datasets, "+
+			"and with --data)")
+	flags.BoolVar(&o.keep, "keep", false,
+		"keep the processes' logs and ledgers (they are kept anyway when something fails)")
+	flags.BoolVar(&o.stay, "stay", false,
+		"be slow for long enough to be watched, and keep the fleet and its dashboard until Ctrl-C (default: on a "+
+			"terminal, without --output json)")
 	flags.StringVar(&o.storageFile, "storage-config", "", "YAML file with storage profiles, for --data")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		output, err := cli.Output(cmd)
@@ -94,7 +106,8 @@ func datasetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dataset",
 		Short: "Make the generated dataset and print its URI",
-		Long: "Make the demo's Criteo-shaped dataset, where it is not cached, and print its URI: label (int32), int_0 to int_12\n" +
+		Long: "Make the demo's Criteo-shaped dataset, where it is not cached, and print its URI: label (int32), " +
+			"int_0 to int_12\n" +
 			"(float32), cat_0 to cat_25 (lists of int64). The label follows from two of the features, and chance.",
 		Example: "  penstock demo dataset --rows 200000",
 		Args:    cobra.NoArgs,
@@ -128,7 +141,8 @@ func datasetCommand() *cobra.Command {
 // dataset registers the flags of the generated dataset.
 func (o *options) dataset(flags *pflag.FlagSet) {
 	flags.IntVar(&o.rows, "rows", 2_000_000, "rows of the generated dataset")
-	flags.StringVar(&o.cache, "cache", "", "directory of generated datasets (default: penstock in the user's cache directory)")
+	flags.StringVar(&o.cache, "cache", "",
+		"directory of generated datasets (default: penstock in the user's cache directory)")
 }
 
 func (o options) check() error {

@@ -56,7 +56,8 @@ func (p *progress) show(phase string, done, total int64, detail string) {
 	if total > 0 {
 		filled = int(min(done, total) * barWidth / total)
 	}
-	line := fmt.Sprintf("%-10s %s%s %s of %s rows  %s", phase, strings.Repeat("█", filled), strings.Repeat("░", barWidth-filled),
+	line := fmt.Sprintf("%-10s %s%s %s of %s rows  %s", phase, strings.Repeat("█", filled),
+		strings.Repeat("░", barWidth-filled),
 		humanize.Comma(done), humanize.Comma(total), detail)
 	if p.width == 0 {
 		fmt.Fprintln(p.out, line)

@@ -59,7 +59,10 @@ func TestRecount(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := again.finish()
-			faults := count{missing: got.missing, doubled: got.doubled, altered: got.altered, unexpected: got.unexpected}
+			faults := count{
+				missing: got.missing, doubled: got.doubled, altered: got.altered,
+				unexpected: got.unexpected,
+			}
 			if !reflect.DeepEqual(faults, c.want) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
@@ -74,7 +77,8 @@ func TestRecount(t *testing.T) {
 func TestDeliveredValuesAreThoseWritten(t *testing.T) {
 	w := newWritten()
 	names := w.names()
-	if want := "label int_10 int_11 int_12 cat_20 cat_21 cat_22 cat_23 cat_24 cat_25"; strings.Join(names, " ") != want {
+	if want := "label int_10 int_11 int_12 cat_20 cat_21 cat_22 cat_23 cat_24 cat_25"; strings.Join(names,
+		" ") != want {
 		t.Fatalf("%v are left as they are", names)
 	}
 	const rows = 100

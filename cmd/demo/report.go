@@ -84,14 +84,16 @@ func (r *Report) String() string {
 	}
 	line("rows", "%s expected, %s delivered", humanize.Comma(r.RowsExpected), humanize.Comma(r.RowsDelivered))
 	line("checksum", "%s expected, %s delivered", r.ChecksumExpected, r.ChecksumDelivered)
-	line("throughput", "%s rows/s, %s/s, over %.1f s", humanize.Comma(int64(r.RowsPerSecond)), humanize.Bytes(uint64(r.BytesPerSecond)), r.Seconds)
+	line("throughput", "%s rows/s, %s/s, over %.1f s", humanize.Comma(int64(r.RowsPerSecond)),
+		humanize.Bytes(uint64(r.BytesPerSecond)), r.Seconds)
 	for i, s := range r.StallShare {
 		line(fmt.Sprintf("trainer %d stalled", i), "%.0f%% of its time", 100*s)
 	}
 	line("longest pause", "%.0f ms", r.LongestPauseMs)
 	if r.Kills > 0 {
 		line("killed (SIGKILL)", "%s; %s went on elsewhere, replacements served %s rows",
-			strings.Join(r.Killed, ", "), english.Plural(len(r.Resumes), "stream", ""), humanize.Comma(r.ReplacementRows))
+			strings.Join(r.Killed, ", "), english.Plural(len(r.Resumes), "stream", ""),
+			humanize.Comma(r.ReplacementRows))
 	}
 	for i, s := range r.Resumes {
 		if i == 8 {

@@ -47,7 +47,9 @@ type fleet struct {
 
 // run starts the fleet, kills as many workers as asked for, waits for the trainers, verifies, and tells what it found.
 // A fleet that does not stay has ended by then.
-func (j *job) run(ctx context.Context, o options, dir string, show *progress, tell func(*Report) error) (*Report, error) {
+func (j *job) run(
+	ctx context.Context, o options, dir string, show *progress, tell func(*Report) error,
+) (*Report, error) {
 	f := &fleet{
 		job: j, options: o, dir: dir, token: rpc.NewSecret(rand.Text()), show: show,
 		last: make([]trainerReport, o.trainers),
@@ -75,7 +77,8 @@ func (j *job) run(ctx context.Context, o options, dir string, show *progress, te
 	if err := tell(&f.report); err != nil || !o.stay {
 		return &f.report, err
 	}
-	show.say("\nthe fleet stays, and so does its dashboard, http://%s/, with all that happened; Ctrl-C ends them", f.http)
+	show.say("\nthe fleet stays, and so does its dashboard, http://%s/, with all that happened; Ctrl-C ends them",
+		f.http)
 	<-ctx.Done()
 	end()
 	f.report.OK = len(f.report.Problems) == 0
@@ -187,7 +190,10 @@ func (f *fleet) trainerFailed(rank int) error {
 func (f *fleet) open(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	_, err := pb.NewMasterClient(conn).Open(ctx, &pb.OpenRequest{Session: session, Spec: f.spec, WorldSize: uint32(f.options.trainers)})
+	_, err := pb.NewMasterClient(conn).Open(ctx, &pb.OpenRequest{
+		Session: session, Spec: f.spec,
+		WorldSize: uint32(f.options.trainers),
+	})
 	if err != nil {
 		return fmt.Errorf("demo: open the session: %w", err)
 	}
@@ -202,7 +208,9 @@ type rankReport struct {
 }
 
 // startTrainer runs a trainer whose goroutine here passes on what it says until it ends.
-func (f *fleet) startTrainer(ctx context.Context, master string, rank int, reports chan<- rankReport, listeners *sync.WaitGroup) error {
+func (f *fleet) startTrainer(
+	ctx context.Context, master string, rank int, reports chan<- rankReport, listeners *sync.WaitGroup,
+) error {
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -220,7 +228,10 @@ func (f *fleet) startTrainer(ctx context.Context, master string, rank int, repor
 		args = append(args, f.pace()...)
 	}
 	name := fmt.Sprint("trainer-", rank)
-	p, err := process.Start(process.Config{Name: name, Binary: binary, Args: args, Log: filepath.Join(f.dir, name+".log")})
+	p, err := process.Start(process.Config{
+		Name: name, Binary: binary, Args: args,
+		Log: filepath.Join(f.dir, name+".log"),
+	})
 	if err != nil {
 		return err
 	}
@@ -255,7 +266,8 @@ func (f *fleet) pace() []string {
 	}
 	batches := max(1, (each-from)/f.spec.GetBatchSize())
 	return []string{
-		fmt.Sprint("--slow-until=", until), fmt.Sprint("--slow-from=", from), fmt.Sprint("--slow-step=", slowLast/time.Duration(batches)),
+		fmt.Sprint("--slow-until=", until), fmt.Sprint("--slow-from=", from), fmt.Sprint("--slow-step=",
+			slowLast/time.Duration(batches)),
 	}
 }
 
@@ -292,7 +304,8 @@ func (f *fleet) showRun(elapsed time.Duration) {
 		rows, bytes, stall, compute = rows+t.Rows, bytes+t.Bytes, stall+t.StallNs, compute+t.ComputeNs
 	}
 	f.show.show("training", rows, f.total, fmt.Sprintf("%s rows/s  %s/s  stalled %.0f%%  %s",
-		humanize.Comma(int64(float64(rows)/elapsed.Seconds())), humanize.Bytes(uint64(float64(bytes)/elapsed.Seconds())),
+		humanize.Comma(int64(float64(rows)/elapsed.Seconds())),
+		humanize.Bytes(uint64(float64(bytes)/elapsed.Seconds())),
 		100*share(stall, stall+compute), english.Plural(f.alive, "worker", "")))
 }
 
@@ -306,7 +319,8 @@ func (f *fleet) ended() error {
 	}
 	f.report.Kills = len(f.report.Killed)
 	if f.report.Kills < f.kill {
-		f.report.Problems = append(f.report.Problems, fmt.Sprintf("only %d of %d workers were killed: the epoch was over before", f.report.Kills, f.kill))
+		f.report.Problems = append(f.report.Problems,
+			fmt.Sprintf("only %d of %d workers were killed: the epoch was over before", f.report.Kills, f.kill))
 	}
 	f.report.trainers(f.last)
 	return errors.Join(errs...)

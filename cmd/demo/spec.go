@@ -50,7 +50,8 @@ func parseCriteoSpec(uri string) (*pb.Spec, error) {
 // of ids and strings are sparse (hashed), lists of floats are sparse as they are. It also returns the columns left out.
 func SpecFor(uri string, schema spec.Schema) (*pb.Spec, []string, error) {
 	s := &pb.Spec{
-		Dataset: &pb.Dataset{Uri: []string{uri}}, BatchSize: 4096, LastBatch: pb.LastBatch_UNEVEN, Epochs: 1, Seed: 1, Shuffle: true, Provenance: true,
+		Dataset: &pb.Dataset{Uri: []string{uri}}, BatchSize: 4096, LastBatch: pb.LastBatch_UNEVEN, Epochs: 1, Seed: 1,
+		Shuffle: true, Provenance: true,
 	}
 	var fill, hash, left []string
 	add := func(name string, layout pb.Layout) {
@@ -79,10 +80,14 @@ func SpecFor(uri string, schema spec.Schema) (*pb.Spec, []string, error) {
 		}
 	}
 	if len(s.Features) == 0 {
-		return nil, left, fmt.Errorf("demo: %s has no column that can be a feature; left out: %s", uri, strings.Join(left, ", "))
+		return nil, left, fmt.Errorf("demo: %s has no column that can be a feature; left out: %s",
+			uri, strings.Join(left, ", "))
 	}
 	for _, name := range fill {
-		s.Transforms = append(s.Transforms, &pb.Transform{Op: "fill_null", In: []string{name}, Params: map[string]*pb.Value{"value": zero(schema, name)}})
+		s.Transforms = append(s.Transforms, &pb.Transform{
+			Op: "fill_null", In: []string{name},
+			Params: map[string]*pb.Value{"value": zero(schema, name)},
+		})
 	}
 	if len(hash) > 0 {
 		s.Transforms = append(s.Transforms, &pb.Transform{Op: "sigrid_hash", In: hash, Params: map[string]*pb.Value{

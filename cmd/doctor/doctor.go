@@ -66,13 +66,17 @@ func Command(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check each hop from here to the masters and workers",
-		Long: "Check, from where it runs, each hop that a trainer depends on: that the masters' names resolve, that their ports\n" +
-			"answer, that certificates and token are right, that one of them leads and can be reached where it says it is, and\n" +
-			"that each worker can be reached where it says it is. A line for each step says what was seen and, if it failed,\n" +
+		Long: "Check, from where it runs, each hop that a trainer depends on: that the masters' names resolve, that " +
+			"their ports\n" +
+			"answer, that certificates and token are right, that one of them leads and can be reached where it says " +
+			"it is, and\n" +
+			"that each worker can be reached where it says it is. A line for each step says what was seen and, if " +
+			"it failed,\n" +
 			"what to do. Nothing is changed. Exit status 0 if nothing failed.",
-		Example: "  penstock doctor\n  penstock doctor --master penstock.default:7070 --tls-ca ca.pem --token-file token\n  penstock doctor --session run-7 --output json",
-		Args:    cobra.NoArgs,
-		RunE:    d.run,
+		Example: "  penstock doctor\n  penstock doctor --master penstock.default:7070 --tls-ca ca.pem --token-file " +
+			"token\n  penstock doctor --session run-7 --output json",
+		Args: cobra.NoArgs,
+		RunE: d.run,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&d.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
@@ -183,7 +187,8 @@ func (d *doctor) leaders(ctx context.Context, masters []*target) []*target {
 		t := &target{doctor: d, role: "fleet"}
 		t.add(ctx, "leader", func(context.Context) finding {
 			return fail(fmt.Sprintf("the masters name different leaders: %s", strings.Join(sorted(named), ", ")),
-				"run this again, since the leadership may just have changed; if it stays so, these masters are not of one fleet: all need the same --etcd and --etcd-prefix")
+				"run this again, since the leadership may just have changed; if it stays so, these masters are not "+
+					"of one fleet: all need the same --etcd and --etcd-prefix")
 		})
 		out = append(out, t)
 	}
@@ -202,7 +207,10 @@ func (d *doctor) fleet(ctx context.Context, from *target) []*target {
 		if m.GetRole() != "worker" {
 			continue
 		}
-		t := &target{doctor: d, role: "worker", name: m.GetName(), address: m.GetAddress(), advertised: true, awayFrom: from.elsewhere}
+		t := &target{
+			doctor: d, role: "worker", name: m.GetName(), address: m.GetAddress(), advertised: true,
+			awayFrom: from.elsewhere,
+		}
 		out = append(out, t)
 		group.Go(func() error {
 			t.askWorker(ctx, m)
@@ -223,9 +231,11 @@ func countWorkers(f *pb.Fleet) finding {
 	}
 	if workers == 0 {
 		return fail("the fleet has no worker",
-			"start one with `penstock worker --join` and the gossip address of a master or worker; if one runs, its log says why it cannot join: it needs the same token, and the gossip port by TCP and UDP")
+			"start one with `penstock worker --join` and the gossip address of a master or worker; if one runs, its "+
+				"log says why it cannot join: it needs the same token, and the gossip port by TCP and UDP")
 	}
-	return good("%d, with %s; %s %s open", workers, english.Plural(slots, "slot", ""), english.Plural(int(f.GetStreams()), "stream", ""),
+	return good("%d, with %s; %s %s open", workers, english.Plural(slots, "slot", ""),
+		english.Plural(int(f.GetStreams()), "stream", ""),
 		english.PluralWord(int(f.GetStreams()), "is", "are"))
 }
 
@@ -251,6 +261,7 @@ func compareVersions(f *pb.Fleet, own string) finding {
 	}
 	return finding{
 		State: warning, Seen: "versions differ: " + strings.Join(parts, "; "),
-		Next: "bring all to one release, unless an update is under way: a worker of another one may refuse a session's ops",
+		Next: "bring all to one release, unless an update is under way: a worker of another one may refuse a " +
+			"session's ops",
 	}
 }

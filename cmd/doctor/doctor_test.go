@@ -110,7 +110,8 @@ func newDoctor(masters ...string) *doctor {
 }
 
 func TestDoctorLooksAtEachWorker(t *testing.T) {
-	healthy, waiting, drains := serve(t, here, rpc.Config{}, nil, true), serve(t, here, rpc.Config{}, nil, false), serve(t, here, rpc.Config{}, nil, false)
+	healthy, waiting, drains := serve(t, here, rpc.Config{}, nil, true), serve(t, here, rpc.Config{}, nil, false),
+		serve(t, here, rpc.Config{}, nil, false)
 	m := &fakeMaster{fleet: &pb.Fleet{Streams: 5}}
 	master := serve(t, here, rpc.Config{}, m, true)
 	m.fleet.Members = []*pb.FleetMember{
@@ -122,11 +123,13 @@ func TestDoctorLooksAtEachWorker(t *testing.T) {
 	}
 	got := newDoctor(master).examine(t.Context())
 	want(t, got, "fleet", "workers", fine, "4, with 7 slots; 5 streams are open")
-	want(t, got, "fleet", "versions", warning, `"v1": drains, m, no worker and 2 more; "v2": worker-`+healthy, "one release")
+	want(t, got, "fleet", "versions", warning, `"v1": drains, m, no worker and 2 more; "v2": worker-`+healthy,
+		"one release")
 	want(t, got, "worker "+healthy, "health", fine, "3 slots")
 	want(t, got, "worker "+healthy, "flight", fine, "it serves streams")
 	want(t, got, "worker drains "+drains, "flight", failure, "it is no worker", "--advertise")
-	want(t, got, "worker waits "+waiting, "health", failure, "no master has answered it yet", "--token-file and --tls-ca")
+	want(t, got, "worker waits "+waiting, "health", failure, "no master has answered it yet",
+		"--token-file and --tls-ca")
 	want(t, got, "worker drains "+drains, "health", warning, "it drains")
 	want(t, got, "worker no worker "+master, "health", failure, "it is no worker", "--advertise")
 	got = newDoctor(healthy).examine(t.Context())
@@ -170,11 +173,13 @@ func TestDoctorReadsCertificates(t *testing.T) {
 		return d.examine(t.Context())
 	}
 	elsewhere := serve(t, "127.0.0.2", port, fleet, true)
-	want(t, look(elsewhere), "master "+elsewhere, "tls", failure, "is for localhost, 127.0.0.1, ::1, not for 127.0.0.2", "use one of these names")
+	want(t, look(elsewhere), "master "+elsewhere, "tls", failure, "is for localhost, 127.0.0.1, ::1, not for 127.0.0.2",
+		"use one of these names")
 	early := serve(t, here, rpc.Config{Cert: later, Key: laterKey}, fleet, true)
 	want(t, look(early), "master "+early, "tls", failure, "its certificate begins", "from now", "clock")
 	asks := serve(t, here, rpc.Config{Cert: cert, Key: key, ClientCA: authority.CA}, fleet, true)
-	want(t, look(asks), "master "+asks, "call", failure, "asks its callers for a certificate", "set --tls-cert and --tls-key")
+	want(t, look(asks), "master "+asks, "call", failure, "asks its callers for a certificate",
+		"set --tls-cert and --tls-key")
 }
 
 func TestDoctorLooksAtAddresses(t *testing.T) {
@@ -186,10 +191,23 @@ func TestDoctorLooksAtAddresses(t *testing.T) {
 	}{
 		{target{role: "master", address: "localhost"}, failure, "HOST:PORT"},
 		{target{role: "master", address: "no..such..host:7070"}, failure, "check the spelling"},
-		{target{role: "worker", address: "no..such..host:7070", advertised: true}, failure, "start it with --advertise"},
+		{
+			target{role: "worker", address: "no..such..host:7070", advertised: true},
+			failure,
+			"start it with --advertise",
+		},
 		{target{role: "worker", address: "127.0.0.1:7071", advertised: true}, fine, "an IP address"},
-		{target{role: "worker", address: "127.0.0.1:7071", advertised: true, awayFrom: true}, failure, "means this machine here, but it runs on another. Next: the worker says of itself that it is at 127.0.0.1:7071"},
-		{target{role: "leader", address: "localhost:7070", advertised: true, awayFrom: true}, failure, "start it with --advertise"},
+		{
+			target{role: "worker", address: "127.0.0.1:7071", advertised: true, awayFrom: true},
+			failure,
+			"means this machine here, but it runs on another. Next: the worker says of itself that it is at " +
+				"127.0.0.1:7071",
+		},
+		{
+			target{role: "leader", address: "localhost:7070", advertised: true, awayFrom: true},
+			failure,
+			"start it with --advertise",
+		},
 		{target{role: "worker", address: "10.0.0.1:7071", advertised: true, awayFrom: true}, fine, "an IP address"},
 	} {
 		x.target.doctor = d
@@ -219,7 +237,10 @@ func TestDoctorOfAStranger(t *testing.T) {
 	defer group.Wait()
 	defer l.Close()
 	stranger := l.Addr().String()
-	for step, next := range map[string]string{"call": "as gossip's does: name a master's --listen", "tls": "a Penstock port at all"} {
+	for step, next := range map[string]string{
+		"call": "as gossip's does: name a master's --listen",
+		"tls":  "a Penstock port at all",
+	} {
 		d := newDoctor(stranger)
 		d.rpc.TLS = step == "tls"
 		got := d.examine(t.Context())
@@ -236,5 +257,6 @@ func TestDoctorKeepsTheToken(t *testing.T) {
 	d.rpc = rpc.Config{Token: rpc.NewSecret("secret")}
 	x := &target{doctor: d, role: "master", address: "192.0.2.1:7070"}
 	x.add(t.Context(), "tls", x.handshake)
-	want(t, x.findings, "master 192.0.2.1:7070", "tls", failure, "a token is sent over TLS only", "set --tls-ca or --tls")
+	want(t, x.findings, "master 192.0.2.1:7070", "tls", failure, "a token is sent over TLS only",
+		"set --tls-ca or --tls")
 }

@@ -55,7 +55,8 @@ func (t *target) add(ctx context.Context, step string, look func(context.Context
 // label is what people call it: a name says nothing new where it is made of role and address.
 func (t *target) label() string {
 	parts := []string{t.role, t.name, t.address}
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" || s == t.role+"-"+t.address }), " ")
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" || s == t.role+"-"+t.address }),
+		" ")
 }
 
 // reach goes as far as the TLS handshake.
@@ -78,7 +79,8 @@ func (t *target) askMaster(ctx context.Context) {
 	if !t.add(ctx, "call", func(ctx context.Context) finding { return t.askFleet(ctx, m) }) {
 		return
 	}
-	if t.add(ctx, "leader", func(ctx context.Context) finding { return t.askLeader(ctx, m) }) && t.leads && t.doctor.session != "" {
+	if t.add(ctx, "leader", func(ctx context.Context) finding { return t.askLeader(ctx, m) }) && t.leads &&
+		t.doctor.session != "" {
 		t.add(ctx, "session", func(ctx context.Context) finding { return t.askSession(ctx, m) })
 	}
 }
@@ -114,7 +116,10 @@ func (t *target) resolve(ctx context.Context) finding {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return fail("no host has this name", cmp.Or(t.readvertise(), "check the spelling, and whether this machine's DNS knows the name; in Kubernetes it is SERVICE.NAMESPACE"))
+		return fail("no host has this name",
+			cmp.Or(t.readvertise(),
+				"check the spelling, and whether this machine's DNS knows the name; in Kubernetes it is "+
+					"SERVICE.NAMESPACE"))
 	case err != nil:
 		return fail(err.Error(), "this machine's DNS does not answer; check its settings, or give an IP address")
 	}
@@ -136,7 +141,9 @@ func (t *target) readvertise() string {
 	if !t.advertised {
 		return ""
 	}
-	return fmt.Sprintf("the %s says of itself that it is at %s; if it runs, start it with --advertise and an address that trainers can reach", t.role, t.address)
+	return fmt.Sprintf(
+		"the %s says of itself that it is at %s; if it runs, start it with --advertise and an address that trainers "+
+			"can reach", t.role, t.address)
 }
 
 func (t *target) connect(ctx context.Context) finding {
@@ -147,7 +154,8 @@ func (t *target) connect(ctx context.Context) finding {
 		return fail("connection refused: nothing listens there", cmp.Or(t.readvertise(), rpc.StartMaster)+behind(proxy))
 	case isTimeout(err):
 		return fail(fmt.Sprintf("no answer within %v", t.doctor.timeout), cmp.Or(t.readvertise(),
-			"a firewall or network policy may drop the packets, or the address is one of another network, as a pod's is outside of its cluster")+
+			"a firewall or network policy may drop the packets, or the address is one of another network, as a "+
+				"pod's is outside of its cluster")+
 			behind(proxy))
 	case err != nil:
 		return fail(err.Error(), cmp.Or(t.readvertise(), "check the route from here to there"))
@@ -178,9 +186,11 @@ func (t *target) handshake(ctx context.Context) finding {
 	case err == nil:
 		t.asksBack = shown.AsksBack
 		c := shown.PeerCertificates[0]
-		return good("%s; its certificate is for %s, by %s, and ends %s", tls.VersionName(shown.Version), namesOf(c), issuerOf(c), humanize.Time(c.NotAfter))
+		return good("%s; its certificate is for %s, by %s, and ends %s", tls.VersionName(shown.Version), namesOf(c),
+			issuerOf(c), humanize.Time(c.NotAfter))
 	case errors.As(err, &plain):
-		return fail("it does not speak TLS", "leave out --tls, --tls-ca and --tls-cert, or start it with --tls-cert and --tls-key")
+		return fail("it does not speak TLS",
+			"leave out --tls, --tls-ca and --tls-cert, or start it with --tls-cert and --tls-key")
 	case errors.As(err, &untrusted) && len(untrusted.UnverifiedCertificates) > 0:
 		return t.untrusted(untrusted.UnverifiedCertificates[0], untrusted.Err)
 	case isTimeout(err):
@@ -199,16 +209,21 @@ func (t *target) untrusted(c *x509.Certificate, err error) finding {
 	switch {
 	case errors.As(err, &name):
 		return fail(fmt.Sprintf("its certificate is for %s, not for %s", namesOf(c), host),
-			cmp.Or(t.readvertise(), "use one of these names")+", or --tls-server-name; or give it a certificate that names "+host)
+			cmp.Or(t.readvertise(),
+				"use one of these names")+", or --tls-server-name; or give it a certificate that names "+host)
 	case errors.As(err, &authority):
-		return fail(fmt.Sprintf("its certificate, for %s, is by %s, whom this command does not trust", namesOf(c), issuerOf(c)),
+		return fail(fmt.Sprintf("its certificate, for %s, is by %s, whom this command does not trust",
+			namesOf(c), issuerOf(c)),
 			"--tls-ca (PENSTOCK_TLS_CA) must name the file with that authority")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && time.Now().Before(c.NotBefore):
-		return fail(fmt.Sprintf("its certificate begins %s, at %s", humanize.Time(c.NotBefore), c.NotBefore.Format(time.RFC3339)),
+		return fail(fmt.Sprintf("its certificate begins %s, at %s",
+			humanize.Time(c.NotBefore), c.NotBefore.Format(time.RFC3339)),
 			"check this machine's clock, and that of the authority")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fail(fmt.Sprintf("its certificate expired %s, at %s", humanize.Time(c.NotAfter), c.NotAfter.Format(time.RFC3339)),
-			"renew the files of its --tls-cert and --tls-key; it reads them anew for each connection. Or this machine's clock is wrong")
+		return fail(fmt.Sprintf("its certificate expired %s, at %s",
+			humanize.Time(c.NotAfter), c.NotAfter.Format(time.RFC3339)),
+			"renew the files of its --tls-cert and --tls-key; it reads them anew for each connection. Or this "+
+				"machine's clock is wrong")
 	}
 	return fail(fmt.Sprintf("its certificate, for %s, is not good: %v", namesOf(c), err), "give it another certificate")
 }
@@ -257,7 +272,8 @@ func describe(who *pb.Caller) string {
 	if !who.GetUnlimited() {
 		reads = cmp.Or(strings.Join(who.GetDatasets(), ", "), "nothing")
 	}
-	return fmt.Sprintf("%q has roles %s in %s, and may read %s", who.GetSubject(), strings.Join(who.GetRoles(), ", "), where, reads)
+	return fmt.Sprintf("%q has roles %s in %s, and may read %s", who.GetSubject(), strings.Join(who.GetRoles(), ", "),
+		where, reads)
 }
 
 // askLeader asks after a session, since only the leader knows of them.
@@ -265,13 +281,15 @@ func (t *target) askLeader(ctx context.Context, m pb.MasterClient) finding {
 	_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
 	if t.leader = rpc.Leader(err); t.leader != "" {
 		if t.role == "leader" {
-			return fail("it does not lead; "+t.leader+" does", "run this again, since the leadership may just have changed")
+			return fail("it does not lead; "+t.leader+" does",
+				"run this again, since the leadership may just have changed")
 		}
 		return good("it does not lead; %s does", t.leader)
 	}
 	switch status.Code(err) {
 	case codes.Unavailable:
-		return fail(status.Convert(err).Message(), "if it stays so, the masters' logs say why: perhaps they do not reach etcd")
+		return fail(status.Convert(err).Message(),
+			"if it stays so, the masters' logs say why: perhaps they do not reach etcd")
 	case codes.DeadlineExceeded:
 		return t.silent()
 	}
@@ -285,7 +303,8 @@ func (t *target) askSession(ctx context.Context, m pb.MasterClient) finding {
 	case err != nil:
 		return t.explain(err)
 	case s.GetFailure() != "":
-		return fail(fmt.Sprintf("session %s failed: %s", s.GetId(), s.GetFailure()), "repair what it names, and open another session, or delete this one first")
+		return fail(fmt.Sprintf("session %s failed: %s", s.GetId(), s.GetFailure()),
+			"repair what it names, and open another session, or delete this one first")
 	}
 	present := 0
 	for _, r := range s.GetProgress().GetRanks() {
@@ -293,7 +312,8 @@ func (t *target) askSession(ctx context.Context, m pb.MasterClient) finding {
 			present++
 		}
 	}
-	return good("session %s is %s, with %d of %d trainers", s.GetId(), strings.ToLower(s.GetState().String()), present, s.GetWorldSize())
+	return good("session %s is %s, with %d of %d trainers", s.GetId(), strings.ToLower(s.GetState().String()), present,
+		s.GetWorldSize())
 }
 
 func (t *target) askHealth(ctx context.Context, conn *grpc.ClientConn, member *pb.FleetMember) finding {
@@ -305,7 +325,8 @@ func (t *target) askHealth(ctx context.Context, conn *grpc.ClientConn, member *p
 		return finding{State: warning, Seen: "it drains: it takes no new streams"}
 	case reply.GetStatus() != healthpb.HealthCheckResponse_SERVING:
 		return fail("it is up, but no master has answered it yet",
-			"it must reach the masters where they say they are, with the same --token-file and --tls-ca; its log says more with --log-level debug")
+			"it must reach the masters where they say they are, with the same --token-file and --tls-ca; its log "+
+				"says more with --log-level debug")
 	}
 	return good("it serves, with %s", english.Plural(int(member.GetSlots()), "slot", ""))
 }
@@ -329,11 +350,13 @@ func (t *target) explain(err error) finding {
 	case st.Code() == codes.DeadlineExceeded:
 		return t.silent()
 	case st.Code() == codes.Unimplemented && t.role != "worker":
-		return cut("it is no master, or one of another release: "+st.Message()+rpc.NextStep(err), "bring all to one release")
+		return cut("it is no master, or one of another release: "+st.Message()+rpc.NextStep(err),
+			"bring all to one release")
 	case st.Code() == codes.Unimplemented:
 		return fail("it is no worker: "+st.Message(), cmp.Or(t.readvertise(), "name a worker's port"))
 	case st.Code() == codes.Unavailable && t.asksBack: // the alert itself may be lost with the connection
-		return fail("it asks its callers for a certificate, and does not take what this command shows", "set --tls-cert and --tls-key to one by an authority of its --tls-client-ca")
+		return fail("it asks its callers for a certificate, and does not take what this command shows",
+			"set --tls-cert and --tls-key to one by an authority of its --tls-client-ca")
 	case t.role == "master" && rpc.NextStep(err) != "":
 		return cut(st.Message()+rpc.NextStep(err), "")
 	}
@@ -344,7 +367,8 @@ func (t *target) explain(err error) finding {
 	return cut(st.Message(), next)
 }
 
-const whosePort = "see whether this is a Penstock port at all: gossip has ports of its own, and a proxy may stand between"
+const whosePort = "see whether this is a Penstock port at all: gossip has ports of its own, and a proxy may stand " +
+	"between"
 
 // cut is a failure whose words may hold the next step already, behind a semicolon.
 func cut(words, otherwise string) finding {

@@ -44,14 +44,16 @@ func (a Apart) Start() (*process.Process, error) {
 func (l *local) apart(cmd *cobra.Command, f *fleet, data string) {
 	most := max(l.workers, l.most)
 	flags := append([]string{
-		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), most)), fmt.Sprint("--worker-cpus=", l.cpus(most)),
+		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), most)), fmt.Sprint("--worker-cpus=",
+			l.cpus(most)),
 	}, passedOn(cmd)...)
 	if memory := l.workerMemory(cmd, most); memory != "" {
 		flags = append(flags, "--worker-flag="+memory)
 	}
 	f.start = func(context.Context) (server, error) {
 		return Apart{
-			Listen: l.listen, TokenFile: l.tokenFile, Data: data, Logs: l.dir, Least: l.workers, Most: most, Flags: flags,
+			Listen: l.listen, TokenFile: l.tokenFile, Data: data, Logs: l.dir, Least: l.workers, Most: most,
+			Flags: flags,
 		}.Start()
 	}
 }

@@ -80,7 +80,9 @@ func (f *fleet) run(ctx context.Context, up func(process.Announcement) error) (e
 
 // bringUp waits until the fleet is up, and says so. To look after its master is one of the parts, and so is its worker
 // in this process, if it has one.
-func (f *fleet) bringUp(ctx context.Context, parts *errgroup.Group, master server, up func(process.Announcement) error) error {
+func (f *fleet) bringUp(
+	ctx context.Context, parts *errgroup.Group, master server, up func(process.Announcement) error,
+) error {
 	starting, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
 	announced, err := master.Announced(starting)
@@ -138,5 +140,6 @@ func workersOf(ctx context.Context, m pb.MasterClient) (n int, err error) {
 
 // ended says that the master ended, and the fleet with it.
 func ended(master server) error {
-	return errors.Join(fmt.Errorf("local: the master ended by itself (%s), and the fleet with it", master.Status()), master.Wait())
+	return errors.Join(fmt.Errorf("local: the master ended by itself (%s), and the fleet with it", master.Status()),
+		master.Wait())
 }

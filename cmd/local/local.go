@@ -43,29 +43,39 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a fleet on this machine: a master and workers",
-		Long: "Run a fleet on this machine, for trainers on this machine: a master with an embedded etcd, and workers, as\n" +
-			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, however\n" +
+		Long: "Run a fleet on this machine, for trainers on this machine: a master with an embedded etcd, and " +
+			"workers, as\n" +
+			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, " +
+			"however\n" +
 			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, streams go on\n" +
-			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can make\n" +
+			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers " +
+			"can make\n" +
 			"use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
-			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.\n" +
+			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of " +
+			"them ask for}.\n" +
 			"With --feed it is `penstock feed` besides, and ends with the program. With --workers 0 all of it\n" +
 			"is this one process, and batches come to the program without a network between.",
-		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local --max-workers 4\n" +
+		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local " +
+			"--max-workers 4\n" +
 			"  penstock local --output json --end-with-stdin",
 		Args: cobra.NoArgs,
 		RunE: l.run,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&l.listen, "listen", "127.0.0.1:0", "loopback address of the master; port 0 takes a free one")
-	flags.IntVar(&l.workers, "workers", 1, "worker processes; they share the CPUs. 0, with --feed: all is in this process")
-	flags.IntVar(&l.most, "max-workers", 0, "most worker processes, of which there are --workers at least (default: no more than these)")
+	flags.IntVar(&l.workers, "workers", 1,
+		"worker processes; they share the CPUs. 0, with --feed: all is in this process")
+	flags.IntVar(&l.most, "max-workers", 0,
+		"most worker processes, of which there are --workers at least (default: no more than these)")
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
-	flags.StringVar(&l.tokenFile, "token-file", "", "file with the token that callers must show (default: a new one, in a private directory)")
+	flags.StringVar(&l.tokenFile, "token-file", "",
+		"file with the token that callers must show (default: a new one, in a private directory)")
 	l.stores.Register(flags)
-	flags.StringVar(&l.dir, "dir", "", "directory for the processes' logs (default: a temporary one, kept only after a failure)")
-	flags.BoolVar(&l.feeds, "feed", false, "hand batches to the program that started this one, over standard input, as penstock feed does")
+	flags.StringVar(&l.dir, "dir", "",
+		"directory for the processes' logs (default: a temporary one, kept only after a failure)")
+	flags.BoolVar(&l.feeds, "feed", false,
+		"hand batches to the program that started this one, over standard input, as penstock feed does")
 	return cli.Setup(cmd)
 }
 
@@ -192,6 +202,7 @@ func (l *local) announce(out io.Writer, a process.Announcement, output string) e
 	_, err := fmt.Fprintf(out, "A fleet of 1 master and %s is up at %s, until this command ends (Ctrl-C).\n\n"+
 		"  penstock read spec.yaml --master %s --token-file %s\n"+
 		"  penstock.DataLoader(..., master=%q, token_file=%q)  # in Python\n\nLogs are in %s\n",
-		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile, l.dir)
+		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile,
+		l.dir)
 	return err
 }

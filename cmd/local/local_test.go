@@ -24,7 +24,8 @@ func TestSlots(t *testing.T) {
 func TestLocalSaysHowToReadFromIt(t *testing.T) {
 	var out strings.Builder
 	l := local{workers: 2, dir: "/tmp/logs"}
-	if err := l.announce(&out, process.Announcement{Address: "127.0.0.1:7070", TokenFile: "/tmp/token"}, "text"); err != nil {
+	if err := l.announce(&out, process.Announcement{Address: "127.0.0.1:7070", TokenFile: "/tmp/token"},
+		"text"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

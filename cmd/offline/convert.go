@@ -23,9 +23,12 @@ func Convert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE|FOLDER...",
 		Short: "Make Parquet that is good to train from, of CSV, TSV or Parquet",
-		Long: "Convert CSV or TSV files (plain, .gz or .zst) or Parquet files to Parquet with typed columns, row groups of\n" +
-			"a good size, zstd, v2 pages and statistics. A folder stands for all such files below it. Types of text columns are\n" +
-			"inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are known by their\n" +
+		Long: "Convert CSV or TSV files (plain, .gz or .zst) or Parquet files to Parquet with typed columns, row " +
+			"groups of\n" +
+			"a good size, zstd, v2 pages and statistics. A folder stands for all such files below it. Types of text " +
+			"columns are\n" +
+			"inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are " +
+			"known by their\n" +
 			"layout. The output appears only when it is whole.",
 		Example: "  penstock convert clicks.tsv --out data --hex 'cat_*'\n  penstock convert logs/ --out data\n" +
 			"  penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000\n" +
@@ -35,9 +38,14 @@ func Convert() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Output, "out", "", "directory to make, or one .parquet file (required)")
-	flags.StringVar(&o.Delimiter, "delimiter", "", "delimiter of text files (default: a tab for .tsv, a comma for .csv)")
-	flags.BoolVar(&o.NoHeader, "no-header", false, "text files begin with data, not with the columns' names; --no-header=false: with names, though they look like data")
-	flags.StringSliceVar(&o.Columns, "columns", nil, "columns as name:type (bool, int32, int64, float32, float64, string, binary, hex, date, timestamp, timestamp[ns]), or a preset: criteo")
+	flags.StringVar(&o.Delimiter, "delimiter", "",
+		"delimiter of text files (default: a tab for .tsv, a comma for .csv)")
+	flags.BoolVar(&o.NoHeader, "no-header", false,
+		"text files begin with data, not with the columns' names; --no-header=false: with names, though they look "+
+			"like data")
+	flags.StringSliceVar(&o.Columns, "columns", nil,
+		"columns as name:type (bool, int32, int64, float32, float64, string, binary, hex, date, timestamp, "+
+			"timestamp[ns]), or a preset: criteo")
 	flags.StringSliceVar(&o.Hex, "hex", nil, "columns, or globs of them, with hexadecimal hashes that become int64")
 	flags.IntVar(&o.InferRows, "infer-rows", 0, "rows to infer types from (default: 10000)")
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
@@ -52,7 +60,8 @@ func Convert() *cobra.Command {
 		}
 		o.Inputs, o.RowGroupBytes = args, int64(rowGroup)
 		o.Progress = func(p convert.Progress) {
-			cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)), humanize.IBytes(uint64(p.BytesToRead)))
+			cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)),
+				humanize.IBytes(uint64(p.BytesToRead)))
 		}
 		o.Header = cmd.Flags().Changed("no-header") && !o.NoHeader
 		result, err := convert.Run(cmd.Context(), o)
@@ -66,8 +75,11 @@ func Convert() *cobra.Command {
 		for _, note := range result.Notes {
 			fmt.Fprintln(cmd.OutOrStdout(), note)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %s in %s:\n  %s\n%s:\n  %s\n", humanize.Comma(result.Rows), english.PluralWord(int(result.Rows), "row", ""),
-			humanize.IBytes(uint64(result.Bytes)), english.Plural(len(result.Files), "file", ""), strings.Join(result.Files, "\n  "), english.Plural(len(result.Columns), "column", ""), strings.Join(result.Columns, "\n  "))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %s in %s:\n  %s\n%s:\n  %s\n",
+			humanize.Comma(result.Rows), english.PluralWord(int(result.Rows), "row", ""),
+			humanize.IBytes(uint64(result.Bytes)), english.Plural(len(result.Files), "file", ""),
+			strings.Join(result.Files, "\n  "), english.Plural(len(result.Columns), "column", ""),
+			strings.Join(result.Columns, "\n  "))
 		return err
 	}
 	return cli.Setup(cmd)

@@ -31,7 +31,10 @@ func TestConvertTellsPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"files": []any{made}, "rows": 2.0, "bytes": float64(info.Size()), "columns": []any{"x: int64"}}
+	want := map[string]any{
+		"files": []any{made}, "rows": 2.0, "bytes": float64(info.Size()),
+		"columns": []any{"x: int64"},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v; expected %v", got, want)
 	}

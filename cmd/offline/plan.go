@@ -29,8 +29,10 @@ func Validate(ops spec.Catalog) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate SPEC",
 		Short: "Check a spec against its dataset",
-		Long: "Check a spec against the schema of its dataset, and show every mistake at once. Exit status 0 if there is none.\n" +
-			"All files are looked at, since they may differ; with --quick those alone that a session looks at when it opens.",
+		Long: "Check a spec against the schema of its dataset, and show every mistake at once. Exit status 0 if " +
+			"there is none.\n" +
+			"All files are looked at, since they may differ; with --quick those alone that a session looks at when " +
+			"it opens.",
 		Example: "  penstock validate spec.yaml\n  penstock validate spec.yaml --quick",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -54,8 +56,10 @@ func Validate(ops spec.Catalog) *cobra.Command {
 			return cli.PrintProto(cmd.OutOrStdout(), d.Program)
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %s, %s; reads %s, runs %s, makes %s\norder %s\n",
-			args[0], english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)), english.Plural(len(d.Program.GetSources()), "column", ""),
-			english.Plural(len(d.Program.GetSteps()), "step", ""), english.Plural(len(d.Program.GetOutputs()), "tensor", ""), spec.Describe(s, 0))
+			args[0], english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)),
+			english.Plural(len(d.Program.GetSources()), "column", ""),
+			english.Plural(len(d.Program.GetSteps()), "step", ""), english.Plural(len(d.Program.GetOutputs()), "tensor",
+				""), spec.Describe(s, 0))
 		return err
 	}
 	return cli.Setup(cmd)
@@ -65,9 +69,10 @@ func Validate(ops spec.Catalog) *cobra.Command {
 func Plan(ops spec.Catalog) *cobra.Command {
 	var stores cli.StorageFlags
 	cmd := &cobra.Command{
-		Use:     "plan SPEC",
-		Short:   "Show what a session of a spec would read",
-		Long:    "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by column.\nAll files are looked at: what they say of themselves is read, and no data.",
+		Use:   "plan SPEC",
+		Short: "Show what a session of a spec would read",
+		Long: "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by " +
+			"column.\nAll files are looked at: what they say of themselves is read, and no data.",
 		Example: "  penstock plan spec.yaml\n  penstock plan spec.yaml --output json",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -115,7 +120,9 @@ func planned(ctx context.Context, d *master.Dataset) (*plan.Description, error) 
 }
 
 // resolve does what a master does when a session opens.
-func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, path string) (*pb.Spec, *master.Dataset, error) {
+func resolve(
+	ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, path string,
+) (*pb.Spec, *master.Dataset, error) {
 	s, err := cli.ReadSpec(path)
 	if err != nil {
 		return nil, nil, err

@@ -24,7 +24,8 @@ func TestValidate(t *testing.T) {
 	path := clitest.Spec(t, clitest.Good)
 	out, err := clitest.Run(t, Validate(transform.Builtin()), path)
 	check(t, err)
-	if !strings.Contains(out, "is valid: 2 files") || !strings.Contains(out, "reads 1 column,") || !strings.Contains(out, "order fast: ranks get rows as they take them") {
+	if !strings.Contains(out, "is valid: 2 files") || !strings.Contains(out, "reads 1 column,") ||
+		!strings.Contains(out, "order fast: ranks get rows as they take them") {
 		t.Error(out)
 	}
 	out, err = clitest.Run(t, Validate(transform.Builtin()), path, "-o", "json")
@@ -38,9 +39,15 @@ func TestValidate(t *testing.T) {
 		lines string
 		want  []string
 	}{
-		{"features: [{name: [xx, y], layout: dense}]\nbatch_size: -3\nfilter: x2 > 1\n", []string{"features[0]", "xx", "y", "batch_size", "filter", "nearest: x"}},
+		{
+			"features: [{name: [xx, y], layout: dense}]\nbatch_size: -3\nfilter: x2 > 1\n",
+			[]string{"features[0]", "xx", "y", "batch_size", "filter", "nearest: x"},
+		},
 		{"features: 7\nbatchsize: 3\n", []string{"features", "batchsize", "nearest: batch_size"}},
-		{"transforms: [{op: nope, in: x}]\nfeatures: [{name: x, layout: dense}]\nbatch_size: 1\n", []string{"transforms[0]", "nope"}},
+		{
+			"transforms: [{op: nope, in: x}]\nfeatures: [{name: x, layout: dense}]\nbatch_size: 1\n",
+			[]string{"transforms[0]", "nope"},
+		},
 	}
 	for _, test := range tests {
 		path := clitest.Spec(t, test.lines)
@@ -67,7 +74,8 @@ func TestValidateAllFiles(t *testing.T) {
 		t.Error(err)
 	}
 	for _, cmd := range []*cobra.Command{Validate(transform.Builtin()), Plan(transform.Builtin())} {
-		if out, err := clitest.Run(t, cmd, path); err == nil || !strings.Contains(err.Error(), "c.parquet") || out != "" {
+		if out, err := clitest.Run(t, cmd, path); err == nil || !strings.Contains(err.Error(), "c.parquet") ||
+			out != "" {
 			t.Errorf("%s of a bad file: %v\n%s", cmd.Name(), err, out)
 		}
 	}

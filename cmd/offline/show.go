@@ -46,16 +46,20 @@ func Show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show URI",
 		Short: "Show a dataset's columns, statistics and first rows",
-		Long: "Show what a dataset holds, without a spec and without a fleet: its columns with their types as a spec has them,\n" +
-			"nulls, least and greatest values as the files tell them, and the first rows. All files are looked at, and of the\n" +
+		Long: "Show what a dataset holds, without a spec and without a fleet: its columns with their types as a " +
+			"spec has them,\n" +
+			"nulls, least and greatest values as the files tell them, and the first rows. All files are looked at, " +
+			"and of the\n" +
 			"first rows no more is read than they need. --files N looks at the first N files alone.",
-		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show data/part-00000.parquet --output json",
-		Args:    cobra.ExactArgs(1),
+		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show " +
+			"data/part-00000.parquet --output json",
+		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
 	cmd.Flags().IntVar(&head, "head", 5, "rows to show")
 	cmd.Flags().IntVar(&most, "files", 0, "look at so many files at most (default: at all)")
-	cmd.Flags().StringVar(&profile, "storage", "", "storage profile, as a spec's dataset.storage (default: the one named default)")
+	cmd.Flags().StringVar(&profile, "storage", "",
+		"storage profile, as a spec's dataset.storage (default: the one named default)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -158,12 +162,15 @@ func (s *shown) print(out io.Writer) error {
 	if s.Files < s.Listed {
 		of = fmt.Sprintf("the first %d of %s: ", s.Files, english.Plural(s.Listed, "file", ""))
 	}
-	fmt.Fprintf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows), english.PluralWord(int(s.Rows), "row", ""),
-		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, s.extent, ""), humanize.IBytes(uint64(s.Bytes)))
+	fmt.Fprintf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows),
+		english.PluralWord(int(s.Rows), "row", ""),
+		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, s.extent, ""),
+		humanize.IBytes(uint64(s.Bytes)))
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "COLUMN\tTYPE\tSTORED\tNULLS\tMIN\tMAX")
 	for _, c := range s.Columns {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.kind(), humanize.IBytes(uint64(c.Bytes)), count(c.Nulls), c.text(c.Min), c.text(c.Max))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.kind(), humanize.IBytes(uint64(c.Bytes)), count(c.Nulls),
+			c.text(c.Min), c.text(c.Max))
 	}
 	if err := t.Flush(); err != nil {
 		return err

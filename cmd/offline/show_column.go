@@ -91,7 +91,8 @@ func (s *summary) add(stats filter.Stats, known bool) {
 
 // less compares two bounds of a column.
 func less(a, b *filter.Value) bool {
-	return cmp.Or(cmp.Compare(a.Int, b.Int), cmp.Compare(a.Float, b.Float), cmp.Compare(a.Text, b.Text)) < 0 || !a.Bool && b.Bool
+	return cmp.Or(cmp.Compare(a.Int, b.Int), cmp.Compare(a.Float, b.Float), cmp.Compare(a.Text, b.Text)) < 0 ||
+		!a.Bool && b.Bool
 }
 
 // jsonOf is a bound as JSON can write it; nil if there is none.

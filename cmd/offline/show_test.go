@@ -20,7 +20,10 @@ func table(t *testing.T, texts ...string) string {
 			t.Fatal(err)
 		}
 		out := filepath.Join(dir, string(rune('a'+i))+".parquet")
-		if _, err := convert.Run(t.Context(), convert.Options{Inputs: []string{in}, Output: out, RowGroupRows: 2}); err != nil {
+		if _, err := convert.Run(t.Context(), convert.Options{
+			Inputs: []string{in}, Output: out,
+			RowGroupRows: 2,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,23 +48,27 @@ func TestShow(t *testing.T) {
 		"id,score,name,at\n7,0.5,b,2026-01-02 03:04:05\n-3,,\"\",\n9,2.5,\xc3\xa4,2025-12-31\n",
 		"id,score\n100,-1.5\n")
 	var got shown
-	if err := json.Unmarshal([]byte(strings.Split(runShow(t, dir, "--head=0", "--output=json"), "\n")[0]), &got); err != nil {
+	if err := json.Unmarshal([]byte(strings.Split(runShow(t, dir, "--head=0", "--output=json"), "\n")[0]),
+		&got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Files != 2 || got.Rows != 4 || got.RowGroups != 3 || got.Bytes == 0 || len(got.Columns) != 4 || len(got.Head) != 0 {
+	if got.Files != 2 || got.Rows != 4 || got.RowGroups != 3 || got.Bytes == 0 || len(got.Columns) != 4 ||
+		len(got.Head) != 0 {
 		t.Errorf("%+v", got)
 	}
 	text := strings.Join(strings.Fields(runShow(t, dir)), " ")
 	for _, want := range []string{
 		"4 rows in 2 files and 3 row groups", " 0 -3 100 ", " 1 -1.5 2.5 ", "2025-12-31T00:00:00Z 2026-01-02T03:04:05Z",
-		`id=7 score=0.5 name="b" at=1767323045000000`, `id=-3 score=null name="" at=null`, "id=100 score=-1.5 name=null at=null",
+		`id=7 score=0.5 name="b" at=1767323045000000`, `id=-3 score=null name="" at=null`,
+		"id=100 score=-1.5 name=null at=null",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
 	first := strings.Join(strings.Fields(runShow(t, dir, "--files=1")), " ")
-	if !strings.Contains(first, "the first 1 of 2 files: 3 rows in 1 file and 2 row groups") || !strings.Contains(first, " 0 -3 9 ") || strings.Contains(first, "id=100") {
+	if !strings.Contains(first, "the first 1 of 2 files: 3 rows in 1 file and 2 row groups") ||
+		!strings.Contains(first, " 0 -3 9 ") || strings.Contains(first, "id=100") {
 		t.Errorf("the first file alone: %s", first)
 	}
 	want := `"head":[{"id":7,"score":0.5,"name":"b","at":1767323045000000},{"id":-3,"score":null,"name":"","at":null},{"id":9,"score":2.5,"name":"ä","at":1767139200000000}]}`

@@ -90,24 +90,29 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 		Use:   "read SPEC [PATH]",
 		Short: "Be a trainer: read a session and count",
 		Long: "Be a trainer on the command line: read what the spec says, as fast as it comes, and show counts and\n" +
-			"throughput; one pass, unless the spec or --epochs says how many. --head N prints N rows and stops; --output parquet PATH writes the rows to a file, with a\n" +
-			"column for each dense feature. With --output json the last line is the summary. Where no master is named, and none\n" +
+			"throughput; one pass, unless the spec or --epochs says how many. --head N prints N rows and stops; " +
+			"--output parquet PATH writes the rows to a file, with a\n" +
+			"column for each dense feature. With --output json the last line is the summary. Where no master is " +
+			"named, and none\n" +
 			"answers at the default address, it reads with a fleet in its own process, as with --local.",
-		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5 --local\n  penstock read spec.yaml --output parquet rows.parquet\n" +
+		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5 --local\n  penstock read spec.yaml " +
+			"--output parquet rows.parquet\n" +
 			"  penstock read spec.yaml --session run-7 --rank 0 --world-size 2",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&r.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
-	flags.BoolVar(&r.local, "local", false, "read with a fleet in this process (default: where no master is named and none answers)")
+	flags.BoolVar(&r.local, "local", false,
+		"read with a fleet in this process (default: where no master is named and none answers)")
 	flags.DurationVar(&r.connect, "connect-timeout", connectTimeout, "how long to wait for a master that answers")
 	flags.StringVar(&r.session, "session", "", "id of the session (default: one of its own, deleted at the end)")
 	flags.Uint32Var(&r.rank, "rank", 0, "rank of this trainer")
 	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
 	flags.StringVar(&r.zone, "zone", "", "zone of this trainer; it reads from workers of the same one first")
 	flags.Int64Var(&r.head, "head", 0, "print (or write to PATH) so many rows, and stop")
-	flags.Uint32Var(&r.epochs, "epochs", 0, "passes to read (default: all that the spec limits them to, and one where it has no limit)")
+	flags.Uint32Var(&r.epochs, "epochs", 0,
+		"passes to read (default: all that the spec limits them to, and one where it has no limit)")
 	flags.StringVar(&r.compression, "compression", "none", "of batches on their way: none, lz4 or zstd")
 	r.ports.RegisterClient(flags)
 	r.stores.Register(flags)
@@ -195,7 +200,9 @@ func (r *reader) isLocal(cmd *cobra.Command) (bool, error) {
 	shared := r.session != "" || r.world > 1
 	switch flags := cmd.Flags(); {
 	case flags.Changed("local") && r.local && shared:
-		return false, errors.New("--local: a fleet in this process has no sessions but its own, and one rank; leave out --session and --world-size, or run `penstock local` for all ranks")
+		return false, errors.New(
+			"--local: a fleet in this process has no sessions but its own, and one rank; leave out --session and " +
+				"--world-size, or run `penstock local` for all ranks")
 	case flags.Changed("local"):
 		return r.local, nil
 	case flags.Changed("master"):
@@ -206,9 +213,13 @@ func (r *reader) isLocal(cmd *cobra.Command) (bool, error) {
 	case err == nil:
 		return false, conn.Close() // something answers; what it is shows with the first call
 	case shared:
-		return false, fmt.Errorf("no master answers at %s, the default address: name the session's by --master, or start one (`penstock master` and `penstock worker`, or `penstock local`)", r.masters[0])
+		return false, fmt.Errorf(
+			"no master answers at %s, the default address: name the session's by --master, or start one (`penstock "+
+				"master` and `penstock worker`, or `penstock local`)", r.masters[0])
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "no master answers at %s: reading with a fleet in this process, as with --local (--master names another one)\n", r.masters[0])
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(),
+		"no master answers at %s: reading with a fleet in this process, as with --local (--master names another one)\n",
+		r.masters[0])
 	return true, err
 }
 
@@ -237,7 +248,9 @@ func (r *reader) await(ctx context.Context, ports rpc.Config) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}
-			return fmt.Errorf("no master answered within %v (--connect-timeout): %w, or read with a fleet in this process: --local", r.connect, err)
+			return fmt.Errorf(
+				"no master answered within %v (--connect-timeout): %w, or read with a fleet in this process: --local",
+				r.connect, err)
 		}
 	}
 }

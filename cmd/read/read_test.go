@@ -42,7 +42,10 @@ func TestWhichFleetToReadFrom(t *testing.T) {
 		"it is asked for":             {address: listening.Addr().String(), flags: []string{"--local"}, local: true},
 		"it is forbidden":             {address: free(t), flags: []string{"--local=false"}},
 		"a session that others share": {address: free(t), flags: []string{"--session=run-7"}, says: "start one"},
-		"and it is asked for":         {address: free(t), flags: []string{"--local", "--session=run-7"}, says: "--session"},
+		"and it is asked for": {
+			address: free(t), flags: []string{"--local", "--session=run-7"},
+			says: "--session",
+		},
 	} {
 		var errs strings.Builder
 		cmd := &cobra.Command{}
@@ -79,7 +82,8 @@ func TestDashboardForAMaster(t *testing.T) {
 func TestNoMasterAnswers(t *testing.T) {
 	r := &reader{masters: []string{free(t)}, connect: time.Millisecond}
 	err := r.await(t.Context(), rpc.Config{})
-	if err == nil || !strings.Contains(err.Error(), "--local") || !strings.Contains(err.Error(), "penstock doctor --master "+r.masters[0]) {
+	if err == nil || !strings.Contains(err.Error(), "--local") ||
+		!strings.Contains(err.Error(), "penstock doctor --master "+r.masters[0]) {
 		t.Error(err)
 	}
 }

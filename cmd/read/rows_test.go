@@ -17,8 +17,12 @@ import (
 func TestPrintRow(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	b := &client.Batch{
-		Rows:       2,
-		Labels:     []client.Label{{Name: "f64", F64: []float64{0.1, math.NaN()}}, {Name: "bool", Bool: []bool{true, false}}, {Name: "i64", I64: []int64{math.MaxInt64, -1}}},
+		Rows: 2,
+		Labels: []client.Label{
+			{Name: "f64", F64: []float64{0.1, math.NaN()}},
+			{Name: "bool", Bool: []bool{true, false}},
+			{Name: "i64", I64: []int64{math.MaxInt64, -1}},
+		},
 		DenseNames: []string{"a", "b"}, Dense: []float32{0.1, nan, inf, 2},
 		Sparse: []client.Sparse{
 			{Name: "ids", Values: []int64{7, 8}, Offsets: []int32{0, 2, 2}, Weights: []float32{0.5, nan}},

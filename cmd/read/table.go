@@ -60,12 +60,15 @@ func (t *table) begin(schema *arrow.Schema) error {
 	seen := map[string]bool{}
 	for _, f := range schema.Fields() {
 		if seen[f.Name] {
-			return fmt.Errorf("write %s: two columns would be called %s, which readers refuse: leave it out of one of the spec's features", t.path, f.Name)
+			return fmt.Errorf(
+				"write %s: two columns would be called %s, which readers refuse: leave it out of one of the spec's "+
+					"features", t.path, f.Name)
 		}
 		seen[f.Name] = true
 	}
 	// Pages are of version 1: arrow's writer ends those of lists inside of rows, which version 2 does not allow.
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithMaxRowGroupLength(1<<16))
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd),
+		parquet.WithMaxRowGroupLength(1<<16))
 	var err error
 	if t.writer, err = pqarrow.NewFileWriter(schema, t.file, props, pqarrow.DefaultWriterProps()); err != nil {
 		return fmt.Errorf("write %s: %w", t.path, err)
@@ -115,7 +118,8 @@ func emptySchema(p *pb.Program) *arrow.Schema {
 		case pb.Layout_SPARSE:
 			elem := elemType(o.GetType().GetKind())
 			if o.Weights != nil {
-				elem = arrow.StructOf(arrow.Field{Name: "value", Type: elem}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
+				elem = arrow.StructOf(arrow.Field{Name: "value", Type: elem},
+					arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
 			}
 			add(o.GetName(), arrow.ListOfNonNullable(elem))
 		case pb.Layout_LABEL:
@@ -167,7 +171,8 @@ func flatten(rec arrow.Record) arrow.Record {
 		switch values := list.ListValues().(type) {
 		case *array.Float32:
 			if _, isImage := f.Metadata.GetValue(tensors.Shape); isImage {
-				fields = append(fields, arrow.Field{Name: f.Name, Type: arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)})
+				fields = append(fields,
+					arrow.Field{Name: f.Name, Type: arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)})
 				cols = append(cols, floatLists(values, list))
 				continue
 			}

@@ -48,8 +48,9 @@ type image struct {
 func command() *cobra.Command {
 	m := &image{}
 	cmd := &cobra.Command{
-		Use:           "image PATH=FILE...",
-		Long:          "Write a container image of static binaries and other files. A FILE may be a directory, with all that it holds.",
+		Use: "image PATH=FILE...",
+		Long: "Write a container image of static binaries and other files. A FILE may be a directory, with " +
+			"all that it holds.",
 		Short:         "Write a container image of static binaries and other files",
 		Args:          cobra.MinimumNArgs(1),
 		SilenceErrors: true,
@@ -75,7 +76,10 @@ func (m *image) write(args []string) error {
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": m.arch, "os": "linux",
-		"config": map[string]any{"Entrypoint": m.entrypoint, "User": nobody, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, "WorkingDir": "/"},
+		"config": map[string]any{
+			"Entrypoint": m.entrypoint, "User": nobody,
+			"Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, "WorkingDir": "/",
+		},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest(layer)}},
 	})
 	if err != nil {
@@ -112,7 +116,10 @@ func (m *image) layer(args []string) (layer []byte, first string, err error) {
 			return nil, "", err
 		}
 	}
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777, Format: tar.FormatPAX}); err != nil {
+	if err := w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777,
+		Format: tar.FormatPAX,
+	}); err != nil {
 		return nil, "", err
 	}
 	if err := w.Close(); err != nil {
@@ -160,7 +167,10 @@ func tree(w *tar.Writer, to, from string, made map[string]bool) error {
 			if err != nil {
 				return err
 			}
-			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(at, "/"), Linkname: target, Mode: 0o777, Format: tar.FormatPAX})
+			return w.WriteHeader(&tar.Header{
+				Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(at, "/"),
+				Linkname: target, Mode: 0o777, Format: tar.FormatPAX,
+			})
 		}
 		info, err := entry.Info()
 		if err != nil {
@@ -191,11 +201,17 @@ func directories(w *tar.Writer, dir string, made map[string]bool) error {
 		return err
 	}
 	made[dir] = true
-	return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, "/") + "/", Mode: 0o755, Format: tar.FormatPAX})
+	return w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, "/") + "/", Mode: 0o755,
+		Format: tar.FormatPAX,
+	})
 }
 
 func file(w *tar.Writer, name string, mode int64, content []byte) error {
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: mode, Size: int64(len(content)), Format: tar.FormatPAX}
+	header := &tar.Header{
+		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: mode,
+		Size: int64(len(content)), Format: tar.FormatPAX,
+	}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
@@ -230,11 +246,17 @@ func (m *image) archive(out io.Writer, layer, config []byte) error {
 	}
 	entry := add("manifest.v1+json", manifest)
 	entry.Platform = map[string]string{"architecture": m.arch, "os": "linux"}
-	entry.Annotations = map[string]string{"io.containerd.image.name": canonical(m.tag), "org.opencontainers.image.ref.name": m.tag}
+	entry.Annotations = map[string]string{
+		"io.containerd.image.name":          canonical(m.tag),
+		"org.opencontainers.image.ref.name": m.tag,
+	}
 	for name, v := range map[string]any{
-		"oci-layout":    map[string]string{"imageLayoutVersion": "1.0.0"},
-		"index.json":    map[string]any{"schemaVersion": 2, "manifests": []blob{entry}},
-		"manifest.json": []any{map[string]any{"Config": blobPath(config), "RepoTags": []string{m.tag}, "Layers": []string{blobPath(layer)}}},
+		"oci-layout": map[string]string{"imageLayoutVersion": "1.0.0"},
+		"index.json": map[string]any{"schemaVersion": 2, "manifests": []blob{entry}},
+		"manifest.json": []any{map[string]any{
+			"Config": blobPath(config), "RepoTags": []string{m.tag},
+			"Layers": []string{blobPath(layer)},
+		}},
 	} {
 		if parts[name], err = json.Marshal(v); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

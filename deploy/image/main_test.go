@@ -40,14 +40,18 @@ func unpack(t *testing.T, archive []byte) map[string][]byte {
 func TestImage(t *testing.T) {
 	dir := t.TempDir()
 	program, trust := filepath.Join(dir, "program"), filepath.Join(dir, "trust.pem")
-	if err := errors.Join(os.WriteFile(program, []byte("binary"), 0o700), os.WriteFile(trust, []byte("pem"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(program, []byte("binary"), 0o700),
+		os.WriteFile(trust, []byte("pem"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	var archives [2][]byte
 	for i := range archives {
 		out := filepath.Join(dir, "image.tar")
 		cmd := command()
-		cmd.SetArgs([]string{"--tag", "penstock:test", "--arch", "arm64", "--output", out, "--certificates", trust, "/usr/bin/program=" + program})
+		cmd.SetArgs([]string{
+			"--tag", "penstock:test", "--arch", "arm64", "--output", out, "--certificates", trust,
+			"/usr/bin/program=" + program,
+		})
 		if err := cmd.Execute(); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +90,8 @@ func TestImage(t *testing.T) {
 	decode("manifest.json", &docker)
 	decode("index.json", &index)
 	decode(at(index.Manifests[0]), &manifest)
-	if docker[0].Config != at(manifest.Config) || docker[0].Layers[0] != at(manifest.Layers[0]) || docker[0].RepoTags[0] != "penstock:test" {
+	if docker[0].Config != at(manifest.Config) || docker[0].Layers[0] != at(manifest.Layers[0]) ||
+		docker[0].RepoTags[0] != "penstock:test" {
 		t.Errorf("docker and OCI disagree: %+v, %+v", docker, manifest)
 	}
 	var config struct {
@@ -100,7 +105,8 @@ func TestImage(t *testing.T) {
 		}
 	}
 	decode(at(manifest.Config), &config)
-	if config.Architecture != "arm64" || config.Config.User != nobody || config.Config.Entrypoint[0] != "/usr/bin/program" || config.RootFS.DiffIDs[0] != manifest.Layers[0].Digest {
+	if config.Architecture != "arm64" || config.Config.User != nobody ||
+		config.Config.Entrypoint[0] != "/usr/bin/program" || config.RootFS.DiffIDs[0] != manifest.Layers[0].Digest {
 		t.Errorf("%+v", config)
 	}
 	layer := unpack(t, files[at(manifest.Layers[0])])
@@ -113,7 +119,8 @@ func TestImage(t *testing.T) {
 func TestNodesFindIt(t *testing.T) {
 	for tag, want := range map[string]string{
 		"penstock:dev": "docker.io/library/penstock:dev", "team/penstock:1": "docker.io/team/penstock:1",
-		"localhost/penstock:1": "localhost/penstock:1", "host:5000/penstock": "host:5000/penstock", "quay.io/a/b:c": "quay.io/a/b:c",
+		"localhost/penstock:1": "localhost/penstock:1", "host:5000/penstock": "host:5000/penstock",
+		"quay.io/a/b:c": "quay.io/a/b:c",
 	} {
 		if got := canonical(tag); got != want {
 			t.Errorf("%s is %s, want %s", tag, got, want)
@@ -125,13 +132,16 @@ func TestNodesFindIt(t *testing.T) {
 func TestDirectories(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "image.tar")
-	err := errors.Join(os.MkdirAll(filepath.Join(dir, "tree", "a"), 0o700), os.WriteFile(filepath.Join(dir, "tree", "a", "program"), []byte("text"), 0o700),
-		os.WriteFile(filepath.Join(dir, "trust.pem"), nil, 0o600), os.Symlink("program", filepath.Join(dir, "tree", "a", "link")))
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "tree", "a"), 0o700),
+		os.WriteFile(filepath.Join(dir, "tree", "a", "program"), []byte("text"), 0o700),
+		os.WriteFile(filepath.Join(dir, "trust.pem"), nil, 0o600), os.Symlink("program",
+			filepath.Join(dir, "tree", "a", "link")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := command()
-	cmd.SetArgs([]string{"--output", out, "--certificates", filepath.Join(dir, "trust.pem"), "/usr=" + filepath.Join(dir, "tree")})
+	cmd.SetArgs([]string{"--output", out, "--certificates", filepath.Join(dir, "trust.pem"), "/usr=" +
+		filepath.Join(dir, "tree")})
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +154,8 @@ func TestDirectories(t *testing.T) {
 			continue
 		}
 		layer := unpack(t, content)
-		if _, ok := layer["usr/a/link"]; !ok || string(layer["usr/a/program"]) != "text" || !bytes.Contains(content, []byte("linkpath")) && !bytes.Contains(content, []byte("program")) {
+		if _, ok := layer["usr/a/link"]; !ok || string(layer["usr/a/program"]) != "text" ||
+			!bytes.Contains(content, []byte("linkpath")) && !bytes.Contains(content, []byte("program")) {
 			t.Errorf("the layer holds %q", layer)
 		}
 		return
@@ -153,7 +164,13 @@ func TestDirectories(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	for _, args := range [][]string{{}, {"relative=main.go"}, {"/a/../b=main.go"}, {"/nothing"}, {"/a=/nowhere/at/all"}} {
+	for _, args := range [][]string{
+		{},
+		{"relative=main.go"},
+		{"/a/../b=main.go"},
+		{"/nothing"},
+		{"/a=/nowhere/at/all"},
+	} {
 		cmd := command()
 		cmd.SetArgs(append(args, "--output", filepath.Join(t.TempDir(), "x.tar")))
 		if err := cmd.Execute(); err == nil {

@@ -79,7 +79,8 @@ func withKeys(t *testing.T) string {
 	}
 	for path, text := range map[string]string{"../together/kustomization.yaml": together} {
 		path = filepath.Join(dir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,13 +102,15 @@ func build(t *testing.T, dir string) []runtime.Object {
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
+		appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+		rbacv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
 	var out []runtime.Object
 	for _, r := range resources.Resources() {
 		text, err := r.AsYAML()
@@ -162,14 +165,17 @@ func checkPods(t *testing.T, name string, pods corev1.PodTemplateSpec) {
 	for _, c := range append(slices.Clone(pods.Spec.InitContainers), pods.Spec.Containers...) {
 		s := c.SecurityContext
 		switch {
-		case s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Privileged != nil && *s.Privileged:
+		case s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Privileged != nil &&
+			*s.Privileged:
 			t.Errorf("%s/%s: it may gain rights", name, c.Name)
 		case s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem:
 			t.Errorf("%s/%s: its root file system can be written", name, c.Name)
-		case s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) > 0:
+		case s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+			len(s.Capabilities.Add) > 0:
 			t.Errorf("%s/%s: it has capabilities", name, c.Name)
 		}
-		if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
+		if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() ||
+			c.Resources.Limits.Memory().IsZero() {
 			t.Errorf("%s/%s: no CPU or memory is asked for, or no limit of memory is set", name, c.Name)
 		}
 		if pods.Spec.RestartPolicy != corev1.RestartPolicyNever && (c.ReadinessProbe == nil || c.LivenessProbe == nil) {
@@ -239,7 +245,8 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 		return
 	}
 	commands := map[string]*cobra.Command{
-		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(), "test"),
+		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(),
+			"test"),
 	}
 	cmd := commands[c.Args[0]]
 	if cmd == nil {
@@ -270,8 +277,10 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 		}))
 	}
 	if limit, err := resource.ParseQuantity(strings.TrimSuffix(env["GOMEMLIMIT"], "B")); c.Args[0] == "master" &&
-		(err != nil || limit.Value() > c.Resources.Limits.Memory().Value()*15/16 || limit.Value() < c.Resources.Limits.Memory().Value()*3/4) {
-		t.Errorf("%s: GOMEMLIMIT is %q, and its container may have %v", name, env["GOMEMLIMIT"], c.Resources.Limits.Memory())
+		(err != nil || limit.Value() > c.Resources.Limits.Memory().Value()*15/16 ||
+			limit.Value() < c.Resources.Limits.Memory().Value()*3/4) {
+		t.Errorf("%s: GOMEMLIMIT is %q, and its container may have %v",
+			name, env["GOMEMLIMIT"], c.Resources.Limits.Memory())
 	}
 	for key, value := range env {
 		if setting, ok := strings.CutPrefix(key, "PENSTOCK_"); ok && !strings.HasPrefix(setting, "STORAGE_") {
@@ -320,7 +329,12 @@ func checkSelectors(t *testing.T, objects []runtime.Object, o runtime.Object) {
 	case *rbacv1.Role: // kustomize may take a name for that of a generated object
 		for _, rule := range o.Rules {
 			for _, named := range rule.ResourceNames {
-				if !slices.ContainsFunc(objects, func(other runtime.Object) bool { d, ok := other.(*appsv1.Deployment); return ok && d.Name == named }) {
+				if !slices.ContainsFunc(objects,
+					func(other runtime.Object) bool {
+						d, ok := other.(*appsv1.Deployment)
+						return ok &&
+							d.Name == named
+					}) {
 					t.Errorf("Role %s: there is no Deployment %s", o.Name, named)
 				}
 			}
@@ -366,7 +380,8 @@ func TestProductionLimitsNamespaces(t *testing.T) {
 // TestProductionKeepsHistory holds that masters do not compact an etcd of others.
 func TestProductionKeepsHistory(t *testing.T) {
 	for _, o := range build(t, filepath.Join(withKeys(t), "production")) {
-		if c, ok := o.(*corev1.ConfigMap); ok && strings.HasPrefix(c.Name, "penstock-master-settings") && c.Data["PENSTOCK_ETCD_COMPACT"] != "false" {
+		if c, ok := o.(*corev1.ConfigMap); ok && strings.HasPrefix(c.Name, "penstock-master-settings") &&
+			c.Data["PENSTOCK_ETCD_COMPACT"] != "false" {
 			t.Errorf("%v", c.Data)
 		}
 	}

@@ -37,7 +37,10 @@ var only = map[string][]string{
 }
 
 // offline packages know no network and no clock. zones is none of them: it reads tables, which the package time can.
-var offline = []string{"master/plan", "master/session", "worker/transform", "worker/formats", "worker/tensor", "api/position", "api/spec", "api/filter"}
+var offline = []string{
+	"master/plan", "master/session", "worker/transform", "worker/formats", "worker/tensor",
+	"api/position", "api/spec", "api/filter",
+}
 
 const zones = "worker/transform/zoneinfo/"
 
@@ -75,8 +78,10 @@ func TestOnePackageForEachOutsider(t *testing.T) {
 func TestDecisionsAreOffline(t *testing.T) {
 	eachImport(t, func(file, imported string) {
 		for _, dir := range offline {
-			if strings.HasPrefix(file, dir+"/") && !strings.HasPrefix(file, zones) && !strings.HasSuffix(file, "_test.go") &&
-				(imported == "net" || imported == "time" || imported == "os" || strings.HasPrefix(imported, "google.golang.org/grpc")) {
+			if strings.HasPrefix(file, dir+"/") && !strings.HasPrefix(file, zones) &&
+				!strings.HasSuffix(file, "_test.go") &&
+				(imported == "net" || imported == "time" || imported == "os" ||
+					strings.HasPrefix(imported, "google.golang.org/grpc")) {
 				t.Errorf("%s imports %s: %s knows no network and no clock", file, imported, dir)
 			}
 		}

@@ -55,7 +55,8 @@ func Schema(header []byte) (schema *arrow.Schema, err error) {
 			err = fmt.Errorf("%w: %v", errSchema, p)
 		}
 	}()
-	r, err := ipc.NewReaderFromMessageReader(&only{ipc.NewMessage(memory.NewBufferBytes(header), memory.NewBufferBytes(nil))})
+	r, err := ipc.NewReaderFromMessageReader(
+		&only{ipc.NewMessage(memory.NewBufferBytes(header), memory.NewBufferBytes(nil))})
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}

@@ -35,7 +35,11 @@ func richSchema() *arrow.Schema {
 	inner := arrow.StructOf(
 		arrow.Field{Name: "at", Type: &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "Europe/Berlin"}},
 		arrow.Field{Name: "cut", Type: arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32), Metadata: meta},
-		arrow.Field{Name: "union", Type: arrow.SparseUnionOf([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{5})},
+		arrow.Field{
+			Name: "union",
+			Type: arrow.SparseUnionOf([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}},
+				[]arrow.UnionTypeCode{5}),
+		},
 	)
 	return arrow.NewSchema([]arrow.Field{
 		{Name: "lists", Type: arrow.ListOf(arrow.ListOf(inner)), Nullable: true},
@@ -99,7 +103,8 @@ func TestHostileSchemas(t *testing.T) {
 	for range 2 * maxDepth {
 		deep = arrow.ListOf(deep)
 	}
-	if s, err := Schema(schemaBytes(t, arrow.NewSchema([]arrow.Field{{Name: "deep", Type: deep}}, nil))); !errors.Is(err, errSchema) {
+	if s, err := Schema(schemaBytes(t, arrow.NewSchema([]arrow.Field{{Name: "deep", Type: deep}},
+		nil))); !errors.Is(err, errSchema) {
 		t.Errorf("%d lists in each other: got %v, %v, want %v", 2*maxDepth, s, err, errSchema)
 	}
 }

@@ -55,26 +55,34 @@ func (f *RPCFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cert, "tls-cert", "", "PEM certificate of this process")
 	flags.StringVar(&f.key, "tls-key", "", "PEM key of --tls-cert")
 	flags.StringVar(&f.ca, "tls-ca", "", "PEM authorities that the certificates of the ports called must come from")
-	flags.StringVar(&f.serverName, "tls-server-name", "", "name that the certificates of the ports called must bear (default: the host of each address)")
+	flags.StringVar(&f.serverName, "tls-server-name", "",
+		"name that the certificates of the ports called must bear (default: the host of each address)")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS with the system's authorities")
-	flags.StringVar(&f.token, "token-file", "", "file with the token that is shown to masters; a master's own lets its bearers do everything. It is read anew when it changes")
+	flags.StringVar(&f.token, "token-file", "",
+		"file with the token that is shown to masters; a master's own lets its bearers do everything. It is read "+
+			"anew when it changes")
 }
 
 // RegisterPorts adds those of a process that has ports.
 func (f *RPCFlags) RegisterPorts(flags *pflag.FlagSet) {
 	f.Register(flags)
-	flags.StringVar(&f.clientCA, "tls-client-ca", "", "PEM authorities; ports ask their callers for a certificate of theirs")
+	flags.StringVar(&f.clientCA, "tls-client-ca", "",
+		"PEM authorities; ports ask their callers for a certificate of theirs")
 }
 
 // RegisterClient adds those of a command that asks masters.
 func (f *RPCFlags) RegisterClient(flags *pflag.FlagSet) {
 	f.Register(flags)
-	flags.StringVar(&f.namespace, "namespace", "", "namespace that the command is about, where the token is for all of them (default: the token's own)")
+	flags.StringVar(&f.namespace, "namespace", "",
+		"namespace that the command is about, where the token is for all of them (default: the token's own)")
 }
 
 // Config reads what the flags name.
 func (f *RPCFlags) Config() (rpc.Config, error) {
-	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, ClientCA: f.clientCA, ServerName: f.serverName, TLS: f.tls, Namespace: f.namespace}
+	cfg := rpc.Config{
+		Cert: f.cert, Key: f.key, CA: f.ca, ClientCA: f.clientCA, ServerName: f.serverName, TLS: f.tls,
+		Namespace: f.namespace,
+	}
 	if f.token == "" {
 		return cfg, nil
 	}
@@ -88,7 +96,8 @@ type StorageFlags struct{ file string }
 
 // Register adds the flags to a command.
 func (f *StorageFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.file, "storage-config", "", "YAML file with storage profiles (default: the usual AWS environment and files)")
+	flags.StringVar(&f.file, "storage-config", "",
+		"YAML file with storage profiles (default: the usual AWS environment and files)")
 }
 
 // Open returns a storage with the profiles that the flags name.
@@ -141,7 +150,9 @@ func (f *FleetFlags) Register(flags *pflag.FlagSet, bind string, join ...string)
 	flags.StringVar(&f.zone, "zone", "", "zone of this process; trainers read from workers of their own zone first")
 	flags.StringVar(&f.bind, "gossip", bind, "gossip address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "gossip-advertise", "", "gossip address that others can reach (default: --gossip)")
-	flags.StringVar(&f.key, "gossip-key-file", "", "file with the key of gossip, the same for all of the fleet: one a line, of which the first encrypts and all decrypt (default: the token)")
+	flags.StringVar(&f.key, "gossip-key-file", "",
+		"file with the key of gossip, the same for all of the fleet: one a line, of which the first encrypts and "+
+			"all decrypt (default: the token)")
 	flags.StringSliceVar(&f.join, "join", join, "gossip addresses of masters or workers; one that answers is enough")
 }
 

@@ -15,7 +15,9 @@ import (
 func Listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("--%s: another process has %s, such as a master or a worker that runs already: stop that one, or give --%s another address (port 0 takes a free one): %w",
+		return nil, fmt.Errorf(
+			"--%s: another process has %s, such as a master or a worker that runs already: stop that one, or give "+
+				"--%s another address (port 0 takes a free one): %w",
 			flag, address, flag, err)
 	}
 	if err != nil {

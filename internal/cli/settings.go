@@ -29,7 +29,9 @@ func Setup(cmd *cobra.Command) *cobra.Command {
 	flags.String("log-level", "info", "debug, info, warn or error")
 	flags.String("log-format", "text", "text or json")
 	flags.StringP("output", "o", "text", "text for people, json for programs")
-	flags.Bool("end-with-stdin", false, "end when standard input closes or the process that started this one ends, so that a child never outlives its parent")
+	flags.Bool("end-with-stdin", false,
+		"end when standard input closes or the process that started this one ends, so that a child never outlives "+
+			"its parent")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings(cmd); err != nil {
 			return err
@@ -147,7 +149,8 @@ func unknown(keys []string, root *cobra.Command) error {
 	var errs []error
 	for _, key := range keys {
 		if !known[key] {
-			errs = append(errs, fmt.Errorf("no command has a setting %q; settings are named like flags, see --help", key))
+			errs = append(errs, fmt.Errorf("no command has a setting %q; settings are named like flags, see --help",
+				key))
 		}
 	}
 	return errors.Join(errs...)

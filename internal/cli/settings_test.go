@@ -58,7 +58,10 @@ func execute(t *testing.T, file string, env map[string]string, args ...string) (
 
 func TestPrecedence(t *testing.T) {
 	file := "listen: file\njoin: [f1, 'f,2']\nlease: 3s\nmemory: 1GiB\ntls: true\nslots: 7\nonly-b: x\n"
-	env := map[string]string{"PENSTOCK_LISTEN": "env", "PENSTOCK_JOIN": "e1,e2", "PENSTOCK_LEASE": "2s", "PENSTOCK_MEMORY": "2MiB", "PENSTOCK_TLS": "false", "PENSTOCK_SLOTS": "5"}
+	env := map[string]string{
+		"PENSTOCK_LISTEN": "env", "PENSTOCK_JOIN": "e1,e2", "PENSTOCK_LEASE": "2s",
+		"PENSTOCK_MEMORY": "2MiB", "PENSTOCK_TLS": "false", "PENSTOCK_SLOTS": "5",
+	}
 	for _, c := range []struct {
 		name, file string
 		env        map[string]string
@@ -67,9 +70,22 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"defaults", "", nil, nil, values{"default", []string{"default"}, time.Second, 0, false, 0}},
 		{"file", file, nil, nil, values{"file", []string{"f1", "f,2"}, 3 * time.Second, 1 << 30, true, 7}},
-		{"file's text and empty lists", "join: []\nmemory: 4096\n", nil, nil, values{"default", nil, time.Second, 4096, false, 0}},
-		{"file's text as a list", "join: a,b\n", nil, nil, values{"default", []string{"a", "b"}, time.Second, 0, false, 0}},
-		{"environment over file", file, env, nil, values{"env", []string{"e1", "e2"}, 2 * time.Second, 2 << 20, false, 5}},
+		{
+			"file's text and empty lists", "join: []\nmemory: 4096\n", nil, nil,
+			values{"default", nil, time.Second, 4096, false, 0},
+		},
+		{"file's text as a list", "join: a,b\n", nil, nil, values{
+			"default",
+			[]string{"a", "b"},
+			time.Second, 0,
+			false, 0,
+		}},
+		{"environment over file", file, env, nil, values{
+			"env",
+			[]string{"e1", "e2"},
+			2 * time.Second, 2 << 20, false,
+			5,
+		}},
 		{
 			"flags over both", file, env,
 			[]string{"--listen=flag", "--join=x", "--lease=1m", "--memory=3kB", "--tls", "--slots=0"},
@@ -156,7 +172,10 @@ func TestMisused(t *testing.T) {
 	} {
 		root := tree(&values{})
 		group := &cobra.Command{Use: "group"}
-		group.AddCommand(&cobra.Command{Use: "one ID", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return nil }})
+		group.AddCommand(&cobra.Command{
+			Use: "one ID", Args: cobra.ExactArgs(1),
+			RunE: func(*cobra.Command, []string) error { return nil },
+		})
 		root.AddCommand(Setup(group))
 		root.SetArgs(args)
 		if err := root.Execute(); err == nil || err.Error() != words {
@@ -188,7 +207,10 @@ func TestOutput(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for text, want := range map[string]Bytes{"0": 0, "4096": 4096, "1kB": 1000, "256MiB": 256 << 20, "2 GiB": 2 << 30, "-1": -1, "x": -1, "9EiB": -1, "": -1} {
+	for text, want := range map[string]Bytes{
+		"0": 0, "4096": 4096, "1kB": 1000, "256MiB": 256 << 20, "2 GiB": 2 << 30,
+		"-1": -1, "x": -1, "9EiB": -1, "": -1,
+	} {
 		var b Bytes
 		if err := b.Set(text); (err == nil) != (want >= 0) || err == nil && b != want {
 			t.Errorf("%q: %d, %v", text, b, err)

@@ -38,7 +38,8 @@ func ReadSpec(path string) (*pb.Spec, error) {
 }
 
 // ofData is the next step where data is given in place of a spec.
-const ofData = "SPEC is a YAML file that names a dataset and what to read of it; `penstock show %s` shows what data holds"
+const ofData = "SPEC is a YAML file that names a dataset and what to read of it; `penstock show %s` shows what data " +
+	"holds"
 
 // isData tells folders and URIs.
 func isData(path string) bool {

@@ -24,7 +24,9 @@ func declare(o Options, header []string, fields int) ([]textColumn, error) {
 	var err error
 	if header != nil {
 		if !o.Header && isData(header) {
-			return nil, fmt.Errorf("the first line, %s, looks like data and not like names; give --no-header if it is, --no-header=false if these are the columns' names",
+			return nil, fmt.Errorf(
+				"the first line, %s, looks like data and not like names; give --no-header if it is, "+
+					"--no-header=false if these are the columns' names",
 				some(header))
 		}
 		columns, err = fromHeader(o.Columns, header)
@@ -36,7 +38,9 @@ func declare(o Options, header []string, fields int) ([]textColumn, error) {
 	}
 	for i, c := range columns {
 		if slices.ContainsFunc(columns[:i], func(d textColumn) bool { return d.name == c.name }) {
-			return nil, fmt.Errorf("two columns are named %s; rename one in the header, or, if the first line is data, give --no-header", c.name)
+			return nil, fmt.Errorf(
+				"two columns are named %s; rename one in the header, or, if the first line is data, give --no-header",
+				c.name)
 		}
 	}
 	return columns, useHex(o.Hex, columns)
@@ -75,7 +79,9 @@ func fromHeader(declared, header []string) ([]textColumn, error) {
 
 func fromDeclarations(declared []string, fields int) ([]textColumn, error) {
 	if len(declared) > 0 && len(declared) != fields {
-		return nil, fmt.Errorf("%d columns are declared, but the first line has %d fields; declare each, or none, or choose another delimiter",
+		return nil, fmt.Errorf(
+			"%d columns are declared, but the first line has %d fields; declare each, or none, or choose another "+
+				"delimiter",
 			len(declared), fields)
 	}
 	columns := make([]textColumn, fields)
@@ -106,7 +112,9 @@ func parseDeclaration(text string) (textColumn, error) {
 	}
 	var ok bool
 	if c.kind, ok = kindNames()[typ]; !ok {
-		return c, fmt.Errorf("column %s: no type %q; there are bool, int32, int64, float32, float64, string, binary, hex, date, timestamp and timestamp[ns]", name, typ)
+		return c, fmt.Errorf(
+			"column %s: no type %q; there are bool, int32, int64, float32, float64, string, binary, hex, date, "+
+				"timestamp and timestamp[ns]", name, typ)
 	}
 	c.origin = "as declared"
 	return c, nil
@@ -131,7 +139,9 @@ func useHex(patterns []string, columns []textColumn) error {
 			matched, c.kind, c.origin = true, hexKind, "as declared"
 		}
 		if !matched {
-			return fmt.Errorf("no column matches %s of the hex columns; there are %s (if that is the first row of data: --columns criteo, or names, and --no-header)",
+			return fmt.Errorf(
+				"no column matches %s of the hex columns; there are %s (if that is the first row of data: --columns "+
+					"criteo, or names, and --no-header)",
 				pattern, some(names(columns)))
 		}
 	}

@@ -93,7 +93,9 @@ func (o *Options) check() error {
 		o.RowGroupBytes = defaultRowGroupBytes
 	}
 	if o.FileRows > 0 && isParquet(o.Output) {
-		return fmt.Errorf("output %s is one file, but a new one is to begin after %d rows (--file-rows): name a directory by --out", o.Output, o.FileRows)
+		return fmt.Errorf(
+			"output %s is one file, but a new one is to begin after %d rows (--file-rows): name a directory by --out",
+			o.Output, o.FileRows)
 	}
 	return nil
 }

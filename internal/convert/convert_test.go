@@ -132,15 +132,28 @@ func TestTextFormats(t *testing.T) {
 		return write(t, name, b.String())
 	}
 	for name, o := range map[string]Options{
-		"tsv":               {Inputs: []string{write(t, "a.tsv", "x\ty\n1\ta\n2\tb\n")}},
-		"semicolons":        {Inputs: []string{write(t, "a.txt", "x;y\n1;a\n2;b\n")}, Delimiter: ";"},
-		"tabs by name":      {Inputs: []string{write(t, "a.txt", "x\ty\n1\ta\n2\tb\n")}, Delimiter: "tab"},
-		"gzip":              {Inputs: []string{compressed("a.csv.gz", "x,y\n1,a\n2,b\n")}},
-		"zstd":              {Inputs: []string{compressed("a.tsv.zst", "x\ty\n1\ta\n2\tb\n")}},
-		"no header":         {Inputs: []string{write(t, "a.csv", "1,a\n2,b\n")}, NoHeader: true, Columns: []string{"x", "y"}},
-		"several files":     {Inputs: []string{write(t, "a.csv", "x,y\n1,a\n"), write(t, "b.csv", "x,y\n"), write(t, "c.csv", ""), write(t, "d.csv", "x,y\n2,b")}},
-		"headless files":    {Inputs: []string{write(t, "a.csv", "1,a\n"), write(t, "c.csv", ""), write(t, "b.csv", "2,b\n")}, NoHeader: true, Columns: []string{"x:int64", "y"}},
-		"empty files":       {Inputs: []string{write(t, "a.csv.gz", ""), write(t, "b.csv.gz", ""), write(t, "c.csv", "x,y\n1,a\n"), write(t, "d.csv.zst", ""), write(t, "e.csv.gz", ""), write(t, "f.csv.gz", ""), write(t, "g.csv", "x,y\n2,b\n")}},
+		"tsv":          {Inputs: []string{write(t, "a.tsv", "x\ty\n1\ta\n2\tb\n")}},
+		"semicolons":   {Inputs: []string{write(t, "a.txt", "x;y\n1;a\n2;b\n")}, Delimiter: ";"},
+		"tabs by name": {Inputs: []string{write(t, "a.txt", "x\ty\n1\ta\n2\tb\n")}, Delimiter: "tab"},
+		"gzip":         {Inputs: []string{compressed("a.csv.gz", "x,y\n1,a\n2,b\n")}},
+		"zstd":         {Inputs: []string{compressed("a.tsv.zst", "x\ty\n1\ta\n2\tb\n")}},
+		"no header": {
+			Inputs: []string{write(t, "a.csv", "1,a\n2,b\n")}, NoHeader: true,
+			Columns: []string{"x", "y"},
+		},
+		"several files": {Inputs: []string{
+			write(t, "a.csv", "x,y\n1,a\n"), write(t, "b.csv", "x,y\n"),
+			write(t, "c.csv", ""), write(t, "d.csv", "x,y\n2,b"),
+		}},
+		"headless files": {Inputs: []string{
+			write(t, "a.csv", "1,a\n"), write(t, "c.csv", ""),
+			write(t, "b.csv", "2,b\n"),
+		}, NoHeader: true, Columns: []string{"x:int64", "y"}},
+		"empty files": {Inputs: []string{
+			write(t, "a.csv.gz", ""), write(t, "b.csv.gz", ""),
+			write(t, "c.csv", "x,y\n1,a\n"), write(t, "d.csv.zst", ""), write(t, "e.csv.gz", ""), write(t, "f.csv.gz",
+				""), write(t, "g.csv", "x,y\n2,b\n"),
+		}},
 		"spaces in numbers": {Inputs: []string{write(t, "a.csv", " x ,y\n 1 ,a\n2 ,b\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {

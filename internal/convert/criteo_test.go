@@ -61,7 +61,8 @@ func TestCriteo(t *testing.T) {
 // Nothing needs to be said of a file with the layout of a preset.
 func TestCriteoRecognised(t *testing.T) {
 	r := run(t, Options{Inputs: []string{write(t, "empty.tsv", ""), criteo(t)}, Hex: []string{"cat_*"}})
-	if r.Rows != 3000 || len(r.Columns) != 40 || r.Columns[0] != "label: int32" || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "--columns criteo") {
+	if r.Rows != 3000 || len(r.Columns) != 40 || r.Columns[0] != "label: int32" || len(r.Notes) != 1 ||
+		!strings.Contains(r.Notes[0], "--columns criteo") {
 		t.Errorf("result %+v", r)
 	}
 }

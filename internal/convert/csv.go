@@ -58,8 +58,9 @@ const (
 )
 
 var (
-	errBehindQuote = errors.New(`a quoted field goes on behind its closing quote; inside of quotes, write a quote as ""`)
-	errOpenQuote   = errors.New("a quoted field does not end; if quotes mean nothing in this file, remove them first")
+	errBehindQuote = errors.New(
+		`a quoted field goes on behind its closing quote; inside of quotes, write a quote as ""`)
+	errOpenQuote = errors.New("a quoted field does not end; if quotes mean nothing in this file, remove them first")
 )
 
 func newLines(in io.Reader, delimiter byte) *lines {

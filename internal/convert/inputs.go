@@ -33,14 +33,16 @@ func expand(inputs []string) (files, notes []string, err error) {
 			continue
 		}
 		if !info.IsDir() {
-			return nil, nil, fmt.Errorf("%s is no regular file, and inputs are read more than once: write it to one first", in)
+			return nil, nil, fmt.Errorf(
+				"%s is no regular file, and inputs are read more than once: write it to one first", in)
 		}
 		f := folder{root: in}
 		if err := filepath.WalkDir(in+"/", f.visit); err != nil {
 			return nil, nil, err
 		}
 		if len(f.files) == 0 {
-			return nil, nil, fmt.Errorf("folder %s has no file that ends in .csv, .tsv, .tab, .txt, .parquet, .parq or .pq%s", in, f.others())
+			return nil, nil, fmt.Errorf(
+				"folder %s has no file that ends in .csv, .tsv, .tab, .txt, .parquet, .parq or .pq%s", in, f.others())
 		}
 		files = append(files, f.files...)
 		if f.left > 0 {
@@ -81,7 +83,9 @@ func (f *folder) visit(name string, d fs.DirEntry, err error) error {
 		f.leave(name)
 		return fs.SkipDir
 	case d.IsDir() && strings.Contains(base, "="):
-		return fmt.Errorf("folder %s stands for a column that its files lack, which would be lost; convert each such folder to one of the same name", name)
+		return fmt.Errorf(
+			"folder %s stands for a column that its files lack, which would be lost; convert each such folder to "+
+				"one of the same name", name)
 	case d.IsDir():
 		return nil
 	case hidden || !isParquet(base) && !storage.IsText(base):

@@ -72,8 +72,10 @@ func (t *textFile) decompress(name string, delimiter byte) error {
 		return err
 	}
 	switch {
-	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")), bytes.IndexByte(mark, 0) >= 0:
-		return errors.New("the text is UTF-16, UTF-32 or no text at all; make it UTF-8 first, as by `iconv -f UTF-16 -t UTF-8`")
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")), bytes.IndexByte(mark,
+		0) >= 0:
+		return errors.New(
+			"the text is UTF-16, UTF-32 or no text at all; make it UTF-8 first, as by `iconv -f UTF-16 -t UTF-8`")
 	case bytes.HasPrefix(mark, []byte("\xef\xbb\xbf")):
 		if _, err := peeked.Discard(3); err != nil {
 			return err

@@ -59,7 +59,9 @@ func (out *output) replaceable() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	}
-	return fmt.Errorf("output %s cannot be replaced as a whole, as no mount point or working directory can (%w); name a directory in it", out.final, err)
+	return fmt.Errorf(
+		"output %s cannot be replaced as a whole, as no mount point or working directory can (%w); name a directory "+
+			"in it", out.final, err)
 }
 
 // inside reports whether a file is the output or lies in it.
@@ -96,7 +98,8 @@ func (out *output) free(overwrite bool) error {
 	}
 	for _, e := range entries {
 		if e.IsDir() || !isParquet(e.Name()) {
-			return fmt.Errorf("output %s holds %s, which is no Parquet file: choose another directory", out.final, e.Name())
+			return fmt.Errorf("output %s holds %s, which is no Parquet file: choose another directory",
+				out.final, e.Name())
 		}
 		if !overwrite {
 			return fmt.Errorf("output %s is not empty; give --overwrite, or choose another directory", out.final)
@@ -178,7 +181,8 @@ func (out *output) replace() error {
 		}
 		return err
 	}
-	_ = os.RemoveAll(out.old()) // what is left of it, as on NFS while somebody reads it, does no harm: the new output is in place
+	// what is left of it, as on NFS while somebody reads it, does no harm: the new output is in place
+	_ = os.RemoveAll(out.old())
 	return nil
 }
 

@@ -20,7 +20,8 @@ import (
 )
 
 // notRead ends errors of arrow's reader.
-const notRead = ": the file is damaged, or has a codec or an encoding that workers read and convert does not: use it as it is, or write it again"
+const notRead = ": the file is damaged, or has a codec or an encoding that workers read and convert does not: use " +
+	"it as it is, or write it again"
 
 // parquet makes records of Parquet files: columns of scalars and of lists of scalars.
 type parquet struct {
@@ -43,7 +44,8 @@ type parquet struct {
 // openParquet takes the inputs' bytes.
 func openParquet(ctx context.Context, o Options, total int64) (*parquet, error) {
 	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader {
-		return nil, errors.New("columns, a delimiter and headers are for text inputs; Parquet files say themselves what they hold")
+		return nil, errors.New(
+			"columns, a delimiter and headers are for text inputs; Parquet files say themselves what they hold")
 	}
 	p := &parquet{options: o, rest: o.Inputs, total: total}
 	if err := p.nextFile(ctx); err != nil {
@@ -109,13 +111,16 @@ func countRows(f *metadata.FileMetaData, size int64) (rows int64, err error) {
 				from = min(from, m.GetDictionaryPageOffset())
 			}
 			if n := m.GetTotalCompressedSize(); from < 0 || n < 0 || n > size-from {
-				return 0, fmt.Errorf("row group %d, column %s: %d bytes at %d do not lie in the %d before the footer: the file is damaged or cut off; write it again: %w",
+				return 0, fmt.Errorf(
+					"row group %d, column %s: %d bytes at %d do not lie in the %d before the footer: the file is "+
+						"damaged or cut off; write it again: %w",
 					i, strings.Join(m.GetPathInSchema(), "."), n, from, size, io.ErrUnexpectedEOF)
 			}
 		}
 	}
 	if n := f.NumRows; n != rows && n != 0 { // which is what parquet-rs 0.3 wrote
-		return 0, fmt.Errorf("its row groups have %d rows, and the footer counts %d: the file is damaged; write it again", rows, n)
+		return 0, fmt.Errorf(
+			"its row groups have %d rows, and the footer counts %d: the file is damaged; write it again", rows, n)
 	}
 	return rows, nil
 }
@@ -156,7 +161,8 @@ func (p *parquet) useSchema(reader *pqarrow.FileReader) error {
 			}
 			matched, p.hex[i] = true, true
 			if !isText(f.Type) {
-				return fmt.Errorf("column %s is %v; only text can hold hexadecimal digits (%s)", f.Name, f.Type, pattern)
+				return fmt.Errorf("column %s is %v; only text can hold hexadecimal digits (%s)",
+					f.Name, f.Type, pattern)
 			}
 		}
 		if !matched {
@@ -183,7 +189,8 @@ func (p *parquet) sameSchema(fields []arrow.Field) error {
 			typ = want.Type
 		}
 		if f.Name != want.Name || !sameType(typ, want.Type) {
-			return fmt.Errorf("column %d is %s, %v, but in %s it is %s, %v", i+1, f.Name, f.Type, p.options.Inputs[0], want.Name, want.Type)
+			return fmt.Errorf("column %d is %s, %v, but in %s it is %s, %v", i+1, f.Name, f.Type, p.options.Inputs[0],
+				want.Name, want.Type)
 		}
 	}
 	return nil
@@ -303,7 +310,8 @@ func (p *parquet) fromHex(values arrow.Array) (arrow.Array, error) {
 			text = a.Value(j)
 		}
 		if hexKind.appendTo(b, field{text: text}) != nil {
-			return nil, fmt.Errorf("row %d: %.40q is no hexadecimal number of at most 16 digits", p.rows-p.left+int64(j), text)
+			return nil, fmt.Errorf("row %d: %.40q is no hexadecimal number of at most 16 digits",
+				p.rows-p.left+int64(j), text)
 		}
 	}
 	return b.NewInt64Array(), nil

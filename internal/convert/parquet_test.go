@@ -72,11 +72,18 @@ func TestParquetTypes(t *testing.T) {
 		{arrow.FixedWidthTypes.Date32, `"2026-01-02"`, `"1969-12-31"`},
 		{arrow.FixedWidthTypes.Time32ms, `"01:02:03.004"`, `"00:00:00"`},
 		{arrow.FixedWidthTypes.Time64us, `"01:02:03.004005"`, `"00:00:00"`},
-		{&arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "UTC"}, `"2026-01-02 03:04:05.006"`, `"1970-01-01 00:00:00"`},
-		{&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, `"2026-01-02 03:04:05.006007"`, `"1970-01-01 00:00:00"`},
+		{
+			&arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "UTC"}, `"2026-01-02 03:04:05.006"`,
+			`"1970-01-01 00:00:00"`,
+		},
+		{
+			&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, `"2026-01-02 03:04:05.006007"`,
+			`"1970-01-01 00:00:00"`,
+		},
 		{&arrow.Decimal128Type{Precision: 12, Scale: 3}, `"-12.345"`, `"0"`},
 	} {
-		json := strings.NewReplacer("A", tt.a, "B", tt.b).Replace(`[{"x": A, "l": [A, null, B]}, {"x": null, "l": null}, {"x": B, "l": []}]`)
+		json := strings.NewReplacer("A", tt.a, "B",
+			tt.b).Replace(`[{"x": A, "l": [A, null, B]}, {"x": null, "l": null}, {"x": B, "l": []}]`)
 		in := parquetFile(t, json, nullable("x", tt.typ), nullable("l", arrow.ListOf(tt.typ)))
 		r, err := Run(t.Context(), Options{Inputs: []string{in, in}, Output: filepath.Join(t.TempDir(), "out")})
 		if err != nil {
@@ -97,7 +104,8 @@ func TestLongLists(t *testing.T) {
 	const length = 600_000
 	for _, typ := range []arrow.DataType{arrow.FixedWidthTypes.Float16, arrow.PrimitiveTypes.Int64} {
 		list := "[" + strings.Repeat("3, ", length-1) + "4]"
-		in := parquetFile(t, `[{"l": [1]}, {"l": `+list+`}, {"l": null}, {"l": `+list+`}, {"l": [2]}]`, nullable("l", arrow.ListOf(typ)))
+		in := parquetFile(t, `[{"l": [1]}, {"l": `+list+`}, {"l": null}, {"l": `+list+`}, {"l": [2]}]`,
+			nullable("l", arrow.ListOf(typ)))
 		r := run(t, Options{Inputs: []string{in}})
 		expect(t, table(t, r.Files...), table(t, in)...)
 	}
@@ -108,7 +116,8 @@ func TestZones(t *testing.T) {
 	utc := &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
 	local := &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "local"} // as arrow's writer takes any zone but UTC
 	at := `"2026-01-02 03:04:05.006007"`
-	in := parquetFile(t, `[{"u": `+at+`, "l": `+at+`, "many": [`+at+`]}]`, nullable("u", utc), nullable("l", local), nullable("many", arrow.ListOf(local)))
+	in := parquetFile(t, `[{"u": `+at+`, "l": `+at+`, "many": [`+at+`]}]`, nullable("u", utc), nullable("l", local),
+		nullable("many", arrow.ListOf(local)))
 	r := run(t, Options{Inputs: []string{in, in}})
 	for _, name := range append(r.Files, in) {
 		f, err := parquetfile.OpenParquetFile(name, false)
@@ -125,8 +134,10 @@ func TestZones(t *testing.T) {
 	}
 	rows := table(t, in)
 	expect(t, table(t, r.Files...)[1:], append(rows[1:], rows[1:]...)...)
-	_, err := Run(t.Context(), Options{Inputs: []string{in, parquetFile(t, `[{"u": `+at+`, "l": `+at+`, "many": [`+at+`]}]`,
-		nullable("u", utc), nullable("l", &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "UTC"}), nullable("many", arrow.ListOf(local)))}, Output: filepath.Join(t.TempDir(), "o")})
+	_, err := Run(t.Context(),
+		Options{Inputs: []string{in, parquetFile(t, `[{"u": `+at+`, "l": `+at+`, "many": [`+at+`]}]`,
+			nullable("u", utc), nullable("l", &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "UTC"}),
+			nullable("many", arrow.ListOf(local)))}, Output: filepath.Join(t.TempDir(), "o")})
 	if err == nil || !strings.Contains(err.Error(), "column 2 is l, timestamp[ns, tz=UTC], but in") {
 		t.Errorf("a zone in one file and none in the other: %v", err)
 	}
@@ -144,11 +155,17 @@ func TestHexOfParquet(t *testing.T) {
 		nullable("c", arrow.BinaryTypes.String), nullable("n", arrow.PrimitiveTypes.Int32))
 	r := run(t, Options{Inputs: []string{in}, Hex: []string{"c*"}})
 	expect(t, table(t, r.Files...), "c int64, n int32", "255|1", "(null)|2", "10|3")
-	if _, err := Run(t.Context(), Options{Inputs: []string{in}, Hex: []string{"n"}, Output: filepath.Join(t.TempDir(), "o")}); err == nil {
+	if _, err := Run(t.Context(), Options{
+		Inputs: []string{in}, Hex: []string{"n"},
+		Output: filepath.Join(t.TempDir(), "o"),
+	}); err == nil {
 		t.Error("hexadecimal numbers: no error")
 	}
 	bad := parquetFile(t, `[{"c": "ff"}, {"c": "xyz"}]`, nullable("c", arrow.BinaryTypes.String))
-	_, err := Run(t.Context(), Options{Inputs: []string{bad}, Hex: []string{"c"}, Output: filepath.Join(t.TempDir(), "o")})
+	_, err := Run(t.Context(), Options{
+		Inputs: []string{bad}, Hex: []string{"c"},
+		Output: filepath.Join(t.TempDir(), "o"),
+	})
 	if err == nil || !strings.Contains(err.Error(), "row 1") || !strings.Contains(err.Error(), "column c") {
 		t.Errorf("got %v", err)
 	}
@@ -164,14 +181,16 @@ func TestParquetErrors(t *testing.T) {
 	damaged := bytes.Clone(whole)
 	copy(damaged[20:], "garbage garbage")
 	for name, inputs := range map[string][]string{
-		"other types":     {good, parquetFile(t, `[{"x": "1"}]`, nullable("x", arrow.BinaryTypes.String))},
-		"other columns":   {good, parquetFile(t, `[{"y": 1}]`, nullable("y", arrow.PrimitiveTypes.Int64))},
-		"more columns":    {good, parquetFile(t, `[{"x": 1, "y": 1}]`, x, nullable("y", arrow.PrimitiveTypes.Int64))},
-		"a struct":        {parquetFile(t, `[{"s": {"x": 1}}]`, nullable("s", arrow.StructOf(x)))},
-		"a list of lists": {parquetFile(t, `[{"l": [[1]]}]`, nullable("l", arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))))},
-		"a map":           {parquetFile(t, `[{"m": [{"key": 1, "value": 2}]}]`, nullable("m", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int64)))},
-		"a damaged page":  {write(t, "a.parquet", string(damaged))},
-		"cut off":         {write(t, "a.parquet", string(whole[:len(whole)-10]))},
+		"other types":   {good, parquetFile(t, `[{"x": "1"}]`, nullable("x", arrow.BinaryTypes.String))},
+		"other columns": {good, parquetFile(t, `[{"y": 1}]`, nullable("y", arrow.PrimitiveTypes.Int64))},
+		"more columns":  {good, parquetFile(t, `[{"x": 1, "y": 1}]`, x, nullable("y", arrow.PrimitiveTypes.Int64))},
+		"a struct":      {parquetFile(t, `[{"s": {"x": 1}}]`, nullable("s", arrow.StructOf(x)))},
+		"a list of lists": {parquetFile(t, `[{"l": [[1]]}]`,
+			nullable("l", arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))))},
+		"a map": {parquetFile(t, `[{"m": [{"key": 1, "value": 2}]}]`,
+			nullable("m", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int64)))},
+		"a damaged page": {write(t, "a.parquet", string(damaged))},
+		"cut off":        {write(t, "a.parquet", string(whole[:len(whole)-10]))},
 	} {
 		_, err := Run(t.Context(), Options{Inputs: inputs, Output: filepath.Join(t.TempDir(), "out")})
 		if err == nil || !strings.Contains(err.Error(), inputs[len(inputs)-1]) {
@@ -199,7 +218,10 @@ func TestChunkBehindEnd(t *testing.T) {
 		}
 		footer := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
 		damaged := write(t, "a.parquet", string(slices.Delete(whole, footer-3<<10, footer)))
-		_, err = Run(t.Context(), Options{Inputs: []string{good, damaged, good}, Output: filepath.Join(t.TempDir(), "out")})
+		_, err = Run(t.Context(), Options{
+			Inputs: []string{good, damaged, good},
+			Output: filepath.Join(t.TempDir(), "out"),
+		})
 		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), damaged) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -232,7 +254,8 @@ func TestRowsOfTheFooter(t *testing.T) {
 	expect(t, table(t, r.Files...), "x int64", "1", "2", "3")
 	for _, rows := range []int64{2, 4} {
 		_, err := Run(t.Context(), Options{Inputs: counting(rows), Output: filepath.Join(t.TempDir(), "out")})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("its row groups have 3 rows, and the footer counts %d", rows)) {
+		if err == nil || !strings.Contains(err.Error(),
+			fmt.Sprintf("its row groups have 3 rows, and the footer counts %d", rows)) {
 			t.Errorf("%d rows: %v", rows, err)
 		}
 	}

@@ -53,7 +53,8 @@ func (o *Options) recognise() (note string) {
 			return ""
 		}
 		o.Columns = []string{criteoPreset}
-		return name + " has no header and the layout of Criteo's click logs: its columns are named as by --columns criteo"
+		return name +
+			" has no header and the layout of Criteo's click logs: its columns are named as by --columns criteo"
 	}
 	return ""
 }

@@ -167,7 +167,8 @@ func (t *text) line() ([]field, error) {
 		case len(fields) == 1 && fields[0].null():
 			continue
 		}
-		return nil, t.at(fmt.Errorf("found %d fields, want %d; mend the line, or choose another delimiter", len(fields), len(t.columns)))
+		return nil, t.at(fmt.Errorf("found %d fields, want %d; mend the line, or choose another delimiter",
+			len(fields), len(t.columns)))
 	}
 }
 

@@ -27,7 +27,8 @@ func (k kind) appendTime(b array.Builder, text []byte) error {
 		switch {
 		case k == timestampKind && needs != nanosecondsKind:
 			b.Append(arrow.Timestamp(t.UnixMicro()))
-		case k == nanosecondsKind && t.Equal(time.Unix(0, t.UnixNano())): // which an int64 holds for the years 1678 to 2261
+		// which an int64 holds for the years 1678 to 2261
+		case k == nanosecondsKind && t.Equal(time.Unix(0, t.UnixNano())):
 			b.Append(arrow.Timestamp(t.UnixNano()))
 		default:
 			return errValue
@@ -75,7 +76,8 @@ func parseTime(text []byte) (time.Time, bool) {
 	}
 	rest := string(text[:date]) + "T" + string(text[date+1:])
 	for _, layout := range []string{
-		"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05 UTC",
+		"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07",
+		"2006-01-02T15:04:05 UTC",
 		"2006-01-02T15:04",
 	} {
 		if t, err := time.Parse(layout, rest); err == nil {

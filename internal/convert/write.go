@@ -62,7 +62,8 @@ func (w *writer) flush() (err error) {
 		if err != nil {
 			return err
 		}
-		if w.file, err = pqarrow.NewFileWriter(w.schema, unclosed{buf}, w.props, pqarrow.DefaultWriterProps()); err != nil {
+		if w.file, err = pqarrow.NewFileWriter(w.schema, unclosed{buf}, w.props,
+			pqarrow.DefaultWriterProps()); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,9 @@ func (m Member) record() ([]byte, error) {
 		return nil, fmt.Errorf("fleet: member %s: %w", m.Name, err)
 	}
 	if len(longest) > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("fleet: what member %s says of itself takes %d bytes of gossip, of which there are %d; shorten its address (%d bytes), zone (%d) or version (%d)",
+		return nil, fmt.Errorf(
+			"fleet: what member %s says of itself takes %d bytes of gossip, of which there are %d; shorten its "+
+				"address (%d bytes), zone (%d) or version (%d)",
 			m.Name, len(longest), memberlist.MetaMaxSize, len(m.Address), len(m.Zone), len(m.Version))
 	}
 	return b, nil

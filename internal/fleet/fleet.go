@@ -63,7 +63,8 @@ type Config struct {
 	Secret rpc.Secret
 	Logger *slog.Logger
 
-	rounds time.Duration // between those in which members find what no news told; 0: checkEvery, and as memberlist has it
+	// between those in which members find what no news told; 0: checkEvery, and as memberlist has it
+	rounds time.Duration
 }
 
 // Fleet is this process's view of the members.
@@ -110,7 +111,9 @@ func New(cfg Config) (*Fleet, error) {
 	}
 	if f.list, err = memberlist.Create(mc); err != nil {
 		if strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) { // memberlist's errors wrap nothing
-			err = fmt.Errorf("another process has this address, such as a master or a worker that runs already: stop that one, or give --gossip another one (port 0 takes a free one): %w", err)
+			err = fmt.Errorf(
+				"another process has this address, such as a master or a worker that runs already: stop that one, "+
+					"or give --gossip another one (port 0 takes a free one): %w", err)
 		}
 		return nil, fmt.Errorf("fleet: listen on %s: %w", cfg.Bind, err)
 	}
@@ -118,7 +121,8 @@ func New(cfg Config) (*Fleet, error) {
 	defer f.mu.Unlock()
 	f.address = f.members[cfg.Self.Name].gossip // Create has told of this process
 	if host, _, _ := net.SplitHostPort(f.address); net.ParseIP(host).IsUnspecified() {
-		return nil, errors.Join(fmt.Errorf("fleet: others cannot reach %s at %s for gossip; set --gossip-advertise", cfg.Self.Name, f.address), f.list.Shutdown())
+		return nil, errors.Join(fmt.Errorf("fleet: others cannot reach %s at %s for gossip; set --gossip-advertise",
+			cfg.Self.Name, f.address), f.list.Shutdown())
 	}
 	return f, nil
 }
@@ -149,7 +153,9 @@ func (f *Fleet) memberlistConfig() (mc *memberlist.Config, err error) {
 			return nil, fmt.Errorf("fleet: advertised gossip address: %w", err)
 		}
 		if mc.AdvertisePort == 0 {
-			return nil, fmt.Errorf("fleet: advertised gossip address %s: port 0 cannot be reached; name the port of --gossip", cfg.Advertise)
+			return nil, fmt.Errorf(
+				"fleet: advertised gossip address %s: port 0 cannot be reached; name the port of --gossip",
+				cfg.Advertise)
 		}
 	}
 	// A killed worker should leave the candidates in about two seconds; the network is a data centre's.

@@ -49,7 +49,8 @@ func (f *Fleet) changeKeys(keys [][]byte) (changed bool, err error) {
 		return slices.ContainsFunc(list, func(k []byte) bool { return bytes.Equal(k, key) })
 	}
 	old := f.keyring.GetKeys()
-	if len(old) == len(keys) && bytes.Equal(old[0], keys[0]) && !slices.ContainsFunc(keys, func(k []byte) bool { return !has(old, k) }) {
+	if len(old) == len(keys) && bytes.Equal(old[0], keys[0]) &&
+		!slices.ContainsFunc(keys, func(k []byte) bool { return !has(old, k) }) {
 		return false, nil
 	}
 	for _, key := range keys {

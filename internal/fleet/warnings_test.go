@@ -31,7 +31,8 @@ func TestWarningsAreBounded(t *testing.T) {
 			t.Errorf("%d lines more in the same minute", n)
 		}
 		time.Sleep(warnEvery) // of the bubble's clock
-		if n := send(1); n != 2 || !strings.Contains(logged.String(), "left_out=1990") || !strings.Contains(logged.String(), "stranger 0") {
+		if n := send(1); n != 2 || !strings.Contains(logged.String(), "left_out=1990") ||
+			!strings.Contains(logged.String(), "stranger 0") {
 			t.Errorf("%d lines in the next minute: %s", n, logged.String())
 		}
 		time.Sleep(warnEvery)

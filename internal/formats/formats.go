@@ -30,7 +30,10 @@ func Load(
 	if take == nil {
 		take = func(int64) error { return nil }
 	}
-	in := &format.Input{Storage: st, Profile: profile, File: f, Take: take, Tail: make([]byte, min(f.GetSize(), format.Tail))}
+	in := &format.Input{
+		Storage: st, Profile: profile, File: f, Take: take,
+		Tail: make([]byte, min(f.GetSize(), format.Tail)),
+	}
 	if err := in.ReadAt(ctx, in.Tail, f.GetSize()-int64(len(in.Tail))); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
 	}

@@ -63,7 +63,9 @@ func (w Web) Require(role Role, next http.Handler) http.Handler {
 // identify says who makes a request.
 func (w Web) identify(r *http.Request) (Identity, error) {
 	if w.Authenticator == nil && !fromHere(r) {
-		return Identity{}, status.Error(codes.PermissionDenied, "this port asks for no tokens, and so shows this on its own machine alone; start the process with --token-file or --tokens")
+		return Identity{}, status.Error(codes.PermissionDenied,
+			"this port asks for no tokens, and so shows this on its own machine alone; start the process with "+
+				"--token-file or --tokens")
 	}
 	token := rpc.BearerToken(r.Header.Values("Authorization"))
 	if cookie, err := r.Cookie(cookieOf(r)); token == "" && err == nil {
@@ -115,7 +117,8 @@ func (w Web) LoginHandler() http.Handler {
 	page := template.Must(template.New("login").Parse(loginPage))
 	show := func(out http.ResponseWriter, code int, next, problem string) {
 		out.Header().Set("Content-Type", "text/html; charset=utf-8")
-		out.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+		out.Header().Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
 		out.Header().Set("Cache-Control", "no-store")
 		out.WriteHeader(code)
 		_ = page.Execute(out, map[string]string{"Next": next, "Problem": problem}) // the browser went
@@ -153,7 +156,8 @@ func (w Web) LoginHandler() http.Handler {
 
 func (w Web) seal(token string) (string, error) {
 	if w.Seal == nil {
-		return "", errors.New("this port is not for browsers; show the token in a header, as in \"Authorization: Bearer TOKEN\"")
+		return "", errors.New(
+			"this port is not for browsers; show the token in a header, as in \"Authorization: Bearer TOKEN\"")
 	}
 	return w.Seal.close(token, time.Now())
 }
@@ -161,7 +165,8 @@ func (w Web) seal(token string) (string, error) {
 // within keeps a login from leading to another site.
 func within(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
+		strings.ContainsAny(next, "\\\r\n\t") {
 		return "/"
 	}
 	return next

@@ -73,7 +73,11 @@ func TestProgramsShowATokenInAHeader(t *testing.T) {
 		{"role", "/work", "Authorization", "Bearer sesame", 404, ""},
 		{"no token of a browser", "/x?y=z", "Accept", "text/html", 303, ""},
 	} {
-		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		client := &http.Client{CheckRedirect: func(*http.Request,
+			[]*http.Request,
+		) error {
+			return http.ErrUseLastResponse
+		}}
 		resp, body := ask(t, client, request(t, "GET", s.URL+c.path, "", c.header, c.value)) //nolint:bodyclose // ask closes it
 		if resp.StatusCode != c.code || !strings.Contains(body, c.words) || strings.Contains(body, "sesam") {
 			t.Errorf("%s: %d %q", c.name, resp.StatusCode, body)
@@ -96,7 +100,8 @@ func TestBrowsersLogIn(t *testing.T) {
 	}
 	browser := &http.Client{Jar: jar}
 	post := func(form url.Values) (*http.Response, string) {
-		return ask(t, browser, request(t, "POST", s.URL+"/login", form.Encode(), "Content-Type", "application/x-www-form-urlencoded"))
+		return ask(t, browser, request(t, "POST", s.URL+"/login", form.Encode(), "Content-Type",
+			"application/x-www-form-urlencoded"))
 	}
 	if resp, body := ask(t, browser, request(t, "GET", s.URL+"/x", "", "Accept", "text/html")); resp.StatusCode != 200 || !strings.Contains(body, `name="next" value="/x"`) { //nolint:bodyclose // ask closes it
 		t.Errorf("%d %s", resp.StatusCode, body)

@@ -73,9 +73,12 @@ func (i Identity) In(namespace string) (Identity, error) {
 	case namespace == "" || namespace == i.Namespace:
 		return i, nil
 	case !i.Everywhere:
-		return i, status.Errorf(codes.PermissionDenied, "%s is of namespace %s, and may do nothing in another one; leave --namespace out, or show another token", i, i.Namespace)
+		return i, status.Errorf(codes.PermissionDenied,
+			"%s is of namespace %s, and may do nothing in another one; leave --namespace out, or show another token",
+			i, i.Namespace)
 	case !ValidNamespace(namespace):
-		return i, status.Error(codes.InvalidArgument, "the namespace's name is not valid; it has 1 to 63 of a-z, 0-9 and -, and - neither first nor last")
+		return i, status.Error(codes.InvalidArgument,
+			"the namespace's name is not valid; it has 1 to 63 of a-z, 0-9 and -, and - neither first nor last")
 	}
 	i.Namespace = namespace
 	return i, nil
@@ -92,7 +95,8 @@ func (i Identity) String() string {
 // ValidNamespace reports whether a name is one that a namespace may have: those of Kubernetes.
 func ValidNamespace(name string) bool {
 	outside := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }
-	return name != "" && len(name) <= 63 && name[0] != '-' && name[len(name)-1] != '-' && slices.IndexFunc([]rune(name), outside) < 0
+	return name != "" && len(name) <= 63 && name[0] != '-' && name[len(name)-1] != '-' &&
+		slices.IndexFunc([]rune(name), outside) < 0
 }
 
 // ErrStranger says that a token is nobody's.
@@ -121,15 +125,19 @@ func Know(ctx context.Context, a Authenticator, token string) (Identity, error) 
 		return Anyone(), nil
 	}
 	if token == "" {
-		return Identity{}, status.Error(codes.Unauthenticated, "the call bears no token, and this port asks for one; set --token-file or PENSTOCK_TOKEN_FILE")
+		return Identity{}, status.Error(codes.Unauthenticated,
+			"the call bears no token, and this port asks for one; set --token-file or PENSTOCK_TOKEN_FILE")
 	}
 	who, err := a.Authenticate(ctx, token)
 	switch {
 	case errors.Is(err, ErrStranger):
-		return Identity{}, status.Error(codes.Unauthenticated, "the call's token is not one that this port knows; --token-file (PENSTOCK_TOKEN_FILE) must hold one that the fleet gave out, and that has not expired")
+		return Identity{}, status.Error(codes.Unauthenticated,
+			"the call's token is not one that this port knows; --token-file (PENSTOCK_TOKEN_FILE) must hold one "+
+				"that the fleet gave out, and that has not expired")
 	case err != nil:
 		// Why is not for a caller whom nobody knows yet: it names what lies behind this port.
-		return Identity{}, status.Error(codes.Unavailable, "whose token it is cannot be told now; try again, or see this port's log for why")
+		return Identity{}, status.Error(codes.Unavailable,
+			"whose token it is cannot be told now; try again, or see this port's log for why")
 	}
 	return who, nil
 }

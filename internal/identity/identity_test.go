@@ -16,7 +16,8 @@ import (
 func TestRolesIncludeOthers(t *testing.T) {
 	all := []identity.Role{identity.Viewer, identity.Trainer, identity.Admin, identity.Worker}
 	for role, want := range map[identity.Role]string{
-		identity.Viewer: "viewer", identity.Trainer: "viewer trainer", identity.Admin: "viewer trainer admin", identity.Worker: "worker", "root": "",
+		identity.Viewer: "viewer", identity.Trainer: "viewer trainer", identity.Admin: "viewer trainer admin",
+		identity.Worker: "worker", "root": "",
 	} {
 		var has []string
 		for _, r := range all {
@@ -43,10 +44,14 @@ func TestNamespaces(t *testing.T) {
 	if err != nil || in.Home() != "speech" || in.Sees("vision") || in.Sees("") || !in.Sees("speech") {
 		t.Errorf("%+v, %v", in, err)
 	}
-	if all.Home() != "default" || !all.Sees("vision") || !all.Sees("") || one.Sees("") || one.Sees("speech") || !one.Sees("vision") {
+	if all.Home() != "default" || !all.Sees("vision") || !all.Sees("") || one.Sees("") || one.Sees("speech") ||
+		!one.Sees("vision") {
 		t.Error("who sees what")
 	}
-	for name, want := range map[string]bool{"a": true, "a-1": true, "-a": false, "a-": false, "": false, "A": false, "a,b": false, "ä": false, "a/b": false, strings.Repeat("a", 64): false} {
+	for name, want := range map[string]bool{
+		"a": true, "a-1": true, "-a": false, "a-": false, "": false, "A": false,
+		"a,b": false, "ä": false, "a/b": false, strings.Repeat("a", 64): false,
+	} {
 		if identity.ValidNamespace(name) != want {
 			t.Errorf("%q", name)
 		}
@@ -79,7 +84,9 @@ func TestKnow(t *testing.T) {
 		{"cannot be told", broken{}, "x", codes.Unavailable},
 	} {
 		who, err := identity.Know(t.Context(), c.asked, c.token)
-		if status.Code(err) != c.want || (err == nil) != who.Has(identity.Admin) || err != nil && (c.token != "" && c.token != "x" && strings.Contains(err.Error(), c.token) || strings.Contains(err.Error(), "out of order")) {
+		if status.Code(err) != c.want || (err == nil) != who.Has(identity.Admin) || err != nil &&
+			(c.token != "" && c.token != "x" && strings.Contains(err.Error(), c.token) ||
+				strings.Contains(err.Error(), "out of order")) {
 			t.Errorf("%s: %+v, %v", c.name, who, err)
 		}
 	}

@@ -56,7 +56,8 @@ func (s *Seal) close(token string, now time.Time) (string, error) {
 	plain := append(binary.BigEndian.AppendUint64(nil, uint64(now.Add(loginLife).Unix())), token...)
 	sealed := base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, []byte(sealInfo))) //nolint:gosec // it makes the nonce
 	if len(sealed) > maxSealed {
-		return "", errors.New("the token is too long for a browser to keep; show a shorter one, such as one of --tokens")
+		return "", errors.New(
+			"the token is too long for a browser to keep; show a shorter one, such as one of --tokens")
 	}
 	return sealed, nil
 }

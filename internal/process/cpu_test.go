@@ -12,11 +12,23 @@ func TestCPUs(t *testing.T) {
 		files map[string]string
 		want  float64
 	}{
-		"no Linux":         {nil, all},
-		"in a container":   {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"}, 0.5},
-		"no limit":         {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, all},
-		"more than all":    {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "99900000 1000\n"}, all},
-		"a limit above it": {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/cpu.max": "250 1000\n", "sys/fs/cgroup/a/b/cpu.max": "max 1000\n"}, 0.25},
+		"no Linux": {nil, all},
+		"in a container": {
+			map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "50000 100000\n"},
+			0.5,
+		},
+		"no limit": {
+			map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"},
+			all,
+		},
+		"more than all": {map[string]string{
+			"proc/self/cgroup":      "0::/\n",
+			"sys/fs/cgroup/cpu.max": "99900000 1000\n",
+		}, all},
+		"a limit above it": {map[string]string{
+			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/cpu.max": "250 1000\n",
+			"sys/fs/cgroup/a/b/cpu.max": "max 1000\n",
+		}, 0.25},
 		"version 1": {map[string]string{
 			"proc/self/cgroup":                          "5:memory:/x\n4:cpuacct,cpu:/x\n",
 			"sys/fs/cgroup/cpu/x/cpu.cfs_quota_us":      "75000\n",

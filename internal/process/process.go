@@ -94,7 +94,8 @@ func Start(cfg Config) (p *Process, err error) {
 // environment is what a child inherits.
 func environment(own []string) []string {
 	return slices.DeleteFunc(own, func(v string) bool {
-		return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") && !strings.HasPrefix(v, "PENSTOCK_STORAGE_")
+		return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") &&
+			!strings.HasPrefix(v, "PENSTOCK_STORAGE_")
 	})
 }
 

@@ -50,7 +50,10 @@ func child(role string) int {
 		fmt.Println(strings.Join(os.Environ(), " "))
 		return 0
 	case "parent": // of a server, until it is killed
-		p, err := Start(Config{Name: "grandchild", Binary: os.Args[0], Env: []string{roleOf("server")}, Log: os.Getenv("GRANDCHILD_LOG")})
+		p, err := Start(Config{
+			Name: "grandchild", Binary: os.Args[0], Env: []string{roleOf("server")},
+			Log: os.Getenv("GRANDCHILD_LOG"),
+		})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -195,7 +198,8 @@ func TestStartExplainsItself(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "start x") {
 		t.Errorf("%v", err)
 	}
-	if _, err = Start(Config{Name: "x", Binary: os.Args[0], Log: filepath.Join(dir, "none", "log")}); !errors.Is(err, os.ErrNotExist) {
+	if _, err = Start(Config{Name: "x", Binary: os.Args[0], Log: filepath.Join(dir, "none", "log")}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }

@@ -44,14 +44,21 @@ func TestFollowsTheFile(t *testing.T) {
 			text string
 			wait time.Duration
 			want string
-		}{{"two", 0, "one"}, {"two", time.Second, "two"}, {"bad", time.Second, "two"}, {"bad", time.Second, "two"}, {"three", time.Second, "three"}} {
+		}{
+			{"two", 0, "one"},
+			{"two", time.Second, "two"},
+			{"bad", time.Second, "two"},
+			{"bad", time.Second, "two"},
+			{"three", time.Second, "three"},
+		} {
 			set(step.text)
 			time.Sleep(step.wait)
 			if got := f.Get(); got != step.want {
 				t.Errorf("the file says %q: %q, want %q", step.text, got, step.want)
 			}
 		}
-		if len(refused) != 1 || !strings.Contains(refused[0], "it is bad; what the file said before stays in force") || parses != 5 {
+		if len(refused) != 1 || !strings.Contains(refused[0], "it is bad; what the file said before stays in force") ||
+			parses != 5 {
 			t.Errorf("%q, %d parses", refused, parses)
 		}
 		if err := os.Remove(path); err != nil {
@@ -73,7 +80,8 @@ func TestFollowsTheFile(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 5<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reload.Open(path, func([]byte) (int, error) { return 0, nil }, nil); err == nil || !strings.Contains(err.Error(), "it may have") {
+	if _, err := reload.Open(path, func([]byte) (int, error) { return 0, nil }, nil); err == nil ||
+		!strings.Contains(err.Error(), "it may have") {
 		t.Error(err)
 	}
 }

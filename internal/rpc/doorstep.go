@@ -26,7 +26,10 @@ const (
 // bounded part of the process, whatever they send, and make room for each other: a flood of them keeps nobody out who
 // is soon known. What those send who are known is bounded, too: see load.
 func Doorstep(l net.Listener) net.Listener {
-	return &doorstep{Listener: l, left: make(chan struct{}, 1), closed: make(chan struct{}), loads: loads{of: map[*stranger]struct{}{}}}
+	return &doorstep{
+		Listener: l, left: make(chan struct{}, 1), closed: make(chan struct{}),
+		loads: loads{of: map[*stranger]struct{}{}},
+	}
 }
 
 // Welcome says that a call's caller is known, and with it the connection. It does nothing for what did not come over a

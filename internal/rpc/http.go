@@ -18,7 +18,10 @@ func HTTPTLS(cfg Config) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pair}, NextProtos: []string{"h2", "http/1.1"}}, nil
+		return &tls.Config{
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pair},
+			NextProtos: []string{"h2", "http/1.1"},
+		}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -44,7 +44,9 @@ func (unavailable) Is(err error) bool { return err == ErrUnavailable } //nolint:
 // AtLeader calls f once with a connection to the leader, for commands that make one call: it tries each address, and
 // whom a master names before the others. Any answer but Unavailable, in time, is the leader's. The error names each
 // master that was asked, and has its words without gRPC's frame around them, and what to do.
-func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(context.Context, pb.MasterClient) error) error {
+func AtLeader(
+	ctx context.Context, addresses []string, cfg Config, f func(context.Context, pb.MasterClient) error,
+) error {
 	if len(addresses) == 0 {
 		return errors.New("--master names no address")
 	}
@@ -67,7 +69,8 @@ func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(contex
 			todo = append([]string{leader}, todo...)
 		}
 	}
-	return unavailable{fmt.Errorf("%w; see why with `penstock doctor --master %s`", errors.Join(errs...), strings.Join(addresses, ","))}
+	return unavailable{fmt.Errorf("%w; see why with `penstock doctor --master %s`",
+		errors.Join(errs...), strings.Join(addresses, ","))}
 }
 
 func at(ctx context.Context, address string, cfg Config, f func(context.Context, pb.MasterClient) error) error {
@@ -80,7 +83,8 @@ func at(ctx context.Context, address string, cfg Config, f func(context.Context,
 }
 
 // StartMaster is what to do where nothing listens at a master's address.
-const StartMaster = "start a master, or name the address of one that runs (on 127.0.0.1 only, unless its --listen says otherwise)"
+const StartMaster = "start a master, or name the address of one that runs (on 127.0.0.1 only, unless its --listen " +
+	"says otherwise)"
 
 // nameMaster is what to do about a port that is no master's.
 const nameMaster = ": name a master's --listen address, whose port is 7070 by default"

@@ -76,19 +76,31 @@ func TestAtLeader(t *testing.T) {
 		calls   int
 		says    []string
 	}{
-		"the leader":              {[]string{leads, gone}, 1, []string{"master " + leads + ": no such session"}},
-		"whom a follower names":   {[]string{follower, gone, astray}, 2, []string{"master " + leads + ": no such session"}},
+		"the leader": {[]string{leads, gone}, 1, []string{"master " + leads + ": no such session"}},
+		"whom a follower names": {
+			[]string{follower, gone, astray},
+			2,
+			[]string{"master " + leads + ": no such session"},
+		},
 		"behind one that is gone": {[]string{gone, follower}, 3, []string{"master " + leads + ": no such session"}},
-		"nobody leads":            {[]string{astray, gone, astray}, 2, []string{"master " + astray + ": this one follows", "master " + gone + ": ", "refused", rpc.StartMaster, "`penstock doctor --master " + astray + "," + gone + "," + astray + "`"}},
-		"nobody to ask":           {nil, 0, []string{"--master names no address"}},
+		"nobody leads": {
+			[]string{astray, gone, astray},
+			2,
+			[]string{
+				"master " + astray + ": this one follows", "master " + gone + ": ", "refused", rpc.StartMaster,
+				"`penstock doctor --master " + astray + "," + gone + "," + astray + "`",
+			},
+		},
+		"nobody to ask": {nil, 0, []string{"--master names no address"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := 0
-			err := rpc.AtLeader(t.Context(), c.masters, rpc.Config{}, func(ctx context.Context, m pb.MasterClient) error {
-				calls++
-				_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
-				return err
-			})
+			err := rpc.AtLeader(t.Context(), c.masters, rpc.Config{},
+				func(ctx context.Context, m pb.MasterClient) error {
+					calls++
+					_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
+					return err
+				})
 			if err == nil || calls != c.calls {
 				t.Fatalf("%d calls and %v, want %d calls", calls, err, c.calls)
 			}
@@ -105,10 +117,11 @@ func TestAtLeader(t *testing.T) {
 func TestAtLeaderInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	err := rpc.AtLeader(ctx, []string{serveMaster(t, master{})}, rpc.Config{}, func(ctx context.Context, m pb.MasterClient) error {
-		_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
-		return err
-	})
+	err := rpc.AtLeader(ctx, []string{serveMaster(t, master{})}, rpc.Config{},
+		func(ctx context.Context, m pb.MasterClient) error {
+			_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
+			return err
+		})
 	if !errors.Is(err, rpc.ErrUnavailable) || !strings.Contains(err.Error(), "`penstock doctor --master ") {
 		t.Error(err)
 	}
@@ -156,11 +169,13 @@ func TestPortsOfOthers(t *testing.T) {
 		l.Addr().String():                  "no master's port, but a worker's",
 		dashboard.Listener.Addr().String(): "speaks HTTP, as a dashboard's does",
 	} {
-		err := rpc.AtLeader(t.Context(), []string{address}, rpc.Config{}, func(ctx context.Context, m pb.MasterClient) error {
-			_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
-			return err
-		})
-		if err == nil || errors.Is(err, rpc.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "7070") {
+		err := rpc.AtLeader(t.Context(), []string{address}, rpc.Config{},
+			func(ctx context.Context, m pb.MasterClient) error {
+				_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
+				return err
+			})
+		if err == nil || errors.Is(err, rpc.ErrUnavailable) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "7070") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -168,7 +183,10 @@ func TestPortsOfOthers(t *testing.T) {
 
 // Gossip's port in a master's place says so, with TLS and without.
 func TestGossipsPort(t *testing.T) {
-	f, err := fleet.New(fleet.Config{Self: fleet.Member{Name: "m", Address: "127.0.0.1:1"}, Bind: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	f, err := fleet.New(fleet.Config{
+		Self: fleet.Member{Name: "m", Address: "127.0.0.1:1"}, Bind: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +196,13 @@ func TestGossipsPort(t *testing.T) {
 		}
 	}()
 	for _, cfg := range []rpc.Config{{}, {TLS: true}} {
-		err := rpc.AtLeader(t.Context(), []string{f.Address()}, cfg, func(ctx context.Context, m pb.MasterClient) error {
-			_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
-			return err
-		})
-		if err == nil || !strings.Contains(err.Error(), "as gossip's does: name a master's --listen address, whose port is 7070") {
+		err := rpc.AtLeader(t.Context(), []string{f.Address()}, cfg,
+			func(ctx context.Context, m pb.MasterClient) error {
+				_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
+				return err
+			})
+		if err == nil || !strings.Contains(err.Error(),
+			"as gossip's does: name a master's --listen address, whose port is 7070") {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}

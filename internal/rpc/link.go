@@ -24,7 +24,9 @@ func LinkDialer(cfg Config) func(ctx context.Context, address string) (net.Conn,
 	}
 }
 
-func dialLink(ctx context.Context, address string, creds credentials.TransportCredentials, window int) (net.Conn, error) {
+func dialLink(
+	ctx context.Context, address string, creds credentials.TransportCredentials, window int,
+) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	raw, err := Connect(ctx, address)

@@ -192,11 +192,13 @@ func unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grp
 		return reply, nil
 	}
 	if size > mostAnswer {
-		return nil, status.Errorf(codes.ResourceExhausted, "the answer would have %d bytes, and may have %d; ask for less", size, mostAnswer)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"the answer would have %d bytes, and may have %d; ask for less", size, mostAnswer)
 	}
 	d := u.conn.owe(int64(size))
 	if d == nil {
-		return nil, status.Error(codes.ResourceExhausted, "too many answers wait for their callers to read them; try again")
+		return nil, status.Error(codes.ResourceExhausted,
+			"too many answers wait for their callers to read them; try again")
 	}
 	return &answer{message, d}, nil
 }

@@ -42,11 +42,15 @@ func newDesk(t *testing.T) *desk {
 
 func newDeskAt(t *testing.T, l net.Listener) *desk {
 	t.Helper()
-	d := &desk{at: l.Addr().String(), came: make(chan int, 100), answer: make(chan struct{}), stopped: make(chan struct{}, 100)}
-	s, err := rpc.NewServer(rpc.Config{MaxMessage: rpc.MaxRequest}, rpc.Guarded(func(ctx context.Context, _ rpc.Call) (context.Context, error) {
-		rpc.Welcome(ctx)
-		return ctx, nil
-	}))
+	d := &desk{
+		at: l.Addr().String(), came: make(chan int, 100), answer: make(chan struct{}),
+		stopped: make(chan struct{}, 100),
+	}
+	s, err := rpc.NewServer(rpc.Config{MaxMessage: rpc.MaxRequest},
+		rpc.Guarded(func(ctx context.Context, _ rpc.Call) (context.Context, error) {
+			rpc.Welcome(ctx)
+			return ctx, nil
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +80,9 @@ func (d *desk) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*he
 
 // List implements healthpb.HealthServer.
 func (d *desk) List(context.Context, *healthpb.HealthListRequest) (*healthpb.HealthListResponse, error) {
-	return &healthpb.HealthListResponse{Statuses: map[string]*healthpb.HealthCheckResponse{strings.Repeat("x", int(d.list.Load())): {}}}, nil
+	return &healthpb.HealthListResponse{Statuses: map[string]*healthpb.HealthCheckResponse{
+		strings.Repeat("x", int(d.list.Load())): {},
+	}}, nil
 }
 
 // Watch implements healthpb.HealthServer. It takes its request, and goes on.
@@ -177,7 +183,8 @@ func TestRequestsUnderWay(t *testing.T) {
 		t.Errorf("one large request after another: %v", err)
 	}
 	for i := 0; i < 12 && err == nil; i++ {
-		if stream, err = modest.health.Watch(t.Context(), &healthpb.HealthCheckRequest{Service: strings.Repeat("x", large)}); err == nil {
+		if stream, err = modest.health.Watch(t.Context(),
+			&healthpb.HealthCheckRequest{Service: strings.Repeat("x", large)}); err == nil {
 			_, err = stream.Recv()
 		}
 	}
@@ -213,8 +220,13 @@ func TestAnswersUnderWay(t *testing.T) {
 		dial := func() *grpc.ClientConn {
 			t.Helper()
 			conn, err := grpc.NewClient("passthrough:///desk", grpc.WithTransportCredentials(insecure.NewCredentials()),
-				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
-				grpc.WithStaticStreamWindowSize(1<<20), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxRequest)))
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+					error,
+				) {
+					return pipe.DialContext(ctx)
+				}),
+				grpc.WithStaticStreamWindowSize(1<<20),
+				grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxRequest)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +261,8 @@ func TestAnswersUnderWay(t *testing.T) {
 		d.list.Store(64 << 20)
 		if stream, ok := lists(t.Context(), t, well); ok {
 			t.Error("an answer for which there is never room is given")
-		} else if err := take(stream); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "and may have 67108864; ask for less") {
+		} else if err := take(stream); status.Code(err) != codes.ResourceExhausted ||
+			!strings.Contains(err.Error(), "and may have 67108864; ask for less") {
 			t.Errorf("an answer for which there is never room ends with %v", err)
 		}
 		mine := asks(well, large, 2)
@@ -258,7 +271,8 @@ func TestAnswersUnderWay(t *testing.T) {
 			stream, ok := lists(t.Context(), t, dial())
 			if ok {
 				owed = append(owed, stream)
-			} else if err := take(stream); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "try again") {
+			} else if err := take(stream); status.Code(err) != codes.ResourceExhausted ||
+				!strings.Contains(err.Error(), "try again") {
 				t.Errorf("unread answer %d ends with %v", i, err)
 			}
 		}

@@ -10,7 +10,8 @@ import (
 func Refused(err error) bool {
 	switch status.Code(err) {
 	case codes.DataLoss, codes.FailedPrecondition, // of the data
-		codes.InvalidArgument, codes.Unauthenticated, codes.Unimplemented, codes.OutOfRange, codes.Aborted: // of this worker
+		// of this worker
+		codes.InvalidArgument, codes.Unauthenticated, codes.Unimplemented, codes.OutOfRange, codes.Aborted:
 		return true
 	}
 	return false

@@ -86,7 +86,10 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		// Without the default's two minutes, which would hide a process that came back at its address.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxBackoff},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: maxBackoff,
+			},
 			MinConnectTimeout: connectTimeout,
 		}),
 		grpc.WithDisableServiceConfig(),
@@ -94,7 +97,8 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 	}
 	if !cfg.Token.IsZero() {
 		if !cfg.encrypted() && !isLocal(address) {
-			return nil, fmt.Errorf("rpc: dial %s: a token is sent over TLS only, except on this machine; set --tls-ca or --tls", address)
+			return nil, fmt.Errorf(
+				"rpc: dial %s: a token is sent over TLS only, except on this machine; set --tls-ca or --tls", address)
 		}
 	}
 	if !cfg.Token.IsZero() || cfg.Namespace != "" {
@@ -135,7 +139,10 @@ func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 		grpc.ChainStreamInterceptor(streaming),
 		grpc.RPCDecompressor(uncompressed{}), //nolint:staticcheck // a compressor that others have registered for their clients cannot be taken away
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             keepaliveTime / 2,
+			PermitWithoutStream: true,
+		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * keepaliveTime, Timeout: keepaliveTimeout}),
 	}
 	if creds != nil {

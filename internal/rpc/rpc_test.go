@@ -109,9 +109,13 @@ func TestToken(t *testing.T) {
 		if err := call(t, address, rpc.Config{Token: secret}); err != nil {
 			t.Errorf("%s: %v", network, err)
 		}
-		for want, token := range map[string]rpc.Secret{"bears no token": {}, "is not one that this port knows": rpc.NewSecret("open sesam")} {
+		for want, token := range map[string]rpc.Secret{
+			"bears no token":                  {},
+			"is not one that this port knows": rpc.NewSecret("open sesam"),
+		} {
 			err := call(t, address, rpc.Config{Token: token})
-			if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--token-file") {
+			if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "--token-file") {
 				t.Errorf("%s, %s: %v", network, want, err)
 			}
 			if strings.Contains(err.Error(), "sesam") {
@@ -128,10 +132,11 @@ func TestTokensAreForMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := make(chan rpc.Call, 1)
-	s, err := rpc.NewServer(rpc.Config{}, rpc.Guarded(func(ctx context.Context, call rpc.Call) (context.Context, error) {
-		calls <- call
-		return ctx, nil
-	}))
+	s, err := rpc.NewServer(rpc.Config{},
+		rpc.Guarded(func(ctx context.Context, call rpc.Call) (context.Context, error) {
+			calls <- call
+			return ctx, nil
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,12 +154,14 @@ func TestTokensAreForMasters(t *testing.T) {
 	}
 	defer conn.Close()
 	const flight, master = "/arrow.flight.protocol.FlightService/", "/penstock.v1.Master/"
-	for method, want := range map[string]string{master + "Sync": "sesame", flight + "GetFlightInfo": "sesame", flight + "DoGet": "", flight + "DoAction": ""} {
+	for method, want := range map[string]string{master + "Sync": "sesame", flight + "GetFlightInfo": "sesame", flight +
+		"DoGet": "", flight + "DoAction": ""} {
 		in := &healthpb.HealthCheckRequest{}
 		if err := conn.Invoke(t.Context(), method, in, in); status.Code(err) != codes.Unimplemented {
 			t.Errorf("%s: %v", method, err)
 		}
-		if call := <-calls; call.Method != method || call.Token != want || (call.Namespace == "vision") != (want != "") {
+		if call := <-calls; call.Method != method || call.Token != want ||
+			(call.Namespace == "vision") != (want != "") {
 			t.Errorf("%s: %+v", method, call)
 		}
 	}
@@ -163,7 +170,8 @@ func TestTokensAreForMasters(t *testing.T) {
 func TestTokenInClearStaysHere(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"127.0.0.1:1": true, "127.3.2.1:1": true, "[::1]:1": true, "localhost:1": true, "unix:/run/x": true,
-		"10.0.0.1:1": false, "0.0.0.0:1": false, "[::]:1": false, "localhost.evil.com:1": false, "example.com:1": false, "127.0.0.1": false,
+		"10.0.0.1:1": false, "0.0.0.0:1": false, "[::]:1": false, "localhost.evil.com:1": false, "example.com:1": false,
+		"127.0.0.1":            false,
 		"127.0.0.1.evil.com:1": false, ":1": false, "": false,
 	} {
 		conn, err := rpc.Dial(address, rpc.Config{Token: rpc.NewSecret("x")})
@@ -195,15 +203,39 @@ func TestTLS(t *testing.T) {
 	}{
 		{"trusted", encrypted, rpc.Config{CA: ours.CA}, "", ""},
 		{"the name that it bears", encrypted, rpc.Config{CA: ours.CA, ServerName: "localhost"}, "", ""},
-		{"a name that it does not bear", encrypted, rpc.Config{CA: ours.CA, ServerName: "penstock"}, "--tls-server-name must be one", "not penstock"},
-		{"a name without TLS", encrypted, rpc.Config{ServerName: "localhost"}, "no TLS; set --tls-ca", "no TLS; set --tls-ca"},
-		{"wrong authority", encrypted, rpc.Config{CA: theirs.CA}, "is not trusted; --tls-ca", "is not trusted; --tls-ca"},
-		{"system's authorities", encrypted, rpc.Config{TLS: true}, "is not trusted; --tls-ca", "is not trusted; --tls-ca"},
+		{
+			"a name that it does not bear", encrypted,
+			rpc.Config{CA: ours.CA, ServerName: "penstock"},
+			"--tls-server-name must be one", "not penstock",
+		},
+		{
+			"a name without TLS", encrypted,
+			rpc.Config{ServerName: "localhost"},
+			"no TLS; set --tls-ca",
+			"no TLS; set --tls-ca",
+		},
+		{
+			"wrong authority", encrypted,
+			rpc.Config{CA: theirs.CA},
+			"is not trusted; --tls-ca",
+			"is not trusted; --tls-ca",
+		},
+		{
+			"system's authorities", encrypted,
+			rpc.Config{TLS: true},
+			"is not trusted; --tls-ca",
+			"is not trusted; --tls-ca",
+		},
 		{"plain to TLS", encrypted, rpc.Config{}, "Unavailable", "speaks TLS; set --tls-ca"},
 		{"TLS to plain", plain, rpc.Config{CA: ours.CA}, "does not speak TLS", "does not speak TLS"},
 		{"client certificate", mutual, rpc.Config{CA: ours.CA, Cert: cert, Key: key}, "", ""},
 		{"no client certificate", mutual, rpc.Config{CA: ours.CA}, "Unavailable", ""},
-		{"strange client certificate", mutual, rpc.Config{CA: ours.CA, Cert: strange, Key: strangeKey}, "Unavailable", ""},
+		{
+			"strange client certificate", mutual,
+			rpc.Config{CA: ours.CA, Cert: strange, Key: strangeKey},
+			"Unavailable",
+			"",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			errs := [2]error{call(t, c.address, c.cfg), rpc.Check(t.Context(), c.address, c.cfg)}
@@ -303,7 +335,8 @@ func TestHalfAPair(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := strings.Count(logged.String(), "do not match") + strings.Count(logged.String(), "does not match"); n != 1 || strings.Count(logged.String(), "\n") != 1 {
+	if n := strings.Count(logged.String(), "do not match") + strings.Count(logged.String(), "does not match"); n != 1 ||
+		strings.Count(logged.String(), "\n") != 1 {
 		t.Errorf("logged:\n%s", &logged)
 	}
 }
@@ -317,7 +350,8 @@ func TestMistakesInConfig(t *testing.T) {
 		"/nowhere":           {Cert: "/nowhere", Key: key},
 		"has no certificate": {CA: a.CA},
 	} {
-		if _, err := rpc.NewServer(cfg); err == nil || !strings.Contains(err.Error(), name) && !strings.HasPrefix(name, "no PEM") {
+		if _, err := rpc.NewServer(cfg); err == nil || !strings.Contains(err.Error(), name) &&
+			!strings.HasPrefix(name, "no PEM") {
 			t.Errorf("server, %s: %v", name, err)
 		}
 		conn, err := rpc.Dial("127.0.0.1:1", cfg)
@@ -391,7 +425,10 @@ func TestCallsAreBounded(t *testing.T) {
 	}
 	defer conn.Close()
 	client := healthpb.NewHealthClient(conn)
-	if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: strings.Repeat("x", 1<<20)}); status.Code(err) != codes.ResourceExhausted {
+	if _, err := client.Check(t.Context(),
+		&healthpb.HealthCheckRequest{
+			Service: strings.Repeat("x", 1<<20),
+		}); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a message beyond the bound: %v", err)
 	}
 	watch := func() (end func()) {

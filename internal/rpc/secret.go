@@ -15,7 +15,8 @@ import (
 // One that was read from a file follows it. While it is being replaced there are several: the first is shown, each is
 // taken. The zero value is no secret.
 type Secret struct {
-	all *func() []string // behind a pointer, since fmt prints the unexported fields of a struct without asking their methods
+	// behind a pointer, since fmt prints the unexported fields of a struct without asking their methods
+	all *func() []string
 }
 
 // NewSecret hides text; "" is no secret.
@@ -56,7 +57,9 @@ func parseSecret(text string) ([]string, error) {
 	}
 	for _, line := range lines {
 		if strings.ContainsFunc(line, func(r rune) bool { return r < '!' || r > '~' }) {
-			return nil, errors.New("has other characters than printable ASCII; want one word, and one more on a line of its own while it is being replaced")
+			return nil, errors.New(
+				"has other characters than printable ASCII; want one word, and one more on a line of its own while " +
+					"it is being replaced")
 		}
 	}
 	return lines, nil

@@ -20,7 +20,12 @@ func TestSecretNeverPrints(t *testing.T) {
 	s := rpc.NewSecret(text)
 	cfg := rpc.Config{Token: s}
 	hidden := struct{ inner rpc.Config }{cfg}
-	for _, v := range []any{s, &s, cfg, &cfg, hidden, &hidden, []rpc.Secret{s}, map[string]rpc.Secret{"a": s}, fmt.Errorf("with %v", cfg)} {
+	for _, v := range []any{
+		s, &s, cfg, &cfg, hidden, &hidden,
+		[]rpc.Secret{s},
+		map[string]rpc.Secret{"a": s},
+		fmt.Errorf("with %v", cfg),
+	} {
 		var logged bytes.Buffer
 		slog.New(slog.NewTextHandler(&logged, nil)).Info("m", "v", v)
 		slog.New(slog.NewJSONHandler(&logged, nil)).Info("m", "v", v)
@@ -38,14 +43,18 @@ func TestSecretNeverPrints(t *testing.T) {
 			}
 		}
 	}
-	if s.Reveal() != text || fmt.Sprint(s) != "(secret)" || fmt.Sprint(rpc.Secret{}) != "" || !rpc.NewSecret("").IsZero() || s.IsZero() {
+	if s.Reveal() != text || fmt.Sprint(s) != "(secret)" || fmt.Sprint(rpc.Secret{}) != "" ||
+		!rpc.NewSecret("").IsZero() || s.IsZero() {
 		t.Error("a secret must tell whether it is there, and reveal itself when asked")
 	}
 }
 
 func TestReadSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
-	for text, want := range map[string]string{" abc\n": "abc", "a-b_c.d=": "a-b_c.d=", "\n": "", "a b": "", "a\nb c": "", "ä": "", "new\n\nold\n": "new"} {
+	for text, want := range map[string]string{
+		" abc\n": "abc", "a-b_c.d=": "a-b_c.d=", "\n": "", "a b": "",
+		"a\nb c": "", "ä": "", "new\n\nold\n": "new",
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -80,10 +89,16 @@ func TestSecretIsReplaced(t *testing.T) {
 		for _, step := range []struct {
 			text, shown        string
 			takesOld, takesNew bool
-		}{{"old\nnew\n", "old", true, true}, {"new\nold\n", "new", true, true}, {"not a secret", "new", true, true}, {"new", "new", false, true}} {
+		}{
+			{"old\nnew\n", "old", true, true},
+			{"new\nold\n", "new", true, true},
+			{"not a secret", "new", true, true},
+			{"new", "new", false, true},
+		} {
 			set(step.text)
 			time.Sleep(time.Second)
-			if s.Reveal() != step.shown || s.Takes("old") != step.takesOld || s.Takes("new") != step.takesNew || s.Takes("") {
+			if s.Reveal() != step.shown || s.Takes("old") != step.takesOld || s.Takes("new") != step.takesNew ||
+				s.Takes("") {
 				t.Errorf("%q: shows %q, takes old: %v, new: %v", step.text, s.Reveal(), s.Takes("old"), s.Takes("new"))
 			}
 		}

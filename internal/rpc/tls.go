@@ -19,7 +19,8 @@ func (c Config) encrypted() bool { return c.TLS || c.CA != "" || c.Cert != "" }
 
 func (c Config) check() error {
 	if c.ServerName != "" && !c.encrypted() {
-		return errors.New("rpc: a server name is asked for, but no TLS; set --tls-ca or --tls, or leave --tls-server-name out")
+		return errors.New(
+			"rpc: a server name is asked for, but no TLS; set --tls-ca or --tls, or leave --tls-server-name out")
 	}
 	if (c.Cert == "") != (c.Key == "") {
 		return errors.New("rpc: a certificate and its key go together; set both --tls-cert and --tls-key, or neither")
@@ -46,7 +47,9 @@ type renewing struct {
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (r *renewing) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (r *renewing) ClientHandshake(
+	ctx context.Context, authority string, conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := credentials.NewTLS(r.files.get()).ClientHandshake(ctx, authority, conn)
 	return c, info, explain(authority, err)
 }
@@ -64,13 +67,18 @@ func explain(address string, err error) error {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &name):
-		return fmt.Errorf("the certificate of %s bears another name; --tls-server-name must be one of those that it bears: %w", address, err)
+		return fmt.Errorf(
+			"the certificate of %s bears another name; --tls-server-name must be one of those that it bears: %w",
+			address, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Errorf("the certificate of %s is over, or not valid yet; renew it, or set this machine's clock: %w", address, err)
+		return fmt.Errorf("the certificate of %s is over, or not valid yet; renew it, or set this machine's clock: %w",
+			address, err)
 	case errors.As(err, &untrusted):
 		return fmt.Errorf("the certificate of %s is not trusted; --tls-ca must name its authority: %w", address, err)
 	case errors.As(err, &plain):
-		return fmt.Errorf("%s does not speak TLS; leave out --tls, --tls-ca and --tls-cert, or give that port a certificate: %w", address, err)
+		return fmt.Errorf(
+			"%s does not speak TLS; leave out --tls, --tls-ca and --tls-cert, or give that port a certificate: %w",
+			address, err)
 	}
 	return err
 }
@@ -95,7 +103,8 @@ func clientTLS(cfg Config) (*tls.Config, error) {
 func serverCredentials(cfg Config) (credentials.TransportCredentials, error) {
 	if cfg.Cert == "" {
 		if cfg.encrypted() || cfg.ClientCA != "" {
-			return nil, errors.New("rpc: TLS is asked for, but this port has no certificate; set --tls-cert and --tls-key")
+			return nil, errors.New(
+				"rpc: TLS is asked for, but this port has no certificate; set --tls-cert and --tls-key")
 		}
 		return nil, nil
 	}
@@ -170,7 +179,8 @@ func Check(ctx context.Context, address string, cfg Config) error {
 	t := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} //nolint:gosec // nothing is sent
 	if speaks, err := (&tls.Dialer{Config: t}).DialContext(ctx, "tcp", address); err == nil {
 		_ = speaks.Close() // it has told what it is
-		return fmt.Errorf("rpc: dial: %s speaks TLS; set --tls-ca, or --tls if a public authority signed its certificate", address)
+		return fmt.Errorf(
+			"rpc: dial: %s speaks TLS; set --tls-ca, or --tls if a public authority signed its certificate", address)
 	}
 	return nil
 }

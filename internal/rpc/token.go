@@ -59,7 +59,10 @@ func Guarded(gate Gate) grpc.ServerOption {
 		if s := strangerOf(ctx); s != nil {
 			s.door.charge(s, strangeCall)
 		}
-		ctx, err := gate(ctx, Call{Method: info.FullMethodName, Token: BearerToken(info.Header.Get("authorization")), Namespace: first(info.Header.Get(NamespaceHeader))})
+		ctx, err := gate(ctx, Call{
+			Method: info.FullMethodName, Token: BearerToken(info.Header.Get("authorization")),
+			Namespace: first(info.Header.Get(NamespaceHeader)),
+		})
 		if err != nil {
 			return nil, err
 		}

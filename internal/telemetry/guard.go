@@ -12,7 +12,9 @@ import (
 func (c Config) forFleet(role identity.Role, next http.Handler) http.Handler {
 	return c.Web.Require(role, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who := identity.From(r.Context()); !who.Everywhere {
-			http.Error(w, who.String()+" sees one namespace, and this is of the whole fleet; show a token of the fleet's", http.StatusForbidden)
+			http.Error(w,
+				who.String()+" sees one namespace, and this is of the whole fleet; show a token of the fleet's",
+				http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -27,7 +29,8 @@ func rebound(at net.Addr, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !identity.LocalName(r.Host) {
-			http.Error(w, "this port is for this machine alone; call it by localhost or its address", http.StatusForbidden)
+			http.Error(w, "this port is for this machine alone; call it by localhost or its address",
+				http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -88,7 +88,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.cfg.Ready()) })
 	mux.Handle("GET /metrics", s.cfg.forFleet(identity.Viewer, promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{
-		MaxRequestsInFlight: scrapes, EnableOpenMetrics: true, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
+		MaxRequestsInFlight: scrapes, EnableOpenMetrics: true, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(),
+			slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError,
 	})))
 	profiles := http.NewServeMux()

@@ -117,7 +117,10 @@ func TestPaths(t *testing.T) {
 func TestOtherNamesAreRefused(t *testing.T) {
 	at, _ := run(t, telemetry.Config{})
 	_, port, _ := net.SplitHostPort(at)
-	for host, want := range map[string]int{"localhost:" + port: 200, "127.0.0.1": 200, "[::1]:" + port: 200, "evil.example:" + port: 403, "evil.example": 403} {
+	for host, want := range map[string]int{
+		"localhost:" + port: 200, "127.0.0.1": 200, "[::1]:" + port: 200,
+		"evil.example:" + port: 403, "evil.example": 403,
+	} {
 		if code, _ := get(t, newClient(t, nil), "http://"+at+"/metrics", "Host", host); code != want {
 			t.Errorf("host %s: %d, want %d", host, code, want)
 		}
@@ -238,7 +241,8 @@ func TestMetricsFollowConventions(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	want := "# HELP penstock_test_bytes Bytes.\n# TYPE penstock_test_bytes gauge\npenstock_test_bytes{kind=\"a\"} 1\npenstock_test_bytes{kind=\"b\"} 0\n"
+	want := "# HELP penstock_test_bytes Bytes.\n# TYPE penstock_test_bytes gauge\npenstock_test_bytes{kind=\"a\"} " +
+		"1\npenstock_test_bytes{kind=\"b\"} 0\n"
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_test_bytes"); err != nil {
 		t.Error(err)
 	}

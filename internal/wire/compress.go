@@ -27,7 +27,8 @@ func (c Compression) codec() byte { return byte(c) - 1 }
 // compressionOf is what a header says.
 func compressionOf(codec, method byte) (Compression, error) {
 	if codec > 1 || method != 0 {
-		return None, fmt.Errorf("wire: compression codec %d with method %d; Arrow has LZ4_FRAME (0) and ZSTD (1), each buffer by itself (0)",
+		return None, fmt.Errorf(
+			"wire: compression codec %d with method %d; Arrow has LZ4_FRAME (0) and ZSTD (1), each buffer by itself (0)",
 			codec, method)
 	}
 	return Compression(codec + 1), nil
@@ -134,7 +135,8 @@ func (p *packer) squeeze(buf []byte, c Compression) (err error) {
 	if c == LZ4 {
 		if p.lz4 == nil {
 			p.lz4 = lz4.NewWriter(nil)
-			if err := p.lz4.Apply(lz4.ChecksumOption(false), lz4.BlockSizeOption(lz4.Block256Kb), lz4.ConcurrencyOption(1)); err != nil {
+			if err := p.lz4.Apply(lz4.ChecksumOption(false), lz4.BlockSizeOption(lz4.Block256Kb),
+				lz4.ConcurrencyOption(1)); err != nil {
 				return err
 			}
 		}
@@ -143,7 +145,8 @@ func (p *packer) squeeze(buf []byte, c Compression) (err error) {
 		return errors.Join(err, p.lz4.Close())
 	}
 	if p.zstd == nil {
-		p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
+		p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithEncoderCRC(false))
 		if err != nil {
 			return err
 		}
@@ -175,7 +178,8 @@ func decompress(b *Batch, c Compression, body int64, pool *Pool) (*Memory, error
 		}
 		lengths[i] = n
 		if total += pad(n); !believable(total, body) {
-			return nil, fmt.Errorf("%w: it claims to have %d bytes or more, of %d compressed; a worker sends such a batch uncompressed",
+			return nil, fmt.Errorf(
+				"%w: it claims to have %d bytes or more, of %d compressed; a worker sends such a batch uncompressed",
 				errPacked, total, body)
 		}
 	}
@@ -221,7 +225,8 @@ func (p *packer) unpack(dst, buf []byte, c Compression) (err error) {
 	}
 	if p.unstd == nil {
 		// Not what the packed bytes say that they hold is allocated, but what dst has is the most that they may.
-		p.unstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecodeAllCapLimit(true))
+		p.unstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody),
+			zstd.WithDecodeAllCapLimit(true))
 		if err != nil {
 			return err
 		}

@@ -149,8 +149,9 @@ func (l *link) rest() error {
 }
 
 // errLoan says that the memory of a batch on a near link cannot be had.
-var errLoan = errors.New("wire: a batch's memory does not come, or cannot be mapped: are too many files open (ulimit -n)? " +
-	"`penstock worker --network` lends none")
+var errLoan = errors.New(
+	"wire: a batch's memory does not come, or cannot be mapped: are too many files open (ulimit -n)? " +
+		"`penstock worker --network` lends none")
 
 var errLeaves = errors.New("wire: a client leaves, or gives back what it does not have")
 
@@ -164,7 +165,8 @@ func (l *link) receive(m *Message) error {
 		return fmt.Errorf("wire: read a batch: %w", err)
 	}
 	le := binary.LittleEndian
-	header, meta, body, follows := le.Uint32(l.prefix[:]), le.Uint32(l.prefix[4:]), le.Uint32(l.prefix[8:]), le.Uint32(l.prefix[12:])
+	header, meta, body, follows := le.Uint32(l.prefix[:]), le.Uint32(l.prefix[4:]), le.Uint32(l.prefix[8:]),
+		le.Uint32(l.prefix[12:])
 	number := uint32(0)
 	if l.loans != nil && body&lent != 0 {
 		body, follows, number = body&^lent, 0, follows

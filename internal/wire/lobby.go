@@ -227,7 +227,9 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream, caller string
 // Sender sends the batches of a call: on the link that it names, if it does, else by gRPC. Links of one host that the
 // same caller named last are one caller's. To end ctx, which is of the call's, interrupts what it sends on a link. It
 // must be made before the call's first message, and Closed. What it adds to the batches' memory is the pool's.
-func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, caller string, how Compression, pool *Pool) (*Sender, error) {
+func (l *Lobby) Sender(
+	ctx context.Context, out grpc.ServerStream, caller string, how Compression, pool *Pool,
+) (*Sender, error) {
 	s := &Sender{out: out, how: how, pool: pool}
 	var err error
 	if s.link, err = l.claim(ctx, out, caller); err != nil {

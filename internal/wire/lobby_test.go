@@ -83,11 +83,14 @@ func TestLinksMakeRoom(t *testing.T) {
 		callers   []string // of links, one after the other; "": none has a stream
 		from, end int      // those that wait
 	}{
-		"one caller":       {callers: repeat(100, "a"), from: 36, end: 100},
-		"two callers":      {callers: append(repeat(1, "a"), repeat(64, "b")...), from: 0, end: 65},
-		"many callers":     {callers: repeat(260, "a", "b", "c", "d", "e"), from: 4, end: 260},
-		"no streams":       {callers: repeat(100, ""), from: 36, end: 100},
-		"most had streams": {callers: append(repeat(250, "a", "b", "c", "d", "e"), repeat(64, "")...), from: 0, end: 314},
+		"one caller":   {callers: repeat(100, "a"), from: 36, end: 100},
+		"two callers":  {callers: append(repeat(1, "a"), repeat(64, "b")...), from: 0, end: 65},
+		"many callers": {callers: repeat(260, "a", "b", "c", "d", "e"), from: 4, end: 260},
+		"no streams":   {callers: repeat(100, ""), from: 36, end: 100},
+		"most had streams": {
+			callers: append(repeat(250, "a", "b", "c", "d", "e"), repeat(64, "")...), from: 0,
+			end: 314,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var lobby wire.Lobby

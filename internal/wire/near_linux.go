@@ -89,7 +89,10 @@ func ofUser(conn net.Conn, user int) error {
 		return err
 	}
 	var peer *unix.Ucred
-	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	failed := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	})
 	if err := errors.Join(failed, err); err != nil {
 		return os.NewSyscallError("getsockopt", err)
 	}
@@ -118,7 +121,10 @@ func newLender(conn net.Conn) *lender {
 	if !ok {
 		return nil
 	}
-	return &lender{conn: near, over: make(chan struct{}), sent: make(map[uint32]*shared.Memory), out: make(map[uint32]*parcel)}
+	return &lender{
+		conn: near, over: make(chan struct{}), sent: make(map[uint32]*shared.Memory),
+		out: make(map[uint32]*parcel),
+	}
 }
 
 // gone says that the client has left. If it had not given back all, what it has is lost, and is its until it closes the
@@ -261,7 +267,10 @@ func newLoans(conn net.Conn) *loans {
 	if !ok {
 		return nil
 	}
-	return &loans{conn: near, oob: make([]byte, unix.CmsgSpace(4*mostMapped)), mapped: make(map[uint32]*Memory), back: make(chan struct{}, 1)}
+	return &loans{
+		conn: near, oob: make([]byte, unix.CmsgSpace(4*mostMapped)), mapped: make(map[uint32]*Memory),
+		back: make(chan struct{}, 1),
+	}
 }
 
 // read is inlet's, and takes in what files come.
@@ -287,7 +296,8 @@ func (l *loans) read(p []byte) (int, error) {
 	case l.closed:
 		l.closeFiles()
 		return 0, net.ErrClosed
-	case bad != nil || len(l.files) > mostMapped || flags&unix.MSG_CTRUNC != 0: // the next file would be taken for one that is missing
+	// the next file would be taken for one that is missing
+	case bad != nil || len(l.files) > mostMapped || flags&unix.MSG_CTRUNC != 0:
 		l.closeFiles()
 		return 0, errors.Join(errLoan, bad)
 	}

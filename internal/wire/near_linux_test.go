@@ -124,14 +124,18 @@ func TestNearLinkLendsBatches(t *testing.T) {
 			}
 		}
 		if n.byGRPC.Load() != 0 || n.dialed.Load() != 0 || n.lost.Load() != 2 {
-			t.Errorf("%d batches went by gRPC, %d links by network; %d pieces of memory were made", n.byGRPC.Load(), n.dialed.Load(), n.lost.Load())
+			t.Errorf("%d batches went by gRPC, %d links by network; %d pieces of memory were made",
+				n.byGRPC.Load(), n.dialed.Load(), n.lost.Load())
 		}
 	}
 }
 
 // What a client keeps of a stream that breaks off stays as it is, and the server has other memory from then on.
 func TestNearBatchesOfABrokenStreamStay(t *testing.T) {
-	for name, fail := range map[string]error{"the client leaves": nil, "the server fails": status.Error(codes.DataLoss, "test")} {
+	for name, fail := range map[string]error{
+		"the client leaves": nil,
+		"the server fails":  status.Error(codes.DataLoss, "test"),
+	} {
 		n := serveNear(t)
 		n.fail = fail
 		ctx, cancel := context.WithCancel(t.Context())
@@ -259,7 +263,8 @@ func TestNearBatchesCountThoughAllWereSent(t *testing.T) {
 			t.Errorf("all sent %v: %d bytes count", all, kept.Load())
 		}
 		theirs.Close()
-		await(t, fmt.Sprintf("all sent %v, and the client is gone", all), &kept, func(bytes int64) bool { return bytes == 0 })
+		await(t, fmt.Sprintf("all sent %v, and the client is gone", all), &kept,
+			func(bytes int64) bool { return bytes == 0 })
 	}
 }
 
@@ -332,7 +337,8 @@ func TestNearClientGivesBackWhatItHasNot(t *testing.T) {
 			}
 		}
 		err = sender.Given()
-		if good := name == "what it has"; good != (err == nil) || !released || (m.Bytes == nil) != (name == "another's" || name == "not all") {
+		if good := name == "what it has"; good != (err == nil) || !released ||
+			(m.Bytes == nil) != (name == "another's" || name == "not all") {
 			t.Errorf("%s: %v; the batch was released: %v, its memory is lost: %v", name, err, released, m.Bytes == nil)
 		}
 		m.Free()
@@ -374,7 +380,10 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 		"longer than it is":  {[]message{{7, 4097, []int{memory(4096)}}}, 0},
 		"could be cut short": {[]message{{7, 10, []int{unsealed}}}, 0},
 		"more than it takes": {[]message{{7, 10, slices.Repeat([]int{memory(10)}, 80)}, {8, 10, []int{memory(10)}}}, 0},
-		"a great many files": {[]message{{7, 10, slices.Repeat([]int{memory(10)}, 40)}, {8, 10, slices.Repeat([]int{memory(10)}, 40)}}, 1},
+		"a great many files": {[]message{
+			{7, 10, slices.Repeat([]int{memory(10)}, 40)},
+			{8, 10, slices.Repeat([]int{memory(10)}, 40)},
+		}, 1},
 	} {
 		ours, theirs := unixPair(t)
 		before := sharedtest.Files(t)
@@ -384,7 +393,8 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 			for _, n := range []uint32{8, 0, m.body | 1<<31, m.number} {
 				b = binary.LittleEndian.AppendUint32(b, n)
 			}
-			if _, _, err := theirs.(*net.UnixConn).WriteMsgUnix(append(b, "a header"...), unix.UnixRights(m.files...), nil); err != nil {
+			if _, _, err := theirs.(*net.UnixConn).WriteMsgUnix(append(b, "a header"...), unix.UnixRights(m.files...),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -405,7 +415,8 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 		}
 		link.Close()
 		if after := sharedtest.Files(t); after != before {
-			t.Errorf("%s: %d files of memory were open, and %d are when both ends have been closed", name, before, after)
+			t.Errorf("%s: %d files of memory were open, and %d are when both ends have been closed",
+				name, before, after)
 		}
 	}
 }

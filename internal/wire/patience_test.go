@@ -66,7 +66,8 @@ func TestStatusComesLongBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		l := bufconn.Listen(1 << 20)
-		conn := serveOn(t, s, l, nil, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+		conn := serveOn(t, s, l, nil,
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 		links := wire.NewLinks("", func(context.Context) (net.Conn, error) {
 			near, far := net.Pipe()
 			go func() {
@@ -298,7 +299,8 @@ func TestTheBestWayIsTriedAgain(t *testing.T) {
 			take()
 		}
 		if best.Load() != 1 || next.Load() != 1 {
-			t.Errorf("the best way was tried %d times, and the next one %d times, before it may be again", best.Load(), next.Load())
+			t.Errorf("the best way was tried %d times, and the next one %d times, before it may be again",
+				best.Load(), next.Load())
 		}
 		for range 3 {
 			time.Sleep(9 * time.Second)

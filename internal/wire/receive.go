@@ -76,7 +76,8 @@ func (s *Stream) open(ctx context.Context, conn *grpc.ClientConn, ticket []byte)
 	if err != nil {
 		return err
 	}
-	if err := s.in.SendMsg(&flight.Ticket{Ticket: ticket}); err != nil && !errors.Is(err, io.EOF) { // EOF: RecvMsg says why
+	// EOF: RecvMsg says why
+	if err := s.in.SendMsg(&flight.Ticket{Ticket: ticket}); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if err := s.in.CloseSend(); err != nil {
@@ -100,7 +101,8 @@ const mostMessage = maxBody + mostHeader + mostMeta + 1<<10
 
 // tooLong tells gRPC's refusal of a long message from a busy worker's, whose status is the same.
 func tooLong(err error) error {
-	if status.Code(err) == codes.ResourceExhausted && strings.HasPrefix(status.Convert(err).Message(), "grpc: received message larger than max") {
+	if status.Code(err) == codes.ResourceExhausted && strings.HasPrefix(status.Convert(err).Message(),
+		"grpc: received message larger than max") {
 		return fmt.Errorf("%w: %s", errMessage, status.Convert(err).Message())
 	}
 	return err

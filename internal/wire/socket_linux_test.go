@@ -181,10 +181,19 @@ func TestBodyIsAnnouncedOnly(t *testing.T) {
 		"what comes": lineOf(make([]byte, 100), 200, 200<<20),
 	} {
 		for how, end := range map[string]func(cancel func(), worker net.Conn){
-			"the client leaves":     func(cancel func(), _ net.Conn) { cancel() },
-			"the worker is killed":  func(_ func(), worker net.Conn) { _ = worker.(*net.TCPConn).SetLinger(0); _ = worker.Close() },
-			"the worker says so":    func(_ func(), worker net.Conn) { _ = worker.(*net.TCPConn).CloseWrite() },
-			"the worker sends less": func(_ func(), worker net.Conn) { _, _ = worker.Write(make([]byte, 1<<10)); _ = worker.Close() },
+			"the client leaves": func(cancel func(), _ net.Conn) { cancel() },
+			"the worker is killed": func(_ func(),
+				worker net.Conn,
+			) {
+				_ = worker.(*net.TCPConn).SetLinger(0)
+				_ = worker.Close()
+			},
+			"the worker says so": func(_ func(), worker net.Conn) { _ = worker.(*net.TCPConn).CloseWrite() },
+			"the worker sends less": func(_ func(), worker net.Conn) {
+				_,
+					_ = worker.Write(make([]byte, 1<<10))
+				_ = worker.Close()
+			},
 		} {
 			endsWait(t, name+" is announced, "+how, announced, end)
 		}

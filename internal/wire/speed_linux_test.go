@@ -58,7 +58,8 @@ func benchWire(b *testing.B, kind string, size int) {
 		plainTook, plainCPU := timed(b, plain)
 		b.StartTimer()
 		took, cpu := timed(b, measured)
-		speeds, cpus, cost = append(speeds, plainTook/took), append(cpus, cpu/plainCPU), append(cost, cpu*1e9/roundBytes)
+		speeds, cpus, cost = append(speeds, plainTook/took), append(cpus, cpu/plainCPU), append(cost,
+			cpu*1e9/roundBytes)
 	}
 	b.ReportMetric(median(speeds), "of-tcp")
 	b.ReportMetric(median(cpus), "cpu-of-tcp")
@@ -98,7 +99,9 @@ func recordOf(size int) arrow.Record {
 	rows := (size - 4*lists) / (lists*(8*ids+4) + 4*dense)
 	more := (size - 4*lists - rows*(lists*(8*ids+4)+4*dense)) / 8
 	typ := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int64)
-	fields := []arrow.Field{{Name: "dense", Type: arrow.FixedSizeListOfNonNullable(dense, arrow.PrimitiveTypes.Float32)}}
+	fields := []arrow.Field{
+		{Name: "dense", Type: arrow.FixedSizeListOfNonNullable(dense, arrow.PrimitiveTypes.Float32)},
+	}
 	made := func(t arrow.DataType, n int, buffer *memory.Buffer, children ...arrow.ArrayData) *array.Data {
 		return array.NewData(t, n, []*memory.Buffer{nil, buffer}, children, 0, 0)
 	}
@@ -169,7 +172,10 @@ func (s *repeater) send(out flight.FlightService_DoGetServer) (err error) {
 	}
 	room := make(chan struct{}, 2)
 	for i := range s.n {
-		b := &wire.Batch{Rows: flat.Rows, Nodes: flat.Nodes, Buffers: flat.Buffers, Meta: []byte("meta"), More: i < s.n-1}
+		b := &wire.Batch{
+			Rows: flat.Rows, Nodes: flat.Nodes, Buffers: flat.Buffers, Meta: []byte("meta"),
+			More: i < s.n-1,
+		}
 		b.OnRelease(func() {})
 		room <- struct{}{}
 		if err := sender.Send(b, func() { <-room }); err != nil {

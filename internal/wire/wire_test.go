@@ -46,7 +46,8 @@ var records = sync.OnceValue(func() []arrow.Record {
 	var out []arrow.Record
 	for _, rows := range []int{0, 1, 100, 20_000, 3} {
 		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-		dense, ids, seen := b.Field(0).(*array.FixedSizeListBuilder), b.Field(1).(*array.ListBuilder), b.Field(2).(*array.BooleanBuilder)
+		dense, ids, seen := b.Field(0).(*array.FixedSizeListBuilder), b.Field(1).(*array.ListBuilder),
+			b.Field(2).(*array.BooleanBuilder)
 		text, number := b.Field(3).(*array.BinaryBuilder), b.Field(4).(*array.Int64Builder)
 		pair := ids.ValueBuilder().(*array.StructBuilder)
 		for i := range rows {
@@ -167,13 +168,16 @@ func serve(t testing.TB, s *server, also ...grpc.ServerOption) *grpc.ClientConn 
 }
 
 // serveOn serves on a listener, which is dialed with options.
-func serveOn(t testing.TB, s *server, l net.Listener, also []grpc.ServerOption, options ...grpc.DialOption) *grpc.ClientConn {
+func serveOn(
+	t testing.TB, s *server, l net.Listener, also []grpc.ServerOption, options ...grpc.DialOption,
+) *grpc.ClientConn {
 	t.Helper()
 	srv := grpc.NewServer(append(also, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.WaitForHandlers(true))...)
 	flight.RegisterFlightServiceServer(srv, s)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(),
+		append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +190,8 @@ func serveOn(t testing.TB, s *server, l net.Listener, also []grpc.ServerOption, 
 			t.Error(err)
 		}
 		if out, left := s.out.Load(), s.left.Load(); out != left || left > s.cancelled {
-			t.Errorf("%d records were not released, %d messages not written, of %d streams that were cancelled", out, left, s.cancelled)
+			t.Errorf("%d records were not released, %d messages not written, of %d streams that were cancelled",
+				out, left, s.cancelled)
 		}
 	})
 	return conn
@@ -238,11 +243,13 @@ func TestBatchesArriveAligned(t *testing.T) {
 				t.Fatal(err)
 			}
 			check(t, got, rec)
-			if n := len(got.Buffers); how == wire.None && len(got.Buffers[n-3]) > 1<<10 && &got.Buffers[n-3][0] != &got.Buffers[n-7][0] {
+			if n := len(got.Buffers); how == wire.None && len(got.Buffers[n-3]) > 1<<10 &&
+				&got.Buffers[n-3][0] != &got.Buffers[n-7][0] {
 				t.Error("offsets that two lists share came twice")
 			}
 			if got.Meta[0] != byte(i) || got.Bytes < got.Sent/2 && how == wire.None || got.Sent == 0 {
-				t.Errorf("record %d has app_metadata %v, %d bytes of memory, %d on the network", i, got.Meta, got.Bytes, got.Sent)
+				t.Errorf("record %d has app_metadata %v, %d bytes of memory, %d on the network",
+					i, got.Meta, got.Bytes, got.Sent)
 			}
 			got.Release()
 			got.Release() // changes nothing
@@ -269,7 +276,8 @@ func TestClone(t *testing.T) {
 		}
 		check(t, got, rec)
 		n := len(got.Buffers)
-		if rec.NumRows() > 1 && (&got.Buffers[n-3][0] != &got.Buffers[n-7][0] || &got.Buffers[n-3][0] == &batch.Buffers[n-3][0]) {
+		if rec.NumRows() > 1 && (&got.Buffers[n-3][0] != &got.Buffers[n-7][0] ||
+			&got.Buffers[n-3][0] == &batch.Buffers[n-3][0]) {
 			t.Error("offsets that two lists share are there twice, or still the first ones")
 		}
 		got.Release()
@@ -425,7 +433,8 @@ func TestFewBytesForMany(t *testing.T) {
 func TestFrameThatClaimsMore(t *testing.T) {
 	const claimed, inside = 64, 200 << 20
 	buffer := binary.LittleEndian.AppendUint64(nil, claimed)
-	buffer = append(buffer, 0x28, 0xb5, 0x2f, 0xfd, 0xc0, 0) // a zstd frame that tells its contents' size, in 8 bytes, and has a window of 1 KiB
+	// a zstd frame that tells its contents' size, in 8 bytes, and has a window of 1 KiB
+	buffer = append(buffer, 0x28, 0xb5, 0x2f, 0xfd, 0xc0, 0)
 	buffer = binary.LittleEndian.AppendUint64(buffer, inside)
 	buffer = append(buffer, 1, 0, 0) // the last block, which is empty
 	var before, after runtime.MemStats

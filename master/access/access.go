@@ -52,7 +52,8 @@ func New(cfg Config) (*Control, error) {
 		c.known = append(c.known, workers{cfg.Workers})
 	}
 	if cfg.Tokens != "" {
-		file, err := reload.Open(cfg.Tokens, func(text []byte) (tokens, error) { return parseTokens(cfg.Tokens, text) }, refused)
+		file, err := reload.Open(cfg.Tokens, func(text []byte) (tokens, error) { return parseTokens(cfg.Tokens, text) },
+			refused)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +64,9 @@ func New(cfg Config) (*Control, error) {
 	}
 	switch {
 	case cfg.Namespaces != "" && len(c.known) == 0:
-		return nil, errors.New("--namespaces limits nobody where nobody is asked for a token; set --tokens, --token-review or --token-file, or leave it out")
+		return nil, errors.New(
+			"--namespaces limits nobody where nobody is asked for a token; set --tokens, --token-review or " +
+				"--token-file, or leave it out")
 	case cfg.Namespaces == "" && cfg.Review != nil:
 		cfg.Logger.Warn("the service accounts of all namespaces may read everything; --namespaces says what each may")
 	case cfg.Namespaces != "":
@@ -163,6 +166,8 @@ func MayDelete(who identity.Identity, owner, what string) error {
 	if owner == "" || owner == who.Subject || who.Has(identity.Admin) {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "%s is not the owner of the session, %q, who alone may %s, besides administrators of namespace %s; ask one of them",
+	return status.Errorf(codes.PermissionDenied,
+		"%s is not the owner of the session, %q, who alone may %s, besides administrators of namespace %s; ask one "+
+			"of them",
 		who, owner, what, who.Home())
 }

@@ -50,7 +50,8 @@ func example(t *testing.T, language string, n int) string {
 func newControl(t *testing.T, tokens, namespaces string) *access.Control {
 	t.Helper()
 	c, err := access.New(access.Config{
-		Fleet: rpc.NewSecret("the fleet's"), Tokens: write(t, "tokens.yaml", tokens), Namespaces: write(t, "namespaces.yaml", namespaces),
+		Fleet: rpc.NewSecret("the fleet's"), Tokens: write(t, "tokens.yaml", tokens), Namespaces: write(t,
+			"namespaces.yaml", namespaces),
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -60,7 +61,10 @@ func newControl(t *testing.T, tokens, namespaces string) *access.Control {
 }
 
 func gate(c *access.Control, token, namespace, method string) (identity.Identity, error) {
-	ctx, err := c.Gate(context.Background(), rpc.Call{Method: "/penstock.v1.Master/" + method, Token: token, Namespace: namespace})
+	ctx, err := c.Gate(context.Background(), rpc.Call{
+		Method: "/penstock.v1.Master/" + method, Token: token,
+		Namespace: namespace,
+	})
 	if err != nil {
 		return identity.Identity{}, err
 	}
@@ -76,7 +80,8 @@ func TestReadmesExamples(t *testing.T) {
 	if _, err := c.Limits(alice).MayRead("s3://data/vision/2026/*.parquet"); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Limits(alice).MayRead("s3://data/speech/"); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "s3://data/vision/") {
+	if _, err := c.Limits(alice).MayRead("s3://data/speech/"); status.Code(err) != codes.PermissionDenied ||
+		!strings.Contains(err.Error(), "s3://data/vision/") {
 		t.Error(err)
 	}
 	sum := sha256.Sum256([]byte("a viewer's token"))
@@ -87,10 +92,12 @@ func TestReadmesExamples(t *testing.T) {
 	if err != nil || !wall.Sees("speech") || !wall.Sees("vision") {
 		t.Errorf("the wall: %+v, %v", wall, err)
 	}
-	if _, err := gate(c, "a viewer's token", "", "Open"); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "trainer") {
+	if _, err := gate(c, "a viewer's token", "", "Open"); status.Code(err) != codes.PermissionDenied ||
+		!strings.Contains(err.Error(), "trainer") {
 		t.Errorf("a viewer opens: %v", err)
 	}
-	if bob, err := gate(c, "bob-is-named-in-namespaces", "", "DeleteSession"); err != nil || !bob.Has(identity.Admin) || bob.Has(identity.Worker) {
+	if bob, err := gate(c, "bob-is-named-in-namespaces", "", "DeleteSession"); err != nil || !bob.Has(identity.Admin) ||
+		bob.Has(identity.Worker) {
 		t.Errorf("bob: %+v, %v", bob, err)
 	}
 }
@@ -108,7 +115,10 @@ func TestEachMethodHasARule(t *testing.T) {
 			t.Errorf("%s has no rule: %v", s.StreamName, err)
 		}
 	}
-	for _, unknown := range []string{"", "/penstock.v1.Master/Shutdown", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"} {
+	for _, unknown := range []string{
+		"", "/penstock.v1.Master/Shutdown",
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	} {
 		if err := access.MayCall(everything, unknown); status.Code(err) != codes.PermissionDenied {
 			t.Errorf("%q: %v", unknown, err)
 		}
@@ -119,16 +129,21 @@ func TestEachMethodHasARule(t *testing.T) {
 func TestWhoMayCallWhat(t *testing.T) {
 	anybody := []string{"GetFleet", "WhoAmI"}
 	viewer := append([]string{"GetSession", "ListSessions", "ListCheckpoints", "Observe", "ListEvents"}, anybody...)
-	trainer := append([]string{"Open", "Join", "Sync", "DeleteSession", "CreateCheckpoint", "DeleteCheckpoint", "RestoreSession"}, viewer...)
+	trainer := append([]string{
+		"Open", "Join", "Sync", "DeleteSession", "CreateCheckpoint", "DeleteCheckpoint",
+		"RestoreSession",
+	}, viewer...)
 	for role, want := range map[identity.Role][]string{
-		"": anybody, identity.Viewer: viewer, identity.Trainer: trainer, identity.Admin: trainer, identity.Worker: append([]string{"SyncWorker"}, anybody...),
+		"": anybody, identity.Viewer: viewer, identity.Trainer: trainer, identity.Admin: trainer,
+		identity.Worker: append([]string{"SyncWorker"}, anybody...),
 	} {
 		may := map[string]bool{}
 		for _, m := range want {
 			may[m] = true
 		}
 		for _, m := range pb.Master_ServiceDesc.Methods {
-			err := access.MayCall(identity.Identity{Namespace: "vision", Roles: []identity.Role{role}}, "/penstock.v1.Master/"+m.MethodName)
+			err := access.MayCall(identity.Identity{Namespace: "vision", Roles: []identity.Role{role}},
+				"/penstock.v1.Master/"+m.MethodName)
 			if (err == nil) != may[m.MethodName] || err != nil && status.Code(err) != codes.PermissionDenied {
 				t.Errorf("%s, %s: %v", role, m.MethodName, err)
 			}
@@ -145,7 +160,8 @@ func TestWorkersToken(t *testing.T) {
 	}
 	for _, m := range pb.Master_ServiceDesc.Methods {
 		_, err := gate(c, "the workers'", "", m.MethodName)
-		if may := slices.Contains([]string{"SyncWorker", "GetFleet", "WhoAmI"}, m.MethodName); (err == nil) != may || !may && status.Code(err) != codes.PermissionDenied {
+		if may := slices.Contains([]string{"SyncWorker", "GetFleet", "WhoAmI"}, m.MethodName); (err == nil) != may ||
+			!may && status.Code(err) != codes.PermissionDenied {
 			t.Errorf("%s: %v", m.MethodName, err)
 		}
 		if _, err := gate(c, "", "", m.MethodName); status.Code(err) != codes.Unauthenticated {
@@ -156,12 +172,14 @@ func TestWorkersToken(t *testing.T) {
 
 func TestStrangersLearnNothing(t *testing.T) {
 	const secret = "a-token-of-sixteen-or-more"
-	c := newControl(t, "tokens: [{token: "+secret+", subject: alice, namespace: vision, roles: [admin]}]", "namespaces: {}")
+	c := newControl(t, "tokens: [{token: "+secret+", subject: alice, namespace: vision, roles: [admin]}]",
+		"namespaces: {}")
 	for _, m := range pb.Master_ServiceDesc.Methods {
 		var words []string
 		for _, token := range []string{"another", secret + "x", secret[1:], strings.ToUpper(secret), ""} {
 			_, err := gate(c, token, "", m.MethodName)
-			if status.Code(err) != codes.Unauthenticated || strings.Contains(err.Error(), "alice") || strings.Contains(err.Error(), "vision") || strings.Contains(err.Error(), m.MethodName) {
+			if status.Code(err) != codes.Unauthenticated || strings.Contains(err.Error(), "alice") ||
+				strings.Contains(err.Error(), "vision") || strings.Contains(err.Error(), m.MethodName) {
 				t.Errorf("%s, %q: %v", m.MethodName, token, err)
 			}
 			if token != "" {
@@ -180,10 +198,14 @@ func TestStrangersLearnNothing(t *testing.T) {
 }
 
 func TestFilesAreReadAnew(t *testing.T) {
-	tokens := write(t, "tokens.yaml", "tokens: [{token: the-first-of-tokens, subject: a, namespace: vision, roles: [trainer]}]")
+	tokens := write(t, "tokens.yaml",
+		"tokens: [{token: the-first-of-tokens, subject: a, namespace: vision, roles: [trainer]}]")
 	namespaces := write(t, "namespaces.yaml", "namespaces: {vision: {datasets: ['s3://data/']}}")
 	synctest.Test(t, func(t *testing.T) {
-		c, err := access.New(access.Config{Tokens: tokens, Namespaces: namespaces, Logger: slog.New(slog.DiscardHandler)})
+		c, err := access.New(access.Config{
+			Tokens: tokens, Namespaces: namespaces,
+			Logger: slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,23 +237,32 @@ func TestFilesAreReadAnew(t *testing.T) {
 func TestMistakesInFiles(t *testing.T) {
 	const rest = ", subject: a, namespace: vision, roles: [trainer]"
 	for text, want := range map[string]string{
-		"tokens: [{token: short" + rest + "}]":                                                             "has 5 characters",
-		"tokens: [{subject: a, namespace: vision, roles: [trainer]}]":                                      "want one of token and sha256",
-		"tokens: [{sha256: abc" + rest + "}]":                                                              "64 hexadecimal digits",
-		"tokens: [{token: hunter2hunter2hunter2, namespace: vision, roles: [trainer]}]":                    "subject: want a name",
-		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: Vision, roles: [trainer]}]":        "namespace: want a name",
-		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: vision}]":                          "roles: want some of",
-		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: vision, roles: [root]}]":           `found "root"`,
-		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: vision, roles: [worker]}]":         `needs namespace "*"`,
-		"tokens: [{token: hunter2hunter2hunter2" + rest + "}, {token: hunter2hunter2hunter2" + rest + "}]": "an earlier one's, too",
-		"tokens: [{tokn: hunter2hunter2hunter2" + rest + "}]":                                              "tokn",
-		"tokens: hunter2hunter2hunter2":                                                                    "tokens",
-		"tokens: [{hunter2hunter2hunter2: x}]":                                                             "unknown field",
-		"tokens: [{token: *hunter2hunter2hunter2}]":                                                        "alias",
+		"tokens: [{token: short" + rest +
+			"}]": "has 5 characters",
+		"tokens: [{subject: a, namespace: vision, roles: [trainer]}]": "want one of token and sha256",
+		"tokens: [{sha256: abc" + rest +
+			"}]": "64 hexadecimal digits",
+		"tokens: [{token: hunter2hunter2hunter2, namespace: vision, roles: [trainer]}]": "subject: want " +
+			"a name",
+		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: Vision, roles: [trainer]}]": "namespace: " +
+			"want a name",
+		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: vision}]": "roles: want " +
+			"some of",
+		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: vision, roles: [root]}]":   `found "root"`,
+		"tokens: [{token: hunter2hunter2hunter2, subject: a, namespace: vision, roles: [worker]}]": `needs namespace "*"`,
+		"tokens: [{token: hunter2hunter2hunter2" + rest + "}, {token: hunter2hunter2hunter2" + rest +
+			"}]": "an earlier one's, too",
+		"tokens: [{tokn: hunter2hunter2hunter2" + rest + "}]": "tokn",
+		"tokens: hunter2hunter2hunter2":                       "tokens",
+		"tokens: [{hunter2hunter2hunter2: x}]":                "unknown field",
+		"tokens: [{token: *hunter2hunter2hunter2}]":           "alias",
 		"":               "no list of tokens", // a file that is about to be written
 		"# tokens of us": "no list of tokens",
 	} {
-		_, err := access.New(access.Config{Tokens: write(t, "tokens.yaml", text), Logger: slog.New(slog.DiscardHandler)})
+		_, err := access.New(access.Config{
+			Tokens: write(t, "tokens.yaml", text),
+			Logger: slog.New(slog.DiscardHandler),
+		})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -256,7 +287,10 @@ func TestMistakesInFiles(t *testing.T) {
 
 // TestLimitsOfNobody holds that limits which would bind nobody are refused rather than left out.
 func TestLimitsOfNobody(t *testing.T) {
-	cfg := access.Config{Namespaces: write(t, "namespaces.yaml", "namespaces: {}"), Logger: slog.New(slog.DiscardHandler)}
+	cfg := access.Config{
+		Namespaces: write(t, "namespaces.yaml", "namespaces: {}"),
+		Logger:     slog.New(slog.DiscardHandler),
+	}
 	if _, err := access.New(cfg); err == nil || !strings.Contains(err.Error(), "--namespaces limits nobody") {
 		t.Error(err)
 	}
@@ -265,23 +299,33 @@ func TestLimitsOfNobody(t *testing.T) {
 func limits(t testing.TB, text string) access.Limits {
 	t.Helper()
 	path := write(t, "namespaces.yaml", text)
-	c, err := access.New(access.Config{Fleet: rpc.NewSecret("x"), Namespaces: path, Logger: slog.New(slog.DiscardHandler)})
+	c, err := access.New(access.Config{
+		Fleet: rpc.NewSecret("x"), Namespaces: path,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c.Limits(identity.Identity{Namespace: "vision", Subject: "alice", Roles: []identity.Role{identity.Admin}})
 }
 
-const vision = "namespaces: {vision: {datasets: ['s3://data/vision/', 'file:///data/vision', 's3://open'], storage: [default, eu-west], max_sessions: 2, max_workers: 10, max_weight: 2}}"
+const vision = "namespaces: {vision: {datasets: ['s3://data/vision/', 'file:///data/vision', 's3://open'], storage: " +
+	"[default, eu-west], max_sessions: 2, max_workers: 10, max_weight: 2}}"
 
 // hostile are URIs that lie outside of vision's datasets, however they are written.
 var hostile = []string{
-	"s3://data/", "s3://data", "s3://data/vision2/", "s3://data/visio*/", "s3://data/*/x", "s3://data/vision*", "s3://data/[v]ision/", `s3://data/\vision/`, "s3://data/**",
-	"s3://data/vision/../speech/", "s3://data/vision/./../speech/", "s3://data/vision/..", "s3://data/vision/*/../../speech/", "s3://data/vision/%2e%2e/speech/",
-	"s3://data/vision/%2E%2E%2Fspeech/", "s3://data/vision/%252e%252e/speech/", `s3://data/vision/..\speech/`, "s3://data/vision/.%2e/x", "s3://data//vision/", "s3://DATA/vision/", "S3://data/vision/",
-	"s3://data/Vision/", "s3://data/vision\x00/../x", "s3://data/vision/a\nb", "s3://user@data/vision/", "s3:///data/vision/", "s3://opened/x", "s3://open.evil/x", "s3://ope*/",
-	"file:///data/vision/../speech/", "/data/vision/../speech/", "/data/vision/*/../../speech/", "/data/visions/", "/data/vision*/", "file:///data/VISION/", "file://data/vision/", "/etc/", "data/vision/",
-	"https://data/vision/", "", "file:///data/vision/%2e%2e/x", "/data/vision/%2e%2e/%", "s3://data/vision/%zz/%2e./", "file:///data//vision/../../etc/",
+	"s3://data/", "s3://data", "s3://data/vision2/", "s3://data/visio*/", "s3://data/*/x", "s3://data/vision*",
+	"s3://data/[v]ision/", `s3://data/\vision/`, "s3://data/**",
+	"s3://data/vision/../speech/", "s3://data/vision/./../speech/", "s3://data/vision/..",
+	"s3://data/vision/*/../../speech/", "s3://data/vision/%2e%2e/speech/",
+	"s3://data/vision/%2E%2E%2Fspeech/", "s3://data/vision/%252e%252e/speech/", `s3://data/vision/..\speech/`,
+	"s3://data/vision/.%2e/x", "s3://data//vision/", "s3://DATA/vision/", "S3://data/vision/",
+	"s3://data/Vision/", "s3://data/vision\x00/../x", "s3://data/vision/a\nb", "s3://user@data/vision/",
+	"s3:///data/vision/", "s3://opened/x", "s3://open.evil/x", "s3://ope*/",
+	"file:///data/vision/../speech/", "/data/vision/../speech/", "/data/vision/*/../../speech/", "/data/visions/",
+	"/data/vision*/", "file:///data/VISION/", "file://data/vision/", "/etc/", "data/vision/",
+	"https://data/vision/", "", "file:///data/vision/%2e%2e/x", "/data/vision/%2e%2e/%", "s3://data/vision/%zz/%2e./",
+	"file:///data//vision/../../etc/",
 }
 
 func TestHostileURIs(t *testing.T) {
@@ -292,14 +336,19 @@ func TestHostileURIs(t *testing.T) {
 		}
 	}
 	for _, uri := range []string{
-		"s3://data/vision/", "s3://data/vision", "s3://data/vision/a.parquet", "s3://data/vision/*.parquet", "s3://data/vision/**/x", "s3://data/vision/day=2026%2F01/", "s3://data/vision/a..b/",
-		"file:///data/vision/", "/data/vision", "/data/vision/x", "/data/./vision/x/../y", "s3://open", "s3://open/x", "s3://data/vision//x", "s3://data/vision/{a}", "s3://data/vision/100%",
+		"s3://data/vision/", "s3://data/vision", "s3://data/vision/a.parquet", "s3://data/vision/*.parquet",
+		"s3://data/vision/**/x", "s3://data/vision/day=2026%2F01/", "s3://data/vision/a..b/",
+		"file:///data/vision/", "/data/vision", "/data/vision/x", "/data/./vision/x/../y", "s3://open", "s3://open/x",
+		"s3://data/vision//x", "s3://data/vision/{a}", "s3://data/vision/100%",
 	} {
 		if _, err := l.MayRead(uri); err != nil {
 			t.Errorf("%q: %v", uri, err)
 		}
 	}
-	for _, uri := range []string{"s3://data/speech/x.parquet", "s3://data/vision2/x", "s3://data/vision/../x", "file:///data/visions/x", ""} {
+	for _, uri := range []string{
+		"s3://data/speech/x.parquet", "s3://data/vision2/x", "s3://data/vision/../x",
+		"file:///data/visions/x", "",
+	} {
 		if l.MayReadFile(uri) == nil {
 			t.Errorf("file %q", uri)
 		}
@@ -328,7 +377,8 @@ func FuzzURIs(f *testing.F) {
 			t.Fatalf("%q is %q, and not below %q: %v", uri, canonical, dataset, err)
 		}
 		depth := 0
-		for _, level := range strings.Split(strings.NewReplacer("%2f", "/", "%2F", "/", "%2e", ".", "%2E", ".", `\`, "/").Replace(strings.TrimPrefix(canonical+"/", dataset)), "/") {
+		for _, level := range strings.Split(strings.NewReplacer("%2f", "/", "%2F", "/", "%2e", ".", "%2E", ".", `\`,
+			"/").Replace(strings.TrimPrefix(canonical+"/", dataset)), "/") {
 			if level == ".." {
 				depth--
 			} else if level != "" && level != "." {
@@ -343,8 +393,12 @@ func FuzzURIs(f *testing.F) {
 
 func TestProfilesAndQuotas(t *testing.T) {
 	l := limits(t, vision)
-	for profile, ok := range map[string]bool{"": true, "default": true, "EU_West": true, "eu-west": true, "eu": false, "us": false, "eu-west ": false} {
-		if err := l.MayUse(profile); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "default, eu-west") {
+	for profile, ok := range map[string]bool{
+		"": true, "default": true, "EU_West": true, "eu-west": true, "eu": false,
+		"us": false, "eu-west ": false,
+	} {
+		if err := l.MayUse(profile); (err == nil) != ok || err != nil &&
+			!strings.Contains(err.Error(), "default, eu-west") {
 			t.Errorf("%q: %v", profile, err)
 		}
 	}
@@ -363,7 +417,8 @@ func TestProfilesAndQuotas(t *testing.T) {
 		{access.Usage{}, 0, 2.5, "max_weight"},
 	} {
 		err := l.Admit(c.used, c.want, c.weight)
-		if (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || status.Code(err) != codes.FailedPrecondition) {
+		if (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) ||
+			status.Code(err) != codes.FailedPrecondition) {
 			t.Errorf("%+v and %d: %v", c.used, c.want, err)
 		}
 	}

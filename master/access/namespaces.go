@@ -70,7 +70,9 @@ func (l *Limits) check(name string) error {
 			err = plain(d)
 		}
 		if err != nil || !strings.Contains(d, "://") || strings.ContainsAny(d, `*?[\`) {
-			return fmt.Errorf("datasets: %q: want the URI of a directory, such as s3://bucket/dir/ or file:///data/, without wildcards, and what lies below it may be read: %w", d, err)
+			return fmt.Errorf(
+				"datasets: %q: want the URI of a directory, such as s3://bucket/dir/ or file:///data/, without "+
+					"wildcards, and what lies below it may be read: %w", d, err)
 		}
 		l.Datasets[i] = strings.TrimSuffix(dir, "/") + "/"
 	}
@@ -119,7 +121,9 @@ func (l Limits) MayUse(profile string) error {
 	if l.unlimited || slices.ContainsFunc(allowed, same) {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "namespace %s may not use storage profile %q; it may use %s: name one of these in dataset.storage, or ask an administrator",
+	return status.Errorf(codes.PermissionDenied,
+		"namespace %s may not use storage profile %q; it may use %s: name one of these in dataset.storage, or ask "+
+			"an administrator",
 		l.name, profile, strings.Join(allowed, ", "))
 }
 
@@ -134,7 +138,8 @@ func (l Limits) MayRead(uri string) (dataset string, err error) {
 		err = plain(canonical)
 	}
 	if err != nil {
-		return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read dataset.uri %q: %v", l.name, uri, err)
+		return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read dataset.uri %q: %v",
+			l.name, uri, err)
 	}
 	fixed := canonical
 	if i := strings.IndexAny(canonical, `*?[\`); i >= 0 {
@@ -145,7 +150,8 @@ func (l Limits) MayRead(uri string) (dataset string, err error) {
 			return d, nil
 		}
 	}
-	return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read dataset.uri %q; it may read what lies below %s: ask an administrator for more",
+	return "", status.Errorf(codes.PermissionDenied,
+		"namespace %s may not read dataset.uri %q; it may read what lies below %s: ask an administrator for more",
 		l.name, uri, orNothing(l.Datasets))
 }
 
@@ -159,7 +165,9 @@ func (l Limits) MayReadFile(uri string) error {
 	if l.unlimited {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "namespace %s may not read a file that dataset.uri leads to: it does not lie below %s", l.name, orNothing(l.Datasets))
+	return status.Errorf(codes.PermissionDenied,
+		"namespace %s may not read a file that dataset.uri leads to: it does not lie below %s",
+		l.name, orNothing(l.Datasets))
 }
 
 //nolint:gochecknoglobals // never changes
@@ -201,11 +209,15 @@ type Usage struct {
 // Admit refuses a session of a weight for which minWorkers are kept beside those that there are.
 func (l Limits) Admit(used Usage, minWorkers int, weight float64) error {
 	if l.MaxWeight != nil && weight > *l.MaxWeight {
-		return status.Errorf(codes.FailedPrecondition, "the session asks for a weight of %v, and one of namespace %s may have %v (max_weight): ask for less, or ask an administrator for more",
+		return status.Errorf(codes.FailedPrecondition,
+			"the session asks for a weight of %v, and one of namespace %s may have %v (max_weight): ask for less, "+
+				"or ask an administrator for more",
 			weight, l.name, *l.MaxWeight)
 	}
 	if l.MaxSessions != nil && used.Sessions >= *l.MaxSessions {
-		return status.Errorf(codes.FailedPrecondition, "namespace %s has %d sessions, and may have %d (max_sessions): delete one that has ended (`penstock session list`, `penstock session delete ID`), or ask an administrator for more",
+		return status.Errorf(codes.FailedPrecondition,
+			"namespace %s has %d sessions, and may have %d (max_sessions): delete one that has ended (`penstock "+
+				"session list`, `penstock session delete ID`), or ask an administrator for more",
 			l.name, used.Sessions, *l.MaxSessions)
 	}
 	return l.Keep(used.MinWorkers, minWorkers)
@@ -214,7 +226,10 @@ func (l Limits) Admit(used Usage, minWorkers int, weight float64) error {
 // Keep refuses to keep minWorkers for a session beside those that are kept for others.
 func (l Limits) Keep(kept, minWorkers int) error {
 	if l.MaxWorkers != nil && minWorkers > 0 && kept+minWorkers > *l.MaxWorkers {
-		return status.Errorf(codes.FailedPrecondition, "the session asks for %d workers at least, and the other sessions of namespace %s for %d; together they may have %d (max_workers): ask for fewer, wait until another session has ended, or ask an administrator for more",
+		return status.Errorf(codes.FailedPrecondition,
+			"the session asks for %d workers at least, and the other sessions of namespace %s for %d; together they "+
+				"may have %d (max_workers): ask for fewer, wait until another session has ended, or ask an "+
+				"administrator for more",
 			minWorkers, l.name, kept, *l.MaxWorkers)
 	}
 	return nil

@@ -69,10 +69,13 @@ type verdict struct {
 func NewReview(cfg ReviewConfig) (*Review, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if cfg.Server == "" && host == "" {
-		return nil, errors.New("--token-review: this process does not run in a pod of Kubernetes; name the API with --token-review-server, and --token-review-ca and --token-review-token-file")
+		return nil, errors.New(
+			"--token-review: this process does not run in a pod of Kubernetes; name the API with " +
+				"--token-review-server, and --token-review-ca and --token-review-token-file")
 	}
 	if len(cfg.Audiences) == 0 {
-		return nil, errors.New("--token-review-audience: want at least one, or tokens that were made for others would be taken")
+		return nil, errors.New(
+			"--token-review-audience: want at least one, or tokens that were made for others would be taken")
 	}
 	token, err := rpc.ReadSecret(cmp.Or(cfg.TokenFile, inCluster+"token"))
 	if err != nil {
@@ -190,7 +193,10 @@ func (r *Review) ask(ctx context.Context, token string) (identity.Identity, erro
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusOK {
-		return identity.Identity{}, fmt.Errorf("token review: the Kubernetes API answers %s; this process's service account must be allowed to create tokenreviews (ClusterRole system:auth-delegator)", resp.Status)
+		return identity.Identity{},
+			fmt.Errorf(
+				"token review: the Kubernetes API answers %s; this process's service account must be allowed to create "+
+					"tokenreviews (ClusterRole system:auth-delegator)", resp.Status)
 	}
 	var a tokenReview
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReview)).Decode(&a); err != nil {
@@ -209,8 +215,12 @@ func (r *Review) judge(a *tokenReview) (identity.Identity, error) {
 	}
 	account, isAccount := strings.CutPrefix(a.Status.User.Username, accountPrefix)
 	namespace, name, whole := strings.Cut(account, ":")
-	if !a.Status.Authenticated || a.Status.Error != "" || !ours || !isAccount || !whole || name == "" || !identity.ValidNamespace(namespace) {
+	if !a.Status.Authenticated || a.Status.Error != "" || !ours || !isAccount || !whole || name == "" ||
+		!identity.ValidNamespace(namespace) {
 		return identity.Identity{}, identity.ErrStranger
 	}
-	return identity.Identity{Namespace: namespace, Subject: a.Status.User.Username, Roles: []identity.Role{identity.Trainer}}, nil
+	return identity.Identity{
+		Namespace: namespace, Subject: a.Status.User.Username,
+		Roles: []identity.Role{identity.Trainer},
+	}, nil
 }

@@ -59,13 +59,15 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, review.Spec.Token)
 	switch {
-	case err != nil || r.URL.Path != "/apis/authentication.k8s.io/v1/tokenreviews" || review.Kind != "TokenReview" || !slices.Equal(review.Spec.Audiences, []string{"penstock"}):
+	case err != nil || r.URL.Path != "/apis/authentication.k8s.io/v1/tokenreviews" || review.Kind != "TokenReview" ||
+		!slices.Equal(review.Spec.Audiences, []string{"penstock"}):
 		w.WriteHeader(http.StatusBadRequest)
 	case r.Header.Get("Authorization") != "Bearer the-masters-own":
 		w.WriteHeader(http.StatusUnauthorized)
 	default:
 		w.WriteHeader(a.code)
-		_, _ = io.WriteString(w, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "status": `+a.answer[review.Spec.Token]+`}`)
+		_, _ = io.WriteString(w,
+			`{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "status": `+a.answer[review.Spec.Token]+`}`)
 	}
 }
 
@@ -75,7 +77,8 @@ func newReview(t *testing.T, a *apiServer, token string) *access.Review {
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	r, err := access.NewReview(access.ReviewConfig{
-		On: true, Audiences: []string{"penstock"}, Server: s.URL, CA: write(t, "ca.pem", string(ca)), TokenFile: write(t, "token", token),
+		On: true, Audiences: []string{"penstock"}, Server: s.URL, CA: write(t, "ca.pem", string(ca)),
+		TokenFile: write(t, "token", token),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +105,8 @@ func TestServiceAccounts(t *testing.T) {
 	for token := range a.answer {
 		who, err := r.Authenticate(t.Context(), token)
 		if token == "a.b.good" {
-			if err != nil || who.Home() != "vision" || who.Subject != "system:serviceaccount:vision:trainer" || !who.Has(identity.Trainer) || who.Has(identity.Admin) || who.Everywhere {
+			if err != nil || who.Home() != "vision" || who.Subject != "system:serviceaccount:vision:trainer" ||
+				!who.Has(identity.Trainer) || who.Has(identity.Admin) || who.Everywhere {
 				t.Errorf("%s: %+v, %v", token, who, err)
 			}
 		} else if !errors.Is(err, identity.ErrStranger) {
@@ -137,7 +141,10 @@ func TestReviewsFollowTheAuthority(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	defer s.Close()
-	r, err := access.NewReview(access.ReviewConfig{On: true, Audiences: []string{"penstock"}, Server: s.URL, CA: old.CA, TokenFile: write(t, "token", "the-masters-own")})
+	r, err := access.NewReview(access.ReviewConfig{
+		On: true, Audiences: []string{"penstock"}, Server: s.URL, CA: old.CA,
+		TokenFile: write(t, "token", "the-masters-own"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,14 +218,19 @@ func TestReviewsWaitForTheirTurn(t *testing.T) {
 }
 
 func TestReviewsThatFail(t *testing.T) {
-	a := &apiServer{code: http.StatusForbidden, answer: map[string]string{"a.b.c": account("system:serviceaccount:vision:trainer", "penstock")}}
+	a := &apiServer{
+		code:   http.StatusForbidden,
+		answer: map[string]string{"a.b.c": account("system:serviceaccount:vision:trainer", "penstock")},
+	}
 	for range 2 { // a failure is not remembered
-		if _, err := newReview(t, a, "the-masters-own").Authenticate(t.Context(), "a.b.c"); err == nil || errors.Is(err, identity.ErrStranger) || !strings.Contains(err.Error(), "system:auth-delegator") {
+		if _, err := newReview(t, a, "the-masters-own").Authenticate(t.Context(), "a.b.c"); err == nil ||
+			errors.Is(err, identity.ErrStranger) || !strings.Contains(err.Error(), "system:auth-delegator") {
 			t.Errorf("%v", err)
 		}
 	}
 	a.code = http.StatusCreated
-	if _, err := newReview(t, a, "another").Authenticate(t.Context(), "a.b.c"); err == nil || errors.Is(err, identity.ErrStranger) || strings.Contains(err.Error(), "a.b.c") {
+	if _, err := newReview(t, a, "another").Authenticate(t.Context(), "a.b.c"); err == nil ||
+		errors.Is(err, identity.ErrStranger) || strings.Contains(err.Error(), "a.b.c") {
 		t.Errorf("with another token of its own: %v", err)
 	}
 	for _, cfg := range []access.ReviewConfig{
@@ -236,21 +248,24 @@ func TestReviewsThatFail(t *testing.T) {
 func TestWhyATokenCannotBeTold(t *testing.T) {
 	var logged bytes.Buffer
 	c, err := access.New(access.Config{
-		Review: newReview(t, &apiServer{code: http.StatusForbidden}, "the-masters-own"), Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+		Review: newReview(t, &apiServer{code: http.StatusForbidden}, "the-masters-own"),
+		Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		_, err := gate(c, "a.b.c", "", "Open")
-		if status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "ubernetes") || strings.Contains(err.Error(), "system:") {
+		if status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "ubernetes") ||
+			strings.Contains(err.Error(), "system:") {
 			t.Errorf("a stranger is told: %v", err)
 		}
 	}
 	if said := logged.String(); !strings.Contains(said, "service accounts of all namespaces may read everything") {
 		t.Errorf("that nothing limits anybody is not said: %s", said)
 	}
-	if said := logged.String(); strings.Count(said, "system:auth-delegator") != 1 || strings.Contains(said, "a.b.c") || strings.Contains(said, "the-masters-own") {
+	if said := logged.String(); strings.Count(said, "system:auth-delegator") != 1 || strings.Contains(said, "a.b.c") ||
+		strings.Contains(said, "the-masters-own") {
 		t.Errorf("the log says: %s", said)
 	}
 }

@@ -35,8 +35,10 @@ func rule(method string) (role identity.Role, ok bool) {
 		return known, true
 	case flightService + "GetFlightInfo":
 		return identity.Trainer, true
-	case flightService + "Handshake", flightService + "ListFlights", flightService + "PollFlightInfo", flightService + "GetSchema", flightService + "DoGet",
-		flightService + "DoPut", flightService + "DoExchange", flightService + "DoAction", flightService + "ListActions":
+	case flightService + "Handshake", flightService + "ListFlights", flightService + "PollFlightInfo", flightService +
+		"GetSchema", flightService + "DoGet",
+		flightService + "DoPut", flightService + "DoExchange", flightService + "DoAction", flightService +
+			"ListActions":
 		return identity.Trainer, true // a master does not have them, and says so
 	}
 	return "", false
@@ -46,10 +48,12 @@ func rule(method string) (role identity.Role, ok bool) {
 func MayCall(who identity.Identity, method string) error {
 	role, ok := rule(method)
 	if !ok {
-		return status.Errorf(codes.PermissionDenied, "nobody may call %q here; see whether this port is a master's", method)
+		return status.Errorf(codes.PermissionDenied, "nobody may call %q here; see whether this port is a master's",
+			method)
 	}
 	if role == known || who.Has(role) {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "%s has roles %v; %s is for the role %s: show a token that has it", who, who.Roles, path.Base(method), role)
+	return status.Errorf(codes.PermissionDenied, "%s has roles %v; %s is for the role %s: show a token that has it",
+		who, who.Roles, path.Base(method), role)
 }

@@ -45,10 +45,12 @@ func parseTokens(path string, text []byte) (tokens, error) {
 	}
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		// Only the message, without words that may be tokens: what surrounds the place in the file is secret.
-		return nil, fmt.Errorf("tokens %s: %s", path, longWords.ReplaceAllString(yaml.FormatError(err, false, false), `"(secret)"`))
+		return nil, fmt.Errorf("tokens %s: %s", path, longWords.ReplaceAllString(yaml.FormatError(err, false, false),
+			`"(secret)"`))
 	}
 	if file.Tokens == nil {
-		return nil, fmt.Errorf("tokens %s: there is no list of tokens; one that is meant to be empty is `tokens: []`", path)
+		return nil, fmt.Errorf("tokens %s: there is no list of tokens; one that is meant to be empty is `tokens: []`",
+			path)
 	}
 	out := tokens{}
 	for i, e := range file.Tokens {
@@ -76,7 +78,9 @@ func (e tokenEntry) sum() (sum [sha256.Size]byte, err error) {
 	case (e.Token == "") == (e.SHA256 == ""):
 		return sum, errors.New("want one of token and sha256 (`printf %s TOKEN | sha256sum`)")
 	case e.Token != "" && len(e.Token) < leastToken:
-		return sum, fmt.Errorf("the token has %d characters; one that nobody guesses has %d or more, such as of `openssl rand -hex 32`", len(e.Token), leastToken)
+		return sum, fmt.Errorf(
+			"the token has %d characters; one that nobody guesses has %d or more, such as of `openssl rand -hex 32`",
+			len(e.Token), leastToken)
 	case e.Token != "":
 		return sha256.Sum256([]byte(e.Token)), nil
 	}

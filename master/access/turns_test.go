@@ -11,7 +11,8 @@ import (
 
 // TestTurns holds that no namespace takes the turns of others, and that one comes back once.
 func TestTurns(t *testing.T) {
-	vision, speech, all := identity.Identity{Namespace: "vision"}, identity.Identity{Namespace: "speech"}, identity.Identity{Everywhere: true, Namespace: "vision"}
+	vision, speech, all := identity.Identity{Namespace: "vision"}, identity.Identity{Namespace: "speech"},
+		identity.Identity{Everywhere: true, Namespace: "vision"}
 	turns := access.NewTurns(4, 2)
 	take := func(who identity.Identity, want bool) func() {
 		t.Helper()

@@ -66,7 +66,8 @@ func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 	arrived := !g.Arrived.IsZero()
 	waited := s.now.At.Sub(g.At)
 	switch {
-	case s.now.Wanted < g.To, float64(g.To) < rest*float64(g.From): // somebody took it back, or it is too little to tell
+	// somebody took it back, or it is too little to tell
+	case s.now.Wanted < g.To, float64(g.To) < rest*float64(g.From):
 		return nil, true
 	case arrived && s.now.At.Sub(g.Arrived) < long*s.cfg.UpAfter, !arrived && waited < s.late():
 		return nil, false

@@ -57,13 +57,17 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	switch {
 	case c.MinWorkers < 0 || c.MaxWorkers < c.MinWorkers:
-		return c, fmt.Errorf("autoscale: from %d to %d workers is no range; set a minimum of 0 or more, and a maximum that is not below it", c.MinWorkers, c.MaxWorkers)
+		return c, fmt.Errorf(
+			"autoscale: from %d to %d workers is no range; set a minimum of 0 or more, and a maximum that is not "+
+				"below it", c.MinWorkers, c.MaxWorkers)
 	case c.Utilisation < 0 || c.Utilisation > 1:
 		return c, fmt.Errorf("autoscale: a utilisation of %g is not between 0 and 1", c.Utilisation)
 	case c.UpAfter < LeastUpAfter:
-		return c, fmt.Errorf("autoscale: the time before it grows is %s; it must be %s or more", c.UpAfter, LeastUpAfter)
+		return c, fmt.Errorf("autoscale: the time before it grows is %s; it must be %s or more",
+			c.UpAfter, LeastUpAfter)
 	case c.TrimAfter < c.DownAfter || c.DownAfter < c.UpAfter:
-		return c, errors.New("autoscale: the times before it grows, shrinks and shrinks by little must not fall in this order")
+		return c, errors.New(
+			"autoscale: the times before it grows, shrinks and shrinks by little must not fall in this order")
 	}
 	return c, nil
 }

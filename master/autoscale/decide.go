@@ -184,7 +184,8 @@ func (s *scaler) probe() {
 		if s.now.Workers < s.now.Wanted { // those on their way may be enough
 			p.Since = s.now.At
 		}
-		patient := s.now.At.Sub(p.Since) < patience*s.cfg.UpAfter || n.wait < 0.5 || n.Demand > 0 // and its cost will be known soon
+		// and its cost will be known soon
+		patient := s.now.At.Sub(p.Since) < patience*s.cfg.UpAfter || n.wait < 0.5 || n.Demand > 0
 		if most := float64(n.Trainers); s.now.Wanted == 0 && p.Workers == 0 || !patient && p.Workers < most {
 			p.Workers, p.Since = min(max(1, 2*p.Workers), most), s.now.At
 		}
@@ -223,7 +224,8 @@ func (s *scaler) choose() (to int, k kind) {
 		return wanted, stale
 	case to > wanted && s.grows():
 		return to, grow
-	case to == s.cfg.MaxWorkers && to == wanted && s.missing() <= 0 && s.sum > slack*float64(to) && s.wait() > fewStalls:
+	case to == s.cfg.MaxWorkers && to == wanted && s.missing() <= 0 && s.sum > slack*float64(to) &&
+		s.wait() > fewStalls:
 		return wanted, full
 	}
 	if to := s.fewer(); to < wanted {
@@ -269,14 +271,16 @@ func (s *scaler) grows() bool {
 	if idle && !waits && wanted >= s.least() {
 		return false
 	}
-	if s.sum < (1+little)*wanted || s.sum < slack*wanted && (!waits || idle || !s.steady() || lately < (1+little)*wanted) {
+	if s.sum < (1+little)*wanted || s.sum < slack*wanted &&
+		(!waits || idle || !s.steady() || lately < (1+little)*wanted) {
 		return false
 	}
 	if !waits && lately < slack*wanted {
 		return false // there is time to see whether it lasts
 	}
 	if g := s.past.Growth; g != nil && s.demand() < rest*g.Demand {
-		return false // a row that costs more with more workers is the sign of a bottleneck elsewhere: see first whether they help
+		// a row that costs more with more workers is the sign of a bottleneck elsewhere: see first whether they help
+		return false
 	}
 	return s.settled()
 }

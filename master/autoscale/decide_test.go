@@ -45,7 +45,10 @@ func newFleet(t interface{ Fatal(...any) }, cfg Config, workers int, sessions ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fleet{cfg: cfg, now: time.Unix(1_800_000_000, 0), startUp: 20 * time.Second, workers: workers, sessions: sessions}
+	return &fleet{
+		cfg: cfg, now: time.Unix(1_800_000_000, 0), startUp: 20 * time.Second, workers: workers,
+		sessions: sessions,
+	}
 }
 
 func train(demand, cost float64) *session {
@@ -168,7 +171,8 @@ func TestAStepDownIsFollowedLater(t *testing.T) {
 	if len(f.decisions) != 1 || f.wanted() != 25 {
 		t.Fatalf("%d workers after %d decisions", f.wanted(), len(f.decisions))
 	}
-	if took := f.decisions[0].At.Sub(from); took < f.cfg.DownAfter-f.cfg.UpAfter || took > f.cfg.DownAfter+2*f.cfg.UpAfter {
+	if took := f.decisions[0].At.Sub(from); took < f.cfg.DownAfter-f.cfg.UpAfter ||
+		took > f.cfg.DownAfter+2*f.cfg.UpAfter {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -205,7 +209,8 @@ func TestUnevenStreamsLift(t *testing.T) {
 	s.efficiency = 0.7
 	f := newFleet(t, Config{}, 100, s)
 	f.run(20 * time.Minute)
-	if got := f.wanted(); got < 114 || got > 125 || len(f.decisions) > 2 || !strings.Contains(f.decisions[0].Reason, "uneven") {
+	if got := f.wanted(); got < 114 || got > 125 || len(f.decisions) > 2 ||
+		!strings.Contains(f.decisions[0].Reason, "uneven") {
 		t.Errorf("%d workers after %d decisions: %s", got, len(f.decisions), f.newest.Reason)
 	}
 }
@@ -234,7 +239,8 @@ func TestBounds(t *testing.T) {
 		least := rapid.IntRange(0, 20).Draw(t, "min")
 		cfg := Config{
 			MinWorkers: least, MaxWorkers: least + rapid.IntRange(1, 50).Draw(t, "more"),
-			UpAfter: 10 * time.Second, DownAfter: 30 * time.Second, TrimAfter: 90 * time.Second, StartUp: 30 * time.Second,
+			UpAfter: 10 * time.Second, DownAfter: 30 * time.Second, TrimAfter: 90 * time.Second,
+			StartUp: 30 * time.Second,
 		}
 		s := train(rapid.Float64Range(1, 1e5).Draw(t, "demand"), rapid.Float64Range(1e-4, 1e-2).Draw(t, "cost"))
 		s.MinWorkers = rapid.IntRange(0, 5).Draw(t, "session's min")
@@ -388,9 +394,11 @@ func TestWorkersThatDoNotCome(t *testing.T) {
 			news++
 		}
 	}
-	const want = "50 workers are wanted, and 40 did not come within 1m30s: see whether there is room for them, and why they do not start; trainers could take 4,000 rows/s"
+	const want = "50 workers are wanted, and 40 did not come within 1m30s: see whether there is room for them, and " +
+		"why they do not start; trainers could take 4,000 rows/s"
 	if len(f.decisions) != 1 || f.wanted() != 50 || news != 2 || !strings.HasPrefix(f.newest.Reason, want) {
-		t.Errorf("%d workers are wanted after %d decisions, %d of them told: %s", f.wanted(), len(f.decisions), news, f.newest.Reason)
+		t.Errorf("%d workers are wanted after %d decisions, %d of them told: %s", f.wanted(), len(f.decisions), news,
+			f.newest.Reason)
 	}
 	f.broken = false
 	f.run(20 * time.Minute)
@@ -408,7 +416,8 @@ func TestWorkersThatDoNotComeAreNotWantedForever(t *testing.T) {
 	s.demand = 1600
 	f.run(10 * time.Minute)
 	if len(f.decisions) != 2 || f.wanted() != 20 || f.workers != 20 {
-		t.Errorf("%d workers are wanted, and %d there, after %d decisions: %s", f.wanted(), f.workers, len(f.decisions), f.newest.Reason)
+		t.Errorf("%d workers are wanted, and %d there, after %d decisions: %s", f.wanted(), f.workers, len(f.decisions),
+			f.newest.Reason)
 	}
 }
 
@@ -438,7 +447,8 @@ func TestADemandWithoutBound(t *testing.T) {
 	if f.wanted() < 6 || f.wanted() > 8 || len(f.decisions) > 5 {
 		t.Errorf("%d workers after %d decisions: %s", f.wanted(), len(f.decisions), f.newest.Reason)
 	}
-	if want := "trainers take all that comes, and a busy worker makes 100 rows/s"; !strings.Contains(f.newest.Reason, want) {
+	if want := "trainers take all that comes, and a busy worker makes 100 rows/s"; !strings.Contains(f.newest.Reason,
+		want) {
 		t.Error(f.newest.Reason)
 	}
 	s.takes = 0
@@ -475,7 +485,10 @@ func TestIdleWorkersGo(t *testing.T) {
 	if f.wanted() != 15 || len(f.decisions) != 2 || !strings.Contains(f.newest.Reason, "for more did not help it") {
 		t.Errorf("%d workers after %d decisions: %s", f.wanted(), len(f.decisions), f.newest.Reason)
 	}
-	for _, want := range []string{"session train has little use for all of its workers: it takes 1,200 rows/s", "its trainers' clients take no more, or have no more streams"} {
+	for _, want := range []string{
+		"session train has little use for all of its workers: it takes 1,200 rows/s",
+		"its trainers' clients take no more, or have no more streams",
+	} {
 		if last := f.decisions[len(f.decisions)-1].Reason; !strings.Contains(last, want) {
 			t.Error(last)
 		}
@@ -496,9 +509,12 @@ func TestReasons(t *testing.T) {
 	}
 	got = append(got, f.newest.Reason)
 	want := []string{
-		"13 workers to 50: trainers could take 4,000 rows/s and a busy worker makes 100, so 50.0 at 80% busy. Trainers wait 41% of their time; workers are 91% busy",
-		"50 workers to 60: trainers could take 8,000 rows/s and a busy worker makes 100, so 100.0 at 80% busy. Trainers wait 22% of their time; workers are 92% busy",
-		"60 workers are the most that the pool may have (--max-workers): trainers could take 8,000 rows/s and a busy worker makes 100, so 100.0 at 80% busy. Trainers wait 25% of their time; workers are 100% busy",
+		"13 workers to 50: trainers could take 4,000 rows/s and a busy worker makes 100, so 50.0 at 80% busy. " +
+			"Trainers wait 41% of their time; workers are 91% busy",
+		"50 workers to 60: trainers could take 8,000 rows/s and a busy worker makes 100, so 100.0 at 80% busy. " +
+			"Trainers wait 22% of their time; workers are 92% busy",
+		"60 workers are the most that the pool may have (--max-workers): trainers could take 8,000 rows/s and a " +
+			"busy worker makes 100, so 100.0 at 80% busy. Trainers wait 25% of their time; workers are 100% busy",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
@@ -517,7 +533,8 @@ func TestReasonsOfManySessions(t *testing.T) {
 	f := newFleet(t, Config{MaxWorkers: 2000}, 1001, sessions...)
 	f.run(time.Minute)
 	got := f.newest.Reason
-	if n := strings.Count(got, " has its minimum of "); n != 8 || !strings.Contains(got, "session s700 has its minimum of 2; ") ||
+	if n := strings.Count(got, " has its minimum of "); n != 8 ||
+		!strings.Contains(got, "session s700 has its minimum of 2; ") ||
 		!strings.Contains(got, "; the like holds for 992 more sessions with no larger parts") {
 		t.Errorf("%d sessions are named: %s", n, got)
 	}

@@ -102,7 +102,10 @@ func (s *scaler) lift() {
 func (s *scaler) liftTo(n *need, workers, lost float64) float64 {
 	factor := min(min(workers, s.had(n)+tenth*float64(s.now.Workers))/n.workers, mostLift)
 	s.past.Lifts = slices.DeleteFunc(s.past.Lifts, func(l Lift) bool { return l.Session == n.ID })
-	s.past.Lifts = append(s.past.Lifts, Lift{Session: n.ID, Factor: factor, Workers: n.workers * factor, Demand: n.Demand, Lost: lost, Since: s.now.At})
+	s.past.Lifts = append(s.past.Lifts, Lift{
+		Session: n.ID, Factor: factor, Workers: n.workers * factor,
+		Demand: n.Demand, Lost: lost, Since: s.now.At,
+	})
 	return n.workers * factor
 }
 
@@ -128,7 +131,8 @@ func (s *scaler) loss(n *need, times time.Duration, least float64) float64 {
 	if first := all[0].session(n.ID); first == nil || first.Demand == 0 || now.lost() < recovers*was.lost() {
 		return 0
 	}
-	if lately := s.window.last(long * s.cfg.UpAfter).pace(n.ID); min(was.lost(), now.lost(), lately.lost()) < least || max(was.Storage, now.Storage) > muchStorage {
+	if lately := s.window.last(long * s.cfg.UpAfter).pace(n.ID); min(was.lost(), now.lost(), lately.lost()) < least ||
+		max(was.Storage, now.Storage) > muchStorage {
 		return 0
 	}
 	return all.pace(n.ID).lost()

@@ -91,7 +91,8 @@ func (w Window) pace(id string) *need {
 	samples := 0.0
 	for i := range w {
 		if one := w[i].session(id); one != nil && one.Demand > 0 {
-			n.Rate, n.Demand, n.Stall, n.Storage = n.Rate+one.Rate, n.Demand+one.Demand, n.Stall+one.Stall, n.Storage+one.Storage
+			n.Rate, n.Demand, n.Stall, n.Storage = n.Rate+one.Rate, n.Demand+one.Demand, n.Stall+one.Stall,
+				n.Storage+one.Storage
 			n.Trainers = one.Trainers
 			samples++
 		}

@@ -22,10 +22,13 @@ func oddSession(id string) *rapid.Generator[Session] {
 	return rapid.Custom(func(t *rapid.T) Session {
 		odd := oddly()
 		return Session{
-			ID: id, Trainers: rapid.IntRange(-1, 2000).Draw(t, "trainers"), Demand: odd.Draw(t, "demand"), Rate: odd.Draw(t, "rate"),
+			ID: id, Trainers: rapid.IntRange(-1, 2000).Draw(t, "trainers"), Demand: odd.Draw(t, "demand"),
+			Rate:  odd.Draw(t, "rate"),
 			Stall: odd.Draw(t, "stall"), Cost: odd.Draw(t, "cost"), Storage: odd.Draw(t, "storage"),
-			Stage: rapid.SampledFrom([]string{"", "storage", "decode", "send"}).Draw(t, "stage"), Stale: rapid.Bool().Draw(t, "stale"),
-			Weight: odd.Draw(t, "weight"), MinWorkers: rapid.IntRange(-1, 50).Draw(t, "least"), MaxWorkers: rapid.IntRange(-1, 200).Draw(t, "most"),
+			Stage:  rapid.SampledFrom([]string{"", "storage", "decode", "send"}).Draw(t, "stage"),
+			Stale:  rapid.Bool().Draw(t, "stale"),
+			Weight: odd.Draw(t, "weight"), MinWorkers: rapid.IntRange(-1, 50).Draw(t, "least"),
+			MaxWorkers: rapid.IntRange(-1, 200).Draw(t, "most"),
 		}
 	})
 }
@@ -33,7 +36,8 @@ func oddSession(id string) *rapid.Generator[Session] {
 func oddSample(at time.Time, wanted int) *rapid.Generator[Sample] {
 	return rapid.Custom(func(t *rapid.T) Sample {
 		s := Sample{
-			At: at, Wanted: wanted, Workers: rapid.IntRange(0, 300).Draw(t, "workers"), Silent: rapid.IntRange(0, 100).Draw(t, "silent"),
+			At: at, Wanted: wanted, Workers: rapid.IntRange(0, 300).Draw(t, "workers"), Silent: rapid.IntRange(0,
+				100).Draw(t, "silent"),
 			Busy: oddly().Draw(t, "busy"),
 		}
 		for _, id := range []string{"a", "b", "c"} {
@@ -61,7 +65,8 @@ func TestOddMeasurements(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(1, 120).Draw(t, "seconds")) * time.Second)
 			window = window.Add(cfg, oddSample(now, wanted).Draw(t, "sample"))
 			d, next := Decide(cfg, past, window)
-			if again, same := Decide(cfg, past, window); !reflect.DeepEqual(d, again) || !reflect.DeepEqual(next, same) {
+			if again, same := Decide(cfg, past, window); !reflect.DeepEqual(d, again) ||
+				!reflect.DeepEqual(next, same) {
 				t.Fatalf("%+v, and then of the same %+v", d, again)
 			}
 			checkDecision(t, cfg, window.newest(), d)
@@ -88,7 +93,8 @@ func checkDecision(t *rapid.T, cfg Config, now *Sample, d Decision) {
 			t.Fatalf("%+v", d)
 		}
 	}
-	if len(d.Parts) != len(now.Sessions) || d.Reason == "" || strings.Contains(d.Reason, "NaN") || strings.Contains(d.Reason, "Inf") {
+	if len(d.Parts) != len(now.Sessions) || d.Reason == "" || strings.Contains(d.Reason, "NaN") ||
+		strings.Contains(d.Reason, "Inf") {
 		t.Fatalf("%d parts of %d sessions: %q", len(d.Parts), len(now.Sessions), d.Reason)
 	}
 }
@@ -131,7 +137,8 @@ func TestWeightsDoNotMatterToTheSum(t *testing.T) {
 			f.run(2 * time.Minute)
 			return f.decisions
 		}
-		if a, b := run(1), run(rapid.Float64Range(0.01, 100).Draw(t, "weight")); len(a) == 0 || !reflect.DeepEqual(a, b) {
+		if a, b := run(1), run(rapid.Float64Range(0.01, 100).Draw(t, "weight")); len(a) == 0 ||
+			!reflect.DeepEqual(a, b) {
 			t.Fatalf("%v, and with other weights %v", a, b)
 		}
 	})

@@ -86,11 +86,15 @@ func (s *scaler) reason(d Decision, k kind) string {
 	case braking:
 		return s.brakeReason(d, change)
 	case stale:
-		return fmt.Sprintf("%s kept: %d of %d sent no report lately, so what is needed is not known", workersAre(d.From), s.now.Silent, s.now.Workers+s.now.Silent)
+		return fmt.Sprintf("%s kept: %d of %d sent no report lately, so what is needed is not known",
+			workersAre(d.From), s.now.Silent, s.now.Workers+s.now.Silent)
 	case full:
-		return fmt.Sprintf("%s the most that the pool may have (--max-workers): %s. %s", workersAre(d.From), s.because(d), waits(d))
+		return fmt.Sprintf("%s the most that the pool may have (--max-workers): %s. %s",
+			workersAre(d.From), s.because(d), waits(d))
 	case missing:
-		return fmt.Sprintf("%s wanted, and %d did not come within %s: see whether there is room for them, and why they do not start; %s. %s",
+		return fmt.Sprintf(
+			"%s wanted, and %d did not come within %s: see whether there is room for them, and why they do not "+
+				"start; %s. %s",
 			workersAre(d.From), d.Missing, s.late(), s.because(d), waits(d))
 	case grow:
 		return fmt.Sprintf("%s: %s. %s", change, s.because(d), waits(d))
@@ -112,10 +116,12 @@ func (s *scaler) because(d Decision) string {
 	var parts []string
 	switch {
 	case d.Capacity > 0 && words.Unbounded(d.Demand):
-		parts = append(parts, fmt.Sprintf("trainers take all that comes, and a busy worker makes %s rows/s", number(d.Capacity)))
+		parts = append(parts, fmt.Sprintf("trainers take all that comes, and a busy worker makes %s rows/s",
+			number(d.Capacity)))
 	case d.Capacity > 0:
-		parts = append(parts, fmt.Sprintf("trainers could take %s rows/s and a busy worker makes %s, so %.1f at %.0f%% busy",
-			number(d.Demand), number(d.Capacity), d.Demand/d.Capacity/s.cfg.Utilisation, 100*s.cfg.Utilisation))
+		parts = append(parts,
+			fmt.Sprintf("trainers could take %s rows/s and a busy worker makes %s, so %.1f at %.0f%% busy",
+				number(d.Demand), number(d.Capacity), d.Demand/d.Capacity/s.cfg.Utilisation, 100*s.cfg.Utilisation))
 	}
 	needs := slices.Clone(s.needs)
 	slices.SortStableFunc(needs, func(a, b need) int { return cmp.Compare(b.part, a.part) })
@@ -131,7 +137,8 @@ func (s *scaler) because(d Decision) string {
 		}
 	}
 	if others > 0 {
-		parts = append(parts, fmt.Sprintf("the like holds for %s with no larger parts", english.Plural(others, "more session", "")))
+		parts = append(parts, fmt.Sprintf("the like holds for %s with no larger parts",
+			english.Plural(others, "more session", "")))
 	}
 	if len(parts) == 0 {
 		return "no trainer is there"
@@ -151,13 +158,17 @@ func (s *scaler) peculiar(n *need) string {
 	case n.part < n.workers && n.MaxWorkers > 0 && n.part == float64(n.MaxWorkers):
 		return fmt.Sprintf("session %s has its maximum of %d", n.ID, n.MaxWorkers)
 	case n.part > n.workers && s.past.liftOf(n.ID) >= 0:
-		return fmt.Sprintf("session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: its streams are few, or uneven", n.ID, n.part/n.workers, number(n.Rate))
+		return fmt.Sprintf(
+			"session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: "+
+				"its streams are few, or uneven", n.ID, n.part/n.workers, number(n.Rate))
 	case n.part < n.workers && brakeOf(s.past.Brakes, n.ID) != nil:
 		return fmt.Sprintf("session %s gets %s, to see whether they help now", n.ID, fraction(n.part))
 	case n.part < n.workers && words.Unbounded(n.Demand):
 		return fmt.Sprintf("session %s gets %s first, to see whether they help", n.ID, fraction(n.part))
 	case n.part < n.workers:
-		return fmt.Sprintf("session %s gets %s first, to see whether they help: its streams wait for storage %.0f%% of their time", n.ID, fraction(n.part), 100*n.Storage)
+		return fmt.Sprintf(
+			"session %s gets %s first, to see whether they help: its streams wait for storage %.0f%% of their time",
+			n.ID, fraction(n.part), 100*n.Storage)
 	case n.part > n.workers && n.part == float64(n.MinWorkers):
 		return fmt.Sprintf("session %s has its minimum of %d", n.ID, n.MinWorkers)
 	}
@@ -175,12 +186,16 @@ func (s *scaler) brakeReason(d Decision, change string) string {
 	case pb.Bottleneck_NETWORK:
 		elsewhere = "the network or the trainers' clients take no more"
 	case pb.Bottleneck_CLIENT:
-		elsewhere = fmt.Sprintf("workers are %s busy: its trainers' clients take no more, or have no more streams", words.Percent(d.Busy))
+		elsewhere = fmt.Sprintf("workers are %s busy: its trainers' clients take no more, or have no more streams",
+			words.Percent(d.Busy))
 	}
-	tried := fmt.Sprintf("more workers did not help session %s, which takes %s rows/s after %s, and loses %s of its time to waiting after %s",
+	tried := fmt.Sprintf(
+		"more workers did not help session %s, which takes %s rows/s after %s, and loses %s of its time to waiting "+
+			"after %s",
 		b.Session, number(n.Rate), number(b.Rate), words.Percent(n.wait), words.Percent(b.Wait))
 	if n.Rate > faster*b.Rate { // it is no longer what it was before they came
-		tried = fmt.Sprintf("session %s has little use for all of its workers: it takes %s rows/s, and loses %s of its time to waiting",
+		tried = fmt.Sprintf(
+			"session %s has little use for all of its workers: it takes %s rows/s, and loses %s of its time to waiting",
 			b.Session, number(n.Rate), words.Percent(n.wait))
 	}
 	until := brakeOf(s.past.Brakes, b.Session).Until.Sub(s.now.At)
@@ -188,7 +203,8 @@ func (s *scaler) brakeReason(d Decision, change string) string {
 }
 
 func waits(d Decision) string {
-	return fmt.Sprintf("Trainers wait %s of their time; workers are %s busy", words.Percent(d.Stall), words.Percent(d.Busy))
+	return fmt.Sprintf("Trainers wait %s of their time; workers are %s busy",
+		words.Percent(d.Stall), words.Percent(d.Busy))
 }
 
 func workers(n int) string { return english.Plural(n, "worker", "") }

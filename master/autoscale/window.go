@@ -37,8 +37,10 @@ func (s Sample) sane() Sample {
 	s.Sessions = slices.Clone(s.Sessions)
 	for i := range s.Sessions {
 		one := &s.Sessions[i]
-		one.Trainers, one.MinWorkers, one.MaxWorkers = max(one.Trainers, 0), max(one.MinWorkers, 0), max(one.MaxWorkers, 0)
-		one.Demand, one.Rate, one.Cost = number(one.Demand, greatest), number(one.Rate, greatest), number(one.Cost, greatest)
+		one.Trainers, one.MinWorkers, one.MaxWorkers = max(one.Trainers, 0), max(one.MinWorkers, 0), max(one.MaxWorkers,
+			0)
+		one.Demand, one.Rate, one.Cost = number(one.Demand, greatest), number(one.Rate, greatest), number(one.Cost,
+			greatest)
 		if one.Cost < smallest {
 			one.Cost = 0
 		}

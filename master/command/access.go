@@ -18,14 +18,25 @@ type accessFlags struct {
 }
 
 func (f *accessFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.workers, "worker-token-file", "", "file with the token of the workers, which lets its bearers report as such and do nothing else; it is the --token-file of penstock worker (default: that of this master). It is read anew when it changes")
-	flags.StringVar(&f.tokens, "tokens", "", "YAML file with the tokens of callers, their namespaces and roles (see master/access/README.md); read anew when it changes")
-	flags.StringVar(&f.namespaces, "namespaces", "", "YAML file that says what each namespace may read and take; read anew when it changes (default: all may read everything)")
-	flags.BoolVar(&f.review.On, "token-review", false, "let service accounts of Kubernetes in by their tokens: each is a trainer in the namespace of its name")
-	flags.StringSliceVar(&f.review.Audiences, "token-review-audience", []string{"penstock"}, "audiences, one of which service accounts' tokens must be for")
-	flags.StringVar(&f.review.Server, "token-review-server", "", "URL of the Kubernetes API (default: that of the cluster this process runs in)")
-	flags.StringVar(&f.review.CA, "token-review-ca", "", "PEM authorities of the Kubernetes API (default: the cluster's)")
-	flags.StringVar(&f.review.TokenFile, "token-review-token-file", "", "token of this process at the Kubernetes API, which may create tokenreviews (default: its service account's)")
+	flags.StringVar(&f.workers, "worker-token-file", "",
+		"file with the token of the workers, which lets its bearers report as such and do nothing else; it is the "+
+			"--token-file of penstock worker (default: that of this master). It is read anew when it changes")
+	flags.StringVar(&f.tokens, "tokens", "",
+		"YAML file with the tokens of callers, their namespaces and roles (see master/access/README.md); read anew "+
+			"when it changes")
+	flags.StringVar(&f.namespaces, "namespaces", "",
+		"YAML file that says what each namespace may read and take; read anew when it changes (default: all may "+
+			"read everything)")
+	flags.BoolVar(&f.review.On, "token-review", false,
+		"let service accounts of Kubernetes in by their tokens: each is a trainer in the namespace of its name")
+	flags.StringSliceVar(&f.review.Audiences, "token-review-audience", []string{"penstock"},
+		"audiences, one of which service accounts' tokens must be for")
+	flags.StringVar(&f.review.Server, "token-review-server", "",
+		"URL of the Kubernetes API (default: that of the cluster this process runs in)")
+	flags.StringVar(&f.review.CA, "token-review-ca", "",
+		"PEM authorities of the Kubernetes API (default: the cluster's)")
+	flags.StringVar(&f.review.TokenFile, "token-review-token-file", "",
+		"token of this process at the Kubernetes API, which may create tokenreviews (default: its service account's)")
 }
 
 // open reads what the flags name.
@@ -38,7 +49,9 @@ func (f *accessFlags) open(fleet rpc.Secret, logger *slog.Logger) (*access.Contr
 		}
 		for _, w := range cfg.Workers.All() {
 			if fleet.Takes(w) {
-				return nil, errors.New("--worker-token-file: its token is one of --token-file, which lets workers do everything; give them one of their own (openssl rand -hex 32)")
+				return nil, errors.New(
+					"--worker-token-file: its token is one of --token-file, which lets workers do everything; give " +
+						"them one of their own (openssl rand -hex 32)")
 			}
 		}
 	}

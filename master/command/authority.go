@@ -31,7 +31,9 @@ func (k *keyMaker) authority(path, name, trusted string) (*authority, error) {
 	key, keyErr := os.ReadFile(k.at(path + ".key"))
 	if errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) {
 		if _, err := os.Stat(k.at(trusted)); trusted != "" && err == nil {
-			return nil, fmt.Errorf("keys: %s.crt and %s.key are elsewhere, and processes trust what they signed (%s): bring them back", k.at(path), k.at(path), k.at(trusted))
+			return nil, fmt.Errorf(
+				"keys: %s.crt and %s.key are elsewhere, and processes trust what they signed (%s): bring them back",
+				k.at(path), k.at(path), k.at(trusted))
 		}
 		var err error
 		if cert, key, err = newAuthority(name, k.now); err != nil {
@@ -41,7 +43,9 @@ func (k *keyMaker) authority(path, name, trusted string) (*authority, error) {
 			return nil, err
 		}
 	} else if err := errors.Join(certErr, keyErr); err != nil {
-		return nil, fmt.Errorf("keys: an authority needs its certificate and its key; bring back the one that is missing, or give another directory: %w", err)
+		return nil, fmt.Errorf(
+			"keys: an authority needs its certificate and its key; bring back the one that is missing, or give "+
+				"another directory: %w", err)
 	}
 	a, err := parseAuthority(cert, key)
 	if err != nil {
@@ -109,7 +113,9 @@ func (a *authority) issue(subject string, names []string, now time.Time) (cert, 
 }
 
 // sign returns PEM texts of the certificate and of its key.
-func sign(template, parent *x509.Certificate, private *ecdsa.PrivateKey, signer crypto.Signer) (cert, key []byte, err error) {
+func sign(
+	template, parent *x509.Certificate, private *ecdsa.PrivateKey, signer crypto.Signer,
+) (cert, key []byte, err error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &private.PublicKey, signer)
 	if err != nil {
 		return nil, nil, fmt.Errorf("keys: %w", err)
@@ -118,7 +124,8 @@ func sign(template, parent *x509.Certificate, private *ecdsa.PrivateKey, signer 
 	if err != nil {
 		return nil, nil, fmt.Errorf("keys: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
 }
 
 // serial is a number that no other certificate has.

@@ -40,10 +40,12 @@ func (c *sessionCommand) checkpoint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint ID NAME",
 		Short: "Keep what all trainers have read at one step, under a name",
-		Long: "Has all trainers of a session say what they have read by one step, a few batches ahead, and keeps it under a name. It waits until\n" +
+		Long: "Has all trainers of a session say what they have read by one step, a few batches ahead, and keeps it " +
+			"under a name. It waits until\n" +
 			"all have. Their training loops hear of it with the batch of that step, and save their models there.",
-		Example: "  penstock session checkpoint run-7 noon\n  penstock session checkpoint run-7 noon --output json > noon.json\n  penstock session checkpoint run-7 noon --delete",
-		Args:    cobra.ExactArgs(2),
+		Example: "  penstock session checkpoint run-7 noon\n  penstock session checkpoint run-7 noon --output json " +
+			"> noon.json\n  penstock session checkpoint run-7 noon --delete",
+		Args: cobra.ExactArgs(2),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait for the trainers")
 	cmd.Flags().BoolVar(&drop, "delete", false, "delete the checkpoint, or give up one that is being taken")
@@ -66,7 +68,8 @@ func (c *sessionCommand) checkpoint() *cobra.Command {
 		if output == "json" {
 			return cli.PrintProto(cmd.OutOrStdout(), taken)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "checkpoint %q of session %s was taken at step %s; `penstock session restore %s %s` goes back to it\n",
+		_, err = fmt.Fprintf(cmd.OutOrStdout(),
+			"checkpoint %q of session %s was taken at step %s; `penstock session restore %s %s` goes back to it\n",
 			taken.GetName(), args[0], humanize.Comma(int64(taken.GetStep())), args[0], taken.GetName())
 		return err
 	}
@@ -105,7 +108,9 @@ func (t *taker) take(cmd *cobra.Command, timeout time.Duration) (*pb.Checkpoint,
 			if err := cmd.Context().Err(); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("checkpoint %q is not there after %v: %s. It goes on: run the command again to wait on, or with --delete to give it up",
+			return nil, fmt.Errorf(
+				"checkpoint %q is not there after %v: %s. It goes on: run the command again to wait on, or with "+
+					"--delete to give it up",
 				t.name, timeout, cmp.Or(t.said, "no answer"))
 		}
 	}
@@ -114,7 +119,10 @@ func (t *taker) take(cmd *cobra.Command, timeout time.Duration) (*pb.Checkpoint,
 // ask makes one call. lost: no master answered.
 func (t *taker) ask(cmd *cobra.Command) (reply *pb.CreateCheckpointReply, lost bool, err error) {
 	err = t.command.with(cmd, callTimeout, func(ctx context.Context, m pb.MasterClient) (err error) {
-		reply, err = m.CreateCheckpoint(ctx, &pb.CreateCheckpointRequest{Session: t.session, Name: t.name, Nonce: t.nonce})
+		reply, err = m.CreateCheckpoint(ctx, &pb.CreateCheckpointRequest{
+			Session: t.session, Name: t.name,
+			Nonce: t.nonce,
+		})
 		lost = status.Code(err) == codes.Unavailable
 		t.answered = t.answered || err == nil
 		return err
@@ -154,7 +162,8 @@ func waitingFor(r *pb.CreateCheckpointReply) string {
 
 func (c *sessionCommand) checkpoints() *cobra.Command {
 	return &cobra.Command{
-		Use: "checkpoints ID", Short: "List a session's checkpoints", Example: "  penstock session checkpoints run-7", Args: cobra.ExactArgs(1),
+		Use: "checkpoints ID", Short: "List a session's checkpoints", Example: "  penstock session checkpoints run-7",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			output, err := cli.Output(cmd)
 			if err != nil {
@@ -171,7 +180,8 @@ func (c *sessionCommand) checkpoints() *cobra.Command {
 				t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(t, "NAME\tSTEP\tEPOCH\tGENERATION\tTRAINERS\tTAKEN")
 				for _, n := range reply.GetCheckpoints() {
-					fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", n.GetName(), humanize.Comma(int64(n.GetStep())), n.GetState().GetClosedEpochs()+1,
+					fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", n.GetName(), humanize.Comma(int64(n.GetStep())),
+						n.GetState().GetClosedEpochs()+1,
 						n.GetGeneration(), n.GetWorldSize(), humanize.Time(time.Unix(n.GetCreatedUnix(), 0)))
 				}
 				return t.Flush()
@@ -186,11 +196,14 @@ func (c *sessionCommand) restore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore ID [NAME]",
 		Short: "Put a session back to a checkpoint",
-		Long: "Puts a session back to a checkpoint: its own, by name, or one that `penstock session checkpoint --output json` wrote to a file, of\n" +
-			"this session or another. Trainers that run end with an error; started again, they go on right behind the checkpoint. With --from,\n" +
+		Long: "Puts a session back to a checkpoint: its own, by name, or one that `penstock session checkpoint " +
+			"--output json` wrote to a file, of\n" +
+			"this session or another. Trainers that run end with an error; started again, they go on right behind " +
+			"the checkpoint. With --from,\n" +
 			"a session that does not exist is opened with the spec in the file.",
-		Example: "  penstock session restore run-7 noon\n  penstock session restore run-7 noon --world-size 4\n  penstock session restore run-8 --from noon.json",
-		Args:    cobra.RangeArgs(1, 2),
+		Example: "  penstock session restore run-7 noon\n  penstock session restore run-7 noon --world-size 4\n  " +
+			"penstock session restore run-8 --from noon.json",
+		Args: cobra.RangeArgs(1, 2),
 	}
 	cmd.Flags().StringVar(&file, "from", "", "file with the checkpoint, in place of a name")
 	cmd.Flags().Uint32Var(&world, "world-size", 0, "number of trainers (default: as many as took the checkpoint)")
@@ -212,7 +225,10 @@ func (c *sessionCommand) restore() *cobra.Command {
 		if status.Code(err) != codes.NotFound || req.GetCheckpoint().GetSpec() == nil {
 			return s, err
 		}
-		open := &pb.OpenRequest{Session: args[0], Spec: req.GetCheckpoint().GetSpec(), WorldSize: cmp.Or(world, req.GetCheckpoint().GetWorldSize())}
+		open := &pb.OpenRequest{
+			Session: args[0], Spec: req.GetCheckpoint().GetSpec(),
+			WorldSize: cmp.Or(world, req.GetCheckpoint().GetWorldSize()),
+		}
 		if _, err := m.Open(ctx, open); err != nil {
 			return nil, err
 		}
@@ -234,7 +250,8 @@ func readCheckpoint(file string) (*pb.Checkpoint, error) {
 	}
 	n := &pb.Checkpoint{}
 	if err := protojson.Unmarshal(text, n); err != nil {
-		return nil, fmt.Errorf("%s is no checkpoint: %w; give what `penstock session checkpoint --output json` wrote", file, err)
+		return nil, fmt.Errorf("%s is no checkpoint: %w; give what `penstock session checkpoint --output json` wrote",
+			file, err)
 	}
 	return n, nil
 }

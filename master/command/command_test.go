@@ -63,7 +63,11 @@ func newMaster(t *testing.T, e *store.Embed) string {
 	up := make(chan string, 1)
 	m, err := master.New(master.Config{
 		Listener: l, Store: st, Storage: disk, Ops: noOps{}, Logger: logger, Fleet: fleet.Config{Bind: "127.0.0.1:0"},
-		Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), Up: func(address, _ string) { up <- address },
+		Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), Up: func(address,
+			_ string,
+		) {
+			up <- address
+		},
 	})
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,7 +96,11 @@ func TestSession(t *testing.T) {
 		want []string // parts of the output or the error
 		fail bool
 	}{
-		{[]string{"create", path, "--id", "run", "--world-size", "3"}, []string{"run", "waiting for ", "2 files", "0 of 3"}, false},
+		{
+			[]string{"create", path, "--id", "run", "--world-size", "3"},
+			[]string{"run", "waiting for ", "2 files", "0 of 3"},
+			false,
+		},
 		{[]string{"create", path, "--id", "run"}, []string{"run"}, false},
 		{[]string{"create", other, "--id", "run"}, []string{"seed: 0 and 3", "another spec"}, true},
 		{[]string{"create", bad, "--id", "new"}, []string{"features[0]", "batch_size", "nearest: x"}, true},
@@ -176,21 +184,27 @@ func TestEvents(t *testing.T) {
 	cmd.SetArgs([]string{"--master", address, "--follow"})
 	cmd.SetOut(out)
 	check(t, cmd.ExecuteContext(follow))
-	for _, want := range []string{"leader      fleet: master " + address + " leads", "session     one: opened: 2 files, ", "session     two: opened: 2 files, "} {
+	for _, want := range []string{
+		"leader      fleet: master " + address + " leads",
+		"session     one: opened: 2 files, ", "session     two: opened: 2 files, ",
+	} {
 		if strings.Count(out.text.String(), want) != 1 {
 			t.Errorf("lacks %q, or has it twice:\n%s", want, out.text.String())
 		}
 	}
-	text, err := clitest.Run(t, command.Events(), "--master", address, "--session", "one", "--output", "json", "--limit", "1")
+	text, err := clitest.Run(t, command.Events(), "--master", address, "--session", "one", "--output", "json",
+		"--limit", "1")
 	check(t, err)
 	var last struct{ Kind, Words, Session string }
-	if err := json.Unmarshal([]byte(text), &last); err != nil || last.Kind != "SESSION" || last.Words != "deleted" || last.Session != "one" {
+	if err := json.Unmarshal([]byte(text), &last); err != nil || last.Kind != "SESSION" || last.Words != "deleted" ||
+		last.Session != "one" {
 		t.Errorf("the newest of one session is %s (%v)", text, err)
 	}
 	if _, err := clitest.Run(t, command.Events(), "--master", nobody(t), "--follow"); err == nil {
 		t.Error("a master that is not there is waited for")
 	}
-	if out, err := clitest.Run(t, command.Top(), "--master", address, "--once", "--session", "three"); err == nil || !strings.Contains(err.Error(), `"three"`) {
+	if out, err := clitest.Run(t, command.Top(), "--master", address, "--once", "--session", "three"); err == nil ||
+		!strings.Contains(err.Error(), `"three"`) {
 		t.Errorf("top of a session that is not there: %v\n%s", err, out)
 	}
 }
@@ -221,7 +235,8 @@ func nobody(t *testing.T) string {
 
 func TestWithoutAMaster(t *testing.T) {
 	address := nobody(t)
-	if _, err := clitest.Run(t, command.Session(), "list", "--master", address); err == nil || !strings.Contains(err.Error(), address) {
+	if _, err := clitest.Run(t, command.Session(), "list", "--master", address); err == nil ||
+		!strings.Contains(err.Error(), address) {
 		t.Errorf("%v", err)
 	}
 }
@@ -243,7 +258,8 @@ func runMasterAfter(t *testing.T, meanwhile func(), use func(addresses), args ..
 	var log bytes.Buffer
 	out, in := io.Pipe()
 	cmd := command.Master(noOps{}, "test")
-	cmd.SetArgs(append([]string{"--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--output=json", "--log-level=warn"}, args...))
+	cmd.SetArgs(append([]string{"--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--output=json", "--log-level=warn"},
+		args...))
 	cmd.SetOut(in)
 	cmd.SetErr(&log)
 	done := make(chan error, 1)
@@ -295,7 +311,8 @@ func TestMasterSaysThatKeysAreShared(t *testing.T) {
 	dir := t.TempDir()
 	for i, warned := range []bool{true, false} {
 		logged := runMaster(t, func(addresses) {}, "--data-dir="+dir, "--etcd="+strings.Join(e.Endpoints(), ","))
-		if strings.Contains(logged, "--ticket-key") != warned || warned && !strings.Contains(logged, filepath.Join(dir, "ticket.key")) {
+		if strings.Contains(logged, "--ticket-key") != warned || warned &&
+			!strings.Contains(logged, filepath.Join(dir, "ticket.key")) {
 			t.Errorf("start %d logs %q", i, logged)
 		}
 	}
@@ -327,7 +344,8 @@ func TestMasterWaitsForEtcd(t *testing.T) {
 		if code, text := probe("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "etcd") {
 			t.Errorf("/readyz: %d %s", code, text)
 		}
-		if out, err := clitest.Run(t, command.Session(), "list", "--master", control); err == nil || !strings.Contains(err.Error(), "etcd") {
+		if out, err := clitest.Run(t, command.Session(), "list", "--master", control); err == nil ||
+			!strings.Contains(err.Error(), "etcd") {
 			t.Errorf("its sessions: %v %s", err, out)
 		}
 		var err error

@@ -36,12 +36,15 @@ func Events() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Print what happened: decisions of the scaler, workers, leaders, sessions",
-		Long: "Print what happened to the fleet and its sessions, the newest last: what the scaler decided and why, workers that come,\n" +
-			"drain and go, masters that take over, sessions opened, finished, failed and deleted, row groups that were skipped,\n" +
+		Long: "Print what happened to the fleet and its sessions, the newest last: what the scaler decided and why, " +
+			"workers that come,\n" +
+			"drain and go, masters that take over, sessions opened, finished, failed and deleted, row groups that " +
+			"were skipped,\n" +
 			"checkpoints. The newest 1,000 are kept, in etcd. With --output json, each event is a line of JSON.",
-		Example: "  penstock events\n  penstock events --session run-7 --follow\n  penstock events --output json | jq -r 'select(.decision) | .words'",
-		Args:    cobra.NoArgs,
-		RunE:    e.run,
+		Example: "  penstock events\n  penstock events --session run-7 --follow\n  penstock events --output json | " +
+			"jq -r 'select(.decision) | .words'",
+		Args: cobra.NoArgs,
+		RunE: e.run,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&e.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
@@ -111,6 +114,7 @@ func (e *events) print(ctx context.Context, out io.Writer, output string, cfg rp
 // printEvent prints an event for people: when, of what kind, about what, and what happened.
 func printEvent(out io.Writer, e *pb.Event) error {
 	about := cmp.Or(e.GetSession(), "fleet")
-	_, err := fmt.Fprintf(out, "%s  %-10s  %s: %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime), strings.ToLower(e.GetKind().String()), about, e.GetWords())
+	_, err := fmt.Fprintf(out, "%s  %-10s  %s: %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime),
+		strings.ToLower(e.GetKind().String()), about, e.GetWords())
 	return err
 }

@@ -29,7 +29,8 @@ func Explain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain SESSION",
 		Short: "Say why a session's trainers wait, with the numbers behind it, and what to do next",
-		Long: "Says in words what holds the trainers of a session up, if anything does, and what to do about it; then the numbers that say so.\n" +
+		Long: "Says in words what holds the trainers of a session up, if anything does, and what to do about it; " +
+			"then the numbers that say so.\n" +
 			"They are of the last seconds: a session that has just begun is not known yet.",
 		Example: "  penstock explain run-7\n  penstock explain run-7 --output json",
 		Args:    cobra.ExactArgs(1),
@@ -57,7 +58,8 @@ func Explain() *cobra.Command {
 func printExplanation(w io.Writer, id string, seen *pb.Observation) error {
 	s := loadOf(seen, id)
 	fmt.Fprintf(w, "%s\n\nnext: %s\n", cmp.Or(s.GetVerdict(), seen.GetVerdict()), nextStep(s, seen))
-	if s.GetState() != pb.SessionState_RUNNING || s.GetBottleneck() == pb.Bottleneck_BOTTLENECK_UNSPECIFIED && s.GetRate() == 0 {
+	if s.GetState() != pb.SessionState_RUNNING || s.GetBottleneck() == pb.Bottleneck_BOTTLENECK_UNSPECIFIED &&
+		s.GetRate() == 0 {
 		return nil // there are no numbers
 	}
 	fmt.Fprintln(w)
@@ -82,37 +84,54 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 	case pb.SessionState_FINISHED:
 		return fmt.Sprintf("nothing: it is over. `penstock session describe %s` tells how it went", s.GetSession())
 	case pb.SessionState_FAILED:
-		return fmt.Sprintf("mend what it says, then `penstock session delete %s` and start the job again, or give the job another name", s.GetSession())
+		return fmt.Sprintf(
+			"mend what it says, then `penstock session delete %s` and start the job again, or give the job another name", s.GetSession())
 	case pb.SessionState_WAITING:
-		return fmt.Sprintf("start the job, with this session's name; `penstock doctor --session %s` shows what its trainers need. If there is none, `penstock session delete %s`",
+		return fmt.Sprintf(
+			"start the job, with this session's name; `penstock doctor --session %s` shows what its trainers need. "+
+				"If there is none, `penstock session delete %s`",
 			s.GetSession(), s.GetSession())
 	case pb.SessionState_ABANDONED:
-		return fmt.Sprintf("nothing, if the job is done: `penstock session delete %s` ends it at once, else --session-ttl does. To read on, start the job again", s.GetSession())
+		return fmt.Sprintf(
+			"nothing, if the job is done: `penstock session delete %s` ends it at once, else --session-ttl does. To "+
+				"read on, start the job again", s.GetSession())
 	case pb.SessionState_IDLE:
-		return "look at the training loop: it computes, or hangs, or its loader was opened and is not read; then close that"
+		return "look at the training loop: it computes, or hangs, or its loader was opened and is not read; then " +
+			"close that"
 	}
 	switch s.GetBottleneck() {
 	case pb.Bottleneck_WORKERS:
 		if s.GetStage() == "" {
-			return "start workers, with `penstock worker --join GOSSIP`, or have `penstock master --scale` do it; `penstock doctor` shows which masters and workers see each other"
+			return "start workers, with `penstock worker --join GOSSIP`, or have `penstock master --scale` do it; " +
+				"`penstock doctor` shows which masters and workers see each other"
 		}
-		return fmt.Sprintf("add workers (it has %s, and needs %s), or make its rows cheaper: they spend most of their time in %s. `penstock master --scale` adds and removes workers by itself, up to --max-workers",
+		return fmt.Sprintf(
+			"add workers (it has %s, and needs %s), or make its rows cheaper: they spend most of their time in %s. "+
+				"`penstock master --scale` adds and removes workers by itself, up to --max-workers",
 			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), s.GetStage())
 	case pb.Bottleneck_STORAGE:
 		if bytesRead(seen) < 1 {
-			return "storage gives nothing: workers read 0 B/s altogether. See whether it answers at all, from where masters and workers run, and what their logs say of it"
+			return "storage gives nothing: workers read 0 B/s altogether. See whether it answers at all, from where " +
+				"masters and workers run, and what their logs say of it"
 		}
-		return fmt.Sprintf("more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
+		return fmt.Sprintf(
+			"more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and "+
+				"errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
 			words.Size(bytesRead(seen)))
 	case pb.Bottleneck_NETWORK:
-		return "look at the network between workers and trainers: put both in one zone (--zone), and look for other traffic of the trainers' machines"
+		return "look at the network between workers and trainers: put both in one zone (--zone), and look for other " +
+			"traffic of the trainers' machines"
 	case pb.Bottleneck_CLIENT:
-		return "the trainer's process is too busy to take batches: give it more CPU, make larger batches, or move work out of the training loop"
+		return "the trainer's process is too busy to take batches: give it more CPU, make larger batches, or move " +
+			"work out of the training loop"
 	case pb.Bottleneck_STREAMS:
 		if s.GetStage() == "slots" {
-			return "give workers more --slots, or add workers, or close the loaders of other sessions that are not read: `penstock top` shows which are idle"
+			return "give workers more --slots, or add workers, or close the loaders of other sessions that are not " +
+				"read: `penstock top` shows which are idle"
 		}
-		return "workers have time to spare, but too few streams are open or they are too short: give workers more --slots, write more files or larger row groups, or give the session a larger part of the workers (--weight of `penstock session create`, share= of a loader)"
+		return "workers have time to spare, but too few streams are open or they are too short: give workers more " +
+			"--slots, write more files or larger row groups, or give the session a larger part of the workers (--weight " +
+			"of `penstock session create`, share= of a loader)"
 	case pb.Bottleneck_TRAINER:
 		return "nothing: the trainers take all that they can"
 	case pb.Bottleneck_NONE:
@@ -135,10 +154,13 @@ func printLoad(w io.Writer, s *pb.SessionLoad) error {
 	fmt.Fprintf(t, "demand\t%s\n", demandOf(s))
 	fmt.Fprintf(t, "stall\t%s of its trainers' time\n", words.Percent(s.GetStall()))
 	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), neededBy(s))
-	fmt.Fprintf(t, "a row takes\t%s of a worker\n", orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
-	fmt.Fprintf(t, "batches come\t%s\n", cmp.Or(words.Ways(s.GetBytesSent(), s.GetBytesLent(), s.GetBytesLinked()), "unknown"))
+	fmt.Fprintf(t, "a row takes\t%s of a worker\n",
+		orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
+	fmt.Fprintf(t, "batches come\t%s\n", cmp.Or(words.Ways(s.GetBytesSent(), s.GetBytesLent(), s.GetBytesLinked()),
+		"unknown"))
 	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
-		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(cmp.Or(sh.GetWeight(), 1)), english.Plural(int(sh.GetMinWorkers()), "worker", ""),
+		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(cmp.Or(sh.GetWeight(), 1)),
+			english.Plural(int(sh.GetMinWorkers()), "worker", ""),
 			orUnlimited(sh.GetMaxWorkers()))
 	}
 	return t.Flush()
@@ -177,7 +199,8 @@ type described struct {
 
 func (c *sessionCommand) describe() *cobra.Command {
 	return &cobra.Command{
-		Use: "describe ID", Short: "Show all about a session: its state, load, stages, trainers and events", Args: cobra.ExactArgs(1),
+		Use: "describe ID", Short: "Show all about a session: its state, load, stages, trainers and events",
+		Args:    cobra.ExactArgs(1),
 		Example: "  penstock session describe run-7\n  penstock session describe run-7 --output json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			output, err := cli.Output(cmd)
@@ -265,8 +288,10 @@ func printTrainers(w io.Writer, trainers []*pb.TrainerLoad) error {
 		if !k.GetPresent() {
 			state = "gone"
 		}
-		step := orUnknown(float64(k.GetStepNs()), func(ns float64) string { return time.Duration(ns).Round(time.Microsecond).String() })
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", k.GetRank(), words.Rate(k.GetRate()), words.Percent(k.GetStall()), step, state)
+		step := orUnknown(float64(k.GetStepNs()),
+			func(ns float64) string { return time.Duration(ns).Round(time.Microsecond).String() })
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", k.GetRank(), words.Rate(k.GetRate()), words.Percent(k.GetStall()),
+			step, state)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -42,20 +42,28 @@ func Keys() *cobra.Command {
 		Use:   "keys DIR",
 		Short: "Make the keys, certificates and tokens of a fleet",
 		Long: "Make the keys, certificates and tokens of a fleet in DIR, one directory for each kind of process:\n\n" +
-			"  fleet/      of masters and workers: the authority ca.crt, the certificate tls.crt and its key tls.key, worker.token, gossip.key\n" +
-			"  master/     of masters alone: the token that opens everything, ticket.key, and the certificate etcd.crt that they show etcd\n" +
+			"  fleet/      of masters and workers: the authority ca.crt, the certificate tls.crt and its key " +
+			"tls.key, worker.token, gossip.key\n" +
+			"  master/     of masters alone: the token that opens everything, ticket.key, and the certificate " +
+			"etcd.crt that they show etcd\n" +
 			"  storage/    a user and a password for an object store of the fleet's own, such as the laptop overlay's\n" +
 			"  etcd/       of etcd: certificates for its ports, and one that its members show each other\n" +
 			"  authority/  the authorities' own keys, of which no process needs one: keep them in a safe place\n\n" +
-			"All processes of a fleet share one certificate, whose name is penstock: callers set --tls-server-name penstock, wherever\n" +
-			"processes run. What is there stays as it is; --renew makes certificates anew, of the same authorities. Processes read\n" +
+			"All processes of a fleet share one certificate, whose name is penstock: callers set --tls-server-name " +
+			"penstock, wherever\n" +
+			"processes run. What is there stays as it is; --renew makes certificates anew, of the same authorities. " +
+			"Processes read\n" +
 			"renewed files without a restart.\n\n" +
-			"--rotate replaces the tokens of masters and workers, the keys of gossip and tickets, and the fleet's authority with its\n" +
-			"certificate, in three steps: add puts the new ones beside the old ones, use puts them first, drop takes the old ones out.\n" +
-			"Take the next step once all processes, trainers' too, have the files of the one before. Before drop let 6 hours pass,\n" +
+			"--rotate replaces the tokens of masters and workers, the keys of gossip and tickets, and the fleet's " +
+			"authority with its\n" +
+			"certificate, in three steps: add puts the new ones beside the old ones, use puts them first, drop " +
+			"takes the old ones out.\n" +
+			"Take the next step once all processes, trainers' too, have the files of the one before. Before drop " +
+			"let 6 hours pass,\n" +
 			"in which the last ticket of the old key expires.",
-		Example: "  penstock keys deploy/kubernetes/keys\n  penstock keys deploy/kubernetes/keys --renew\n  penstock keys deploy/kubernetes/keys --rotate add",
-		Args:    cobra.ExactArgs(1),
+		Example: "  penstock keys deploy/kubernetes/keys\n  penstock keys deploy/kubernetes/keys --renew\n  " +
+			"penstock keys deploy/kubernetes/keys --rotate add",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k.dir = args[0]
 			output, err := cli.Output(cmd)
@@ -95,7 +103,8 @@ func (k *keyMaker) run() error {
 	if err != nil {
 		return err
 	}
-	members := append(k.service("penstock-etcd"), "*.penstock-etcd", "*.penstock-etcd."+k.namespace+".svc", "*.penstock-etcd."+k.namespace+".svc.cluster.local")
+	members := append(k.service("penstock-etcd"), "*.penstock-etcd", "*.penstock-etcd."+k.namespace+".svc",
+		"*.penstock-etcd."+k.namespace+".svc.cluster.local")
 	for _, c := range []struct {
 		signer *authority
 		path   string
@@ -111,12 +120,18 @@ func (k *keyMaker) run() error {
 			return err
 		}
 	}
-	for path, signer := range map[string]*authority{"fleet/ca.crt": fleet, "etcd/ca.crt": etcd, "master/etcd-ca.crt": etcd} {
+	for path, signer := range map[string]*authority{
+		"fleet/ca.crt": fleet, "etcd/ca.crt": etcd,
+		"master/etcd-ca.crt": etcd,
+	} {
 		if err := k.keep(path, func() ([]byte, error) { return signer.pem, nil }); err != nil {
 			return err
 		}
 	}
-	for _, path := range []string{"master/token", "fleet/worker.token", "fleet/gossip.key", "storage/AWS_ACCESS_KEY_ID", "storage/AWS_SECRET_ACCESS_KEY"} {
+	for _, path := range []string{
+		"master/token", "fleet/worker.token", "fleet/gossip.key", "storage/AWS_ACCESS_KEY_ID",
+		"storage/AWS_SECRET_ACCESS_KEY",
+	} {
 		if err := k.keep(path, func() ([]byte, error) { return []byte(rand.Text()), nil }); err != nil {
 			return err
 		}
@@ -129,12 +144,14 @@ func (k *keyMaker) run() error {
 
 // ports are the names by which callers know the fleet's ports.
 func (k *keyMaker) ports() []string {
-	return slices.Concat([]string{fleetName, "localhost", "127.0.0.1", "::1"}, k.service("penstock-master"), k.service("penstock-minio"), k.names)
+	return slices.Concat([]string{fleetName, "localhost", "127.0.0.1", "::1"}, k.service("penstock-master"),
+		k.service("penstock-minio"), k.names)
 }
 
 // service is the names of a Service, as its own namespace, others and other clusters' domains have them.
 func (k *keyMaker) service(name string) []string {
-	return []string{name, name + "." + k.namespace, name + "." + k.namespace + ".svc", name + "." + k.namespace + ".svc.cluster.local"}
+	return []string{name, name + "." + k.namespace, name + "." + k.namespace + ".svc", name + "." + k.namespace +
+		".svc.cluster.local"}
 }
 
 // keep writes a file unless it is there.

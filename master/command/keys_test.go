@@ -34,7 +34,10 @@ func TestKeysOpenPorts(t *testing.T) {
 		}
 	}
 	port := func(name string) string {
-		server, err := rpc.NewServer(rpc.Config{Cert: filepath.Join(ours, name+".crt"), Key: filepath.Join(ours, name+".key")})
+		server, err := rpc.NewServer(rpc.Config{
+			Cert: filepath.Join(ours, name+".crt"),
+			Key:  filepath.Join(ours, name+".key"),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,13 +89,15 @@ func TestKeysStay(t *testing.T) {
 		}
 		return texts
 	}
-	first, second, renewed, again := made(), made(), made("--renew", "--also", "10.0.0.1,fleet.example.org"), made("--renew")
+	first, second, renewed, again := made(), made(), made("--renew", "--also", "10.0.0.1,fleet.example.org"),
+		made("--renew")
 	issued := []string{"fleet/tls", "etcd/tls", "etcd/peer", "master/etcd"}
 	for path, text := range first {
 		if second[path] != text {
 			t.Errorf("%s changed without --renew", path)
 		}
-		if want := slices.Contains(issued, strings.TrimSuffix(strings.TrimSuffix(path, ".crt"), ".key")); (renewed[path] != text) != want {
+		if want := slices.Contains(issued, strings.TrimSuffix(strings.TrimSuffix(path, ".crt"),
+			".key")); (renewed[path] != text) != want {
 			t.Errorf("%s: renewed: %v, want %v", path, !want, want)
 		}
 	}
@@ -100,7 +105,8 @@ func TestKeysStay(t *testing.T) {
 		t.Error(err)
 	}
 	block, _ := pem.Decode([]byte(again["fleet/tls.crt"]))
-	if cert, err := x509.ParseCertificate(block.Bytes); err != nil || cert.VerifyHostname("fleet.example.org") != nil || cert.VerifyHostname("10.0.0.1") != nil {
+	if cert, err := x509.ParseCertificate(block.Bytes); err != nil || cert.VerifyHostname("fleet.example.org") != nil ||
+		cert.VerifyHostname("10.0.0.1") != nil {
 		t.Errorf("renewed once more, the certificate has lost names: %v, %v", err, cert.DNSNames)
 	}
 	if err := os.Remove(filepath.Join(dir, "authority", "ca.key")); err != nil {
@@ -121,7 +127,10 @@ func TestKeysStay(t *testing.T) {
 // to all before.
 func TestRotate(t *testing.T) {
 	dir := t.TempDir()
-	several := map[string]string{"master/token": "\n", "fleet/worker.token": "\n", "fleet/gossip.key": "\n", "master/ticket.key": "-----END PRIVATE KEY-----\n", "fleet/ca.crt": "-----END CERTIFICATE-----\n"}
+	several := map[string]string{
+		"master/token": "\n", "fleet/worker.token": "\n", "fleet/gossip.key": "\n",
+		"master/ticket.key": "-----END PRIVATE KEY-----\n", "fleet/ca.crt": "-----END CERTIFICATE-----\n",
+	}
 	held := func() map[string][]string {
 		t.Helper()
 		out := map[string][]string{}
@@ -152,11 +161,15 @@ func TestRotate(t *testing.T) {
 	}
 	trusted := func() {
 		t.Helper()
-		server, err := rpc.NewServer(rpc.Config{Cert: filepath.Join(dir, "fleet/tls.crt"), Key: filepath.Join(dir, "fleet/tls.key")})
+		server, err := rpc.NewServer(rpc.Config{
+			Cert: filepath.Join(dir, "fleet/tls.crt"),
+			Key:  filepath.Join(dir, "fleet/tls.key"),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := rpc.Handshake(t.Context(), rpctest.Serve(t, server), rpc.Config{CA: filepath.Join(dir, "fleet/ca.crt"), ServerName: "penstock"}); err != nil {
+		if _, err := rpc.Handshake(t.Context(), rpctest.Serve(t, server),
+			rpc.Config{CA: filepath.Join(dir, "fleet/ca.crt"), ServerName: "penstock"}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -51,22 +51,31 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "master",
 		Short: "Run a master: it plans, grants and records",
-		Long: "Run a master. Without --etcd it embeds one, with its data in --data-dir. Several masters on one etcd may run:\n" +
-			"one leads, and another takes over when it dies. They must share the ticket key. With --scale the leader keeps as many\n" +
+		Long: "Run a master. Without --etcd it embeds one, with its data in --data-dir. Several masters on one etcd " +
+			"may run:\n" +
+			"one leads, and another takes over when it dies. They must share the ticket key. With --scale the " +
+			"leader keeps as many\n" +
 			"workers as trainers can make use of.",
 		Example: "  penstock master\n  penstock master --scale local --max-workers 4\n" +
-			"  penstock master --listen 0.0.0.0:7070 --advertise 10.0.0.5:7070 --gossip 0.0.0.0:7946 --etcd http://etcd-0:2379,http://etcd-1:2379 --ticket-key /etc/penstock/ticket.key",
+			"  penstock master --listen 0.0.0.0:7070 --advertise 10.0.0.5:7070 --gossip 0.0.0.0:7946 --etcd " +
+			"http://etcd-0:2379,http://etcd-1:2379 --ticket-key /etc/penstock/ticket.key",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "control address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "control address that others can reach (default: --listen)")
-	flags.StringVar(&f.http, "http", "127.0.0.1:7072", "address of the dashboard, metrics, probes and profiles; \"\" for none; port 0 takes a free one")
+	flags.StringVar(&f.http, "http", "127.0.0.1:7072",
+		"address of the dashboard, metrics, probes and profiles; \"\" for none; port 0 takes a free one")
 	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
-	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist, and read anew when it changes: of several keys the first signs (default: ticket.key in --data-dir)")
+	flags.StringVar(&f.ticketKey, "ticket-key", "",
+		"PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does "+
+			"not exist, and read anew when it changes: of several keys the first signs (default: ticket.key in "+
+			"--data-dir)")
 	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
-	flags.DurationVar(&f.sessionTTL, "session-ttl", SessionTTL, "how long after it was closed, or a trainer was heard of last, a session is deleted, with its checkpoints; 0: never")
+	flags.DurationVar(&f.sessionTTL, "session-ttl", SessionTTL,
+		"how long after it was closed, or a trainer was heard of last, a session is deleted, with its checkpoints; "+
+			"0: never")
 	f.access.register(flags)
 	f.etcd.register(flags)
 	f.ports.RegisterPorts(flags)
@@ -81,7 +90,10 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if err != nil {
 		return err
 	}
-	cfg := master.Config{Advertise: f.advertise, Ops: ops, Lease: f.lease, SessionTTL: f.sessionTTL, KeepHistory: !f.etcd.compact}
+	cfg := master.Config{
+		Advertise: f.advertise, Ops: ops, Lease: f.lease, SessionTTL: f.sessionTTL,
+		KeepHistory: !f.etcd.compact,
+	}
 	if cfg.Logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
@@ -92,7 +104,9 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return err
 	}
 	if f.access.workers != "" && cmd.Flags().Lookup("gossip-key-file").Value.String() == "" {
-		return errors.New("--worker-token-file: workers that do not know this master's token need a key of gossip's own; set --gossip-key-file, here and on all workers")
+		return errors.New(
+			"--worker-token-file: workers that do not know this master's token need a key of gossip's own; set " +
+				"--gossip-key-file, here and on all workers")
 	}
 	if cfg.Fleet, err = f.gossip.Config(cfg.RPC.Token); err != nil {
 		return err
@@ -165,7 +179,9 @@ func Embedded(ctx context.Context, dir string, cfg master.Config) (err error) {
 
 // connect has a master use the etcd that is named or, where none is, one that it embeds, with its data in dir. By ended
 // an embedded one tells that it stopped by itself; end closes what was opened.
-func connect(ctx context.Context, cfg *master.Config, etcd store.Config, dir string) (ended <-chan error, end func() error, err error) {
+func connect(
+	ctx context.Context, cfg *master.Config, etcd store.Config, dir string,
+) (ended <-chan error, end func() error, err error) {
 	etcd.Logger, etcd.Patience = cfg.Logger, math.MaxInt64
 	var open []io.Closer
 	if len(etcd.Endpoints) == 0 {
@@ -221,7 +237,9 @@ type etcdFlags struct {
 func (f *etcdFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.endpoints, "etcd", nil, "etcd endpoints (default: an embedded etcd)")
 	flags.StringVar(&f.prefix, "etcd-prefix", "penstock/", "prefix of all keys")
-	flags.BoolVar(&f.compact, "etcd-compact", true, "let the leading master have etcd forget the history of its keys each minute, all of them, those of others too; without it, etcd must do so by itself (--auto-compaction-retention=5m)")
+	flags.BoolVar(&f.compact, "etcd-compact", true,
+		"let the leading master have etcd forget the history of its keys each minute, all of them, those of others "+
+			"too; without it, etcd must do so by itself (--auto-compaction-retention=5m)")
 	flags.StringVar(&f.user, "etcd-user", "", "user name")
 	flags.StringVar(&f.password, "etcd-password-file", "", "file with the password of --etcd-user")
 	flags.StringVar(&f.ca, "etcd-ca", "", "PEM authorities of etcd's certificate")

@@ -91,7 +91,8 @@ func (k *keyMaker) addNext(again bool) error {
 			return err
 		}
 		if len(old) > 1 && !again {
-			return fmt.Errorf("keys: %s holds %d already; end the last rotation with --rotate drop", k.at(r.path), len(old))
+			return fmt.Errorf("keys: %s holds %d already; end the last rotation with --rotate drop",
+				k.at(r.path), len(old))
 		}
 		next := nextDir + "/" + r.path
 		if err := k.keep(next, r.make); err != nil {

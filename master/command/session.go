@@ -29,7 +29,8 @@ func Session() *cobra.Command {
 		Example: "  penstock session list\n  penstock session create spec.yaml --id run-7 --world-size 8",
 	}
 	c.register(cmd.PersistentFlags())
-	cmd.AddCommand(c.create(), c.list(), c.show(), c.describe(), c.delete(), c.checkpoint(), c.checkpoints(), c.restore())
+	cmd.AddCommand(c.create(), c.list(), c.show(), c.describe(), c.delete(), c.checkpoint(), c.checkpoints(),
+		c.restore())
 	return cli.Setup(cmd)
 }
 
@@ -79,7 +80,8 @@ func (c *sessionCommand) create() *cobra.Command {
 
 func (c *sessionCommand) show() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a session, its ranks and how far it is", Example: "  penstock session show run-7", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a session, its ranks and how far it is", Example: "  penstock session show run-7",
+		Args: cobra.ExactArgs(1),
 		RunE: c.call(func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error) {
 			return m.GetSession(ctx, &pb.GetSessionRequest{Session: args[0]})
 		}, callTimeout),
@@ -88,7 +90,8 @@ func (c *sessionCommand) show() *cobra.Command {
 
 func (c *sessionCommand) delete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete ID", Short: "Delete a session; its trainers end with an error", Example: "  penstock session delete run-7", Args: cobra.ExactArgs(1),
+		Use: "delete ID", Short: "Delete a session; its trainers end with an error",
+		Example: "  penstock session delete run-7", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd, callTimeout, func(ctx context.Context, m pb.MasterClient) error {
 				_, err := m.DeleteSession(ctx, &pb.DeleteSessionRequest{Session: args[0]})
@@ -115,7 +118,8 @@ func (c *sessionCommand) list() *cobra.Command {
 					return cli.PrintProto(cmd.OutOrStdout(), reply)
 				}
 				if reply.GetMoreClosed() {
-					fmt.Fprintln(cmd.ErrOrStderr(), "some closed sessions are left out; `penstock session show ID` shows one")
+					fmt.Fprintln(cmd.ErrOrStderr(),
+						"some closed sessions are left out; `penstock session show ID` shows one")
 				}
 				return printSessions(cmd.OutOrStdout(), reply.GetSessions())
 			})
@@ -124,7 +128,9 @@ func (c *sessionCommand) list() *cobra.Command {
 }
 
 // call runs a command that ends with a session to show.
-func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error), timeout time.Duration) func(*cobra.Command, []string) error {
+func (c *sessionCommand) call(
+	f func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error), timeout time.Duration,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -144,7 +150,9 @@ func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, arg
 }
 
 // with calls f with a connection to the leader.
-func (c *sessionCommand) with(cmd *cobra.Command, timeout time.Duration, f func(ctx context.Context, m pb.MasterClient) error) error {
+func (c *sessionCommand) with(
+	cmd *cobra.Command, timeout time.Duration, f func(ctx context.Context, m pb.MasterClient) error,
+) error {
 	cfg, err := c.ports.Config()
 	if err != nil {
 		return err
@@ -159,7 +167,8 @@ func printSessions(w io.Writer, sessions []*pb.Session) error {
 	fmt.Fprintln(t, "ID\tSTATE\tEPOCH\tROWS DELIVERED\tTRAINERS\tFILES\tSIZE\tCREATED")
 	for _, s := range sessions {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\t%s\n", s.GetId(), stateName(s), epochNumber(s),
-			humanize.Comma(s.GetProgress().GetRowsDelivered()), presentOf(s.GetProgress()), s.GetWorldSize(), s.GetFiles(),
+			humanize.Comma(s.GetProgress().GetRowsDelivered()), presentOf(s.GetProgress()), s.GetWorldSize(),
+			s.GetFiles(),
 			humanize.IBytes(uint64(s.GetBytes())), humanize.Time(time.Unix(s.GetCreatedUnix(), 0)))
 	}
 	return t.Flush()
@@ -171,13 +180,17 @@ func printSession(w io.Writer, s *pb.Session) error {
 	fmt.Fprintf(t, "session\t%s\n", s.GetId())
 	fmt.Fprintf(t, "state\t%s\n", standing(s, time.Now()))
 	if closed := s.GetClosedUnix(); closed > 0 {
-		fmt.Fprintf(t, "closed\t%s; this is a summary, and `penstock session checkpoints %s` lists what it can be put back to\n", humanize.Time(time.Unix(closed, 0)), s.GetId())
+		fmt.Fprintf(t,
+			"closed\t%s; this is a summary, and `penstock session checkpoints %s` lists what it can be put back to\n",
+			humanize.Time(time.Unix(closed, 0)), s.GetId())
 	}
 	if s.GetFailure() != "" {
 		fmt.Fprintf(t, "failure\t%s\n", s.GetFailure())
 	}
-	fmt.Fprintf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(), english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
-	fmt.Fprintf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
+	fmt.Fprintf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(),
+		english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
+	fmt.Fprintf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s), p.GetBlocksPlanned(), p.GetBlocks(),
+		humanize.Comma(p.GetRowsPlanned()))
 	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
 	if n := p.GetAbandonedEpochs(); n > 0 {
 		fmt.Fprintf(t, "abandoned\tabout %s of %s that all trainers left before the end\n",
@@ -186,7 +199,8 @@ func printSession(w io.Writer, s *pb.Session) error {
 	fmt.Fprintf(t, "order\t%s\n", order(s))
 	fmt.Fprintf(t, "trainers\t%d of %d\n", presentOf(s.GetProgress()), s.GetWorldSize())
 	if n := s.GetSkippedRowGroups(); n > 0 {
-		fmt.Fprintf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n", n, s.GetSpec().GetOnError().GetSkip())
+		fmt.Fprintf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n",
+			n, s.GetSpec().GetOnError().GetSkip())
 	}
 	for _, k := range s.GetSkipped() {
 		fmt.Fprintf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(), k.GetRowGroup(),
@@ -194,15 +208,19 @@ func printSession(w io.Writer, s *pb.Session) error {
 	}
 	for _, r := range p.GetRanks() {
 		c := r.GetCounters()
-		fmt.Fprintf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n", r.GetRank(), humanize.Comma(c.GetRows()),
-			humanize.Comma(c.GetBatches()), time.Duration(c.GetStallNs()).Round(time.Millisecond), time.Duration(c.GetComputeNs()).Round(time.Millisecond), c.GetFailovers())
+		fmt.Fprintf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n",
+			r.GetRank(), humanize.Comma(c.GetRows()),
+			humanize.Comma(c.GetBatches()), time.Duration(c.GetStallNs()).Round(time.Millisecond),
+			time.Duration(c.GetComputeNs()).Round(time.Millisecond), c.GetFailovers())
 	}
 	if even := shares(s); even != "" {
 		fmt.Fprintf(t, "shares\t%s\n", even)
 	}
 	for _, r := range p.GetRanks() {
 		if n := r.GetMayRepeat(); n > 0 {
-			fmt.Fprintf(t, "repeated\tat most %s rows that rank %d handed over before it died or hung, and told nobody of\n", humanize.Comma(n), r.GetRank())
+			fmt.Fprintf(t,
+				"repeated\tat most %s rows that rank %d handed over before it died or hung, and told nobody of\n",
+				humanize.Comma(n), r.GetRank())
 		}
 	}
 	fmt.Fprintf(t, "generation\t%d\n", s.GetGeneration())

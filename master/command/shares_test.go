@@ -24,7 +24,8 @@ func ranksWith(last pb.LastBatch, rows ...int64) *pb.Session {
 	s := &pb.Session{BatchSize: 100, Spec: &pb.Spec{LastBatch: last}, Progress: &pb.Progress{}}
 	for i, n := range rows {
 		s.Progress.RowsDelivered += n
-		s.Progress.Ranks = append(s.Progress.Ranks, &pb.RankProgress{Rank: uint32(i), Counters: &pb.Counters{Rows: n, Batches: 20}})
+		s.Progress.Ranks = append(s.Progress.Ranks,
+			&pb.RankProgress{Rank: uint32(i), Counters: &pb.Counters{Rows: n, Batches: 20}})
 	}
 	return s
 }

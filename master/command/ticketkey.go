@@ -26,11 +26,13 @@ func signer(path string, shared bool, logger *slog.Logger) (*ticket.Signer, erro
 			return nil, err
 		}
 		if shared {
-			logger.Warn("made a new ticket key; all masters of one etcd must share it, or workers refuse the tickets of some: "+
-				"give each other master a copy of the file, named by --ticket-key", "file", path)
+			logger.Warn(
+				"made a new ticket key; all masters of one etcd must share it, or workers refuse the tickets of some: "+
+					"give each other master a copy of the file, named by --ticket-key", "file", path)
 		}
 	}
-	keys, err := reload.Open(path, func(text []byte) ([]ed25519.PrivateKey, error) { return parseTicketKeys(path, text) },
+	keys, err := reload.Open(path,
+		func(text []byte) ([]ed25519.PrivateKey, error) { return parseTicketKeys(path, text) },
 		func(err error) { logger.Error("the ticket keys cannot be taken", "error", err) })
 	if err != nil {
 		return nil, fmt.Errorf("ticket key: %w", err)

@@ -44,11 +44,14 @@ func Top() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show what the fleet, its sessions and its workers do, live",
-		Long: "Shows the verdict, the fleet's numbers, and tables of sessions and workers, again and again. Keys: r, s, b and n sort by rows per\n" +
-			"second, stall, busy and name; q ends. Where the output is no terminal, or one that cannot move its cursor (TERM=dumb), it prints once, with all sessions and workers.",
-		Example: "  penstock top\n  penstock top --sort stall --session run-7\n  penstock top --once\n  penstock top --output json",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
+		Long: "Shows the verdict, the fleet's numbers, and tables of sessions and workers, again and again. Keys: " +
+			"r, s, b and n sort by rows per\n" +
+			"second, stall, busy and name; q ends. Where the output is no terminal, or one that cannot move its " +
+			"cursor (TERM=dumb), it prints once, with all sessions and workers.",
+		Example: "  penstock top\n  penstock top --sort stall --session run-7\n  penstock top --once\n  penstock " +
+			"top --output json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
 	}
 	t.register(cmd.Flags())
 	cmd.Flags().StringVar(&t.session, "session", "", "this session alone, and its workers")
@@ -69,7 +72,8 @@ func (t *top) run(cmd *cobra.Command) error {
 	if t.every <= 0 {
 		return fmt.Errorf("--every: want more than 0, found %v", t.every)
 	}
-	if screen, ok := cmd.OutOrStdout().(*os.File); ok && !t.once && output == "text" && term.IsTerminal(int(screen.Fd())) && os.Getenv("TERM") != "dumb" {
+	if screen, ok := cmd.OutOrStdout().(*os.File); ok && !t.once && output == "text" &&
+		term.IsTerminal(int(screen.Fd())) && os.Getenv("TERM") != "dumb" {
 		return t.live(cmd, screen)
 	}
 	seen, err := t.look(cmd)
@@ -93,7 +97,10 @@ func (t *top) look(cmd *cobra.Command) (seen *pb.Observation, err error) {
 
 // workersOf are the workers of a session, and of "" all.
 func workersOf(seen *pb.Observation, session string) []*pb.WorkerLoad {
-	return slices.DeleteFunc(slices.Clone(seen.GetWorkers()), func(w *pb.WorkerLoad) bool { return session != "" && !slices.Contains(w.GetSessions(), session) })
+	return slices.DeleteFunc(slices.Clone(seen.GetWorkers()), func(w *pb.WorkerLoad) bool {
+		return session != "" &&
+			!slices.Contains(w.GetSessions(), session)
+	})
 }
 
 // serving counts the workers that do not drain. The newest point tells of those that were there some seconds ago.
@@ -223,7 +230,8 @@ func printTop(w io.Writer, seen *pb.Observation, session, sort string, height in
 	}
 	fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), seen.GetVerdict())
 	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
-		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()), english.Plural(serving(seen), "worker", ""), needed(p.GetNeeded(), p.GetDemand()),
+		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()),
+		english.Plural(serving(seen), "worker", ""), needed(p.GetNeeded(), p.GetDemand()),
 		words.Percent(p.GetBusy()), words.Size(p.GetBytesRead()), words.Size(p.GetBytesCrossZone()))
 	sessionLines, workerLines := len(seen.GetSessions()), len(workers)
 	if height > 0 { // four lines above, heads, an empty line, and a word on what is left out of each
@@ -231,7 +239,8 @@ func printTop(w io.Writer, seen *pb.Observation, session, sort string, height in
 		sessionLines = min(sessionLines, max(room/3, room-workerLines))
 		workerLines = min(workerLines, room-sessionLines)
 	}
-	return errors.Join(printTopSessions(w, seen.GetSessions(), sort, sessionLines), printTopWorkers(w, workers, sort, workerLines))
+	return errors.Join(printTopSessions(w, seen.GetSessions(), sort, sessionLines),
+		printTopWorkers(w, workers, sort, workerLines))
 }
 
 func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, lines int) error {
@@ -240,7 +249,10 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 	}
 	sessions = slices.Clone(sessions)
 	slices.SortFunc(sessions, func(a, b *pb.SessionLoad) int {
-		order := map[string]int{"rate": cmp.Compare(b.GetRate(), a.GetRate()), "stall": cmp.Compare(b.GetStall(), a.GetStall()), "busy": cmp.Compare(b.GetGranted(), a.GetGranted())}[sort]
+		order := map[string]int{
+			"rate":  cmp.Compare(b.GetRate(), a.GetRate()),
+			"stall": cmp.Compare(b.GetStall(), a.GetStall()), "busy": cmp.Compare(b.GetGranted(), a.GetGranted()),
+		}[sort]
 		return cmp.Or(order, cmp.Compare(nameOf(a), nameOf(b)))
 	})
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -248,8 +260,10 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 		fmt.Fprintln(t, "SESSION\tSTATE\tDELIVERED\tDEMAND\tSTALL\tWORKERS\tNEEDED\tTRAINERS\tEPOCH\tHELD UP BY")
 	}
 	for _, s := range sessions[:lines] {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()), words.Rate(s.GetRate()),
-			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s), presentOf(s.GetProgress()), s.GetWorldSize(), s.GetProgress().GetEpoch()+1, heldUpBy(s))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()),
+			words.Rate(s.GetRate()),
+			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s),
+			presentOf(s.GetProgress()), s.GetWorldSize(), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -270,7 +284,10 @@ func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines i
 	}
 	workers = slices.Clone(workers)
 	slices.SortFunc(workers, func(a, b *pb.WorkerLoad) int {
-		order := map[string]int{"rate": cmp.Compare(b.GetRate(), a.GetRate()), "busy": cmp.Compare(b.GetBusy(), a.GetBusy())}[sort]
+		order := map[string]int{
+			"rate": cmp.Compare(b.GetRate(), a.GetRate()),
+			"busy": cmp.Compare(b.GetBusy(), a.GetBusy()),
+		}[sort]
 		return cmp.Or(order, cmp.Compare(a.GetName(), b.GetName()))
 	})
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -280,8 +297,10 @@ func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines i
 		if k.GetDraining() {
 			state = "drains"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), words.Percent(k.GetBusy()), words.Rate(k.GetRate()), words.Size(k.GetBytesRead()),
-			k.GetStreams(), k.GetSlots(), words.Size(float64(k.GetMemoryBytes())), words.Size(float64(k.GetMemoryLimit())), cmp.Or(k.GetZone(), "-"), state, k.GetAddress())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), words.Percent(k.GetBusy()),
+			words.Rate(k.GetRate()), words.Size(k.GetBytesRead()),
+			k.GetStreams(), k.GetSlots(), words.Size(float64(k.GetMemoryBytes())),
+			words.Size(float64(k.GetMemoryLimit())), cmp.Or(k.GetZone(), "-"), state, k.GetAddress())
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -17,17 +17,28 @@ import (
 func aFleet(workers, sessions int) *pb.Observation {
 	out := &pb.Observation{
 		Verdict: "too few workers",
-		Points:  []*pb.FleetPoint{{Rate: 9}, {Rate: 1234567, Demand: 2e6, Stall: 0.0421, Needed: 7.25, Busy: 0.97, BytesRead: 3 << 30}},
+		Points: []*pb.FleetPoint{{Rate: 9}, {
+			Rate: 1234567, Demand: 2e6, Stall: 0.0421, Needed: 7.25, Busy: 0.97,
+			BytesRead: 3 << 30,
+		}},
 	}
 	for i := range sessions {
 		out.Sessions = append(out.Sessions, &pb.SessionLoad{
-			Session: fmt.Sprintf("run-%d", i), WorldSize: 4, State: pb.SessionState_RUNNING, Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode", BytesSent: 8e6, BytesLinked: 6e6,
-			Verdict: "its trainers wait for workers", Progress: &pb.Progress{Ranks: []*pb.RankProgress{{Present: true}, {Rank: 1}}}, Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
+			Session: fmt.Sprintf("run-%d", i), WorldSize: 4, State: pb.SessionState_RUNNING,
+			Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6,
+			Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode", BytesSent: 8e6, BytesLinked: 6e6,
+			Verdict: "its trainers wait for workers", Progress: &pb.Progress{Ranks: []*pb.RankProgress{
+				{Present: true},
+				{Rank: 1},
+			}}, Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
 			Stages: []*pb.StageTime{{Stage: "decode", Seconds: 3}, {Stage: "storage", Seconds: 1}},
 		})
 	}
 	for i := range workers {
-		out.Workers = append(out.Workers, &pb.WorkerLoad{Name: fmt.Sprintf("worker-%d", i), Busy: float64(i%10) / 10, Slots: 8, Draining: i == 1, Sessions: []string{"run-0"}})
+		out.Workers = append(out.Workers, &pb.WorkerLoad{
+			Name: fmt.Sprintf("worker-%d", i), Busy: float64(i%10) / 10,
+			Slots: 8, Draining: i == 1, Sessions: []string{"run-0"},
+		})
 	}
 	return out
 }
@@ -37,7 +48,10 @@ func TestPrintTop(t *testing.T) {
 		workers, sessions, height, lines int
 		want                             []string
 	}{
-		{3, 2, 0, 11, []string{"too few workers", "1.2 M rows/s delivered, 2 M rows/s demanded; stall 4.2%; 2 workers, 7.2 needed, busy 97%; storage 3.0 GiB/s", "too few workers: decode", "drains", "1 of 4"}},
+		{3, 2, 0, 11, []string{
+			"too few workers",
+			"1.2 M rows/s delivered, 2 M rows/s demanded; stall 4.2%; 2 workers, 7.2 needed, busy 97%; storage 3.0 GiB/s", "too few workers: decode", "drains", "1 of 4",
+		}},
 		{1000, 40, 0, 1046, []string{"worker-999"}},
 		{1000, 40, 24, 24, []string{"and 989 more", "and 35 more"}},
 		{1, 40, 24, 24, []string{"worker-0", "and 25 more"}},
@@ -62,14 +76,18 @@ func TestPrintTop(t *testing.T) {
 func TestWeightsBelowOne(t *testing.T) {
 	for weight, want := range map[float64]string{0: "weight 1,", 0.5: "weight 0.5,", 3: "weight 3,"} {
 		var out bytes.Buffer
-		if err := printLoad(&out, &pb.SessionLoad{Share: &pb.Share{Weight: weight, MinWorkers: 1}}); err != nil || !strings.Contains(out.String(), want) {
+		if err := printLoad(&out, &pb.SessionLoad{Share: &pb.Share{Weight: weight, MinWorkers: 1}}); err != nil ||
+			!strings.Contains(out.String(), want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out.String())
 		}
 	}
 }
 
 func TestTopSorts(t *testing.T) {
-	for order, want := range map[string][2]string{"rate": {"run-2", "worker-0"}, "stall": {"run-0", "worker-0"}, "busy": {"run-0", "worker-2"}, "name": {"run-0", "worker-0"}} {
+	for order, want := range map[string][2]string{
+		"rate": {"run-2", "worker-0"}, "stall": {"run-0", "worker-0"},
+		"busy": {"run-0", "worker-2"}, "name": {"run-0", "worker-0"},
+	} {
 		var out bytes.Buffer
 		if err := printTop(&out, aFleet(3, 3), "", order, 0); err != nil {
 			t.Fatal(err)
@@ -101,7 +119,10 @@ func TestTopNamespaces(t *testing.T) {
 
 // Storage that gives nothing is told from one that is slow.
 func TestNextStepOfStorage(t *testing.T) {
-	for bytes, want := range map[float64]string{0: "storage gives nothing", 5 << 20: "more workers would read no faster: workers read 5.0 MiB/s altogether"} {
+	for bytes, want := range map[float64]string{
+		0:       "storage gives nothing",
+		5 << 20: "more workers would read no faster: workers read 5.0 MiB/s altogether",
+	} {
 		seen := aFleet(1, 1)
 		seen.Sessions[0].Bottleneck, seen.Workers[0].BytesRead = pb.Bottleneck_STORAGE, bytes
 		if got := nextStep(seen.GetSessions()[0], seen); !strings.HasPrefix(got, want) {
@@ -135,15 +156,20 @@ func TestPrintExplanation(t *testing.T) {
 		}
 	}
 	for state, want := range map[pb.SessionState]string{
-		pb.SessionState_RUNNING: "wait some seconds", pb.SessionState_FINISHED: "nothing: it is over", pb.SessionState_FAILED: "mend what it says",
-		pb.SessionState_WAITING: "start the job, with", pb.SessionState_IDLE: "look at the training loop", pb.SessionState_ABANDONED: "start the job again",
+		pb.SessionState_RUNNING: "wait some seconds", pb.SessionState_FINISHED: "nothing: it is over",
+		pb.SessionState_FAILED:  "mend what it says",
+		pb.SessionState_WAITING: "start the job, with", pb.SessionState_IDLE: "look at the training loop",
+		pb.SessionState_ABANDONED: "start the job again",
 	} {
-		seen := &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state, Verdict: "session run-7 is so"}}}
+		seen := &pb.Observation{
+			Sessions: []*pb.SessionLoad{{Session: "run-7", State: state, Verdict: "session run-7 is so"}},
+		}
 		var out bytes.Buffer
 		if err := printExplanation(&out, "run-7", seen); err != nil {
 			t.Fatal(err)
 		}
-		if text := out.String(); !strings.HasPrefix(text, "session run-7 is so\n\nnext: ") || !strings.Contains(text, want) || strings.Contains(text, "delivered") {
+		if text := out.String(); !strings.HasPrefix(text, "session run-7 is so\n\nnext: ") ||
+			!strings.Contains(text, want) || strings.Contains(text, "delivered") {
 			t.Errorf("%v: %s", state, text)
 		}
 	}
@@ -171,22 +197,28 @@ func TestStatesAreNamed(t *testing.T) {
 		if n == 0 {
 			want = "no answer"
 		}
-		if got := standing(&pb.Session{State: state, StateSinceUnix: now.Unix() - 2400}, now); got != want+" for 40 min" {
+		if got := standing(&pb.Session{State: state, StateSinceUnix: now.Unix() - 2400},
+			now); got != want+" for 40 min" {
 			t.Errorf("%q, want %q", got, want)
 		}
 		var list, top bytes.Buffer
 		if err := errors.Join(printSessions(&list, []*pb.Session{{Id: "run-7", State: state}}),
-			printTop(&top, &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state}}}, "", "rate", 0)); err != nil {
+			printTop(&top, &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state}}}, "", "rate",
+				0)); err != nil {
 			t.Fatal(err)
 		}
-		if row := regexp.MustCompile(`run-7 +` + want + ` +`); !row.MatchString(list.String()) || !row.MatchString(top.String()) {
+		if row := regexp.MustCompile(`run-7 +` + want + ` +`); !row.MatchString(list.String()) ||
+			!row.MatchString(top.String()) {
 			t.Errorf("%s:\n%s\n%s", want, list.String(), top.String())
 		}
 	}
 }
 
 func TestNeeded(t *testing.T) {
-	for want, got := range map[string]string{"7.2": needed(7.2, 1e5), "unknown": needed(0, 0), "<0.1": needed(0.013, 7000), "all there are": needed(9e4, 1e9)} {
+	for want, got := range map[string]string{
+		"7.2": needed(7.2, 1e5), "unknown": needed(0, 0),
+		"<0.1": needed(0.013, 7000), "all there are": needed(9e4, 1e9),
+	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -194,7 +226,10 @@ func TestNeeded(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	d := described{&pb.Session{Id: "run-0", State: pb.SessionState_RUNNING}, aFleet(2, 1), &pb.ListEventsReply{Events: []*pb.Event{{Number: 1, Words: "it was opened"}}}}
+	d := described{
+		&pb.Session{Id: "run-0", State: pb.SessionState_RUNNING}, aFleet(2, 1),
+		&pb.ListEventsReply{Events: []*pb.Event{{Number: 1, Words: "it was opened"}}},
+	}
 	var text, object bytes.Buffer
 	if err := d.writeText(&text); err != nil {
 		t.Fatal(err)
@@ -208,7 +243,8 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	var parts map[string]map[string]any
-	if err := json.Unmarshal(object.Bytes(), &parts); err != nil || parts["session"]["id"] != "run-0" || parts["observation"]["verdict"] == nil || parts["events"]["events"] == nil {
+	if err := json.Unmarshal(object.Bytes(), &parts); err != nil || parts["session"]["id"] != "run-0" ||
+		parts["observation"]["verdict"] == nil || parts["events"]["events"] == nil {
 		t.Errorf("%v: %s", err, object.String())
 	}
 }

@@ -60,21 +60,31 @@ func TestScreenReader(t *testing.T) {
 	names := map[string][]string{}
 	for _, n := range p.tree() {
 		names[n.role] = append(names[n.role], n.name)
-		if slices.Contains([]string{"button", "link", "img", "image", "combobox", "radio", "table", "columnheader", "region", "navigation"}, n.role) && n.name == "" {
+		if slices.Contains([]string{
+			"button", "link", "img", "image", "combobox", "radio", "table", "columnheader",
+			"region", "navigation",
+		}, n.role) && n.name == "" {
 			t.Errorf("a %s has no name", n.role)
 		}
 	}
 	for role, want := range map[string][]string{
 		"banner": {""}, "main": {""}, "contentinfo": {""},
-		"heading": {"Penstock", "Demand, capacity and workers", "Throughput by session", "Stall", "Sessions", "Epoch", "Where time goes", "Trainers", "Bytes", "Workers", "Events"},
-		"table":   {"Sessions", "Where the time of streams goes", "Trainers", "Workers"},
+		"heading": {
+			"Penstock", "Demand, capacity and workers", "Throughput by session", "Stall", "Sessions", "Epoch",
+			"Where time goes", "Trainers", "Bytes", "Workers", "Events",
+		},
+		"table": {"Sessions", "Where the time of streams goes", "Trainers", "Workers"},
 	} {
 		if !slices.Equal(names[role], want) {
 			t.Errorf("%ss are %q, want %q", role, names[role], want)
 		}
 	}
-	for _, want := range []string{"Rows per second. capacity ", "Workers. workers 3", "Stall. ", "Bytes per second. ", "run-0, epoch 1: ", "3 workers, ", "16 trainers, "} {
-		if !slices.ContainsFunc(append(names["image"], names["img"]...), func(name string) bool { return strings.HasPrefix(name, want) }) {
+	for _, want := range []string{
+		"Rows per second. capacity ", "Workers. workers 3", "Stall. ", "Bytes per second. ",
+		"run-0, epoch 1: ", "3 workers, ", "16 trainers, ",
+	} {
+		if !slices.ContainsFunc(append(names["image"], names["img"]...),
+			func(name string) bool { return strings.HasPrefix(name, want) }) {
 			t.Errorf("no picture is %q; they are %q", want, names["image"])
 		}
 	}
@@ -84,7 +94,9 @@ func TestScreenReader(t *testing.T) {
 		}
 	}
 	// What is said by itself is what changes for people: not each number, nor how long ago it was.
-	if live := p.lines(`[...document.querySelectorAll("[aria-live], [role=status], [role=alert]")].map(e => e.id)`); !slices.Equal(live, []string{"condition", "announce", "said"}) {
+	if live := p.lines(
+		`[...document.querySelectorAll("[aria-live], [role=status], [role=alert]")].map(e => e.id)`); !slices.Equal(
+		live, []string{"condition", "announce", "said"}) {
 		t.Errorf("live regions are %q", live)
 	}
 	said := p.text(`announce.textContent`)
@@ -96,11 +108,13 @@ func TestScreenReader(t *testing.T) {
 	})
 	p.until(`announce.textContent === "storage is the bottleneck"`)
 	// Each chart has its numbers in a table.
-	p.is(`document.querySelectorAll("figure").length === document.querySelectorAll("figure details table").length`, "true")
+	p.is(`document.querySelectorAll("figure").length === document.querySelectorAll("figure details table").length`,
+		"true")
 	p.run(chromedp.Focus("#chart-rows summary", chromedp.ByQuery))
 	p.key(kb.Enter)
 	p.until(`document.querySelectorAll("#chart-rows details tbody tr").length > 10`)
-	p.is(`[...document.querySelectorAll("#chart-rows details thead th")].map(e => e.textContent).join()`, "Time,capacity,demand,delivered")
+	p.is(`[...document.querySelectorAll("#chart-rows details thead th")].map(e => e.textContent).join()`,
+		"Time,capacity,demand,delivered")
 	p.quiet()
 }
 
@@ -138,17 +152,26 @@ func TestColours(t *testing.T) {
 		t.Fatal(err)
 	}
 	colours := map[string][2]string{}
-	for _, m := range regexp.MustCompile(`--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(
+		`--([a-z0-9-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);`).FindAllStringSubmatch(string(text), -1) {
 		colours[m[1]] = [2]string{m[2], m[3]}
 	}
-	pairs := map[float64][][2]string{4.5: {{"good", "good-ground"}, {"warn", "warn-ground"}, {"bad", "bad-ground"}, {"ink", "idle-ground"}, {"c-demand", "card"}, {"ground", "ink"}}}
+	pairs := map[float64][][2]string{4.5: {
+		{"good", "good-ground"},
+		{"warn", "warn-ground"},
+		{"bad", "bad-ground"},
+		{"ink", "idle-ground"},
+		{"c-demand", "card"},
+		{"ground", "ink"},
+	}}
 	for _, front := range []string{"ink", "muted", "link"} {
 		for _, behind := range []string{"ground", "card", "hover"} {
 			pairs[4.5] = append(pairs[4.5], [2]string{front, behind})
 		}
 	}
 	for name := range colours {
-		if regexp.MustCompile(`^(c[0-9]|c-.*|heat.*|good|warn|bad)$`).MatchString(name) && !strings.HasSuffix(name, "-ground") {
+		if regexp.MustCompile(`^(c[0-9]|c-.*|heat.*|good|warn|bad)$`).MatchString(name) &&
+			!strings.HasSuffix(name, "-ground") {
 			pairs[3] = append(pairs[3], [2]string{name, "card"})
 		}
 	}

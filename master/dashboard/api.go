@@ -66,7 +66,8 @@ func eventsRequest(q url.Values) (*pb.ListEventsRequest, error) {
 	if err == nil && limit > maxEvents {
 		err = fmt.Errorf("limit: want at most %d, found %d", maxEvents, limit)
 	}
-	return &pb.ListEventsRequest{Session: q.Get("session"), After: uint64(after), Limit: uint32(limit)}, errors.Join(err, err2)
+	return &pb.ListEventsRequest{Session: q.Get("session"), After: uint64(after), Limit: uint32(limit)},
+		errors.Join(err, err2)
 }
 
 // number is a parameter that is 0 if it is not there.

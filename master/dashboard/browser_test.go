@@ -63,7 +63,11 @@ func visit(t *testing.T, url string, v view) *tab {
 	p.run(
 		log.Enable(),
 		chromedp.EmulateViewport(v.width, v.height),
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}),
+		emulation.SetEmulatedMedia().WithFeatures(
+			[]*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: scheme},
+				{Name: "prefers-reduced-motion", Value: "reduce"},
+			}),
 		chromedp.Navigate(url),
 	)
 	p.until(`document.body?.dataset.painted > 0`)

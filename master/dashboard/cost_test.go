@@ -35,7 +35,8 @@ func TestLargeFleetIsToldInBrief(t *testing.T) {
 	if told["workers"] < rounds/5 || told["workers"] > 2+gone/5 {
 		t.Errorf("of %d rounds, %d told of workers", gone, told["workers"])
 	}
-	if size["workers"] < rounds*workers || size["workers"]/told["workers"] > 300*workers || size["observation"]/rounds > 420*20*8 {
+	if size["workers"] < rounds*workers || size["workers"]/told["workers"] > 300*workers ||
+		size["observation"]/rounds > 420*20*8 {
 		t.Errorf("%v messages took %v bytes", told, size)
 	}
 }
@@ -47,7 +48,8 @@ func BenchmarkViewers(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/viewers=%d", workers, viewers), func(b *testing.B) {
 				s := &source{seen: generate(workers, 20, 10, 1)}
 				const every = 100 * time.Millisecond
-				srv := httptest.NewServer(dashboard.New(dashboard.Config{Source: s, Every: every, Viewers: 4 * viewers}))
+				srv := httptest.NewServer(
+					dashboard.New(dashboard.Config{Source: s, Every: every, Viewers: 4 * viewers}))
 				defer srv.Close()
 				var all []func() message
 				for range viewers {

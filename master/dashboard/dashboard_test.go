@@ -62,7 +62,8 @@ func (s *source) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Obser
 	if req.GetSession() != "" {
 		out.Sessions = nil
 		for _, x := range slices.Concat(s.seen.GetSessions(), s.over) {
-			if x.GetSession() == req.GetSession() && x.GetNamespace() == cmp.Or(identity.From(ctx).Namespace, x.GetNamespace()) {
+			if x.GetSession() == req.GetSession() && x.GetNamespace() == cmp.Or(identity.From(ctx).Namespace,
+				x.GetNamespace()) {
 				out.Sessions = append(out.Sessions, proto.CloneOf(x))
 			}
 		}
@@ -89,11 +90,15 @@ func (s *source) ListSessions(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := &pb.ListSessionsReply{Sessions: []*pb.Session{{
-		Id: "run-7", Spec: &pb.Spec{Filter: "x > 1"}, Program: []byte("p"), Fingerprint: &pb.Fingerprint{}, Skipped: []*pb.SkippedRows{{}},
+		Id: "run-7", Spec: &pb.Spec{Filter: "x > 1"}, Program: []byte("p"), Fingerprint: &pb.Fingerprint{},
+		Skipped:  []*pb.SkippedRows{{}},
 		Progress: &pb.Progress{RowsDelivered: 7, Ranks: []*pb.RankProgress{{Rank: 1}}},
 	}}}
 	for _, x := range s.over {
-		out.Sessions = append(out.Sessions, &pb.Session{Id: x.GetSession(), State: x.GetState(), Failure: x.GetVerdict(), Progress: proto.CloneOf(x.GetProgress()), CreatedUnix: begin / 1000})
+		out.Sessions = append(out.Sessions, &pb.Session{
+			Id: x.GetSession(), State: x.GetState(),
+			Failure: x.GetVerdict(), Progress: proto.CloneOf(x.GetProgress()), CreatedUnix: begin / 1000,
+		})
 	}
 	return out, s.err
 }
@@ -120,7 +125,10 @@ func get(t *testing.T, url string) (*http.Response, string) {
 }
 
 func TestAnswers(t *testing.T) {
-	s := &source{seen: generate(3, 2, 50, 1), happened: []*pb.Event{{Number: 1, Words: "a", Session: "run-0"}, {Number: 2, Words: "b"}}}
+	s := &source{seen: generate(3, 2, 50, 1), happened: []*pb.Event{
+		{Number: 1, Words: "a", Session: "run-0"},
+		{Number: 2, Words: "b"},
+	}}
 	srv := serve(t, dashboard.Config{Source: s, Version: "v9"})
 	for _, c := range []struct {
 		path string
@@ -130,10 +138,15 @@ func TestAnswers(t *testing.T) {
 		{"/api/v1/observation?workers=1", s.seen, &pb.Observation{}},
 		{"/api/v1/events?after=1", &pb.ListEventsReply{Events: s.happened[1:]}, &pb.ListEventsReply{}},
 		{"/api/v1/events?session=run-0", &pb.ListEventsReply{Events: s.happened[:1]}, &pb.ListEventsReply{}},
-		{"/api/v1/sessions", &pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7", Progress: &pb.Progress{RowsDelivered: 7}}}}, &pb.ListSessionsReply{}},
+		{
+			"/api/v1/sessions",
+			&pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7", Progress: &pb.Progress{RowsDelivered: 7}}}},
+			&pb.ListSessionsReply{},
+		},
 	} {
 		resp, body := get(t, srv.URL+c.path) //nolint:bodyclose // get closes it
-		if err := protojson.Unmarshal([]byte(body), c.into); err != nil || resp.StatusCode != 200 || !proto.Equal(c.into, c.want) {
+		if err := protojson.Unmarshal([]byte(body), c.into); err != nil || resp.StatusCode != 200 ||
+			!proto.Equal(c.into, c.want) {
 			t.Errorf("%s: %d, %v, %.300s", c.path, resp.StatusCode, err, body)
 		}
 	}
@@ -146,16 +159,18 @@ func TestRefusals(t *testing.T) {
 	s := &source{seen: &pb.Observation{}}
 	srv := serve(t, dashboard.Config{Source: s})
 	for path, want := range map[string]int{
-		"/api/v1/observation?since=soon": 400, "/api/v1/events?limit=-1": 400, "/api/v1/events?limit=9999": 400, "/api/v1/stream?after=x": 400,
-		"/api/v2": 404, "/page/index.html": 404, "/../page.go": 404, "/js/none.js": 404,
+		"/api/v1/observation?since=soon": 400, "/api/v1/events?limit=-1": 400, "/api/v1/events?limit=9999": 400,
+		"/api/v1/stream?after=x": 400,
+		"/api/v2":                404, "/page/index.html": 404, "/../page.go": 404, "/js/none.js": 404,
 	} {
 		if resp, body := get(t, srv.URL+path); resp.StatusCode != want { //nolint:bodyclose // get closes it
 			t.Errorf("%s: %d, want %d: %s", path, resp.StatusCode, want, body)
 		}
 	}
 	for code, want := range map[codes.Code]int{
-		codes.Unavailable: 503, codes.PermissionDenied: 403, codes.Unauthenticated: 401, codes.NotFound: 404, codes.Unimplemented: 501,
-		codes.Internal: 500, codes.InvalidArgument: 400,
+		codes.Unavailable: 503, codes.PermissionDenied: 403, codes.Unauthenticated: 401, codes.NotFound: 404,
+		codes.Unimplemented: 501,
+		codes.Internal:      500, codes.InvalidArgument: 400,
 	} {
 		s.set(func(s *source) { s.err = status.Error(code, "because") })
 		if resp, body := get(t, srv.URL+"/api/v1/observation"); resp.StatusCode != want || !strings.Contains(body, `"because"`) { //nolint:bodyclose // get closes it
@@ -167,11 +182,16 @@ func TestRefusals(t *testing.T) {
 // Whoever the guard does not let pass sees the page, which is the same for all, and nothing of the fleet.
 func TestGuard(t *testing.T) {
 	refuse := func(http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })
+		return http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			http.Error(w, "no", http.StatusUnauthorized)
+		})
 	}
 	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{Verdict: "secret"}}, Guard: refuse})
 	for path, want := range map[string]int{
-		"/": 401, "/index.html": 200, "/api/v1/observation": 401, "/api/v1/events": 401, "/api/v1/sessions": 401, "/api/v1/stream": 401,
+		"/": 401, "/index.html": 200, "/api/v1/observation": 401, "/api/v1/events": 401, "/api/v1/sessions": 401,
+		"/api/v1/stream": 401,
 	} {
 		if resp, body := get(t, srv.URL+path); resp.StatusCode != want || strings.Contains(body, "secret") { //nolint:bodyclose // get closes it
 			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
@@ -185,7 +205,8 @@ func TestPageIsHeldByBrowsers(t *testing.T) {
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || !strings.Contains(body, "<main") {
 		t.Errorf("%v: %.100s", resp.Header, body)
 	}
-	if p := resp.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || strings.Contains(p, "unsafe") {
+	if p := resp.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") ||
+		strings.Contains(p, "unsafe") {
 		t.Errorf("policy %q", p)
 	}
 	req, err := http.NewRequest(http.MethodGet, srv.URL+"/", nil)
@@ -256,7 +277,10 @@ func points(t *testing.T, m message) []*pb.FleetPoint {
 }
 
 func TestStreamTellsWhatIsNewAndResumes(t *testing.T) {
-	s := &source{seen: &pb.Observation{Points: []*pb.FleetPoint{{UnixMs: 1000}, {UnixMs: 2000}}}, happened: []*pb.Event{{Number: 7, Words: "a"}}}
+	s := &source{
+		seen:     &pb.Observation{Points: []*pb.FleetPoint{{UnixMs: 1000}, {UnixMs: 2000}}},
+		happened: []*pb.Event{{Number: 7, Words: "a"}},
+	}
 	srv := serve(t, dashboard.Config{Source: s, Every: time.Millisecond})
 	next, _ := watch(t, srv.URL+"/api/v1/stream", "") //nolint:bodyclose // watch closes it
 	if m := next(); m.kind != "events" || m.id != "" || !strings.Contains(m.data, `"words":"a"`) {
@@ -299,7 +323,8 @@ func TestViewersAreBounded(t *testing.T) {
 	next, first := watch(t, srv.URL+"/api/v1/stream", "")
 	next()
 	resp, body := get(t, srv.URL+"/api/v1/stream") //nolint:bodyclose // get closes it
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "too many viewers") {
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+		!strings.Contains(body, "too many viewers") {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}
 	first.Body.Close()
@@ -319,11 +344,26 @@ func TestViewersOfANamespaceAreBounded(t *testing.T) {
 			next.ServeHTTP(w, r.WithContext(identity.With(r.Context(), who)))
 		})
 	}
-	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Every: time.Millisecond, Viewers: 8, Guard: guard})
+	srv := serve(t, dashboard.Config{
+		Source: &source{seen: &pb.Observation{}}, Every: time.Millisecond, Viewers: 8,
+		Guard: guard,
+	})
 	for _, c := range []struct {
 		as   string
 		want int
-	}{{"vision", 200}, {"vision", 200}, {"vision", 503}, {"speech", 200}, {"", 200}, {"", 200}, {"", 200}, {"speech", 200}, {"", 200}, {"", 503}, {"audio", 503}} {
+	}{
+		{"vision", 200},
+		{"vision", 200},
+		{"vision", 503},
+		{"speech", 200},
+		{"", 200},
+		{"", 200},
+		{"", 200},
+		{"speech", 200},
+		{"", 200},
+		{"", 503},
+		{"audio", 503},
+	} {
 		_, resp := watch(t, srv.URL+"/api/v1/stream?as="+c.as, "") //nolint:bodyclose // watch closes it
 		if resp.StatusCode != c.want {
 			t.Errorf("%q: %d, want %d", c.as, resp.StatusCode, c.want)
@@ -333,7 +373,10 @@ func TestViewersOfANamespaceAreBounded(t *testing.T) {
 
 // A stream says first who tells. It ends now and then, so that a viewer shows again that it may look.
 func TestStreamsEnd(t *testing.T) {
-	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Name: "m-1", Every: time.Hour, Life: time.Millisecond})
+	srv := serve(t, dashboard.Config{
+		Source: &source{seen: &pb.Observation{}}, Name: "m-1", Every: time.Hour,
+		Life: time.Millisecond,
+	})
 	if _, body := get(t, srv.URL+"/api/v1/stream"); !strings.HasPrefix(body, "event: hello\ndata: {\"master\":\"m-1\"}\n\n") || !strings.Contains(body, "event: observation") { //nolint:bodyclose // get closes it
 		t.Errorf("%s", body)
 	}

@@ -22,8 +22,10 @@ func generate(workers, sessions, points int, seed uint64) *pb.Observation {
 	r := rand.New(rand.NewPCG(seed, 1))
 	noise := func() float64 { return 1 + 0.04*r.NormFloat64() }
 	out := &pb.Observation{
-		NowUnixMs:  begin + int64(points)*step,
-		Verdict:    fmt.Sprintf("Trainers wait 0.4%% of the time. %d workers at 76%% give what the trainers take; they run at full speed.", workers),
+		NowUnixMs: begin + int64(points)*step,
+		Verdict: fmt.Sprintf(
+			"Trainers wait 0.4%% of the time. %d workers at 76%% give what the trainers take; they run at full speed.",
+			workers),
 		Bottleneck: pb.Bottleneck_TRAINER,
 	}
 	const cost = 40e-6 // busy seconds of a row
@@ -55,12 +57,28 @@ func generateSession(r *rand.Rand, i, of int, fleet []*pb.FleetPoint) *pb.Sessio
 	last := fleet[len(fleet)-1]
 	share := 2 * float64(i+1) / float64(of*(of+1)) // the later, the larger
 	s := &pb.SessionLoad{
-		Session: fmt.Sprintf("run-%d", i), Namespace: "default", WorldSize: 9, Demand: last.GetDemand() * share, Rate: last.GetRate() * share,
-		Stall: last.GetStall(), Cost: 40e-6, BytesSent: 8e6, BytesLinked: 6e6, Needed: last.GetNeeded() * share, Granted: float64(last.GetWorkers()) * share,
+		Session: fmt.Sprintf("run-%d", i), Namespace: "default", WorldSize: 9, Demand: last.GetDemand() * share,
+		Rate:  last.GetRate() * share,
+		Stall: last.GetStall(), Cost: 40e-6, BytesSent: 8e6, BytesLinked: 6e6, Needed: last.GetNeeded() * share,
+		Granted:    float64(last.GetWorkers()) * share,
 		Bottleneck: pb.Bottleneck_TRAINER, Stage: "transform/sigrid_hash", State: pb.SessionState_RUNNING,
-		Verdict:  "Its trainers wait 0.4% of the time; they run at full speed.",
-		Stages:   []*pb.StageTime{{Stage: "storage", Seconds: 0.6}, {Stage: "decode", Seconds: 1.4}, {Stage: "filter", Seconds: 0.1}, {Stage: "transform/log1p", Seconds: 0.3}, {Stage: "transform/sigrid_hash", Seconds: 2.1}, {Stage: "tensor", Seconds: 0.5}, {Stage: "send", Seconds: 0.4}},
-		Progress: &pb.Progress{Epoch: uint32(i % 3), Blocks: 40, BlocksPlanned: 30, RowsPlanned: 75_000_000, RowsDelivered: 51_234_567, StripDone: make([]byte, 128), StripHeld: make([]byte, 128)},
+		Verdict: "Its trainers wait 0.4% of the time; they run at full speed.",
+		Stages: []*pb.StageTime{
+			{Stage: "storage", Seconds: 0.6},
+			{Stage: "decode", Seconds: 1.4},
+			{Stage: "filter", Seconds: 0.1},
+			{Stage: "transform/log1p", Seconds: 0.3},
+			{
+				Stage:   "transform/sigrid_hash",
+				Seconds: 2.1,
+			},
+			{Stage: "tensor", Seconds: 0.5},
+			{Stage: "send", Seconds: 0.4},
+		},
+		Progress: &pb.Progress{
+			Epoch: uint32(i % 3), Blocks: 40, BlocksPlanned: 30, RowsPlanned: 75_000_000,
+			RowsDelivered: 51_234_567, StripDone: make([]byte, 128), StripHeld: make([]byte, 128),
+		},
 	}
 	for c := range 128 {
 		switch {
@@ -74,11 +92,17 @@ func generateSession(r *rand.Rand, i, of int, fleet []*pb.FleetPoint) *pb.Sessio
 		wait := max(0, last.GetStall()+0.02*r.NormFloat64())
 		s.Trainers = append(s.Trainers, &pb.TrainerLoad{
 			Rank: uint32(k), Present: true, Rate: s.GetRate() / 8, Stall: wait, StepNs: 41_000_000,
-			Counters: &pb.Counters{Rows: 6_000_000 + int64(k), Batches: 5860, Bytes: 1 << 30, StallNs: int64(wait * 6e11), ComputeNs: 6e11, Failovers: int64(k % 2)},
+			Counters: &pb.Counters{
+				Rows: 6_000_000 + int64(k), Batches: 5860, Bytes: 1 << 30,
+				StallNs: int64(wait * 6e11), ComputeNs: 6e11, Failovers: int64(k % 2),
+			},
 		})
 	}
 	for _, p := range fleet {
-		s.Points = append(s.Points, &pb.FleetPoint{UnixMs: p.GetUnixMs(), Rate: p.GetRate() * share, Demand: p.GetDemand() * share, Stall: p.GetStall(), Needed: p.GetNeeded() * share})
+		s.Points = append(s.Points, &pb.FleetPoint{
+			UnixMs: p.GetUnixMs(), Rate: p.GetRate() * share,
+			Demand: p.GetDemand() * share, Stall: p.GetStall(), Needed: p.GetNeeded() * share,
+		})
 	}
 	return s
 }
@@ -86,8 +110,10 @@ func generateSession(r *rand.Rand, i, of int, fleet []*pb.FleetPoint) *pb.Sessio
 func generateWorker(r *rand.Rand, i int, cost float64, sessions int) *pb.WorkerLoad {
 	busy := min(1, max(0, 0.76+0.09*r.NormFloat64()))
 	w := &pb.WorkerLoad{
-		Name: fmt.Sprintf("worker-%d", i), Address: fmt.Sprintf("10.0.%d.%d:7071", i/250, i%250), Zone: string(rune('a' + i%3)),
-		Streams: uint32(2 + i%3), Slots: 8, Busy: busy, Rate: busy / cost, BytesRead: busy / cost * 180, BytesSent: busy / cost * 240,
+		Name: fmt.Sprintf("worker-%d", i), Address: fmt.Sprintf("10.0.%d.%d:7071", i/250, i%250),
+		Zone:    string(rune('a' + i%3)),
+		Streams: uint32(2 + i%3), Slots: 8, Busy: busy, Rate: busy / cost, BytesRead: busy / cost * 180,
+		BytesSent:   busy / cost * 240,
 		MemoryBytes: int64(120+r.IntN(60)) << 20, MemoryLimit: 192 << 20, Draining: i%97 == 96,
 	}
 	if sessions > 0 {
@@ -101,15 +127,28 @@ func generateEvents(workers, points int) []*pb.Event {
 	half := int64(begin + points/2*step)
 	from, to := uint32(max(1, workers/3)), uint32(workers)
 	decision := &pb.Decision{
-		UnixMs: half - step, From: from, To: to, Bottleneck: pb.Bottleneck_WORKERS, Needed: float64(workers) - 0.3, Stall: 0.64, Busy: 0.92,
-		Reason: fmt.Sprintf("from %d to %d workers: trainers could take %.0f rows/s, a worker gives %.0f at full use, and the target is 80%%", from, to, float64(workers)*20000, 25000.0),
+		UnixMs: half - step, From: from, To: to, Bottleneck: pb.Bottleneck_WORKERS, Needed: float64(workers) - 0.3,
+		Stall: 0.64, Busy: 0.92,
+		Reason: fmt.Sprintf(
+			"from %d to %d workers: trainers could take %.0f rows/s, a worker gives %.0f at full use, and the "+
+				"target is 80%%", from, to, float64(workers)*20000, 25000.0),
 	}
 	out := []*pb.Event{
 		{Number: 1, UnixMs: begin + 1000, Kind: pb.EventKind_LEADER, Words: "master-0 leads"},
-		{Number: 2, UnixMs: begin + 2000, Kind: pb.EventKind_SESSION, Words: "session run-0 opened: 512 files, 1.2 TB, 8 trainers", Session: "run-0"},
-		{Number: 3, UnixMs: decision.GetUnixMs(), Kind: pb.EventKind_SCALE, Words: decision.GetReason(), Decision: decision},
+		{
+			Number: 2, UnixMs: begin + 2000, Kind: pb.EventKind_SESSION,
+			Words: "session run-0 opened: 512 files, 1.2 TB, 8 trainers", Session: "run-0",
+		},
+		{
+			Number: 3, UnixMs: decision.GetUnixMs(), Kind: pb.EventKind_SCALE, Words: decision.GetReason(),
+			Decision: decision,
+		},
 		{Number: 4, UnixMs: half, Kind: pb.EventKind_WORKER, Words: fmt.Sprintf("%d workers came", to-from)},
-		{Number: 5, UnixMs: half + 60_000, Kind: pb.EventKind_DATA, Words: "row group 3 of s3://clicks/day=11/part-17.parquet was left out: column cat_4, page 2: checksum differs", Session: "run-0", Rank: proto.Uint32(2)},
+		{
+			Number: 5, UnixMs: half + 60_000, Kind: pb.EventKind_DATA,
+			Words: "row group 3 of s3://clicks/day=11/part-17.parquet was left out: column cat_4, page 2: checksum " +
+				"differs", Session: "run-0", Rank: proto.Uint32(2),
+		},
 	}
 	return out
 }

@@ -109,11 +109,15 @@ func TestNumbersAreTheAPIs(t *testing.T) {
 	srv, s := fleet(t, 10, 3)
 	s.set(func(s *source) {
 		last := s.seen.GetPoints()[len(s.seen.GetPoints())-1]
-		last.Rate, last.Demand, last.Stall, last.Busy, last.BytesRead, last.BytesSent, last.BytesCrossZone = 1_234_567, 2_000_000, 0.1234, 0.876, 3<<30, 2<<30, 1<<29
+		last.Rate, last.Demand, last.Stall, last.Busy, last.BytesRead, last.BytesSent, last.BytesCrossZone = 1_234_567,
+			2_000_000, 0.1234, 0.876, 3<<30, 2<<30, 1<<29
 		one := s.seen.GetSessions()[0]
 		one.Rate, one.Demand, one.Stall, one.Needed, one.Granted, one.Cost = 54_321, 60_000, 0.5, 7.25, 3, 12.5e-6
 		one.Bottleneck, one.Verdict = pb.Bottleneck_STORAGE, "storage holds run-0 up."
-		one.Progress = &pb.Progress{Epoch: 1, Blocks: 4, BlocksPlanned: 2, StripDone: append(make([]byte, 96), slices.Repeat([]byte{255}, 32)...), StripHeld: make([]byte, 128)}
+		one.Progress = &pb.Progress{
+			Epoch: 1, Blocks: 4, BlocksPlanned: 2,
+			StripDone: append(make([]byte, 96), slices.Repeat([]byte{255}, 32)...), StripHeld: make([]byte, 128),
+		}
 		s.seen.Verdict = "too few workers."
 		s.seen.Bottleneck = pb.Bottleneck_WORKERS
 	})
@@ -121,23 +125,34 @@ func TestNumbersAreTheAPIs(t *testing.T) {
 	p.is(`verdict.textContent`, "Too few workers.")
 	p.is(`bottleneck.textContent`, "too few workers")
 	for name, want := range map[string]string{
-		"delivered": "1.23 M rows/s ", "demand": "2.00 M rows/s ", "stall": "12% ", "workers": "10 of 10 wanted", "busy": "88% ",
+		"delivered": "1.23 M rows/s ", "demand": "2.00 M rows/s ", "stall": "12% ", "workers": "10 of 10 wanted",
+		"busy":    "88% ",
 		"storage": "3.00 GiB/s ", "cross-zone": "512 MiB/s 25% of sent",
 	} {
 		p.is(fmt.Sprintf(`document.querySelector("[data-of='%s']").textContent`, name), want)
 	}
 	row := `[...document.querySelectorAll("#table-sessions tbody tr")].find(r => r.cells[0].textContent === "run-0").cells`
-	if got, want := p.lines(`[...`+row+`].map(c => c.textContent)`), []string{"run-0", "running", "storage is slow", "50%", "54.3 k rows/s", "60.0 k rows/s", "3", "7.3", "2", "25%"}; !slices.Equal(got, want) {
+	if got, want := p.lines(`[...`+row+`].map(c => c.textContent)`), []string{
+		"run-0", "running", "storage is slow",
+		"50%", "54.3 k rows/s", "60.0 k rows/s", "3", "7.3", "2", "25%",
+	}; !slices.Equal(got, want) {
 		t.Errorf("run-0 is shown as %q, want %q", got, want)
 	}
-	p.is(`document.querySelector("#epochs .strip").getAttribute("aria-label")`, "run-0, epoch 2: 25% done, 0% with trainers, 2 of 4 blocks planned")
+	p.is(`document.querySelector("#epochs .strip").getAttribute("aria-label")`,
+		"run-0, epoch 2: 25% done, 0% with trainers, 2 of 4 blocks planned")
 	p.is(`[...document.querySelectorAll("#epochs .strip")][0].children[127].style.getPropertyValue("--done")`, "100%")
 	p.is(`document.querySelectorAll(".events li").length`, "5")
 	p.is(`document.querySelector("#version").textContent`, "Penstock v1.2.3")
 	// And it follows: the next message of the stream has other numbers.
 	s.set(func(s *source) {
-		s.seen.Points = append(s.seen.Points, &pb.FleetPoint{UnixMs: s.seen.GetNowUnixMs() + 2000, Rate: 777, Workers: 11})
-		s.happened = append(s.happened, &pb.Event{Number: 6, UnixMs: s.seen.GetNowUnixMs() + 2000, Kind: pb.EventKind_WORKER, Words: "worker-11 came", Worker: "worker-11"})
+		s.seen.Points = append(s.seen.Points, &pb.FleetPoint{
+			UnixMs: s.seen.GetNowUnixMs() + 2000, Rate: 777,
+			Workers: 11,
+		})
+		s.happened = append(s.happened, &pb.Event{
+			Number: 6, UnixMs: s.seen.GetNowUnixMs() + 2000,
+			Kind: pb.EventKind_WORKER, Words: "worker-11 came", Worker: "worker-11",
+		})
 	})
 	p.until(`document.querySelector("[data-of=delivered]").textContent.startsWith("777 rows/s")`)
 	p.until(`document.querySelector(".events li").textContent.includes("worker-11 came")`)
@@ -169,7 +184,8 @@ func TestKeyboard(t *testing.T) {
 	p.key(kb.Enter)
 	p.until(`document.querySelector("#table-workers th:nth-child(2)").ariaSort === "descending"`)
 	p.is(`location.hash`, "#workers=-busy.0")
-	busy := p.lines(`[...document.querySelectorAll("#table-workers tbody tr")].map(r => parseFloat(r.cells[1].textContent))`)
+	busy := p.lines(
+		`[...document.querySelectorAll("#table-workers tbody tr")].map(r => parseFloat(r.cells[1].textContent))`)
 	if len(busy) != 15 || !slices.IsSortedFunc(busy, func(a, b string) int { return -compareNumbers(a, b) }) {
 		t.Errorf("sorted by busy: %v", busy)
 	}
@@ -201,12 +217,14 @@ func TestLinks(t *testing.T) {
 	p.is(`document.querySelectorAll("#heat-workers i").length`, "13")
 	p.is(`document.querySelector("#table-workers th[aria-sort]").textContent`, "Sends")
 	p.is(`document.querySelector(".filters [aria-pressed=true]").textContent`, "scaling")
-	p.run(chromedp.SetValue("#session", "", chromedp.ByQuery), chromedp.Evaluate(`session.dispatchEvent(new Event("change", {bubbles: true}))`, nil))
+	p.run(chromedp.SetValue("#session", "", chromedp.ByQuery),
+		chromedp.Evaluate(`session.dispatchEvent(new Event("change", {bubbles: true}))`, nil))
 	p.until(`document.querySelectorAll("#table-sessions tbody tr").length === 3`)
 	p.is(`location.hash`, "#range=60&workers=-rate.0&events=SCALE")
 	p.run(chromedp.Click("#table-sessions a", chromedp.ByQuery))
 	p.until(`document.title.startsWith("run-")`)
-	p.run(chromedp.SetValue("#theme", "dark", chromedp.ByQuery), chromedp.Evaluate(`theme.dispatchEvent(new Event("change", {bubbles: true}))`, nil))
+	p.run(chromedp.SetValue("#theme", "dark", chromedp.ByQuery),
+		chromedp.Evaluate(`theme.dispatchEvent(new Event("change", {bubbles: true}))`, nil))
 	p.is(`getComputedStyle(document.body).backgroundColor`, "rgb(16, 20, 26)")
 	p.run(chromedp.Reload())
 	p.until(`document.body?.dataset.painted > 0`)
@@ -233,8 +251,10 @@ func TestNamespaces(t *testing.T) {
 	p := visit(t, srv.URL, wide)
 	const names = `Array.from(document.querySelectorAll("#table-sessions tbody th"), (e) => e.textContent).sort()`
 	p.is(names, "run,vision/run")
-	p.run(chromedp.Evaluate(`Array.from(document.querySelectorAll("#table-sessions a")).find((e) => e.textContent === "vision/run").click()`, nil))
-	p.until(`document.title.startsWith("vision/run") && document.body.dataset.painted > 0 && ` + names + `.join() === "vision/run"`)
+	p.run(chromedp.Evaluate(
+		`Array.from(document.querySelectorAll("#table-sessions a")).find((e) => e.textContent === "vision/run").click()`, nil))
+	p.until(`document.title.startsWith("vision/run") && document.body.dataset.painted > 0 && ` + names +
+		`.join() === "vision/run"`)
 	p.is(`document.querySelector("[data-of=demand] span").textContent`, "2.00 k rows/s")
 	p.is(`location.hash`, "#session=vision%2Frun")
 	own = "vision"
@@ -250,7 +270,8 @@ func TestTrouble(t *testing.T) {
 	p := visit(t, srv.URL, wide)
 	p.until(`condition.textContent === "live"`)
 	s.set(func(s *source) { s.err = status.Error(codes.Unavailable, "no master leads at the moment; try again") })
-	p.until(`condition.textContent === "no master leads at the moment; try again" && /^last heard \d+ s ago$/.test(heard.textContent)`)
+	p.until(
+		`condition.textContent === "no master leads at the moment; try again" && /^last heard \d+ s ago$/.test(heard.textContent)`)
 	s.set(func(s *source) { s.err = nil })
 	p.until(`condition.textContent === "live" && heard.textContent === ""`)
 	p.quiet()
@@ -262,7 +283,10 @@ func TestNamesAreText(t *testing.T) {
 	evil := `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
 	s.set(func(s *source) {
 		s.seen.Verdict, s.seen.Workers[0].Name, s.seen.Sessions[0].Session = evil, evil, evil
-		s.happened = append(s.happened, &pb.Event{Number: 9, UnixMs: s.seen.GetNowUnixMs(), Words: evil, Session: evil, Rank: proto.Uint32(3)})
+		s.happened = append(s.happened, &pb.Event{
+			Number: 9, UnixMs: s.seen.GetNowUnixMs(), Words: evil, Session: evil,
+			Rank: proto.Uint32(3),
+		})
 	})
 	p := visit(t, srv.URL, wide)
 	p.is(`document.title`, "Penstock")

@@ -42,7 +42,8 @@ func (m *making) by(do func() message) {
 // next is what a feed has to tell in this round.
 func (d *Dashboard) next(ctx context.Context, f *feed) ([]byte, error) {
 	number := time.Now().Truncate(d.cfg.Every).UnixNano() / d.cfg.Every.Nanoseconds()
-	m, mine := d.round.take(number, whatFor{f.who.Namespace, f.who.Everywhere, f.session, f.limit, f.workers, f.known}, d.cfg.Viewers)
+	m, mine := d.round.take(number, whatFor{f.who.Namespace, f.who.Everywhere, f.session, f.limit, f.workers, f.known},
+		d.cfg.Viewers)
 	if mine {
 		m.by(func() message { return f.make(context.WithoutCancel(ctx), number) })
 	}
@@ -95,7 +96,8 @@ func brief(seen *pb.Observation) (workers []*pb.WorkerLoad) {
 	workers, seen.Workers = seen.GetWorkers(), nil
 	for _, w := range workers {
 		w.Stages = nil
-		w.Busy, w.Rate, w.BytesRead, w.BytesSent = rounded(w.GetBusy()), rounded(w.GetRate()), rounded(w.GetBytesRead()), rounded(w.GetBytesSent())
+		w.Busy, w.Rate, w.BytesRead, w.BytesSent = rounded(w.GetBusy()), rounded(w.GetRate()),
+			rounded(w.GetBytesRead()), rounded(w.GetBytesSent())
 	}
 	return workers
 }

@@ -24,14 +24,16 @@ func TestDemandWithoutBound(t *testing.T) {
 	})
 	p := visit(t, srv.URL, wide)
 	p.picture("unbounded")
-	p.is(`[...document.querySelectorAll("#chart-rows .legend")].find(e => e.textContent.startsWith("demand")).querySelector("b").textContent`, "all that comes")
+	p.is(
+		`[...document.querySelectorAll("#chart-rows .legend")].find(e => e.textContent.startsWith("demand")).querySelector("b").textContent`, "all that comes")
 	p.is(`document.querySelector("#chart-rows .beyond").textContent`, "demand goes beyond the chart")
 	p.is(`document.querySelector("#chart-workers .beyond").textContent`, "needed goes beyond the chart")
 	for _, chart := range []string{"rows", "workers"} {
 		p.is(`document.querySelector("#chart-`+chart+` path.rate").getBBox().height > 30`, "true")
 		p.is(`document.querySelector("#chart-`+chart+` path.demand").getBBox().y >= 0`, "true")
 	}
-	p.is(`[...document.querySelectorAll("#table-sessions tbody tr")].find(r => r.cells[0].textContent === "run-0").cells[7].textContent`, "all there are")
+	p.is(
+		`[...document.querySelectorAll("#table-sessions tbody tr")].find(r => r.cells[0].textContent === "run-0").cells[7].textContent`, "all there are")
 	p.is(`document.querySelector("[data-of=workers] small").textContent`, "of 3 wanted")
 	p.quiet()
 }
@@ -41,14 +43,23 @@ func TestSessionsThatAreOver(t *testing.T) {
 	srv, s := fleet(t, 3, 2)
 	s.set(func(s *source) {
 		s.over = []*pb.SessionLoad{
-			{Session: "run-8", State: pb.SessionState_FINISHED, Bottleneck: pb.Bottleneck_NONE, Verdict: "session run-8 has finished: 4,000 rows were handed over", Progress: &pb.Progress{RowsDelivered: 4000, Epoch: 2}},
-			{Session: "run-9", State: pb.SessionState_FAILED, Bottleneck: pb.Bottleneck_NONE, Verdict: "session run-9 has failed: part-17.parquet: checksum differs", Progress: &pb.Progress{RowsDelivered: 77}},
+			{
+				Session: "run-8", State: pb.SessionState_FINISHED, Bottleneck: pb.Bottleneck_NONE,
+				Verdict:  "session run-8 has finished: 4,000 rows were handed over",
+				Progress: &pb.Progress{RowsDelivered: 4000, Epoch: 2},
+			},
+			{
+				Session: "run-9", State: pb.SessionState_FAILED, Bottleneck: pb.Bottleneck_NONE,
+				Verdict:  "session run-9 has failed: part-17.parquet: checksum differs",
+				Progress: &pb.Progress{RowsDelivered: 77},
+			},
 		}
 	})
 	p := visit(t, srv.URL+"/#range=60", wide)
 	p.until(`document.querySelectorAll("#table-over tbody tr").length === 2`)
 	p.is(`document.querySelectorAll("#table-sessions tbody tr").length`, "2")
-	p.is(`[...document.querySelectorAll("#table-over tbody tr")].find(r => r.cells[0].textContent === "run-9").textContent.includes("checksum differs")`, "true")
+	p.is(
+		`[...document.querySelectorAll("#table-over tbody tr")].find(r => r.cells[0].textContent === "run-9").textContent.includes("checksum differs")`, "true")
 	p.run(chromedp.Click(`#table-over tbody a[href*="run-9"]`, chromedp.ByQuery))
 	p.until(`bottleneck.textContent === "failed"`)
 	p.picture("failed")
@@ -95,7 +106,8 @@ func TestMasterIsLost(t *testing.T) {
 	p := visit(t, first.URL, wide)
 	p.until(`condition.textContent === "live"`)
 	close(silent) // its streams end, and the next ones begin with nothing
-	p.until(`condition.textContent === "this master is silent; reconnecting" && /^last heard \d+ s ago$/.test(heard.textContent)`)
+	p.until(
+		`condition.textContent === "this master is silent; reconnecting" && /^last heard \d+ s ago$/.test(heard.textContent)`)
 	first.CloseClientConnections()
 	first.Listener.Close()
 	p.until(`condition.textContent.includes("does not answer") && /^last heard \d+ s ago$/.test(heard.textContent)`)

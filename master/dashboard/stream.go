@@ -34,7 +34,10 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	end, ok := d.viewers.Take(identity.From(r.Context()))
 	if !ok {
 		w.Header().Set("Retry-After", "10")
-		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("too many viewers watch already, of %d, and of a quarter for one namespace; close a page, or try again later", d.cfg.Viewers))
+		refuse(w, http.StatusServiceUnavailable,
+			fmt.Errorf(
+				"too many viewers watch already, of %d, and of a quarter for one namespace; close a page, or try "+
+					"again later", d.cfg.Viewers))
 		return
 	}
 	defer end()
@@ -54,7 +57,8 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return // a message that cannot be encoded is a mistake of this program's; the viewer sees the stream end
 		}
-		if err := control.SetWriteDeadline(time.Now().Add(slowest)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := control.SetWriteDeadline(time.Now().Add(slowest)); err != nil &&
+			!errors.Is(err, http.ErrNotSupported) {
 			return
 		}
 		if _, err := w.Write(message); err != nil { //nolint:gosec // JSON
@@ -107,13 +111,17 @@ func newFeed(source Source, r *http.Request) (*feed, error) {
 		if !ok {
 			return nil, fmt.Errorf("Last-Event-ID: want one that this stream sent, found %q", id) //nolint:staticcheck // the header's name
 		}
-		q = url.Values{"session": q["session"], "workers": q["workers"], "limit": q["limit"], "since": {since}, "after": {after}}
+		q = url.Values{
+			"session": q["session"], "workers": q["workers"], "limit": q["limit"], "since": {since},
+			"after": {after},
+		}
 	}
 	observe, err := observeRequest(q)
 	events, err2 := eventsRequest(q)
 	return &feed{
-		source: source, who: identity.From(r.Context()), session: observe.GetSession(), limit: events.GetLimit(), workers: observe.GetWorkers(),
-		known: known{since: observe.GetSinceUnixMs(), after: events.GetAfter()},
+		source: source, who: identity.From(r.Context()), session: observe.GetSession(), limit: events.GetLimit(),
+		workers: observe.GetWorkers(),
+		known:   known{since: observe.GetSinceUnixMs(), after: events.GetAfter()},
 	}, errors.Join(err, err2)
 }
 

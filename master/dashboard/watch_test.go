@@ -23,8 +23,11 @@ func TestChartsShowWhatIsRead(t *testing.T) {
 	})
 	p := visit(t, srv.URL, wide)
 	p.is(`[...document.querySelectorAll("#chart-rows svg text")].slice(0, 3).map(e => e.textContent)`, "0,750,1.50 k")
-	p.is(`[...document.querySelectorAll("svg .unit")].map(e => e.textContent)`, "rows/s,workers,rows/s,of trainers' time") // bytes have theirs at each number
-	p.is(`[...document.querySelectorAll("#chart-workers .marks .lost")].map(e => e.getAttribute("aria-label").slice(9))`,
+	// bytes have theirs at each number
+	p.is(`[...document.querySelectorAll("svg .unit")].map(e => e.textContent)`,
+		"rows/s,workers,rows/s,of trainers' time")
+	p.is(
+		`[...document.querySelectorAll("#chart-workers .marks .lost")].map(e => e.getAttribute("aria-label").slice(9))`,
 		"worker-11 is gone, and was not seen to drain; the fleet has 10 workers")
 	p.is(`document.querySelectorAll("#chart-rows svg .mark").length`, "2")
 	p.quiet()
@@ -34,7 +37,10 @@ func TestChartsShowWhatIsRead(t *testing.T) {
 func TestStatesOfSessions(t *testing.T) {
 	srv, s := fleet(t, 2, 3)
 	s.set(func(s *source) {
-		for i, state := range []pb.SessionState{pb.SessionState_WAITING, pb.SessionState_IDLE, pb.SessionState_ABANDONED} {
+		for i, state := range []pb.SessionState{
+			pb.SessionState_WAITING, pb.SessionState_IDLE,
+			pb.SessionState_ABANDONED,
+		} {
 			one := s.seen.GetSessions()[i]
 			one.State, one.Bottleneck, one.Verdict = state, pb.Bottleneck_NONE, "it is so for 12 min"
 		}
@@ -42,7 +48,8 @@ func TestStatesOfSessions(t *testing.T) {
 	})
 	p := visit(t, srv.URL, wide)
 	p.is(`bottleneck.textContent`, "nothing is read")
-	p.is(`[...document.querySelectorAll("#table-sessions tbody tr")].map(r => r.cells[0].textContent + " " + r.cells[1].textContent).sort()`,
+	p.is(
+		`[...document.querySelectorAll("#table-sessions tbody tr")].map(r => r.cells[0].textContent + " " + r.cells[1].textContent).sort()`,
 		"run-0 waiting,run-1 idle,run-2 abandoned")
 	p.run(chromedp.Evaluate(`location.hash = "#session=run-2"`, nil))
 	p.until(`document.body.dataset.painted > 0 && bottleneck.textContent === "abandoned"`)
@@ -61,7 +68,8 @@ func TestPhone(t *testing.T) {
 		box := `document.querySelector("#table-` + table + ` .scroll")`
 		p.run(chromedp.Evaluate(box+`.scrollLeft = 80`, nil))
 		p.is(box+`.scrollLeft`, "80")
-		p.is(`Math.abs(`+box+`.querySelector("tbody th").getBoundingClientRect().left - `+box+`.getBoundingClientRect().left) < 1`, "true")
+		p.is(
+			`Math.abs(`+box+`.querySelector("tbody th").getBoundingClientRect().left - `+box+`.getBoundingClientRect().left) < 1`, "true")
 	}
 	p.run(chromedp.Evaluate(`scrollTo(0, document.body.scrollHeight)`, nil))
 	p.until(`scrollY > 500`)

@@ -75,11 +75,14 @@ func (l *Log) Add(e *pb.Event) {
 	defer l.mu.Unlock()
 	if len(l.waiting) == maxWaiting {
 		l.lost++
-		l.logger.Warn("an event is not kept: etcd takes none, and too many wait", "kind", e.GetKind(), "words", e.GetWords(), "session", e.GetSession())
+		l.logger.Warn("an event is not kept: etcd takes none, and too many wait", "kind", e.GetKind(), "words",
+			e.GetWords(), "session", e.GetSession())
 		return
 	}
 	if l.lost > 0 {
-		e.Words += fmt.Sprintf(" (before this, %d events are missing here: etcd took none for too long; the leader's log has them)", l.lost)
+		e.Words += fmt.Sprintf(
+			" (before this, %d events are missing here: etcd took none for too long; the leader's log has them)",
+			l.lost)
 		l.lost = 0
 	}
 	l.waiting = append(l.waiting, e)

@@ -194,7 +194,8 @@ func TestNothingGoesUnmentioned(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n := len(k.kept); err != nil || n != maxWaiting+1 || !strings.Contains(k.kept[n-1].GetWords(), "at last (before this, 5 events are missing") {
+	if n := len(k.kept); err != nil || n != maxWaiting+1 ||
+		!strings.Contains(k.kept[n-1].GetWords(), "at last (before this, 5 events are missing") {
 		t.Errorf("%d events are kept, the last is %v (%v)", n, k.kept[n-1], err)
 	}
 }

@@ -17,7 +17,8 @@ type counts struct {
 func countsOf(c *pb.WorkerCounters) counts {
 	out := counts{
 		rows: c.GetRows(), requests: c.GetRequests(), bytesRead: c.GetBytesRead(), bytesNeeded: c.GetBytesNeeded(),
-		bytesSent: c.GetBytesSent(), crossZone: c.GetBytesCrossZone(), lent: c.GetBytesLent(), linked: c.GetBytesLinked(),
+		bytesSent: c.GetBytesSent(), crossZone: c.GetBytesCrossZone(), lent: c.GetBytesLent(),
+		linked:  c.GetBytesLinked(),
 		storage: c.GetStorageNs(), decode: c.GetDecodeNs(), transform: c.GetTransformNs(), tensor: c.GetTensorNs(),
 		send: c.GetSendNs(), open: c.GetOpenNs(), blocked: c.GetBlockedNs(), cpu: c.GetCpuNs(),
 	}
@@ -32,8 +33,10 @@ func countsOf(c *pb.WorkerCounters) counts {
 
 func (c counts) minus(b counts) counts {
 	out := counts{
-		rows: c.rows - b.rows, requests: c.requests - b.requests, bytesRead: c.bytesRead - b.bytesRead, bytesNeeded: c.bytesNeeded - b.bytesNeeded,
-		bytesSent: c.bytesSent - b.bytesSent, crossZone: c.crossZone - b.crossZone, storage: c.storage - b.storage, decode: c.decode - b.decode,
+		rows: c.rows - b.rows, requests: c.requests - b.requests, bytesRead: c.bytesRead - b.bytesRead,
+		bytesNeeded: c.bytesNeeded - b.bytesNeeded,
+		bytesSent:   c.bytesSent - b.bytesSent, crossZone: c.crossZone - b.crossZone, storage: c.storage - b.storage,
+		decode:    c.decode - b.decode,
 		transform: c.transform - b.transform, tensor: c.tensor - b.tensor, send: c.send - b.send, open: c.open - b.open,
 		blocked: c.blocked - b.blocked, cpu: c.cpu - b.cpu, lent: c.lent - b.lent, linked: c.linked - b.linked,
 	}
@@ -49,7 +52,8 @@ func (c counts) minus(b counts) counts {
 
 // fell reports whether something is below zero.
 func (c counts) fell() bool {
-	return min(c.rows, c.requests, c.bytesRead, c.bytesNeeded, c.bytesSent, c.crossZone, c.storage, c.decode, c.transform, c.tensor,
+	return min(c.rows, c.requests, c.bytesRead, c.bytesNeeded, c.bytesSent, c.crossZone, c.storage, c.decode,
+		c.transform, c.tensor,
 		c.send, c.open, c.blocked, c.cpu, c.lent, c.linked) < 0
 }
 

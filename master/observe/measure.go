@@ -107,7 +107,8 @@ func (w *worker) divide(busy float64, bySession map[name]*work) {
 // session is what is known of one, of whose work and of all sessions' the fleet reports.
 func (o *Observer) session(s *session, w, all *work, t trained, f *Fleet) Session {
 	out := Session{
-		ID: s.ID, Namespace: s.Namespace, State: s.State, Share: shareOf(s.Share), World: s.World, Trainers: t.present, Stale: 2*t.silent > t.present,
+		ID: s.ID, Namespace: s.Namespace, State: s.State, Share: shareOf(s.Share), World: s.World, Trainers: t.present,
+		Stale:  2*t.silent > t.present,
 		Demand: s.demand(), Rate: t.rate, Cost: s.cost(), Granted: w.granted, Open: w.open, Stages: sorted(w.stages),
 		BytesRead: w.read, BytesSent: w.sent, CrossZone: w.crossZone, Lent: w.lent, Linked: w.linked,
 	}

@@ -93,7 +93,8 @@ func (w *world) read(j *job) {
 		if t.silent {
 			continue
 		}
-		t.sumRows, t.sumStall, t.sumClient, t.batch = t.sumRows+t.rows, t.sumStall+t.stall, t.sumClient+t.client, t.batch+2
+		t.sumRows, t.sumStall, t.sumClient, t.batch = t.sumRows+t.rows, t.sumStall+t.stall, t.sumClient+t.client,
+			t.batch+2
 		r := &pb.SyncRequest{
 			Session: j.ID, Generation: 1, Rank: uint32(rank), Incarnation: t.start,
 			Counters: &pb.Counters{Rows: t.sumRows, Batches: t.batch, StallNs: t.sumStall},
@@ -107,9 +108,15 @@ func (w *world) read(j *job) {
 }
 
 func (s *simulated) report() *pb.WorkerReport {
-	r := &pb.WorkerReport{Name: s.name, Streams: 3, Slots: 4, Cpus: 2, Counters: countersOf(s.total), MemoryBytes: 5, MemoryLimit: 9}
+	r := &pb.WorkerReport{
+		Name: s.name, Streams: 3, Slots: 4, Cpus: 2, Counters: countersOf(s.total), MemoryBytes: 5,
+		MemoryLimit: 9,
+	}
 	for id, c := range s.sessions {
-		r.Sessions = append(r.Sessions, &pb.SessionCounters{Session: id.id, Namespace: id.namespace, Counters: countersOf(c)})
+		r.Sessions = append(r.Sessions, &pb.SessionCounters{
+			Session: id.id, Namespace: id.namespace,
+			Counters: countersOf(c),
+		})
 	}
 	return r
 }
@@ -126,8 +133,10 @@ func hungry() *job {
 			{rows: 5000, stall: second / 4, step: 400 * time.Millisecond}, // waits for the other one, as if it computed
 		},
 		second: counts{
-			rows: 5000, bytesRead: 1e6, bytesSent: 2e6, crossZone: 5e5, lent: 5e5, linked: 1e6, open: 3 * second, cpu: 2 * second, decode: second / 2,
-			storage: second / 10, transform: second, tensor: second / 10, ops: map[string]int64{"hash": second * 9 / 10},
+			rows: 5000, bytesRead: 1e6, bytesSent: 2e6, crossZone: 5e5, lent: 5e5, linked: 1e6, open: 3 * second,
+			cpu: 2 * second, decode: second / 2,
+			storage: second / 10, transform: second, tensor: second / 10,
+			ops: map[string]int64{"hash": second * 9 / 10},
 		},
 	}
 }
@@ -150,7 +159,8 @@ func TestDemandAndCost(t *testing.T) {
 	w := newWorld(2, hungry()).pass(30)
 	s := w.session(t, "run")
 	// Two workers, busy all the time, send 10,000 rows/s.
-	if !near(s.Demand, 20_000) || !near(s.Rate, 10_000) || !near(s.Cost, 2.0/10_000) || !near(s.Needed, 5) || !near(s.Stall, 0.375) {
+	if !near(s.Demand, 20_000) || !near(s.Rate, 10_000) || !near(s.Cost, 2.0/10_000) || !near(s.Needed, 5) ||
+		!near(s.Stall, 0.375) {
 		t.Errorf("%+v", s)
 	}
 	if !near(s.Granted, 1.5) || !near(s.Open, 6) || s.Blocked != 0 || s.Trainers != 2 || s.World != 2 || s.Stale {
@@ -160,12 +170,14 @@ func TestDemandAndCost(t *testing.T) {
 	if !near(seen.GetBytesSent(), 4e6) || !near(seen.GetBytesLent(), 1e6) || !near(seen.GetBytesLinked(), 2e6) {
 		t.Errorf("by ways: %v", seen)
 	}
-	if s.Bottleneck != pb.Bottleneck_WORKERS || s.Stage != "hash" || !strings.Contains(s.Verdict, "trainers waited 38% of the time; workers are the bottleneck") ||
+	if s.Bottleneck != pb.Bottleneck_WORKERS || s.Stage != "hash" ||
+		!strings.Contains(s.Verdict, "trainers waited 38% of the time; workers are the bottleneck") ||
 		!strings.Contains(s.Verdict, "20 k rows/s need 5.0 workers") {
 		t.Errorf("%+v", s.Cause)
 	}
 	f, _ := w.Fleet()
-	if f.Workers != 2 || f.Measured != 2 || f.Slots != 8 || !near(f.Busy, 1) || !near(f.BytesRead, 2e6) || !near(f.BytesSent, 4e6) || !near(f.CrossZone, 1e6) {
+	if f.Workers != 2 || f.Measured != 2 || f.Slots != 8 || !near(f.Busy, 1) || !near(f.BytesRead, 2e6) ||
+		!near(f.BytesSent, 4e6) || !near(f.CrossZone, 1e6) {
 		t.Errorf("%+v", f)
 	}
 	want := []Stage{{"hash", 1.8}, {"decode", 1}, {"storage", 0.2}, {"tensor", 0.2}, {"transform", 0.2}}
@@ -210,13 +222,17 @@ func TestTooLittle(t *testing.T) {
 	j := hungry()
 	j.trainers[0].step, j.trainers[1].step = 0, 0
 	w := newWorld(1, j)
-	if o := w.Observation(w.now, &pb.ObserveRequest{}, all); o.GetBottleneck() != pb.Bottleneck_BOTTLENECK_UNSPECIFIED || !strings.Contains(o.GetVerdict(), "too little") {
+	if o := w.Observation(w.now, &pb.ObserveRequest{},
+		all); o.GetBottleneck() != pb.Bottleneck_BOTTLENECK_UNSPECIFIED ||
+		!strings.Contains(o.GetVerdict(), "too little") {
 		t.Errorf("before the first tick: %v", o)
 	}
-	if s := w.pass(1).session(t, "run"); s.Demand != 0 || s.Needed != 0 || !strings.Contains(s.Verdict, "too little") || w.Cause("", "run") != nil {
+	if s := w.pass(1).session(t, "run"); s.Demand != 0 || s.Needed != 0 || !strings.Contains(s.Verdict, "too little") ||
+		w.Cause("", "run") != nil {
 		t.Errorf("%+v", s)
 	}
-	if s := w.pass(29).session(t, "run"); s.Demand != 0 || s.Needed != 0 || s.Cost == 0 || s.Bottleneck != pb.Bottleneck_WORKERS {
+	if s := w.pass(29).session(t, "run"); s.Demand != 0 || s.Needed != 0 || s.Cost == 0 ||
+		s.Bottleneck != pb.Bottleneck_WORKERS {
 		t.Errorf("without a pace: %+v", s)
 	}
 	w.Begin()
@@ -238,7 +254,8 @@ func TestTrainersThatGo(t *testing.T) {
 		t.Errorf("one of two is silent: %+v", s)
 	}
 	j.trainers[0].silent = true
-	if s := w.pass(12).session(t, "run"); !s.Stale || !strings.Contains(s.Verdict, "nothing was heard of its 2 trainers") {
+	if s := w.pass(12).session(t, "run"); !s.Stale ||
+		!strings.Contains(s.Verdict, "nothing was heard of its 2 trainers") {
 		t.Errorf("both are silent: %+v", s)
 	}
 	if s := w.pass(120).session(t, "run"); s.Trainers != 0 || s.Demand != 0 {
@@ -280,7 +297,8 @@ func TestWorkersThatGo(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	o := w.Observation(w.now, &pb.ObserveRequest{Workers: true}, all)
-	if n := o.GetWorkers(); len(n) != 3 || n[0].GetBusy() != 1 || !near(n[0].GetRate(), 5000) || n[0].GetMemoryLimit() != 9 || n[1].GetRate() != 0 ||
+	if n := o.GetWorkers(); len(n) != 3 || n[0].GetBusy() != 1 || !near(n[0].GetRate(), 5000) ||
+		n[0].GetMemoryLimit() != 9 || n[1].GetRate() != 0 ||
 		!n[2].GetDraining() || n[2].GetSessions()[0] != "run" || len(n[2].GetStages()) != 5 {
 		t.Errorf("%v", n)
 	}
@@ -297,22 +315,28 @@ func TestOthersSessionsAreNotNamed(t *testing.T) {
 		t.Errorf("%v", o)
 	}
 	newest := func(o *pb.Observation) *pb.FleetPoint { return o.GetPoints()[len(o.GetPoints())-1] }
-	if p, s := newest(o), o.GetSessions()[0]; !near(p.GetRate(), s.GetRate()) || !near(p.GetDemand(), s.GetDemand()) || p.GetWorkers() != 1 {
+	if p, s := newest(o), o.GetSessions()[0]; !near(p.GetRate(), s.GetRate()) || !near(p.GetDemand(), s.GetDemand()) ||
+		p.GetWorkers() != 1 {
 		t.Errorf("the points are of others, too: %v of %v", p, s)
 	}
 	loads := func(to View) *pb.WorkerLoad {
 		return w.Observation(w.now, &pb.ObserveRequest{Workers: true}, to).GetWorkers()[0]
 	}
-	if mine, both := loads(View{Namespace: "default"}), loads(all); !near(2*mine.GetRate(), both.GetRate()) || !near(2*mine.GetBytesRead(), both.GetBytesRead()) || len(mine.GetStages()) == 0 || len(mine.GetSessions()) != 1 {
+	if mine, both := loads(View{Namespace: "default"}), loads(all); !near(2*mine.GetRate(), both.GetRate()) ||
+		!near(2*mine.GetBytesRead(), both.GetBytesRead()) || len(mine.GetStages()) == 0 ||
+		len(mine.GetSessions()) != 1 {
 		t.Errorf("a worker is shown with what it does for others: %v of %v", mine, both)
 	}
-	if p := newest(w.Observation(w.now, &pb.ObserveRequest{}, View{Namespace: "c"})); p.GetWorkers() != 1 || p.GetBusy() == 0 || p.GetRate()+p.GetDemand()+p.GetNeeded()+p.GetBytesRead()+p.GetStall() != 0 {
+	if p := newest(w.Observation(w.now, &pb.ObserveRequest{}, View{Namespace: "c"})); p.GetWorkers() != 1 ||
+		p.GetBusy() == 0 || p.GetRate()+p.GetDemand()+p.GetNeeded()+p.GetBytesRead()+p.GetStall() != 0 {
 		t.Errorf("who has no session is shown: %v", p)
 	}
-	if o := w.Observation(w.now, &pb.ObserveRequest{}, all); !strings.Contains(o.GetVerdict(), "2 of 2 sessions wait, secret most") {
+	if o := w.Observation(w.now, &pb.ObserveRequest{}, all); !strings.Contains(o.GetVerdict(),
+		"2 of 2 sessions wait, secret most") {
 		t.Errorf("%v", o.GetVerdict())
 	}
-	if o := w.Observation(w.now, &pb.ObserveRequest{Session: "run"}, all); len(o.GetSessions()) != 1 || strings.Contains(o.GetVerdict(), "secret") {
+	if o := w.Observation(w.now, &pb.ObserveRequest{Session: "run"}, all); len(o.GetSessions()) != 1 ||
+		strings.Contains(o.GetVerdict(), "secret") {
 		t.Errorf("%v", o)
 	}
 }
@@ -321,14 +345,16 @@ func TestSeries(t *testing.T) {
 	w := newWorld(2, hungry()).pass(2 * 3600)
 	points := w.Observation(w.now, &pb.ObserveRequest{}, all).GetPoints()
 	first, last := points[0], points[len(points)-1]
-	if d := time.Duration(last.GetUnixMs()-first.GetUnixMs()) * time.Millisecond; d < coarseFor-coarseEvery-fineEvery || d > coarseFor+coarseEvery {
+	if d := time.Duration(last.GetUnixMs()-first.GetUnixMs()) * time.Millisecond; d < coarseFor-coarseEvery-fineEvery ||
+		d > coarseFor+coarseEvery {
 		t.Errorf("points of %v", d)
 	}
 	for i, p := range points {
 		if i > 0 && p.GetUnixMs() <= points[i-1].GetUnixMs() {
 			t.Fatal("points are not by time")
 		}
-		if p.GetWorkers() != 2 || !near(p.GetRate(), 10_000) || !near(p.GetNeeded(), 5) && math.Abs(p.GetNeeded()-5) > 1e-3 || math.Abs(p.GetCapacity()-10_000) > 1 {
+		if p.GetWorkers() != 2 || !near(p.GetRate(), 10_000) || !near(p.GetNeeded(), 5) &&
+			math.Abs(p.GetNeeded()-5) > 1e-3 || math.Abs(p.GetCapacity()-10_000) > 1 {
 			t.Fatalf("%v", p)
 		}
 	}
@@ -338,7 +364,8 @@ func TestSeries(t *testing.T) {
 	}
 	w.Decided(&pb.Decision{To: 7})
 	w.pass(2)
-	if o := w.Observation(w.now, &pb.ObserveRequest{}, all); o.GetDecision().GetTo() != 7 || o.GetPoints()[len(o.GetPoints())-1].GetWanted() != 7 {
+	if o := w.Observation(w.now, &pb.ObserveRequest{}, all); o.GetDecision().GetTo() != 7 ||
+		o.GetPoints()[len(o.GetPoints())-1].GetWanted() != 7 {
 		t.Errorf("%v", o.GetDecision())
 	}
 }

@@ -16,7 +16,10 @@ const seriesOf = 50
 func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, to View) *pb.Observation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := &pb.Observation{NowUnixMs: now.UnixMilli(), Verdict: "too little was measured yet: this master has just begun to lead"}
+	out := &pb.Observation{
+		NowUnixMs: now.UnixMilli(),
+		Verdict:   "too little was measured yet: this master has just begun to lead",
+	}
 	if o.fleet == nil {
 		return out
 	}
@@ -29,7 +32,8 @@ func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, to View) *pb
 	seen.Sessions = nil
 	for i := range o.fleet.Sessions {
 		s := o.sessions[nameOf(o.fleet.Sessions[i].Namespace, o.fleet.Sessions[i].ID)]
-		if (r.GetSession() == "" || r.GetSession() == s.ID) && (to.sees(s.Namespace) || to.All && r.GetSession() == "") {
+		if (r.GetSession() == "" || r.GetSession() == s.ID) &&
+			(to.sees(s.Namespace) || to.All && r.GetSession() == "") {
 			shown = append(shown, s)
 			seen.Sessions = append(seen.Sessions, s.now)
 			out.Sessions = append(out.Sessions, s.proto(now))
@@ -49,7 +53,8 @@ func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, to View) *pb
 		for _, w := range o.workers {
 			out.Workers = append(out.Workers, w.proto(now, to))
 		}
-		slices.SortFunc(out.GetWorkers(), func(a, b *pb.WorkerLoad) int { return cmp.Compare(a.GetName(), b.GetName()) })
+		slices.SortFunc(out.GetWorkers(),
+			func(a, b *pb.WorkerLoad) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	}
 	return out
 }
@@ -74,7 +79,10 @@ func (o *Observer) points(since int64, to View) []*pb.FleetPoint {
 	}
 	out := o.series.proto(since)
 	for i, p := range out {
-		out[i] = &pb.FleetPoint{UnixMs: p.GetUnixMs(), Workers: p.GetWorkers(), Wanted: p.GetWanted(), Busy: p.GetBusy()}
+		out[i] = &pb.FleetPoint{
+			UnixMs: p.GetUnixMs(), Workers: p.GetWorkers(), Wanted: p.GetWanted(),
+			Busy: p.GetBusy(),
+		}
 	}
 	return out
 }
@@ -83,7 +91,8 @@ func (o *Observer) points(since int64, to View) []*pb.FleetPoint {
 func (s *session) proto(now time.Time) *pb.SessionLoad {
 	n := &s.now
 	return &pb.SessionLoad{
-		Session: s.ID, Namespace: s.Namespace, WorldSize: uint32(s.World), Share: s.Share, Demand: n.Demand, Rate: n.Rate, Stall: n.Stall, Cost: n.Cost,
+		Session: s.ID, Namespace: s.Namespace, WorldSize: uint32(s.World), Share: s.Share, Demand: n.Demand,
+		Rate: n.Rate, Stall: n.Stall, Cost: n.Cost,
 		Needed: n.Needed, Granted: n.Granted, Bottleneck: n.Bottleneck, Stage: n.Stage, Verdict: n.Verdict,
 		Trainers: s.trainersProto(now), Stages: stagesProto(n.Stages), State: n.State,
 		BytesSent: n.BytesSent, BytesLent: n.Lent, BytesLinked: n.Linked,

@@ -31,7 +31,10 @@ func (l *loads) join(names ...string) {
 
 // says reports a worker that decoded so many rows, a nanosecond each.
 func (l *loads) says(name string, rows int64) {
-	l.Worker(l.now, &pb.WorkerReport{Name: name, Streams: 3, Slots: 8, Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows, SendNs: 7}})
+	l.Worker(l.now, &pb.WorkerReport{
+		Name: name, Streams: 3, Slots: 8,
+		Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows, SendNs: 7},
+	})
 }
 
 // sum is how many workers reported lately, the seconds that their reports span, and how many rows their counters grew

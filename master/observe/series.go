@@ -124,7 +124,8 @@ func (s *series) proto(since int64) (out []*pb.FleetPoint) {
 func (p point) proto() *pb.FleetPoint {
 	v := func(i int) float64 { return float64(p.v[i]) }
 	return &pb.FleetPoint{
-		UnixMs: p.at, Workers: uint32(v(vWorkers) + 0.5), Wanted: uint32(v(vWanted) + 0.5), Needed: v(vNeeded), Demand: v(vDemand),
+		UnixMs: p.at, Workers: uint32(v(vWorkers) + 0.5), Wanted: uint32(v(vWanted) + 0.5), Needed: v(vNeeded),
+		Demand:   v(vDemand),
 		Capacity: v(vCapacity), Rate: v(vRate), Stall: v(vStall), Busy: v(vBusy),
 		BytesRead: v(vRead), BytesSent: v(vSent), BytesCrossZone: v(vCrossZone),
 	}
@@ -144,7 +145,8 @@ func (o *Observer) record(now time.Time) {
 	o.namespaces = next
 	for _, s := range o.sessions {
 		v := [values]float64{}
-		v[vWorkers], v[vNeeded], v[vDemand], v[vRate], v[vStall] = s.now.Granted, s.now.Needed, s.now.Demand, s.now.Rate, s.now.Stall
+		v[vWorkers], v[vNeeded], v[vDemand], v[vRate], v[vStall] = s.now.Granted, s.now.Needed, s.now.Demand,
+			s.now.Rate, s.now.Stall
 		s.series.add(now, v)
 	}
 }

@@ -58,7 +58,8 @@ func (s *session) take(now time.Time, r *pb.SyncRequest) {
 	t.pace = r.GetPace()
 	t.reports.add(now, told{r.GetCounters(), r.GetPace().GetClientNs()}, func(before, after told) bool {
 		a, b := before.counters, after.counters
-		return b.GetRows() >= a.GetRows() && b.GetBatches() >= a.GetBatches() && b.GetStallNs() >= a.GetStallNs() && after.client >= before.client
+		return b.GetRows() >= a.GetRows() && b.GetBatches() >= a.GetBatches() && b.GetStallNs() >= a.GetStallNs() &&
+			after.client >= before.client
 	})
 }
 
@@ -78,7 +79,8 @@ func (t *trainer) rates() (rows, stall, client float64) {
 func (s *session) demand() float64 {
 	least, rows, known := int64(math.MaxInt64), 0.0, 0
 	for _, t := range s.trainers {
-		if t.pace.GetSteps() > 0 && t.pace.GetRows() > 0 && t.pace.GetRows() <= spec.MaxBatchSize { // what trainers say may be anything
+		// what trainers say may be anything
+		if t.pace.GetSteps() > 0 && t.pace.GetRows() > 0 && t.pace.GetRows() <= spec.MaxBatchSize {
 			least = min(least, max(1, t.pace.GetStepNs()))
 			rows += t.pace.GetRows()
 			known++
@@ -142,7 +144,10 @@ func (s *session) told(now time.Time) (sum trained) {
 func (s *session) trainersProto(now time.Time) []*pb.TrainerLoad {
 	out := make([]*pb.TrainerLoad, 0, len(s.trainers))
 	for rank, t := range s.trainers {
-		l := &pb.TrainerLoad{Rank: rank, Present: t.reports.fresh(now), StepNs: t.pace.GetStepNs(), Counters: t.reports.newest.counters}
+		l := &pb.TrainerLoad{
+			Rank: rank, Present: t.reports.fresh(now), StepNs: t.pace.GetStepNs(),
+			Counters: t.reports.newest.counters,
+		}
 		if l.GetPresent() {
 			l.Rate, l.Stall, _ = t.rates()
 		}

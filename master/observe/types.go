@@ -50,8 +50,9 @@ type Session struct {
 	Storage float64 // share of the rest of their time that went into waiting for storage
 	// What workers read from storage and sent for it, in bytes per second; CrossZone is of BytesSent.
 	BytesRead, BytesSent, CrossZone float64
-	Lent, Linked                    float64 // of BytesSent, those in memory that is read where it is, and those by link; the rest is by gRPC
-	Stages                          []Stage // the longest first
+	// of BytesSent, those in memory that is read where it is, and those by link; the rest is by gRPC
+	Lent, Linked float64
+	Stages       []Stage // the longest first
 	Cause
 }
 

@@ -30,7 +30,10 @@ func unread(verdict string) Cause { return Cause{Bottleneck: pb.Bottleneck_NONE,
 
 // unplanned is the cause of a session whose trainers wait for what the master cannot plan.
 func unplanned(s *Session, why string) Cause {
-	c := Cause{Bottleneck: pb.Bottleneck_STORAGE, Stage: "storage", Why: "the master cannot plan what comes next, and tries on: " + why}
+	c := Cause{
+		Bottleneck: pb.Bottleneck_STORAGE, Stage: "storage",
+		Why: "the master cannot plan what comes next, and tries on: " + why,
+	}
 	c.Verdict = fmt.Sprintf("trainers waited %s of the time; %s", percent(s.Stall), c.Why)
 	return c
 }
@@ -38,7 +41,8 @@ func unplanned(s *Session, why string) Cause {
 // allUnread says of sessions of which none is read why not.
 func allUnread(sessions []Session) Cause {
 	if len(sessions) == 1 {
-		return unread(fmt.Sprintf("session %s is %s: %s", sessions[0].ID, words.State(sessions[0].State), sessions[0].Verdict))
+		return unread(fmt.Sprintf("session %s is %s: %s", sessions[0].ID, words.State(sessions[0].State),
+			sessions[0].Verdict))
 	}
 	counts := map[pb.SessionState]int{}
 	for i := range sessions {

@@ -44,7 +44,8 @@ type evidence struct {
 // shutOut tells that streams of other sessions, whose trainers take nothing, have the slots that this session's streams
 // wait for. Where all are read, trainers are asked to leave a part of the slots free.
 func (e *evidence) shutOut(s *Session) bool {
-	return e.used < full && e.others+s.Open >= crowded*float64(e.slots) && e.held >= most*e.others && e.others >= most*s.Open
+	return e.used < full && e.others+s.Open >= crowded*float64(e.slots) && e.held >= most*e.others &&
+		e.others >= most*s.Open
 }
 
 // judge says what holds a session's trainers up. The first rule that holds decides:
@@ -94,9 +95,12 @@ func judge(s *Session, e *evidence) Cause {
 
 // silent is of trainers of which nothing was heard for longer than they let pass.
 func silent(trainers int) Cause {
-	words := fmt.Sprintf("nothing was heard of its %s for %.0f seconds: %s ended without closing the loader, %s stopped or %s cut off; "+
-		"the rows go to others when the lease ends", english.PluralWord(trainers, "trainer", fmt.Sprintf("%d trainers", trainers)), window.Seconds(),
-		english.PluralWord(trainers, "it", "they"), english.PluralWord(trainers, "is", "are"), english.PluralWord(trainers, "is", "are"))
+	words := fmt.Sprintf(
+		"nothing was heard of its %s for %.0f seconds: %s ended without closing the loader, %s stopped or %s cut off; "+
+			"the rows go to others when the lease ends", english.PluralWord(trainers, "trainer",
+			fmt.Sprintf("%d trainers", trainers)), window.Seconds(),
+		english.PluralWord(trainers, "it", "they"), english.PluralWord(trainers, "is", "are"),
+		english.PluralWord(trainers, "is", "are"))
 	return Cause{Verdict: words, Why: words}
 }
 
@@ -130,17 +134,21 @@ func because(c Cause, s *Session, e *evidence) string {
 	case pb.Bottleneck_TRAINER:
 		return "the training loop is the bottleneck"
 	case pb.Bottleneck_CLIENT:
-		return fmt.Sprintf("the trainers' own processes are the bottleneck: rows of %s were received, and making batches took %s of the time",
+		return fmt.Sprintf(
+			"the trainers' own processes are the bottleneck: rows of %s were received, and making batches took %s "+
+				"of the time",
 			english.Plural(int(math.Round(e.buffered)), "batch", "batches"), percent(e.client))
 	case pb.Bottleneck_NETWORK:
-		return fmt.Sprintf("the network is the bottleneck: workers' streams wait %s of the time to send", percent(s.Blocked))
+		return fmt.Sprintf("the network is the bottleneck: workers' streams wait %s of the time to send",
+			percent(s.Blocked))
 	case pb.Bottleneck_STORAGE:
 		return fmt.Sprintf("storage is the bottleneck: workers' streams wait for it %s of the time", percent(s.Storage))
 	case pb.Bottleneck_WORKERS:
 		if e.workers == 0 {
 			return "there are no workers: start some, or see with `penstock doctor` why the master knows none"
 		}
-		return fmt.Sprintf("workers are the bottleneck: they are busy %s of it, with %s%s", percent(e.used), doing(s, e), needs(s))
+		return fmt.Sprintf("workers are the bottleneck: they are busy %s of it, with %s%s",
+			percent(e.used), doing(s, e), needs(s))
 	case pb.Bottleneck_STREAMS:
 		return tooFewStreams(c, s, e)
 	}
@@ -150,13 +158,16 @@ func because(c Cause, s *Session, e *evidence) string {
 func tooFewStreams(c Cause, s *Session, e *evidence) string {
 	switch all := english.Plural(e.slots, "slot", ""); {
 	case c.Stage == slots:
-		return fmt.Sprintf("slots are the bottleneck: streams of other sessions, whose trainers take nothing from them, have %.1f of %s; "+
-			"give workers more --slots, or close the loaders that are not read", e.others, all)
+		return fmt.Sprintf(
+			"slots are the bottleneck: streams of other sessions, whose trainers take nothing from them, have %.1f "+
+				"of %s; "+
+				"give workers more --slots, or close the loaders that are not read", e.others, all)
 	case s.Open >= 0.05: // which does not round to none
 		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %s, and workers are busy %s of it; %s",
 			s.Open, all, percent(e.used), moreStreams(s.Open+e.others, e.slots))
 	case s.Trainers < s.World:
-		return fmt.Sprintf("no stream is open on the workers: nothing is left to read for the %s, of %d, that %s joined",
+		return fmt.Sprintf(
+			"no stream is open on the workers: nothing is left to read for the %s, of %d, that %s joined",
 			english.Plural(s.Trainers, "trainer", ""), s.World, english.PluralWord(s.Trainers, "has", "have"))
 	case s.World > 1:
 		return "no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
@@ -228,10 +239,12 @@ func together(f *Fleet) Cause {
 	case known == 0:
 		return first.Cause
 	case worst == nil && read == 1:
-		return Cause{Bottleneck: first.Bottleneck, Verdict: fmt.Sprintf("%s, and workers are busy %s of it", first.Verdict, percent(f.Busy))}
+		return Cause{Bottleneck: first.Bottleneck, Verdict: fmt.Sprintf("%s, and workers are busy %s of it",
+			first.Verdict, percent(f.Busy))}
 	case worst == nil:
 		return Cause{Bottleneck: pb.Bottleneck_TRAINER, Verdict: fmt.Sprintf(
-			"no trainer of %d sessions waits: training loops are the bottleneck, and workers are busy %s of the time", read, percent(f.Busy))}
+			"no trainer of %d sessions waits: training loops are the bottleneck, and workers are busy %s of the time",
+			read, percent(f.Busy))}
 	case read == 1:
 		return worst.Cause
 	}

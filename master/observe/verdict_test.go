@@ -40,7 +40,10 @@ func TestVerdicts(t *testing.T) {
 			j.second.transform, j.second.ops = 0, nil
 		}, pb.Bottleneck_STREAMS, "decode", "1.0 are open on 4 slots"},
 		"nothing left": {1, func(j *job) { j.second = counts{} }, pb.Bottleneck_STREAMS, "", "no stream is open"},
-		"decoding":     {1, func(j *job) { j.second.decode = 2 * second }, pb.Bottleneck_WORKERS, "decode", "with decode 6"},
+		"decoding": {
+			1, func(j *job) { j.second.decode = 2 * second }, pb.Bottleneck_WORKERS, "decode",
+			"with decode 6",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := hungry()
@@ -53,7 +56,8 @@ func TestVerdicts(t *testing.T) {
 			if f, _ := w.Fleet(); f.Bottleneck != c.want || !strings.Contains(f.Verdict, c.says) {
 				t.Errorf("of the fleet: %+v", f.Cause)
 			}
-			if why := w.Cause("", "run"); why.GetBottleneck() != c.want || !strings.Contains(s.Verdict, why.GetWords()) {
+			if why := w.Cause("", "run"); why.GetBottleneck() != c.want ||
+				!strings.Contains(s.Verdict, why.GetWords()) {
 				t.Errorf("for trainers: %v", why)
 			}
 		})
@@ -80,7 +84,8 @@ func TestSessionsThatAreNotRead(t *testing.T) {
 		if trains := s.Trainers > 0; trains != (state == pb.SessionState_IDLE) {
 			t.Errorf("%v: it has %d trainers", state, s.Trainers)
 		}
-		if f, _ := w.Fleet(); f.Bottleneck != pb.Bottleneck_NONE || !strings.HasPrefix(f.Verdict, "session run is ") || !strings.HasSuffix(f.Verdict, want) {
+		if f, _ := w.Fleet(); f.Bottleneck != pb.Bottleneck_NONE || !strings.HasPrefix(f.Verdict, "session run is ") ||
+			!strings.HasSuffix(f.Verdict, want) {
 			t.Errorf("%v: of the fleet: %+v", state, f.Cause)
 		}
 		read := hungry()
@@ -90,8 +95,10 @@ func TestSessionsThatAreNotRead(t *testing.T) {
 		if f.Cause != w.session(t, "read").Cause || f.Bottleneck != pb.Bottleneck_WORKERS {
 			t.Errorf("%v: of the fleet, beside one that is read: %+v", state, f.Cause)
 		}
-		if sum, read := f.sum(), w.session(t, "read"); !near(sum.Stall, 0.375) || sum.Demand != read.Demand || sum.Needed != read.Needed || sum.Demand == 0 {
-			t.Errorf("%v: stall %g of those that read, which want %g rows/s and %g workers", state, sum.Stall, sum.Demand, sum.Needed)
+		if sum, read := f.sum(), w.session(t, "read"); !near(sum.Stall, 0.375) || sum.Demand != read.Demand ||
+			sum.Needed != read.Needed || sum.Demand == 0 {
+			t.Errorf("%v: stall %g of those that read, which want %g rows/s and %g workers",
+				state, sum.Stall, sum.Demand, sum.Needed)
 		}
 		read.State, read.Since = state, w.now
 		if f, _ = w.pass(1).Fleet(); f.Verdict != "no session is read: 2 "+strings.ToLower(state.String()) {
@@ -109,8 +116,10 @@ func TestWhatCannotBePlanned(t *testing.T) {
 		t.Fatalf("that can be planned: %+v", s.Cause)
 	}
 	j.Unplanned = "list s3://b/: connection refused"
-	const want = "trainers waited 38% of the time; the master cannot plan what comes next, and tries on: list s3://b/: connection refused"
-	if s := w.pass(1).session(t, "run"); s.Bottleneck != pb.Bottleneck_STORAGE || s.Verdict != want || w.Cause("", "run").GetBottleneck() != s.Bottleneck {
+	const want = "trainers waited 38% of the time; the master cannot plan what comes next, and tries on: list " +
+		"s3://b/: connection refused"
+	if s := w.pass(1).session(t, "run"); s.Bottleneck != pb.Bottleneck_STORAGE || s.Verdict != want ||
+		w.Cause("", "run").GetBottleneck() != s.Bottleneck {
 		t.Errorf("%+v", s.Cause)
 	}
 	j.trainers[0].stall, j.trainers[1].stall = 0, 0 // enough is planned
@@ -126,7 +135,8 @@ func TestSlotsThatIdleSessionsHold(t *testing.T) {
 	reads.second = counts{rows: 5000, open: second / 5, blocked: second * 4 / 25, cpu: second / 10, decode: second / 50}
 	idle.ID, idle.trainers = "idle", []*reader{{}}
 	idle.second = counts{open: 37 * second / 10, blocked: 37 * second / 10}
-	const want = "slots are the bottleneck: streams of other sessions, whose trainers take nothing from them, have 3.7 of 4 slots; give workers more --slots"
+	const want = "slots are the bottleneck: streams of other sessions, whose trainers take nothing from them, have " +
+		"3.7 of 4 slots; give workers more --slots"
 	s := newWorld(1, reads, idle).pass(30).session(t, "run")
 	if s.Bottleneck != pb.Bottleneck_STREAMS || s.Stage != slots || !strings.Contains(s.Verdict, want) {
 		t.Errorf("%+v", s.Cause)
@@ -154,7 +164,10 @@ func TestVerdictsAreSteady(t *testing.T) {
 			if s.Bottleneck != shown {
 				shown, changes = s.Bottleneck, changes+1
 			}
-			if !strings.Contains(s.Verdict, map[pb.Bottleneck]string{pb.Bottleneck_WORKERS: "workers are", pb.Bottleneck_TRAINER: "the training loop is"}[s.Bottleneck]) {
+			if !strings.Contains(s.Verdict, map[pb.Bottleneck]string{
+				pb.Bottleneck_WORKERS: "workers are",
+				pb.Bottleneck_TRAINER: "the training loop is",
+			}[s.Bottleneck]) {
 				t.Errorf("%+v contradicts itself", s.Cause)
 			}
 		}

@@ -30,7 +30,10 @@ func (o *Observer) Workers() []Worker {
 	defer o.mu.Unlock()
 	out := make([]Worker, 0, len(o.workers))
 	for name, w := range o.workers {
-		out = append(out, Worker{Name: name, Streams: w.reports.newest.streams, Since: w.since, Draining: w.member.Draining})
+		out = append(out, Worker{
+			Name: name, Streams: w.reports.newest.streams, Since: w.since,
+			Draining: w.member.Draining,
+		})
 	}
 	return out
 }
@@ -59,7 +62,8 @@ const sessionsKept = 256
 
 func reportOf(r *pb.WorkerReport) report {
 	out := report{
-		streams: int(r.GetStreams()), slots: int(r.GetSlots()), cpus: r.GetCpus(), memory: r.GetMemoryBytes(), limit: r.GetMemoryLimit(),
+		streams: int(r.GetStreams()), slots: int(r.GetSlots()), cpus: r.GetCpus(), memory: r.GetMemoryBytes(),
+		limit:  r.GetMemoryLimit(),
 		counts: countsOf(r.GetCounters()), sessions: make(map[name]counts, len(r.GetSessions())),
 	}
 	for _, s := range r.GetSessions()[:min(len(r.GetSessions()), sessionsKept)] {
@@ -109,7 +113,8 @@ func (w *worker) busy(grown counts) float64 {
 func (w *worker) proto(now time.Time, to View) *pb.WorkerLoad {
 	said := &w.reports.newest
 	out := &pb.WorkerLoad{
-		Name: w.member.Name, Address: w.member.Address, Zone: w.member.Zone, Slots: uint32(w.member.Slots), Draining: w.member.Draining,
+		Name: w.member.Name, Address: w.member.Address, Zone: w.member.Zone, Slots: uint32(w.member.Slots),
+		Draining: w.member.Draining,
 	}
 	if !w.measured(now) {
 		return out
@@ -150,7 +155,8 @@ func sorted(seconds map[string]float64) []Stage {
 	for name, s := range seconds {
 		out = append(out, Stage{name, s})
 	}
-	slices.SortFunc(out, func(a, b Stage) int { return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out,
+		func(a, b Stage) int { return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 

@@ -40,7 +40,10 @@ func TestPlacementPrefersTheTrainersZone(t *testing.T) {
 	var members []fleet.Member
 	zone := map[string]string{}
 	for i, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
-		m := fleet.Member{Name: name, Address: name + ":1", Zone: []string{"north", "south", "south", "south", "south", ""}[i%6]}
+		m := fleet.Member{Name: name, Address: name + ":1", Zone: []string{
+			"north", "south", "south", "south", "south",
+			"",
+		}[i%6]}
 		zone[name], members = m.Zone, append(members, m)
 	}
 	places := New(members)
@@ -59,7 +62,8 @@ func TestPlacementPrefersTheTrainersZone(t *testing.T) {
 			if len(got) != Candidates || len(seen) != Candidates {
 				t.Errorf("candidates for zone %s: %v", asked, got)
 			}
-			if near == 0 && !slices.EqualFunc(got, anywhere, func(a, b *pb.Worker) bool { return a.GetName() == b.GetName() }) {
+			if near == 0 && !slices.EqualFunc(got, anywhere,
+				func(a, b *pb.Worker) bool { return a.GetName() == b.GetName() }) {
 				t.Errorf("an unknown zone gets %v, no zone %v", got, anywhere)
 			}
 		}

@@ -38,7 +38,10 @@ func TestDivideIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Float64Range(0, 1000)
 		claims := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Claim {
-			c := Claim{Weight: rapid.Float64Range(0.01, 100).Draw(t, "weight"), Need: amount.Draw(t, "need"), Min: amount.Draw(t, "min"), Max: math.Inf(1)}
+			c := Claim{
+				Weight: rapid.Float64Range(0.01, 100).Draw(t, "weight"), Need: amount.Draw(t, "need"),
+				Min: amount.Draw(t, "min"), Max: math.Inf(1),
+			}
 			if rapid.Bool().Draw(t, "greedy") {
 				c.Need = math.Inf(1)
 			}
@@ -74,7 +77,8 @@ func TestDivideIsFair(t *testing.T) {
 			for j, d := range claims { // who lacks has as much for its weight as anybody beyond their minimum
 				if least <= pool && parts[i] < min(c.Need, c.Max)-near && parts[j] > min(d.Min, d.Max)+near &&
 					parts[i]/c.Weight < parts[j]/d.Weight-near*max(1, parts[j]/d.Weight) {
-					t.Fatalf("%d lacks with %g for a weight of %g, and %d has %g for %g", i, parts[i], c.Weight, j, parts[j], d.Weight)
+					t.Fatalf("%d lacks with %g for a weight of %g, and %d has %g for %g",
+						i, parts[i], c.Weight, j, parts[j], d.Weight)
 				}
 			}
 		}

@@ -106,9 +106,12 @@ func (d *Description) WriteText(w io.Writer) error {
 	if c.Files < int64(d.ListedFiles) {
 		fmt.Fprintf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
 	}
-	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.RowGroups, c.PrunedRowGroups, c.EmptyRowGroups)
+	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.RowGroups, c.PrunedRowGroups,
+		c.EmptyRowGroups)
 	if c.UntrustedChunks > 0 {
-		fmt.Fprintf(t, "untrusted\t%d\tcolumn chunks whose statistics contradict themselves, and exclude nothing; write these files again: %s\n", c.UntrustedChunks, c.Untrusted)
+		fmt.Fprintf(t,
+			"untrusted\t%d\tcolumn chunks whose statistics contradict themselves, and exclude nothing; write these "+
+				"files again: %s\n", c.UntrustedChunks, c.Untrusted)
 	}
 	fmt.Fprintf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
 	fmt.Fprintf(t, "shards\t%d\t\n", c.Shards)
@@ -122,9 +125,11 @@ func (d *Description) WriteText(w io.Writer) error {
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\ncolumn\ttype\tfiles\tto read\tdecoded\tdecoder\n")
 	columns := slices.Clone(d.Columns)
-	slices.SortStableFunc(columns, func(a, b ColumnDescription) int { return int(min(1, max(-1, b.ReadBytes-a.ReadBytes))) })
+	slices.SortStableFunc(columns,
+		func(a, b ColumnDescription) int { return int(min(1, max(-1, b.ReadBytes-a.ReadBytes))) })
 	for _, c := range columns {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", c.Name, c.Type, c.Files, formatBytes(c.ReadBytes), formatBytes(c.DecodedBytes), c.Decoder)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", c.Name, c.Type, c.Files, formatBytes(c.ReadBytes),
+			formatBytes(c.DecodedBytes), c.Decoder)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("plan: write the description: %w", err)

@@ -19,11 +19,14 @@ func footers(files ...plan.File) map[int]format.File {
 }
 
 func TestDescribe(t *testing.T) {
-	a := makeFile(t, "file:///a.parquet", 3<<20, schema(), uniform(1000, 1<<20).within(1, 10), uniform(0, 0), uniform(500, 1<<20).within(11, 20))
+	a := makeFile(t, "file:///a.parquet", 3<<20, schema(), uniform(1000, 1<<20).within(1, 10), uniform(0, 0),
+		uniform(500, 1<<20).within(11, 20))
 	b := makeFile(t, "file:///b.parquet", 1<<20, schema(), uniform(1000, 1<<20))
-	prog := program(source("id", pb.Kind_INT64, false), source("ids", pb.Kind_INT64, true), source("gone", pb.Kind_INT64, false))
+	prog := program(source("id", pb.Kind_INT64, false), source("ids", pb.Kind_INT64, true),
+		source("gone", pb.Kind_INT64, false))
 	prog.Filter = "id > 10"
-	d, err := plan.Describe(plan.Config{}, prog, []*pb.File{a.File, b.File}, footers(a), map[string]string{"id": "native"})
+	d, err := plan.Describe(plan.Config{}, prog, []*pb.File{a.File, b.File}, footers(a),
+		map[string]string{"id": "native"})
 	check(t, err)
 	data, err := json.Marshal(d)
 	check(t, err)

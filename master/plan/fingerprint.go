@@ -51,7 +51,8 @@ func numbersOf(f *pb.File) (name, content uint64) {
 func FileDifferences(then, now *pb.Fingerprint, files []*pb.File) string {
 	var out []string
 	if a, b := then, now; a.GetFiles() != b.GetFiles() || a.GetBytes() != b.GetBytes() {
-		out = append(out, fmt.Sprintf("then %d files of %d bytes, now %d of %d", a.GetFiles(), a.GetBytes(), b.GetFiles(), b.GetBytes()))
+		out = append(out, fmt.Sprintf("then %d files of %d bytes, now %d of %d",
+			a.GetFiles(), a.GetBytes(), b.GetFiles(), b.GetBytes()))
 	}
 	if len(then.GetListing()) != 2*buckets || len(now.GetListing()) != 2*buckets {
 		return strings.Join(out, "; ")

@@ -14,7 +14,10 @@ import (
 func listing(n int) []*pb.File {
 	var files []*pb.File
 	for i := range n {
-		files = append(files, &pb.File{Uri: fmt.Sprintf("s3://data/part-%05d.parquet", i), Size: int64(1000 + i), Etag: fmt.Sprint("tag", i)})
+		files = append(files, &pb.File{
+			Uri: fmt.Sprintf("s3://data/part-%05d.parquet", i), Size: int64(1000 + i),
+			Etag: fmt.Sprint("tag", i),
+		})
 	}
 	return files
 }
@@ -33,7 +36,10 @@ func TestFingerprintsNameTheFilesThatDiffer(t *testing.T) {
 		"one added": {func(files []*pb.File) []*pb.File {
 			return append(files, &pb.File{Uri: "s3://data/late.parquet", Size: 5, Etag: "x"})
 		}, []string{"then 1000 files of 7 bytes, now 1001 of 7", "s3://data/late.parquet was added"}},
-		"one gone": {func(files []*pb.File) []*pb.File { return slices.Delete(files, 3, 4) }, []string{"now 999 of", "files are gone"}},
+		"one gone": {
+			func(files []*pb.File) []*pb.File { return slices.Delete(files, 3, 4) },
+			[]string{"now 999 of", "files are gone"},
+		},
 		"many": {func(files []*pb.File) []*pb.File {
 			for i := range files {
 				files[i].Size++
@@ -57,7 +63,12 @@ func TestFingerprintsNameTheFilesThatDiffer(t *testing.T) {
 
 func TestFingerprintsOfForeignStatesDoNoHarm(t *testing.T) {
 	now := Fingerprint(&pb.Spec{}, listing(3), 7, Config{})
-	for _, then := range []*pb.Fingerprint{nil, {}, {Listing: []uint64{1}}, {Listing: []uint64{1 << 63, 1<<64 - 1, 1, 2, 3, 4, 5, 6}, Spec: []uint32{1}}} {
+	for _, then := range []*pb.Fingerprint{
+		nil,
+		{},
+		{Listing: []uint64{1}},
+		{Listing: []uint64{1 << 63, 1<<64 - 1, 1, 2, 3, 4, 5, 6}, Spec: []uint32{1}},
+	} {
 		FileDifferences(then, now, listing(3))
 		PlannerDifferences(then, now)
 	}

@@ -38,7 +38,10 @@ func schema() *arrow.Schema {
 		{Name: "id", Type: arrow.PrimitiveTypes.Int64},
 		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64), Nullable: true},
 		{Name: "scores", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32), Nullable: true},
-		{Name: "user", Type: arrow.StructOf(arrow.Field{Name: "age", Type: arrow.PrimitiveTypes.Int32}), Nullable: true},
+		{
+			Name: "user", Type: arrow.StructOf(arrow.Field{Name: "age", Type: arrow.PrimitiveTypes.Int32}),
+			Nullable: true,
+		},
 		{Name: "name", Type: arrow.BinaryTypes.String, Nullable: true},
 	}, nil)
 }
@@ -74,7 +77,10 @@ func makeFile(t tb, uri string, size int64, s *arrow.Schema, groups ...rowGroup)
 		for _, c := range g.chunks {
 			col := rg.NextColumnChunk()
 			if c.min != nil {
-				col.SetStats(metadata.EncodedStatistics{HasMin: true, Min: c.min, HasMax: true, Max: c.max, HasNullCount: true})
+				col.SetStats(metadata.EncodedStatistics{
+					HasMin: true, Min: c.min, HasMax: true, Max: c.max,
+					HasNullCount: true,
+				})
 			}
 			check(t, col.Finish(metadata.ChunkMetaInfo{
 				NumValues: c.values, DataPageOffset: 4, CompressedSize: c.stored, UncompressedSize: c.decoded,

@@ -26,7 +26,10 @@ type Piece struct {
 func Lanes(shards, before []uint64, last bool) (pieces []Piece, after []uint64) {
 	after = slices.Clone(before)
 	put := func(lane int, shard int, from, rows uint64) {
-		pieces = append(pieces, Piece{Shard: uint32(shard), From: from, Rows: rows, Lane: uint32(lane), First: after[lane]})
+		pieces = append(pieces, Piece{
+			Shard: uint32(shard), From: from, Rows: rows, Lane: uint32(lane),
+			First: after[lane],
+		})
 		after[lane] += rows
 	}
 	if !last {

@@ -31,7 +31,8 @@ func TestLanesAreAPartition(t *testing.T) {
 				at[p.Lane] += p.Rows
 			}
 			if !slices.Equal(rows, shards) || !slices.Equal(at, after) {
-				t.Fatalf("shards of %d rows make pieces of %d; lanes %d end at %d, not %d", shards, rows, lanes, at, after)
+				t.Fatalf("shards of %d rows make pieces of %d; lanes %d end at %d, not %d",
+					shards, rows, lanes, at, after)
 			}
 			for _, n := range shards {
 				total += n

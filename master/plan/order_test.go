@@ -15,7 +15,10 @@ import (
 func listing(sizes ...int64) []*pb.File {
 	files := make([]*pb.File, len(sizes))
 	for i, s := range sizes {
-		files[i] = &pb.File{Uri: fmt.Sprintf("s3://b/d/part-%05d.parquet", i), Size: s, Etag: fmt.Sprint(i), Index: uint32(i)}
+		files[i] = &pb.File{
+			Uri: fmt.Sprintf("s3://b/d/part-%05d.parquet", i), Size: s, Etag: fmt.Sprint(i),
+			Index: uint32(i),
+		}
 	}
 	return files
 }
@@ -67,7 +70,10 @@ func TestOrderDependsOnTheURIAlone(t *testing.T) {
 
 // The order is part of the planner's version: this table may only change along with plan.Version.
 func TestOrderIsPinned(t *testing.T) {
-	if got, want := plan.Order(listing(make([]int64, 8)...), 42, true, 1), []int{5, 0, 3, 4, 6, 7, 2, 1}; !slices.Equal(got, want) || plan.Version != 4 {
+	if got, want := plan.Order(listing(make([]int64, 8)...), 42, true, 1), []int{
+		5, 0, 3, 4, 6, 7, 2,
+		1,
+	}; !slices.Equal(got, want) || plan.Version != 4 {
 		t.Errorf("version %d orders %v, want %v of version 4", plan.Version, got, want)
 	}
 	if got, want := plan.Order(listing(0, 0, 0), 42, false, 1), []int{0, 1, 2}; !slices.Equal(got, want) {
@@ -139,7 +145,8 @@ func TestBlocksPartitionTheOrder(t *testing.T) {
 				size += files[f].GetSize()
 			}
 			if len(b) == 0 || len(b) > 1 && size > limit || len(b) > int(cfg.BlockFiles) {
-				t.Fatalf("block %d has %d files of %d bytes; the limits are %d and %d", i, len(b), size, cfg.BlockFiles, limit)
+				t.Fatalf("block %d has %d files of %d bytes; the limits are %d and %d",
+					i, len(b), size, cfg.BlockFiles, limit)
 			}
 		}
 	})
@@ -155,7 +162,11 @@ func TestDatasetDigest(t *testing.T) {
 		"etag":    func(f []*pb.File) []*pb.File { f[1].Etag = "x"; return f },
 		"uri":     func(f []*pb.File) []*pb.File { f[1].Uri += "x"; return f },
 		"removed": func(f []*pb.File) []*pb.File { return f[:1] },
-		"moved":   func(f []*pb.File) []*pb.File { f[0].Uri, f[0].Etag = f[0].Uri[:5], f[0].Uri[5:]+f[0].Etag; return f },
+		"moved": func(f []*pb.File) []*pb.File {
+			f[0].Uri, f[0].Etag = f[0].Uri[:5],
+				f[0].Uri[5:]+f[0].Etag
+			return f
+		},
 	}
 	for name, change := range changes {
 		if bytes.Equal(base, plan.DatasetDigest(change(listing(1, 2)))) {

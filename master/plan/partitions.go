@@ -79,7 +79,10 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 			return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
 		}
 		if truth == filter.True {
-			kept = append(kept, &pb.File{Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Index: uint32(len(kept))})
+			kept = append(kept, &pb.File{
+				Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(),
+				Index: uint32(len(kept)),
+			})
 		}
 		for key := range hiveKeys(f.GetUri()) {
 			seen[key] = true
@@ -91,7 +94,8 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 		}
 		near := spec.Nearest(key, maps.Keys(seen))
 		if near == "" {
-			return nil, fmt.Errorf("no file has a partition key %q in its path; the first is %s", key, files[0].GetUri())
+			return nil, fmt.Errorf("no file has a partition key %q in its path; the first is %s",
+				key, files[0].GetUri())
 		}
 		return nil, fmt.Errorf("no file has a partition key %q in its path; nearest: %s", key, near)
 	}

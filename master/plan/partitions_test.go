@@ -35,7 +35,10 @@ func TestPartitions(t *testing.T) {
 
 func TestFilterFiles(t *testing.T) {
 	var files []*pb.File
-	for i, dir := range []string{"day=01/lang=de", "day=02/lang=fr", "day=03/lang=__HIVE_DEFAULT_PARTITION__", "day=04"} {
+	for i, dir := range []string{
+		"day=01/lang=de", "day=02/lang=fr", "day=03/lang=__HIVE_DEFAULT_PARTITION__",
+		"day=04",
+	} {
 		files = append(files, &pb.File{Uri: "s3://b/" + dir + "/p", Size: 9, Etag: "e", Index: uint32(i)})
 	}
 	tests := []struct {

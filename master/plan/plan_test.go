@@ -14,7 +14,8 @@ func TestDigest(t *testing.T) {
 		t.Error("a configuration with its defaults written out has another digest")
 	}
 	// Checkpoints bear it: it may only change along with what it names.
-	if got, want := hex.EncodeToString(defaults), "4bab2de5161822e775bfaeb0cdd0b47d60a311bd5bc3084821f5c478f27b91e4"; got != want {
+	if got, want := hex.EncodeToString(
+		defaults), "4bab2de5161822e775bfaeb0cdd0b47d60a311bd5bc3084821f5c478f27b91e4"; got != want {
 		t.Errorf("the digest of the defaults is %s, want %s", got, want)
 	}
 	seen := map[string]plan.Config{string(defaults): {}}

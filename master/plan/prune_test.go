@@ -55,7 +55,8 @@ func TestPruning(t *testing.T) {
 			prog.Filter = test.filter
 			_, counts, err := plan.Shards(plan.Config{}, prog, []plan.File{f}, 0)
 			check(t, err)
-			if counts.PrunedRowGroups != test.pruned || counts.PrunedRows != 10*test.pruned || counts.RowGroups != 2-test.pruned {
+			if counts.PrunedRowGroups != test.pruned || counts.PrunedRows != 10*test.pruned ||
+				counts.RowGroups != 2-test.pruned {
 				t.Errorf("%+v, want %d pruned", counts, test.pruned)
 			}
 		})
@@ -97,7 +98,8 @@ func TestPruningOfWidenedColumns(t *testing.T) {
 
 // Statistics that contradict themselves exclude nothing, and are counted where the filter would have used them.
 func TestStatisticsThatContradictThemselves(t *testing.T) {
-	f := makeFile(t, "file:///a", 1, schema(), uniform(10, 80).within(19, 10), uniform(10, 80).within(20, 29), uniform(10, 80).within(40, 30))
+	f := makeFile(t, "file:///a", 1, schema(), uniform(10, 80).within(19, 10), uniform(10, 80).within(20, 29),
+		uniform(10, 80).within(40, 30))
 	for filter, want := range map[string]plan.Counts{
 		"id > 100": {
 			Files: 1, Shards: 1, RowGroups: 2, Rows: 20, PrunedRowGroups: 1, PrunedRows: 10,

@@ -143,7 +143,8 @@ func (p *planner) cut(f File, bound format.Bound) ([]*pb.Shard, Counts, error) {
 		window := windowRows(cost.Decoded, extent.Rows, int64(cost.Columns), p.cfg.WindowBytes)
 		windows := (extent.Rows-1)/window + 1
 		if windows > maxBlockWindows-p.windows {
-			return nil, counts, fmt.Errorf("%s %s: the file says that it has %d rows, which are more than can be planned: is it damaged?",
+			return nil, counts, fmt.Errorf(
+				"%s %s: the file says that it has %d rows, which are more than can be planned: is it damaged?",
 				f.GetUri(), format.Name(f.Holds, i), extent.Rows)
 		}
 		p.windows += windows
@@ -163,7 +164,8 @@ func (p *planner) countUntrusted(counts *Counts, f File, bound format.Bound, ext
 		return
 	}
 	counts.UntrustedChunks += chunks
-	counts.Untrusted = cmp.Or(counts.Untrusted, fmt.Sprintf("%s %s %s", f.GetUri(), format.Name(f.Holds, extent), first))
+	counts.Untrusted = cmp.Or(counts.Untrusted, fmt.Sprintf("%s %s %s", f.GetUri(), format.Name(f.Holds, extent),
+		first))
 }
 
 // windowRows is how many rows of an extent decode to about window bytes.
@@ -171,7 +173,8 @@ func windowRows(bytes, rows, columns, window int64) int64 {
 	perRow := max(1, (bytes+rows-1)/rows)
 	fit := min(maxWindowRows, window/perRow)
 	// Divided, not multiplied, since a window may be configured to any size.
-	least := min(max(minWindowRows, min(columns/columnsPerRow, maxLeastRows)), window/((perRow+maxWindowGrowth-1)/maxWindowGrowth))
+	least := min(max(minWindowRows, min(columns/columnsPerRow, maxLeastRows)),
+		window/((perRow+maxWindowGrowth-1)/maxWindowGrowth))
 	return min(rows, max(1, least, fit))
 }
 

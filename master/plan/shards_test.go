@@ -83,7 +83,8 @@ func TestShardsHoldEachRowGroupOnce(t *testing.T) {
 					want.Rows += g.Rows
 				}
 				if kept := g.Rows > 0 && !excluded; kept != (n == 1) || n > 1 {
-					t.Fatalf("row group %d of %s is held %d times (%d rows, excluded: %v)", i, f.Uri, n, g.Rows, excluded)
+					t.Fatalf("row group %d of %s is held %d times (%d rows, excluded: %v)",
+						i, f.Uri, n, g.Rows, excluded)
 				}
 			}
 		}
@@ -117,7 +118,8 @@ func TestShardsKeepTheirBounds(t *testing.T) {
 				}
 				w := g.GetWindowRows()
 				width := size / rg.Rows
-				if w < 1 || w > min(65536, rg.Rows) || w > 256 && w*width > cfg.WindowBytes || w > 1 && w*width > 8*cfg.WindowBytes ||
+				if w < 1 || w > min(65536, rg.Rows) || w > 256 && w*width > cfg.WindowBytes || w > 1 &&
+					w*width > 8*cfg.WindowBytes ||
 					w < min(256, rg.Rows) && (w+1)*(width+8) <= 8*cfg.WindowBytes {
 					t.Fatalf("windows of %d rows of %d bytes each; window bytes %d", w, size/rg.Rows, cfg.WindowBytes)
 				}
@@ -132,7 +134,8 @@ func TestShardsKeepTheirBounds(t *testing.T) {
 func TestShardsAreShuffledBySeedAndEpoch(t *testing.T) {
 	var files []plan.File
 	for i := range 10 {
-		f := makeFile(t, fmt.Sprintf("file:///%d.parquet", i), 1, schema(), uniform(1000, 1<<16), uniform(1000, 1<<16), uniform(1000, 1<<16))
+		f := makeFile(t, fmt.Sprintf("file:///%d.parquet", i), 1, schema(), uniform(1000, 1<<16), uniform(1000, 1<<16),
+			uniform(1000, 1<<16))
 		f.Index = uint32(i)
 		files = append(files, f)
 	}
@@ -154,7 +157,10 @@ func TestShardsAreShuffledBySeedAndEpoch(t *testing.T) {
 	if !slices.Equal(base, shards(true, 7, 0)) {
 		t.Error("planning again gives another order")
 	}
-	for name, other := range map[string][]string{"plain": plain, "epoch": shards(true, 7, 1), "seed": shards(true, 8, 0)} {
+	for name, other := range map[string][]string{
+		"plain": plain, "epoch": shards(true, 7, 1),
+		"seed": shards(true, 8, 0),
+	} {
 		if slices.Equal(base, other) {
 			t.Errorf("%s: the order is the same", name)
 		}
@@ -179,7 +185,10 @@ func TestNeededColumns(t *testing.T) {
 		{"none", nil, 0},
 		{"scalar", []*pb.Source{source("id", pb.Kind_INT64, false)}, 1},
 		{"list", []*pb.Source{source("ids", pb.Kind_INT64, true)}, 2},
-		{"map keys share leaves", []*pb.Source{mapKey("scores", "1", pb.Kind_FLOAT32), mapKey("scores", "2", pb.Kind_FLOAT32)}, 4 + 8},
+		{"map keys share leaves", []*pb.Source{
+			mapKey("scores", "1", pb.Kind_FLOAT32),
+			mapKey("scores", "2", pb.Kind_FLOAT32),
+		}, 4 + 8},
 		{"the keys of a map", []*pb.Source{source("scores.key", pb.Kind_INT64, true)}, 4},
 		{"struct", []*pb.Source{source("user.age", pb.Kind_INT32, false)}, 16},
 		{"twice", []*pb.Source{source("name", pb.Kind_BINARY, false), source("name", pb.Kind_BINARY, false)}, 32},
@@ -212,7 +221,8 @@ func TestRowsThatNobodyCouldPlan(t *testing.T) {
 	sources := program(source("id", pb.Kind_INT64, false))
 	files := []plan.File{makeFile(t, "file:///a", 1, schema(), few), makeFile(t, "file:///b", 1, schema(), few, many)}
 	_, _, err := plan.Shards(plan.Config{}, sources, files, 0)
-	if err == nil || !strings.Contains(err.Error(), "file:///b row group 1: the file says that it has 4611686018427387904 rows") {
+	if err == nil || !strings.Contains(err.Error(),
+		"file:///b row group 1: the file says that it has 4611686018427387904 rows") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := plan.Describe(plan.Config{}, sources, []*pb.File{files[1].File}, footers(files[1]), nil); err == nil {
@@ -224,14 +234,18 @@ func TestTypeConflicts(t *testing.T) {
 	f := makeFile(t, "file:///a.parquet", 1, schema(), uniform(1, 1))
 	dotted := source("user.age", pb.Kind_INT32, false)
 	dotted.Path = []string{"user.age"}
-	odd := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))}}, nil)
+	odd := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))}},
+		nil)
 	g := makeFile(t, "file:///odd.parquet", 1, odd, rowGroup{rows: 1, chunks: []chunk{{values: 1, stored: 1}}})
 	tests := []struct {
 		file   plan.File
 		source *pb.Source
 		want   string
 	}{
-		{f, source("id", pb.Kind_INT32, false), `file:///a.parquet: feature id: column id is int64 here, which cannot be read as int32`},
+		{
+			f, source("id", pb.Kind_INT32, false),
+			`file:///a.parquet: feature id: column id is int64 here, which cannot be read as int32`,
+		},
 		{f, source("ids", pb.Kind_INT64, false), `column ids is list<int64> here, which cannot be read as int64`},
 		{f, source("scores", pb.Kind_FLOAT32, false), `column scores is a map here, not float32`},
 		{f, mapKey("id", "4", pb.Kind_INT64), `column id is int64 here, not a map`},
@@ -292,7 +306,8 @@ func TestWindowsOfManyColumns(t *testing.T) {
 			sources = append(sources, source(name, pb.Kind_INT64, false))
 			g.chunks = append(g.chunks, chunk{values: g.rows, stored: 8 * g.rows})
 		}
-		shards, _, err := plan.Shards(plan.Config{}, program(sources...), []plan.File{makeFile(t, "file:///a", 1, arrow.NewSchema(fields, nil), g)}, 0)
+		shards, _, err := plan.Shards(plan.Config{}, program(sources...),
+			[]plan.File{makeFile(t, "file:///a", 1, arrow.NewSchema(fields, nil), g)}, 0)
 		check(t, err)
 		if w := shards[0].GetExtents()[0].GetWindowRows(); w != want {
 			t.Errorf("windows of %d rows of %d columns, want %d", w, columns, want)

@@ -96,7 +96,10 @@ func (j *job) join(r uint32, nonce string) Reply {
 // sync is a Sync of a rank's present start.
 func (j *job) sync(r uint32, consumed ...position.Interval) Sync {
 	k := j.s.ranks[r]
-	return Sync{Rank: r, Generation: j.s.generation, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: position.NewSet(consumed...)}
+	return Sync{
+		Rank: r, Generation: j.s.generation, Incarnation: k.incarnation, Nonce: k.nonce,
+		Consumed: position.NewSet(consumed...),
+	}
 }
 
 func (j *job) more(r uint32, consumed ...position.Interval) []position.Interval {
@@ -131,7 +134,8 @@ func TestFencing(t *testing.T) {
 	stale := Sync{Rank: 0, Generation: 1, Incarnation: 1}
 	j.refuses(stale, ErrFenced, "generation 1, incarnation 2")
 	var fenced *FencedError
-	if _, _, err := j.s.Apply(stale); !errors.As(err, &fenced) || fenced.Generation != 1 || fenced.Incarnation != 2 || fenced.Expired {
+	if _, _, err := j.s.Apply(stale); !errors.As(err, &fenced) || fenced.Generation != 1 || fenced.Incarnation != 2 ||
+		fenced.Expired {
 		t.Errorf("got %+v", fenced)
 	}
 	j.refuses(Sync{Rank: 0, Generation: 2, Incarnation: 1}, ErrInvalid, "etcd is older")
@@ -221,7 +225,8 @@ func TestLateAndRepeatedCalls(t *testing.T) {
 	if diff := cmp.Diff(before, j.s, comparing); diff != "" {
 		t.Errorf("calls after leaving changed: -before +after:\n%s", diff)
 	}
-	if r := j.join(0, "b"); r.Kind != pb.JoinKind_FRESH || len(r.Consumed) > 0 || len(r.Base) != 1 || r.Incarnation != 2 {
+	if r := j.join(0, "b"); r.Kind != pb.JoinKind_FRESH || len(r.Consumed) > 0 || len(r.Base) != 1 ||
+		r.Incarnation != 2 {
 		t.Errorf("joined again: %+v", r)
 	}
 }
@@ -253,7 +258,8 @@ func TestConsumedPlacesAreMadeCanonical(t *testing.T) {
 		j.more(0)
 	}
 	j.do(j.sync(0, position.Interval{To: pos(0, 0, 2)}))
-	if r := j.do(j.sync(0, position.Interval{To: pos(0, 0, 2)}, position.Interval{From: pos(0, 1, 0), To: pos(0, 2, 0)})); !r.Finished {
+	if r := j.do(j.sync(0, position.Interval{To: pos(0, 0, 2)},
+		position.Interval{From: pos(0, 1, 0), To: pos(0, 2, 0)})); !r.Finished {
 		t.Errorf("not finished: %v", j.s.Held(0))
 	}
 }

@@ -37,7 +37,8 @@ func TestASessionBetweenEpochsIsOpenedAgain(t *testing.T) {
 			c.Leave, c.Steps = true, &Steps{Epoch: 1}
 			j.do(c)
 			if j.s.Closed() != 1 || !j.s.Between() || !j.s.Left() || j.s.Over() {
-				t.Fatalf("%d epochs are closed, between epochs %v, left %v, over %v; want it between epochs", j.s.Closed(), j.s.Between(), j.s.Left(), j.s.Over())
+				t.Fatalf("%d epochs are closed, between epochs %v, left %v, over %v; want it between epochs",
+					j.s.Closed(), j.s.Between(), j.s.Left(), j.s.Over())
 			}
 
 			again, err := Reopened(id, j.s.Remains(), nil)
@@ -46,7 +47,8 @@ func TestASessionBetweenEpochsIsOpenedAgain(t *testing.T) {
 			}
 			j = &job{T: t, s: again}
 			joined := j.join(0, "b")
-			if joined.Kind != pb.JoinKind_FRESH || joined.Closed != 1 || joined.Begun.Epoch != 1 || joined.Begun.Handed != 0 || again.From().Epoch != 1 {
+			if joined.Kind != pb.JoinKind_FRESH || joined.Closed != 1 || joined.Begun.Epoch != 1 ||
+				joined.Begun.Handed != 0 || again.From().Epoch != 1 {
 				t.Errorf("joined: %+v, of a session that goes on from %+v; want it in epoch 1", joined, again.From())
 			}
 			j.needs(1, 0)
@@ -97,7 +99,10 @@ func TestASessionBetweenEpochsThatDrops(t *testing.T) {
 		}
 	}
 	for rank := range uint32(2) {
-		r := must(t, again, Sync{Rank: rank, Generation: 2, Incarnation: 1, Nonce: "b", WantsMore: true, Streams: 1, Steps: &Steps{Epoch: 1}})
+		r := must(t, again, Sync{
+			Rank: rank, Generation: 2, Incarnation: 1, Nonce: "b", WantsMore: true, Streams: 1,
+			Steps: &Steps{Epoch: 1},
+		})
 		if want := (EpochSteps{Epoch: 1, Steps: 3, Final: true}); len(r.Steps) != 1 || r.Steps[0] != want {
 			t.Errorf("rank %d is told %+v, want %+v", rank, r.Steps, want)
 		}

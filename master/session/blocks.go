@@ -57,7 +57,8 @@ type epochPlan struct {
 	epoch, blocks, planned uint32
 	rows                   int64
 	lanes                  []uint64 // by lane: output rows of planned blocks
-	left                   uint64   // output rows of planned blocks that are not consumed, where they are shared out in order FAST
+	// output rows of planned blocks that are not consumed, where they are shared out in order FAST
+	left uint64
 }
 
 // seen counts all blocks that were planned, for the estimate of those to come.

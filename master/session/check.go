@@ -39,7 +39,8 @@ func disjoint(sets []owned) error {
 	all := sorted(sets)
 	for i := 1; i < len(all); i++ {
 		if a, b := all[i-1], all[i]; b.From.Less(a.To) {
-			return fmt.Errorf("%s and %s both have %v", a.owner, b.owner, position.Interval{From: b.From, To: least(a.To, b.To)})
+			return fmt.Errorf("%s and %s both have %v", a.owner, b.owner,
+				position.Interval{From: b.From, To: least(a.To, b.To)})
 		}
 	}
 	return nil
@@ -49,7 +50,8 @@ func disjoint(sets []owned) error {
 func (s *State) Check() error {
 	start := position.Position{Epoch: s.closed}
 	if s.closed > s.id.Epochs || s.frontier.Less(start) || (position.Position{Epoch: s.id.Epochs}).Less(s.frontier) {
-		return fmt.Errorf("session %s: %d epochs are closed of %d, and the frontier is %v", s.id.Session, s.closed, s.id.Epochs, s.frontier)
+		return fmt.Errorf("session %s: %d epochs are closed of %d, and the frontier is %v",
+			s.id.Session, s.closed, s.id.Epochs, s.frontier)
 	}
 	return s.policy().check()
 }

@@ -81,9 +81,13 @@ func FuzzCalls(f *testing.F) {
 		j.more(0)
 		j.do(Recall{Set: position.Set{shard(0, 0, 0)}})
 		said := j.sync(0, position.SetFromProto(q.GetConsumed())...)
-		said.Released, said.Leave, said.WantsMore = position.SetFromProto(q.GetReleased()), q.GetLeave(), q.GetWantsMore()
+		said.Released, said.Leave, said.WantsMore = position.SetFromProto(q.GetReleased()), q.GetLeave(),
+			q.GetWantsMore()
 		said.Revision, said.Streams, said.Steps = 1<<40, 7, StepsFromProto(q.GetSteps())
-		for _, c := range []Command{said, said, restoring(0, 1, "b", CheckpointFromProto(&m)), Planned{Blocks: 2, Shards: 4}} {
+		for _, c := range []Command{
+			said, said, restoring(0, 1, "b", CheckpointFromProto(&m)),
+			Planned{Blocks: 2, Shards: 4},
+		} {
 			_, _, _ = j.s.Apply(c)
 			if err := j.s.Check(); err != nil {
 				t.Fatalf("after %T: %v", c, err)

@@ -123,12 +123,15 @@ func (c CreateCheckpoint) apply(s *State, ch *Changes) (Reply, error) {
 		if n.Nonce == c.Nonce {
 			return Reply{Taken: &Taken{Named: n}}, nil
 		}
-		return Reply{}, fmt.Errorf("%w: %q, of step %d; choose another name, or delete it first", ErrCheckpointExists, c.Name, n.Step)
+		return Reply{}, fmt.Errorf("%w: %q, of step %d; choose another name, or delete it first",
+			ErrCheckpointExists, c.Name, n.Step)
 	}
 	t := &s.taking
 	switch {
 	case t.active() && t.name != c.Name:
-		return Reply{}, unchecked("%q is being taken; wait for it, or give it up with `penstock session checkpoint %s %s --delete`", t.name, s.id.Session, t.name)
+		return Reply{}, unchecked(
+			"%q is being taken; wait for it, or give it up with `penstock session checkpoint %s %s --delete`",
+			t.name, s.id.Session, t.name)
 	case t.active():
 		return Reply{Taken: checkpointing{s}.progressOf()}, nil
 	case t.failed && t.nonce == c.Nonce:
@@ -148,8 +151,10 @@ func (c CreateCheckpoint) apply(s *State, ch *Changes) (Reply, error) {
 }
 
 func checkName(name string) error {
-	if name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return invalid("checkpoint name %q: want printable characters, 1 to %d bytes", name[:min(len(name), maxName)], maxName)
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return invalid("checkpoint name %q: want printable characters, 1 to %d bytes",
+			name[:min(len(name), maxName)], maxName)
 	}
 	return nil
 }
@@ -224,12 +229,18 @@ func (s checkpointing) admitPart(c Sync, k *rank) error {
 	if p == nil || p.State == nil || !s.taking.active() || p.ID != s.taking.id {
 		return nil
 	}
-	if st := p.State; st.Rank != c.Rank || st.Session != s.id.Session || st.Generation != s.generation || st.World != s.world {
-		return invalid("rank %d brings a state of rank %d of %d, session %q, generation %d, for a checkpoint: the trainer or its client is broken",
+	if st := p.State; st.Rank != c.Rank || st.Session != s.id.Session || st.Generation != s.generation ||
+		st.World != s.world {
+		return invalid(
+			"rank %d brings a state of rank %d of %d, session %q, generation %d, for a checkpoint: the trainer or "+
+				"its client is broken",
 			c.Rank, st.Rank, st.World, st.Session, st.Generation)
 	}
-	if untold := from(p.State.Consumed, position.Position{Epoch: s.closed}).Subtract(k.consumed.Union(c.Consumed)); len(untold) > 0 {
-		return invalid("rank %d brings a state that consumed %v, which it has not reported: the trainer or its client is broken", c.Rank, untold[0])
+	if untold := from(p.State.Consumed,
+		position.Position{Epoch: s.closed}).Subtract(k.consumed.Union(c.Consumed)); len(untold) > 0 {
+		return invalid(
+			"rank %d brings a state that consumed %v, which it has not reported: the trainer or its client is broken",
+			c.Rank, untold[0])
 	}
 	return s.admit(*p.State)
 }
@@ -325,9 +336,14 @@ func (s checkpointing) settle(ch *Changes) {
 		return
 	}
 	t := &s.taking
-	n := &Named{Name: t.name, Nonce: t.nonce, Step: t.step, Created: t.created, Generation: s.generation, World: s.world, State: whole}
+	n := &Named{
+		Name: t.name, Nonce: t.nonce, Step: t.step, Created: t.created, Generation: s.generation,
+		World: s.world, State: whole,
+	}
 	if size := proto.Size(n.Proto()); size > maxNamedBytes {
-		s.giveUp(ch, fmt.Sprintf("it would have %d bytes, and the most is %d: save the states of the ranks from their training loops", size, maxNamedBytes))
+		s.giveUp(ch, fmt.Sprintf(
+			"it would have %d bytes, and the most is %d: save the states of the ranks from their training loops",
+			size, maxNamedBytes))
 		return
 	}
 	i, _ := slices.BinarySearchFunc(s.named, n.Name, byName)
@@ -365,7 +381,8 @@ func (c DeleteCheckpoint) apply(s *State, ch *Changes) (Reply, error) {
 }
 
 func (s *State) noCheckpoint(name string) error {
-	return fmt.Errorf("%w: %q; `penstock session checkpoints %s` lists those that it has", ErrNoCheckpoint, name, s.id.Session)
+	return fmt.Errorf("%w: %q; `penstock session checkpoints %s` lists those that it has",
+		ErrNoCheckpoint, name, s.id.Session)
 }
 
 func (c Restore) apply(s *State, ch *Changes) (Reply, error) {

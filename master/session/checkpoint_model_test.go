@@ -72,7 +72,8 @@ func (m *model) trainOn() {
 
 // giveUp deletes a checkpoint, or gives it up.
 func (m *model) giveUp() {
-	if _, err := m.apply(DeleteCheckpoint{Name: fmt.Sprint(m.draw(3))}); err != nil && !errors.Is(err, ErrNoCheckpoint) {
+	if _, err := m.apply(DeleteCheckpoint{Name: fmt.Sprint(m.draw(3))}); err != nil &&
+		!errors.Is(err, ErrNoCheckpoint) {
 		m.fail("give up: %w", err)
 	}
 }
@@ -98,7 +99,8 @@ func (m *model) verify(n *Named) {
 		}
 	}
 	if got := tallyOf(m.d.rows(n.State.covers())); !maps.Equal(got, want) {
-		m.fail("checkpoint %q of step %d has %d rows, want %d: %v and %v", n.Name, n.Step, len(got), len(want), got, want)
+		m.fail("checkpoint %q of step %d has %d rows, want %d: %v and %v", n.Name, n.Step, len(got), len(want), got,
+			want)
 	}
 	m.kept, m.truth = n, want
 }

@@ -24,7 +24,8 @@ func (j *job) part(r uint32, o *Order, consumed ...position.Interval) Sync {
 	base := j.do(j.sync(r, consumed...)) // with base and members
 	c.Part = &Part{ID: o.ID, State: &Checkpoint{
 		Version: checkpointVersion, Session: testID.Session, Generation: j.s.generation, Rank: r, World: j.s.world,
-		Closed: j.s.closed, Base: base.Base, BaseVersion: base.BaseVersion, Members: base.Members, Departed: base.Departed, DepartedRows: base.DepartedRows, Consumed: c.Consumed,
+		Closed: j.s.closed, Base: base.Base, BaseVersion: base.BaseVersion, Members: base.Members,
+		Departed: base.Departed, DepartedRows: base.DepartedRows, Consumed: c.Consumed,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}}
 	return c
@@ -146,7 +147,8 @@ func TestRanksThatLeaveUseUpNoTries(t *testing.T) {
 		leave.Leave = true
 		j.do(leave)
 	}
-	if taken := j.do(CreateCheckpoint{Name: "c", Nonce: "n"}).Taken; taken.Tries != 1 || !strings.Contains(taken.Retried, "left at step 1") {
+	if taken := j.do(CreateCheckpoint{Name: "c", Nonce: "n"}).Taken; taken.Tries != 1 ||
+		!strings.Contains(taken.Retried, "left at step 1") {
 		t.Fatalf("it is %+v", taken)
 	}
 	j.do(j.part(world-1, j.do(j.sync(world-1)).Order))
@@ -178,7 +180,8 @@ func TestRanksThatAreNotInStepAreSaidSo(t *testing.T) {
 	j.do(a)
 	j.do(b)
 	taken := j.do(CreateCheckpoint{Name: "c", Nonce: "n"}).Taken
-	if taken.Tries != 2 || !strings.Contains(taken.Retried, "not in step") || !strings.Contains(taken.Retried, "after 3 batches") {
+	if taken.Tries != 2 || !strings.Contains(taken.Retried, "not in step") ||
+		!strings.Contains(taken.Retried, "after 3 batches") {
 		t.Errorf("it goes on with %+v", taken)
 	}
 }
@@ -315,7 +318,11 @@ func TestACheckpointEndsWithTheSession(t *testing.T) {
 
 // TestModelTakesCheckpoints shows that the model meets what it is to check.
 func TestModelTakesCheckpoints(t *testing.T) {
-	for _, c := range []chaos{{steps: 200, checkpoints: true}, {steps: 400, checkpoints: true, deaths: true}, {steps: 300, checkpoints: true, pad: true, deaths: true}} {
+	for _, c := range []chaos{
+		{steps: 200, checkpoints: true},
+		{steps: 400, checkpoints: true, deaths: true},
+		{steps: 300, checkpoints: true, pad: true, deaths: true},
+	} {
 		taken, restored := 0, 0
 		c.execute = func(s *State, cmd Command) (Reply, Changes, error) {
 			r, ch, err := s.Apply(cmd)
@@ -348,9 +355,11 @@ func TestModelFindsBugsInCheckpoints(t *testing.T) {
 			if q, ok := c.(Sync); ok && q.Part == nil && s.taking.active() {
 				if k := s.rank(q.Rank); k != nil && k.begunStep+uint64(q.Counters.Batches) > s.taking.step {
 					q.Part = &Part{ID: s.taking.id, State: &Checkpoint{
-						Version: checkpointVersion, Session: s.id.Session, Generation: s.generation, Rank: q.Rank, World: s.world, Closed: s.closed,
+						Version: checkpointVersion, Session: s.id.Session, Generation: s.generation, Rank: q.Rank,
+						World: s.world, Closed: s.closed,
 						Base: s.base, BaseVersion: s.baseVersion, Members: []uint32{q.Rank}, Consumed: q.Consumed,
-						ProgramDigest: s.id.ProgramDigest, DatasetDigest: s.id.DatasetDigest, PlannerDigest: s.id.PlannerDigest,
+						ProgramDigest: s.id.ProgramDigest, DatasetDigest: s.id.DatasetDigest,
+						PlannerDigest: s.id.PlannerDigest,
 					}}
 					c = q
 				}
@@ -364,9 +373,11 @@ func TestModelFindsBugsInCheckpoints(t *testing.T) {
 				if hidden = s.ranks[r]; hidden != nil && hidden.part == nil && !hidden.departed {
 					part := hidden.consumed
 					hidden.part = &Checkpoint{
-						Version: checkpointVersion, Session: s.id.Session, Generation: s.generation, Rank: r, World: s.world, Closed: s.closed,
+						Version: checkpointVersion, Session: s.id.Session, Generation: s.generation, Rank: r,
+						World: s.world, Closed: s.closed,
 						Base: s.base, BaseVersion: s.baseVersion, Members: []uint32{r, q.Rank}, Consumed: part,
-						ProgramDigest: s.id.ProgramDigest, DatasetDigest: s.id.DatasetDigest, PlannerDigest: s.id.PlannerDigest,
+						ProgramDigest: s.id.ProgramDigest, DatasetDigest: s.id.DatasetDigest,
+						PlannerDigest: s.id.PlannerDigest,
 					}
 				}
 			}
@@ -424,7 +435,11 @@ func TestNamedCheckpointsAreSmall(t *testing.T) {
 				if i > round%2 { // out of order, and some in part
 					consumed[r] = consumed[r].Union(position.Set{g})
 				} else if i == 0 {
-					consumed[r] = consumed[r].Union(position.Set{{From: g.From, To: position.Position{Epoch: g.From.Epoch, Block: g.From.Block, Shard: g.From.Shard, K: 3}}})
+					consumed[r] = consumed[r].Union(
+						position.Set{{From: g.From, To: position.Position{
+							Epoch: g.From.Epoch, Block: g.From.Block,
+							Shard: g.From.Shard, K: 3,
+						}}})
 				}
 			}
 		}

@@ -66,7 +66,8 @@ func Reopened(id Identity, remains *pb.SessionHead, named []*pb.Checkpoint) (*St
 // closed, and so stands nowhere, or it leaves, or is told that the session failed. All others are fenced.
 func (s *State) Late(c Sync) (Reply, error) {
 	if c.Leave || s.failure != "" {
-		return s.common(Reply{Generation: c.Generation, Incarnation: c.Incarnation, Revision: c.Revision}, c.BaseVersion), nil
+		return s.common(Reply{Generation: c.Generation, Incarnation: c.Incarnation, Revision: c.Revision},
+			c.BaseVersion), nil
 	}
 	if _, _, err := s.Apply(Join{Rank: c.Rank, World: s.world, Nonce: c.Nonce}); err != nil {
 		return Reply{}, err

@@ -14,7 +14,8 @@ import (
 
 // endings are sessions of two epochs with each way to end one.
 var endings = map[string]Identity{
-	"uneven": {}, "pad": {LastBatch: pb.LastBatch_PAD}, "drop": {LastBatch: pb.LastBatch_DROP, BatchSize: 10}, "lanes": {Lanes: 2, GlobalBatch: 4},
+	"uneven": {}, "pad": {LastBatch: pb.LastBatch_PAD}, "drop": {LastBatch: pb.LastBatch_DROP, BatchSize: 10},
+	"lanes": {Lanes: 2, GlobalBatch: 4},
 }
 
 // ended is a session whose epochs are closed.
@@ -54,11 +55,16 @@ func TestAClosedSessionAnswersWhoComesLate(t *testing.T) {
 				t.Errorf("generation %d, want %d", before, want)
 			}
 			joined := must(t, reopened(), Join{Rank: 1, World: 2, Nonce: "late"})
-			if joined.Closed != 2 || joined.Begun != live.Begun || joined.Kind != pb.JoinKind_FRESH || len(joined.Starts) != len(live.Starts) {
+			if joined.Closed != 2 || joined.Begun != live.Begun || joined.Kind != pb.JoinKind_FRESH ||
+				len(joined.Starts) != len(live.Starts) {
 				t.Errorf("joined: %+v, want what it is told while the session is open: %+v", joined, live)
 			}
-			sync := Sync{Rank: 1, Generation: joined.Generation, Incarnation: joined.Incarnation, Nonce: "late", Steps: &joined.Begun}
-			if r, err := reopened().Late(sync); err != nil || !r.Finished || r.Closed != 2 || len(r.Grants)+len(r.Pieces) > 0 {
+			sync := Sync{
+				Rank: 1, Generation: joined.Generation, Incarnation: joined.Incarnation, Nonce: "late",
+				Steps: &joined.Begun,
+			}
+			if r, err := reopened().Late(sync); err != nil || !r.Finished || r.Closed != 2 ||
+				len(r.Grants)+len(r.Pieces) > 0 {
 				t.Errorf("Sync: %+v, %v", r, err)
 			}
 			sync.Generation = open.Generation()
@@ -66,7 +72,8 @@ func TestAClosedSessionAnswersWhoComesLate(t *testing.T) {
 				t.Errorf("a rank of before: %v, want it fenced", err)
 			}
 			sync.Leave = true
-			if r, err := reopened().Late(sync); err != nil || !r.Finished || r.Generation != sync.Generation || r.Incarnation != sync.Incarnation {
+			if r, err := reopened().Late(sync); err != nil || !r.Finished || r.Generation != sync.Generation ||
+				r.Incarnation != sync.Incarnation {
 				t.Errorf("a rank of before that leaves: %+v, %v", r, err)
 			}
 		})
@@ -81,13 +88,17 @@ func TestWhatRemainsOfAFailedSession(t *testing.T) {
 			id.Skip = 100
 			open, id := ended(t, id)
 			state := Checkpoint{
-				Version: checkpointVersion, Session: "s", Generation: 1, World: 1, GlobalBatch: id.GlobalBatch, Start: LaneStart{Rows: make([]uint64, id.Lanes)},
+				Version: checkpointVersion, Session: "s", Generation: 1, World: 1, GlobalBatch: id.GlobalBatch,
+				Start: LaneStart{Rows: make([]uint64, id.Lanes)},
 			}
 			noon := Named{Name: "noon", Step: 3, World: 2, State: state}
 			must(t, open, Restore{Checkpoint: noon, Nonce: "m"})
 			for i := range uint32(100) {
 				open.base = open.base.Union(position.Set{shard(0, 0, 2*i)})
-				open.skipped = append(open.skipped, Skipped{File: "s3://bucket/file.parquet", RowGroup: i, Set: position.Set{shard(0, 0, 2*i)}})
+				open.skipped = append(open.skipped, Skipped{
+					File: "s3://bucket/file.parquet", RowGroup: i,
+					Set: position.Set{shard(0, 0, 2*i)},
+				})
 			}
 			fails(t, open, Fail{Reason: "bad file", BadData: true})
 			remains := open.Remains()
@@ -98,13 +109,16 @@ func TestWhatRemainsOfAFailedSession(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if list, n := s.Skipped(); len(list) != maxSkippedKept || n != 100 || s.Failure() != "bad file" || !s.BadData() || !s.Over() {
+			if list, n := s.Skipped(); len(list) != maxSkippedKept || n != 100 || s.Failure() != "bad file" ||
+				!s.BadData() || !s.Over() {
 				t.Errorf("%d of %d skipped row groups are named, failure %q", len(list), n, s.Failure())
 			}
-			if _, _, err := s.Apply(Join{Rank: 0, World: 2, Nonce: "a"}); !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), "bad file") {
+			if _, _, err := s.Apply(Join{Rank: 0, World: 2, Nonce: "a"}); !errors.Is(err, ErrFailed) ||
+				!strings.Contains(err.Error(), "bad file") {
 				t.Errorf("a rank that joins: %v", err)
 			}
-			if r, err := s.Late(Sync{Rank: 0, Generation: 1, Incarnation: 1, Nonce: "old"}); err != nil || r.Failure != "bad file" || !r.BadData {
+			if r, err := s.Late(Sync{Rank: 0, Generation: 1, Incarnation: 1, Nonce: "old"}); err != nil ||
+				r.Failure != "bad file" || !r.BadData {
 				t.Errorf("a rank of before is told %+v, %v", r, err)
 			}
 			if _, _, ok := s.NeedsPlan(); ok {
@@ -112,7 +126,8 @@ func TestWhatRemainsOfAFailedSession(t *testing.T) {
 			}
 			was := s.Generation()
 			must(t, s, Restore{Checkpoint: Named{Name: "noon"}, Nonce: "again"})
-			if must(t, s, Join{Rank: 0, World: 2, Nonce: "a"}).Closed != 0 || s.Generation() <= was || s.Over() || s.From().Name != "noon" {
+			if must(t, s, Join{Rank: 0, World: 2, Nonce: "a"}).Closed != 0 || s.Generation() <= was || s.Over() ||
+				s.From().Name != "noon" {
 				t.Errorf("restored: generation %d, from %+v", s.Generation(), s.From())
 			}
 		})
@@ -126,8 +141,10 @@ func summarized(s *State) error {
 		return fmt.Errorf("what remains cannot be read: %w", err)
 	}
 	_, skipped := s.Skipped()
-	if _, n := again.Skipped(); n != skipped || again.World() != s.World() || again.Closed() != s.Closed() || again.Failure() != s.Failure() {
-		return fmt.Errorf("what remains says: %d ranks, %d epochs closed, %d row groups skipped, failure %q", again.World(), again.Closed(), n, again.Failure())
+	if _, n := again.Skipped(); n != skipped || again.World() != s.World() || again.Closed() != s.Closed() ||
+		again.Failure() != s.Failure() {
+		return fmt.Errorf("what remains says: %d ranks, %d epochs closed, %d row groups skipped, failure %q",
+			again.World(), again.Closed(), n, again.Failure())
 	}
 	if !s.Between() && again.From() != s.From() {
 		return fmt.Errorf("what remains says that it was restored from %+v, not %+v", again.From(), s.From())

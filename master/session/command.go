@@ -81,10 +81,11 @@ type Reply struct {
 	Unchanged bool                // the grants are those of the request's revision
 	Grants    []position.Interval // all that is held and not consumed, each within one shard
 	Release   position.Set        // please give back
-	Drained   bool                // all of the open epoch is granted to someone, and none of it comes to a rank that is idle
-	Pieces    []Piece             // in place of grants in order DETERMINISTIC
-	Starts    []LaneStart         // with them; of Join, too
-	Steps     []EpochSteps        // from the epoch of the request's steps to the open one
+	// all of the open epoch is granted to someone, and none of it comes to a rank that is idle
+	Drained bool
+	Pieces  []Piece      // in place of grants in order DETERMINISTIC
+	Starts  []LaneStart  // with them; of Join, too
+	Steps   []EpochSteps // from the epoch of the request's steps to the open one
 
 	Order *Order // to take a State; nil: none
 
@@ -114,7 +115,8 @@ type Counters struct {
 func (c Counters) max(d Counters) Counters {
 	return Counters{
 		Rows: max(c.Rows, d.Rows), Batches: max(c.Batches, d.Batches), Bytes: max(c.Bytes, d.Bytes),
-		StallNS: max(c.StallNS, d.StallNS), ComputeNS: max(c.ComputeNS, d.ComputeNS), Failovers: max(c.Failovers, d.Failovers),
+		StallNS: max(c.StallNS, d.StallNS), ComputeNS: max(c.ComputeNS, d.ComputeNS), Failovers: max(c.Failovers,
+			d.Failovers),
 	}
 }
 
@@ -138,7 +140,8 @@ func (c Fail) apply(s *State, ch *Changes) (Reply, error) {
 
 // common fills in what Join and Sync are both told.
 func (s *State) common(r Reply, baseVersion uint64) Reply {
-	r.Closed, r.Finished, r.Failure, r.BadData, r.BaseVersion = s.closed, s.Finished(), s.failure, s.badData, s.baseVersion
+	r.Closed, r.Finished, r.Failure, r.BadData, r.BaseVersion = s.closed, s.Finished(), s.failure, s.badData,
+		s.baseVersion
 	if baseVersion == s.baseVersion {
 		return r
 	}

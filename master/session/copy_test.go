@@ -164,4 +164,7 @@ func newFingerprinter(seed maphash.Seed) *fingerprinter {
 
 // ignored are the fields that tell states apart which go on in the same way: calls are numbered, and what lies in etcd
 // is the State.
-var ignored = map[string]bool{"sent": true, "seq": true, "cutAt": true, "nonces": true, "writes": true, "etcd": true, "d": true, "id": true}
+var ignored = map[string]bool{
+	"sent": true, "seq": true, "cutAt": true, "nonces": true, "writes": true, "etcd": true,
+	"d": true, "id": true,
+}

@@ -61,7 +61,10 @@ func (d dataset) rows(set position.Set) []position.Position {
 			for s := range d[e][b] {
 				for w, rows := range d[e][b][s] {
 					for k := range rows {
-						p := position.Position{Epoch: uint32(e), Block: uint32(b), Shard: uint32(s), Window: uint32(w), K: uint64(k)}
+						p := position.Position{
+							Epoch: uint32(e), Block: uint32(b), Shard: uint32(s), Window: uint32(w),
+							K: uint64(k),
+						}
 						if set.Contains(p) {
 							out = append(out, p)
 						}

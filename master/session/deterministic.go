@@ -33,11 +33,12 @@ type deterministic struct{ *State }
 func (s deterministic) counts() bool          { return true }
 func (s deterministic) consumed(position.Set) {}
 func (s deterministic) skips() bool           { return false } // rows were counted: none can be left out
-func (s deterministic) ahead() uint32         { return 2 }     // a rank may have ended the epoch after the open one, too
-func (s deterministic) keep() uint32          { return s.closed }
-func (s deterministic) leaving(*Changes)      {}
-func (s deterministic) between() bool         { return false } // Remains does not say where the lanes are
-func (s deterministic) granted(*rank) bool    { return true }  // all that is planned is
+// a rank may have ended the epoch after the open one, too
+func (s deterministic) ahead() uint32      { return 2 }
+func (s deterministic) keep() uint32       { return s.closed }
+func (s deterministic) leaving(*Changes)   {}
+func (s deterministic) between() bool      { return false } // Remains does not say where the lanes are
+func (s deterministic) granted(*rank) bool { return true }  // all that is planned is
 
 // forget passes over what nobody gets of epochs that are closed.
 func (s deterministic) forget(start position.Position) {
@@ -319,7 +320,8 @@ func (s deterministic) admit(r uint32, at *Steps, left uint32) error {
 		return nil
 	}
 	k, n := s.rank(r), *at
-	newest := s.closed // a rank may be through with the next epoch, too, before the others have reported that they ended this one
+	// a rank may be through with the next epoch, too, before the others have reported that they ended this one
+	newest := s.closed
 	for _, final := s.laneSteps(newest); final; _, final = s.laneSteps(newest) {
 		newest++
 	}
@@ -329,7 +331,9 @@ func (s deterministic) admit(r uint32, at *Steps, left uint32) error {
 		known = max(known, k.begun.Handed)
 	}
 	if n.Epoch > newest || n.Epoch >= s.closed && n.Handed > known {
-		return invalid("rank %d reports %d batches of epoch %d, which has %d so far, with %d epochs closed: the trainer or its client is broken",
+		return invalid(
+			"rank %d reports %d batches of epoch %d, which has %d so far, with %d epochs closed: the trainer or its "+
+				"client is broken",
 			r, n.Handed, n.Epoch, known, s.closed)
 	}
 	return nil
@@ -419,7 +423,10 @@ func (s deterministic) starts(k *rank) []LaneStart {
 		}
 	}
 	if s.frontier.Epoch < s.id.Epochs {
-		out = append(out, LaneStart{Epoch: s.frontier.Epoch, Block: s.frontier.Block, Rows: s.laneRows(s.frontier.Epoch)})
+		out = append(out, LaneStart{
+			Epoch: s.frontier.Epoch, Block: s.frontier.Block,
+			Rows: s.laneRows(s.frontier.Epoch),
+		})
 	}
 	return out[:min(len(out), max(1, maxStarts/int(s.id.Lanes)))]
 }

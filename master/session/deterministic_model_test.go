@@ -76,7 +76,10 @@ func runLanes(draw func(n int) int, steps int, leaves bool, execute executor) (e
 }
 
 func newLaneModel(draw func(n int) int, execute executor) *laneModel {
-	m := &laneModel{draw: draw, d: randomDataset(draw), execute: execute, handed: map[position.Position]int{}, excused: map[position.Position]int{}, left: map[uint32]bool{}}
+	m := &laneModel{
+		draw: draw, d: randomDataset(draw), execute: execute, handed: map[position.Position]int{},
+		excused: map[position.Position]int{}, left: map[uint32]bool{},
+	}
 	m.id = testID
 	m.id.Epochs, m.id.LastBatch = uint32(len(m.d)), []pb.LastBatch{pb.LastBatch_UNEVEN, pb.LastBatch_DROP}[draw(2)]
 	m.id.FirstWorldSize = uint32(1 + draw(3))
@@ -228,12 +231,14 @@ func (m *laneModel) nonce() string {
 }
 
 func (m *laneModel) started(r uint32, nonce string, reply Reply) *laneRank {
-	if got, want := m.s.ranks[r].begunStep, m.stepsBetween(m.began, reply.Begun); got != uint64(want) && len(m.left) == 0 {
+	if got, want := m.s.ranks[r].begunStep, m.stepsBetween(m.began, reply.Begun); got != uint64(want) &&
+		len(m.left) == 0 {
 		m.fail("rank %d begins at %+v and counts %d steps, not %d", r, reply.Begun, got, want)
 	}
 	return &laneRank{
 		rank: r, nonce: nonce, generation: reply.Generation, incarnation: reply.Incarnation,
-		at: Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}, begun: reply.Begun, reported: reply.Begun, told: map[uint32]EpochSteps{}, starts: reply.Starts,
+		at: Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}, begun: reply.Begun, reported: reply.Begun,
+		told: map[uint32]EpochSteps{}, starts: reply.Starts,
 	}
 }
 
@@ -254,7 +259,8 @@ func (m *laneModel) rejoin(k *laneRank) {
 	if m.stepsBetween(k.at, next.at) > 0 {
 		m.fail("rank %d begins at %+v, and had handed over up to %+v", k.rank, next.at, k.at)
 	}
-	if len(m.left) == 0 && !slices.ContainsFunc(m.ranks, func(u *laneRank) bool { return m.stepsBetween(next.at, m.mayWaitAt(u)) == 0 }) {
+	if len(m.left) == 0 &&
+		!slices.ContainsFunc(m.ranks, func(u *laneRank) bool { return m.stepsBetween(next.at, m.mayWaitAt(u)) == 0 }) {
 		m.fail("rank %d begins at %+v, and all ranks have told of more", k.rank, next.at)
 	}
 	for _, row := range m.between(k.rank, next.at, k.at) {
@@ -383,7 +389,8 @@ func (m *laneModel) hand(k *laneRank) {
 		m.fail("rank %d is told %+v; epoch %d has %d steps", k.rank, told, k.at.Epoch, m.steps(k.at.Epoch))
 	}
 	if dropped := m.dropped(k.at.Epoch); told.Final && told.Dropped != dropped {
-		m.fail("rank %d is told that %d rows of epoch %d are dropped, not %d", k.rank, told.Dropped, k.at.Epoch, dropped)
+		m.fail("rank %d is told that %d rows of epoch %d are dropped, not %d", k.rank, told.Dropped, k.at.Epoch,
+			dropped)
 	}
 	switch {
 	case told.Final && k.at.Handed >= told.Steps:
@@ -447,8 +454,10 @@ func (m *laneModel) read(k *laneRank) (rows []position.Position) {
 // restore begins again from the state of one rank, with any number of ranks, maybe in another session.
 func (m *laneModel) restore(k *laneRank) {
 	c := Checkpoint{
-		Version: 1, Session: m.id.Session, Generation: k.generation, Rank: k.rank, World: m.s.World(), Closed: k.at.Epoch, Handed: k.at.Handed,
-		ProgramDigest: m.id.ProgramDigest, DatasetDigest: m.id.DatasetDigest, PlannerDigest: m.id.PlannerDigest, GlobalBatch: m.id.GlobalBatch,
+		Version: 1, Session: m.id.Session, Generation: k.generation, Rank: k.rank, World: m.s.World(),
+		Closed: k.at.Epoch, Handed: k.at.Handed,
+		ProgramDigest: m.id.ProgramDigest, DatasetDigest: m.id.DatasetDigest, PlannerDigest: m.id.PlannerDigest,
+		GlobalBatch: m.id.GlobalBatch,
 	}
 	for _, l := range k.starts {
 		past := slices.ContainsFunc(l.Rows, func(n uint64) bool { return n > c.Handed*m.id.share() })
@@ -529,7 +538,8 @@ func (m *laneModel) verdict() error {
 					continue
 				}
 				if n < want || n > want+m.excused[row] {
-					return fmt.Errorf("row %v was handed over %d times, not %d; %d are excused", row, n, want, m.excused[row])
+					return fmt.Errorf("row %v was handed over %d times, not %d; %d are excused",
+						row, n, want, m.excused[row])
 				}
 			}
 		}
@@ -567,7 +577,8 @@ func TestLanesModelFindsBugs(t *testing.T) {
 		}),
 		"blocks are forgotten when the first rank is past them": behind(func(s *State, _ Command, _ *Reply) {
 			for _, k := range s.ranks {
-				s.blocks.list = slices.DeleteFunc(s.blocks.list, func(b block) bool { return !deterministic{s}.behind(b, s.at(k)) && b.end() != s.frontier })
+				s.blocks.list = slices.DeleteFunc(s.blocks.list,
+					func(b block) bool { return !deterministic{s}.behind(b, s.at(k)) && b.end() != s.frontier })
 			}
 		}),
 		"steps are final too soon": behind(func(_ *State, _ Command, r *Reply) {

@@ -25,27 +25,37 @@ func laneStates(states []Checkpoint) bool {
 func (s deterministic) admitState(p Checkpoint) error {
 	switch {
 	case p.GlobalBatch == 0 && (p.Handed > 0 || len(p.Base)+len(p.Consumed) > 0):
-		return refused("the state of rank %d is of order fast, the session's is deterministic; open a session whose spec says order: fast", p.Rank)
+		return refused(
+			"the state of rank %d is of order fast, the session's is deterministic; open a session whose spec says "+
+				"order: fast", p.Rank)
 	case len(p.Base)+len(p.Consumed) > 0:
-		return refused("the state of rank %d has consumed intervals, which states of deterministic order have not", p.Rank)
+		return refused("the state of rank %d has consumed intervals, which states of deterministic order have not",
+			p.Rank)
 	case p.Handed > 0 && len(p.Start.Rows) == 0:
 		return refused("the state of rank %d names no block at which to begin", p.Rank)
 	case p.Start.Block > 0 && len(p.Start.Rows) == 0:
-		return refused("the state of rank %d begins at block %d, and does not say where that lies in the lanes", p.Rank, p.Start.Block)
+		return refused("the state of rank %d begins at block %d, and does not say where that lies in the lanes",
+			p.Rank, p.Start.Block)
 	case len(p.Start.Rows) > 0 && uint32(len(p.Start.Rows)) != s.id.Lanes:
-		return refused("the state of rank %d has %d lanes, the session has %d; open a session whose spec says lanes: %d",
+		return refused(
+			"the state of rank %d has %d lanes, the session has %d; open a session whose spec says lanes: %d",
 			p.Rank, len(p.Start.Rows), s.id.Lanes, len(p.Start.Rows))
 	case len(p.Start.Rows) > 0 && p.Start.Epoch != p.Closed:
-		return refused("the state of rank %d is in epoch %d, and names a block of epoch %d at which to begin", p.Rank, p.Closed, p.Start.Epoch)
+		return refused("the state of rank %d is in epoch %d, and names a block of epoch %d at which to begin",
+			p.Rank, p.Closed, p.Start.Epoch)
 	case p.Start.Block > 0 && p.Closed == s.id.Epochs:
-		return refused("the state of rank %d has ended all %d epochs, and names block %d at which to begin", p.Rank, p.Closed, p.Start.Block)
+		return refused("the state of rank %d has ended all %d epochs, and names block %d at which to begin",
+			p.Rank, p.Closed, p.Start.Block)
 	case p.GlobalBatch > 0 && p.Handed > maxEpochRows/p.GlobalBatch:
-		return refused("the state of rank %d has handed over %d steps of %d rows in one epoch", p.Rank, p.Handed, p.GlobalBatch)
+		return refused("the state of rank %d has handed over %d steps of %d rows in one epoch",
+			p.Rank, p.Handed, p.GlobalBatch)
 	case p.GlobalBatch%uint64(s.id.Lanes) != 0 || p.GlobalBatch > maxSteps:
 		return refused("the state of rank %d has steps of %d rows in %d lanes", p.Rank, p.GlobalBatch, s.id.Lanes)
 	}
-	if beyond := slices.IndexFunc(p.Start.Rows, func(n uint64) bool { return n > p.Handed*(p.GlobalBatch/uint64(s.id.Lanes)) }); beyond >= 0 {
-		return refused("the state of rank %d was taken after %d steps of %d rows, and lane %d is past it where block %d begins",
+	if beyond := slices.IndexFunc(p.Start.Rows,
+		func(n uint64) bool { return n > p.Handed*(p.GlobalBatch/uint64(s.id.Lanes)) }); beyond >= 0 {
+		return refused(
+			"the state of rank %d was taken after %d steps of %d rows, and lane %d is past it where block %d begins",
 			p.Rank, p.Handed, p.GlobalBatch, beyond, p.Start.Block)
 	}
 	return nil
@@ -54,19 +64,26 @@ func (s deterministic) admitState(p Checkpoint) error {
 // mergeLanes checks that states are of the same step, and takes the newest block that one of them knows.
 func mergeLanes(states []Checkpoint) (merged, error) {
 	first := states[0]
-	m := merged{closed: first.Closed, session: first.Session, generation: first.Generation, handed: first.Handed, global: first.GlobalBatch, skipped: first.Skipped}
+	m := merged{
+		closed: first.Closed, session: first.Session, generation: first.Generation, handed: first.Handed,
+		global: first.GlobalBatch, skipped: first.Skipped,
+	}
 	for i, p := range states {
 		switch {
 		case i > 0 && states[i-1].Rank == p.Rank:
 			return merged{}, refused("the state of rank %d was brought twice; each belongs in one Join", p.Rank)
 		case p.Session != first.Session || p.Generation != first.Generation:
-			return merged{}, refused("the state of rank %d is of session %q, generation %d, that of rank %d of session %q, generation %d",
+			return merged{}, refused(
+				"the state of rank %d is of session %q, generation %d, that of rank %d of session %q, generation %d",
 				p.Rank, p.Session, p.Generation, first.Rank, first.Session, first.Generation)
 		case p.Closed != first.Closed || p.Handed != first.Handed:
-			return merged{}, refused("the state of rank %d was taken after %d batches of epoch %d, that of rank %d after %d of epoch %d: they are not of the same step",
+			return merged{}, refused(
+				"the state of rank %d was taken after %d batches of epoch %d, that of rank %d after %d of epoch %d: "+
+					"they are not of the same step",
 				p.Rank, p.Handed, p.Closed, first.Rank, first.Handed, first.Closed)
 		case p.GlobalBatch != first.GlobalBatch:
-			return merged{}, refused("the state of rank %d has steps of %d rows, that of rank %d of %d", p.Rank, p.GlobalBatch, first.Rank, first.GlobalBatch)
+			return merged{}, refused("the state of rank %d has steps of %d rows, that of rank %d of %d",
+				p.Rank, p.GlobalBatch, first.Rank, first.GlobalBatch)
 		case p.Start.Block > m.start.Block || m.start.Rows == nil:
 			m.start = p.Start
 		}
@@ -78,15 +95,19 @@ func mergeLanes(states []Checkpoint) (merged, error) {
 // must fit, too.
 func (s deterministic) fit(m merged, world uint32) (merged, error) {
 	if s.id.Lanes%world != 0 {
-		return m, refused("world size %d does not divide the session's %d lanes; have another number of ranks", world, s.id.Lanes)
+		return m, refused("world size %d does not divide the session's %d lanes; have another number of ranks",
+			world, s.id.Lanes)
 	}
 	if err := s.id.fitsWorld(world); err != nil || m.global == s.id.GlobalBatch || m.handed == 0 {
 		return m, err
 	}
 	rows := m.handed * m.global
 	if rows%s.id.GlobalBatch != 0 {
-		return m, refused("the states were taken after %d steps of %d rows, which is between two steps of this session, of %d rows; "+
-			"open one whose spec says global_batch_size: %d", m.handed, m.global, s.id.GlobalBatch, m.global)
+		return m,
+			refused(
+				"the states were taken after %d steps of %d rows, which is between two steps of this session, of %d "+
+					"rows; "+
+					"open one whose spec says global_batch_size: %d", m.handed, m.global, s.id.GlobalBatch, m.global)
 	}
 	m.handed = rows / s.id.GlobalBatch
 	return m, nil
@@ -103,7 +124,8 @@ func (s deterministic) load(head *pb.SessionHead) error {
 			rows = s.blocks.list[i-1].lanes.after
 		}
 		if uint32(len(rows)) != s.id.Lanes {
-			return fmt.Errorf("block %d of epoch %d begins in %d lanes, and the session has %d", b.index, b.epoch, len(rows), s.id.Lanes)
+			return fmt.Errorf("block %d of epoch %d begins in %d lanes, and the session has %d",
+				b.index, b.epoch, len(rows), s.id.Lanes)
 		}
 		s.blocks.list[i].lanes = b.lay(rows)
 	}
@@ -123,7 +145,8 @@ func (s deterministic) rewind(m merged) {
 // can be.
 func (s deterministic) check() error {
 	if len(s.base)+len(s.returned) > 0 {
-		return fmt.Errorf("session %s: positions are consumed or returned one by one in deterministic order: %v, %v", s.id.Session, s.base, s.returned)
+		return fmt.Errorf("session %s: positions are consumed or returned one by one in deterministic order: %v, %v",
+			s.id.Session, s.base, s.returned)
 	}
 	for i, b := range s.blocks.list {
 		next, rows := s.frontier, s.laneRows(b.epoch)
@@ -134,7 +157,8 @@ func (s deterministic) check() error {
 			}
 		}
 		if b.end() != next || !slices.Equal(b.lanes.after, rows) {
-			return fmt.Errorf("session %s: block %d of epoch %d ends at %v with lanes of %d rows, and the next begins at %v with %d",
+			return fmt.Errorf(
+				"session %s: block %d of epoch %d ends at %v with lanes of %d rows, and the next begins at %v with %d",
 				s.id.Session, b.index, b.epoch, b.end(), b.lanes.after, next, rows)
 		}
 	}
@@ -144,7 +168,8 @@ func (s deterministic) check() error {
 		case len(k.held)+len(k.consumed)+len(k.releasing)+len(k.revoked) > 0:
 			return fmt.Errorf("session %s: rank %d has intervals in deterministic order", s.id.Session, i)
 		case k.steps.Epoch > s.closed+2:
-			return fmt.Errorf("session %s: rank %d is in epoch %d, and the open one is %d", s.id.Session, i, k.steps.Epoch, s.closed)
+			return fmt.Errorf("session %s: rank %d is in epoch %d, and the open one is %d",
+				s.id.Session, i, k.steps.Epoch, s.closed)
 		}
 	}
 	return nil

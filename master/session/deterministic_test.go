@@ -52,7 +52,8 @@ func TestLanesOfRanksThatLeftLoseNoRows(t *testing.T) {
 		syncs(t, s, 1, Steps{Handed: 5}, true)
 		for _, rank := range []uint32{first, 1 - first} {
 			if r := must(t, s, Join{Rank: rank, World: 2, Nonce: "again"}); r.Begun.Handed != 5 {
-				t.Errorf("rank %d comes first: rank %d begins at step %d, and rank 1 left at 5", first, rank, r.Begun.Handed)
+				t.Errorf("rank %d comes first: rank %d begins at step %d, and rank 1 left at 5",
+					first, rank, r.Begun.Handed)
 			}
 		}
 		if got := s.Progress().GetRanks()[0].GetMayRepeat(); got != 2 {
@@ -93,8 +94,12 @@ func TestLanesOfRanksThatLeftAtAnEpochsEnd(t *testing.T) {
 			}
 			c.left(t, s)
 			for _, rank := range []uint32{first, 1 - first} {
-				if r := must(t, s, Join{Rank: rank, World: 2, Nonce: "again"}); r.Begun != (Steps{Epoch: c.want.Epoch, Handed: c.want.Handed, Ready: c.want.Handed}) {
-					t.Errorf("%s: rank %d comes first, rank %d begins at %+v, want %+v", name, first, rank, r.Begun, c.want)
+				if r := must(t, s, Join{Rank: rank, World: 2, Nonce: "again"}); r.Begun != (Steps{
+					Epoch:  c.want.Epoch,
+					Handed: c.want.Handed, Ready: c.want.Handed,
+				}) {
+					t.Errorf("%s: rank %d comes first, rank %d begins at %+v, want %+v",
+						name, first, rank, r.Begun, c.want)
 				}
 				if rank == first { // its first batch needs no other rank
 					syncs(t, s, rank, Steps{Epoch: c.want.Epoch, Handed: c.want.Handed + 1}, false)
@@ -173,7 +178,8 @@ func TestLanesTellAStart(t *testing.T) {
 		syncs(t, s, 0, Steps{Handed: uint64(handed)}, false)
 		starts := deterministic{s}.starts(s.rank(0))
 		if len(starts) != 1 || starts[0].Block != block || slices.Max(starts[0].Rows) > uint64(handed) {
-			t.Errorf("at step %d it is told of %d starts, the first of block %d, want that of block %d", handed, len(starts), starts[0].Block, block)
+			t.Errorf("at step %d it is told of %d starts, the first of block %d, want that of block %d",
+				handed, len(starts), starts[0].Block, block)
 		}
 	}
 }

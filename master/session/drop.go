@@ -137,7 +137,8 @@ func (s drop) admit(r uint32, n *Steps, left uint32) error {
 		ok = epoch < left || k.toldOf(epoch).Final
 	}
 	if !ok {
-		return invalid("rank %d reports %+v, and was told of the steps %+v: the trainer or its client is broken", r, *n, k.told)
+		return invalid("rank %d reports %+v, and was told of the steps %+v: the trainer or its client is broken",
+			r, *n, k.told)
 	}
 	return nil
 }
@@ -185,7 +186,10 @@ func (s drop) shares(epoch uint32) []share {
 			}
 		default:
 			told := k.toldOf(epoch)
-			out = append(out, share{handed: k.handedIn(epoch), told: told.Steps, final: told.Final, newcomer: told.Steps == 0 && !told.Final})
+			out = append(out, share{
+				handed: k.handedIn(epoch), told: told.Steps, final: told.Final,
+				newcomer: told.Steps == 0 && !told.Final,
+			})
 		}
 	}
 	return out

@@ -59,7 +59,8 @@ func (m *model) checkShares() {
 	m.drop.most = max(m.drop.most, int(m.s.world))
 	for epoch := m.s.closed; epoch <= m.s.closed+1; epoch++ {
 		if need := cost((drop{fast{m.s}}).shares(epoch), 0); need > (fast{m.s}).left(epoch)/m.s.batch() {
-			m.fail("ranks were told of %d batches of epoch %d, of which %d rows are left", need, epoch, fast{m.s}.left(epoch))
+			m.fail("ranks were told of %d batches of epoch %d, of which %d rows are left",
+				need, epoch, fast{m.s}.left(epoch))
 		}
 	}
 }
@@ -79,7 +80,8 @@ func (m *model) verdictOnDropped() error {
 			}
 		}
 		left := m.passes != nil && m.passes.some[epoch]
-		if most := m.drop.most*m.batchSize - 1; !left && missing > most && len(m.drop.cameBack) == 0 && !m.drop.restarted && len(m.away) == 0 {
+		if most := m.drop.most*m.batchSize - 1; !left && missing > most && len(m.drop.cameBack) == 0 &&
+			!m.drop.restarted && len(m.away) == 0 {
 			return fmt.Errorf("%d rows of epoch %d are missing; at most %d are dropped", missing, epoch, most)
 		}
 	}

@@ -25,7 +25,10 @@ func TestDropRestoredBeforeAllRanksJoin(t *testing.T) {
 	must(t, s, plan)
 	for rank := range uint32(2) {
 		r := must(t, s, Join{Rank: rank, World: 2, Nonce: "n"})
-		r = must(t, s, Sync{Rank: rank, Generation: r.Generation, Incarnation: r.Incarnation, Nonce: "n", WantsMore: true, Streams: 1, Steps: &r.Begun})
+		r = must(t, s, Sync{
+			Rank: rank, Generation: r.Generation, Incarnation: r.Incarnation, Nonce: "n",
+			WantsMore: true, Streams: 1, Steps: &r.Begun,
+		})
 		if want := (EpochSteps{Steps: 50, Final: true}); len(r.Steps) != 1 || r.Steps[0] != want {
 			t.Errorf("rank %d is told %+v, want %+v", rank, r.Steps, want)
 		}
@@ -36,7 +39,10 @@ func TestDropRestoredBeforeAllRanksJoin(t *testing.T) {
 // joined and been told of them.
 func dropping(t *testing.T, world uint32, rows ...uint32) *State {
 	t.Helper()
-	s, err := New(Identity{Session: "s", Epochs: uint32(len(rows)), FirstWorldSize: world, LastBatch: pb.LastBatch_DROP, BatchSize: 10})
+	s, err := New(Identity{
+		Session: "s", Epochs: uint32(len(rows)), FirstWorldSize: world, LastBatch: pb.LastBatch_DROP,
+		BatchSize: 10,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +70,22 @@ func dropSync(t *testing.T, s *State, rank uint32, at Steps, leave bool) []Epoch
 		if next.Epoch < at.Epoch && k.toldOf(next.Epoch).Steps < next.Handed {
 			next = Steps{Epoch: next.Epoch + 1}
 		} else {
-			must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, WantsMore: true, Streams: 1, Consumed: consumed, Steps: &k.steps})
+			must(t, s, Sync{
+				Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, WantsMore: true,
+				Streams: 1, Consumed: consumed, Steps: &k.steps,
+			})
 			consumed = consumed.Union(s.blocks.firstRows(within(s.rank(rank).held, next.Epoch), 10))
 		}
-		must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: consumed, Steps: &next})
+		must(t, s, Sync{
+			Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: consumed,
+			Steps: &next,
+		})
 		k = s.rank(rank)
 	}
-	return must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: consumed, Steps: &at, Leave: leave}).Steps
+	return must(t, s, Sync{
+		Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: consumed,
+		Steps: &at, Leave: leave,
+	}).Steps
 }
 
 // Ranks that were killed around an epoch's begin and start again together are told of equally many steps of it.
@@ -138,7 +153,8 @@ func TestDropOfRanksThatAllLeft(t *testing.T) {
 			}
 			for rank := range uint32(2) {
 				if told := s.rank(rank).toldOf(0); told.Steps != 10 || !told.Final {
-					t.Errorf("rank %d first, with %d batches: rank %d is told of %+v, want all 10 steps", first, taken, rank, told)
+					t.Errorf("rank %d first, with %d batches: rank %d is told of %+v, want all 10 steps",
+						first, taken, rank, told)
 				}
 			}
 		}
@@ -156,7 +172,8 @@ func TestDropOfARankThatComesBackAlone(t *testing.T) {
 	if told := dropSync(t, s, 1, Steps{}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 3}) {
 		t.Errorf("told of %+v, while the others may come", told)
 	}
-	if told := dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 30, Final: true}) {
+	if told := dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, false); len(told) != 1 ||
+		told[0] != (EpochSteps{Steps: 30, Final: true}) {
 		t.Errorf("told of %+v behind three batches", told)
 	}
 }
@@ -187,7 +204,8 @@ func TestDropRowsOfRanksThatGather(t *testing.T) {
 	take := func(rank uint32) {
 		k := s.rank(rank)
 		must(t, s, Sync{
-			Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, WantsMore: true, Streams: 8, Consumed: k.consumed, Steps: &k.steps,
+			Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, WantsMore: true, Streams: 8,
+			Consumed: k.consumed, Steps: &k.steps,
 		})
 	}
 	must(t, s, Join{Rank: 0, World: 3, Nonce: "again"})

@@ -36,12 +36,18 @@ type FencedError struct {
 
 func (e *FencedError) Error() string {
 	if e.Expired {
-		return fmt.Sprintf("rank %d is fenced: its lease ended, and other ranks were granted rows that it handed over since; start it anew", e.Rank)
+		return fmt.Sprintf(
+			"rank %d is fenced: its lease ended, and other ranks were granted rows that it handed over since; start "+
+				"it anew", e.Rank)
 	}
 	if e.From.Name != "" {
-		return fmt.Sprintf("rank %d is fenced: the session was put back to checkpoint %q, of step %d; load the model saved there and start it anew", e.Rank, e.From.Name, e.From.Step)
+		return fmt.Sprintf(
+			"rank %d is fenced: the session was put back to checkpoint %q, of step %d; load the model saved there "+
+				"and start it anew", e.Rank, e.From.Name, e.From.Step)
 	}
-	return fmt.Sprintf("rank %d is fenced by generation %d, incarnation %d: another start of it has joined, or the session was restored or opened anew",
+	return fmt.Sprintf(
+		"rank %d is fenced by generation %d, incarnation %d: another start of it has joined, or the session was "+
+			"restored or opened anew",
 		e.Rank, e.Generation, e.Incarnation)
 }
 

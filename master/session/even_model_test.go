@@ -18,14 +18,16 @@ func (m *model) checkEven(r uint32) {
 			continue
 		}
 		if n := m.s.blocks.rowsIn(within(k.held, epoch).Subtract(k.releasing)); n > need.rows {
-			m.fail("rank %d holds %d rows of epoch %d, and is not asked for those above its share, %d", r, n, epoch, need.rows)
+			m.fail("rank %d holds %d rows of epoch %d, and is not asked for those above its share, %d",
+				r, n, epoch, need.rows)
 		}
 		if need.rows == 0 {
 			continue
 		}
 		level := need.rows + k.handedIn(epoch)*m.s.batch()
 		if left := (fast{m.s}).left(epoch); m.fills(epoch, level) < left || m.fills(epoch, level-1) >= left {
-			m.fail("rank %d is to come to %d rows of epoch %d; to even out what is left, %d, others come to another number", r, level, epoch, left)
+			m.fail(
+				"rank %d is to come to %d rows of epoch %d; to even out what is left, %d, others come to another number", r, level, epoch, left)
 		}
 	}
 }
@@ -43,7 +45,8 @@ func (m *model) fills(epoch uint32, level uint64) (rows uint64) {
 
 // checkSteps checks that an epoch had few steps, if all ranks read it from its start to its end.
 func (m *model) checkSteps(n Steps) {
-	if !sharesEvenly(m.s) || m.s.generation > 1 || m.lives > 0 || m.faults != nil || m.passes != nil && len(m.passes.some) > 0 {
+	if !sharesEvenly(m.s) || m.s.generation > 1 || m.lives > 0 || m.faults != nil || m.passes != nil &&
+		len(m.passes.some) > 0 {
 		return
 	}
 	for _, k := range m.s.ranks {
@@ -54,7 +57,8 @@ func (m *model) checkSteps(n Steps) {
 	rows := uint64(len(m.d.rows(within(m.d.all(), n.Epoch))))
 	step := uint64(m.s.world) * m.s.batch()
 	if ideal := (rows + step - 1) / step; n.Handed > ideal+evenSlack {
-		m.fail("epoch %d has %d rows, and %d ranks make %d steps of %d rows each, where %d suffice", n.Epoch, rows, m.s.world, n.Handed, m.s.batch(), ideal)
+		m.fail("epoch %d has %d rows, and %d ranks make %d steps of %d rows each, where %d suffice",
+			n.Epoch, rows, m.s.world, n.Handed, m.s.batch(), ideal)
 	}
 }
 

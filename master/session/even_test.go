@@ -33,7 +33,8 @@ func shareOut(t *testing.T, id Identity, late int, shards Outputs) (rows []uint6
 			}
 			k := s.rank(r)
 			reply := must(t, s, Sync{
-				Rank: r, Generation: 1, Incarnation: 1, Nonce: "n", Consumed: consumed[r], Released: k.releasing, WantsMore: true, Streams: 8,
+				Rank: r, Generation: 1, Incarnation: 1, Nonce: "n", Consumed: consumed[r], Released: k.releasing,
+				WantsMore: true, Streams: 8,
 				Steps: &at[r], Revision: s.revision(k),
 			})
 			batch := s.blocks.firstRows(within(k.held, 0), id.BatchSize)
@@ -69,10 +70,12 @@ func TestPaddedEpochsAreEven(t *testing.T) {
 		"one window":   {Outputs{{1000}}, 8, 1},
 	} {
 		for _, late := range []int{0, 3, 500} {
-			rows, steps := shareOut(t, Identity{FirstWorldSize: c.world, LastBatch: pb.LastBatch_PAD, BatchSize: 512}, late, c.shards)
+			rows, steps := shareOut(t, Identity{FirstWorldSize: c.world, LastBatch: pb.LastBatch_PAD, BatchSize: 512},
+				late, c.shards)
 			for r := range rows {
 				if most := rows[0] + 1; rows[r]+1 < rows[0] || rows[r] > most || steps != c.steps {
-					t.Errorf("%s, %d steps late: %v rows in %d steps, want even ones in %d", name, late, rows, steps, c.steps)
+					t.Errorf("%s, %d steps late: %v rows in %d steps, want even ones in %d",
+						name, late, rows, steps, c.steps)
 					break
 				}
 			}
@@ -83,17 +86,28 @@ func TestPaddedEpochsAreEven(t *testing.T) {
 // A rank that left, or whose lease ended, leaves its share to the others.
 func TestSharesOfRanksThatAreGone(t *testing.T) {
 	for name, gone := range map[string]func(r uint32) Command{
-		"left":   func(r uint32) Command { return Sync{Rank: r, Generation: 1, Incarnation: 1, Nonce: "n", Leave: true} },
+		"left": func(r uint32) Command {
+			return Sync{
+				Rank: r, Generation: 1, Incarnation: 1, Nonce: "n",
+				Leave: true,
+			}
+		},
 		"lapsed": func(r uint32) Command { return Expire{Rank: r, Incarnation: 1} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 2, LastBatch: pb.LastBatch_PAD, BatchSize: 10})
+			s, err := New(Identity{
+				Session: "s", Epochs: 1, FirstWorldSize: 2, LastBatch: pb.LastBatch_PAD,
+				BatchSize: 10,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			must(t, s, Planned{Blocks: 1, Shards: 1, Outputs: Outputs{{100}}})
 			held := func() uint64 {
-				must(t, s, Sync{Generation: 1, Incarnation: 1, Nonce: "n", WantsMore: true, Streams: 8, Steps: &Steps{}})
+				must(t, s, Sync{
+					Generation: 1, Incarnation: 1, Nonce: "n", WantsMore: true, Streams: 8,
+					Steps: &Steps{},
+				})
 				return s.blocks.rowsIn(s.rank(0).held)
 			}
 			must(t, s, Join{Rank: 0, World: 2, Nonce: "n"})

@@ -39,7 +39,8 @@ func (m *model) start(r uint32) {
 		m.fail("rank %d joined as %v", r, reply.Kind)
 	}
 	if m.drop != nil && !m.together && old != nil && old.generation == reply.Generation {
-		wentBack := old.loop != nil && (Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}).compare(old.loop.at) < 0
+		wentBack := old.loop != nil &&
+			(Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}).compare(old.loop.at) < 0
 		if old.left || old.leaving || wentBack {
 			m.drop.cameBack[reply.Generation] = true
 		}
@@ -48,7 +49,8 @@ func (m *model) start(r uint32) {
 	padded := m.batchSize > 0 && m.drop == nil // with drop it may begin behind an epoch of which no rank got a step
 	alone := m.passes != nil                   // it may begin with one that left the first epoch and started again
 	if first := reply.Incarnation == 1; first && padded && !alone && reply.Begun.Epoch != m.s.begun.Epoch {
-		m.fail("rank %d joins for the first time, and begins at %+v; its generation began at %+v", r, reply.Begun, m.s.begun)
+		m.fail("rank %d joins for the first time, and begins at %+v; its generation began at %+v",
+			r, reply.Begun, m.s.begun)
 	}
 	m.back(r, reply.Begun)
 	if m.passes != nil && m.passes.some[reply.Begun.Epoch] { // it makes steps that others did not

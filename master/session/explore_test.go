@@ -48,15 +48,27 @@ var (
 // row handed over.
 func TestExplore(t *testing.T) {
 	scopes := map[string]scope{
-		"windows":                {d: dataset{{{{2, 1}}}}, world: 2, network: 1},
-		"an idle rank":           {d: dataset{{{{1, 1}}}}, world: 2, network: 1, selects: true},
-		"a death":                {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{deaths: 1, expiries: 1}},
-		"a lease that ends":      {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{cuts: 1, expiries: 1}},
-		"leaving":                {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{leaves: 1}},
-		"a restore":              {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{checkpoints: 1, restores: 1}},
-		"ranks in step":          {d: dataset{{{oneRow}}}, world: 2, network: 1, pad: 1},
-		"a pass is left":         {d: dataset{{{oneRow}}}, world: 2, network: 1, most: budget{leftPasses: 1}},
-		"a pass is left in step": {d: dataset{{{oneRow}}, {{oneRow}}}, world: 1, network: 1, pad: 1, most: budget{leftPasses: 1}},
+		"windows":      {d: dataset{{{{2, 1}}}}, world: 2, network: 1},
+		"an idle rank": {d: dataset{{{{1, 1}}}}, world: 2, network: 1, selects: true},
+		"a death": {
+			d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1,
+			most: budget{deaths: 1, expiries: 1},
+		},
+		"a lease that ends": {
+			d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1,
+			most: budget{cuts: 1, expiries: 1},
+		},
+		"leaving": {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{leaves: 1}},
+		"a restore": {
+			d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1,
+			most: budget{checkpoints: 1, restores: 1},
+		},
+		"ranks in step":  {d: dataset{{{oneRow}}}, world: 2, network: 1, pad: 1},
+		"a pass is left": {d: dataset{{{oneRow}}}, world: 2, network: 1, most: budget{leftPasses: 1}},
+		"a pass is left in step": {
+			d: dataset{{{oneRow}}, {{oneRow}}}, world: 1, network: 1, pad: 1,
+			most: budget{leftPasses: 1},
+		},
 	}
 	if os.Getenv("PENSTOCK_SOAK") != "" {
 		scopes = map[string]scope{
@@ -65,11 +77,26 @@ func TestExplore(t *testing.T) {
 			"a recall":               {d: dataset{{{oneRow}}}, world: 2, network: 1, most: budget{recalls: 1}},
 			"calls under way":        {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 2},
 			"three ranks":            {d: dataset{{{twoRows, oneRow}}}, world: 3, network: 1},
-			"deaths":                 {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, most: budget{deaths: 1, cuts: 1, expiries: 1}},
-			"leaving and a recall":   {d: dataset{{{oneRow, twoRows}}}, world: 2, network: 1, most: budget{leaves: 1, recalls: 1}},
-			"a death and a restore":  {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, most: budget{deaths: 1, checkpoints: 1, restores: 1}},
-			"a pass is left":         {d: dataset{{{oneRow}}, {{oneRow}}}, world: 2, network: 1, most: budget{leftPasses: 1}},
-			"a death, ranks in step": {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, pad: 1, most: budget{deaths: 1}},
+			"deaths": {
+				d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1,
+				most: budget{deaths: 1, cuts: 1, expiries: 1},
+			},
+			"leaving and a recall": {
+				d: dataset{{{oneRow, twoRows}}}, world: 2, network: 1,
+				most: budget{leaves: 1, recalls: 1},
+			},
+			"a death and a restore": {
+				d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1,
+				most: budget{deaths: 1, checkpoints: 1, restores: 1},
+			},
+			"a pass is left": {
+				d: dataset{{{oneRow}}, {{oneRow}}}, world: 2, network: 1,
+				most: budget{leftPasses: 1},
+			},
+			"a death, ranks in step": {
+				d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, pad: 1,
+				most: budget{deaths: 1},
+			},
 		}
 	}
 	for name, c := range scopes {
@@ -165,7 +192,8 @@ func (x *explorer) run() error {
 func (x *explorer) begin() (*node, error) {
 	m := newModel(nil, x.d, x.execute)
 	m.batchSize, m.trainers, m.mostWorld = x.pad, make([]*trainer, x.world), x.world
-	m.id.Epochs, m.id.FirstWorldSize, m.id.LastBatch, m.id.Selects = uint32(len(x.d)), uint32(x.world), ending(x.pad > 0), x.selects
+	m.id.Epochs, m.id.FirstWorldSize, m.id.LastBatch, m.id.Selects = uint32(len(x.d)), uint32(x.world),
+		ending(x.pad > 0), x.selects
 	m.id.BatchSize = uint64(cmp.Or(x.pad, 100))
 	m.passes = newPasses()
 	s, err := New(m.id)

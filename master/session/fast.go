@@ -286,7 +286,8 @@ func (s fast) changes() uint64              { return 0 }
 // admit checks what a rank reports.
 func (s fast) admit(r uint32, n *Steps, _ uint32) error {
 	if n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
-		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", r, *n, s.closed)
+		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken",
+			r, *n, s.closed)
 	}
 	return nil
 }
@@ -303,7 +304,8 @@ func (s fast) load(*pb.SessionHead) error        { return nil }
 func (s fast) between() bool {
 	start := position.Position{Epoch: s.closed}
 	return len(from(s.base, start)) == 0 && !slices.ContainsFunc(s.ranks, func(k *rank) bool {
-		return k != nil && (k.steps.Epoch > s.closed || k.steps.Epoch == s.closed && k.steps.Handed > 0 || len(from(k.consumed, start)) > 0)
+		return k != nil && (k.steps.Epoch > s.closed || k.steps.Epoch == s.closed && k.steps.Handed > 0 ||
+			len(from(k.consumed, start)) > 0)
 	})
 }
 
@@ -314,7 +316,9 @@ func (s fast) granted(k *rank) bool { return k.revision != k.incarnation }
 // admitState checks a state that is brought against the order.
 func (s fast) admitState(p Checkpoint) error {
 	if p.GlobalBatch > 0 {
-		return refused("the state of rank %d is of deterministic order, the session's is fast; open a session whose spec says order: deterministic", p.Rank)
+		return refused(
+			"the state of rank %d is of deterministic order, the session's is fast; open a session whose spec says "+
+				"order: deterministic", p.Rank)
 	}
 	return nil
 }
@@ -382,7 +386,8 @@ func (s fast) check() error {
 		return fmt.Errorf("session %s: granted twice: %w", s.id.Session, err)
 	}
 	if i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch >= s.closed }); i >= 0 {
-		return fmt.Errorf("session %s: epoch %d has ended with %d steps, and is not closed", s.id.Session, s.steps[i].Epoch, s.steps[i].Steps)
+		return fmt.Errorf("session %s: epoch %d has ended with %d steps, and is not closed",
+			s.id.Session, s.steps[i].Epoch, s.steps[i].Steps)
 	}
 	if err := quarantine(s).checkSkipped(); err != nil {
 		return fmt.Errorf("session %s: %w", s.id.Session, err)
@@ -405,7 +410,8 @@ func (s fast) checkRank(r uint32, k *rank, planned position.Set) error {
 	case !planned.Covers(k.held):
 		return fmt.Errorf("rank %d holds positions of blocks that are not in memory", r)
 	case !s.blocks.canonicalSet(k.held).Equal(k.held):
-		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v", r, k.held, s.blocks.canonicalSet(k.held))
+		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v",
+			r, k.held, s.blocks.canonicalSet(k.held))
 	case !k.held.Covers(k.releasing):
 		return fmt.Errorf("rank %d is asked to release what it does not hold", r)
 	case k.steps.Epoch > s.closed+s.policy().ahead(), k.steps.Handed > k.steps.Ready:
@@ -462,7 +468,8 @@ func (s fast) countLeft() {
 // countPlanned adds the rows that are left of a block that is planned now.
 func (s fast) countPlanned(b block) {
 	all := position.Set{{From: b.start(), To: b.end()}}
-	s.blocks.epoch(b.epoch).left += s.blocks.rowsIn(s.returned.Intersect(all)) + s.blocks.rowsIn(all.Intersect(position.Set{s.ungranted()}))
+	s.blocks.epoch(b.epoch).left += s.blocks.rowsIn(s.returned.Intersect(all)) +
+		s.blocks.rowsIn(all.Intersect(position.Set{s.ungranted()}))
 }
 
 // countConsumed takes what was consumed off what is left.

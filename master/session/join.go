@@ -12,13 +12,16 @@ func (c Join) apply(s *State, ch *Changes) (Reply, error) {
 		return s.welcome(k), nil
 	}
 	if c.World == 0 || c.World > maxWorld || c.Rank >= c.World {
-		return Reply{}, invalid("join as rank %d of %d: the world size is between 1 and %d, and ranks count from 0", c.Rank, c.World, maxWorld)
+		return Reply{}, invalid("join as rank %d of %d: the world size is between 1 and %d, and ranks count from 0",
+			c.Rank, c.World, maxWorld)
 	}
 	if c.Restoring || len(c.Restore) > 0 {
 		return c.restoreWith(s, ch)
 	}
 	if c.World != s.world {
-		return Reply{}, invalid("rank %d joins with world size %d, but the session has %d: another one needs a collective restore", c.Rank, c.World, s.world)
+		return Reply{}, invalid(
+			"rank %d joins with world size %d, but the session has %d: another one needs a collective restore",
+			c.Rank, c.World, s.world)
 	}
 	if s.failure != "" {
 		return Reply{}, failed(s.failure)
@@ -32,7 +35,10 @@ func (c Join) start(s *State, ch *Changes) *rank {
 	s.restore.forget(c.Rank)
 	k := s.ranks[c.Rank]
 	if k == nil {
-		k = &rank{incarnation: 1, revision: 1, nonce: c.Nonce, kind: pb.JoinKind_FRESH, steps: s.begun, begunStep: s.from.Step}
+		k = &rank{
+			incarnation: 1, revision: 1, nonce: c.Nonce, kind: pb.JoinKind_FRESH, steps: s.begun,
+			begunStep: s.from.Step,
+		}
 		s.ranks[c.Rank] = k
 		s.absent--
 		s.begin(k, ch)

@@ -121,7 +121,10 @@ func TestMasters(t *testing.T) {
 // TestMastersFindBugs shows that the model can fail.
 func TestMastersFindBugs(t *testing.T) {
 	bugs := map[string]masterBug{}
-	for _, bug := range []masterBug{answersBeforeWriting, acknowledgesIdly, retriesBlindly, keepsFailedState, comparesNothing} {
+	for _, bug := range []masterBug{
+		answersBeforeWriting, acknowledgesIdly, retriesBlindly, keepsFailedState,
+		comparesNothing,
+	} {
 		bugs[string(bug)] = bug
 	}
 	findsBugs(t, 2000, bugs, func(seed uint64, bug masterBug) error {

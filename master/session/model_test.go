@@ -72,7 +72,8 @@ type chaos struct {
 
 // comparing compares whole states; nil and empty are the same.
 var comparing = cmp.Options{
-	cmp.AllowUnexported(State{}, plannedBlocks{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{}, seen{}, restore{}, part{}, taking{}),
+	cmp.AllowUnexported(State{}, plannedBlocks{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{}, seen{}, restore{},
+		part{}, taking{}),
 	cmpopts.EquateEmpty(),
 }
 
@@ -389,7 +390,8 @@ func (m *model) verdict() error {
 			want = 0
 		}
 		if n < want || n > want+m.excused[row] {
-			return fmt.Errorf("row %v was handed over %d times, want %d; %d repeats are excused", row, n, want, m.excused[row])
+			return fmt.Errorf("row %v was handed over %d times, want %d; %d repeats are excused",
+				row, n, want, m.excused[row])
 		}
 	}
 	return nil

@@ -13,7 +13,10 @@ import (
 // of the first two blocks, of shards too, and one of them something of the next epoch.
 func moved() []Checkpoint {
 	state := func(rank uint32, consumed ...position.Interval) Checkpoint {
-		tr := trainer{rank: rank, generation: 7, consumed: position.NewSet(consumed...), members: []uint32{0, 1}, baseVersion: 12}
+		tr := trainer{
+			rank: rank, generation: 7, consumed: position.NewSet(consumed...), members: []uint32{0, 1},
+			baseVersion: 12,
+		}
 		return tr.state("before", 2)
 	}
 	inside := position.Position{Block: 1, Shard: 1, Window: 2, K: 3}
@@ -57,7 +60,9 @@ func TestRestoreFromAnotherSession(t *testing.T) {
 		if p := j.s.Progress(); p.GetEpoch() != 0 || p.GetBlocks() != 3 || p.GetBlocksPlanned() != 3 {
 			t.Errorf("progress: %v", p)
 		}
-		if r := j.do(j.sync(0, got...)); r.Closed != 1 || !from(r.Base, pos(1, 0, 0)).Equal(position.Set{{From: pos(1, 0, 0), To: position.Position{Epoch: 1, K: 5}}}) {
+		if r := j.do(j.sync(0, got...)); r.Closed != 1 ||
+			!from(r.Base, pos(1, 0, 0)).Equal(
+				position.Set{{From: pos(1, 0, 0), To: position.Position{Epoch: 1, K: 5}}}) {
 			t.Errorf("after the epoch: %+v", r)
 		}
 		if next := j.more(1); next[0].From != (position.Position{Epoch: 1, K: 5}) {
@@ -88,12 +93,15 @@ func TestRestoreBeginsAtAnEpoch(t *testing.T) {
 		j := newJob(t, 2, 3)
 		j.plan(0, 0, 1, 1)
 		state := Checkpoint{
-			Version: checkpointVersion, Session: testID.Session, Generation: 1, World: 2, Closed: epoch, Members: []uint32{0},
-			ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
+			Version: checkpointVersion, Session: testID.Session, Generation: 1, World: 2, Closed: epoch,
+			Members:       []uint32{0},
+			ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest,
+			PlannerDigest: testID.PlannerDigest,
 		}
 		j.do(restoring(0, 2, "a", state))
 		j.do(restoring(1, 2, "b"))
-		if r := j.do(restoring(0, 2, "a")); r.Kind != pb.JoinKind_RESTORED || r.Closed != epoch || r.Finished != (epoch == 3) {
+		if r := j.do(restoring(0, 2, "a")); r.Kind != pb.JoinKind_RESTORED || r.Closed != epoch ||
+			r.Finished != (epoch == 3) {
 			t.Fatalf("epoch %d: %+v", epoch, r)
 		}
 		j.s = j.reload()

@@ -17,12 +17,14 @@ func TestAnOlderStateIsNamed(t *testing.T) {
 	sync := j.sync(0, shards...)
 	sync.Revision = j.s.revision(j.s.rank(0))
 	_, _, err := backup.Apply(sync)
-	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "the state in etcd is older than the job") || strings.Contains(err.Error(), "broken") {
+	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "the state in etcd is older than the job") ||
+		strings.Contains(err.Error(), "broken") {
 		t.Errorf("with a state from before its grants: %v", err)
 	}
 	sync.Consumed = sync.Consumed.Union(nil)
 	sync.Consumed[len(sync.Consumed)-1] = shard(0, 0, 3)
-	if _, _, err := j.s.Apply(sync); len(shards) == 4 || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "broken") {
+	if _, _, err := j.s.Apply(sync); len(shards) == 4 || !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "broken") {
 		t.Errorf("a trainer that consumed what it never held (of %d shards): %v", len(shards), err)
 	}
 }

@@ -132,7 +132,8 @@ func (b block) at(n uint64) position.Position {
 // checkOutputs finds what in a block's outputs does not fit the block.
 func (b block) checkOutputs() error {
 	if b.counts != nil && len(b.counts.outputs) != int(b.shards) {
-		return fmt.Errorf("block %d of epoch %d has %d shards, and the outputs of %d are counted", b.index, b.epoch, b.shards, len(b.counts.outputs))
+		return fmt.Errorf("block %d of epoch %d has %d shards, and the outputs of %d are counted",
+			b.index, b.epoch, b.shards, len(b.counts.outputs))
 	}
 	return nil
 }

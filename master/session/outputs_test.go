@@ -42,7 +42,10 @@ func TestRowsInSets(t *testing.T) {
 				for i, windows := range d[e][b] {
 					for w, rows := range windows {
 						for k := range rows + 1 {
-							places = append(places, position.Position{Epoch: uint32(e), Block: uint32(b), Shard: uint32(i), Window: uint32(w), K: uint64(k)})
+							places = append(places, position.Position{
+								Epoch: uint32(e), Block: uint32(b),
+								Shard: uint32(i), Window: uint32(w), K: uint64(k),
+							})
 						}
 					}
 				}
@@ -78,7 +81,8 @@ func TestOutputsFitTheirBlock(t *testing.T) {
 	s := counted(t, dataset{{{{1}}}})
 	s.blocks.list = nil
 	for _, outputs := range []Outputs{nil, {{1}, {2}}} {
-		if _, _, err := s.Apply(Planned{Blocks: 1, Shards: 1, Rows: 1, Outputs: outputs}); err == nil || !strings.Contains(err.Error(), "block 0 of epoch 0 has 1 shards") {
+		if _, _, err := s.Apply(Planned{Blocks: 1, Shards: 1, Rows: 1, Outputs: outputs}); err == nil ||
+			!strings.Contains(err.Error(), "block 0 of epoch 0 has 1 shards") {
 			t.Errorf("%v: %v", outputs, err)
 		}
 	}
@@ -89,9 +93,11 @@ func TestOutputsFitTheirBlock(t *testing.T) {
 		}
 	}
 	for blocks, want := range map[*pb.Block]string{
-		{}: "has 1 shards, and the outputs of 0", {Index: 1}: "block 0 of epoch 0, which the head names, does not lie in etcd",
+		{}:         "has 1 shards, and the outputs of 0",
+		{Index: 1}: "block 0 of epoch 0, which the head names, does not lie in etcd",
 	} {
-		if _, err := Load(s.id, s.Head(), nil, []*pb.Block{blocks}, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(s.id, s.Head(), nil, []*pb.Block{blocks}, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", blocks, err)
 		}
 	}

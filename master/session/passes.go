@@ -104,6 +104,9 @@ func (s *State) forgetLeft(ch *Changes) {
 		return slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && k.steps.Epoch > epoch })
 	}
 	n := len(s.leftEpochs)
-	s.leftEpochs = slices.DeleteFunc(slices.Clone(s.leftEpochs), func(l EpochSteps) bool { return l.Epoch < s.closed || !past(l.Epoch) })
+	s.leftEpochs = slices.DeleteFunc(slices.Clone(s.leftEpochs), func(l EpochSteps) bool {
+		return l.Epoch < s.closed ||
+			!past(l.Epoch)
+	})
 	ch.Head = ch.Head || len(s.leftEpochs) < n
 }

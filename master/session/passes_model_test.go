@@ -91,7 +91,8 @@ func (m *model) closedSince(c Command, closed, abandoned uint32, unconsumed posi
 		m.passes.abandoned[closed] = true
 		for _, t := range m.trainers {
 			k := m.s.rank(t.number())
-			if k != nil && k.present() && t.generation == m.s.generation && t.incarnation == k.incarnation && t.epoch() <= closed {
+			if k != nil && k.present() && t.generation == m.s.generation && t.incarnation == k.incarnation &&
+				t.epoch() <= closed {
 				m.fail("epoch %d closed with a rest, and %v has not left it", closed, t)
 			}
 		}
@@ -154,7 +155,10 @@ func TestModelOfPasses(t *testing.T) {
 // TestModelFindsBugsInPasses shows that it can fail.
 func TestModelFindsBugsInPasses(t *testing.T) {
 	findsBugs(t, 3000, bugsInPasses(), func(seed uint64, execute executor) error {
-		return run(rand.New(rand.NewPCG(seed, 0)).IntN, chaos{steps: 150, passes: true, deaths: seed%2 == 0, pad: seed%3 == 0, execute: execute})
+		return run(rand.New(rand.NewPCG(seed, 0)).IntN, chaos{
+			steps: 150, passes: true, deaths: seed%2 == 0,
+			pad: seed%3 == 0, execute: execute,
+		})
 	})
 }
 
@@ -212,7 +216,8 @@ func bugsInPasses() map[string]executor {
 		},
 		"who left is granted more of it": func(s *State, c Command) (Reply, Changes, error) {
 			r, ch, err := s.Apply(c)
-			if q, ok := c.(Sync); ok && err == nil && q.From > s.closed && !q.Leave && len(s.returned) > 0 && s.returned[0].From.Epoch == s.closed {
+			if q, ok := c.(Sync); ok && err == nil && q.From > s.closed && !q.Leave && len(s.returned) > 0 &&
+				s.returned[0].From.Epoch == s.closed {
 				k := s.ranks[q.Rank]
 				k.held = k.held.Union(fast{s}.take(s.closed, 1))
 				ch.rank(q.Rank)

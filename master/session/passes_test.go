@@ -30,7 +30,8 @@ func TestPadKeepsNoMoreWhenALeftEpochCloses(t *testing.T) {
 	kept := j.s.kept
 	leave(0)
 	if j.s.Closed() != 2 || j.s.kept < kept {
-		t.Errorf("%d epochs are closed, and from epoch %d on is kept what was from %d on before", j.s.Closed(), j.s.kept, kept)
+		t.Errorf("%d epochs are closed, and from epoch %d on is kept what was from %d on before",
+			j.s.Closed(), j.s.kept, kept)
 	}
 }
 
@@ -45,7 +46,10 @@ func TestDropPlansNoMoreOfALeftEpoch(t *testing.T) {
 	plan := func() (planned int) { // a block at a time, as ranks Sync
 		for range 20 {
 			for rank := range uint32(2) {
-				q := Sync{Rank: rank, Generation: 1, Incarnation: 1, Nonce: "a", From: from[rank], Steps: &at[rank], Streams: 1}
+				q := Sync{
+					Rank: rank, Generation: 1, Incarnation: 1, Nonce: "a", From: from[rank], Steps: &at[rank],
+					Streams: 1,
+				}
 				q.WantsMore = len(s.rank(rank).held) == 0
 				if from[rank] == 0 {
 					q.Consumed = s.blocks.firstRows(s.rank(rank).held.Union(s.rank(rank).consumed), 10*at[rank].Handed)
@@ -53,7 +57,10 @@ func TestDropPlansNoMoreOfALeftEpoch(t *testing.T) {
 				must(t, s, q)
 			}
 			if epoch, index, ok := s.NeedsPlan(); ok {
-				must(t, s, Planned{Epoch: epoch, Block: index, Blocks: 50, Shards: 4, Outputs: Outputs{{100}, {100}, {100}, {100}}})
+				must(t, s, Planned{
+					Epoch: epoch, Block: index, Blocks: 50, Shards: 4,
+					Outputs: Outputs{{100}, {100}, {100}, {100}},
+				})
 				planned++
 			}
 		}

@@ -20,17 +20,20 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, invalid("planned %w", err)
 	}
 	if c.Block >= c.Blocks || c.Epoch >= s.id.Epochs {
-		return Reply{}, invalid("planned block %d/%d: the epoch has %d blocks, the session %d epochs", c.Epoch, c.Block, c.Blocks, s.id.Epochs)
+		return Reply{}, invalid("planned block %d/%d: the epoch has %d blocks, the session %d epochs",
+			c.Epoch, c.Block, c.Blocks, s.id.Epochs)
 	}
 	if c.Epoch < s.closed {
 		return Reply{}, nil
 	}
 	if e := s.blocks.epoch(c.Epoch); e != nil && e.blocks > 0 && e.blocks != c.Blocks {
-		return Reply{}, invalid("planned block %d/%d says that the epoch has %d blocks, an earlier one said %d", c.Epoch, c.Block, c.Blocks, e.blocks)
+		return Reply{}, invalid("planned block %d/%d says that the epoch has %d blocks, an earlier one said %d",
+			c.Epoch, c.Block, c.Blocks, e.blocks)
 	}
 	if have, ok := s.blocks.find(b.start()); ok {
 		if !have.same(b) {
-			return Reply{}, invalid("block %d/%d was planned with %d shards, and now with %d", c.Epoch, c.Block, have.shards, b.shards)
+			return Reply{}, invalid("block %d/%d was planned with %d shards, and now with %d",
+				c.Epoch, c.Block, have.shards, b.shards)
 		}
 		return Reply{}, nil
 	}

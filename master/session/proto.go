@@ -34,7 +34,10 @@ func (s *State) Head() *pb.SessionHead {
 		h.Blocks = append(h.Blocks, m)
 	}
 	for _, e := range s.blocks.epochs {
-		h.Epochs = append(h.Epochs, &pb.PlannedEpoch{Epoch: e.epoch, Blocks: e.blocks, Planned: e.planned, Rows: e.rows, LaneRows: e.lanes})
+		h.Epochs = append(h.Epochs, &pb.PlannedEpoch{
+			Epoch: e.epoch, Blocks: e.blocks, Planned: e.planned, Rows: e.rows,
+			LaneRows: e.lanes,
+		})
 	}
 	return h
 }
@@ -67,7 +70,10 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 
 // Load reads the state back from its keys, and checks it. Where outputs are counted, blocks are those that the head
 // names, and maybe others.
-func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, blocks []*pb.Block, checkpoints []*pb.Checkpoint) (*State, error) {
+func Load(
+	id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, blocks []*pb.Block,
+	checkpoints []*pb.Checkpoint,
+) (*State, error) {
 	if w := head.GetWorldSize(); w == 0 || w > maxWorld || head.GetRestoreWorldSize() > maxWorld {
 		return nil, fmt.Errorf("session %s: head in etcd: world sizes %d and %d are not between 1 and %d",
 			id.Session, w, head.GetRestoreWorldSize(), maxWorld)
@@ -80,24 +86,36 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 		skipped: skippedFromProto(head.GetSkipped()), skippedBefore: head.GetSkippedBefore(),
 		blocks: plannedBlocks{seen: seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()}},
 		ranks:  make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
-		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(), stepsClosed: head.GetStepsClosed(), stepsLost: head.StepsClosed == nil,
-		restore: restore{attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(), world: head.GetRestoreWorldSize()},
+		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()),
+		promised: head.GetPromised(), stepsClosed: head.GetStepsClosed(), stepsLost: head.StepsClosed == nil,
+		restore: restore{
+			attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(),
+			world: head.GetRestoreWorldSize(),
+		},
 	}
-	s.leftEpochs, s.abandonedEpochs, s.abandonedShards = epochStepsFromProto(head.GetLeft()), head.GetAbandonedEpochs(), head.GetAbandonedShards()
-	s.taking, s.from, s.restoredBy = takingFromProto(head.GetCheckpoint()), restoredFromProto(head.GetRestoredFrom()), head.GetRestoredBy()
+	s.leftEpochs, s.abandonedEpochs, s.abandonedShards = epochStepsFromProto(head.GetLeft()), head.GetAbandonedEpochs(),
+		head.GetAbandonedShards()
+	s.taking, s.from, s.restoredBy = takingFromProto(head.GetCheckpoint()), restoredFromProto(head.GetRestoredFrom()),
+		head.GetRestoredBy()
 	for _, m := range checkpoints {
 		n := NamedFromProto(m)
 		s.named = append(s.named, &n)
 	}
 	slices.SortFunc(s.named, func(a, b *Named) int { return byName(a, b.Name) })
 	for _, b := range head.GetBlocks() {
-		s.blocks.list = append(s.blocks.list, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
+		s.blocks.list = append(s.blocks.list, block{
+			epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(),
+			shards: b.GetShards(),
+		})
 	}
 	if err := s.loadCounts(blocks); err != nil {
 		return nil, fmt.Errorf("session %s: %w", id.Session, err)
 	}
 	for _, e := range head.GetEpochs() {
-		s.blocks.epochs = append(s.blocks.epochs, epochPlan{epoch: e.GetEpoch(), blocks: e.GetBlocks(), planned: e.GetPlanned(), rows: e.GetRows(), lanes: e.GetLaneRows()})
+		s.blocks.epochs = append(s.blocks.epochs, epochPlan{
+			epoch: e.GetEpoch(), blocks: e.GetBlocks(),
+			planned: e.GetPlanned(), rows: e.GetRows(), lanes: e.GetLaneRows(),
+		})
 	}
 	if s.restore.attempt > s.restored {
 		s.restore.parts = make([]*part, s.restore.world)
@@ -171,10 +189,12 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 		incarnation: m.GetIncarnation(), nonce: m.GetNonce(), kind: m.GetKind(), revision: m.GetRevision(),
 		held: position.SetFromProto(m.GetHeld()), consumed: position.SetFromProto(m.GetConsumed()),
 		revoked:   position.SetFromProto(m.GetRevoked()),
-		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(), answered: m.GetAnswered(), idle: m.GetIdle(),
+		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(), answered: m.GetAnswered(),
+		idle:     m.GetIdle(),
 		departed: m.GetDeparted(), expired: m.GetExpired(), mayRepeat: m.GetMayRepeat(), atRisk: m.GetAtRisk(),
 		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
-		steps: stepsFromProto(m.GetSteps()), begun: stepsFromProto(m.GetBegun()), joined: m.GetJoined(), heard: m.GetHeard(),
+		steps: stepsFromProto(m.GetSteps()), begun: stepsFromProto(m.GetBegun()), joined: m.GetJoined(),
+		heard:     m.GetHeard(),
 		begunStep: m.GetBegunStep(),
 		told:      epochStepsFromProto(m.GetTold()),
 	}
@@ -242,13 +262,16 @@ func (c Counters) Proto() *pb.Counters {
 func CheckpointFromProto(m *pb.State) Checkpoint {
 	return Checkpoint{
 		Version: m.GetVersion(), Session: m.GetSession(), Generation: m.GetGeneration(),
-		Rank: m.GetRank(), World: m.GetWorldSize(), Closed: m.GetClosedEpochs(), MasterClosed: m.GetMasterClosedEpochs(),
-		Base: position.SetFromProto(m.GetBase()), Consumed: position.SetFromProto(m.GetConsumed()),
+		Rank: m.GetRank(), World: m.GetWorldSize(), Closed: m.GetClosedEpochs(),
+		MasterClosed: m.GetMasterClosedEpochs(),
+		Base:         position.SetFromProto(m.GetBase()), Consumed: position.SetFromProto(m.GetConsumed()),
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
 		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
-		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(), Fingerprint: m.GetFingerprint(),
-		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()), Foresees: m.GetForesees(), Remembers: m.GetRemembers(), LastBatch: m.GetLastBatch(),
+		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(),
+		Fingerprint: m.GetFingerprint(),
+		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()), Foresees: m.GetForesees(),
+		Remembers: m.GetRemembers(), LastBatch: m.GetLastBatch(),
 	}
 }
 
@@ -262,6 +285,7 @@ func (c Checkpoint) Proto() *pb.State {
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
 		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped, Fingerprint: c.Fingerprint,
-		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(), Foresees: c.Foresees, Remembers: c.Remembers, LastBatch: c.LastBatch,
+		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(), Foresees: c.Foresees, Remembers: c.Remembers,
+		LastBatch: c.LastBatch,
 	}
 }

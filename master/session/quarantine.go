@@ -87,17 +87,21 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 // intolerable says why a refusal fails the session, or is empty.
 func (s quarantine) intolerable(r Refusal) string {
 	what := fmt.Sprintf("%s row group %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
-	const mend = "mend what it names, the file or the spec, and begin a new session, or go on without such row groups: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
+	const mend = "mend what it names, the file or the spec, and begin a new session, or go on without such row " +
+		"groups: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
 	switch n := s.skippedRowGroups(); {
 	case r.Changed:
-		return fmt.Sprintf("%s: the file changed or vanished since it was listed: %s; bring the file back as it was and restore a checkpoint, "+
-			"or begin a new session over the files that there are now", what, r.Words)
+		return fmt.Sprintf(
+			"%s: the file changed or vanished since it was listed: %s; bring the file back as it was and restore a "+
+				"checkpoint, "+
+				"or begin a new session over the files that there are now", what, r.Words)
 	case s.find(r) >= 0 || n < s.id.Skip:
 		return ""
 	case s.id.Skip == 0:
 		return fmt.Sprintf("%s: no worker can make batches of it: %s; "+mend, what, r.Words, 1)
 	default:
-		return fmt.Sprintf("%s: no worker can read it: %s; on_error lets %d row groups be left out, and %d were already, %s; "+mend,
+		return fmt.Sprintf(
+			"%s: no worker can read it: %s; on_error lets %d row groups be left out, and %d were already, %s; "+mend,
 			what, r.Words, s.id.Skip, n, s.someSkipped(), n+1)
 	}
 }
@@ -133,7 +137,8 @@ func (s quarantine) skip(r Refusal, part position.Set) {
 		return
 	}
 	s.skipped = append(s.skipped, Skipped{
-		Epoch: r.At.Epoch, File: r.File, Index: r.Index, RowGroup: r.RowGroup, FirstRow: r.FirstRow, Rows: r.Rows, Words: r.Words, Set: part,
+		Epoch: r.At.Epoch, File: r.File, Index: r.Index, RowGroup: r.RowGroup, FirstRow: r.FirstRow, Rows: r.Rows,
+		Words: r.Words, Set: part,
 	})
 }
 
@@ -179,7 +184,8 @@ func SkippedProto(list []Skipped) []*pb.SkippedRows {
 	var out []*pb.SkippedRows
 	for _, k := range list {
 		out = append(out, &pb.SkippedRows{
-			Epoch: k.Epoch, File: k.File, FileIndex: k.Index, RowGroup: k.RowGroup, FirstRow: k.FirstRow, Rows: k.Rows, Cause: k.Words,
+			Epoch: k.Epoch, File: k.File, FileIndex: k.Index, RowGroup: k.RowGroup, FirstRow: k.FirstRow, Rows: k.Rows,
+			Cause:     k.Words,
 			Intervals: k.Set.Proto(),
 		})
 	}
@@ -190,8 +196,9 @@ func skippedFromProto(ms []*pb.SkippedRows) []Skipped {
 	var out []Skipped
 	for _, m := range ms {
 		out = append(out, Skipped{
-			Epoch: m.GetEpoch(), File: m.GetFile(), Index: m.GetFileIndex(), RowGroup: m.GetRowGroup(), FirstRow: m.GetFirstRow(),
-			Rows: m.GetRows(), Words: m.GetCause(), Set: position.SetFromProto(m.GetIntervals()),
+			Epoch: m.GetEpoch(), File: m.GetFile(), Index: m.GetFileIndex(), RowGroup: m.GetRowGroup(),
+			FirstRow: m.GetFirstRow(),
+			Rows:     m.GetRows(), Words: m.GetCause(), Set: position.SetFromProto(m.GetIntervals()),
 		})
 	}
 	return out

@@ -109,7 +109,8 @@ func TestRefusedIsSkipped(t *testing.T) {
 	j, bad := badShard(t, 1, 2)
 	for range 2 { // the second is a repetition
 		r := j.do(j.report(bad))
-		if r.Failure != "" || len(r.Skipped) != 1 || r.SkippedRowGroups != 1 || !r.Base.Equal(position.NewSet(position.Interval{From: bad.At, To: bad.End})) {
+		if r.Failure != "" || len(r.Skipped) != 1 || r.SkippedRowGroups != 1 ||
+			!r.Base.Equal(position.NewSet(position.Interval{From: bad.At, To: bad.End})) {
 			t.Fatalf("reply %+v", r)
 		}
 		want := "[[0/0/0/0+0, 0/0/0/2+0) [0/0/0/4+0, 0/0/1/0+0) [0/0/1/0+0, 1/0/0/0+0)]"
@@ -125,7 +126,8 @@ func TestRefusedIsSkipped(t *testing.T) {
 	}
 	other := bad
 	other.At, other.End, other.RowGroup = window(1, 0), window(1, 2), 0
-	if r := j.do(j.report(other)); !strings.Contains(r.Failure, "on_error lets 1 row groups be left out, and 1 were already, s3://b/part-7 row group 1") {
+	if r := j.do(j.report(other)); !strings.Contains(r.Failure,
+		"on_error lets 1 row groups be left out, and 1 were already, s3://b/part-7 row group 1") {
 		t.Errorf("failure %q", r.Failure)
 	}
 }

@@ -49,10 +49,12 @@ type Checkpoint struct {
 	Rows                         int64  // handed over in this generation
 	DepartedRows                 []int64
 	Fingerprint                  *pb.Fingerprint
-	Skipped                      uint32       // row groups that on_error let be left out, as of Base
-	Foresees                     bool         // of earlier releases: Base has all of an epoch, and steps of it may come later
-	LastBatch                    pb.LastBatch // of its session
-	Remembers                    bool         // Base has what ranks that left got of each closed epoch that the loop has not ended
+	Skipped                      uint32 // row groups that on_error let be left out, as of Base
+	// of earlier releases: Base has all of an epoch, and steps of it may come later
+	Foresees  bool
+	LastBatch pb.LastBatch // of its session
+	// Base has what ranks that left got of each closed epoch that the loop has not ended
+	Remembers bool
 	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.
 	GlobalBatch uint64
 	Start       LaneStart
@@ -153,29 +155,40 @@ func (s *State) admit(p Checkpoint) error {
 	beyond := from(p.Base.Union(p.Consumed), position.Position{Epoch: s.id.Epochs})
 	switch {
 	case p.Version != checkpointVersion:
-		return refused("the state of rank %d has version %d, this master reads version %d", p.Rank, p.Version, checkpointVersion)
+		return refused("the state of rank %d has version %d, this master reads version %d",
+			p.Rank, p.Version, checkpointVersion)
 	case p.ProgramDigest != s.id.ProgramDigest:
-		return refused("the state of rank %d is of another spec: program digest %x, the session's is %x", p.Rank, p.ProgramDigest, s.id.ProgramDigest)
+		return refused("the state of rank %d is of another spec: program digest %x, the session's is %x",
+			p.Rank, p.ProgramDigest, s.id.ProgramDigest)
 	case p.DatasetDigest != s.id.DatasetDigest:
-		return refused("the state of rank %d is of another version of the dataset: digest %x, the session's is %x", p.Rank, p.DatasetDigest, s.id.DatasetDigest)
+		return refused("the state of rank %d is of another version of the dataset: digest %x, the session's is %x",
+			p.Rank, p.DatasetDigest, s.id.DatasetDigest)
 	case p.PlannerDigest != s.id.PlannerDigest:
-		return refused("the state of rank %d is of a dataset that was cut otherwise, by another release of penstock or into blocks, shards or windows of other sizes: "+
-			"planner digest %x, the session's is %x; restore it with the release and the settings that it was taken under", p.Rank, p.PlannerDigest, s.id.PlannerDigest)
+		return refused(
+			"the state of rank %d is of a dataset that was cut otherwise, by another release of penstock or into "+
+				"blocks, shards or windows of other sizes: "+
+				"planner digest %x, the session's is %x; restore it with the release and the settings that it was taken "+
+				"under", p.Rank, p.PlannerDigest, s.id.PlannerDigest)
 	case p.Generation == 0 || p.Generation > maxGeneration:
 		return refused("the state of rank %d is of generation %d; generations count from 1", p.Rank, p.Generation)
 	case p.Session == s.id.Session && p.Generation > s.generation && !s.untouched():
-		return refused("the state of rank %d is of generation %d, the session is at %d and has granted rows: etcd is older than the checkpoint. "+
-			"See that the job that took it has ended, then delete the session, or restore under another session id", p.Rank, p.Generation, s.generation)
+		return refused(
+			"the state of rank %d is of generation %d, the session is at %d and has granted rows: etcd is older "+
+				"than the checkpoint. "+
+				"See that the job that took it has ended, then delete the session, or restore under another session id",
+			p.Rank, p.Generation, s.generation)
 	case p.World == 0 || p.World > maxWorld || p.Rank >= p.World:
 		return refused("the state says rank %d of %d", p.Rank, p.World)
 	case len(p.DepartedRows) != len(p.Departed):
-		return refused("the state of rank %d names %d ranks that left, and says of %d how many rows they handed over", p.Rank, len(p.Departed), len(p.DepartedRows))
+		return refused("the state of rank %d names %d ranks that left, and says of %d how many rows they handed over",
+			p.Rank, len(p.Departed), len(p.DepartedRows))
 	case p.Handed > maxSteps:
 		return refused("the state of rank %d has handed over %d batches in one epoch", p.Rank, p.Handed)
 	case p.Closed > s.id.Epochs:
 		return refused("the state of rank %d has ended %d epochs, the session has %d", p.Rank, p.Closed, s.id.Epochs)
 	case len(beyond) > 0:
-		return refused("the state of rank %d has consumed %v, the session has %d epochs", p.Rank, beyond[0], s.id.Epochs)
+		return refused("the state of rank %d has consumed %v, the session has %d epochs",
+			p.Rank, beyond[0], s.id.Epochs)
 	}
 	return s.policy().admitState(p)
 }
@@ -224,7 +237,10 @@ func merge(parts []*part) (merged, error) {
 	if err := agree(states, newest, whole); err != nil {
 		return merged{}, err
 	}
-	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation, handed: newest.Handed, skipped: newest.Skipped}
+	m := merged{
+		base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation,
+		handed: newest.Handed, skipped: newest.Skipped,
+	}
 	owned := []owned{{set: newest.Base, owner: "the base"}}
 	for _, p := range states {
 		set := p.Consumed
@@ -262,19 +278,30 @@ func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 		case i > 0 && states[i-1].Rank == p.Rank:
 			return refused("the state of rank %d was brought twice; each belongs in one Join", p.Rank)
 		case p.Session != newest.Session:
-			return refused("the state of rank %d is of session %q, that of rank %d of session %q", p.Rank, p.Session, newest.Rank, newest.Session)
+			return refused("the state of rank %d is of session %q, that of rank %d of session %q",
+				p.Rank, p.Session, newest.Rank, newest.Session)
 		case p.Generation != newest.Generation:
-			return refused("the state of rank %d is of generation %d, that of rank %d of generation %d", p.Rank, p.Generation, newest.Rank, newest.Generation)
+			return refused("the state of rank %d is of generation %d, that of rank %d of generation %d",
+				p.Rank, p.Generation, newest.Rank, newest.Generation)
 		case p.World != newest.World:
-			return refused("the state of rank %d says world size %d, that of rank %d says %d", p.Rank, p.World, newest.Rank, newest.World)
+			return refused("the state of rank %d says world size %d, that of rank %d says %d",
+				p.Rank, p.World, newest.Rank, newest.World)
 		case p.Closed != newest.Closed:
-			return refused("the state of rank %d has ended %d epochs, that of rank %d has ended %d: they are not of the same step", p.Rank, p.Closed, newest.Rank, newest.Closed)
+			return refused(
+				"the state of rank %d has ended %d epochs, that of rank %d has ended %d: they are not of the same step",
+				p.Rank, p.Closed, newest.Rank, newest.Closed)
 		case p.Handed != newest.Handed && !slices.Contains(newest.Departed, p.Rank):
-			return refused("the state of rank %d was taken after %d batches of its epoch, that of rank %d after %d: they are not of the same step, "+
-				"and ranks that wait for each other after each batch would do so for ever", p.Rank, p.Handed, newest.Rank, newest.Handed)
-		case foreseen && !p.Base.Covers(whole) && !slices.Contains(newest.Departed, p.Rank): // it may have got the rest later
-			return refused("the state of rank %d was taken before the end of epoch %d, and that of another rank has all of it, also what went into later steps; "+
-				"restore another checkpoint, or a named one, which is never taken so", p.Rank, p.Closed)
+			return refused(
+				"the state of rank %d was taken after %d batches of its epoch, that of rank %d after %d: they are "+
+					"not of the same step, "+
+					"and ranks that wait for each other after each batch would do so for ever",
+				p.Rank, p.Handed, newest.Rank, newest.Handed)
+		// it may have got the rest later
+		case foreseen && !p.Base.Covers(whole) && !slices.Contains(newest.Departed, p.Rank):
+			return refused(
+				"the state of rank %d was taken before the end of epoch %d, and that of another rank has all of it, "+
+					"also what went into later steps; "+
+					"restore another checkpoint, or a named one, which is never taken so", p.Rank, p.Closed)
 		case !newest.Base.Covers(from(p.Base, position.Position{Epoch: newest.Closed})):
 			if newest.behind() {
 				return newest.tooOld()
@@ -282,8 +309,11 @@ func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
 		}
 		if left := newest.rowsOfDeparted(p.Rank); left >= 0 && p.Rows != left {
-			return refused("the state of rank %d was taken after %d rows of this rank, but it left after %d, as the state of rank %d knows: "+
-				"they are not of the same step; restore states that all ranks took at one step", p.Rank, p.Rows, left, newest.Rank)
+			return refused(
+				"the state of rank %d was taken after %d rows of this rank, but it left after %d, as the state of "+
+					"rank %d knows: "+
+					"they are not of the same step; restore states that all ranks took at one step",
+				p.Rank, p.Rows, left, newest.Rank)
 		}
 	}
 	if !newest.Base.Covers(newest.forgotten()) {
@@ -297,7 +327,8 @@ func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 	}
 	var missing []uint32
 	for _, r := range members {
-		_, brought := slices.BinarySearchFunc(states, r, func(p Checkpoint, r uint32) int { return cmp.Compare(p.Rank, r) })
+		_, brought := slices.BinarySearchFunc(states, r,
+			func(p Checkpoint, r uint32) int { return cmp.Compare(p.Rank, r) })
 		if !brought && !slices.Contains(newest.Departed, r) {
 			missing = append(missing, r)
 		}
@@ -323,8 +354,11 @@ func (p Checkpoint) behind() bool { return !p.Remembers && p.MasterClosed > p.Cl
 
 // tooOld refuses a State that lacks what is forgotten.
 func (p Checkpoint) tooOld() error {
-	return refused("the training loop of rank %d was in epoch %d when the master had closed %d, and what ranks got of that epoch before they left "+
-		"is forgotten; restore states that were taken when no rank was more than an epoch behind", p.Rank, p.Closed, p.MasterClosed)
+	return refused(
+		"the training loop of rank %d was in epoch %d when the master had closed %d, and what ranks got of that "+
+			"epoch before they left "+
+			"is forgotten; restore states that were taken when no rank was more than an epoch behind",
+		p.Rank, p.Closed, p.MasterClosed)
 }
 
 // rowsOfDeparted is how many rows a rank had handed over when it left, or -1 if it has not.
@@ -377,9 +411,12 @@ func (p *part) started(old *rank, begun Steps) *rank {
 func (id *Identity) fitsWorld(world uint32) error {
 	switch {
 	case id.GlobalBatch%uint64(world) != 0:
-		return refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks", world, id.GlobalBatch)
+		return refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks",
+			world, id.GlobalBatch)
 	case id.GlobalBatch/uint64(world) > spec.MaxBatchSize:
-		return refused("the %d rows of the session's steps make batches of %d rows for each of %d ranks, and the most is %d; have more ranks",
+		return refused(
+			"the %d rows of the session's steps make batches of %d rows for each of %d ranks, and the most is %d; "+
+				"have more ranks",
 			id.GlobalBatch, id.GlobalBatch/uint64(world), world, spec.MaxBatchSize)
 	}
 	return nil

@@ -58,7 +58,8 @@ func (m *model) checkpoint() {
 		if !runs || t.incarnation != k.incarnation {
 			return
 		}
-		at := slices.DeleteFunc(append(t.came[:len(t.came):len(t.came)], m.come(t)), func(at stale) bool { return t.loop != nil && at.state.place() != step })
+		at := slices.DeleteFunc(append(t.came[:len(t.came):len(t.came)], m.come(t)),
+			func(at stale) bool { return t.loop != nil && at.state.place() != step })
 		if len(at) == 0 {
 			return
 		}
@@ -157,7 +158,8 @@ func (m *model) restoreMixed() bool {
 	ranks := m.attempt()
 	r := ranks[m.draw(len(ranks))]
 	r.join.Restore = append(r.join.Restore, mixed.state)
-	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed && len(mixed.state.forgotten()) == 0
+	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed &&
+		len(mixed.state.forgotten()) == 0
 	for _, r := range slices.Concat(ranks, ranks, ranks) {
 		switch reply, err := m.insist(r.join); {
 		case err != nil && last:

@@ -67,7 +67,10 @@ func TestARankThatBringsManyStates(t *testing.T) {
 	}
 	whole := &part{nonce: "n", round: 3}
 	for r := range uint32(ranks) {
-		c := Checkpoint{Version: 1, Session: "s", Generation: 1, Rank: r, World: ranks, BaseVersion: 7, Base: base, Departed: []uint32{1}, DepartedRows: []int64{5}}
+		c := Checkpoint{
+			Version: 1, Session: "s", Generation: 1, Rank: r, World: ranks, BaseVersion: 7, Base: base,
+			Departed: []uint32{1}, DepartedRows: []int64{5},
+		}
 		for m := range uint32(ranks) {
 			c.Members = append(c.Members, m)
 		}
@@ -175,22 +178,32 @@ func TestRestoreRefusals(t *testing.T) {
 		"blocks, shards or windows":      func(a, _ *Checkpoint) { a.PlannerDigest = "x" },
 		"another spec":                   func(a, _ *Checkpoint) { a.ProgramDigest = "x" },
 		"another version of the dataset": func(a, _ *Checkpoint) { a.DatasetDigest = "x" },
-		"generation 9":                   func(a, b *Checkpoint) { a.Session, a.Generation = "other", 9; b.Session = "other" },
-		"etcd is older":                  func(a, b *Checkpoint) { a.Generation, b.Generation = 2, 2 },
-		"generation 0":                   func(a, b *Checkpoint) { a.Generation, b.Generation = 0, 0 },
-		"generations count from 1":       func(a, _ *Checkpoint) { a.Generation = maxGeneration + 1 },
-		"rank 5 of 3":                    func(a, _ *Checkpoint) { a.Rank = 5 },
-		"ended 3 epochs":                 func(a, _ *Checkpoint) { a.Closed = 3 },
-		"not of the same step":           func(a, _ *Checkpoint) { a.Closed = 1 },
-		"the session has 2 epochs":       func(a, _ *Checkpoint) { a.Consumed = position.Set{{To: pos(2, 0, 1)}} },
-		"brought twice":                  func(a, b *Checkpoint) { *b = *a },
-		"world size":                     func(a, _ *Checkpoint) { a.World = 4 },
-		"rank 0 and rank 1 both have":    func(a, b *Checkpoint) { a.Consumed = b.Consumed },
-		"the base and rank 0 both have":  func(a, b *Checkpoint) { a.Consumed = b.Base },
-		"base of rank 0's state":         func(a, b *Checkpoint) { b.BaseVersion++; a.Base = a.Consumed },
-		"states of ranks [2]":            func(a, b *Checkpoint) { a.Departed, b.Departed, a.DepartedRows, b.DepartedRows = nil, nil, nil, nil },
-		"says of 0 how many rows":        func(a, _ *Checkpoint) { a.DepartedRows = nil },
-		"nobody brought the states":      func(a, b *Checkpoint) { a.World, b.World, a.Members, b.Members = 5, 5, nil, nil },
+		"generation 9": func(a, b *Checkpoint) {
+			a.Session, a.Generation = "other",
+				9
+			b.Session = "other"
+		},
+		"etcd is older":                 func(a, b *Checkpoint) { a.Generation, b.Generation = 2, 2 },
+		"generation 0":                  func(a, b *Checkpoint) { a.Generation, b.Generation = 0, 0 },
+		"generations count from 1":      func(a, _ *Checkpoint) { a.Generation = maxGeneration + 1 },
+		"rank 5 of 3":                   func(a, _ *Checkpoint) { a.Rank = 5 },
+		"ended 3 epochs":                func(a, _ *Checkpoint) { a.Closed = 3 },
+		"not of the same step":          func(a, _ *Checkpoint) { a.Closed = 1 },
+		"the session has 2 epochs":      func(a, _ *Checkpoint) { a.Consumed = position.Set{{To: pos(2, 0, 1)}} },
+		"brought twice":                 func(a, b *Checkpoint) { *b = *a },
+		"world size":                    func(a, _ *Checkpoint) { a.World = 4 },
+		"rank 0 and rank 1 both have":   func(a, b *Checkpoint) { a.Consumed = b.Consumed },
+		"the base and rank 0 both have": func(a, b *Checkpoint) { a.Consumed = b.Base },
+		"base of rank 0's state":        func(a, b *Checkpoint) { b.BaseVersion++; a.Base = a.Consumed },
+		"states of ranks [2]": func(a, b *Checkpoint) {
+			a.Departed, b.Departed, a.DepartedRows,
+				b.DepartedRows = nil, nil, nil, nil
+		},
+		"says of 0 how many rows": func(a, _ *Checkpoint) { a.DepartedRows = nil },
+		"nobody brought the states": func(a, b *Checkpoint) {
+			a.World, b.World, a.Members, b.Members = 5, 5,
+				nil, nil
+		},
 	} {
 		t.Run(says, func(t *testing.T) {
 			j, states := twoRanks(t)
@@ -229,7 +242,8 @@ func TestRestoreOfAnEarlierStepOfARankThatLeft(t *testing.T) {
 	newest := stays.state(testID.Session, 2)
 	j.refuses(restoring(0, 1, "x", newest, states[0]), ErrRestore,
 		"the state of rank 1 was taken after 10 rows of this rank, but it left after 20, as the state of rank 0 knows")
-	if r := j.do(restoring(0, 1, "x", newest, states[1])); r.Kind != pb.JoinKind_RESTORED || !r.Base.Equal(gone.consumed) {
+	if r := j.do(restoring(0, 1, "x", newest, states[1])); r.Kind != pb.JoinKind_RESTORED ||
+		!r.Base.Equal(gone.consumed) {
 		t.Errorf("restored: %+v", r)
 	}
 }
@@ -349,7 +363,8 @@ func TestRestoreOfAnEpochThatIsForgotten(t *testing.T) {
 	if j.s.Closed() != 2 {
 		t.Fatalf("%d epochs are closed", j.s.Closed())
 	}
-	j.refuses(restoring(0, 1, "y", knows.state(testID.Session, 2), late.state(testID.Session, 2)), ErrRestore, "more than an epoch behind")
+	j.refuses(restoring(0, 1, "y", knows.state(testID.Session, 2), late.state(testID.Session, 2)), ErrRestore,
+		"more than an epoch behind")
 }
 
 // What ranks got of a closed epoch is forgotten when no training loop is in it any more.
@@ -374,7 +389,10 @@ func TestRestoreOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 	for _, c := range []struct {
 		step         uint64
 		left, before bool // before: by an earlier release
-	}{{4, false, false}, {all, false, false}, {4, true, false}, {all, true, false}, {4, true, true}, {all, true, true}} {
+	}{{4, false, false}, {all, false, false}, {4, true, false}, {all, true, false}, {4, true, true}, {
+		all, true,
+		true,
+	}} {
 		j := newPadded(t, 3, 2)
 		j.plan(0, 0, 1, 3)
 		leave := j.sync(2, j.more(2)...)
@@ -383,7 +401,10 @@ func TestRestoreOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 		held, other := j.more(0), j.more(1) // the former goes into the last step
 		at := func(r uint32, consumed ...position.Interval) *trainer {
 			n := Steps{Handed: c.step}
-			k := &trainer{rank: r, generation: 1, consumed: position.NewSet(consumed...), loop: &loop{at: n, told: map[uint32]uint64{}, final: map[uint32]bool{}}}
+			k := &trainer{
+				rank: r, generation: 1, consumed: position.NewSet(consumed...),
+				loop: &loop{at: n, told: map[uint32]uint64{}, final: map[uint32]bool{}},
+			}
 			q := j.sync(r, consumed...)
 			q.Steps = &Steps{Handed: c.step, Ready: c.step}
 			told := j.do(q)
@@ -405,10 +426,12 @@ func TestRestoreOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 			t.Fatalf("%+v: %+v", c, states)
 		}
 		if c.before {
-			states[1].Base, states[1].Consumed, states[1].Foresees = position.Set{{To: position.Position{Epoch: 1}}}, nil, c.step < all
+			states[1].Base, states[1].Consumed, states[1].Foresees = position.Set{{To: position.Position{Epoch: 1}}},
+				nil, c.step < all
 		}
 		if states[1].Foresees {
-			j.refuses(restoring(0, 1, "x", states...), ErrRestore, "the state of rank 0 was taken before the end of epoch 0")
+			j.refuses(restoring(0, 1, "x", states...), ErrRestore,
+				"the state of rank 0 was taken before the end of epoch 0")
 			continue
 		}
 		j.do(restoring(0, 1, "x", states...))

@@ -105,25 +105,27 @@ type rank struct {
 	answered    bool         // it has said since what it releases
 	idle        uint32       // see takeover.go; 1 more than the epoch, 0: in none
 	departed    bool
-	expired     bool         // the lease ended, and no Sync came since
-	mayRepeat   int64        // rows at most that others hand over again, of earlier incarnations
-	atRisk      int64        // the same of this one, since its lease ended
-	revoked     position.Set // what was taken when a lease of this incarnation ended, and it did not report as consumed since
-	counters    Counters
-	earlier     Counters // of earlier incarnations
-	steps       Steps
-	begun       Steps        // where this incarnation's training loop began
-	joined      uint64       // number of this incarnation's join among those of all ranks
-	heard       uint64       // the newest join before this rank was last heard of
-	begunStep   uint64       // of the job, where this incarnation's training loop began
-	part        *Checkpoint  // of the checkpoint that is being taken
-	told        []EpochSteps // to this incarnation, of epochs that are not closed; where last batches are dropped
+	expired     bool  // the lease ended, and no Sync came since
+	mayRepeat   int64 // rows at most that others hand over again, of earlier incarnations
+	atRisk      int64 // the same of this one, since its lease ended
+	// what was taken when a lease of this incarnation ended, and it did not report as consumed since
+	revoked   position.Set
+	counters  Counters
+	earlier   Counters // of earlier incarnations
+	steps     Steps
+	begun     Steps        // where this incarnation's training loop began
+	joined    uint64       // number of this incarnation's join among those of all ranks
+	heard     uint64       // the newest join before this rank was last heard of
+	begunStep uint64       // of the job, where this incarnation's training loop began
+	part      *Checkpoint  // of the checkpoint that is being taken
+	told      []EpochSteps // to this incarnation, of epochs that are not closed; where last batches are dropped
 }
 
 // New returns the state of a session that just opened.
 func New(id Identity) (*State, error) {
 	if id.FirstWorldSize == 0 || id.FirstWorldSize > maxWorld {
-		return nil, fmt.Errorf("session %s: world size %d is not between 1 and %d", id.Session, id.FirstWorldSize, maxWorld)
+		return nil, fmt.Errorf("session %s: world size %d is not between 1 and %d", id.Session, id.FirstWorldSize,
+			maxWorld)
 	}
 	if id.Epochs == 0 {
 		return nil, fmt.Errorf("session %s: no epochs; a session has at least 1", id.Session)
@@ -149,7 +151,10 @@ func (c Changes) Empty() bool { return !c.Head && len(c.Ranks) == 0 && len(c.Che
 func (c Changes) Merge(d Changes) Changes {
 	ranks := slices.Concat(c.Ranks, d.Ranks)
 	slices.Sort(ranks)
-	return Changes{Head: c.Head || d.Head, Ranks: slices.Compact(ranks), Checkpoints: slices.Concat(c.Checkpoints, d.Checkpoints)}
+	return Changes{
+		Head: c.Head || d.Head, Ranks: slices.Compact(ranks),
+		Checkpoints: slices.Concat(c.Checkpoints, d.Checkpoints),
+	}
 }
 
 func (c *Changes) rank(r uint32) {

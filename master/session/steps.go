@@ -33,7 +33,9 @@ type EpochSteps struct {
 // admitSteps checks what a rank reports.
 func (c *Sync) admitSteps(s *State) error {
 	if c.From > s.id.Epochs {
-		return invalid("rank %d reports that it left the epochs before %d, and the session has %d: the trainer or its client is broken", c.Rank, c.From, s.id.Epochs)
+		return invalid(
+			"rank %d reports that it left the epochs before %d, and the session has %d: the trainer or its client "+
+				"is broken", c.Rank, c.From, s.id.Epochs)
 	}
 	return s.policy().admit(c.Rank, c.Steps, c.From)
 }
@@ -199,7 +201,10 @@ func EpochStepsProto(steps []EpochSteps) []*pb.EpochSteps {
 func epochStepsFromProto(ms []*pb.EpochSteps) []EpochSteps {
 	var out []EpochSteps
 	for _, m := range ms {
-		out = append(out, EpochSteps{Epoch: m.GetEpoch(), Steps: m.GetSteps(), Final: m.GetFinal(), Dropped: m.GetDropped()})
+		out = append(out, EpochSteps{
+			Epoch: m.GetEpoch(), Steps: m.GetSteps(), Final: m.GetFinal(),
+			Dropped: m.GetDropped(),
+		})
 	}
 	return out
 }

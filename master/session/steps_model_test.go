@@ -27,7 +27,8 @@ func (m *model) newLoop() *loop {
 		return nil
 	}
 	return &loop{
-		d: m.d, batchSize: m.batchSize, told: map[uint32]uint64{}, ended: m.loopEnded, drops: m.drop != nil, final: map[uint32]bool{},
+		d: m.d, batchSize: m.batchSize, told: map[uint32]uint64{}, ended: m.loopEnded, drops: m.drop != nil,
+		final: map[uint32]bool{},
 	}
 }
 
@@ -48,7 +49,8 @@ func (m *model) loopEnded(rank uint32, n Steps) {
 	m.ends[at][rank] = n.Handed
 	for other, handed := range m.ends[at] {
 		if handed != n.Handed {
-			m.fail("epoch %d ended for rank %d after %d batches, and for rank %d after %d", n.Epoch, rank, n.Handed, other, handed)
+			m.fail("epoch %d ended for rank %d after %d batches, and for rank %d after %d",
+				n.Epoch, rank, n.Handed, other, handed)
 		}
 	}
 }
@@ -96,7 +98,8 @@ func (m *model) handBatch(t *trainer) {
 func (m *model) countAlike(t *trainer) {
 	step := func(t *trainer) uint64 { return m.s.ranks[t.rank].begunStep + uint64(t.batches) }
 	for _, u := range m.trainers {
-		if u == nil || u.dead || u.left || u.generation != m.s.generation || t.generation != m.s.generation || u.loop.at != t.loop.at {
+		if u == nil || u.dead || u.left || u.generation != m.s.generation || t.generation != m.s.generation ||
+			u.loop.at != t.loop.at {
 			continue
 		}
 		if step(u) != step(t) && !m.isApart() && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
@@ -268,7 +271,8 @@ func (m *model) restartAll() {
 		if first == nil {
 			first = t
 		}
-		if t.begun != first.begun && !first.passes(t.begun) && !m.isApart() && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
+		if t.begun != first.begun && !first.passes(t.begun) && !m.isApart() &&
+			(m.drop == nil || !m.drop.cameBack[m.s.generation]) {
 			m.fail("%v goes on at %+v, and %v, started with it, at %+v", t, t.begun, first, first.begun)
 		}
 		for range m.draw(firstBatches + 1) { // which need no other rank
@@ -292,7 +296,8 @@ func (m *model) endedFarAhead() bool {
 			ended = true
 		default:
 			at := t.loop.at
-			far = far || at.Epoch+1 < m.id.Epochs || !t.loop.final[at.Epoch] || at.Handed+firstBatches < t.loop.told[at.Epoch]
+			far = far || at.Epoch+1 < m.id.Epochs || !t.loop.final[at.Epoch] ||
+				at.Handed+firstBatches < t.loop.told[at.Epoch]
 		}
 	}
 	return ended && far
@@ -302,7 +307,8 @@ func (m *model) endedFarAhead() bool {
 // step for it.
 func (t *trainer) passes(place Steps) bool {
 	at := t.begun
-	for at.compare(place) < 0 && (t.loop.final[at.Epoch] || at.Epoch < t.loop.closed) && t.loop.told[at.Epoch] == at.Handed {
+	for at.compare(place) < 0 && (t.loop.final[at.Epoch] || at.Epoch < t.loop.closed) &&
+		t.loop.told[at.Epoch] == at.Handed {
 		at = Steps{Epoch: at.Epoch + 1}
 	}
 	return at == place

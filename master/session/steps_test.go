@@ -92,7 +92,8 @@ func TestStepsAreForgotten(t *testing.T) {
 		j.plan(e, 0, 1, 1)
 		j.at(0, e, 1, 1, j.more(0)...)
 	}
-	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1}, EpochSteps{Epoch: 1, Steps: 1}, EpochSteps{Epoch: 2, Steps: 1})
+	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1}, EpochSteps{Epoch: 1, Steps: 1},
+		EpochSteps{Epoch: 2, Steps: 1})
 	for r := range uint32(2) {
 		j.at(r, 3, 0, 0)
 	}

@@ -21,7 +21,8 @@ func (c *Sync) fence(s *State) (*rank, error) {
 	case generation == s.generation && incarnation < current:
 		return nil, &FencedError{Rank: r, Generation: s.generation, Incarnation: current}
 	case generation > s.generation:
-		return nil, invalid("rank %d reports generation %d, but the session is at %d: %s", r, generation, s.generation, older)
+		return nil, invalid("rank %d reports generation %d, but the session is at %d: %s",
+			r, generation, s.generation, older)
 	case k == nil:
 		return nil, invalid("rank %d has not joined: call Join first", r)
 	case incarnation > current:
@@ -88,7 +89,8 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 // in what the rank holds, or else still be free.
 func (c *Sync) news(s *State, k *rank) (news, reclaimed position.Set, err error) {
 	open := position.Position{Epoch: s.closed}
-	if k.expired && len(c.Consumed.Intersect(k.revoked).Intersect(position.Set{{To: open}})) > 0 { // others ended the epoch with it
+	// others ended the epoch with it
+	if k.expired && len(c.Consumed.Intersect(k.revoked).Intersect(position.Set{{To: open}})) > 0 {
 		return nil, nil, &FencedError{Rank: c.Rank, Generation: s.generation, Incarnation: k.incarnation, Expired: true}
 	}
 	news = from(c.Consumed.Subtract(k.consumed), open)
@@ -104,7 +106,9 @@ func (c *Sync) news(s *State, k *rank) (news, reclaimed position.Set, err error)
 		return news, nil, nil
 	}
 	if foreign := outside.Subtract(k.revoked); len(foreign) > 0 {
-		return nil, nil, invalid("rank %d reports %v as consumed, which it does not hold: the trainer or its client is broken", c.Rank, foreign[0])
+		return nil, nil, invalid(
+			"rank %d reports %v as consumed, which it does not hold: the trainer or its client is broken",
+			c.Rank, foreign[0])
 	}
 	if !s.returned.Covers(outside) {
 		return nil, nil, &FencedError{Rank: c.Rank, Generation: s.generation, Incarnation: k.incarnation, Expired: true}
@@ -113,7 +117,8 @@ func (c *Sync) news(s *State, k *rank) (news, reclaimed position.Set, err error)
 }
 
 // older says why a trainer may know more than etcd, and what to do.
-const older = "the state in etcd is older than the job, as when a backup was put back: restore the job from a checkpoint, " +
+const older = "the state in etcd is older than the job, as when a backup was put back: restore the job from a " +
+	"checkpoint, " +
 	"or delete the session and begin it anew"
 
 // blame names the cause of a refusal: the trainer was told of what does not lie in etcd, or it is broken, as the

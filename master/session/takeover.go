@@ -54,7 +54,8 @@ func (s takeover) keptForIdle(k *rank) bool {
 	if s.frontier.Epoch <= s.closed || s.isIdle(k) {
 		return false
 	}
-	return slices.ContainsFunc(s.ranks, s.isIdle) && s.free(within(s.returned, s.closed), s.closed) <= lastShards*int64(s.world)
+	return slices.ContainsFunc(s.ranks, s.isIdle) &&
+		s.free(within(s.returned, s.closed), s.closed) <= lastShards*int64(s.world)
 }
 
 // askForIdle asks a rank for rows if another one is idle and none are free. It reports whether that one may wait for

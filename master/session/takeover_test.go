@@ -80,7 +80,8 @@ func TestIdleRanksTakeOver(t *testing.T) {
 			t.Logf("%s, %d ranks, %d late, pad %v: %v rows, %d steps", name, world, late, pad, rows, steps)
 			ideal := (all + int(world)*batch - 1) / (int(world) * batch)
 			if bound := uint64(ideal + 1 + (largest+batch-1)/batch); pad && steps > bound {
-				t.Errorf("%s, %d ranks, %d late: %d steps for %d rows, want at most %d", name, world, late, steps, all, bound)
+				t.Errorf("%s, %d ranks, %d late: %d steps for %d rows, want at most %d",
+					name, world, late, steps, all, bound)
 			}
 			if most, least := slices.Max(rows), slices.Min(rows); late == 0 && most-least > largest+batch {
 				t.Errorf("%s, %d ranks, pad %v: %v rows; a window has at most %d", name, world, pad, rows, largest)

@@ -54,14 +54,16 @@ type trainer struct {
 func (t *trainer) pieces() []position.Interval {
 	var out []position.Interval
 	for _, g := range t.grants {
-		out = append(out, from(position.Set{g}.Subtract(t.consumed).Subtract(t.released), position.Position{Epoch: t.from})...)
+		out = append(out, from(position.Set{g}.Subtract(t.consumed).Subtract(t.released),
+			position.Position{Epoch: t.from})...)
 	}
 	return out
 }
 
 // joined takes over the answer to Join.
 func (t *trainer) joined(r Reply) {
-	t.generation, t.incarnation, t.consumed, t.begun, t.earlier = r.Generation, r.Incarnation, r.Consumed, r.Begun, r.Earlier.Rows
+	t.generation, t.incarnation, t.consumed, t.begun, t.earlier = r.Generation, r.Incarnation, r.Consumed, r.Begun,
+		r.Earlier.Rows
 	if t.loop != nil {
 		t.loop.at, t.loop.rank = Steps{Epoch: r.Begun.Epoch, Handed: r.Begun.Handed}, t.rank
 		t.begun = t.loop.at
@@ -80,7 +82,8 @@ func (t *trainer) learn(r Reply) {
 		t.ended = t.loop.at.Epoch
 	}
 	if r.BaseVersion > t.baseVersion {
-		t.base, t.baseVersion, t.members, t.departed, t.departedRows = t.base.Union(r.Base), r.BaseVersion, r.Members, r.Departed, r.DepartedRows
+		t.base, t.baseVersion, t.members, t.departed, t.departedRows = t.base.Union(r.Base), r.BaseVersion, r.Members,
+			r.Departed, r.DepartedRows
 		t.skipped = r.SkippedRowGroups
 	}
 	t.enter(t.ended)
@@ -210,12 +213,14 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		Version: checkpointVersion, Session: session, Generation: t.generation,
 		Rank: t.rank, World: world, Closed: t.ended, MasterClosed: t.closed,
 		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
-		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
+		Members: t.members, Departed: t.departed, Rows: t.earlier +
+			t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
 	if t.from > c.Closed {
 		c.Closed = t.from
-		c.Base, c.Consumed = from(c.Base, position.Position{Epoch: t.from}), from(c.Consumed, position.Position{Epoch: t.from})
+		c.Base, c.Consumed = from(c.Base, position.Position{Epoch: t.from}), from(c.Consumed,
+			position.Position{Epoch: t.from})
 	}
 	if t.loop != nil {
 		c.Closed, c.Handed, c.Remembers = t.loop.at.Epoch, t.loop.at.Handed, !t.loop.drops

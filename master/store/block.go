@@ -26,7 +26,8 @@ func (s *Store) encodeBlock(b *pb.Block) ([][]byte, error) {
 	data := s.encoder.EncodeAll(raw, nil)
 	n := (len(data) + maxPartBytes - 1) / maxPartBytes
 	if n > maxParts || len(raw) > maxBlockBytes {
-		return nil, fmt.Errorf("%w: %d shards in %d bytes; plan smaller blocks", ErrTooLarge, len(b.GetShards()), len(data))
+		return nil, fmt.Errorf("%w: %d shards in %d bytes; plan smaller blocks", ErrTooLarge, len(b.GetShards()),
+			len(data))
 	}
 	parts := make([][]byte, n)
 	for i := range parts {

@@ -46,7 +46,9 @@ func (s *Store) Sleep(ctx context.Context, lead *Leadership, session *Session, s
 }
 
 // summarize adds a session's summary to a transaction, and commits it.
-func (s *Store) summarize(ctx context.Context, lead *Leadership, session *Session, summary *pb.ClosedSession, w write) error {
+func (s *Store) summarize(
+	ctx context.Context, lead *Leadership, session *Session, summary *pb.ClosedSession, w write,
+) error {
 	raw, err := proto.Marshal(summary)
 	if err != nil {
 		return fmt.Errorf("store: %s: %w", w.name, err)
@@ -99,7 +101,9 @@ func (s *Store) Checkpoints(ctx context.Context, name Name) ([]*pb.Checkpoint, e
 
 // ListClosed reads up to limit sessions that are closed or sleep, and are wanted, the newest first, and says whether
 // there are more. Of one that is unreadable, there are only id and namespace.
-func (s *Store) ListClosed(ctx context.Context, limit int, wanted func(Name) bool) (list []*Closed, more bool, err error) {
+func (s *Store) ListClosed(
+	ctx context.Context, limit int, wanted func(Name) bool,
+) (list []*Closed, more bool, err error) {
 	var names []Name
 	full := errors.New("enough")
 	err = s.eachEnded(ctx, 0, func(name Name, _ int64) error {
@@ -222,7 +226,9 @@ func (s *Store) DeleteCheckpoint(ctx context.Context, lead *Leadership, closed *
 
 // Reopen makes a closed session one that is loaded again: with its listing, and the head that it begins with. It fails
 // with ErrConflict if it is closed no longer; after ErrUnknown, Load tells.
-func (s *Store) Reopen(ctx context.Context, lead *Leadership, closed *Closed, files []*pb.File, head *pb.SessionHead) error {
+func (s *Store) Reopen(
+	ctx context.Context, lead *Leadership, closed *Closed, files []*pb.File, head *pb.SessionHead,
+) error {
 	name := fmt.Sprintf("reopen session %q", closed.Name)
 	pages, err := encodePages(files)
 	if err != nil {
@@ -244,9 +250,13 @@ func (s *Store) Reopen(ctx context.Context, lead *Leadership, closed *Closed, fi
 	if err != nil {
 		return err
 	}
-	w := write{name: name, when: []clientv3.Cmp{absent(dir + keyMeta), ours, unchanged(s.keys.closed(closed.Name), closed.revision)}}
+	w := write{name: name, when: []clientv3.Cmp{
+		absent(dir + keyMeta), ours,
+		unchanged(s.keys.closed(closed.Name), closed.revision),
+	}}
 	w.then = []clientv3.Op{
-		clientv3.OpDelete(s.keys.closed(closed.Name)), clientv3.OpDelete(s.keys.endedAt(closed.GetClosedUnixMs(), closed.Name)),
+		clientv3.OpDelete(s.keys.closed(closed.Name)), clientv3.OpDelete(s.keys.endedAt(closed.GetClosedUnixMs(),
+			closed.Name)),
 	}
 	w.put(dir+keyMeta, value)
 	raw, err := proto.Marshal(head)

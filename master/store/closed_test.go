@@ -37,7 +37,10 @@ func closeNew(t *testing.T, s *Store, l *Leadership, id string, unixMs int64) *p
 		Head: head(3), Ranks: map[uint32]*pb.SessionRank{0: rank(1), 7: rank(2)}, Blocks: []*pb.Block{block(0, 0, 2)},
 		Checkpoints: map[string]*pb.Checkpoint{"noon": {Name: "noon", Step: 12}},
 	}))
-	summary := &pb.ClosedSession{Meta: meta(id), Head: head(3), Progress: &pb.Progress{RowsDelivered: 5}, ClosedUnixMs: unixMs}
+	summary := &pb.ClosedSession{
+		Meta: meta(id), Head: head(3), Progress: &pb.Progress{RowsDelivered: 5},
+		ClosedUnixMs: unixMs,
+	}
 	check(t, s.CloseSession(t.Context(), l, session, summary))
 	return summary
 }
@@ -102,7 +105,10 @@ func TestSleep(t *testing.T) {
 	}
 	sleep := func(session *Session, unixMs int64) {
 		t.Helper()
-		check(t, s.Sleep(ctx, l, session, &pb.ClosedSession{Meta: meta(string(session.Name)), Head: head(1), ClosedUnixMs: unixMs}))
+		check(t, s.Sleep(ctx, l, session, &pb.ClosedSession{
+			Meta: meta(string(session.Name)), Head: head(1),
+			ClosedUnixMs: unixMs,
+		}))
 	}
 	session := create("run")
 	awake := keysOf(t, s)
@@ -119,7 +125,8 @@ func TestSleep(t *testing.T) {
 	}
 	loaded, err := s.Load(ctx, l, "run")
 	check(t, err)
-	if !proto.Equal(loaded.Head, head(3)) || len(loaded.Ranks) != 1 || len(loaded.Blocks) != 1 || len(loaded.Checkpoints) != 1 {
+	if !proto.Equal(loaded.Head, head(3)) || len(loaded.Ranks) != 1 || len(loaded.Blocks) != 1 ||
+		len(loaded.Checkpoints) != 1 {
 		t.Errorf("loaded: %+v", loaded)
 	}
 	same(t, "keys of one that woke", keysOf(t, s), awake)
@@ -135,7 +142,8 @@ func TestSleep(t *testing.T) {
 	sleep(create("old"), 1000)
 	sleep(create("new"), 3000)
 	check(t, s.Sweep(ctx, l, time.UnixMilli(3000), func(Name) {}))
-	if keys := keysOf(t, s); len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "old") }) {
+	if keys := keysOf(t, s); len(keys) == 0 ||
+		slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "old") }) {
 		t.Errorf("keys %q, want those of the newer one", keys)
 	}
 }
@@ -188,7 +196,10 @@ func TestListAndSweepClosed(t *testing.T) {
 	for i := range int64(n) {
 		session, err := s.Create(ctx, l, meta(fmt.Sprintf("run-%d", i)), nil)
 		check(t, err)
-		check(t, s.CloseSession(ctx, l, session, &pb.ClosedSession{Meta: meta(fmt.Sprintf("run-%d", i)), ClosedUnixMs: 1000 + i}))
+		check(t, s.CloseSession(ctx, l, session, &pb.ClosedSession{
+			Meta:         meta(fmt.Sprintf("run-%d", i)),
+			ClosedUnixMs: 1000 + i,
+		}))
 	}
 	_, err := s.client.Put(ctx, s.keys.closed("run-7"), "damaged")
 	check(t, err)
@@ -251,11 +262,13 @@ func TestCheckpointsOfEarlierReleases(t *testing.T) {
 	}
 	session, err := s.Load(ctx, l, "run%2F1")
 	check(t, err)
-	if found := session.Checkpoints; len(found) != 2 || found[0].GetName() != "at noon" || found[1].GetName() != "last" || found[1].GetStep() != 12 {
+	if found := session.Checkpoints; len(found) != 2 || found[0].GetName() != "at noon" ||
+		found[1].GetName() != "last" || found[1].GetStep() != 12 {
 		t.Errorf("checkpoints: %v", found)
 	}
 	check(t, s.Commit(ctx, l, session, Writes{Checkpoints: map[string]*pb.Checkpoint{"last": nil}}))
 	check(t, s.CloseSession(ctx, l, session, &pb.ClosedSession{Meta: meta("run/1"), ClosedUnixMs: 1000}))
 	const time = "09223372036854774807"
-	same(t, "keys", keysOf(t, s), []string{"checkpoint/run%2F1/at%20noon", "closed/run%2F1", "ended/" + time + "/run%2F1"})
+	same(t, "keys", keysOf(t, s), []string{"checkpoint/run%2F1/at%20noon", "closed/run%2F1", "ended/" + time +
+		"/run%2F1"})
 }

@@ -126,7 +126,9 @@ func (s *Store) putState(tx *write, session *Session, w Writes) (map[string]bool
 
 // putBlock adds a block to the transaction: its first part, with which it exists. The others, of a large block,
 // are written ahead.
-func (s *Store) putBlock(ctx context.Context, lead *Leadership, tx *write, dir string, session *Session, b *pb.Block) error {
+func (s *Store) putBlock(
+	ctx context.Context, lead *Leadership, tx *write, dir string, session *Session, b *pb.Block,
+) error {
 	id := BlockID{b.GetEpoch(), b.GetIndex()}
 	parts, err := s.encodeBlock(b)
 	if err != nil {

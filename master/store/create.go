@@ -23,7 +23,9 @@ const (
 // Create writes a new session: the listing's pages first, the meta last, for a session exists when its meta
 // does. It fails with ErrExists if there is one of meta's id. What an earlier, failed Create left is replaced.
 // After ErrUnknown or ErrConflict, Load tells whether the session exists; if not, Create may be called again.
-func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMeta, files []*pb.File) (*Session, error) {
+func (s *Store) Create(
+	ctx context.Context, lead *Leadership, meta *pb.SessionMeta, files []*pb.File,
+) (*Session, error) {
 	id := NameOf(meta.GetSession().GetNamespace(), meta.GetSession().GetId())
 	if err := id.check(); err != nil {
 		return nil, err
@@ -78,7 +80,9 @@ func (s *Store) clear(ctx context.Context, lead *Leadership, id Name, name strin
 
 // putPages writes pages, as many a transaction as fit, and returns the comparison that they are still the ones
 // that lie there: a page of an earlier attempt, which etcd was late to write, must not get among them.
-func (s *Store) putPages(ctx context.Context, lead *Leadership, dir, name string, pages [][]byte) (clientv3.Cmp, error) {
+func (s *Store) putPages(
+	ctx context.Context, lead *Leadership, dir, name string, pages [][]byte,
+) (clientv3.Cmp, error) {
 	ours := absent(dir + pageKey(0))
 	w := write{name: name}
 	for i, page := range pages {
@@ -101,7 +105,9 @@ func (s *Store) putPages(ctx context.Context, lead *Leadership, dir, name string
 }
 
 // putMeta makes the session exist, if its pages are still the ones that putPages wrote.
-func (s *Store) putMeta(ctx context.Context, lead *Leadership, id Name, name string, meta []byte, ours clientv3.Cmp) (int64, error) {
+func (s *Store) putMeta(
+	ctx context.Context, lead *Leadership, id Name, name string, meta []byte, ours clientv3.Cmp,
+) (int64, error) {
 	key := s.keys.session(id) + keyMeta
 	w := write{name: name, when: []clientv3.Cmp{absent(key), ours, absent(s.keys.closed(id))}}
 	w.put(key, meta)
@@ -163,7 +169,8 @@ func (s *Store) eachSession(ctx context.Context, f func(id Name, exists, asleep 
 	end := after(s.keys.sessions())
 	for from := s.keys.sessions(); ; {
 		call, cancel := s.call(ctx)
-		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithLimit(sessionScan), clientv3.WithKeysOnly())
+		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithLimit(sessionScan),
+			clientv3.WithKeysOnly())
 		cancel()
 		if err != nil {
 			return readError("list sessions", err)
@@ -210,7 +217,9 @@ func (s *Store) eachOf(ctx context.Context, names []Name, f func(id Name, exists
 }
 
 // getAll reads keys, as many as an operation may have, at one revision; nil stands for one that does not exist.
-func (s *Store) getAll(ctx context.Context, what string, keys []string, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, error) {
+func (s *Store) getAll(
+	ctx context.Context, what string, keys []string, opts ...clientv3.OpOption,
+) ([]*mvccpb.KeyValue, error) {
 	ops := make([]clientv3.Op, len(keys))
 	for i, key := range keys {
 		ops[i] = clientv3.OpGet(key, opts...)
@@ -265,7 +274,8 @@ func (s *Store) Delete(ctx context.Context, lead *Leadership, id Name) error {
 		}
 		w := write{name: fmt.Sprintf("delete session %q", id), then: s.deletions(id)}
 		w.when = []clientv3.Cmp{
-			unchanged(s.keys.session(id)+keyMeta, meta.GetModRevision()), unchanged(s.keys.closed(id), closed.GetModRevision()),
+			unchanged(s.keys.session(id)+keyMeta, meta.GetModRevision()), unchanged(s.keys.closed(id),
+				closed.GetModRevision()),
 		}
 		if closed != nil {
 			if c, err := s.decodeClosed(id, closed); err == nil { // else Sweep finds the key

@@ -41,8 +41,10 @@ func Embedded(ctx context.Context, dir, listen string, logger *slog.Logger) (*Em
 	// etcd itself would wait for a directory in use, without end.
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "penstock.lock"), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("store: embedded etcd: %s is in use by another process, such as a master that runs already: stop that one, or give this one a --data-dir of its own"+
-			" (masters of one fleet share an etcd: --etcd): %w", dir, err)
+		return nil, fmt.Errorf(
+			"store: embedded etcd: %s is in use by another process, such as a master that runs already: stop that "+
+				"one, or give this one a --data-dir of its own"+
+				" (masters of one fleet share an etcd: --etcd): %w", dir, err)
 	}
 	e := &Embed{lock: lock}
 	if err := e.start(ctx, dir, listen, logger); err != nil {
@@ -90,7 +92,9 @@ func (e *Embed) clientURL(listen string) (url.URL, error) {
 			return url.URL{}, err
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return url.URL{}, fmt.Errorf("%s is no loopback address: an etcd that others can reach needs TLS and passwords; run one of its own", listen)
+			return url.URL{}, fmt.Errorf(
+				"%s is no loopback address: an etcd that others can reach needs TLS and passwords; run one of its own",
+				listen)
 		}
 		return url.URL{Scheme: "http", Host: listen}, nil
 	}
@@ -174,7 +178,8 @@ func embedConfig(dir string, client url.URL, logger *slog.Logger) *embed.Config 
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
 	cfg.QuotaBackendBytes = 8 << 30
 	cfg.EnableGRPCGateway = false
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&logCore{logger: logger.With("part", "etcd"), folder: dir}))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(
+		zap.New(&logCore{logger: logger.With("part", "etcd"), folder: dir}))
 	return cfg
 }
 

@@ -83,8 +83,12 @@ func TestTheLastWordsOfAnEmbeddedEtcd(t *testing.T) {
 	var logged bytes.Buffer
 	core := (&logCore{logger: slog.New(slog.NewTextHandler(&logged, nil)), folder: "/data"}).With(nil)
 	entry := zapcore.Entry{Level: zapcore.PanicLevel, Message: "failed to save Raft hard state and entries"}
-	check(t, core.Write(entry, []zapcore.Field{zap.Error(&os.PathError{Op: "write", Path: "0.wal", Err: syscall.ENOSPC})}))
-	for _, want := range []string{entry.Message, "its disk is full: free space there, and start this master again", "folder=/data"} {
+	check(t, core.Write(entry,
+		[]zapcore.Field{zap.Error(&os.PathError{Op: "write", Path: "0.wal", Err: syscall.ENOSPC})}))
+	for _, want := range []string{
+		entry.Message, "its disk is full: free space there, and start this master again",
+		"folder=/data",
+	} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("the log lacks %q: %s", want, logged.String())
 		}
@@ -92,7 +96,8 @@ func TestTheLastWordsOfAnEmbeddedEtcd(t *testing.T) {
 	logged.Reset()
 	entry.Level = zapcore.FatalLevel
 	check(t, core.Write(entry, []zapcore.Field{zap.Error(os.ErrPermission)}))
-	if !strings.Contains(logged.String(), "see that its folder's disk is well") || strings.Contains(logged.String(), "full") {
+	if !strings.Contains(logged.String(), "see that its folder's disk is well") ||
+		strings.Contains(logged.String(), "full") {
 		t.Errorf("another cause: %s", logged.String())
 	}
 }

@@ -22,8 +22,9 @@ var (
 	// ErrStale: nothing was written, for an earlier write ended in ErrConflict or ErrUnknown. Load first.
 	ErrStale = errors.New("store: the session must be loaded again before the next write")
 	// ErrFull comes beside ErrUnknown: etcd says so, too, of the write that filled it, which lies there.
-	ErrFull = errors.New("etcd's database is full (NOSPACE) and takes no writes: compact and defragment it, or start it with a larger " +
-		"--quota-backend-bytes, then run `etcdctl alarm disarm`; nothing is lost, and all goes on by itself")
+	ErrFull = errors.New(
+		"etcd's database is full (NOSPACE) and takes no writes: compact and defragment it, or start it with a larger " +
+			"--quota-backend-bytes, then run `etcdctl alarm disarm`; nothing is lost, and all goes on by itself")
 	// ErrUnavailable: etcd could not be read.
 	ErrUnavailable = errors.New("store: etcd is unavailable")
 	// ErrNotFound: there is no such session.

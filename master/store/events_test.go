@@ -12,7 +12,10 @@ import (
 func someEvents(first, n uint64) []*pb.Event {
 	var out []*pb.Event
 	for i := range n {
-		out = append(out, &pb.Event{Number: first + i, UnixMs: 7, Kind: pb.EventKind_WORKER, Words: fmt.Sprint("word ", first+i)})
+		out = append(out, &pb.Event{
+			Number: first + i, UnixMs: 7, Kind: pb.EventKind_WORKER,
+			Words: fmt.Sprint("word ", first+i),
+		})
 	}
 	return out
 }
@@ -44,7 +47,8 @@ func TestEvents(t *testing.T) {
 	if _, err := s.client.Put(ctx, s.keys.event(1303), "\xff"); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(); len(got) != KeptEvents || got[KeptEvents-1].GetNumber() != 1303 || got[KeptEvents-1].GetWords() == "" {
+	if got := read(); len(got) != KeptEvents || got[KeptEvents-1].GetNumber() != 1303 ||
+		got[KeptEvents-1].GetWords() == "" {
 		t.Errorf("with a damaged one: %d events, the last is %v", len(got), got[len(got)-1])
 	}
 	check(t, l.Resign(context.WithoutCancel(ctx)))

@@ -49,9 +49,15 @@ func TestAnAmbiguousTransaction(t *testing.T) {
 		full    bool
 		written bool
 	}{
-		{"the answer is lost", func(forward func() error) error { return errors.Join(storetest.ErrLost, forward()) }, false, true},
+		{
+			"the answer is lost", func(forward func() error) error { return errors.Join(storetest.ErrLost, forward()) },
+			false, true,
+		},
 		{"the request is lost", func(func() error) error { return storetest.ErrLost }, false, false},
-		{"the request is late", func(forward func() error) error { late = forward; return storetest.ErrLost }, false, false},
+		{
+			"the request is late", func(forward func() error) error { late = forward; return storetest.ErrLost }, false,
+			false,
+		},
 		// As etcd answers the write that filled its database.
 		{"it was the last that fitted", func(forward func() error) error {
 			if err := forward(); err != nil {
@@ -149,7 +155,10 @@ func TestADeletionGoesOnAfterALoad(t *testing.T) {
 func TestAFullEtcd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cluster, err := storetest.Start(ctx, storetest.Config{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}, Quota: 8 << 20})
+	cluster, err := storetest.Start(ctx, storetest.Config{
+		Dir: t.TempDir(), Hosts: []string{"127.0.0.1"},
+		Quota: 8 << 20,
+	})
 	check(t, err)
 	t.Cleanup(func() { check(t, cluster.Close()) })
 	s, err := Open(ctx, Config{Endpoints: cluster.Endpoints(), CallTimeout: time.Minute, LeaseTTL: time.Minute})

@@ -62,7 +62,8 @@ func (s *Store) load(ctx context.Context, lead *Leadership, id Name, name string
 		name: name,
 		when: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(meta), ">", 0)},
 		then: []clientv3.Op{
-			clientv3.OpPut(meta, "", clientv3.WithIgnoreValue()), clientv3.OpDelete(s.keys.closed(id), clientv3.WithPrevKV()),
+			clientv3.OpPut(meta, "", clientv3.WithIgnoreValue()), clientv3.OpDelete(s.keys.closed(id),
+				clientv3.WithPrevKV()),
 		},
 	})
 	if errors.Is(err, ErrConflict) {
@@ -188,10 +189,14 @@ const scanKeys = 32
 
 // scan calls f with each key from one on and before another, the dir cut off, as of a revision, or as they are if it is
 // 0. One request reads up to limit keys.
-func (s *Store) scan(ctx context.Context, dir, from, end string, revision int64, limit int64, f func(key string, kv *mvccpb.KeyValue) error) error {
+func (s *Store) scan(
+	ctx context.Context, dir, from, end string, revision int64, limit int64, f func(key string,
+		kv *mvccpb.KeyValue) error,
+) error {
 	for {
 		call, cancel := s.call(ctx)
-		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(limit))
+		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithRev(revision),
+			clientv3.WithLimit(limit))
 		cancel()
 		if err != nil {
 			return readError("read "+from, err)

@@ -55,10 +55,12 @@ func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 func advice(fields []zapcore.Field) string {
 	for _, f := range fields {
 		if err, ok := f.Interface.(error); ok && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
-			return "its disk is full: free space there, and start this master again. What it acknowledged is kept, and trainers wait for it"
+			return "its disk is full: free space there, and start this master again. What it acknowledged is kept, " +
+				"and trainers wait for it"
 		}
 	}
-	return "see that its folder's disk is well, and start this master again. What it acknowledged is kept, and trainers wait for it"
+	return "see that its folder's disk is well, and start this master again. What it acknowledged is kept, and " +
+		"trainers wait for it"
 }
 
 // Sync has nothing to flush.

@@ -63,7 +63,12 @@ func TestOutcomes(t *testing.T) {
 			check(t, err)
 		}, Writes{Ranks: map[uint32]*pb.SessionRank{5: rank(1)}}, ErrConflict, true},
 		{"too many writes", nil, Writes{Drop: make([]BlockID, MaxWrites+1)}, ErrTooLarge, false},
-		{"too many bytes", nil, Writes{Head: &pb.SessionHead{Failure: strings.Repeat("x", maxTxnBytes)}}, ErrTooLarge, false},
+		{
+			"too many bytes", nil,
+			Writes{Head: &pb.SessionHead{Failure: strings.Repeat("x", maxTxnBytes)}},
+			ErrTooLarge,
+			false,
+		},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,7 +77,8 @@ func TestOutcomes(t *testing.T) {
 			if test.disturb != nil {
 				test.disturb(id, session)
 			}
-			if err := s.Commit(ctx, l, session, test.writes); !errors.Is(err, test.want) || err != nil && test.want == nil {
+			if err := s.Commit(ctx, l, session, test.writes); !errors.Is(err, test.want) || err != nil &&
+				test.want == nil {
 				t.Errorf("outcome %v, want %v", err, test.want)
 			}
 			err := s.Commit(ctx, l, session, Writes{})
@@ -97,7 +103,10 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 	writes := map[string]func() error{
 		"commit":  func() error { return a.Commit(ctx, old, session, Writes{Head: head(1)}) },
 		"confirm": func() error { return a.Commit(ctx, old, session, Writes{}) },
-		"block":   func() error { return a.Commit(ctx, old, session, Writes{Blocks: []*pb.Block{block(0, 0, 20_000)}}) },
+		"block": func() error {
+			return a.Commit(ctx, old, session,
+				Writes{Blocks: []*pb.Block{block(0, 0, 20_000)}})
+		},
 		"create":  func() error { _, err := a.Create(ctx, old, meta("other"), files(1)); return err },
 		"load":    func() error { _, err := a.Load(ctx, old, "run"); return err },
 		"delete":  func() error { return a.Delete(ctx, old, "run") },

@@ -32,7 +32,10 @@ func meta(id string) *pb.SessionMeta {
 func files(n int) []*pb.File {
 	out := make([]*pb.File, n)
 	for i := range out {
-		out[i] = &pb.File{Uri: fmt.Sprintf("s3://bucket/dataset/part-%08d.parquet", i), Size: int64(i), Etag: fmt.Sprintf("%032x", i), Index: uint32(i)}
+		out[i] = &pb.File{
+			Uri: fmt.Sprintf("s3://bucket/dataset/part-%08d.parquet", i), Size: int64(i),
+			Etag: fmt.Sprintf("%032x", i), Index: uint32(i),
+		}
 	}
 	return out
 }
@@ -43,7 +46,10 @@ func block(epoch, index uint32, shards int) *pb.Block {
 	b := &pb.Block{Epoch: epoch, Index: index}
 	for i := range shards {
 		b.Shards = append(b.Shards, &pb.Shard{
-			File: &pb.File{Uri: fmt.Sprintf("s3://bucket/%08d.parquet", i), Size: rng.Int64(), Etag: fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64())},
+			File: &pb.File{
+				Uri: fmt.Sprintf("s3://bucket/%08d.parquet", i), Size: rng.Int64(),
+				Etag: fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64()),
+			},
 			Extents: []*pb.Extent{
 				{Index: 0, Rows: 65536, WindowRows: 4096},
 				{Index: 1, FirstRow: 65536, Rows: rng.Int64N(65536), WindowRows: 4096},
@@ -92,7 +98,8 @@ func TestCreateAndLoad(t *testing.T) {
 		want := meta(id)
 		want.ListingPages = uint32(max(1, (n+999)/1000))
 		equal(t, "metas", []*pb.SessionMeta{created.Meta, loaded.Meta}, []*pb.SessionMeta{want, want})
-		if loaded.Name != NameOf("", id) || !proto.Equal(loaded.Head, &pb.SessionHead{}) || len(loaded.Ranks)+len(loaded.Blocks) > 0 {
+		if loaded.Name != NameOf("", id) || !proto.Equal(loaded.Head, &pb.SessionHead{}) ||
+			len(loaded.Ranks)+len(loaded.Blocks) > 0 {
 			t.Errorf("a new session is %+v", loaded)
 		}
 		if _, err := s.Create(ctx, l, meta(id), nil); !errors.Is(err, ErrExists) {
@@ -151,7 +158,8 @@ func TestCommitAndLoad(t *testing.T) {
 		Ranks:  map[uint32]*pb.SessionRank{0: rank(1), 10: rank(2), 2: rank(3)},
 		Blocks: []*pb.Block{block(0, 1, 3), block(0, 0, 0), block(1, 0, 2)},
 	}))
-	check(t, s.Commit(ctx, l, session, Writes{Head: head(2), Ranks: map[uint32]*pb.SessionRank{2: rank(4), 10: nil, 11: nil}}))
+	check(t, s.Commit(ctx, l, session,
+		Writes{Head: head(2), Ranks: map[uint32]*pb.SessionRank{2: rank(4), 10: nil, 11: nil}}))
 	loaded, err := s.Load(ctx, l, "run")
 	check(t, err)
 	equal(t, "heads", []*pb.SessionHead{loaded.Head}, []*pb.SessionHead{head(2)})

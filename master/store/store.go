@@ -90,7 +90,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			return s, err
 		}
 		if waited := time.Since(begin).Round(time.Second); waited >= cfg.Patience {
-			return nil, fmt.Errorf("etcd did not answer for %v; see that it runs, has a quorum and is reached from here: %w", waited, err)
+			return nil, fmt.Errorf(
+				"etcd did not answer for %v; see that it runs, has a quorum and is reached from here: %w", waited, err)
 		}
 		cfg.Logger.Warn("etcd does not answer; waiting for it", "endpoints", cfg.Endpoints, "error", err)
 		if !sleep(ctx, time.Second) {

@@ -30,7 +30,9 @@ func (w *write) put(key string, value []byte) {
 
 // run commits w and returns the revision at which it did. The error is ErrConflict if lead holds but another
 // comparison failed; otherwise is what to look up then, in the same transaction.
-func (s *Store) run(ctx context.Context, lead *Leadership, w write, otherwise ...clientv3.Op) (int64, *clientv3.TxnResponse, error) {
+func (s *Store) run(
+	ctx context.Context, lead *Leadership, w write, otherwise ...clientv3.Op,
+) (int64, *clientv3.TxnResponse, error) {
 	if w.bytes > maxTxnBytes || len(w.then) > maxOps || len(w.when)+1 > maxOps {
 		return 0, nil, fmt.Errorf("%w: %s: %d operations of %d bytes; the limits are %d and %d",
 			ErrTooLarge, w.name, len(w.then), w.bytes, maxOps, maxTxnBytes)

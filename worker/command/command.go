@@ -45,31 +45,46 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run a worker: shards in, tensor batches out",
-		Long: "Run a worker. It keeps no state: start and stop as many as you like, at any time. It finds the masters by\n" +
+		Long: "Run a worker. It keeps no state: start and stop as many as you like, at any time. It finds the " +
+			"masters by\n" +
 			"gossip, and drains on SIGTERM and SIGINT: its streams go on elsewhere, at the row.\n\n" +
-			"--memory holds for all streams together: footers, column chunks and what is read ahead, decoded windows, and batches\n" +
-			"until they have left, or trainers on this machine have read them where they lie. A stream that needs more waits for the\n" +
-			"others, or ends with an error that says how much it takes. It reads ahead as far as its share of the memory goes\n" +
-			"(--memory / --slots), and row groups that are larger than half of that in pieces: more memory hides a slower storage.\n" +
-			"A stream of very many columns may need more than all of --memory: streams may then hold --max-memory together. The\n" +
-			"process takes up to 96 MiB more, which is the Go runtime's limit (GOMEMLIMIT, if set, wins); what the system counts as\n" +
-			"resident may have up to 50 MiB of the program's own file besides, which it takes away where it needs them. In a\n" +
+			"--memory holds for all streams together: footers, column chunks and what is read ahead, decoded " +
+			"windows, and batches\n" +
+			"until they have left, or trainers on this machine have read them where they lie. A stream that needs " +
+			"more waits for the\n" +
+			"others, or ends with an error that says how much it takes. It reads ahead as far as its share of the " +
+			"memory goes\n" +
+			"(--memory / --slots), and row groups that are larger than half of that in pieces: more memory hides a " +
+			"slower storage.\n" +
+			"A stream of very many columns may need more than all of --memory: streams may then hold --max-memory " +
+			"together. The\n" +
+			"process takes up to 96 MiB more, which is the Go runtime's limit (GOMEMLIMIT, if set, wins); what the " +
+			"system counts as\n" +
+			"resident may have up to 50 MiB of the program's own file besides, which it takes away where it needs " +
+			"them. In a\n" +
 			"container give --memory-limit, the container's limit, in place of --memory.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
-			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
+			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join " +
+			"master:7946 --memory 2GiB",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "Flight address that trainers can reach (default: --listen)")
-	flags.StringVar(&f.http, "http", "", "address of metrics, probes and profiles (default: none); port 0 takes a free one")
+	flags.StringVar(&f.http, "http", "",
+		"address of metrics, probes and profiles (default: none); port 0 takes a free one")
 	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
 	flags.Var(&f.memory, "memory", "bytes that all streams may hold together")
-	flags.Var(&f.most, "max-memory", "what --memory becomes once a stream needs more, if it is more (default: an eighth of the memory that there is, unless --memory or --memory-limit is given)")
+	flags.Var(&f.most, "max-memory",
+		"what --memory becomes once a stream needs more, if it is more (default: an eighth of the memory that there "+
+			"is, unless --memory or --memory-limit is given)")
 	flags.Lookup("max-memory").DefValue = "" // said above
-	flags.Var(&f.limit, "memory-limit", "bytes that the process may take, such as its container's limit: --memory is then what leaves room for the rest")
-	flags.BoolVar(&f.network, "network", false, "send batches by network to trainers of this user on this machine, too, who else read them where the worker made them")
+	flags.Var(&f.limit, "memory-limit",
+		"bytes that the process may take, such as its container's limit: --memory is then what leaves room for the rest")
+	flags.BoolVar(&f.network, "network", false,
+		"send batches by network to trainers of this user on this machine, too, who else read them where the worker "+
+			"made them")
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
 	cmd.MarkFlagsMutuallyExclusive("max-memory", "memory-limit")
 	f.ports.RegisterPorts(flags)

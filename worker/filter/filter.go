@@ -80,7 +80,8 @@ func (p *Program) Select(w Window, sel []uint64) error {
 	for _, c := range p.columns {
 		v := w.Vectors[c.slot]
 		if v.Type != c.typ || v.Rows != w.Rows {
-			return fmt.Errorf("filter: column %s has %d rows of %v; want %d of %v", c.name, v.Rows, v.Type, w.Rows, c.typ)
+			return fmt.Errorf("filter: column %s has %d rows of %v; want %d of %v", c.name, v.Rows, v.Type, w.Rows,
+				c.typ)
 		}
 	}
 	if w.Rows == 0 {

@@ -27,8 +27,11 @@ func slotsAndTypes() (map[string]int, []spec.Type) {
 
 var (
 	ints64 = []int64{math.MinInt64, -1 << 31, -2, -1, 0, 1, 2, 3, 1<<31 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64}
-	reals  = []float64{-1e300, -1 << 63, -2.5, -1, -0.5, math.Copysign(0, -1), 0, 0.1, 0.5, 1, 2, 1 << 53, 1 << 63, 1e300}
-	words  = []string{"", "a", "ab", "b", "\xff"}
+	reals  = []float64{
+		-1e300, -1 << 63, -2.5, -1, -0.5, math.Copysign(0, -1), 0, 0.1, 0.5, 1, 2, 1 << 53, 1 << 63,
+		1e300,
+	}
+	words = []string{"", "a", "ab", "b", "\xff"}
 )
 
 // anyText writes a random predicate.
@@ -52,7 +55,8 @@ func anyText(t *rapid.T, depth int) string {
 	case "is null", "is not null":
 		return column + " " + op
 	case "in", "not in":
-		literals := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return anyLiteral(t, column) }), 1, 12).Draw(t, "set")
+		literals := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return anyLiteral(t, column) }), 1,
+			12).Draw(t, "set")
 		return column + " " + op + " (" + strings.Join(literals, ",") + ")"
 	}
 	return column + " " + op + " " + anyLiteral(t, column)
@@ -125,7 +129,10 @@ func asCodes(t *rapid.T, vs []*vector.Vector) {
 		case 0, 1:
 			continue
 		case 2: // rows are null, so that there are no entries
-			coded.Valid, coded.Dict = make([]uint64, vector.Words(v.Rows)), &vector.Vector{Type: v.Type, Ends: []int32{0}}
+			coded.Valid, coded.Dict = make([]uint64, vector.Words(v.Rows)), &vector.Vector{
+				Type: v.Type,
+				Ends: []int32{0},
+			}
 		default:
 			v.Valid = nil
 			for row := range coded.Codes {
@@ -234,13 +241,15 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	_, p := compile(t, "bool == true")
-	err := p.Select(Window{Vectors: []*vector.Vector{{Type: spec.Type{Kind: pb.Kind_INT32}, Rows: 4}}, Rows: 4}, make([]uint64, 1))
+	err := p.Select(Window{Vectors: []*vector.Vector{{Type: spec.Type{Kind: pb.Kind_INT32}, Rows: 4}}, Rows: 4},
+		make([]uint64, 1))
 	if err == nil || !strings.Contains(err.Error(), "column bool has 4 rows of int32; want 4 of bool") {
 		t.Errorf("got %v", err)
 	}
 }
 
-const realistic = "int64 == 1 and binary in ('de', 'fr', 'it') and not (float32 < 0.5 or float32 is null) or int32 in (1,2,3,4,5,6,7,8,9)"
+const realistic = "int64 == 1 and binary in ('de', 'fr', 'it') and not (float32 < 0.5 or float32 is null) or int32 " +
+	"in (1,2,3,4,5,6,7,8,9)"
 
 func window(rows int) []*vector.Vector {
 	vs := make([]*vector.Vector, len(kinds))
@@ -279,7 +288,10 @@ func TestSelectAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkSelect(b *testing.B) {
-	for _, text := range []string{"int64 == 1", "float32 >= 0.5", "float32 is not null and int32 in (1, 2, 3)", realistic, "hash(int64, 7) % 100 < 90"} {
+	for _, text := range []string{
+		"int64 == 1", "float32 >= 0.5", "float32 is not null and int32 in (1, 2, 3)",
+		realistic, "hash(int64, 7) % 100 < 90",
+	} {
 		b.Run(text[:min(len(text), 30)], func(b *testing.B) {
 			const rows = 1 << 14
 			_, p := compile(b, text)

@@ -180,7 +180,9 @@ func match[X int32 | int64 | float32 | float64, V int64 | float64](
 	}
 }
 
-func matchAny[X int32 | int64 | float32 | float64, V int64 | float64](dst []uint64, xs []X, values []V, set map[V]struct{}) {
+func matchAny[X int32 | int64 | float32 | float64, V int64 | float64](
+	dst []uint64, xs []X, values []V, set map[V]struct{},
+) {
 	for w := range dst {
 		var bits uint64
 		chunk := xs[w<<6 : min(w<<6+64, len(xs))]

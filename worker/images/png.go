@@ -21,7 +21,9 @@ func (p *pngRows) open(data []byte) (width, height int, err error) {
 	c, err := png.DecodeConfig(bytes.NewReader(data))
 	err = namePNG(err)
 	if err == nil && max(c.Width, c.Height) > maxPNGSide {
-		err = fmt.Errorf("too large: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it stored smaller",
+		err = fmt.Errorf(
+			"too large: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it "+
+				"stored smaller",
 			c.Width, c.Height, maxPNGSide)
 	}
 	if err == nil {
@@ -41,7 +43,8 @@ func namePNG(err error) error {
 // memoryOfPNG is what decoding a PNG takes: its pixels, and the two rows that it is read through.
 func memoryOfPNG(data []byte, c image.Config) int64 {
 	each := int64(4)
-	transparent := bytes.Contains(data, []byte("tRNS")) // grays get colours, then; wherever it stands, for chunks may have any bytes
+	// grays get colours, then; wherever it stands, for chunks may have any bytes
+	transparent := bytes.Contains(data, []byte("tRNS"))
 	switch _, palette := c.ColorModel.(color.Palette); {
 	case palette, c.ColorModel == color.GrayModel && !transparent:
 		each = 1

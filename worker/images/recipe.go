@@ -97,7 +97,9 @@ func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, room Room, to Ca
 func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room Room, to Canvas) error {
 	width, height := full.X, full.Y
 	if v.window.Empty() || !v.window.In(image.Rectangle{Max: v.size}) {
-		return fmt.Errorf("the picture of %d x %d pixels is smaller than the part that is cut out of it; resize it to more", width, height)
+		return fmt.Errorf(
+			"the picture of %d x %d pixels is smaller than the part that is cut out of it; resize it to more",
+			width, height)
 	}
 	s.across.set(v.box.Dx(), v.size.X, v.window.Min.X, v.window.Max.X)
 	s.down.set(v.box.Dy(), v.size.Y, v.window.Min.Y, v.window.Max.Y)
@@ -108,7 +110,8 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room 
 	n := own + decoding
 	if n > room.Most {
 		return fmt.Errorf("%w: the picture has %d x %d pixels, which take %d bytes to decode; %d are allowed: "+
-			"leave it out, have it stored smaller, or give workers %d MiB more (--memory)", ErrMemory, width, height, n, room.Most, (n-room.Most)>>20+1)
+			"leave it out, have it stored smaller, or give workers %d MiB more (--memory)",
+			ErrMemory, width, height, n, room.Most, (n-room.Most)>>20+1)
 	}
 	idle := s.idle(region)
 	if n+idle > room.Most {
@@ -140,7 +143,8 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 		return width, height, turn{}, err
 	}
 	if r.Format == Any && !bytes.HasPrefix(encoded, []byte("\xff\xd8")) {
-		return 0, 0, turn{}, fmt.Errorf("it is neither a JPEG nor a PNG: it begins with %x", encoded[:min(len(encoded), 4)])
+		return 0, 0, turn{}, fmt.Errorf("it is neither a JPEG nor a PNG: it begins with %x",
+			encoded[:min(len(encoded), 4)])
 	}
 	h, err := s.decoder.Open(encoded)
 	if err == nil && r.Upright {
@@ -151,7 +155,8 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 
 // memory is about what a picture takes while it is made: of the studio's own, and to decode it.
 func (s *Studio) memory(region image.Rectangle, made image.Point) (own, decoding int64) {
-	own = int64(region.Dy()+s.down.most+rowsAtOnce)*int64(made.X)*3 + rowsAtOnce*int64(region.Dx()+s.across.most)*pixelBytes + slack
+	own = int64(region.Dy()+s.down.most+rowsAtOnce)*int64(made.X)*3 +
+		rowsAtOnce*int64(region.Dx()+s.across.most)*pixelBytes + slack
 	if s.isPNG {
 		return own, s.png.memory
 	}

@@ -24,7 +24,10 @@ func testPicture(width, height int) image.Image {
 	for y := range height {
 		for x := range width {
 			noise := random.IntN(24)
-			picture.SetNRGBA(x, y, color.NRGBA{uint8(x*200/width + noise), uint8(y*200/height + noise), uint8((x/16+y/16)%2*90 + noise), 255})
+			picture.SetNRGBA(x, y, color.NRGBA{
+				uint8(x*200/width + noise), uint8(y*200/height + noise),
+				uint8((x/16+y/16)%2*90 + noise), 255,
+			})
 		}
 	}
 	return picture
@@ -49,7 +52,10 @@ func testPNG(tb testing.TB, width, height int) []byte {
 }
 
 func standard() *RandomCrop {
-	return &RandomCrop{Scale: [2]float64{0.08, 1}, Ratio: [2]float64{0.75, 4. / 3}, LogRatio: [2]float64{math.Log(0.75), math.Log(4. / 3)}}
+	return &RandomCrop{
+		Scale: [2]float64{0.08, 1}, Ratio: [2]float64{0.75, 4. / 3},
+		LogRatio: [2]float64{math.Log(0.75), math.Log(4. / 3)},
+	}
 }
 
 // TestCanvas makes one picture in each order of values, mirrored and not: the same values in other places.
@@ -176,14 +182,17 @@ func TestMemory(t *testing.T) {
 	s := &Studio{}
 	huge := []byte("\xff\xd8\xff\xc2\x00\x11\x08\xff\xff\xff\xff\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00")
 	bomb := testPNG(t, 1, 1)
-	copy(bomb[16:], "\x00\x00\xff\xff\x00\x00\xff\xff") // 65,535 x 65,535 by its header, whose checksum is no more right
+	// 65,535 x 65,535 by its header, whose checksum is no more right
+	copy(bomb[16:], "\x00\x00\xff\xff\x00\x00\xff\xff")
 	for _, data := range [][]byte{huge, testJPEG(t, 300, 300), testPNG(t, 300, 300)} {
-		err := s.Make(&Recipe{Format: Any, Height: 8, Width: 8}, data, Choice{}, Room{Most: 50000}, Canvas{Bytes: make([]byte, 192)})
+		err := s.Make(&Recipe{Format: Any, Height: 8, Width: 8}, data, Choice{}, Room{Most: 50000},
+			Canvas{Bytes: make([]byte, 192)})
 		if !errors.Is(err, ErrMemory) || s.Scratch() > 1<<16 {
 			t.Errorf("got %v, want %v; it holds %d bytes", err, ErrMemory, s.Scratch())
 		}
 	}
-	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, bomb, Choice{}, Room{Most: 1 << 40}, Canvas{Bytes: make([]byte, 192)}); err == nil {
+	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, bomb, Choice{}, Room{Most: 1 << 40},
+		Canvas{Bytes: make([]byte, 192)}); err == nil {
 		t.Error("a damaged header is none")
 	}
 }
@@ -203,7 +212,8 @@ func TestErrorsNameTheFormat(t *testing.T) {
 		{Any, whole[:len(whole)/2], "png: "},
 		{Any, nil, "it has no bytes"},
 	} {
-		err := (&Studio{}).Make(&Recipe{Format: c.format, Height: 8, Width: 8}, c.data, Choice{}, Room{Most: 1 << 24}, Canvas{Bytes: make([]byte, 192)})
+		err := (&Studio{}).Make(&Recipe{Format: c.format, Height: 8, Width: 8}, c.data, Choice{}, Room{Most: 1 << 24},
+			Canvas{Bytes: make([]byte, 192)})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%x: %v, want %s", c.data[:min(len(c.data), 8)], err, c.want)
 		}
@@ -225,9 +235,11 @@ func headerPNG(width, height uint32, interlaced byte) []byte {
 func TestSidesOfPNG(t *testing.T) {
 	for _, size := range [][2]uint32{{1 << 30, 1<<30 - 1}, {1<<31 - 1, 1}, {1, 1<<31 - 1}} {
 		s := &Studio{}
-		err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, headerPNG(size[0], size[1], 0), Choice{}, Room{Most: 1 << 20}, Canvas{Bytes: make([]byte, 192)})
+		err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, headerPNG(size[0], size[1], 0), Choice{},
+			Room{Most: 1 << 20}, Canvas{Bytes: make([]byte, 192)})
 		if err == nil || errors.Is(err, ErrMemory) || cap(s.across.weights)+cap(s.down.weights) > 1000 {
-			t.Errorf("%d x %d pixels: got %v, want what no memory helps; it made %d weights", size[0], size[1], err, cap(s.across.weights)+cap(s.down.weights))
+			t.Errorf("%d x %d pixels: got %v, want what no memory helps; it made %d weights",
+				size[0], size[1], err, cap(s.across.weights)+cap(s.down.weights))
 		}
 	}
 }
@@ -242,7 +254,8 @@ func TestMemoryOfInterlacedPNG(t *testing.T) {
 			asked[interlaced] = bytes
 			return ErrMemory
 		}}
-		if err := (&Studio{}).Make(r, headerPNG(side, side, byte(interlaced)), Choice{}, room, to); !errors.Is(err, ErrMemory) {
+		if err := (&Studio{}).Make(r, headerPNG(side, side, byte(interlaced)), Choice{}, room, to); !errors.Is(err,
+			ErrMemory) {
 			t.Fatal(err)
 		}
 	}
@@ -257,7 +270,10 @@ func TestMemoryOfKindsOfPNG(t *testing.T) {
 	all := image.Rect(0, 0, width, height)
 	palette := image.NewPaletted(all, color.Palette{color.White, color.Black})
 	for each, pictures := range map[int64][]image.Image{
-		1: {image.NewGray(all), palette}, 2: {image.NewGray16(all)}, 4: {image.NewNRGBA(all), testPicture(width, height)},
+		1: {image.NewGray(all), palette}, 2: {image.NewGray16(all)}, 4: {
+			image.NewNRGBA(all),
+			testPicture(width, height),
+		},
 		8: {image.NewNRGBA64(all), image.NewRGBA64(all)},
 	} {
 		for _, picture := range pictures {
@@ -276,8 +292,12 @@ func TestMemoryOfKindsOfPNG(t *testing.T) {
 // TestMemoryOfTransparentGray counts colours for a gray PNG with tRNS, also behind a chunk whose bytes look like the
 // pixels'.
 func TestMemoryOfTransparentGray(t *testing.T) {
-	data := slices.Concat(headerPNG(60, 50, 0)[:33], []byte("\x00\x00\x00\x04teXtIDAT"), make([]byte, 4), []byte("\x00\x00\x00\x02tRNS\x00\x00"))
-	if got := memoryOfPNG(data, image.Config{ColorModel: color.GrayModel, Width: 60, Height: 50}); got != 4*60*50+16*60 {
+	data := slices.Concat(headerPNG(60, 50, 0)[:33], []byte("\x00\x00\x00\x04teXtIDAT"), make([]byte, 4),
+		[]byte("\x00\x00\x00\x02tRNS\x00\x00"))
+	if got := memoryOfPNG(data, image.Config{
+		ColorModel: color.GrayModel, Width: 60,
+		Height: 50,
+	}); got != 4*60*50+16*60 {
 		t.Errorf("%d bytes", got)
 	}
 }
@@ -297,10 +317,12 @@ func TestMemoryOfPicturesBefore(t *testing.T) {
 	var asked int64
 	take := func(bytes int64) error { asked = bytes; return nil }
 	picture := testPNG(t, 300, 300)
-	if err := s.Make(r, picture, Choice{}, Room{Most: 1 << 24, Take: take}, to); err != nil || asked < 4*300*300 || s.decoder.Scratch() != held {
+	if err := s.Make(r, picture, Choice{}, Room{Most: 1 << 24, Take: take}, to); err != nil || asked < 4*300*300 ||
+		s.decoder.Scratch() != held {
 		t.Errorf("%v; it asked for %d bytes, and holds %d", err, asked, s.decoder.Scratch())
 	}
-	if err := s.Make(r, picture, Choice{}, Room{Most: 4*300*300 + held/2, Take: take}, to); err != nil || s.decoder.Scratch() != 0 {
+	if err := s.Make(r, picture, Choice{}, Room{Most: 4*300*300 + held/2, Take: take}, to); err != nil ||
+		s.decoder.Scratch() != 0 {
 		t.Errorf("%v; it holds %d bytes beside a PNG that needs them", err, s.decoder.Scratch())
 	}
 	if err := s.Make(r, testJPEG(t, 200, 200), Choice{}, Room{Most: 1 << 24, Take: take}, to); err != nil {
@@ -311,7 +333,8 @@ func TestMemoryOfPicturesBefore(t *testing.T) {
 // TestStudioKeepsNoPicture: what Scratch does not count is not held between pictures.
 func TestStudioKeepsNoPicture(t *testing.T) {
 	s := &Studio{}
-	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, testPNG(t, 30, 30), Choice{}, Room{Most: 1 << 20}, Canvas{Bytes: make([]byte, 192)}); err != nil {
+	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, testPNG(t, 30, 30), Choice{}, Room{Most: 1 << 20},
+		Canvas{Bytes: make([]byte, 192)}); err != nil {
 		t.Fatal(err)
 	}
 	if s.png.picture != nil {
@@ -323,7 +346,8 @@ func TestStudioKeepsNoPicture(t *testing.T) {
 func TestMemoryOfResult(t *testing.T) {
 	to := Canvas{Bytes: make([]byte, 3*1000*1000)}
 	for _, data := range [][]byte{testJPEG(t, 8, 8), testPNG(t, 8, 8)} {
-		if err := (&Studio{}).Make(&Recipe{Format: Any, Height: 1000, Width: 1000}, data, Choice{}, Room{Most: 1 << 14}, to); !errors.Is(err, ErrMemory) {
+		if err := (&Studio{}).Make(&Recipe{Format: Any, Height: 1000, Width: 1000}, data, Choice{}, Room{Most: 1 << 14},
+			to); !errors.Is(err, ErrMemory) {
 			t.Errorf("got %v, want %v", err, ErrMemory)
 		}
 	}
@@ -331,9 +355,13 @@ func TestMemoryOfResult(t *testing.T) {
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	s, data := &Studio{}, testJPEG(t, 200, 150)
-	r := &Recipe{Format: JPEG, Crop: standard(), Height: 64, Width: 64, Normal: Normal([]float32{0, 0, 0}, []float32{1, 1, 1})}
+	r := &Recipe{
+		Format: JPEG, Crop: standard(), Height: 64, Width: 64,
+		Normal: Normal([]float32{0, 0, 0}, []float32{1, 1, 1}),
+	}
 	to := Canvas{Floats: make([]float32, 3*64*64), Planar: true}
-	if err := s.Make(&Recipe{Format: JPEG, Height: 64, Width: 64}, data, Choice{}, Room{Most: 1 << 24}, Canvas{Bytes: make([]byte, 3*64*64)}); err != nil {
+	if err := s.Make(&Recipe{Format: JPEG, Height: 64, Width: 64}, data, Choice{}, Room{Most: 1 << 24},
+		Canvas{Bytes: make([]byte, 3*64*64)}); err != nil {
 		t.Fatal(err)
 	}
 	seed := uint64(0)
@@ -365,11 +393,15 @@ func BenchmarkMake(b *testing.B) {
 	data := testJPEG(b, 500, 375)
 	b.Run("224", func(b *testing.B) {
 		s := &Studio{}
-		r := &Recipe{Format: JPEG, Crop: standard(), Height: 224, Width: 224, Normal: Normal([]float32{0, 0, 0}, []float32{1, 1, 1})}
+		r := &Recipe{
+			Format: JPEG, Crop: standard(), Height: 224, Width: 224,
+			Normal: Normal([]float32{0, 0, 0}, []float32{1, 1, 1}),
+		}
 		to := Canvas{Floats: make([]float32, 3*224*224), Planar: true}
 		b.ReportAllocs()
 		for i := uint64(0); b.Loop(); i++ {
-			if err := s.Make(r, data, Choice{Crop: number(1, i), Mirror: i%2 == 0}, Room{Most: 1 << 30}, to); err != nil {
+			if err := s.Make(r, data, Choice{Crop: number(1, i), Mirror: i%2 == 0}, Room{Most: 1 << 30},
+				to); err != nil {
 				b.Fatal(err)
 			}
 		}

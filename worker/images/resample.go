@@ -28,11 +28,12 @@ const (
 type axis struct {
 	first, count []int32
 	weights      []uint32
-	digits       []uint32 // of the weights, where simdLevel >= simd.VNNI needs them: of four weights the lowest ones, ..., the highest ones
-	taps         int
-	most         int // of the counts, rounded up to a multiple of tapsAtOnce
-	end          int // first + most of the last one
-	floats       []float64
+	// of the weights, where simdLevel >= simd.VNNI needs them: of four weights the lowest ones, ..., the highest ones
+	digits []uint32
+	taps   int
+	most   int // of the counts, rounded up to a multiple of tapsAtOnce
+	end    int // first + most of the last one
+	floats []float64
 }
 
 // set prepares for resizing `in` values to `out`, of which those from..to are wanted. The weights are those of a
@@ -108,7 +109,8 @@ func (a *axis) setDigits() {
 	for i := 0; i < len(a.weights); i += tapsAtOnce {
 		const middle, low, second, third = 0x808080, 0xff, 0xff00, 0xff0000
 		from, to := (*[tapsAtOnce]uint32)(a.weights[i:]), (*[tapsAtOnce]uint32)(a.digits[i:])
-		w0, w1, w2, w3 := (from[0]+middle)^middle, (from[1]+middle)^middle, (from[2]+middle)^middle, (from[3]+middle)^middle
+		w0, w1, w2, w3 := (from[0]+middle)^middle, (from[1]+middle)^middle, (from[2]+middle)^middle,
+			(from[3]+middle)^middle
 		to[0] = w0&low | w1&low<<8 | w2&low<<16 | w3<<24
 		to[1] = w0&second>>8 | w1&second | w2&second<<8 | w3&second<<16
 		to[2] = w0&third>>16 | w1&third>>8 | w2&third | w3&third<<8

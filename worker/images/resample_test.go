@@ -54,7 +54,8 @@ func FuzzResample(f *testing.F) {
 			for k := range rowsAtOnce {
 				a.acrossColoursPlain(want, rows[k*len(row):], 0)
 				if !bytes.Equal(got[k*n:][:n], want[:n]) || got[rowsAtOnce*n+slack] != 77 {
-					t.Errorf("%s: row %d of %d pixels to %d: got %v, want %v", name, k, from, to, got[k*n:][:n], want[:n])
+					t.Errorf("%s: row %d of %d pixels to %d: got %v, want %v", name, k, from, to, got[k*n:][:n],
+						want[:n])
 				}
 			}
 		})
@@ -66,7 +67,8 @@ func FuzzResample(f *testing.F) {
 				got := make([]byte, width)
 				a.down(got, row, i)
 				if !bytes.Equal(got, want) {
-					t.Errorf("%s: %d rows of %d bytes to %d, the %dth: got %v, want %v", name, from, width, to, i, got, want)
+					t.Errorf("%s: %d rows of %d bytes to %d, the %dth: got %v, want %v",
+						name, from, width, to, i, got, want)
 				}
 			})
 		}
@@ -110,7 +112,9 @@ func TestCanvasOfTurned(t *testing.T) {
 }
 
 // turned makes a picture as if its EXIF had an orientation; Floats are Bytes where it has none.
-func turned(t *testing.T, data []byte, r Recipe, orientation int, choice Choice, planar bool) (to Canvas, size image.Point) {
+func turned(
+	t *testing.T, data []byte, r Recipe, orientation int, choice Choice, planar bool,
+) (to Canvas, size image.Point) {
 	t.Helper()
 	s := &Studio{}
 	width, height, _, err := s.open(&r, data)

@@ -172,7 +172,8 @@ func TestBudgetPassesOver(t *testing.T) {
 func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const total = 100
-		needs := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(1, 40), 1, 5), 1, 8).Draw(rt, "what streams take, step by step")
+		needs := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(1, 40), 1, 5), 1, 8).Draw(rt,
+			"what streams take, step by step")
 		keeps := rapid.Int64Range(0, total).Draw(rt, "what is kept because there is room")
 		synctest.Test(t, func(t *testing.T) {
 			kept := cached(keeps)

@@ -45,7 +45,8 @@ func sales(t testing.TB, rows int, dictionary int64, version parquet.DataPageVer
 		}
 		b.Field(2).(*array.Float32Builder).Append(r.Float32())
 	}
-	return pipelinetest.Write(t, schema, slices.Values([]arrow.Record{b.NewRecord()}), parquet.WithDictionaryDefault(dictionary > 0), parquet.WithDictionaryPageSizeLimit(dictionary),
+	return pipelinetest.Write(t, schema, slices.Values([]arrow.Record{b.NewRecord()}),
+		parquet.WithDictionaryDefault(dictionary > 0), parquet.WithDictionaryPageSizeLimit(dictionary),
 		parquet.WithDataPageVersion(version), parquet.WithBatchSize(512), parquet.WithDataPageSize(1<<16))
 }
 
@@ -60,7 +61,10 @@ func salesProgram(filter string, shown bool) *pb.Program {
 		&pb.Source{Name: "price", Path: []string{"price"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}})
 	if shown {
 		p.Outputs = append(p.Outputs,
-			&pb.Output{Name: "country", Layout: pb.Layout_BYTES, Slots: []uint32{0}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
+			&pb.Output{
+				Name: "country", Layout: pb.Layout_BYTES, Slots: []uint32{0},
+				Type: &pb.Type{Kind: pb.Kind_BINARY},
+			},
 			&pb.Output{Name: "shop", Layout: pb.Layout_SPARSE, Slots: []uint32{1}, Type: &pb.Type{Kind: pb.Kind_INT64}})
 	}
 	return p
@@ -74,7 +78,8 @@ func TestFilterOnCodes(t *testing.T) {
 	for _, version := range []parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2} {
 		for _, dictionary := range []int64{0, 3000, 1 << 20} {
 			uri := fmt.Sprintf("mem://f%d.parquet", len(tickets))
-			tickets = append(tickets, pipelinetest.Ticket(t, &store, store.Put(uri, sales(t, rows, dictionary, version)), 300))
+			tickets = append(tickets,
+				pipelinetest.Ticket(t, &store, store.Put(uri, sales(t, rows, dictionary, version)), 300))
 		}
 	}
 	ctx := t.Context()
@@ -82,14 +87,17 @@ func TestFilterOnCodes(t *testing.T) {
 		op := rapid.SampledFrom([]string{"==", "!=", "<", "<=", ">", ">="}).Draw(t, "op")
 		n := rapid.IntRange(0, 250).Draw(t, "n")
 		return rapid.SampledFrom([]string{
-			fmt.Sprintf("country %s 'the country of number %d'", op, n), fmt.Sprintf("country not in ('the country of number %d', 'none')", n),
-			fmt.Sprintf("shop %s %d", op, n*25), fmt.Sprintf("shop in (%d, %d, 7000)", n, n*20), "country is null", "shop is not null",
+			fmt.Sprintf("country %s 'the country of number %d'",
+				op, n), fmt.Sprintf("country not in ('the country of number %d', 'none')", n),
+			fmt.Sprintf("shop %s %d", op, n*25), fmt.Sprintf("shop in (%d, %d, 7000)", n, n*20), "country is null",
+			"shop is not null",
 		}).Draw(t, "test")
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		filter := anyTest.Draw(t, "first")
 		if rapid.Bool().Draw(t, "two") {
-			filter = fmt.Sprintf(rapid.SampledFrom([]string{"%s and %s", "%s or %s", "not (%s or %s)"}).Draw(t, "junction"), filter, anyTest.Draw(t, "second"))
+			filter = fmt.Sprintf(rapid.SampledFrom([]string{"%s and %s", "%s or %s", "not (%s or %s)"}).Draw(t,
+				"junction"), filter, anyTest.Draw(t, "second"))
 		}
 		program := salesProgram(filter, rapid.Bool().Draw(t, "shown"))
 		var want []row
@@ -102,7 +110,8 @@ func TestFilterOnCodes(t *testing.T) {
 				want = got
 			}
 			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("%s: %d rows of %s, %d of the file of values", filter, len(got), ticket.GetFile().GetUri(), len(want))
+				t.Fatalf("%s: %d rows of %s, %d of the file of values", filter, len(got), ticket.GetFile().GetUri(),
+					len(want))
 			}
 		}
 	})
@@ -111,9 +120,14 @@ func TestFilterOnCodes(t *testing.T) {
 // BenchmarkFilterOnCodes chooses rows by columns that lie in dictionaries, and as it was done before: by their values.
 func BenchmarkFilterOnCodes(b *testing.B) {
 	var store pipelinetest.Store
-	ticket := pipelinetest.Ticket(b, &store, store.Put("mem://f.parquet", sales(b, benchRows, 1<<20, parquet.DataPageV2)), 8192)
+	ticket := pipelinetest.Ticket(b, &store,
+		store.Put("mem://f.parquet", sales(b, benchRows, 1<<20, parquet.DataPageV2)), 8192)
 	for _, c := range []struct{ name, filter string }{
-		{"text, 2%", "country in ('the country of number 3', 'the country of number 44', 'the country of number 101', 'the country of number 199')"},
+		{
+			"text, 2%",
+			"country in ('the country of number 3', 'the country of number 44', 'the country of number 101', 'the " +
+				"country of number 199')",
+		},
 		{"text, none", "country == 'nowhere at all'"},
 		{"int64, 2%", "shop < 100"},
 		{"int64, none", "shop == 5001"},

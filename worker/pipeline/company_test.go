@@ -37,7 +37,10 @@ func TestStreamsInCompany(t *testing.T) {
 		"many small lists": pipelinetest.Parquet(t, 4, slices.Repeat([]int{50}, 60)...),
 	} {
 		for _, filter := range []string{"", "label == 1"} {
-			c := company{ticket: pipelinetest.Ticket(t, &store, store.Put("mem://"+name, data), 700), program: pipelinetest.Program()}
+			c := company{
+				ticket:  pipelinetest.Ticket(t, &store, store.Put("mem://"+name, data), 700),
+				program: pipelinetest.Program(),
+			}
 			c.ticket.ProgramDigest, c.program.Filter = []byte("filter "+filter), filter
 			rows, _, err := collect(t.Context(), newPipeline(&store, 100_000), c.ticket, c.program, Cursor{})
 			if err != nil {
@@ -49,12 +52,14 @@ func TestStreamsInCompany(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := Config{
-			Storage: &store, Ops: transform.Builtin(), BatchBytes: 100_000, MaxBatch: 8 << 20, OverRead: 10_000, Patience: time.Minute,
-			Memory:  rapid.Int64Range(1<<20, 64<<20).Draw(rt, "memory"),
-			Streams: rapid.IntRange(1, 32).Draw(rt, "streams that are expected"),
+			Storage: &store, Ops: transform.Builtin(), BatchBytes: 100_000, MaxBatch: 8 << 20, OverRead: 10_000,
+			Patience: time.Minute,
+			Memory:   rapid.Int64Range(1<<20, 64<<20).Draw(rt, "memory"),
+			Streams:  rapid.IntRange(1, 32).Draw(rt, "streams that are expected"),
 		}
 		cfg.MaxMemory = cfg.Memory * rapid.Int64Range(0, 8).Draw(rt, "times as much, if need be")
-		runs := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, len(all)-1), 1, 3), 1, 8).Draw(rt, "who reads what, one after the other")
+		runs := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, len(all)-1), 1, 3), 1, 8).Draw(rt,
+			"who reads what, one after the other")
 		synctest.Test(t, func(t *testing.T) {
 			p := New(cfg)
 			defer p.Close()

@@ -21,9 +21,13 @@ func TestNullsOfDense(t *testing.T) {
 		for _, shuffle := range []bool{false, true} {
 			program := pipelinetest.Program()
 			program.Filter, program.Shuffle = filter, shuffle
-			program.Sources = append(program.Sources, &pb.Source{Name: "absent", Path: []string{"absent"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}})
+			program.Sources = append(program.Sources, &pb.Source{
+				Name: "absent", Path: []string{"absent"},
+				Type: &pb.Type{Kind: pb.Kind_FLOAT32},
+			})
 			dense := program.GetOutputs()[0]
-			dense.Slots, dense.Columns = append(dense.GetSlots(), pipelinetest.Text+1), append(dense.GetColumns(), "absent")
+			dense.Slots, dense.Columns = append(dense.GetSlots(), pipelinetest.Text+1), append(dense.GetColumns(),
+				"absent")
 			var both [2][]byte
 			for i := range both {
 				s, err := p.Open(t.Context(), ticket, program, Cursor{})
@@ -40,7 +44,8 @@ func TestNullsOfDense(t *testing.T) {
 					}
 				}
 				err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
-					both[i] = append(both[i], b.Buffers[2]...) // those of the first tensor are two validities and the values
+					// those of the first tensor are two validities and the values
+					both[i] = append(both[i], b.Buffers[2]...)
 					b.Release()
 					return nil
 				})
@@ -49,7 +54,8 @@ func TestNullsOfDense(t *testing.T) {
 				}
 			}
 			if len(both[0]) == 0 || !slices.Equal(both[0], both[1]) {
-				t.Errorf("filter %q, shuffle %v: by the decoder\n%v\nby the tensor\n%v", filter, shuffle, both[0], both[1])
+				t.Errorf("filter %q, shuffle %v: by the decoder\n%v\nby the tensor\n%v",
+					filter, shuffle, both[0], both[1])
 			}
 		}
 	}

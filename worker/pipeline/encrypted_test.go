@@ -31,7 +31,10 @@ func TestEncryptedPages(t *testing.T) {
 		},
 		Outputs: []*pb.Output{
 			{Name: "id", Layout: pb.Layout_LABEL, Slots: []uint32{0}, Type: &pb.Type{Kind: pb.Kind_INT64}},
-			{Name: "price", Layout: pb.Layout_DENSE, Slots: []uint32{1}, Columns: []string{"price"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}},
+			{
+				Name: "price", Layout: pb.Layout_DENSE, Slots: []uint32{1}, Columns: []string{"price"},
+				Type: &pb.Type{Kind: pb.Kind_FLOAT32},
+			},
 			{Name: "ids", Layout: pb.Layout_SPARSE, Slots: []uint32{2}, Type: &pb.Type{Kind: pb.Kind_INT64}},
 			{Name: "text", Layout: pb.Layout_BYTES, Slots: []uint32{3}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
 		},
@@ -59,7 +62,8 @@ func TestEncryptedPages(t *testing.T) {
 				t.Errorf("%s, filter %q: %d rows, the plain file has %d", name, filter, len(rows), len(want[filter]))
 			}
 		}
-		if some, all := read[program.GetFilter()], read[""]; some*4 > all*3 { // of pages this small, the index takes much
+		// of pages this small, the index takes much
+		if some, all := read[program.GetFilter()], read[""]; some*4 > all*3 {
 			t.Errorf("%s: %d bytes read for 2 windows of 30, %d for all", name, some, all)
 		}
 	}

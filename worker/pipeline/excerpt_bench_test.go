@@ -19,7 +19,8 @@ func BenchmarkKept(b *testing.B) {
 		ticket.Extents = slices.Repeat(ticket.GetExtents(), 4)
 		benchKept(b, m.name, &store, ticket, m.program, 4*m.rows)
 	}
-	ticket := pipelinetest.Ticket(b, &store, store.Put("mem://f.parquet", pipelinetest.Parquet(b, 1, benchRows/2, benchRows/2)), 8192)
+	ticket := pipelinetest.Ticket(b, &store,
+		store.Put("mem://f.parquet", pipelinetest.Parquet(b, 1, benchRows/2, benchRows/2)), 8192)
 	benchKept(b, "texts", &store, ticket, func() *pb.Program {
 		p := pipelinetest.Program()
 		p.Outputs = append(p.Outputs[:0], p.Outputs[4])
@@ -38,7 +39,9 @@ func BenchmarkKept(b *testing.B) {
 	}, benchRows)
 }
 
-func benchKept(b *testing.B, name string, store *pipelinetest.Store, ticket *pb.Ticket, program func() *pb.Program, rows int) {
+func benchKept(
+	b *testing.B, name string, store *pipelinetest.Store, ticket *pb.Ticket, program func() *pb.Program, rows int,
+) {
 	for _, percent := range []int{1, 10, 25, 50, 75, 90} {
 		p := program()
 		step(p, "sample", map[string]*pb.Value{"rate": float(float64(percent) / 100)})

@@ -29,10 +29,14 @@ func TestRowsDoNotDependOnWhichAreKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var store pipelinetest.Store
 		groups := rapid.SliceOfN(rapid.IntRange(1, 300), 1, 3).Draw(rt, "row groups")
-		ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Parquet(t, rapid.Uint64().Draw(rt, "file"), groups...)),
+		ticket := pipelinetest.Ticket(t, &store,
+			store.Put("mem://f.parquet", pipelinetest.Parquet(t, rapid.Uint64().Draw(rt, "file"), groups...)),
 			rapid.Int64Range(1, 200).Draw(rt, "window"))
 		program := anyProgram(rt)
-		program.Filter = rapid.SampledFrom([]string{"price > 0.9", "price > 0.5", "label == 1 and price < 0.2", "price is not null"}).Draw(rt, "a filter")
+		program.Filter = rapid.SampledFrom([]string{
+			"price > 0.9", "price > 0.5", "label == 1 and price < 0.2",
+			"price is not null",
+		}).Draw(rt, "a filter")
 		compareKept(rt, &store, ticket, program)
 	})
 }
@@ -51,7 +55,8 @@ func compareKept(t *rapid.T, store *pipelinetest.Store, ticket *pb.Ticket, progr
 	}
 	for _, r := range kept {
 		if want := all[r.source]; want.source != r.source || want.values != r.values || want.window != r.window {
-			t.Fatalf("row %d of window %d: %q, want row %d of window %d: %q", r.source, r.window, r.values, want.source, want.window, want.values)
+			t.Fatalf("row %d of window %d: %q, want row %d of window %d: %q", r.source, r.window, r.values, want.source,
+				want.window, want.values)
 		}
 	}
 }
@@ -77,7 +82,10 @@ func TestPicturesDoNotDependOnWhichAreKept(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", squares(t, 12, 9, 120)), 50)
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pb.Program{Provenance: true, Seed: rapid.Int64().Draw(t, "seed"), Shuffle: rapid.Bool().Draw(t, "shuffle")}
+		p := &pb.Program{
+			Provenance: true, Seed: rapid.Int64().Draw(t, "seed"),
+			Shuffle: rapid.Bool().Draw(t, "shuffle"),
+		}
 		p.Sources = []*pb.Source{
 			{Name: "label", Path: []string{"label"}, Type: &pb.Type{Kind: pb.Kind_INT32}},
 			{Name: "text", Path: []string{"text"}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
@@ -87,7 +95,10 @@ func TestPicturesDoNotDependOnWhichAreKept(t *testing.T) {
 		photo = step(p, "flip", nil, photo)
 		id := step(p, "sigrid_hash", map[string]*pb.Value{"salt": num(3), "max": num(7)}, 0)
 		p.Outputs = []*pb.Output{
-			{Name: "photo", Layout: pb.Layout_IMAGE, Slots: []uint32{photo}, Shape: []int32{4, 4, 3}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
+			{
+				Name: "photo", Layout: pb.Layout_IMAGE, Slots: []uint32{photo}, Shape: []int32{4, 4, 3},
+				Type: &pb.Type{Kind: pb.Kind_BINARY},
+			},
 			{Name: "id", Layout: pb.Layout_SPARSE, Slots: []uint32{id}, Type: &pb.Type{Kind: pb.Kind_INT64}},
 		}
 		p.Filter = fmt.Sprintf("label in (3, 4, 77, %d)", rapid.IntRange(0, 119).Draw(t, "a row"))
@@ -108,7 +119,10 @@ func TestExcerptsOfOneSourceAtATime(t *testing.T) {
 				n = long
 			}
 			w.Slots = append(w.Slots, &vector.Vector{
-				Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 8, Data: make([]byte, n), Ends: []int32{0, n, n, n, n, n, n, n, n},
+				Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 8, Data: make([]byte, n), Ends: []int32{
+					0, n, n, n,
+					n, n, n, n, n,
+				},
 			})
 		}
 		if err := c.excerpt(t.Context(), w); err != nil {
@@ -130,11 +144,16 @@ func TestPicturesTakeMemory(t *testing.T) {
 	const width, height = 800, 600
 	var store pipelinetest.Store
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", squares(t, width, height, 3)), 2)
-	program := &pb.Program{Sources: []*pb.Source{{Name: "text", Path: []string{"text"}, Type: &pb.Type{Kind: pb.Kind_BINARY}}}}
+	program := &pb.Program{
+		Sources: []*pb.Source{{Name: "text", Path: []string{"text"}, Type: &pb.Type{Kind: pb.Kind_BINARY}}},
+	}
 	photo := step(program, "decode_png", nil, 0)
 	photo = step(program, "random_resized_crop", map[string]*pb.Value{"size": num(4)}, photo)
 	program.Outputs = []*pb.Output{
-		{Name: "photo", Layout: pb.Layout_IMAGE, Slots: []uint32{photo}, Shape: []int32{4, 4, 3}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
+		{
+			Name: "photo", Layout: pb.Layout_IMAGE, Slots: []uint32{photo}, Shape: []int32{4, 4, 3},
+			Type: &pb.Type{Kind: pb.Kind_BINARY},
+		},
 	}
 	run := func(total, most int64) (p *Pipeline, rows int, err error) {
 		p = withMemory(newPipeline(&store, 3000), total, most)
@@ -210,7 +229,10 @@ func TestRowsThatAreLeftOutFailNothing(t *testing.T) {
 				{Name: "scores", Path: []string{"scores"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32, List: true}},
 			}
 			best := step(p, "sort_by_score", nil, 1, 2)
-			p.Outputs = []*pb.Output{{Name: "best", Layout: pb.Layout_SPARSE, Slots: []uint32{best}, Type: &pb.Type{Kind: pb.Kind_INT64}}}
+			p.Outputs = []*pb.Output{{
+				Name: "best", Layout: pb.Layout_SPARSE, Slots: []uint32{best},
+				Type: &pb.Type{Kind: pb.Kind_INT64},
+			}}
 			got, _, err := collect(t.Context(), newPipeline(&store, 500), ticket, p, Cursor{})
 			switch {
 			case c.err == "" && (err != nil || len(got) != c.rows):
@@ -231,18 +253,27 @@ func TestWeightsBesideRowsThatAreLeftOut(t *testing.T) {
 	}, nil))
 	defer b.Release()
 	for row, scores := range []string{"null", "[1]", "[2]", "[3]"} {
-		if err := b.UnmarshalJSON(fmt.Appendf(nil, `{"ids": [1%d], "scores": %s, "row": %d}`, row, scores, row)); err != nil {
+		if err := b.UnmarshalJSON(fmt.Appendf(nil, `{"ids": [1%d], "scores": %s, "row": %d}`, row, scores,
+			row)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var store pipelinetest.Store
-	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Write(t, b.Schema(), slices.Values([]arrow.Record{b.NewRecord()}))), 4)
+	ticket := pipelinetest.Ticket(t, &store,
+		store.Put("mem://f.parquet", pipelinetest.Write(t, b.Schema(), slices.Values([]arrow.Record{b.NewRecord()}))),
+		4)
 	p, scores := &pb.Program{Filter: "row > 0"}, uint32(1)
 	for i, kind := range []pb.Kind{pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_INT32} {
 		name := b.Schema().Field(i).Name
-		p.Sources = append(p.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: kind, List: i < 2}})
+		p.Sources = append(p.Sources, &pb.Source{
+			Name: name, Path: []string{name},
+			Type: &pb.Type{Kind: kind, List: i < 2},
+		})
 	}
-	p.Outputs = []*pb.Output{{Name: "ids", Layout: pb.Layout_SPARSE, Slots: []uint32{0}, Weights: &scores, Type: &pb.Type{Kind: pb.Kind_INT64}}}
+	p.Outputs = []*pb.Output{{
+		Name: "ids", Layout: pb.Layout_SPARSE, Slots: []uint32{0}, Weights: &scores,
+		Type: &pb.Type{Kind: pb.Kind_INT64},
+	}}
 	s, err := newPipeline(&store, 500).Open(t.Context(), ticket, p, Cursor{})
 	if err != nil {
 		t.Fatal(err)

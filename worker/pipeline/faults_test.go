@@ -69,7 +69,8 @@ func TestPanicsBecomeErrors(t *testing.T) {
 	defer s.Close()
 	var p *rescue.PanicError
 	err = s.Run(t.Context(), func(context.Context, Batch) error { panic("boom") })
-	if !errors.As(err, &p) || !strings.Contains(err.Error(), "boom") || !strings.Contains(string(p.Stack), "faults_test.go") {
+	if !errors.As(err, &p) || !strings.Contains(err.Error(), "boom") ||
+		!strings.Contains(string(p.Stack), "faults_test.go") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -112,7 +113,8 @@ func TestRowTooLarge(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := shard(t, &store, 50, 100)
 	p := newPipeline(&store, 10) // one row is more: it comes alone
-	if rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{}); err != nil || len(rows) != 100 {
+	if rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{}); err != nil ||
+		len(rows) != 100 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
 	p.cfg.MaxBatch = 20
@@ -142,7 +144,8 @@ func TestTicketsThatDoNotFit(t *testing.T) {
 	}
 	ticket := shard(t, &store, 50, 100)
 	ticket.Extents = nil
-	if rows, _, err := collect(t.Context(), newPipeline(&store, 100), ticket, pipelinetest.Program(), Cursor{}); err != nil || len(rows) > 0 {
+	if rows, _, err := collect(t.Context(), newPipeline(&store, 100), ticket, pipelinetest.Program(),
+		Cursor{}); err != nil || len(rows) > 0 {
 		t.Errorf("a shard without row groups: %d rows, %v", len(rows), err)
 	}
 }
@@ -259,7 +262,10 @@ func TestOpsThatMakeMoreAreExpected(t *testing.T) {
 	var store pipelinetest.Store
 	program := pipelinetest.Program()
 	program.Steps = []*pb.Step{
-		{At: "transforms[0]", Op: "sample", Version: 1, Params: map[string]*pb.Value{"rate": {Kind: &pb.Value_Float{Float: 0.5}}}},
+		{
+			At: "transforms[0]", Op: "sample", Version: 1,
+			Params: map[string]*pb.Value{"rate": {Kind: &pb.Value_Float{Float: 0.5}}},
+		},
 		{
 			At: "transforms[1]", Op: "onehot", Version: 1, Name: "marks", In: []uint32{pipelinetest.Label}, Outs: 1,
 			Params: map[string]*pb.Value{"size": {Kind: &pb.Value_Int{Int: size}}},

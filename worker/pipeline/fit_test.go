@@ -33,7 +33,10 @@ func columnsOf(t *testing.T, n, rows, kinds int, options ...parquet.WriterProper
 	for i := range fields {
 		name := fmt.Sprintf("c%d", i)
 		fields[i] = arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float64}
-		p.Sources = append(p.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: pb.Kind_FLOAT64}})
+		p.Sources = append(p.Sources, &pb.Source{
+			Name: name, Path: []string{name},
+			Type: &pb.Type{Kind: pb.Kind_FLOAT64},
+		})
 		dense.Slots, dense.Columns = append(dense.Slots, uint32(i)), append(dense.Columns, name)
 	}
 	p.Outputs = []*pb.Output{dense}
@@ -45,7 +48,8 @@ func columnsOf(t *testing.T, n, rows, kinds int, options ...parquet.WriterProper
 			f.(*array.Float64Builder).Append(float64(r.IntN(kinds)) * 1.25)
 		}
 	}
-	return pipelinetest.Write(t, b.Schema(), slices.Values([]arrow.Record{b.NewRecord()}), append(options, parquet.WithCompression(compress.Codecs.Snappy))...), p
+	return pipelinetest.Write(t, b.Schema(), slices.Values([]arrow.Record{b.NewRecord()}),
+		append(options, parquet.WithCompression(compress.Codecs.Snappy))...), p
 }
 
 // Who gives a worker the memory that its error asks for has a worker that reads the file.
@@ -53,13 +57,17 @@ func TestMemoryThatIsAskedForIsEnough(t *testing.T) {
 	const n, rows = 80, 8000
 	for _, kinds := range []int{50, 3000, 1 << 40} {
 		for name, option := range map[string]parquet.WriterProperty{
-			"dictionaries": parquet.WithDictionaryDefault(true), "values": parquet.WithDictionaryDefault(false), "short pages": parquet.WithDataPageSize(4 << 10),
+			"dictionaries": parquet.WithDictionaryDefault(true), "values": parquet.WithDictionaryDefault(false),
+			"short pages": parquet.WithDataPageSize(4 << 10),
 		} {
 			var store pipelinetest.Store
 			data, program := columnsOf(t, n, rows, kinds, option)
 			ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500)
 			with := func(memory int64) error {
-				p := New(Config{Storage: &store, Ops: transform.Builtin(), Memory: memory, Streams: 2, BatchBytes: 64 << 10, MaxBatch: 1 << 20, OverRead: 16 << 10, Patience: time.Minute})
+				p := New(Config{
+					Storage: &store, Ops: transform.Builtin(), Memory: memory, Streams: 2,
+					BatchBytes: 64 << 10, MaxBatch: 1 << 20, OverRead: 16 << 10, Patience: time.Minute,
+				})
 				_, err := read(t.Context(), p, ticket, program)
 				return err
 			}
@@ -72,11 +80,13 @@ func TestMemoryThatIsAskedForIsEnough(t *testing.T) {
 				errs++
 				asked := regexp.MustCompile(`--memory (\d+)MiB or more`).FindStringSubmatch(fmt.Sprint(err))
 				if !errors.Is(err, ErrLimit) || asked == nil {
-					t.Fatalf("%s of %d kinds: %v with %d MiB; want an error that says how much is enough", name, kinds, err, mib)
+					t.Fatalf("%s of %d kinds: %v with %d MiB; want an error that says how much is enough",
+						name, kinds, err, mib)
 				}
 				enough, _ := strconv.ParseInt(asked[1], 10, 64)
 				if err := with(enough << 20); err != nil {
-					t.Errorf("%s of %d kinds: with %d MiB, %d MiB are asked for, and with these: %v", name, kinds, mib, enough, err)
+					t.Errorf("%s of %d kinds: with %d MiB, %d MiB are asked for, and with these: %v",
+						name, kinds, mib, enough, err)
 				}
 			}
 			if errs == 0 {
@@ -104,7 +114,8 @@ func (k *swelling) Run(out *vector.Vector, in []*vector.Vector) error {
 func openSwelling(t *testing.T, k *swelling) *Stream {
 	t.Helper()
 	program := pipelinetest.Program()
-	program.Outputs[1].Slots[0] = step(program, "sigrid_hash", map[string]*pb.Value{"salt": num(3), "max": num(1000)}, pipelinetest.IDs)
+	program.Outputs[1].Slots[0] = step(program, "sigrid_hash", map[string]*pb.Value{"salt": num(3), "max": num(1000)},
+		pipelinetest.IDs)
 	program.Outputs[3].Slots[0] = uint32(len(program.Sources)) + 1
 	var store pipelinetest.Store
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Parquet(t, 1, 900)), 300)
@@ -149,7 +160,10 @@ func TestMemoryOfMarks(t *testing.T) {
 	program := pipelinetest.Program()
 	program.Outputs = program.Outputs[:2]
 	marks := step(program, "onehot", map[string]*pb.Value{"size": num(size)}, pipelinetest.IDs)
-	program.Outputs[1] = &pb.Output{Name: "marks", Layout: pb.Layout_SPARSE, Slots: []uint32{marks}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}}
+	program.Outputs[1] = &pb.Output{
+		Name: "marks", Layout: pb.Layout_SPARSE, Slots: []uint32{marks},
+		Type: &pb.Type{Kind: pb.Kind_FLOAT32},
+	}
 	s, err := newPipeline(&store, 1<<20).Open(t.Context(), ticket, program, Cursor{})
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,10 @@ func TestFormatsMakeTheSameRows(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		program := pipelinetest.Program()
-		program.Filter = rapid.SampledFrom([]string{"", "label == 1", "price > 0.5 or text == 'bb'", "label > 7"}).Draw(rt, "filter")
+		program.Filter = rapid.SampledFrom([]string{
+			"", "label == 1", "price > 0.5 or text == 'bb'",
+			"label > 7",
+		}).Draw(rt, "filter")
 		program.Shuffle, program.Seed = rapid.Bool().Draw(rt, "shuffle"), 3
 		of.ProgramDigest = []byte(fmt.Sprint(program.Filter, program.Shuffle))
 		twin.ProgramDigest = of.ProgramDigest
@@ -37,7 +40,8 @@ func TestFormatsMakeTheSameRows(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if !reflect.DeepEqual(rows, want) || !reflect.DeepEqual(lasts, ends) {
-			rt.Fatalf("from %v: %d rows in windows that end at %v, want %d that end at %v", at, len(rows), lasts, len(want), ends)
+			rt.Fatalf("from %v: %d rows in windows that end at %v, want %d that end at %v",
+				at, len(rows), lasts, len(want), ends)
 		}
 	})
 }

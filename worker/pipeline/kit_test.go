@@ -75,7 +75,8 @@ func TestKitsChangeNothing(t *testing.T) {
 	program.Filter, program.Shuffle = "label = 1", true
 	var tickets []*pb.Ticket
 	for i, data := range [][]byte{
-		pipelinetest.Parquet(t, 1, 900, 1000, 950), pipelinetest.Parquet(t, 2, 1000), pipelinetest.Texts(t, 1<<20, noise(50), 700),
+		pipelinetest.Parquet(t, 1, 900, 1000, 950), pipelinetest.Parquet(t, 2, 1000), pipelinetest.Texts(t, 1<<20,
+			noise(50), 700),
 		pipelinetest.Parquet(t, 3, 200, 2000),
 	} {
 		ticket := pipelinetest.Ticket(t, &store, store.Put("mem://"+string(rune('a'+i)), data), 300)
@@ -96,7 +97,8 @@ func TestKitsChangeNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sent += len(want); !slices.Equal(got, want) || !slices.Equal(lasts, wantLasts) {
-				t.Errorf("stream %d from %v: %d rows, which are not the %d of a stream of its own", i, at, len(got), len(want))
+				t.Errorf("stream %d from %v: %d rows, which are not the %d of a stream of its own",
+					i, at, len(got), len(want))
 			}
 			if n, _ := kept(p); n != 1 || before != nil && latest(p, ticket).chain != before.chain {
 				t.Fatalf("stream %d from %v: %d kits, or another one than before", i, at, n)
@@ -132,7 +134,8 @@ func countingCompiles(t *testing.T) (_ *transform.Registry, _ *pb.Program, compi
 	}
 	program := pipelinetest.Program()
 	program.Steps = []*pb.Step{{
-		At: "transforms[0]", Op: "same", Version: 1, Name: "same", In: []uint32{pipelinetest.Label}, Outs: 1, Type: &pb.Type{Kind: pb.Kind_INT32},
+		At: "transforms[0]", Op: "same", Version: 1, Name: "same", In: []uint32{pipelinetest.Label}, Outs: 1,
+		Type: &pb.Type{Kind: pb.Kind_INT32},
 	}}
 	return ops, program, compiled
 }
@@ -146,7 +149,8 @@ func TestKitsAreWorkedWith(t *testing.T) {
 	p.cfg.Ops = ops
 	var buffer []byte
 	for i, rows := range []int{20_000, 20_100, 19_900, 20_050} {
-		ticket := pipelinetest.Ticket(t, &store, store.Put("mem://"+string(rune('a'+i)), pipelinetest.Texts(t, 1<<20, noise(100), rows)), 2000)
+		ticket := pipelinetest.Ticket(t, &store,
+			store.Put("mem://"+string(rune('a'+i)), pipelinetest.Texts(t, 1<<20, noise(100), rows)), 2000)
 		ticket.ProgramDigest = []byte("digest")
 		if err := run(t, p, ticket, program); err != nil {
 			t.Fatal(err)

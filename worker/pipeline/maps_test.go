@@ -16,7 +16,8 @@ import (
 // TestMapIsTakenOnce: a map is decoded once for all of its keys, and so a stream takes the memory of one.
 func TestMapIsTakenOnce(t *testing.T) {
 	const rows, keys = 2000, 50
-	schema := arrow.NewSchema([]arrow.Field{{Name: "m", Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64)}}, nil)
+	schema := arrow.NewSchema(
+		[]arrow.Field{{Name: "m", Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64)}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	m := b.Field(0).(*array.MapBuilder)
 	for range rows {
@@ -28,10 +29,16 @@ func TestMapIsTakenOnce(t *testing.T) {
 	}
 	var store pipelinetest.Store
 	file := store.Put("mem://map.parquet", pipelinetest.Write(t, schema, slices.Values([]arrow.Record{b.NewRecord()})))
-	program := &pb.Program{Provenance: true, Outputs: []*pb.Output{{Name: "dense", Layout: pb.Layout_DENSE, Type: &pb.Type{Kind: pb.Kind_FLOAT32}}}}
+	program := &pb.Program{
+		Provenance: true,
+		Outputs:    []*pb.Output{{Name: "dense", Layout: pb.Layout_DENSE, Type: &pb.Type{Kind: pb.Kind_FLOAT32}}},
+	}
 	for i := range keys {
 		name, key := fmt.Sprintf("m.%d", i), fmt.Sprint(i)
-		program.Sources = append(program.Sources, &pb.Source{Name: name, Path: []string{"m"}, Key: &key, Type: &pb.Type{Kind: pb.Kind_FLOAT64}})
+		program.Sources = append(program.Sources, &pb.Source{
+			Name: name, Path: []string{"m"}, Key: &key,
+			Type: &pb.Type{Kind: pb.Kind_FLOAT64},
+		})
 		dense := program.GetOutputs()[0]
 		dense.Slots, dense.Columns = append(dense.Slots, uint32(i)), append(dense.Columns, name)
 	}

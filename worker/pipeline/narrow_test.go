@@ -23,7 +23,10 @@ import (
 func identities(t *testing.T, most int64, dictionary int64) []byte {
 	ids := arrow.PrimitiveTypes.Int64
 	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "count", Type: ids}, {Name: "id", Type: ids, Nullable: true}, {Name: "ids", Type: arrow.ListOf(ids), Nullable: true},
+		{Name: "count", Type: ids}, {Name: "id", Type: ids, Nullable: true}, {
+			Name: "ids", Type: arrow.ListOf(ids),
+			Nullable: true,
+		},
 	}, nil)
 	r := rand.New(rand.NewPCG(uint64(most), uint64(dictionary)))
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
@@ -50,25 +53,39 @@ func identities(t *testing.T, most int64, dictionary int64) []byte {
 
 // anyReaders is a program in which the columns have readers of all sorts.
 func anyReaders(t *rapid.T) *pb.Program {
-	p := &pb.Program{Shuffle: rapid.Bool().Draw(t, "shuffle"), Filter: rapid.SampledFrom([]string{"", "", "id > 100"}).Draw(t, "filter")}
+	p := &pb.Program{
+		Shuffle: rapid.Bool().Draw(t, "shuffle"),
+		Filter:  rapid.SampledFrom([]string{"", "", "id > 100"}).Draw(t, "filter"),
+	}
 	var slots []uint32
 	for i, name := range []string{"count", "id", "ids"} {
-		p.Sources = append(p.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: pb.Kind_INT64, List: i == 2}})
+		p.Sources = append(p.Sources, &pb.Source{
+			Name: name, Path: []string{name},
+			Type: &pb.Type{Kind: pb.Kind_INT64, List: i == 2},
+		})
 		slots = append(slots, uint32(i))
 	}
 	for i := range rapid.IntRange(0, 5).Draw(t, "steps") {
 		in := rapid.SampledFrom(slots).Draw(t, fmt.Sprintf("in %d", i))
 		switch op := rapid.SampledFrom([]string{"fill_null", "sigrid_hash", "first_x"}).Draw(t, "op"); {
 		case op == "fill_null":
-			slots = append(slots, step(p, op, map[string]*pb.Value{"value": num(rapid.SampledFrom([]int64{0, 9, -1, 1 << 40}).Draw(t, "fill"))}, in))
+			slots = append(slots,
+				step(p, op, map[string]*pb.Value{
+					"value": num(rapid.SampledFrom([]int64{0, 9, -1, 1 << 40}).Draw(t, "fill")),
+				}, in))
 		case op == "sigrid_hash":
-			slots = append(slots, step(p, op, map[string]*pb.Value{"max": num(rapid.SampledFrom([]int64{500, 1 << 50}).Draw(t, "max"))}, in))
+			slots = append(slots,
+				step(p, op, map[string]*pb.Value{"max": num(rapid.SampledFrom([]int64{500, 1 << 50}).Draw(t, "max"))},
+					in))
 		case len(slots) > 2 && in == 2:
 			slots = append(slots, step(p, op, map[string]*pb.Value{"x": num(3)}, in))
 		}
 	}
 	for i, slot := range slots {
-		o := &pb.Output{Name: fmt.Sprint("out", i), Layout: pb.Layout_SPARSE, Slots: []uint32{slot}, Type: &pb.Type{Kind: pb.Kind_INT64}}
+		o := &pb.Output{
+			Name: fmt.Sprint("out", i), Layout: pb.Layout_SPARSE, Slots: []uint32{slot},
+			Type: &pb.Type{Kind: pb.Kind_INT64},
+		}
 		switch rapid.IntRange(0, 5).Draw(t, o.GetName()) {
 		case 0:
 			continue

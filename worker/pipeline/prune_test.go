@@ -48,7 +48,8 @@ for index in (True, False):
 func clustered(t *testing.T) (indexed, plain *pipelinetest.Store, files [][]byte) {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "python3", "-c", clusteredScript, dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c", clusteredScript,
+		dir).CombinedOutput(); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("pyarrow: %v\n%s", err, out)
 		}
@@ -68,13 +69,15 @@ func clustered(t *testing.T) (indexed, plain *pipelinetest.Store, files [][]byte
 func anyFilter(t *rapid.T, depth int) string {
 	if depth > 0 && rapid.IntRange(0, 2).Draw(t, "inner") > 0 {
 		a, b := anyFilter(t, depth-1), anyFilter(t, depth-1)
-		return rapid.SampledFrom([]string{"(" + a + " and " + b + ")", "(" + a + " or " + b + ")", "not (" + a + ")"}).Draw(t, "junction")
+		return rapid.SampledFrom([]string{"(" + a + " and " + b + ")", "(" + a + " or " + b + ")", "not (" + a +
+			")"}).Draw(t, "junction")
 	}
 	op := rapid.SampledFrom([]string{"==", "!=", "<", "<=", ">", ">="}).Draw(t, "op")
 	at := rapid.IntRange(-1, 61).Draw(t, "at")
 	return rapid.SampledFrom([]string{
 		fmt.Sprintf("label %s %d", op, at),
-		fmt.Sprintf("label %% 7 %s %d", op, at), fmt.Sprintf("hash(price, %d) %% 10 < 5", at), fmt.Sprintf("hash(row(), %d) %% 10 < 5", at),
+		fmt.Sprintf("label %% 7 %s %d", op, at), fmt.Sprintf("hash(price, %d) %% 10 < 5", at),
+		fmt.Sprintf("hash(row(), %d) %% 10 < 5", at),
 		fmt.Sprintf("label in (%d, %d)", at, at/2),
 		fmt.Sprintf("label not in (%d, %d)", at, at+1),
 		fmt.Sprintf("price %s %d.%d", op, at/10, at&7),
@@ -135,7 +138,8 @@ func TestPagesThatAreNotRead(t *testing.T) {
 	var read [2]int64
 	for i, store := range []*pipelinetest.Store{indexed, plain} {
 		p := newPipeline(store, 4096)
-		rows, _, err := collect(t.Context(), p, pipelinetest.Ticket(t, store, store.Put("mem://f.parquet", files[2*i]), 100), program, Cursor{})
+		rows, _, err := collect(t.Context(), p, pipelinetest.Ticket(t, store, store.Put("mem://f.parquet", files[2*i]),
+			100), program, Cursor{})
 		if err != nil || len(rows) != 100 {
 			t.Fatalf("%d rows: %v", len(rows), err)
 		}

@@ -25,7 +25,8 @@ import (
 // pieced is a pipeline of little memory for many streams.
 func pieced(store *pipelinetest.Store, memory int64, streams int) *Pipeline {
 	return New(Config{
-		Storage: store, Ops: transform.Builtin(), Memory: memory, Streams: streams, BatchBytes: 10_000, MaxBatch: 1 << 20,
+		Storage: store, Ops: transform.Builtin(), Memory: memory, Streams: streams, BatchBytes: 10_000,
+		MaxBatch: 1 << 20,
 		OverRead: 100, Patience: time.Minute,
 	})
 }
@@ -47,7 +48,8 @@ func noise(length int) func(row int) string {
 func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
 	var store pipelinetest.Store
 	groups := slices.Repeat([]int{100}, 30)
-	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Texts(t, 200<<10, noise(600), groups...)), 100)
+	ticket := pipelinetest.Ticket(t, &store,
+		store.Put("mem://f.parquet", pipelinetest.Texts(t, 200<<10, noise(600), groups...)), 100)
 	for name, change := range map[string]func(*Pipeline, *Stream){
 		"the share grows":       func(p *Pipeline, _ *Stream) { growMemory(t, p) },
 		"they are in pieces":    func(_ *Pipeline, s *Stream) { s.reader.limit = 1 },
@@ -99,7 +101,8 @@ func TestRowGroupsInPieces(t *testing.T) {
 			p := pieced(&store, 8<<20, 16)
 			inPieces := func(s *Stream) bool {
 				r := s.reader
-				return slices.ContainsFunc([]int{0, 1}, func(i int) bool { return r.unit(i, 1, r.limit).pieces.size > 0 })
+				return slices.ContainsFunc([]int{0, 1},
+					func(i int) bool { return r.unit(i, 1, r.limit).pieces.size > 0 })
 			}
 			if s := mustOpen(t, p, ticket); !inPieces(s) {
 				t.Fatalf("row groups of a file of %d bytes are read whole", len(data))
@@ -111,7 +114,8 @@ func TestRowGroupsInPieces(t *testing.T) {
 				}
 				isBefore := func(r row) bool { return r.window < at.Window || r.window == at.Window && r.k < at.K }
 				if want := slices.DeleteFunc(slices.Clone(want), isBefore); !slices.Equal(rows, want) {
-					t.Errorf("from %v: %d rows, which are not the %d of the row group in memory", at, len(rows), len(want))
+					t.Errorf("from %v: %d rows, which are not the %d of the row group in memory",
+						at, len(rows), len(want))
 				}
 				if want := wantLasts[at.Window:]; !slices.Equal(lasts, want) {
 					t.Errorf("from %v: windows end at %v, want %v", at, lasts, want)
@@ -138,7 +142,8 @@ func TestPieceThatCannotBeRead(t *testing.T) {
 		return nil
 	}
 	rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{})
-	if err == nil || !strings.Contains(err.Error(), "row group 1 column text: page at byte ") || !strings.Contains(err.Error(), "broken disk") ||
+	if err == nil || !strings.Contains(err.Error(), "row group 1 column text: page at byte ") ||
+		!strings.Contains(err.Error(), "broken disk") ||
 		len(rows) < 10 || len(rows) > 6000 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
@@ -156,7 +161,8 @@ func TestReadAheadByMemory(t *testing.T) {
 	}{
 		{1850 << 10, 21, 3, 8 * latency, 21 * latency},
 		{2600 << 10, 21, 7, 4 * latency, 5 * latency},
-		{256 << 20, 5, 4, 2 * latency, 2 * latency}, // the footer; the first row group, and all others in three requests
+		// the footer; the first row group, and all others in three requests
+		{256 << 20, 5, 4, 2 * latency, 2 * latency},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var store pipelinetest.Store
@@ -174,7 +180,8 @@ func TestReadAheadByMemory(t *testing.T) {
 			rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{})
 			took, requests := time.Since(began), p.Counters().GetRequests()
 			if err != nil || len(rows) != 40_000 || used.Load() > c.memory {
-				t.Errorf("%d bytes of memory: %d rows, up to %d bytes in use, %v", c.memory, len(rows), used.Load(), err)
+				t.Errorf("%d bytes of memory: %d rows, up to %d bytes in use, %v", c.memory, len(rows), used.Load(),
+					err)
 			}
 			if requests != c.requests || most.Load() != c.flying || took < c.atLeast || took > c.atMost {
 				t.Errorf("%d bytes of memory: %d requests, up to %d at once, took %v; want %d, %d, %v to %v",
@@ -194,7 +201,8 @@ func TestLongPagesHaveTheSameMemory(t *testing.T) {
 	var store pipelinetest.Store
 	data := pipelinetest.Texts(t, 1<<20, noise(300), 3000, 3000, 3000)
 	p := pieced(&store, 8<<20, 16)
-	s, err := p.Open(t.Context(), pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500), pipelinetest.Program(), Cursor{})
+	s, err := p.Open(t.Context(), pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500),
+		pipelinetest.Program(), Cursor{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,10 @@ func recsysShapes() []recsys {
 func (m recsys) schema() *arrow.Schema {
 	fields := []arrow.Field{{Name: "label", Type: arrow.PrimitiveTypes.Int32}}
 	for i := range m.dense {
-		fields = append(fields, arrow.Field{Name: fmt.Sprintf("int_%d", i), Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+		fields = append(fields, arrow.Field{
+			Name: fmt.Sprintf("int_%d", i), Type: arrow.PrimitiveTypes.Float32,
+			Nullable: true,
+		})
 	}
 	for i := range m.sparse {
 		f := arrow.Field{Name: fmt.Sprintf("cat_%d", i), Type: arrow.PrimitiveTypes.Int64, Nullable: true}
@@ -79,7 +82,8 @@ func (m recsys) parquet(t testing.TB) []byte {
 			}
 		}
 	}
-	return pipelinetest.Write(t, m.schema(), slices.Values([]arrow.Record{b.NewRecord()}), parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageVersion(parquet.DataPageV2))
+	return pipelinetest.Write(t, m.schema(), slices.Values([]arrow.Record{b.NewRecord()}),
+		parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageVersion(parquet.DataPageV2))
 }
 
 // program fills and takes logarithms of the dense features, hashes the sparse ones, and makes buckets.
@@ -106,16 +110,24 @@ func (m recsys) program() *pb.Program {
 	}
 	p.Outputs = []*pb.Output{dense}
 	sparse := func(name string, slot uint32) {
-		p.Outputs = append(p.Outputs, &pb.Output{Name: name, Layout: pb.Layout_SPARSE, Slots: []uint32{slot}, Type: &pb.Type{Kind: pb.Kind_INT64}})
+		p.Outputs = append(p.Outputs, &pb.Output{
+			Name: name, Layout: pb.Layout_SPARSE, Slots: []uint32{slot},
+			Type: &pb.Type{Kind: pb.Kind_INT64},
+		})
 	}
 	for i := range m.sparse {
 		slot := uint32(1 + m.dense + i)
-		sparse(p.GetSources()[slot].GetName(), step(p, "sigrid_hash", map[string]*pb.Value{"salt": num(int64(i)), "max": num(1_000_000)}, slot))
+		sparse(p.GetSources()[slot].GetName(),
+			step(p, "sigrid_hash", map[string]*pb.Value{"salt": num(int64(i)), "max": num(1_000_000)}, slot))
 	}
 	for i := range m.buckets {
-		sparse(fmt.Sprintf("bucket_%d", i), step(p, "bucketize", map[string]*pb.Value{"borders": m.spread()}, filled[i]))
+		sparse(fmt.Sprintf("bucket_%d", i), step(p, "bucketize", map[string]*pb.Value{"borders": m.spread()},
+			filled[i]))
 	}
-	p.Outputs = append(p.Outputs, &pb.Output{Name: "label", Layout: pb.Layout_LABEL, Slots: []uint32{0}, Type: &pb.Type{Kind: pb.Kind_INT32}})
+	p.Outputs = append(p.Outputs, &pb.Output{
+		Name: "label", Layout: pb.Layout_LABEL, Slots: []uint32{0},
+		Type: &pb.Type{Kind: pb.Kind_INT32},
+	})
 	return p
 }
 

@@ -89,7 +89,8 @@ func readResident(t *testing.T, path string) {
 		t.Skip(err)
 	}
 	p := New(Config{
-		Storage: store, Ops: transform.Builtin(), Memory: residentMemory, Streams: 4, BatchBytes: 1 << 20, MaxBatch: 240 << 20,
+		Storage: store, Ops: transform.Builtin(), Memory: residentMemory, Streams: 4, BatchBytes: 1 << 20,
+		MaxBatch: 240 << 20,
 		OverRead: 256 << 10, Patience: 100 * time.Millisecond,
 	})
 	var group errgroup.Group

@@ -25,11 +25,17 @@ import (
 func uneven(t *testing.T, rows, long int) ([]byte, *pb.Program) {
 	const numbers = 30
 	fields := []arrow.Field{{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)}}
-	p := &pb.Program{Sources: []*pb.Source{{Name: "ids", Path: []string{"ids"}, Type: &pb.Type{Kind: pb.Kind_INT64, List: true}}}}
+	p := &pb.Program{Sources: []*pb.Source{{
+		Name: "ids", Path: []string{"ids"},
+		Type: &pb.Type{Kind: pb.Kind_INT64, List: true},
+	}}}
 	for i := range numbers {
 		name := fmt.Sprintf("c%d", i)
 		fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float64})
-		p.Sources = append(p.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: pb.Kind_FLOAT64}})
+		p.Sources = append(p.Sources, &pb.Source{
+			Name: name, Path: []string{name},
+			Type: &pb.Type{Kind: pb.Kind_FLOAT64},
+		})
 	}
 	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
 	defer b.Release()
@@ -47,7 +53,10 @@ func uneven(t *testing.T, rows, long int) ([]byte, *pb.Program) {
 			b.Field(1 + i).(*array.Float64Builder).Append(float64(row))
 		}
 	}
-	p.Outputs = []*pb.Output{{Name: "c0", Layout: pb.Layout_DENSE, Slots: []uint32{1}, Columns: []string{"c0"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}}}
+	p.Outputs = []*pb.Output{{
+		Name: "c0", Layout: pb.Layout_DENSE, Slots: []uint32{1}, Columns: []string{"c0"},
+		Type: &pb.Type{Kind: pb.Kind_FLOAT32},
+	}}
 	return pipelinetest.Write(t, b.Schema(), slices.Values([]arrow.Record{b.NewRecord()})), p
 }
 
@@ -63,7 +72,9 @@ func (k seeing) Run(out *vector.Vector, in []*vector.Vector) error {
 
 // withOp is a pipeline that knows an op more, which makes numbers of a kind, and the program gets a step of it on a
 // slot.
-func withOp(t *testing.T, store *pipelinetest.Store, p *pb.Program, kind pb.Kind, k transform.Kernel, slot uint32) *Pipeline {
+func withOp(
+	t *testing.T, store *pipelinetest.Store, p *pb.Program, kind pb.Kind, k transform.Kernel, slot uint32,
+) *Pipeline {
 	ops, err := transform.Builtin().With(transform.Op{
 		Name: "own", Version: 1,
 		Infer: func(transform.Params, []spec.Type) (spec.Type, error) { return spec.Type{Kind: kind}, nil },
@@ -72,7 +83,10 @@ func withOp(t *testing.T, store *pipelinetest.Store, p *pb.Program, kind pb.Kind
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Steps = append(p.Steps, &pb.Step{At: "transforms", Op: "own", Version: 1, Name: "own", In: []uint32{slot}, Outs: 1, Type: &pb.Type{Kind: kind}})
+	p.Steps = append(p.Steps, &pb.Step{
+		At: "transforms", Op: "own", Version: 1, Name: "own", In: []uint32{slot},
+		Outs: 1, Type: &pb.Type{Kind: kind},
+	})
 	pipeline := newPipeline(store, 10_000)
 	pipeline.cfg.Ops = ops
 	return pipeline
@@ -97,7 +111,10 @@ func TestResultsOfALongListAreCountedFirst(t *testing.T) {
 	p = withOp(t, &store, program, pb.Kind_FLOAT32, k, 0)
 	for salt := range hashes {
 		hash := step(program, "sigrid_hash", map[string]*pb.Value{"salt": num(int64(salt)), "max": num(1000)}, 0)
-		program.Outputs = append(program.Outputs, &pb.Output{Name: fmt.Sprint(salt), Layout: pb.Layout_SPARSE, Slots: []uint32{hash}, Type: &pb.Type{Kind: pb.Kind_INT64}})
+		program.Outputs = append(program.Outputs, &pb.Output{
+			Name: fmt.Sprint(salt), Layout: pb.Layout_SPARSE,
+			Slots: []uint32{hash}, Type: &pb.Type{Kind: pb.Kind_INT64},
+		})
 	}
 	p.cfg.MaxBatch = 32 << 20
 	n, err := read(t.Context(), p, pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500), program)
@@ -128,9 +145,11 @@ func TestMemoryOfComparisons(t *testing.T) {
 	data, program := uneven(t, rows, long)
 	for range steps {
 		jaccard := step(program, "jaccard_similarity", nil, 0, 0)
-		program.Outputs[0].Slots, program.Outputs[0].Columns = append(program.Outputs[0].Slots, jaccard), append(program.Outputs[0].Columns, "j")
+		program.Outputs[0].Slots, program.Outputs[0].Columns = append(program.Outputs[0].Slots, jaccard),
+			append(program.Outputs[0].Columns, "j")
 	}
-	s, err := newPipeline(&store, 10_000).Open(t.Context(), pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500), program, Cursor{})
+	s, err := newPipeline(&store, 10_000).Open(t.Context(),
+		pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500), program, Cursor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +178,10 @@ func TestMemoryOfOneLongRow(t *testing.T) {
 	}, 3000)
 	program := &pb.Program{
 		Sources: []*pb.Source{{Name: "text", Path: []string{"text"}, Type: &pb.Type{Kind: pb.Kind_BINARY}}},
-		Outputs: []*pb.Output{{Name: "text", Layout: pb.Layout_BYTES, Slots: []uint32{0}, Type: &pb.Type{Kind: pb.Kind_BINARY}}},
+		Outputs: []*pb.Output{{
+			Name: "text", Layout: pb.Layout_BYTES, Slots: []uint32{0},
+			Type: &pb.Type{Kind: pb.Kind_BINARY},
+		}},
 	}
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500)
 	for _, compressed := range []bool{false, true} {
@@ -192,7 +214,10 @@ func TestReadAheadGivesWay(t *testing.T) {
 	data := pipelinetest.Texts(t, 64<<10, noise(100), slices.Repeat([]int{rows}, groups)...)
 	program := &pb.Program{
 		Sources: []*pb.Source{{Name: "text", Path: []string{"text"}, Type: &pb.Type{Kind: pb.Kind_BINARY}}},
-		Outputs: []*pb.Output{{Name: "text", Layout: pb.Layout_BYTES, Slots: []uint32{0}, Type: &pb.Type{Kind: pb.Kind_BINARY}}},
+		Outputs: []*pb.Output{{
+			Name: "text", Layout: pb.Layout_BYTES, Slots: []uint32{0},
+			Type: &pb.Type{Kind: pb.Kind_BINARY},
+		}},
 	}
 	k := &swelling{}
 	p := withOp(t, &store, program, pb.Kind_INT32, k, 0)
@@ -205,7 +230,8 @@ func TestReadAheadGivesWay(t *testing.T) {
 	s.Close()
 	ticket.ProgramDigest = []byte("digest")
 	k.bytes = func() int64 { return 4 * rows }
-	if n, err := read(t.Context(), p, ticket, program); err != nil || n != groups*rows { // and leaves what it read ahead into
+	// and leaves what it read ahead into
+	if n, err := read(t.Context(), p, ticket, program); err != nil || n != groups*rows {
 		t.Fatalf("%d rows of %d, %v", n, groups*rows, err)
 	}
 	kit := latest(p, ticket)

@@ -43,7 +43,8 @@ func TestSessionsAreForgotten(t *testing.T) {
 			t.Fatalf("%v of %v", all, each)
 		}
 		a, b := each[0].GetCounters(), each[1].GetCounters()
-		if a.GetRows() != 100 || a.GetBytesCrossZone() != a.GetBytesSent() || a.GetBlockedNs() != a.GetSendNs() || a.GetOpenNs() < a.GetBlockedNs() || a.GetBlockedNs() == 0 {
+		if a.GetRows() != 100 || a.GetBytesCrossZone() != a.GetBytesSent() || a.GetBlockedNs() != a.GetSendNs() ||
+			a.GetOpenNs() < a.GetBlockedNs() || a.GetBlockedNs() == 0 {
 			t.Errorf("a: %v", a)
 		}
 		if b.GetRows() != 200 || b.GetBytesCrossZone() != 0 {

@@ -40,19 +40,34 @@ func TestSharedChunks(t *testing.T) {
 		p      *Pipeline
 		pieces bool
 	}{
-		"a leaf":                         {[]pb.Kind{pb.Kind_INT32}, 1 << 20, newPipeline(&store, 1<<20), false},
-		"a leaf as two kinds":            {[]pb.Kind{pb.Kind_INT32, pb.Kind_INT64}, 1 << 20, newPipeline(&store, 1<<20), false},
-		"a leaf as two kinds, in pieces": {[]pb.Kind{pb.Kind_INT32, pb.Kind_INT64}, 4 << 10, pieced(&store, 8<<20, 64), true},
+		"a leaf": {[]pb.Kind{pb.Kind_INT32}, 1 << 20, newPipeline(&store, 1<<20), false},
+		"a leaf as two kinds": {
+			[]pb.Kind{pb.Kind_INT32, pb.Kind_INT64},
+			1 << 20, newPipeline(&store, 1<<20),
+			false,
+		},
+		"a leaf as two kinds, in pieces": {
+			[]pb.Kind{pb.Kind_INT32, pb.Kind_INT64},
+			4 << 10, pieced(&store, 8<<20, 64),
+			true,
+		},
 	} {
 		record.Retain()
 		data := pipelinetest.Write(t, schema, slices.Values([]arrow.Record{record}),
-			parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDictionaryDefault(false), parquet.WithDataPageSize(c.page), parquet.WithBatchSize(500))
+			parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDictionaryDefault(false),
+			parquet.WithDataPageSize(c.page), parquet.WithBatchSize(500))
 		ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 5000)
 		ticket.Extents = slices.Repeat(ticket.GetExtents(), times)
 		program := &pb.Program{}
 		for i, kind := range c.kinds {
-			program.Sources = append(program.Sources, &pb.Source{Name: kind.String(), Path: []string{"id"}, Type: &pb.Type{Kind: kind}})
-			program.Outputs = append(program.Outputs, &pb.Output{Name: kind.String(), Layout: pb.Layout_SPARSE, Slots: []uint32{uint32(i)}, Type: &pb.Type{Kind: pb.Kind_INT64}})
+			program.Sources = append(program.Sources, &pb.Source{
+				Name: kind.String(), Path: []string{"id"},
+				Type: &pb.Type{Kind: kind},
+			})
+			program.Outputs = append(program.Outputs, &pb.Output{
+				Name: kind.String(), Layout: pb.Layout_SPARSE,
+				Slots: []uint32{uint32(i)}, Type: &pb.Type{Kind: pb.Kind_INT64},
+			})
 		}
 		got := make([][]uint32, len(c.kinds))
 		s, err := c.p.Open(t.Context(), ticket, program, Cursor{})

@@ -19,7 +19,12 @@ import (
 // trainer has the first batch.
 func readThrough(t *testing.T, read, train time.Duration) (first, last *pb.WorkerCounters, batches int) {
 	t.Helper()
-	store := pipelinetest.Store{Hook: func(context.Context, *pb.File, int64, int64) error { time.Sleep(read); return nil }}
+	store := pipelinetest.Store{Hook: func(context.Context, *pb.File, int64,
+		int64,
+	) error {
+		time.Sleep(read)
+		return nil
+	}}
 	ticket := shard(t, &store, 50, 100, 100, 100)
 	p := newPipeline(&store, 500)
 	s, err := p.Open(t.Context(), ticket, pipelinetest.Program(), Cursor{})
@@ -49,7 +54,10 @@ func TestCountersOfASlowTrainer(t *testing.T) {
 		if got := time.Duration(first.GetSendNs()); got != time.Hour/2 || first.GetRows() != 0 {
 			t.Errorf("in the middle of the first batch: %v, %d rows sent", got, first.GetRows())
 		}
-		want := &pb.WorkerCounters{Rows: 300, BytesRead: last.GetBytesRead(), BytesSent: last.GetBytesSent(), SendNs: int64(batches) * int64(time.Hour)}
+		want := &pb.WorkerCounters{
+			Rows: 300, BytesRead: last.GetBytesRead(), BytesSent: last.GetBytesSent(),
+			SendNs: int64(batches) * int64(time.Hour),
+		}
 		countedReads(want, last)
 		countedTime(want, last)
 		if !proto.Equal(last, want) || batches < 10 || last.GetBytesRead() == 0 || last.GetBytesSent() == 0 {

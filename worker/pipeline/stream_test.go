@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newPipeline(s *pipelinetest.Store, batchBytes int64) *Pipeline {
 	return New(Config{
-		Storage: s, Ops: transform.Builtin(), Memory: 64 << 20, BatchBytes: batchBytes, MaxBatch: 1 << 20, OverRead: 100,
+		Storage: s, Ops: transform.Builtin(), Memory: 64 << 20, BatchBytes: batchBytes, MaxBatch: 1 << 20,
+		OverRead: 100,
 		Patience: time.Minute,
 	})
 }
@@ -40,7 +41,9 @@ type row struct {
 }
 
 // collect reads a stream to its end and checks the places that its batches claim.
-func collect(ctx context.Context, p *Pipeline, t *pb.Ticket, program *pb.Program, at Cursor) (rows []row, lasts []Cursor, err error) {
+func collect(
+	ctx context.Context, p *Pipeline, t *pb.Ticket, program *pb.Program, at Cursor,
+) (rows []row, lasts []Cursor, err error) {
 	s, err := p.Open(ctx, t, program, at)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +131,10 @@ func step(p *pb.Program, op string, params map[string]*pb.Value, in ...uint32) u
 	if err != nil {
 		panic(err)
 	}
-	s := &pb.Step{Op: op, Version: sig.Version, Params: sig.Params, In: in, Name: op, At: fmt.Sprintf("transforms[%d]", len(p.Steps))}
+	s := &pb.Step{
+		Op: op, Version: sig.Version, Params: sig.Params, In: in, Name: op,
+		At: fmt.Sprintf("transforms[%d]", len(p.Steps)),
+	}
 	if !sig.SelectsRows {
 		s.Outs, s.Type = 1, sig.Out.Proto()
 	}
@@ -149,7 +155,9 @@ func anyProgram(t *rapid.T) *pb.Program {
 		"hash(text, 7) % 100 < 60", "hash(row(), 7) % 100 >= 30", "label % 3 == 1 or hash(price, 1) % 2 == 0",
 	}).Draw(t, "filter")
 	if rapid.Bool().Draw(t, "samples") {
-		step(p, "sample", map[string]*pb.Value{"rate": float(rapid.SampledFrom([]float64{0, 0.3, 0.9}).Draw(t, "rate"))})
+		step(p, "sample", map[string]*pb.Value{
+			"rate": float(rapid.SampledFrom([]float64{0, 0.3, 0.9}).Draw(t, "rate")),
+		})
 	}
 	if rapid.Bool().Draw(t, "fills") {
 		p.Outputs[0].Slots[1] = step(p, "fill_null", map[string]*pb.Value{"value": num(0)}, pipelinetest.Score)
@@ -172,7 +180,8 @@ func TestAnyCursorGivesTheSuffix(t *testing.T) {
 		ticket := pipelinetest.Ticket(t, &store, f, rapid.Int64Range(1, 100).Draw(rt, "window"))
 		ticket.Epoch = rapid.Uint32Range(0, 2).Draw(rt, "epoch")
 		program := anyProgram(rt)
-		all, lasts, err := collect(t.Context(), newPipeline(&store, rapid.Int64Range(1, 4000).Draw(rt, "batch")), ticket, program, Cursor{})
+		all, lasts, err := collect(t.Context(), newPipeline(&store, rapid.Int64Range(1, 4000).Draw(rt, "batch")),
+			ticket, program, Cursor{})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -211,9 +220,13 @@ func TestBatchesOfOneColumnAtATime(t *testing.T) {
 	for i := range columns {
 		name := fmt.Sprint("text", i)
 		fields = append(fields, arrow.Field{Name: name, Type: arrow.BinaryTypes.Binary})
-		program.Sources = append(program.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: pb.Kind_BINARY}})
+		program.Sources = append(program.Sources, &pb.Source{
+			Name: name, Path: []string{name},
+			Type: &pb.Type{Kind: pb.Kind_BINARY},
+		})
 		program.Outputs = append(program.Outputs, &pb.Output{
-			Name: name, Layout: pb.Layout_BYTES, Slots: []uint32{uint32(i)}, Columns: []string{name}, Type: &pb.Type{Kind: pb.Kind_BINARY},
+			Name: name, Layout: pb.Layout_BYTES, Slots: []uint32{uint32(i)}, Columns: []string{name},
+			Type: &pb.Type{Kind: pb.Kind_BINARY},
 		})
 	}
 	schema := arrow.NewSchema(fields, nil)

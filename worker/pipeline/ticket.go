@@ -13,7 +13,8 @@ import (
 func checkTicket(f format.File, t *pb.Ticket) error {
 	uri, extents := t.GetFile().GetUri(), f.Extents()
 	if len(t.GetFile().GetConstants()) > 0 || t.GetFile().GetExcluded() != nil {
-		return fmt.Errorf("%s: constants and excluded rows of a table are not known to this version: %w", uri, ErrProgram)
+		return fmt.Errorf("%s: constants and excluded rows of a table are not known to this version: %w",
+			uri, ErrProgram)
 	}
 	for _, g := range t.GetExtents() {
 		if g.GetOffset() != 0 || g.GetLength() != 0 || g.GetSkip() != 0 {

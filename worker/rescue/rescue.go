@@ -30,7 +30,8 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("%s panicked, which is a bug of it; please report it with what the worker's log says: %v", e.Who, e.Value)
+	return fmt.Sprintf("%s panicked, which is a bug of it; please report it with what the worker's log says: %v",
+		e.Who, e.Value)
 }
 
 // As sets err to a *PanicError if the function that defers it panics.

@@ -15,7 +15,9 @@ const actionCount = "count"
 // ListActions names the actions.
 func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActionsServer) error {
 	return out.Send(&flight.ActionType{
-		Type: actionCount, Description: "takes a StreamRequest, and returns a CountReply: how many output rows each window of the ticket's shard has",
+		Type: actionCount,
+		Description: "takes a StreamRequest, and returns a CountReply: how many output rows each window of the " +
+			"ticket's shard has",
 	})
 }
 

@@ -65,7 +65,8 @@ func TestCount(t *testing.T) {
 			want[1][0]++
 		}
 	}
-	if g := got.GetExtents(); len(g) != 2 || !slices.Equal(g[0].GetOutputs(), want[0]) || !slices.Equal(g[1].GetOutputs(), want[1]) {
+	if g := got.GetExtents(); len(g) != 2 || !slices.Equal(g[0].GetOutputs(), want[0]) ||
+		!slices.Equal(g[1].GetOutputs(), want[1]) {
 		t.Errorf("counted %v, streamed %v", got, want)
 	}
 	if r.server.Streams() != 0 || r.pipeline.MemoryInUse() != 0 {
@@ -81,7 +82,8 @@ func TestCountIsAdmittedAsAStreamIs(t *testing.T) {
 	req := r.request(t, pipeline.Cursor{})
 	refused := func(action string, q *pb.StreamRequest, code codes.Code, says string) {
 		t.Helper()
-		if _, err := r.count(t.Context(), t, action, q); status.Code(err) != code || !strings.Contains(err.Error(), says) {
+		if _, err := r.count(t.Context(), t, action, q); status.Code(err) != code ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %v with %q", err, code, says)
 		}
 	}
@@ -120,7 +122,8 @@ func TestCountOfCorruptData(t *testing.T) {
 	r.ticket.File = r.store.Put("mem://f.parquet", data)
 	r.program.Filter = "label == 1"
 	_, err := r.count(t.Context(), t, "count", r.request(t, pipeline.Cursor{}))
-	if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), "mem://f.parquet row group 0 column label") {
+	if status.Code(err) != codes.DataLoss ||
+		!strings.Contains(err.Error(), "mem://f.parquet row group 0 column label") {
 		t.Errorf("got %v, want DataLoss naming file, row group and column", err)
 	}
 }

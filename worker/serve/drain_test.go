@@ -71,7 +71,11 @@ func TestDrainDuringARead(t *testing.T) {
 func TestDrainOfAReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)
-		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error,
+		) {
+			return l.DialContext(ctx)
+		})
 		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 20)
 		hangs := make(chan struct{})
 		r.store.Hook = func(context.Context, *pb.File, int64, int64) error {
@@ -116,7 +120,11 @@ func TestDrainOfAReadThatHangs(t *testing.T) {
 func TestDrainCutsASend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)
-		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error,
+		) {
+			return l.DialContext(ctx)
+		})
 		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
 		rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
 		if err != nil {
@@ -133,7 +141,8 @@ func TestDrainCutsASend(t *testing.T) {
 			t.Errorf("%d streams hold %d bytes after the drain", r.server.Streams(), r.pipeline.MemoryInUse())
 		}
 		var d delivered
-		if err := d.read(rd, never); status.Code(err) != codes.Unavailable || len(d.rows) == 0 || len(d.rows) == 12_000 {
+		if err := d.read(rd, never); status.Code(err) != codes.Unavailable || len(d.rows) == 0 ||
+			len(d.rows) == 12_000 {
 			t.Errorf("%d rows, then %v; want some, then Unavailable", len(d.rows), err)
 		}
 		d.check(t, len(d.rows))

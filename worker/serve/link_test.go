@@ -34,9 +34,14 @@ func TestLinkCutInABatch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := bufconn.Listen(1 << 10)
-			dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+			dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+				error,
+			) {
+				return l.DialContext(ctx)
+			})
 			r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
-			conn, err := grpc.NewClient("passthrough:///bufconn", dial, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			conn, err := grpc.NewClient("passthrough:///bufconn", dial,
+				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,12 +65,14 @@ func TestLinkCutInABatch(t *testing.T) {
 			b.Release()
 			time.Sleep(2 * heldBack)
 			if r.server.Streams() != 1 || r.pipeline.MemoryInUse() == 0 {
-				t.Fatalf("%s: %d streams hold %d bytes before the cut", name, r.server.Streams(), r.pipeline.MemoryInUse())
+				t.Fatalf("%s: %d streams hold %d bytes before the cut",
+					name, r.server.Streams(), r.pipeline.MemoryInUse())
 			}
 			c.cut(r, cancel)
 			synctest.Wait()
 			if r.server.Streams() != 0 || r.pipeline.MemoryInUse() != 0 {
-				t.Errorf("%s: %d streams hold %d bytes after the cut", name, r.server.Streams(), r.pipeline.MemoryInUse())
+				t.Errorf("%s: %d streams hold %d bytes after the cut",
+					name, r.server.Streams(), r.pipeline.MemoryInUse())
 			}
 			for err = nil; err == nil; {
 				if b, err = stream.Next(); err == nil {

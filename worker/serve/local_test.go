@@ -90,7 +90,8 @@ func TestLocal(t *testing.T) {
 	if len(rest.got.rows) != 3400 || rest.got.rows[0] != 2300 || rest.got.at != whole.got.at {
 		t.Errorf("%d rows from %d on, up to %v", len(rest.got.rows), rest.got.rows[0], rest.got.at)
 	}
-	if rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); err != nil || !rd.Schema().Equal(whole.schema) {
+	if rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); err != nil ||
+		!rd.Schema().Equal(whole.schema) {
 		t.Errorf("schema %v, or %v", whole.schema, err)
 	} else {
 		rd.Release()

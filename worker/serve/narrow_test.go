@@ -23,7 +23,8 @@ func TestNarrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil).shard(t, 3000)
-	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +67,15 @@ func TestNarrow(t *testing.T) {
 	if n, compressed := sizes(links, true, pb.Compression_LZ4); n != rows || compressed < wide {
 		t.Errorf("%d rows have %d bytes when they were compressed; %d have %d", n, compressed, rows, wide)
 	}
-	if c := r.pipeline.Counters(); c.GetBytesLinked() == 0 || c.GetBytesLinked() != c.GetBytesSent() || c.GetBytesLent() != 0 {
+	if c := r.pipeline.Counters(); c.GetBytesLinked() == 0 || c.GetBytesLinked() != c.GetBytesSent() ||
+		c.GetBytesLent() != 0 {
 		t.Errorf("%d of %d bytes are counted as linked", c.GetBytesLinked(), c.GetBytesSent())
 	}
 	if n, other := sizes(nil, true, 0); n != rows || other < wide {
 		t.Errorf("by gRPC %d rows have %d bytes; on a link %d have %d", n, other, rows, wide)
 	}
 	if c := r.pipeline.Counters(); c.GetBytesLinked() >= c.GetBytesSent() {
-		t.Errorf("%d of %d bytes are counted as linked, of which some went by gRPC", c.GetBytesLinked(), c.GetBytesSent())
+		t.Errorf("%d of %d bytes are counted as linked, of which some went by gRPC",
+			c.GetBytesLinked(), c.GetBytesSent())
 	}
 }

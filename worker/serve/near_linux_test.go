@@ -37,7 +37,8 @@ func newNear(t *testing.T, slots int, groups ...int) *near {
 	}
 	address := l.Addr().String()
 	n := &near{rig: newRigOn(t, l, &pipelinetest.Store{}, slots, nil).shard(t, groups...)}
-	if n.conn, err = grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+	if n.conn, err = grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
 	far := errors.New("no near link")

@@ -21,7 +21,9 @@ const heldBack = time.Second
 // place or memory.
 const pressedBack = 100 * time.Millisecond
 
-var errYielded = errors.New("busy: another stream needs the place, of a session with fewer of them, or of a trainer with room; go on at the cursor")
+var errYielded = errors.New(
+	"busy: another stream needs the place, of a session with fewer of them, or of a trainer with room; go on at the " +
+		"cursor")
 
 // place is what a stream or a count has of the worker while it runs.
 type place struct {
@@ -142,7 +144,8 @@ func (s *Server) share(newcomer *place) bool {
 	most := 0.0
 	for id, p := range longest {
 		has := float64(taken[id]-1) / p.weight
-		if id != newcomer.session && taken[id] > 1 && has >= own && (victim == nil || has > most) && time.Since(p.since) >= heldBack {
+		if id != newcomer.session && taken[id] > 1 && has >= own && (victim == nil || has > most) &&
+			time.Since(p.since) >= heldBack {
 			victim, most = p, has
 		}
 	}

@@ -96,7 +96,8 @@ func Message(b pipeline.Batch) (*wire.Batch, error) {
 		return nil, fmt.Errorf("marshal batch metadata: %w", err)
 	}
 	out := &wire.Batch{
-		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: b.Buffers, Meta: meta, Bytes: b.Bytes, Memory: b.Shared, More: b.More,
+		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: b.Buffers, Meta: meta, Bytes: b.Bytes,
+		Memory: b.Shared, More: b.More,
 	}
 	for i, n := range b.Nodes {
 		out.Nodes[i] = wire.Node(n)

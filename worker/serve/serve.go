@@ -80,7 +80,8 @@ func (s *Server) Wait(ctx context.Context) error {
 		select {
 		case s.slots <- struct{}{}:
 		case <-ctx.Done():
-			return fmt.Errorf("these files' streams have not ended, as where storage does not answer: %s", strings.Join(s.files(), ", "))
+			return fmt.Errorf("these files' streams have not ended, as where storage does not answer: %s",
+				strings.Join(s.files(), ", "))
 		}
 	}
 	return nil
@@ -135,7 +136,8 @@ type request struct {
 func (s *Server) serve(ctx context.Context, body []byte, run func(*request) error) error {
 	q := &pb.StreamRequest{}
 	if err := proto.Unmarshal(body, q); err != nil {
-		return status.Error(codes.InvalidArgument, "the Flight ticket is no StreamRequest of Penstock; take it from a grant, unchanged")
+		return status.Error(codes.InvalidArgument,
+			"the Flight ticket is no StreamRequest of Penstock; take it from a grant, unchanged")
 	}
 	return s.admit(ctx, q, nil, run)
 }
@@ -222,7 +224,8 @@ func (s *Server) programOf(body []byte, t *pb.Ticket) (*pb.Program, error) {
 }
 
 func (s *Server) log(t *pb.Ticket, err error) {
-	logger := s.logger.With("session", t.GetSession(), "epoch", t.GetEpoch(), "block", t.GetBlock(), "shard", t.GetShard(),
+	logger := s.logger.With("session", t.GetSession(), "epoch", t.GetEpoch(), "block", t.GetBlock(), "shard",
+		t.GetShard(),
 		"file", t.GetFile().GetUri())
 	var panicked *rescue.PanicError
 	switch {

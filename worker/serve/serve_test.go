@@ -62,10 +62,14 @@ func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pip
 	return newRigOn(t, l, store, slots, change)
 }
 
-func newRigOn(t *testing.T, l net.Listener, store *pipelinetest.Store, slots int, change func(*pipeline.Config), dial ...grpc.DialOption) *rig {
+func newRigOn(
+	t *testing.T, l net.Listener, store *pipelinetest.Store, slots int, change func(*pipeline.Config),
+	dial ...grpc.DialOption,
+) *rig {
 	t.Helper()
 	cfg := pipeline.Config{
-		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20, Patience: time.Minute,
+		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20,
+		Patience: time.Minute,
 	}
 	if change != nil {
 		change(&cfg)
@@ -203,9 +207,18 @@ func TestRefusals(t *testing.T) {
 		code   codes.Code
 		says   string
 	}{
-		{"no signature", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Ticket.Signature[3] ^= 1 }, codes.PermissionDenied, "signature"},
-		{"unknown key", func(_ *testing.T, r *rig, _ *pb.StreamRequest) { r.server.SetKeys(nil) }, codes.PermissionDenied, "key"},
-		{"wrong program", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Program = []byte{1} }, codes.PermissionDenied, "program"},
+		{
+			"no signature", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Ticket.Signature[3] ^= 1 },
+			codes.PermissionDenied, "signature",
+		},
+		{
+			"unknown key", func(_ *testing.T, r *rig, _ *pb.StreamRequest) { r.server.SetKeys(nil) },
+			codes.PermissionDenied, "key",
+		},
+		{
+			"wrong program", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Program = []byte{1} },
+			codes.PermissionDenied, "program",
+		},
 		{"garbage for a program", func(t *testing.T, r *rig, q *pb.StreamRequest) {
 			proto.Reset(q)
 			proto.Merge(q, r.requestOf(t, []byte("garbage"), pipeline.Cursor{}))
@@ -302,7 +315,8 @@ func TestSchemaWithoutRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.check(t, 0)
-		if f := rd.Schema().Field(0); f.Type.ID() != arrow.FIXED_SIZE_LIST || f.Metadata.ToMap()["penstock.names"] != `["price","score"]` {
+		if f := rd.Schema().Field(0); f.Type.ID() != arrow.FIXED_SIZE_LIST ||
+			f.Metadata.ToMap()["penstock.names"] != `["price","score"]` {
 			t.Errorf("schema %v", rd.Schema())
 		}
 		rd.Release()
@@ -347,7 +361,8 @@ func TestCorruptChunk(t *testing.T) {
 	defer rd.Release()
 	var d delivered
 	err = d.read(rd, never)
-	if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), "mem://f.parquet row group 1 column score") {
+	if status.Code(err) != codes.DataLoss ||
+		!strings.Contains(err.Error(), "mem://f.parquet row group 1 column score") {
 		t.Errorf("got %v, want DataLoss naming file, row group and column", err)
 	}
 	d.check(t, 20) // what comes before the damage
@@ -375,8 +390,14 @@ func TestWhoCanHelp(t *testing.T) {
 	}{
 		{"profile", 16 << 20, func(r *rig) { r.program.Storage = "elsewhere" }, codes.Aborted, "no storage profile"},
 		{"memory", 100_000, func(*rig) {}, codes.OutOfRange, path + ": memory to begin with: "},
-		{"storage", 16 << 20, func(r *rig) { r.ticket.File = &pb.File{Uri: "mem://away", Size: 1 << 20} }, codes.Unavailable, "no route to it"},
-		{"overwritten", 16 << 20, func(*rig) { rewrite([]byte("other rows")) }, codes.FailedPrecondition, "has changed since it was listed"},
+		{
+			"storage", 16 << 20, func(r *rig) { r.ticket.File = &pb.File{Uri: "mem://away", Size: 1 << 20} },
+			codes.Unavailable, "no route to it",
+		},
+		{
+			"overwritten", 16 << 20, func(*rig) { rewrite([]byte("other rows")) }, codes.FailedPrecondition,
+			"has changed since it was listed",
+		},
 		{"deleted", 16 << 20, func(*rig) { _ = os.Remove(path) }, codes.FailedPrecondition, "no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -430,7 +451,8 @@ func TestBusy(t *testing.T) {
 		first <- err
 	}()
 	<-entered
-	if _, err := r.get(t.Context(), t, req); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "busy") {
+	if _, err := r.get(t.Context(), t, req); status.Code(err) != codes.ResourceExhausted ||
+		!strings.Contains(err.Error(), "busy") {
 		t.Errorf("got %v, want ResourceExhausted", err)
 	}
 	cancel()
@@ -478,7 +500,11 @@ func memoryForOne(t *testing.T, groups ...int) func(*pipeline.Config) {
 func TestBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)
-		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error,
+		) {
+			return l.DialContext(ctx)
+		})
 		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
 		rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
 		if err != nil {
@@ -533,11 +559,13 @@ func TestBackpressure(t *testing.T) {
 // worker.
 func TestWhosePanic(t *testing.T) {
 	for who, code := range map[rescue.Who]codes.Code{
-		rescue.Decoder: codes.DataLoss, rescue.Pictures: codes.DataLoss, rescue.Op: codes.Aborted, rescue.Worker: codes.Aborted,
+		rescue.Decoder: codes.DataLoss, rescue.Pictures: codes.DataLoss, rescue.Op: codes.Aborted,
+		rescue.Worker: codes.Aborted,
 	} {
 		err := fmt.Errorf("a.parquet: %w", &rescue.PanicError{Who: who, Value: "oh", Stack: []byte("a secret place")})
 		got := status.Convert(grpcError(err))
-		if got.Code() != code || !strings.Contains(got.Message(), string(who)+" panicked") || strings.Contains(got.Message(), "secret") {
+		if got.Code() != code || !strings.Contains(got.Message(), string(who)+" panicked") ||
+			strings.Contains(got.Message(), "secret") {
 			t.Errorf("%v: got %v, want %v without the stack", err, got, code)
 		}
 	}
@@ -550,7 +578,10 @@ func TestWhoseFile(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		code codes.Code
-	}{{gone, codes.FailedPrecondition}, {storage.ErrChanged, codes.FailedPrecondition}, {storage.Ours(gone), codes.Aborted}} {
+	}{{gone, codes.FailedPrecondition}, {storage.ErrChanged, codes.FailedPrecondition}, {
+		storage.Ours(gone),
+		codes.Aborted,
+	}} {
 		if got := status.Code(grpcError(fmt.Errorf("read f: %w", c.err))); got != c.code {
 			t.Errorf("%v: got %v, want %v", c.err, got, c.code)
 		}
@@ -580,7 +611,10 @@ func TestStatusTextIsBounded(t *testing.T) {
 func TestCompression(t *testing.T) {
 	r := newRig(t, &pipelinetest.Store{}, 1, func(c *pipeline.Config) { c.BatchBytes = 64 << 10 }).shard(t, 5000, 700)
 	size := make(map[pb.Compression]int)
-	for _, how := range []pb.Compression{pb.Compression_COMPRESSION_UNSPECIFIED, pb.Compression_LZ4, pb.Compression_ZSTD, 77} {
+	for _, how := range []pb.Compression{
+		pb.Compression_COMPRESSION_UNSPECIFIED, pb.Compression_LZ4,
+		pb.Compression_ZSTD, 77,
+	} {
 		req := r.request(t, pipeline.Cursor{})
 		req.Compression = how
 		rd, err := r.get(t.Context(), t, req)
@@ -613,7 +647,8 @@ func TestCompression(t *testing.T) {
 		}
 	}
 	none := size[pb.Compression_COMPRESSION_UNSPECIFIED]
-	if lz4, zstd := size[pb.Compression_LZ4], size[pb.Compression_ZSTD]; lz4 >= none || zstd >= lz4 || size[77] != none {
+	if lz4, zstd := size[pb.Compression_LZ4], size[pb.Compression_ZSTD]; lz4 >= none || zstd >= lz4 ||
+		size[77] != none {
 		t.Errorf("bytes by compression: %v", size)
 	}
 }

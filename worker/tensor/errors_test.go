@@ -19,17 +19,61 @@ func TestBuildErrors(t *testing.T) {
 		vs   []*vector.Vector
 		says string
 	}{
-		{"null label", tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0), []*vector.Vector{vec(pb.Kind_INT64, false, true)}, "mem://f row 101 is null"},
-		{"null bool label", tensorOf(pb.Layout_LABEL, pb.Kind_BOOL, 0), []*vector.Vector{vec(pb.Kind_BOOL, false, true)}, "mem://f row 101 is null"},
-		{"weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), []*vector.Vector{vec(pb.Kind_INT64, true, false), short}, "mem://f row 102 has 0 ids and 1 weights"},
-		{"scalar weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), []*vector.Vector{vec(pb.Kind_INT64, true, false), vec(pb.Kind_FLOAT32, false, false)}, "the ids are list<int64>, but their weights are float32"},
-		{"image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 3, 1, 1), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "mem://f row 100: it has 2 bytes; shape [3 1 1] takes 3"},
-		{"dense list", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0), []*vector.Vector{vec(pb.Kind_INT64, true, false)}, "is list<int64>; want a scalar"},
-		{"dense text", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "want a number or bool"},
-		{"sparse text", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "want int32 or int64"},
-		{"unknown layout", tensorOf(99, pb.Kind_INT64, 0), []*vector.Vector{vec(pb.Kind_INT64, false, false)}, "older than the master"},
-		{"no such slot", tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 4), []*vector.Vector{vec(pb.Kind_INT64, false, false)}, "slot 4 of 1"},
-		{"huge image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 1<<30, 2, 1), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "shape"},
+		{
+			"null label", tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0),
+			[]*vector.Vector{vec(pb.Kind_INT64, false, true)},
+			"mem://f row 101 is null",
+		},
+		{
+			"null bool label", tensorOf(pb.Layout_LABEL, pb.Kind_BOOL, 0),
+			[]*vector.Vector{vec(pb.Kind_BOOL, false, true)},
+			"mem://f row 101 is null",
+		},
+		{
+			"weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)),
+			[]*vector.Vector{vec(pb.Kind_INT64, true, false), short},
+			"mem://f row 102 has 0 ids and 1 weights",
+		},
+		{
+			"scalar weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)),
+			[]*vector.Vector{vec(pb.Kind_INT64, true, false), vec(pb.Kind_FLOAT32, false, false)},
+			"the ids are list<int64>, but their weights are float32",
+		},
+		{
+			"image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 3, 1, 1),
+			[]*vector.Vector{vec(pb.Kind_BINARY, false, false)},
+			"mem://f row 100: it has 2 bytes; shape [3 1 1] takes 3",
+		},
+		{
+			"dense list", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0),
+			[]*vector.Vector{vec(pb.Kind_INT64, true, false)},
+			"is list<int64>; want a scalar",
+		},
+		{
+			"dense text", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0),
+			[]*vector.Vector{vec(pb.Kind_BINARY, false, false)},
+			"want a number or bool",
+		},
+		{
+			"sparse text", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0),
+			[]*vector.Vector{vec(pb.Kind_BINARY, false, false)},
+			"want int32 or int64",
+		},
+		{
+			"unknown layout", tensorOf(99, pb.Kind_INT64, 0),
+			[]*vector.Vector{vec(pb.Kind_INT64, false, false)},
+			"older than the master",
+		},
+		{
+			"no such slot", tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 4),
+			[]*vector.Vector{vec(pb.Kind_INT64, false, false)},
+			"slot 4 of 1",
+		},
+		{
+			"huge image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 1<<30, 2, 1),
+			[]*vector.Vector{vec(pb.Kind_BINARY, false, false)},
+			"shape",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := build(t, tc.out, nil, 0, 4, tc.vs...)
@@ -42,7 +86,8 @@ func TestBuildErrors(t *testing.T) {
 
 // Rows that are not chosen may be null.
 func TestNullLabelsThatAreLeftOut(t *testing.T) {
-	if _, err := build(t, tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0), []int32{3, 0}, 0, 2, vec(pb.Kind_INT64, false, true)); err != nil {
+	if _, err := build(t, tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0), []int32{3, 0}, 0, 2,
+		vec(pb.Kind_INT64, false, true)); err != nil {
 		t.Error(err)
 	}
 }

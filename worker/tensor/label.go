@@ -77,7 +77,8 @@ func noNulls(w *Window, v *vector.Vector, from, to int) error {
 	for i := from; i < to; i++ {
 		if row := w.Source(i); v.IsNull(row) {
 			return fmt.Errorf("%s row %d is null, and a label of type %v has no value for that; "+
-				"filter it (`... is not null`), use fill_null, or declare a default", w.File.GetUri(), w.RowOf(row), v.Type)
+				"filter it (`... is not null`), use fill_null, or declare a default",
+				w.File.GetUri(), w.RowOf(row), v.Type)
 		}
 	}
 	return nil

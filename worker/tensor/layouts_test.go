@@ -27,19 +27,37 @@ var goldens = []golden{
 	{pb.Layout_DENSE, pb.Kind_BOOL, false, none, pb.Kind_FLOAT32, "[1] [0] [0] [1]", "[1] [NaN] [0] [1]"},
 	{pb.Layout_DENSE, pb.Kind_INT32, false, none, pb.Kind_FLOAT32, "[10] [11] [12] [13]", "[10] [NaN] [12] [13]"},
 	{pb.Layout_DENSE, pb.Kind_INT64, false, none, pb.Kind_FLOAT32, "[20] [21] [22] [23]", "[20] [NaN] [22] [23]"},
-	{pb.Layout_DENSE, pb.Kind_FLOAT32, false, none, pb.Kind_FLOAT32, "[0.5] [1.5] [2.5] [3.5]", "[0.5] [NaN] [2.5] [3.5]"},
-	{pb.Layout_DENSE, pb.Kind_FLOAT64, false, none, pb.Kind_FLOAT32, "[-0.5] [-1.5] [-2.5] [-3.5]", "[-0.5] [NaN] [-2.5] [-3.5]"},
+	{
+		pb.Layout_DENSE, pb.Kind_FLOAT32, false, none, pb.Kind_FLOAT32, "[0.5] [1.5] [2.5] [3.5]",
+		"[0.5] [NaN] [2.5] [3.5]",
+	},
+	{
+		pb.Layout_DENSE, pb.Kind_FLOAT64, false, none, pb.Kind_FLOAT32, "[-0.5] [-1.5] [-2.5] [-3.5]",
+		"[-0.5] [NaN] [-2.5] [-3.5]",
+	},
 	{pb.Layout_LABEL, pb.Kind_BOOL, false, none, pb.Kind_BOOL, "true false false true", ""},
 	{pb.Layout_LABEL, pb.Kind_INT32, false, none, pb.Kind_INT32, "10 11 12 13", ""},
 	{pb.Layout_LABEL, pb.Kind_INT64, false, none, pb.Kind_INT64, "20 21 22 23", ""},
 	{pb.Layout_LABEL, pb.Kind_FLOAT32, false, none, pb.Kind_FLOAT32, "0.5 1.5 2.5 3.5", "0.5 NaN 2.5 3.5"},
 	{pb.Layout_LABEL, pb.Kind_FLOAT64, false, none, pb.Kind_FLOAT64, "-0.5 -1.5 -2.5 -3.5", "-0.5 NaN -2.5 -3.5"},
 	{pb.Layout_SPARSE, pb.Kind_INT32, false, none, pb.Kind_INT64, "[10] [11] [12] [13]", "[10] [] [12] [13]"},
-	{pb.Layout_SPARSE, pb.Kind_FLOAT64, false, none, pb.Kind_FLOAT32, "[-0.5] [-1.5] [-2.5] [-3.5]", "[-0.5] [] [-2.5] [-3.5]"},
+	{
+		pb.Layout_SPARSE, pb.Kind_FLOAT64, false, none, pb.Kind_FLOAT32, "[-0.5] [-1.5] [-2.5] [-3.5]",
+		"[-0.5] [] [-2.5] [-3.5]",
+	},
 	{pb.Layout_SPARSE, pb.Kind_INT32, true, none, pb.Kind_INT64, "[10 11] [] [] [12 13 14]", "[10 11] [] [] [12 14]"},
-	{pb.Layout_SPARSE, pb.Kind_INT64, true, none, pb.Kind_INT64, "[20 21] [] [] [22 23 1099511627776]", "[20 21] [] [] [22 1099511627776]"},
-	{pb.Layout_SPARSE, pb.Kind_FLOAT32, true, none, pb.Kind_FLOAT32, "[0.5 1.5] [] [] [2.5 3.5 4.5]", "[0.5 1.5] [] [] [2.5 4.5]"},
-	{pb.Layout_SPARSE, pb.Kind_FLOAT64, true, none, pb.Kind_FLOAT32, "[-0.5 -1.5] [] [] [-2.5 -3.5 -4.5]", "[-0.5 -1.5] [] [] [-2.5 -4.5]"},
+	{
+		pb.Layout_SPARSE, pb.Kind_INT64, true, none, pb.Kind_INT64, "[20 21] [] [] [22 23 1099511627776]",
+		"[20 21] [] [] [22 1099511627776]",
+	},
+	{
+		pb.Layout_SPARSE, pb.Kind_FLOAT32, true, none, pb.Kind_FLOAT32, "[0.5 1.5] [] [] [2.5 3.5 4.5]",
+		"[0.5 1.5] [] [] [2.5 4.5]",
+	},
+	{
+		pb.Layout_SPARSE, pb.Kind_FLOAT64, true, none, pb.Kind_FLOAT32, "[-0.5 -1.5] [] [] [-2.5 -3.5 -4.5]",
+		"[-0.5 -1.5] [] [] [-2.5 -4.5]",
+	},
 	{
 		pb.Layout_SPARSE, pb.Kind_INT64, true, pb.Kind_FLOAT32, pb.Kind_INT64,
 		"{[20 21] [0.5 1.5]} {[] []} {[] []} {[22 23 1099511627776] [2.5 3.5 4.5]}",
@@ -55,7 +73,10 @@ var goldens = []golden{
 		"{[20] [0.5]} {[21] [1.5]} {[22] [2.5]} {[23] [3.5]}", "{[20] [0.5]} {[] []} {[22] [2.5]} {[23] [3.5]}",
 	},
 	{pb.Layout_BYTES, pb.Kind_BINARY, false, none, pb.Kind_BINARY, `"aa" "bb" "cc" "dd"`, `"aa" "" "cc" "dd"`},
-	{pb.Layout_IMAGE, pb.Kind_BINARY, false, none, pb.Kind_BINARY, "[97 97] [98 98] [99 99] [100 100]", "[97 97] [0 0] [99 99] [100 100]"},
+	{
+		pb.Layout_IMAGE, pb.Kind_BINARY, false, none, pb.Kind_BINARY, "[97 97] [98 98] [99 99] [100 100]",
+		"[97 97] [0 0] [99 99] [100 100]",
+	},
 }
 
 // split cuts a golden text at the spaces between rows.
@@ -161,7 +182,8 @@ func TestWeightsOfOne(t *testing.T) {
 	} {
 		ids, weights := vec(pb.Kind_INT64, true, false), vec(pb.Kind_FLOAT32, true, false)
 		ids.Offsets, weights.Offsets, weights.ElemValid = []int32{0, 1, 2, 3, 4}, c.offsets, c.nulls
-		got, err := build(t, weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), c.order, 0, len(c.order), ids, weights)
+		got, err := build(t, weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), c.order, 0, len(c.order), ids,
+			weights)
 		if got != c.want || err != nil {
 			t.Errorf("weights of %v, rows %v: %s, %v; want %s", c.offsets, c.order, got, err, c.want)
 		}
@@ -205,7 +227,10 @@ func TestSharedOffsets(t *testing.T) {
 // TestLongSharedOffsets does so with more lists than Counting keeps.
 func TestLongSharedOffsets(t *testing.T) {
 	const rows = vector.MaxCounted + 5
-	v := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64, List: true}, Rows: rows, I64: make([]int64, rows), Offsets: vector.Counting(rows)}
+	v := &vector.Vector{
+		Type: spec.Type{Kind: pb.Kind_INT64, List: true}, Rows: rows, I64: make([]int64, rows),
+		Offsets: vector.Counting(rows),
+	}
 	vs := []*vector.Vector{v}
 	o := tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)
 	p := program(o, vs)

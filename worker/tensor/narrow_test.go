@@ -35,7 +35,8 @@ func TestNarrow(t *testing.T) {
 		order = append(order, int32(row))
 	}
 	for largest, width := range map[int64]int{
-		1<<8 - 1: 1, 1 << 8: 2, 1<<16 - 1: 2, 1 << 16: 3, 1<<24 - 1: 3, 1 << 24: 4, 1<<32 - 1: 4, 1 << 32: 8, -1: 8, 1<<31 - 1: 4, -1 << 31: 8,
+		1<<8 - 1: 1, 1 << 8: 2, 1<<16 - 1: 2, 1 << 16: 3, 1<<24 - 1: 3, 1 << 24: 4, 1<<32 - 1: 4, 1 << 32: 8, -1: 8,
+		1<<31 - 1: 4, -1 << 31: 8,
 	} {
 		for _, kind := range []pb.Kind{pb.Kind_INT64, pb.Kind_INT32} {
 			if kind == pb.Kind_INT32 && int64(int32(largest)) != largest {
@@ -45,7 +46,8 @@ func TestNarrow(t *testing.T) {
 				for _, lists := range []int{0, 1, 3} {
 					for _, nulls := range []bool{false, true} {
 						v := someInts(r, kind, rows, lists, nulls, largest)
-						name := fmt.Sprintf("%d, %v, shuffled %v, lists of %d, nulls %v", largest, kind, order != nil, lists, nulls)
+						name := fmt.Sprintf("%d, %v, shuffled %v, lists of %d, nulls %v",
+							largest, kind, order != nil, lists, nulls)
 						checkNarrow(t, name, tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), v, order, width)
 						if kind == pb.Kind_INT64 && width < 8 {
 							checkU32(t, name, tensorOf(pb.Layout_SPARSE, kind, 0), v, order)
@@ -154,7 +156,8 @@ func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order [
 			}
 		}
 		if !slices.EqualFunc(batches[0].Buffers, batches[1].Buffers, slices.Equal[[]byte]) {
-			t.Errorf("%s, widths %d: of values of 32 bits\n%v\nwas built, of others\n%v", name, widths, batches[1].Buffers, batches[0].Buffers)
+			t.Errorf("%s, widths %d: of values of 32 bits\n%v\nwas built, of others\n%v",
+				name, widths, batches[1].Buffers, batches[0].Buffers)
 		}
 	}
 }
@@ -228,7 +231,11 @@ func FuzzNarrow(f *testing.F) {
 func checkPacked(t *testing.T, data []byte) {
 	n := len(data) / 3
 	for name, pack := range map[string]func(dst, values []uint32){
-		"simd": func(dst, values []uint32) { packed(dst, values) }, "plain": func(dst, values []uint32) { packPlain(dst, values, 0) },
+		"simd": func(dst, values []uint32) { packed(dst, values) }, "plain": func(dst,
+			values []uint32,
+		) {
+			packPlain(dst, values, 0)
+		},
 	} {
 		values, other := make([]uint32, n+1), make([]uint32, n+1)
 		values[n], other[n] = 7, 7

@@ -61,7 +61,8 @@ func TestShare(t *testing.T) {
 		}
 		empty.Release()
 		batch = build()
-		if session == "" && batch.Shared != nil || session != "" && (batch.Shared == nil || batch.Shared.Number == number) {
+		if session == "" && batch.Shared != nil || session != "" &&
+			(batch.Shared == nil || batch.Shared.Number == number) {
 			t.Errorf("session %q has the memory of another", session)
 		}
 		batch.Release()

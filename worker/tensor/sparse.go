@@ -96,7 +96,9 @@ func ones(w *Window, v *vector.Vector) bool {
 }
 
 // values lays out those of v that are not null.
-func (s *sparse) values(b *Batch, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int, err error) {
+func (s *sparse) values(
+	b *Batch, offsets []int32, w *Window, v *vector.Vector, from, to int,
+) (data []byte, n int, err error) {
 	if s.floats {
 		return floats(b, offsets, w, v, v, from, to)
 	}
@@ -121,7 +123,9 @@ func ints(b *Batch, width int, offsets []int32, w *Window, v *vector.Vector, fro
 	return data, n
 }
 
-func ofWidth[S int32 | int64 | uint32](b *Batch, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
+func ofWidth[S int32 | int64 | uint32](
+	b *Batch, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int,
+) (data []byte, n int) {
 	switch width {
 	case 1:
 		return laid(jagged[uint8](b, offsets, w, src, v, v, from, to))

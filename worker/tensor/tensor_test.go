@@ -39,7 +39,10 @@ func vec(kind pb.Kind, list, nulls bool) *vector.Vector {
 }
 
 func tensorOf(layout pb.Layout, kind pb.Kind, slots ...uint32) *pb.Output {
-	return &pb.Output{Name: "t", Layout: layout, Slots: slots, Columns: make([]string, len(slots)), Type: &pb.Type{Kind: kind}}
+	return &pb.Output{
+		Name: "t", Layout: layout, Slots: slots, Columns: make([]string, len(slots)),
+		Type: &pb.Type{Kind: kind},
+	}
 }
 
 func weighted(o *pb.Output) *pb.Output {
@@ -110,7 +113,10 @@ func TestMemoryOfBatches(t *testing.T) {
 		w := &Window{Rows: 2}
 		for i := range outputs {
 			n := lengths(i)
-			w.Slots = append(w.Slots, &vector.Vector{Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 2, Data: make([]byte, n), Ends: []int32{0, n, n}})
+			w.Slots = append(w.Slots, &vector.Vector{
+				Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 2,
+				Data: make([]byte, n), Ends: []int32{0, n, n},
+			})
 		}
 		batch, err := b.Take(t.Context())
 		if err == nil {

@@ -15,7 +15,10 @@ import (
 // anyVector has nulls or none, of any type that an Excerpt takes.
 func anyVector(t *rapid.T) *vector.Vector {
 	v := &vector.Vector{Rows: rapid.IntRange(1, 200).Draw(t, "rows")}
-	v.Type.Kind = rapid.SampledFrom([]pb.Kind{pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64, pb.Kind_BINARY}).Draw(t, "kind")
+	v.Type.Kind = rapid.SampledFrom([]pb.Kind{
+		pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32,
+		pb.Kind_FLOAT64, pb.Kind_BINARY,
+	}).Draw(t, "kind")
 	v.Type.List = rapid.Bool().Draw(t, "list")
 	words := func(n int) []uint64 {
 		if rapid.Bool().Draw(t, "no nulls") {
@@ -101,7 +104,8 @@ func TestExcerptHasTheRows(t *testing.T) {
 			from := anyVector(t)
 			rows := rapid.SliceOfN(rapid.Int32Range(0, int32(from.Rows-1)), 0, 150).Draw(t, "chosen")
 			v := e.Take(from, rows)
-			if v.Type != from.Type || v.Rows != len(rows) || from.U32 == nil && v.U32 != nil || from.U32 != nil && v.I64 != nil {
+			if v.Type != from.Type || v.Rows != len(rows) || from.U32 == nil && v.U32 != nil || from.U32 != nil &&
+				v.I64 != nil {
 				t.Fatalf("%d rows of %v of %d of %v", v.Rows, v.Type, len(rows), from.Type)
 			}
 			for i, row := range rows {
@@ -114,8 +118,14 @@ func TestExcerptHasTheRows(t *testing.T) {
 }
 
 func TestExcerptAllocatesNothing(t *testing.T) {
-	ids := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64, List: true}, Rows: 2, Offsets: []int32{0, 2, 5}, I64: make([]int64, 5), ElemValid: []uint64{6}, Valid: []uint64{3}}
-	texts := &vector.Vector{Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 2, Ends: []int32{0, 1, 3}, Data: []byte("abc"), Valid: []uint64{1}}
+	ids := &vector.Vector{
+		Type: spec.Type{Kind: pb.Kind_INT64, List: true}, Rows: 2, Offsets: []int32{0, 2, 5},
+		I64: make([]int64, 5), ElemValid: []uint64{6}, Valid: []uint64{3},
+	}
+	texts := &vector.Vector{
+		Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 2, Ends: []int32{0, 1, 3}, Data: []byte("abc"),
+		Valid: []uint64{1},
+	}
 	var one, other vector.Excerpt
 	if n := testing.AllocsPerRun(100, func() {
 		one.Take(ids, []int32{1, 0, 1})

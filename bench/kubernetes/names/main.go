@@ -90,8 +90,11 @@ func (n *names) answer(ctx context.Context, query []byte) ([]byte, error) {
 	case q.Type == dnsmessage.TypeA:
 		for _, a := range addresses {
 			m.Answers = append(m.Answers, dnsmessage.Resource{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 1},
-				Body:   &dnsmessage.AResource{A: a.As4()},
+				Header: dnsmessage.ResourceHeader{
+					Name: q.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
+					TTL: 1,
+				},
+				Body: &dnsmessage.AResource{A: a.As4()},
 			})
 		}
 	}
@@ -110,7 +113,8 @@ func (n *names) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 		host = parts[0]
 	}
 	var s struct{ Spec struct{ ClusterIP string } }
-	if found, err := n.get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/services/%s", namespace, service), &s); err != nil || !found {
+	if found, err := n.get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/services/%s", namespace, service), &s); err != nil ||
+		!found {
 		return nil, err
 	}
 	if s.Spec.ClusterIP != "None" {
@@ -126,7 +130,9 @@ func (n *names) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 			}
 		}
 	}
-	path := fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=kubernetes.io/service-name=%s", namespace, service)
+	path := fmt.Sprintf(
+		"/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=kubernetes.io/service-name=%s",
+		namespace, service)
 	if _, err := n.get(ctx, path, &slices); err != nil {
 		return nil, err
 	}

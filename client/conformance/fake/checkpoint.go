@@ -37,7 +37,8 @@ func (m *Master) takePart(req *pb.SyncRequest) {
 		return
 	}
 	if p.GetMissed() == (p.GetState() != nil) || handed < m.order.GetBatches() {
-		m.problems = append(m.problems, fmt.Sprintf("after %d batches, the order %v is answered with %v", handed, m.order, p))
+		m.problems = append(m.problems, fmt.Sprintf("after %d batches, the order %v is answered with %v",
+			handed, m.order, p))
 	}
 	if p.GetMissed() {
 		m.Order(m.order.GetName(), m.order.GetStep()+retryAhead)

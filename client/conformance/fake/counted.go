@@ -79,9 +79,11 @@ func (m *Master) reportCounted(req *pb.SyncRequest, r *Member) {
 		steps = max(steps, m.begun.GetHanded())
 	}
 	switch {
-	case n == nil || n.GetReady() != 0 || n.GetEpoch() > m.Closed+2 || n.GetEpoch() == m.Data.Epochs && n.GetHanded() > 0,
+	case n == nil || n.GetReady() != 0 || n.GetEpoch() > m.Closed+2 || n.GetEpoch() == m.Data.Epochs &&
+		n.GetHanded() > 0,
 		n.GetEpoch() < m.Data.Epochs && n.GetHanded() > steps:
-		m.problems = append(m.problems, fmt.Sprintf("reported the steps %v, with %d told and %d epochs closed", n, steps, m.Closed))
+		m.problems = append(m.problems, fmt.Sprintf("reported the steps %v, with %d told and %d epochs closed",
+			n, steps, m.Closed))
 	case m.inLanes() && len(req.GetConsumed()) > 0:
 		m.problems = append(m.problems, "consumed intervals are reported in order deterministic")
 	}
@@ -96,7 +98,8 @@ func (m *Master) closeCounted() {
 		steps, final := m.countedSteps(m.Closed)
 		for rank := range m.World {
 			r := m.Ranks[rank]
-			if r == nil || r.steps.GetEpoch() <= m.Closed && (!final || r.steps.GetEpoch() < m.Closed || r.steps.GetHanded() < steps) {
+			if r == nil || r.steps.GetEpoch() <= m.Closed && (!final || r.steps.GetEpoch() < m.Closed ||
+				r.steps.GetHanded() < steps) {
 				return
 			}
 		}
@@ -215,7 +218,8 @@ func (m *Master) rows(set position.Set) (n int) {
 
 // open is the part of a set in the open epoch.
 func (m *Master) open(set position.Set) position.Set {
-	return set.Intersect(position.Set{{From: position.Position{Epoch: m.Closed}, To: position.Position{Epoch: m.Closed + 1}}})
+	return set.Intersect(
+		position.Set{{From: position.Position{Epoch: m.Closed}, To: position.Position{Epoch: m.Closed + 1}}})
 }
 
 // recall asks ranks for what they do not need, where nothing is free.

@@ -153,7 +153,8 @@ func (l *Layout) behind(p Piece, row uint64) Piece {
 	}
 	skip := row - p.First
 	before := uint64(0) // rows of the shard before the piece
-	l.Data.In(position.Set{{From: l.Data.Start(l.Epoch, p.Shard), To: p.From}}, func(_ Row, lo, hi int) { before += uint64(hi - lo) })
+	l.Data.In(position.Set{{From: l.Data.Start(l.Epoch, p.Shard), To: p.From}},
+		func(_ Row, lo, hi int) { before += uint64(hi - lo) })
 	p.From = l.at(l.Data.Start(l.Epoch, p.Shard), p.Shard, before+skip)
 	p.First, p.Rows = row, p.Rows-skip
 	return p

@@ -120,7 +120,10 @@ func (m *Master) Open(_ context.Context, req *pb.OpenRequest) (*pb.Session, erro
 
 // GetSession finds every session.
 func (m *Master) GetSession(_ context.Context, req *pb.GetSessionRequest) (*pb.Session, error) {
-	return answer(m, req, func(req *pb.GetSessionRequest) (*pb.Session, error) { return m.session(req.GetSession()), nil })
+	return answer(m, req, func(req *pb.GetSessionRequest) (*pb.Session, error) {
+		return m.session(req.GetSession()),
+			nil
+	})
 }
 
 func (m *Master) session(id string) *pb.Session {
@@ -167,7 +170,8 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 		r.revision++
 	}
 	reply := &pb.JoinReply{
-		Starts: m.joinStarts(steps), Steps: steps, Kind: kind, Generation: 1, Incarnation: r.Incarnation, LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
+		Starts: m.joinStarts(steps), Steps: steps, Kind: kind, Generation: 1, Incarnation: r.Incarnation,
+		LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
 		Consumed: r.Consumed.Proto(), BaseVersion: m.version, Earlier: &pb.Counters{Rows: r.earlier},
 	}
 	reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
@@ -279,13 +283,15 @@ func (m *Master) report(req *pb.SyncRequest, r *Member) {
 		return
 	}
 	pads := m.Spec.GetLastBatch() == pb.LastBatch_PAD
-	if n := req.GetSteps(); n == nil || n.GetEpoch() > m.Closed || n.GetHanded() > n.GetReady() || !pads && n.GetReady() > 0 {
+	if n := req.GetSteps(); n == nil || n.GetEpoch() > m.Closed || n.GetHanded() > n.GetReady() || !pads &&
+		n.GetReady() > 0 {
 		m.problems = append(m.problems, "reported the steps "+n.String())
 	}
 	r.steps = req.GetSteps()
 	m.count(r.steps.GetEpoch(), r.steps.GetReady())
 	if handed := r.steps.GetHanded(); handed > m.steps[r.steps.GetEpoch()] {
-		m.problems = append(m.problems, fmt.Sprintf("%d batches of an epoch of %d steps", handed, m.steps[r.steps.GetEpoch()]))
+		m.problems = append(m.problems, fmt.Sprintf("%d batches of an epoch of %d steps",
+			handed, m.steps[r.steps.GetEpoch()]))
 	}
 }
 
@@ -305,7 +311,8 @@ func (m *Master) consume(r *Member, consumed position.Set) {
 
 func (m *Master) close() {
 	pads := m.Spec.GetLastBatch() == pb.LastBatch_PAD
-	if (pads || m.counted()) && len(m.Ranks) < int(m.World) { // where all make equally many steps, each must have joined
+	// where all make equally many steps, each must have joined
+	if (pads || m.counted()) && len(m.Ranks) < int(m.World) {
 		return
 	}
 	if m.counted() {

@@ -89,7 +89,10 @@ func reserve(t testing.TB) string {
 // reuse has a listener share a port that is reserved.
 func reuse(_, _ string, c syscall.RawConn) error {
 	var set error
-	err := c.Control(func(fd uintptr) { set = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	err := c.Control(func(fd uintptr) {
+		set = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, unix.SO_REUSEPORT,
+			1)
+	})
 	return errors.Join(err, set)
 }
 

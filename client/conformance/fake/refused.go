@@ -22,8 +22,9 @@ func (m *Master) refused(req *pb.SyncRequest, r *Member) {
 			return
 		}
 		m.skipped = append(m.skipped, &pb.SkippedRows{
-			Epoch: at.Epoch, File: "mem://part", FileIndex: uint32(m.Data.Index(at)), RowGroup: at.Window, FirstRow: int64(at.K),
-			Cause: f.GetWords(), Intervals: part.Proto(),
+			Epoch: at.Epoch, File: "mem://part", FileIndex: uint32(m.Data.Index(at)), RowGroup: at.Window,
+			FirstRow: int64(at.K),
+			Cause:    f.GetWords(), Intervals: part.Proto(),
 		})
 		m.Skipped, m.base, r.Held = m.Skipped.Union(part), m.base.Union(part), r.Held.Subtract(part)
 		m.version++

@@ -23,19 +23,22 @@ func Metadata(kv ...string) arrow.Metadata {
 // Schema has a column of each layout. Unlike those of workers its lists may hold nulls: Arrow's builders do not know
 // others.
 func Schema() *arrow.Schema {
-	scored := arrow.StructOf(arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int64}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
+	scored := arrow.StructOf(arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int64},
+		arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
 	field := func(name string, t arrow.DataType, kv ...string) arrow.Field {
 		return arrow.Field{Name: name, Type: t, Metadata: Metadata(kv...)}
 	}
 	return arrow.NewSchema([]arrow.Field{
-		field("dense", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), "penstock.layout", "dense", "penstock.names", `["a","b"]`),
+		field("dense", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), "penstock.layout", "dense",
+			"penstock.names", `["a","b"]`),
 		field("ids", arrow.ListOf(arrow.PrimitiveTypes.Int64), "penstock.layout", "sparse"),
 		field("sizes", arrow.ListOf(arrow.PrimitiveTypes.Float32), "penstock.layout", "sparse"),
 		field("scored", arrow.ListOf(scored), "penstock.layout", "sparse"),
 		field("label", arrow.PrimitiveTypes.Int64, "penstock.layout", "label"),
 		field("click", arrow.FixedWidthTypes.Boolean, "penstock.layout", "label"),
 		field("text", arrow.BinaryTypes.Binary, "penstock.layout", "bytes"),
-		field("pixel", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), "penstock.layout", "image", "penstock.shape", "2,2,1"),
+		field("pixel", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), "penstock.layout", "image",
+			"penstock.shape", "2,2,1"),
 		field("_file", arrow.PrimitiveTypes.Int32, "penstock.layout", "provenance"),
 		field("_row", arrow.PrimitiveTypes.Int64, "penstock.layout", "provenance"),
 	}, nil)
@@ -83,7 +86,8 @@ func Rows(rows []Row) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, Schema())
 	defer b.Release()
 	dense := b.Field(0).(*array.FixedSizeListBuilder)
-	ids, sizes, scored := b.Field(1).(*array.ListBuilder), b.Field(2).(*array.ListBuilder), b.Field(3).(*array.ListBuilder)
+	ids, sizes, scored := b.Field(1).(*array.ListBuilder), b.Field(2).(*array.ListBuilder),
+		b.Field(3).(*array.ListBuilder)
 	pair := scored.ValueBuilder().(*array.StructBuilder)
 	pixel := b.Field(7).(*array.FixedSizeListBuilder)
 	for _, r := range rows {

@@ -163,7 +163,10 @@ func (s *sender) send(r *Record) error {
 	defer rec.Release()
 	if r.Meta == nil {
 		var err error
-		if r.Meta, err = proto.Marshal(&pb.BatchMeta{Window: r.Window, K: r.K, Rows: uint32(r.Rows), Last: r.Last}); err != nil {
+		if r.Meta, err = proto.Marshal(&pb.BatchMeta{
+			Window: r.Window, K: r.K, Rows: uint32(r.Rows),
+			Last: r.Last,
+		}); err != nil {
 			return err
 		}
 	}

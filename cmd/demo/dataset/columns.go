@@ -80,7 +80,8 @@ func CriteoColumns() []Column {
 // checksum names the parameters in the manifest and the directory.
 func (t Table) checksum() string {
 	h := sha256.New()
-	fmt.Fprintln(h, formatVersion, rarely, often, t.FileRows, t.GroupRows, rowsPerFile, rowsPerGroup, smallestFile, filesIfSmall, groupsOfAFile, smallestGroup)
+	fmt.Fprintln(h, formatVersion, rarely, often, t.FileRows, t.GroupRows, rowsPerFile, rowsPerGroup, smallestFile,
+		filesIfSmall, groupsOfAFile, smallestGroup)
 	for _, c := range t.Columns {
 		fmt.Fprintf(h, "%+v\n", c)
 	}

@@ -60,7 +60,8 @@ func Criteo(ctx context.Context, dir string, rows int, progress func(done, total
 // Make returns the paths of the table's files, sorted, making them under dir if they are not there.
 func Make(ctx context.Context, dir string, t Table, progress func(done, total int)) ([]string, error) {
 	if t.Rows < 1 || t.FileRows < 0 || t.GroupRows < 0 {
-		return nil, fmt.Errorf("dataset %s: %d rows asked for, in files of %d and row groups of %d: ask for 1 row or more",
+		return nil, fmt.Errorf(
+			"dataset %s: %d rows asked for, in files of %d and row groups of %d: ask for 1 row or more",
 			t.Name, t.Rows, t.FileRows, t.GroupRows)
 	}
 	want := manifest{Version: formatVersion, Rows: t.Rows, Parameters: t.checksum(), Files: layout(t.Rows, t.FileRows)}
@@ -156,7 +157,8 @@ func removeAbandoned(dir string) {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), tempPrefix) && time.Since(info.ModTime()) > abandonedAfter {
+		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), tempPrefix) &&
+			time.Since(info.ModTime()) > abandonedAfter {
 			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}

@@ -200,7 +200,10 @@ func TestCache(t *testing.T) {
 		"a file cut short": func() error { return os.Truncate(paths[1], 100) },
 		"a file gone":      func() error { return os.Remove(paths[0]) },
 		"no manifest":      func() error { return os.Remove(filepath.Join(filepath.Dir(paths[0]), manifestName)) },
-		"half a manifest":  func() error { return os.Truncate(filepath.Join(filepath.Dir(paths[0]), manifestName), 30) },
+		"half a manifest": func() error {
+			return os.Truncate(filepath.Join(filepath.Dir(paths[0]), manifestName),
+				30)
+		},
 	}
 	for name, damage := range damages {
 		if err := damage(); err != nil {
@@ -279,12 +282,15 @@ func BenchmarkCriteo(b *testing.B) {
 
 func TestMake(t *testing.T) {
 	const rows = 300
-	paths, err := Make(t.Context(), t.TempDir(), Table{Name: "small", Rows: rows, FileRows: 128, GroupRows: 50, Columns: []Column{
-		{Name: "row", Kind: Row},
-		{Name: "real", Kind: Real, Low: 0.25, High: 64, Null: 100},
-		{Name: "ids", Kind: Sparse, Longer: 973, Longest: 100, Ranks: 1000},
-		{Name: "photo", Kind: JPEG, Width: 70, Height: 50},
-	}}, nil)
+	paths, err := Make(t.Context(), t.TempDir(), Table{
+		Name: "small", Rows: rows, FileRows: 128, GroupRows: 50,
+		Columns: []Column{
+			{Name: "row", Kind: Row},
+			{Name: "real", Kind: Real, Low: 0.25, High: 64, Null: 100},
+			{Name: "ids", Kind: Sparse, Longer: 973, Longest: 100, Ranks: 1000},
+			{Name: "photo", Kind: JPEG, Width: 70, Height: 50},
+		},
+	}, nil)
 	if err != nil || len(paths) != 3 {
 		t.Fatal(paths, err)
 	}

@@ -17,7 +17,10 @@ type Generator struct {
 // NewGenerator makes the values of columns, which methods name by their indices.
 func NewGenerator(columns []Column) *Generator {
 	first := func(kind Kind) int { return slices.IndexFunc(columns, func(c Column) bool { return c.Kind == kind }) }
-	return &Generator{columns: columns, samplers: newSamplers(columns), firstDense: first(Dense), firstSparse: first(Sparse)}
+	return &Generator{
+		columns: columns, samplers: newSamplers(columns), firstDense: first(Dense),
+		firstSparse: first(Sparse),
+	}
 }
 
 // Label is a row's value of a Label column.

@@ -32,7 +32,8 @@ func (w *fileWriter) write(ctx context.Context, path string, first, rows int) (e
 		return err
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
-	out := file.NewParquetWriter(unclosed{buffered}, parquetSchema(w.Columns), file.WithWriterProps(properties(w.Columns)))
+	out := file.NewParquetWriter(unclosed{buffered}, parquetSchema(w.Columns),
+		file.WithWriterProps(properties(w.Columns)))
 	defer func() {
 		if err != nil {
 			_ = out.Close()
@@ -160,7 +161,8 @@ func parquetSchema(columns []Column) *schema.GroupNode {
 			fields = append(fields, schema.NewFloat32Node(c.Name, parquet.Repetitions.Optional, -1))
 		case Sparse:
 			element := schema.NewInt64Node("element", parquet.Repetitions.Optional, -1)
-			fields = append(fields, schema.MustGroup(schema.ListOfWithName(c.Name, element, parquet.Repetitions.Optional, -1)))
+			fields = append(fields,
+				schema.MustGroup(schema.ListOfWithName(c.Name, element, parquet.Repetitions.Optional, -1)))
 		case Row:
 			fields = append(fields, schema.NewInt64Node(c.Name, parquet.Repetitions.Required, -1))
 		case JPEG:
@@ -187,7 +189,8 @@ func properties(columns []Column) *parquet.WriterProperties {
 		case Row, Real:
 			options = append(options, parquet.WithDictionaryFor(c.Name, false))
 		case JPEG:
-			options = append(options, parquet.WithDictionaryFor(c.Name, false), parquet.WithCompressionFor(c.Name, compress.Codecs.Uncompressed))
+			options = append(options, parquet.WithDictionaryFor(c.Name, false),
+				parquet.WithCompressionFor(c.Name, compress.Codecs.Uncompressed))
 		}
 	}
 	return parquet.NewWriterProperties(options...)

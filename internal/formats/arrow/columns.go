@@ -175,7 +175,8 @@ func (w *walk) mapped(f field, p place) error {
 	}
 	all := span{l.Validity, w.shape.buffers}
 	value := columns[1]
-	w.add(p.path, spec.Column{Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Meaning: value.Meaning}, all, arrays[:]...)
+	w.add(p.path, spec.Column{Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Meaning: value.Meaning},
+		all, arrays[:]...)
 	for i, name := range []string{"key", "value"} {
 		w.add(append(slices.Clip(p.path), name), columns[i], all, arrays[i])
 	}

@@ -101,12 +101,14 @@ func batchOf(t arrowipc.Table, body storage.Range, arrays, buffers int) (*Batch,
 	nodes, okNodes := t.Structs(1, 16)
 	ranges, okRanges := t.Structs(2, 16)
 	b := &Batch{Rows: t.Int64(0)}
-	if !okNodes || !okRanges || len(nodes) != 16*arrays || len(ranges) != 16*buffers || b.Rows < 0 || b.Rows > math.MaxInt32 {
+	if !okNodes || !okRanges || len(nodes) != 16*arrays || len(ranges) != 16*buffers || b.Rows < 0 ||
+		b.Rows > math.MaxInt32 {
 		return nil, errHeader
 	}
 	if c, ok := t.Table(3); ok {
 		if c.Byte(0) > 1 || c.Byte(1) != 0 {
-			return nil, fmt.Errorf("it is compressed in a way that cannot be read (codec %d, method %d)", c.Byte(0), c.Byte(1))
+			return nil, fmt.Errorf("it is compressed in a way that cannot be read (codec %d, method %d)",
+				c.Byte(0), c.Byte(1))
 		}
 		b.Codec = []Codec{LZ4, Zstd}[c.Byte(0)]
 	}

@@ -61,8 +61,10 @@ func schema() *arrow.Schema {
 		opt("date", arrow.FixedWidthTypes.Date32), opt("us", arrow.FixedWidthTypes.Timestamp_us),
 		opt("list", arrow.ListOf(arrow.PrimitiveTypes.Int64)), opt("texts", arrow.ListOf(arrow.BinaryTypes.Binary)),
 		opt("map", arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64)),
-		opt("struct", arrow.StructOf(opt("a", arrow.PrimitiveTypes.Int32), opt("b", arrow.ListOf(arrow.PrimitiveTypes.Float32)))),
-		opt("structs", arrow.ListOf(arrow.StructOf(opt("x", arrow.PrimitiveTypes.Int32), opt("y", arrow.BinaryTypes.String)))),
+		opt("struct", arrow.StructOf(opt("a", arrow.PrimitiveTypes.Int32),
+			opt("b", arrow.ListOf(arrow.PrimitiveTypes.Float32)))),
+		opt("structs", arrow.ListOf(arrow.StructOf(opt("x", arrow.PrimitiveTypes.Int32),
+			opt("y", arrow.BinaryTypes.String)))),
 		opt("deep", arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int32))),
 		opt("last", arrow.PrimitiveTypes.Int32),
 	}, nil)
@@ -189,7 +191,8 @@ func TestDamage(t *testing.T) {
 		"cut short":            {good[:len(good)-20], "not Arrow: it ends in"},
 		"no more than its end": {good[len(good)-10:], "it is damaged"},
 	} {
-		if _, err := load(t, c.data); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "mem://x.arrow") {
+		if _, err := load(t, c.data); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "mem://x.arrow") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

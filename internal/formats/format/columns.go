@@ -92,7 +92,8 @@ func (c *Columns) Find(s *pb.Source) (Access, int, error) {
 	case s.Key == nil && isMap:
 		return 0, 0, fmt.Errorf("column %s is a map here, not %s", name, want)
 	case column.Meaning != s.GetMeaning():
-		return 0, 0, fmt.Errorf("column %s is %s here, not %s", name, meant(column.Type, column.Meaning), meant(want, s.GetMeaning()))
+		return 0, 0, fmt.Errorf("column %s is %s here, not %s", name, meant(column.Type, column.Meaning),
+			meant(want, s.GetMeaning()))
 	case want.List != column.Type.List || !Widens(column.Type.Kind, want.Kind):
 		return 0, 0, fmt.Errorf("column %s is %s here, which cannot be read as %s", name, column.Type, want)
 	case isMap:
@@ -122,7 +123,8 @@ func (c *Columns) clash(s *pb.Source) error {
 		case column.Unsupported != "":
 			return fmt.Errorf("column %s cannot be read: %s", column.Name, column.Unsupported)
 		case n < len(column.Path):
-			return fmt.Errorf("column %s is a struct here, with a field %s", strings.Join(s.GetPath(), "."), column.Name)
+			return fmt.Errorf("column %s is a struct here, with a field %s", strings.Join(s.GetPath(), "."),
+				column.Name)
 		case column.Key != pb.Kind_KIND_UNSPECIFIED:
 			return fmt.Errorf("column %s is a map here, not a struct", column.Name)
 		}

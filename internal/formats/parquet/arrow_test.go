@@ -82,7 +82,10 @@ func TestArrowSchema(t *testing.T) {
 		)},
 		{Name: "scores", Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float32), Nullable: true},
 		{Name: "deep", Type: arrow.ListOf(list), Nullable: true},
-		{Name: "boxes", Type: arrow.ListOf(arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int32})), Nullable: true},
+		{
+			Name: "boxes", Type: arrow.ListOf(arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int32})),
+			Nullable: true,
+		},
 		{Name: "bags", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, list), Nullable: true},
 	}, nil)
 	f := load(t, write(t, schema, record(t, schema, `[{"label":1,"sure":[]}]`)))

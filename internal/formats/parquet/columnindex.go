@@ -108,7 +108,8 @@ func (x *columnIndex) page(i int, l *Leaf, rows int64) (raw rawStats, why string
 	case raw.nulls == -1 && x.empty[i]:
 		raw.nulls = rows
 	case raw.nulls >= 0 && x.empty[i] != (raw.nulls == rows):
-		return raw, fmt.Sprintf("it has %d nulls, but whether it has nothing else is said to be %v", raw.nulls, x.empty[i])
+		return raw, fmt.Sprintf("it has %d nulls, but whether it has nothing else is said to be %v",
+			raw.nulls, x.empty[i])
 	}
 	return raw, ""
 }
@@ -169,7 +170,8 @@ func (h *hull) outside(p *Stats) bool {
 	if h.exact() {
 		low, high = p.Min, p.Max
 	}
-	return h.chunk.Min != nil && h.compare(low, h.chunk.Min) < 0 || h.chunk.Max != nil && h.compare(high, h.chunk.Max) > 0
+	return h.chunk.Min != nil && h.compare(low, h.chunk.Min) < 0 || h.chunk.Max != nil &&
+		h.compare(high, h.chunk.Max) > 0
 }
 
 // follows reports whether p may be the page with values after last.

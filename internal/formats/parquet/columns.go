@@ -153,10 +153,14 @@ func (b *columnBuilder) mapGroup(n *node, p place) {
 		})
 		kinds[i] = kind
 	}
-	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kinds[1]}, Key: kinds[0], Meaning: entries.children[1].meaning()}, span{from, from + 2})
+	b.column(p.feature, spec.Column{
+		Type: spec.Type{Kind: kinds[1]}, Key: kinds[0],
+		Meaning: entries.children[1].meaning(),
+	}, span{from, from + 2})
 	for i, name := range []string{"key", "value"} {
 		path := append(slices.Clip(p.feature), name)
-		b.column(path, spec.Column{Type: spec.Type{Kind: kinds[i], List: true}, Meaning: entries.children[i].meaning()}, span{from + i, from + i + 1})
+		b.column(path, spec.Column{Type: spec.Type{Kind: kinds[i], List: true}, Meaning: entries.children[i].meaning()},
+			span{from + i, from + i + 1})
 	}
 }
 

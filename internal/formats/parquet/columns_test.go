@@ -8,7 +8,10 @@ import (
 
 // The half of a map that can be read stays a column, whatever is wrong with the other one.
 func TestHalfAMapIsBlocked(t *testing.T) {
-	entries := []*node{{name: "key", physical: Int64, converted: noConverted}, {name: "value", physical: Int64, converted: noConverted}}
+	entries := []*node{
+		{name: "key", physical: Int64, converted: noConverted},
+		{name: "value", physical: Int64, converted: noConverted},
+	}
 	m := &node{name: "m", repetition: optional, physical: noPhysical, converted: convertedMap, children: []*node{
 		{name: "key_value", repetition: repeated, physical: noPhysical, converted: noConverted, children: entries},
 	}}
@@ -17,7 +20,10 @@ func TestHalfAMapIsBlocked(t *testing.T) {
 		b.visit(m, place{})
 		f := &Footer{}
 		b.finish(f, map[int]string{blocked: "its key cannot be had"})
-		for name, want := range map[string]string{"m": "its key cannot be had", names[0]: "its key cannot be had", names[1]: ""} {
+		for name, want := range map[string]string{
+			"m": "its key cannot be had", names[0]: "its key cannot be had",
+			names[1]: "",
+		} {
 			i, ok := f.Column(name)
 			if !ok {
 				t.Fatalf("there is no column %s", name)
@@ -26,7 +32,8 @@ func TestHalfAMapIsBlocked(t *testing.T) {
 				t.Errorf("with %s blocked, %s is %q, want %q", names[0], name, got, want)
 			}
 		}
-		if there, gone := f.Leaves[1-blocked], f.Leaves[blocked]; there.Kind != pb.Kind_INT64 || there.Logical.ListDef == 0 || gone.Kind != pb.Kind_KIND_UNSPECIFIED {
+		if there, gone := f.Leaves[1-blocked], f.Leaves[blocked]; there.Kind != pb.Kind_INT64 ||
+			there.Logical.ListDef == 0 || gone.Kind != pb.Kind_KIND_UNSPECIFIED {
 			t.Errorf("with %s blocked, the leaves are %+v and %+v", names[0], gone, there)
 		}
 	}

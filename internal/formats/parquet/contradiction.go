@@ -22,7 +22,8 @@ func (s *rawStats) contradiction(l *Leaf, values int64) string {
 		return "it has bounds, but nothing that is not null"
 	case s.differ(l):
 		return "its bounds, which are written twice, differ"
-	case l.Physical != ByteArray && !l.unbounded && (len(low) > 0 && len(low) != l.width() || len(high) > 0 && len(high) != l.width()):
+	case l.Physical != ByteArray && !l.unbounded && (len(low) > 0 && len(low) != l.width() || len(high) > 0 &&
+		len(high) != l.width()):
 		return "its bounds have not the length of its values"
 	}
 	return s.levelsContradict(l, values)

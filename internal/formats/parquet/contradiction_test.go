@@ -26,21 +26,24 @@ func TestStatsThatContradictThemselves(t *testing.T) {
 		raw  rawStats
 		good bool
 	}{
-		"good":                        {number, known(func(*rawStats) {}), true},
-		"good, old ones too":          {number, known(func(s *rawStats) { s.oldMin, s.oldMax = i64(3), i64(9) }), true},
-		"good, levels":                {number, known(func(s *rawStats) { s.levels = []int64{2, 8} }), true},
-		"good, nothing but nulls":     {number, rawStats{nulls: 10, distinct: -1}, true},
-		"good, empty bounds":          {number, rawStats{min: []byte{}, max: []byte{}, nulls: 10, distinct: -1}, true},
-		"good, lists":                 {list, known(func(s *rawStats) { s.distinct = 9 }), true},
-		"more nulls than values":      {number, known(func(s *rawStats) { s.nulls = 11 }), false},
-		"more nulls, of lists":        {list, known(func(s *rawStats) { s.nulls = 11 }), false},
-		"less than no nulls":          {number, known(func(s *rawStats) { s.nulls = -5 }), false},
-		"nulls where none may be":     {required, known(func(*rawStats) {}), false},
-		"nulls only, and bounds":      {number, known(func(s *rawStats) { s.nulls, s.distinct = 10, -1 }), false},
-		"nulls only, and a bound":     {number, rawStats{max: i64(3), nulls: 10, distinct: -1}, false},
-		"bounds the wrong way round":  {number, known(func(s *rawStats) { s.min, s.max = s.max, s.min }), false},
-		"bounds of another type":      {number, known(func(s *rawStats) { s.min = i32(3) }), false},
-		"other old bounds":            {number, known(func(s *rawStats) { s.oldMin, s.oldMax = i64(3), i64(8) }), false},
+		"good":                       {number, known(func(*rawStats) {}), true},
+		"good, old ones too":         {number, known(func(s *rawStats) { s.oldMin, s.oldMax = i64(3), i64(9) }), true},
+		"good, levels":               {number, known(func(s *rawStats) { s.levels = []int64{2, 8} }), true},
+		"good, nothing but nulls":    {number, rawStats{nulls: 10, distinct: -1}, true},
+		"good, empty bounds":         {number, rawStats{min: []byte{}, max: []byte{}, nulls: 10, distinct: -1}, true},
+		"good, lists":                {list, known(func(s *rawStats) { s.distinct = 9 }), true},
+		"more nulls than values":     {number, known(func(s *rawStats) { s.nulls = 11 }), false},
+		"more nulls, of lists":       {list, known(func(s *rawStats) { s.nulls = 11 }), false},
+		"less than no nulls":         {number, known(func(s *rawStats) { s.nulls = -5 }), false},
+		"nulls where none may be":    {required, known(func(*rawStats) {}), false},
+		"nulls only, and bounds":     {number, known(func(s *rawStats) { s.nulls, s.distinct = 10, -1 }), false},
+		"nulls only, and a bound":    {number, rawStats{max: i64(3), nulls: 10, distinct: -1}, false},
+		"bounds the wrong way round": {number, known(func(s *rawStats) { s.min, s.max = s.max, s.min }), false},
+		"bounds of another type":     {number, known(func(s *rawStats) { s.min = i32(3) }), false},
+		"other old bounds": {
+			number, known(func(s *rawStats) { s.oldMin, s.oldMax = i64(3), i64(8) }),
+			false,
+		},
 		"more distinct than values":   {number, known(func(s *rawStats) { s.distinct = 9 }), false},
 		"distinct ones but no values": {number, rawStats{nulls: 10, distinct: 1}, false},
 		"too few levels":              {number, known(func(s *rawStats) { s.levels = []int64{10} }), false},
@@ -126,7 +129,10 @@ func (p *pagesOfRows) measure() {
 		x.mins, x.maxs = append(x.mins, low), append(x.maxs, high)
 	}
 	values := slices.DeleteFunc(slices.Clone(all), func(v int64) bool { return v == null })
-	p.chunk = Stats{Min: p.bound(slices.Min(values)), Max: p.bound(slices.Max(values)), Nulls: int64(len(all) - len(values))}
+	p.chunk = Stats{
+		Min: p.bound(slices.Min(values)), Max: p.bound(slices.Max(values)),
+		Nulls: int64(len(all) - len(values)),
+	}
 	for _, order := range []pageOrder{ascending, descending} {
 		if h := newHull(&p.leaf, &p.chunk); !slices.ContainsFunc(p.pages, func(page Page) bool {
 			i := slices.Index(p.pages, page)
@@ -186,7 +192,12 @@ func TestPageIndexThatContradicts(t *testing.T) {
 			p.remeasure()
 			p.index.mins[0], p.index.maxs[0] = p.chunk.Min, p.chunk.Max
 		},
-		"more nulls than rows":         func(p *pagesOfRows) { p.index.nulls = []int64{9, 9, 9, 9, 9, 9}[:len(p.rows)] },
+		"more nulls than rows": func(p *pagesOfRows) {
+			p.index.nulls = []int64{
+				9, 9, 9, 9, 9,
+				9,
+			}[:len(p.rows)]
+		},
 		"nulls that the chunk has not": func(p *pagesOfRows) { p.index.nulls = make([]int64, len(p.rows)) },
 		"nulls of the chunk": func(p *pagesOfRows) {
 			p.remeasure()
@@ -202,7 +213,10 @@ func TestPageIndexThatContradicts(t *testing.T) {
 		"bounds the wrong way round": func(p *pagesOfRows) {
 			p.index.mins[0], p.index.maxs[0] = p.bound(9), p.bound(3)
 		},
-		"bounds above the chunk's":      func(p *pagesOfRows) { p.index.mins[0], p.index.maxs[0] = p.bound(26), p.bound(26) },
+		"bounds above the chunk's": func(p *pagesOfRows) {
+			p.index.mins[0], p.index.maxs[0] = p.bound(26),
+				p.bound(26)
+		},
 		"bounds below the chunk's":      func(p *pagesOfRows) { p.chunk.Min, p.chunk.Max = p.bound(24), p.bound(25) },
 		"fewer pages":                   func(p *pagesOfRows) { p.index.empty = p.index.empty[1:] },
 		"fewer minimums":                func(p *pagesOfRows) { p.index.mins = p.index.mins[1:] },

@@ -26,7 +26,8 @@ func (b *Bound) cost(rowGroup int, leaves []int) format.Cost {
 	for _, leaf := range leaves {
 		c := &b.RowGroups[rowGroup].Chunks[leaf]
 		cost.Stored += min(c.Length, maxChunk)
-		cost.Decoded += max(min(c.Pages(), maxChunk), min(c.Values, maxChunk)*width(&b.Leaves[leaf])+min(c.Plain, maxChunk))
+		cost.Decoded += max(min(c.Pages(), maxChunk), min(c.Values, maxChunk)*width(&b.Leaves[leaf])+min(c.Plain,
+			maxChunk))
 	}
 	return cost
 }

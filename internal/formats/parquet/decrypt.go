@@ -72,9 +72,14 @@ func (s *secrets) use(a algorithm) error {
 	case !a.known:
 		return errors.New("it is encrypted in a way that cannot be read; AES_GCM_V1 and AES_GCM_CTR_V1 can")
 	case a.external && want == "":
-		return storage.Ours(errors.New("the AAD prefix of its encryption is not stored in it: name it as aad_prefix beside the keys in --storage-config"))
+		return storage.Ours(
+			errors.New(
+				"the AAD prefix of its encryption is not stored in it: name it as aad_prefix beside the keys in " +
+					"--storage-config"))
 	case want != "" && !a.external && string(a.prefix) != want:
-		return storage.Ours(fmt.Errorf("it is bound to the AAD prefix %q, not to %q: it is another file than the one expected", a.prefix, want))
+		return storage.Ours(
+			fmt.Errorf("it is bound to the AAD prefix %q, not to %q: it is another file than the one expected",
+				a.prefix, want))
 	case want == "":
 		want = string(a.prefix)
 	}

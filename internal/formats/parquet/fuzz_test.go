@@ -26,7 +26,8 @@ func TestReadRefusesLongNames(t *testing.T) {
 	for i := range children {
 		children[i] = int64Leaf(fmt.Sprint(i), parquet.Repetitions.Optional)
 	}
-	data := noRowGroups(t, group(t, strings.Repeat("x", 1<<18), parquet.Repetitions.Optional, schema.ConvertedTypes.None, children...))
+	data := noRowGroups(t, group(t, strings.Repeat("x", 1<<18), parquet.Repetitions.Optional,
+		schema.ConvertedTypes.None, children...))
 	if _, err := footer.Read(serialised(data)); err == nil || !strings.Contains(err.Error(), "full names") {
 		t.Errorf("error %v, want one about full names", err)
 	}
@@ -41,7 +42,10 @@ func FuzzRead(f *testing.F) {
 		{Name: "l", Type: arrow.ListOf(arrow.BinaryTypes.String), Nullable: true},
 		{Name: "m", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32), Nullable: true},
 		{Name: "d", Type: &arrow.Decimal128Type{Precision: 20, Scale: 2}},
-		{Name: "s", Type: arrow.StructOf(arrow.Field{Name: "x", Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Uint32))})},
+		{Name: "s", Type: arrow.StructOf(arrow.Field{
+			Name: "x",
+			Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Uint32)),
+		})},
 	}, nil)
 	f.Add(serialised(write(f, fields, record(f, fields, `[{"l":["a"],"m":[],"d":"1.25","s":{"x":[]}}]`))))
 	f.Add([]byte{0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x0f}) // a list of 4 billion elements

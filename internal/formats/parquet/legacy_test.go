@@ -13,7 +13,9 @@ func int64Leaf(name string, r parquet.Repetition) schema.Node {
 	return schema.NewInt64Node(name, r, -1)
 }
 
-func group(t *testing.T, name string, r parquet.Repetition, kind schema.ConvertedType, children ...schema.Node) schema.Node {
+func group(
+	t *testing.T, name string, r parquet.Repetition, kind schema.ConvertedType, children ...schema.Node,
+) schema.Node {
 	t.Helper()
 	n, err := schema.NewGroupNodeConverted(name, r, schema.FieldList(children), kind, -1)
 	if err != nil {
@@ -86,7 +88,8 @@ func TestLegacyShapes(t *testing.T) {
 			group(t, "a", opt, list, group(t, "list", rep, none, group(t, "element", opt, none,
 				int64Leaf("x", req), group(t, "s", opt, none, int64Leaf("y", opt), int64Leaf("z", rep)),
 				group(t, "l", opt, list, int64Leaf("element", rep)), group(t, "r", rep, none, int64Leaf("w", opt))))),
-			"a.x list<int64>: a.list.element.x 3/1 row 1 list 2\na.s.y list<int64>: a.list.element.s.y 5/1 row 1 list 2\n" +
+			"a.x list<int64>: a.list.element.x 3/1 row 1 list 2\na.s.y list<int64>: a.list.element.s.y 5/1 row 1 " +
+				"list 2\n" +
 				"a.s.z unsupported: a list of lists\na.l unsupported: a list of lists\na.r unsupported: a list of lists",
 		},
 		"list without repetition": {
@@ -108,13 +111,16 @@ func TestLegacyShapes(t *testing.T) {
 			"m unsupported: a map whose entries have 1 fields instead of key and value",
 		},
 		"map of doubles": {
-			group(t, "m", opt, asMap, group(t, "key_value", rep, none, schema.NewFloat64Node("key", req, -1), int64Leaf("value", opt))),
+			group(t, "m", opt, asMap, group(t, "key_value", rep, none, schema.NewFloat64Node("key", req, -1),
+				int64Leaf("value", opt))),
 			"m unsupported: a map with float64 keys; keys may be integers or strings",
 		},
 		"same names": {
-			group(t, "s", opt, none, int64Leaf("a", opt), group(t, "t", opt, none, int64Leaf("b", opt)), int64Leaf("t.b", opt)),
+			group(t, "s", opt, none, int64Leaf("a", opt), group(t, "t", opt, none, int64Leaf("b", opt)),
+				int64Leaf("t.b", opt)),
 			"s.a int64: s.a 2/0 row 2 list 0\n" +
-				"s.t.b unsupported: one of several columns of this name\ns.t.b unsupported: one of several columns of this name",
+				"s.t.b unsupported: one of several columns of this name\ns.t.b unsupported: one of several columns " +
+				"of this name",
 		},
 		"int96": {schema.NewInt96Node("t", opt, -1), "t int64: t 1/0 row 1 list 0"},
 	} {
@@ -130,7 +136,8 @@ func TestLegacyShapes(t *testing.T) {
 				if l.Column < 0 {
 					continue
 				}
-				if from, to := f.LeavesOf(l.Column); i < from || i >= to || f.Schema.Columns[l.Column].Unsupported != "" {
+				if from, to := f.LeavesOf(l.Column); i < from || i >= to ||
+					f.Schema.Columns[l.Column].Unsupported != "" {
 					t.Errorf("leaf %v says that it belongs to column %d", l.Path, l.Column)
 				}
 			}

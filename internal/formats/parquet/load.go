@@ -66,7 +66,8 @@ func (f *Footer) checkChunks(limit int64) error {
 		for j := range g.Chunks {
 			g.Chunks[j].forgetIndexes(limit)
 			if c := &g.Chunks[j]; c.Length > 0 && c.Offset+c.Length > limit {
-				return fmt.Errorf("row group %d, column %s: its bytes %d to %d do not lie inside the file: it is damaged",
+				return fmt.Errorf(
+					"row group %d, column %s: its bytes %d to %d do not lie inside the file: it is damaged",
 					i, quoted(f.Leaves[j].Path), c.Offset, c.Offset+c.Length)
 			}
 		}

@@ -54,9 +54,10 @@ func TestLoadRefuses(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":     {nil, "the file is empty"},
-		"short":     {[]byte("PAR1PAR1"), "the file has 8 bytes, which is no Parquet: it is damaged"},
-		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not Parquet: it ends in "5,6\n"; of CSV and TSV files ` + "`penstock convert` makes Parquet"},
+		"empty": {nil, "the file is empty"},
+		"short": {[]byte("PAR1PAR1"), "the file has 8 bytes, which is no Parquet: it is damaged"},
+		"text": {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not Parquet: it ends in "5,6\n"; of CSV and TSV files ` +
+			"`penstock convert` makes Parquet"},
 		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `not Parquet: it ends in "\x00a\x00a"`},
 		"encrypted": {damage(func(b []byte) []byte { copy(b[len(b)-4:], "PARE"); return b }), "is encrypted"},
 		"length": {damage(func(b []byte) []byte {
@@ -80,7 +81,8 @@ func TestLoadRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &oneFile{data: tc.data}
 			_, err := formats.Load(t.Context(), m, "", m.file(), nil)
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "mem://x.parquet") {
+			if err == nil || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), "mem://x.parquet") {
 				t.Fatalf("error %v, want one with %q that names the file", err, tc.want)
 			}
 		})

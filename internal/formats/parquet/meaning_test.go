@@ -17,7 +17,8 @@ import (
 // TestMeaning reads what integers stand for, by which files that look alike are told apart.
 func TestMeaning(t *testing.T) {
 	want := map[string]string{
-		"i64": "", "u64": "uint64", "u32": "", "date": "", "ms": "timestamp[ms]", "us": "timestamp[us]", "ns": "timestamp[ns]",
+		"i64": "", "u64": "uint64", "u32": "", "date": "", "ms": "timestamp[ms]", "us": "timestamp[us]",
+		"ns":   "timestamp[ns]",
 		"time": "time[ms]", "list": "timestamp[us]",
 	}
 	schema := arrow.NewSchema([]arrow.Field{
@@ -33,7 +34,8 @@ func TestMeaning(t *testing.T) {
 	}, nil)
 	empty := array.NewRecordBuilder(memory.DefaultAllocator, schema).NewRecord()
 	var file bytes.Buffer
-	w, err := pqarrow.NewFileWriter(schema, &file, parquet.NewWriterProperties(parquet.WithVersion(parquet.V2_LATEST)), pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(schema, &file, parquet.NewWriterProperties(parquet.WithVersion(parquet.V2_LATEST)),
+		pqarrow.DefaultWriterProps())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,8 @@ func (l *pageList) add(p Page, size int64) error {
 	case p.Offset < l.end:
 		return fmt.Errorf("page %d begins at byte %d, where the one before it lies up to byte %d", n, p.Offset, l.end)
 	case size < 0 || size > l.to-p.Offset:
-		return fmt.Errorf("page %d at byte %d has %d bytes, but its column chunk ends at byte %d", n, p.Offset, size, l.to)
+		return fmt.Errorf("page %d at byte %d has %d bytes, but its column chunk ends at byte %d",
+			n, p.Offset, size, l.to)
 	}
 	l.pages, l.end = append(l.pages, p), p.Offset+size
 	return nil

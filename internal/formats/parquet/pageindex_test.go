@@ -23,7 +23,8 @@ func TestPageIndex(t *testing.T) {
 		t.Fatalf("pages %v, %v", pages, err)
 	}
 	stats, err := f.PageStats(0, 0, pages, at(c.ColumnIndex().Offset, c.ColumnIndex().Length))
-	if err != nil || len(stats) != 1 || stats[0].Nulls != 0 || !bytes.Equal(stats[0].Min, []byte{0, 0, 0, 0}) || !bytes.Equal(stats[0].Max, []byte{99, 0, 0, 0}) {
+	if err != nil || len(stats) != 1 || stats[0].Nulls != 0 || !bytes.Equal(stats[0].Min, []byte{0, 0, 0, 0}) ||
+		!bytes.Equal(stats[0].Max, []byte{99, 0, 0, 0}) {
 		t.Errorf("statistics %v, %v", stats, err)
 	}
 }
@@ -35,8 +36,14 @@ func FuzzPageIndex(f *testing.F) {
 	}
 	group := &file.RowGroups[0]
 	// Three pages, and a ColumnIndex of three.
-	f.Add([]byte{0x19, 0x3c, 0x16, 8, 0x15, 2, 0x16, 0, 0, 0x16, 10, 0x15, 2, 0x16, 2, 0, 0x16, 12, 0x15, 2, 0x16, 4, 0, 0},
-		[]byte{0x19, 0x31, 2, 2, 1, 0x19, 0x38, 1, 'a', 1, 'b', 0, 0x19, 0x38, 1, 'c', 1, 'd', 0, 0x15, 0, 0x19, 0x36, 0, 2, 4, 0})
+	f.Add([]byte{
+		0x19, 0x3c, 0x16, 8, 0x15, 2, 0x16, 0, 0, 0x16, 10, 0x15, 2, 0x16, 2, 0, 0x16, 12, 0x15, 2, 0x16,
+		4, 0, 0,
+	},
+		[]byte{
+			0x19, 0x31, 2, 2, 1, 0x19, 0x38, 1, 'a', 1, 'b', 0, 0x19, 0x38, 1, 'c', 1, 'd', 0, 0x15, 0, 0x19,
+			0x36, 0, 2, 4, 0,
+		})
 	f.Add([]byte{0x19, 0xfc, 0xff, 0xff, 0xff, 0x0f}, []byte{0x19, 0xf8, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, offsets, columns []byte) {
 		for leaf := range group.Chunks {

@@ -74,7 +74,8 @@ func TestPyarrow(t *testing.T) {
 		stats  bool
 	}{
 		"v1": {100, 1, true}, "v2": {100, 1, true}, "plain": {100, 1, true}, "nostats": {100, 1, false},
-		"groups": {100, 4, true}, "legacy": {100, 1, true}, "index": {100, 1, true}, "empty": {0, 1, false}, "nogroups": {0, 0, false},
+		"groups": {100, 4, true}, "legacy": {100, 1, true}, "index": {100, 1, true}, "empty": {0, 1, false},
+		"nogroups": {0, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join(dir, name+".parquet"))

@@ -153,7 +153,8 @@ func (n *node) adopt(flat []*node, depth int) ([]*node, error) {
 		return nil, fmt.Errorf("schema nests deeper than %d levels", maxNesting)
 	}
 	if n.claims < 0 || n.claims > len(flat) {
-		return nil, fmt.Errorf("schema group %q has %d children, but only %d elements follow", n.name, n.claims, len(flat))
+		return nil, fmt.Errorf("schema group %q has %d children, but only %d elements follow",
+			n.name, n.claims, len(flat))
 	}
 	for range n.claims {
 		if len(flat) == 0 {

@@ -104,7 +104,8 @@ func (s *Selection) known(sources []int, indexes [][]byte) (known map[string]*pa
 			}
 			p.pages = s.Pages[i]
 			for at := range each {
-				p.stats = append(p.stats, valuesIn(b.Sources[source], &b.Leaves[leaf], &each[at], RowsOf(p.pages, at, rows)))
+				p.stats = append(p.stats, valuesIn(b.Sources[source], &b.Leaves[leaf], &each[at],
+					RowsOf(p.pages, at, rows)))
 			}
 		}
 		known[name] = p

@@ -60,7 +60,8 @@ func (p *parser) markOrders() {
 		l := &p.leaves[i]
 		ordered := i < len(p.orders) && p.orders[i]
 		l.unordered = !ordered && !signed(l)
-		l.unbounded = l.Physical == Int96 || p.types[i].converted == convertedInterval || l.Kind == pb.Kind_KIND_UNSPECIFIED
+		l.unbounded = l.Physical == Int96 || p.types[i].converted == convertedInterval ||
+			l.Kind == pb.Kind_KIND_UNSPECIFIED
 	}
 }
 

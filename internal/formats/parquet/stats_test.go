@@ -32,33 +32,69 @@ func TestStats(t *testing.T) {
 		raw      rawStats
 		min, max []byte
 	}{
-		"int":                   {intLeaf, true, rawStats{min: i32(-1), max: i32(5)}, i32(-1), i32(5)},
-		"int, old":              {intLeaf, false, rawStats{oldMin: i32(-1), oldMax: i32(5)}, i32(-1), i32(5)},
-		"int, new and old":      {intLeaf, true, rawStats{min: i32(0), max: i32(1), oldMin: i32(0), oldMax: i32(1)}, i32(0), i32(1)},
-		"int without order":     {intLeaf, false, rawStats{min: i32(-1), max: i32(5)}, i32(-1), i32(5)},
-		"one side":              {intLeaf, true, rawStats{min: i32(-1)}, i32(-1), nil},
-		"wrong way round":       {intLeaf, true, rawStats{min: i32(5), max: i32(-1)}, nil, nil},
-		"wrong width":           {intLeaf, true, rawStats{min: i64(5), max: i64(6)}, nil, nil},
-		"float":                 {floatLeaf, true, rawStats{min: f32(-1), max: f32(2)}, f32(-1), f32(2)},
-		"float zeros":           {floatLeaf, true, rawStats{min: f32(0), max: f32(minusZero)}, f32(minusZero), f32(0)},
-		"float NaN":             {floatLeaf, true, rawStats{min: f32(nan), max: f32(1)}, nil, nil},
-		"float NaN above":       {floatLeaf, true, rawStats{min: f32(1), max: f32(nan)}, nil, nil},
-		"text":                  {text, true, rawStats{min: []byte(""), max: []byte("z\xff")}, []byte(""), []byte("z\xff")},
-		"text, left out":        {text, true, rawStats{min: []byte(""), max: []byte("")}, []byte(""), nil},
-		"text, old":             {text, true, rawStats{oldMin: []byte("a"), oldMax: []byte("b")}, nil, nil},
-		"text without order":    {text, false, rawStats{min: []byte("a"), max: []byte("b")}, nil, nil},
-		"text, long":            {text, true, rawStats{min: []byte(long), max: []byte(long)}, []byte(long[1:]), nil},
-		"uint32":                {u32, true, rawStats{min: i32(1), max: i32(-1)}, i64(1), i64(math.MaxUint32)},
-		"uint32, old":           {u32, false, rawStats{oldMin: i32(-1), oldMax: i32(1)}, nil, nil},
-		"uint64":                {u64, true, rawStats{min: i64(1), max: i64(7)}, i64(1), i64(7)},
-		"uint64, above 2^63":    {u64, true, rawStats{min: i64(1), max: i64(-1)}, nil, nil},
-		"float16":               {half, true, rawStats{min: []byte{0, 0xc0}, max: []byte{0, 0x3c}}, f32(-2), f32(1)},
-		"float16, subnormal":    {half, true, rawStats{min: []byte{1, 0}, max: []byte{0xff, 0x7b}}, f32(0x1p-24), f32(65504)},
-		"float16, NaN":          {half, true, rawStats{min: []byte{1, 0x7c}, max: []byte{0, 0x3c}}, nil, nil},
-		"int96":                 {Leaf{Physical: Int96, Kind: pb.Kind_INT64}, true, rawStats{min: make([]byte, 12), max: make([]byte, 12)}, nil, nil},
-		"unsupported column":    {Leaf{Column: -1, Physical: Int32}, true, rawStats{min: i32(1), max: i32(5)}, nil, nil},
-		"bool":                  {Leaf{Physical: Boolean, Kind: pb.Kind_BOOL}, true, rawStats{min: []byte{0}, max: []byte{1}}, []byte{0}, []byte{1}},
-		"double, order unknown": {Leaf{Physical: Double, Kind: pb.Kind_FLOAT64}, false, rawStats{min: f64(1), max: f64(2)}, f64(1), f64(2)},
+		"int":      {intLeaf, true, rawStats{min: i32(-1), max: i32(5)}, i32(-1), i32(5)},
+		"int, old": {intLeaf, false, rawStats{oldMin: i32(-1), oldMax: i32(5)}, i32(-1), i32(5)},
+		"int, new and old": {
+			intLeaf, true,
+			rawStats{min: i32(0), max: i32(1), oldMin: i32(0), oldMax: i32(1)},
+			i32(0), i32(1),
+		},
+		"int without order": {intLeaf, false, rawStats{min: i32(-1), max: i32(5)}, i32(-1), i32(5)},
+		"one side":          {intLeaf, true, rawStats{min: i32(-1)}, i32(-1), nil},
+		"wrong way round":   {intLeaf, true, rawStats{min: i32(5), max: i32(-1)}, nil, nil},
+		"wrong width":       {intLeaf, true, rawStats{min: i64(5), max: i64(6)}, nil, nil},
+		"float":             {floatLeaf, true, rawStats{min: f32(-1), max: f32(2)}, f32(-1), f32(2)},
+		"float zeros":       {floatLeaf, true, rawStats{min: f32(0), max: f32(minusZero)}, f32(minusZero), f32(0)},
+		"float NaN":         {floatLeaf, true, rawStats{min: f32(nan), max: f32(1)}, nil, nil},
+		"float NaN above":   {floatLeaf, true, rawStats{min: f32(1), max: f32(nan)}, nil, nil},
+		"text": {
+			text, true,
+			rawStats{min: []byte(""), max: []byte("z\xff")},
+			[]byte(""),
+			[]byte("z\xff"),
+		},
+		"text, left out":     {text, true, rawStats{min: []byte(""), max: []byte("")}, []byte(""), nil},
+		"text, old":          {text, true, rawStats{oldMin: []byte("a"), oldMax: []byte("b")}, nil, nil},
+		"text without order": {text, false, rawStats{min: []byte("a"), max: []byte("b")}, nil, nil},
+		"text, long":         {text, true, rawStats{min: []byte(long), max: []byte(long)}, []byte(long[1:]), nil},
+		"uint32":             {u32, true, rawStats{min: i32(1), max: i32(-1)}, i64(1), i64(math.MaxUint32)},
+		"uint32, old":        {u32, false, rawStats{oldMin: i32(-1), oldMax: i32(1)}, nil, nil},
+		"uint64":             {u64, true, rawStats{min: i64(1), max: i64(7)}, i64(1), i64(7)},
+		"uint64, above 2^63": {u64, true, rawStats{min: i64(1), max: i64(-1)}, nil, nil},
+		"float16":            {half, true, rawStats{min: []byte{0, 0xc0}, max: []byte{0, 0x3c}}, f32(-2), f32(1)},
+		"float16, subnormal": {
+			half, true,
+			rawStats{min: []byte{1, 0}, max: []byte{0xff, 0x7b}},
+			f32(0x1p-24),
+			f32(65504),
+		},
+		"float16, NaN": {half, true, rawStats{min: []byte{1, 0x7c}, max: []byte{0, 0x3c}}, nil, nil},
+		"int96": {
+			Leaf{Physical: Int96, Kind: pb.Kind_INT64},
+			true,
+			rawStats{min: make([]byte, 12), max: make([]byte, 12)},
+			nil, nil,
+		},
+		"unsupported column": {
+			Leaf{Column: -1, Physical: Int32},
+			true,
+			rawStats{min: i32(1), max: i32(5)},
+			nil,
+			nil,
+		},
+		"bool": {
+			Leaf{Physical: Boolean, Kind: pb.Kind_BOOL},
+			true,
+			rawStats{min: []byte{0}, max: []byte{1}},
+			[]byte{0},
+			[]byte{1},
+		},
+		"double, order unknown": {
+			Leaf{Physical: Double, Kind: pb.Kind_FLOAT64},
+			false,
+			rawStats{min: f64(1), max: f64(2)},
+			f64(1), f64(2),
+		},
 	} {
 		p := &parser{orders: []bool{tc.order}}
 		p.leaves, p.types = []Leaf{tc.leaf}, []*node{{}}
@@ -84,7 +120,10 @@ func TestStatsOfDecimals(t *testing.T) {
 		"bytes": {ByteArray, 0, []byte{0x80}, []byte{0x7f}, -1.28, 1.27},
 	} {
 		p := &parser{orders: []bool{true}}
-		p.leaves = []Leaf{{Physical: tc.physical, TypeLength: tc.length, Kind: pb.Kind_FLOAT64, Logical: Logical{Decimal: true, Scale: 2}}}
+		p.leaves = []Leaf{{
+			Physical: tc.physical, TypeLength: tc.length, Kind: pb.Kind_FLOAT64,
+			Logical: Logical{Decimal: true, Scale: 2},
+		}}
 		p.types = []*node{{}}
 		got := p.stats(0, 10, rawStats{min: tc.min, max: tc.max})
 		if got.Min == nil || got.Max == nil {

@@ -69,7 +69,10 @@ func New(cfg Config) (*Actuator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: API server %q: %w", how.Host, err)
 	}
-	return &Actuator{client: client, api: host, namespace: cmp.Or(cfg.Namespace, namespace), deployment: cfg.Deployment}, nil
+	return &Actuator{
+		client: client, api: host, namespace: cmp.Or(cfg.Namespace, namespace),
+		deployment: cfg.Deployment,
+	}, nil
 }
 
 // reach says how to reach the API, and which namespace is meant unless one is named.
@@ -85,7 +88,9 @@ func reach(kubeconfig string) (how *rest.Config, namespace string, err error) {
 		}
 		return how, strings.TrimSpace(string(text)), nil
 	}
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, nil)
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{
+		ExplicitPath: kubeconfig,
+	}, nil)
 	if namespace, _, err = loaded.Namespace(); err == nil {
 		how, err = loaded.ClientConfig()
 	}
@@ -117,13 +122,16 @@ func (a *Actuator) Scale(ctx context.Context, workers int, drain []string) error
 	if workers < 0 {
 		return fmt.Errorf("kubernetes: %d workers are none to ask for", workers)
 	}
-	mark := map[string]any{"metadata": map[string]any{"annotations": map[string]string{deletionCost: costOfDrained(time.Now())}}}
+	mark := map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{deletionCost: costOfDrained(time.Now())}},
+	}
 	group, marking := errgroup.WithContext(ctx)
 	group.SetLimit(marksAtOnce)
 	for _, pod := range drain {
 		group.Go(func() error {
 			path := a.api.JoinPath("api", "v1", "namespaces", a.namespace, "pods", pod)
-			if err := a.call(marking, http.MethodPatch, path, mark, nil); err != nil && !errors.Is(err, errNotFound) { // else it is gone already
+			// else it is gone already
+			if err := a.call(marking, http.MethodPatch, path, mark, nil); err != nil && !errors.Is(err, errNotFound) {
 				return err
 			}
 			return nil
@@ -164,7 +172,8 @@ func (a *Actuator) call(ctx context.Context, method string, path *url.URL, in, o
 	req.Header.Set("Content-Type", "application/merge-patch+json")
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("kubernetes: %w; is the API server up, and do network policies let this master reach it?", err)
+		return fmt.Errorf("kubernetes: %w; is the API server up, and do network policies let this master reach it?",
+			err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

@@ -43,25 +43,33 @@ func startAPI(t *testing.T) *api {
 	}
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
-			t.Fatalf("%v; a real API server is needed: TESTBED names the folder with bin/etcd and bin/kube-apiserver", err)
+			t.Fatalf("%v; a real API server is needed: TESTBED names the folder with bin/etcd and bin/kube-apiserver",
+				err)
 		}
 	}
 	a := &api{t: t, dir: t.TempDir()}
 	etcd, peer, port := free(t), free(t), free(t)
 	a.url = "https://127.0.0.1:" + port
-	a.run(filepath.Join(bin, "etcd"), "--data-dir="+filepath.Join(a.dir, "etcd"), "--listen-client-urls=http://127.0.0.1:"+etcd,
+	a.run(filepath.Join(bin, "etcd"), "--data-dir="+filepath.Join(a.dir, "etcd"),
+		"--listen-client-urls=http://127.0.0.1:"+etcd,
 		"--advertise-client-urls=http://127.0.0.1:"+etcd, "--listen-peer-urls=http://127.0.0.1:"+peer,
 		"--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
-	tokens := a.write("tokens.csv", adminToken+`,admin,1,"system:masters"`+"\n"+masterToken+",penstock-master,2\n"+strangerToken+",stranger,3\n")
+	tokens := a.write("tokens.csv",
+		adminToken+`,admin,1,"system:masters"`+"\n"+masterToken+",penstock-master,2\n"+strangerToken+",stranger,3\n")
 	key := filepath.Join(a.dir, "sa.key")
-	if out, err := exec.CommandContext(t.Context(), "openssl", "genrsa", "-out", key, "2048").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "openssl", "genrsa", "-out", key,
+		"2048").CombinedOutput(); err != nil {
 		t.Fatalf("openssl: %v\n%s", err, out)
 	}
-	a.run(filepath.Join(bin, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+etcd, "--cert-dir="+a.dir, "--secure-port="+port,
-		"--bind-address=127.0.0.1", "--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
-		"--service-account-issuer=https://test", "--service-account-key-file="+key, "--service-account-signing-key-file="+key,
+	a.run(filepath.Join(bin, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+etcd, "--cert-dir="+a.dir,
+		"--secure-port="+port,
+		"--bind-address=127.0.0.1", "--token-auth-file="+tokens, "--authorization-mode=RBAC",
+		"--disable-admission-plugins=ServiceAccount",
+		"--service-account-issuer=https://test", "--service-account-key-file="+key,
+		"--service-account-signing-key-file="+key,
 		"--service-cluster-ip-range=10.0.0.0/24")
-	for end := time.Now().Add(startTimeout); a.try(http.MethodGet, "/api/v1/namespaces/default", "", nil) != nil; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(startTimeout); a.try(http.MethodGet, "/api/v1/namespaces/default", "",
+		nil) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the API server does not come up:\n%s", a.log())
 		}
@@ -241,10 +249,12 @@ func TestScale(t *testing.T) {
 			}
 		}
 	}
-	refused("no rights", a.actuator(strangerToken, "penstock", "penstock-worker"), "403", `User "stranger" cannot get`, "deployments/scale")
+	refused("no rights", a.actuator(strangerToken, "penstock", "penstock-worker"), "403", `User "stranger" cannot get`,
+		"deployments/scale")
 	refused("no such token", a.actuator("nobody", "penstock", "penstock-worker"), "401", "the master's role needs")
 	refused("another Deployment", a.actuator(masterToken, "penstock", "other"), "403", "other")
-	refused("no such Deployment", a.actuator(adminToken, "penstock", "other"), "404", `"other" not found`, "name the Deployment")
+	refused("no such Deployment", a.actuator(adminToken, "penstock", "other"), "404", `"other" not found`,
+		"name the Deployment")
 	if _, err := a.actuator(adminToken, "penstock", "other").Wanted(ctx); !errors.Is(err, errNotFound) {
 		t.Errorf("what is not there is %v", err)
 	}

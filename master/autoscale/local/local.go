@@ -165,7 +165,8 @@ func (f *Fleet) keep(ctx context.Context, w *worker) error {
 			return err
 		}
 		wait = backoff(wait, time.Since(began))
-		f.cfg.Logger.Warn("a worker ended; starting another", "worker", w.name, "error", err, "log", f.path(w, "log"), "in", wait)
+		f.cfg.Logger.Warn("a worker ended; starting another", "worker", w.name, "error", err, "log", f.path(w, "log"),
+			"in", wait)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -235,7 +236,8 @@ func (f *Fleet) start(w *worker, launch int) (*process.Process, error) {
 	f.mu.Unlock()
 	cfg := process.Config{
 		Name: w.name, Binary: f.cfg.Binary, Log: f.path(w, "log"),
-		Args: append([]string{"worker", "--name=" + member, "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + gossip}, f.cfg.Args...),
+		Args: append([]string{"worker", "--name=" + member, "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" +
+			gossip}, f.cfg.Args...),
 	}
 	if f.cfg.CPUs > 0 {
 		cfg.Env = []string{fmt.Sprint("GOMAXPROCS=", f.cfg.CPUs)}

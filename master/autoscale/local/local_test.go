@@ -57,7 +57,10 @@ func start(t *testing.T, mode string) (f *Fleet, dir string, ended <-chan error)
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
-	f = New(Config{Binary: binary, Args: []string{"--memory=1GiB"}, CPUs: 3, Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	f = New(Config{
+		Binary: binary, Args: []string{"--memory=1GiB"}, CPUs: 3, Dir: dir,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done, result := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -134,15 +137,18 @@ func TestGrowsAndShrinks(t *testing.T) {
 		t.Errorf("before the fleet is known, there are %v", got)
 	}
 	f.Join("10.0.0.1:7946")
-	eventually(t, "all run", func() bool { return slices.Equal(names(running(t, dir)), []string{"worker-1", "worker-2", "worker-3"}) })
+	eventually(t, "all run",
+		func() bool { return slices.Equal(names(running(t, dir)), []string{"worker-1", "worker-2", "worker-3"}) })
 	scale(t, f, 1, "worker-2")
-	eventually(t, "the named and the newest are gone", func() bool { return slices.Equal(names(running(t, dir)), []string{"worker-1"}) })
+	eventually(t, "the named and the newest are gone",
+		func() bool { return slices.Equal(names(running(t, dir)), []string{"worker-1"}) })
 	for _, name := range []string{"worker-2", "worker-3"} {
 		if l := log(t, dir, name); len(l) != 2 || l[1] != "drained" {
 			t.Errorf("%s did not end in order: %q", name, l)
 		}
 	}
-	want := "args worker --name=worker-1 --listen=127.0.0.1:0 --gossip=127.0.0.1:0 --join=10.0.0.1:7946 --memory=1GiB --output=json --end-with-stdin cpus 3"
+	want := "args worker --name=worker-1 --listen=127.0.0.1:0 --gossip=127.0.0.1:0 --join=10.0.0.1:7946 " +
+		"--memory=1GiB --output=json --end-with-stdin cpus 3"
 	if l := log(t, dir, "worker-1"); len(l) != 1 || l[0] != want {
 		t.Errorf("a worker is run as %q\nwant %q", l, want)
 	}
@@ -160,8 +166,12 @@ func TestReplacesTheDead(t *testing.T) {
 	f.Join("10.0.0.1:7946")
 	scale(t, f, 1)
 	for launch := 1; launch <= 3; launch++ {
-		eventually(t, "it runs", func() bool { return len(log(t, dir, "worker-1")) == launch && len(running(t, dir)) == 1 })
-		if launch > 1 && !strings.Contains(log(t, dir, "worker-1")[launch-1], fmt.Sprintf("--name=worker-1.%d ", launch)) {
+		eventually(t, "it runs", func() bool {
+			return len(log(t, dir, "worker-1")) == launch &&
+				len(running(t, dir)) == 1
+		})
+		if launch > 1 && !strings.Contains(log(t, dir, "worker-1")[launch-1],
+			fmt.Sprintf("--name=worker-1.%d ", launch)) {
 			t.Errorf("another process has the name of a dead one: %q", log(t, dir, "worker-1"))
 		}
 		eventually(t, "it came up", f.everServed)
@@ -179,7 +189,8 @@ func TestTheFirstThatDoesNotComeUp(t *testing.T) {
 	f, _, ended := start(t, "broken")
 	f.Join("10.0.0.1:7946")
 	scale(t, f, 2)
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "nothing works") || !strings.Contains(err.Error(), "ended before it was up") {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "nothing works") ||
+		!strings.Contains(err.Error(), "ended before it was up") {
 		t.Errorf("it ends with %v", err)
 	}
 }

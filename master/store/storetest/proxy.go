@@ -40,7 +40,8 @@ var ErrLost = status.Error(codes.Unavailable, "the connection was lost")
 // NewProxy serves in front of an etcd's endpoint until Close.
 func NewProxy(ctx context.Context, endpoint string) (*Proxy, error) {
 	target, err := grpc.NewClient("passthrough:///"+strings.TrimPrefix(endpoint, "http://"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
 	if err != nil {
 		return nil, fmt.Errorf("storetest: %w", err)
 	}

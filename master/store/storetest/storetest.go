@@ -63,7 +63,8 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			return nil, err
 		}
 		m := &Member{log: filepath.Join(cfg.Dir, name+".log"), spec: memberSpec{
-			Name: name, Dir: filepath.Join(cfg.Dir, name), Client: "http://" + client, Peer: "http://" + peer, Quota: cfg.Quota,
+			Name: name, Dir: filepath.Join(cfg.Dir, name), Client: "http://" + client, Peer: "http://" +
+				peer, Quota: cfg.Quota,
 		}}
 		if cfg.Command != nil {
 			m.command = cfg.Command(host)
@@ -111,7 +112,8 @@ func (m *Member) start() (err error) {
 	}
 	command := append(append([]string{}, m.command...), binary)
 	m.process, err = process.Start(process.Config{
-		Name: m.spec.Name, Binary: command[0], Args: command[1:], Env: []string{memberEnv + "=" + string(spec)}, Log: m.log,
+		Name: m.spec.Name, Binary: command[0], Args: command[1:], Env: []string{memberEnv + "=" + string(spec)},
+		Log: m.log,
 	})
 	return err
 }
@@ -278,7 +280,9 @@ func (m *Member) Status(ctx context.Context) (s *clientv3.StatusResponse, err er
 }
 
 // call makes a request to this member alone.
-func (m *Member) call(ctx context.Context, timeout time.Duration, f func(context.Context, *clientv3.Client) error) error {
+func (m *Member) call(
+	ctx context.Context, timeout time.Duration, f func(context.Context, *clientv3.Client) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Endpoint()}, Context: ctx, Logger: quiet()})

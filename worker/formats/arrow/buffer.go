@@ -98,7 +98,9 @@ func (b *buffer) open() error {
 		size = int64(len(stored))
 	}
 	if size < 0 || size > math.MaxInt32 {
-		return fmt.Errorf("a buffer of %d bytes when decompressed; at most %d can be read: write smaller record batches", size, math.MaxInt32)
+		return fmt.Errorf(
+			"a buffer of %d bytes when decompressed; at most %d can be read: write smaller record batches",
+			size, math.MaxInt32)
 	}
 	if b.data, err = decode.Grow(b.memory, b.data[:0], int(size)); err != nil {
 		return err
@@ -124,7 +126,8 @@ func (c *codecs) decompress(codec arrow.Codec, dst, src []byte) (err error) {
 	n := 0
 	if codec == arrow.Zstd {
 		if c.zstd == nil {
-			if c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true)); err != nil {
+			if c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+				zstd.WithDecodeAllCapLimit(true)); err != nil {
 				return err
 			}
 		}

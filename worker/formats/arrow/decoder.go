@@ -51,7 +51,8 @@ var errNoBatch = errors.New("arrow: decoder without a record batch")
 // NewDecoder returns a decoder of sources.
 func NewDecoder(sources []*pb.Source) *Decoder {
 	return &Decoder{
-		sources: sources, readers: make([]decode.Reader, len(sources)), out: make([]*vector.Vector, len(sources)), err: errNoBatch,
+		sources: sources, readers: make([]decode.Reader, len(sources)), out: make([]*vector.Vector, len(sources)),
+		err: errNoBatch,
 	}
 }
 

@@ -236,7 +236,9 @@ type numbers[T number] struct {
 	into   func(*vector.Vector, []T)
 }
 
-func newNumbers[T number](m *decode.Allowance, b *buffer, c conversion[T], into func(*vector.Vector, []T)) (values, error) {
+func newNumbers[T number](
+	m *decode.Allowance, b *buffer, c conversion[T], into func(*vector.Vector, []T),
+) (values, error) {
 	if c.convert == nil {
 		return nil, errors.New("its values cannot be read as that kind")
 	}
@@ -339,7 +341,8 @@ func (b *binaries) read(at int, runs []run) error {
 		for i := range r.n {
 			last, to := next, offset(r.from-all.from+i+1)
 			if to < last || last < first || to-first > int64(len(data)) || int64(end)+to-begin > math.MaxInt32 {
-				return fmt.Errorf("value %d has bytes %d to %d: the file is damaged, or a window of it has more than %d bytes",
+				return fmt.Errorf(
+					"value %d has bytes %d to %d: the file is damaged, or a window of it has more than %d bytes",
 					r.from+i, last, to, math.MaxInt32)
 			}
 			b.ends[at+i+1] = int32(int64(end) + to - begin)

@@ -100,7 +100,11 @@ func (c *Constant) extend(rows int) error {
 	case pb.Kind_INT64:
 		v.I64, err = repeated(c.value, n, intOf)
 	case pb.Kind_FLOAT32:
-		v.F32, err = repeated(c.value, n, func(p *pb.Value) (float32, bool) { f, ok := floatOf(p); return float32(f), ok })
+		v.F32, err = repeated(c.value, n, func(p *pb.Value) (float32, bool) {
+			f, ok := floatOf(p)
+			return float32(f),
+				ok
+		})
 	case pb.Kind_FLOAT64:
 		v.F64, err = repeated(c.value, n, floatOf)
 	case pb.Kind_BINARY:

@@ -27,7 +27,8 @@ func twosComplement(src []byte) *big.Int {
 func TestDecimalsAreTheNearest(t *testing.T) {
 	check := func(t interface{ Fatalf(string, ...any) }, src []byte, scale int) {
 		d := NewDecimal(scale)
-		if got, want := d.BigEndian(src), nearestDecimal(twosComplement(src), scale); got != want || math.Signbit(got) != math.Signbit(want) {
+		if got, want := d.BigEndian(src), nearestDecimal(twosComplement(src), scale); got != want ||
+			math.Signbit(got) != math.Signbit(want) {
 			t.Fatalf("%x with scale %d is %v, want %v", src, scale, got, want)
 		}
 		if len(src) == 8 {
@@ -37,7 +38,8 @@ func TestDecimalsAreTheNearest(t *testing.T) {
 			}
 		}
 	}
-	unscaled, _ := new(big.Int).SetString("402013549007027756273341504339", 10) // rounded to 53 bits, and then divided by 10^7, it would be off
+	// rounded to 53 bits, and then divided by 10^7, it would be off
+	unscaled, _ := new(big.Int).SetString("402013549007027756273341504339", 10)
 	check(t, unscaled.FillBytes(make([]byte, 16)), 7)
 	rapid.Check(t, func(r *rapid.T) {
 		one := rapid.OneOf(rapid.SampledFrom([]byte{0, 0xff, 0x80, 1}), rapid.Byte())

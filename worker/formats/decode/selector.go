@@ -33,7 +33,8 @@ type Pick struct {
 // NewSelector returns a selector of a map whose keys and values are lists of such kinds.
 func NewSelector(keys, values Reader, key, value pb.Kind, mem *Allowance) *Selector {
 	return &Selector{
-		mem: mem, keys: keys, values: values, kind: [2]pb.Kind{key, value}, byInt: map[int64]*Pick{}, byText: map[string]*Pick{},
+		mem: mem, keys: keys, values: values, kind: [2]pb.Kind{key, value}, byInt: map[int64]*Pick{},
+		byText: map[string]*Pick{},
 	}
 }
 

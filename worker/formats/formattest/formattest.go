@@ -219,7 +219,10 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 			continue
 		}
 		for _, key := range []string{"1", "2", "300"} {
-			s := &pb.Source{Name: s.GetName() + key, Path: s.GetPath(), Type: s.GetType(), Key: &key, Meaning: s.GetMeaning()}
+			s := &pb.Source{
+				Name: s.GetName() + key, Path: s.GetPath(), Type: s.GetType(), Key: &key,
+				Meaning: s.GetMeaning(),
+			}
 			sources = append(sources, s)
 		}
 	}

@@ -17,7 +17,8 @@ func scalars() []arrow.DataType {
 	return []arrow.DataType{
 		arrow.FixedWidthTypes.Boolean,
 		arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64,
-		arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Uint32, arrow.PrimitiveTypes.Uint64,
+		arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Uint32,
+		arrow.PrimitiveTypes.Uint64,
 		arrow.FixedWidthTypes.Float16, arrow.PrimitiveTypes.Float32, arrow.PrimitiveTypes.Float64,
 		arrow.BinaryTypes.String, arrow.BinaryTypes.Binary, &arrow.FixedSizeBinaryType{ByteWidth: 5},
 		&arrow.Decimal128Type{Precision: 30, Scale: 4}, arrow.FixedWidthTypes.Date32,
@@ -42,7 +43,8 @@ func Schema(r *rand.Rand) *arrow.Schema {
 	}
 	for range 4 {
 		add(arrow.ListOf(one()))
-		add(arrow.StructOf(field("a", one()), field("b", arrow.ListOf(one())), field("c", arrow.StructOf(field("d", one())))))
+		add(arrow.StructOf(field("a", one()), field("b", arrow.ListOf(one())),
+			field("c", arrow.StructOf(field("d", one())))))
 		add(arrow.ListOf(arrow.StructOf(field("x", one()), field("y", one()))))
 	}
 	add(arrow.MapOf(arrow.BinaryTypes.String, one()))

@@ -18,7 +18,10 @@ func TestFilesOneAfterTheOther(t *testing.T) {
 	for i, file := range []struct {
 		data  []byte
 		alike bool
-	}{{random(1, 600), false}, {random(2, 400), true}, {writeTable(t, smallTable(300), 200), false}, {random(3, 500), false}, {random(4, 700), true}} {
+	}{{random(1, 600), false}, {random(2, 400), true}, {writeTable(t, smallTable(300), 200), false}, {
+		random(3, 500),
+		false,
+	}, {random(4, 700), true}} {
 		f, err := readFooter(file.data)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +61,8 @@ func TestDictionaryOfAnotherChunk(t *testing.T) {
 		cut := withoutDictionary(t, d, f, data)
 		_, want := decodeAll(NewDecoder(d.sources, testMemory), cut, data, 600, 0)
 		if _, err := decodeAll(d, cut, data, 600, 0); (err == nil) != (want == nil) {
-			t.Errorf("column %s without its dictionary, behind another chunk: %v; alone: %v", source.GetName(), err, want)
+			t.Errorf("column %s without its dictionary, behind another chunk: %v; alone: %v",
+				source.GetName(), err, want)
 		}
 		if want != nil {
 			failed++

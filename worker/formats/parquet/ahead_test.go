@@ -57,7 +57,8 @@ func TestLargeDictionaries(t *testing.T) {
 			t.Fatalf("%+v: %v", c, err)
 		}
 		for i, s := range d.sources {
-			compare(t, fmt.Sprintf("%s, %+v", s.GetName(), c), got[i], arrowRows(table.Column(i).Data(), s.GetType().GetKind()))
+			compare(t, fmt.Sprintf("%s, %+v", s.GetName(), c), got[i],
+				arrowRows(table.Column(i).Data(), s.GetType().GetKind()))
 		}
 		if lists := d.columns[1].values.(*fixed[uint64]); (lists.ahead.buffer != nil) != c.ahead {
 			t.Errorf("%+v: %d values were looked up ahead", c, len(lists.ahead.buffer))
@@ -69,7 +70,8 @@ func TestLargeDictionaries(t *testing.T) {
 // error at the same read.
 func FuzzAhead(f *testing.F) {
 	f.Add([]byte{3, 0xaa, 8, 1, 0x11, 0xff, 40, 1, 0xff, 0x80}, uint8(1), uint8(3), uint8(7), uint8(1))
-	f.Add([]byte("\x21some bytes that are indices, and some more of them\x90\x01\x05and the end"), uint8(5), uint8(3), uint8(30), uint8(40))
+	f.Add([]byte("\x21some bytes that are indices, and some more of them\x90\x01\x05and the end"), uint8(5), uint8(3),
+		uint8(30), uint8(40))
 	f.Fuzz(func(t *testing.T, src []byte, width, piece, window, size uint8) {
 		dict := make([]uint64, int(size)+1)
 		for i := range dict {
@@ -78,7 +80,10 @@ func FuzzAhead(f *testing.F) {
 		data := append([]byte{width % 33}, src...)
 		var both [2]*fixed[uint64]
 		for i := range both {
-			both[i] = &fixed[uint64]{mem: decode.NewAllowance(1 << 30), kind: pb.Kind_INT64, width: 8, bits: true, dict: dict}
+			both[i] = &fixed[uint64]{
+				mem: decode.NewAllowance(1 << 30), kind: pb.Kind_INT64, width: 8, bits: true,
+				dict: dict,
+			}
 			if err := both[i].page(data, encodingDictionary, 1<<20); err != nil {
 				t.Skip()
 			}

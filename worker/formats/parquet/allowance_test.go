@@ -36,7 +36,8 @@ func TestAmplification(t *testing.T) {
 		schema := arrow.NewSchema([]arrow.Field{{Name: name, Type: values.DataType()}}, nil)
 		table := array.NewTableFromRecords(schema, []arrow.Record{array.NewRecord(schema, []arrow.Array{values}, rows)})
 		for _, dictionary := range []bool{true, false} {
-			data := writeTable(t, table, rows, parquet.WithDictionaryDefault(dictionary), parquet.WithCompression(compress.Codecs.Zstd))
+			data := writeTable(t, table, rows, parquet.WithDictionaryDefault(dictionary),
+				parquet.WithCompression(compress.Codecs.Zstd))
 			f, err := readFooter(data)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +46,8 @@ func TestAmplification(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err = decodeAll(NewDecoder(sourcesOf(f), limit), f, data, rows, 0)
 			runtime.ReadMemStats(&after)
-			if want := "row group 0 column " + name; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--memory") {
+			if want := "row group 0 column " + name; err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "--memory") {
 				t.Errorf("%s, dictionary=%v: got %v, want %q and what to do", name, dictionary, err, want)
 			}
 			// Slices that grow are copied, and each is a quarter longer than the one before.
@@ -65,7 +67,9 @@ func TestGrowingByTheLeast(t *testing.T) {
 	lists.Append(true)
 	lists.ValueBuilder().(*array.Int64Builder).AppendValues(make([]int64, elements), nil)
 	schema := arrow.NewSchema([]arrow.Field{{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)}}, nil)
-	data := writeTable(t, array.NewTableFromRecords(schema, []arrow.Record{array.NewRecord(schema, []arrow.Array{lists.NewArray()}, 1)}), 1)
+	data := writeTable(t,
+		array.NewTableFromRecords(schema, []arrow.Record{array.NewRecord(schema, []arrow.Array{lists.NewArray()}, 1)}),
+		1)
 	f, err := readFooter(data)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +124,8 @@ func TestAnyAllowance(t *testing.T) {
 		switch {
 		case d.memory.Held() > limit:
 			t.Errorf("%d bytes are held of %d", d.memory.Held(), limit)
-		case err != nil && (!strings.Contains(err.Error(), "row group 0 ") || strings.Contains(err.Error(), "panicked")):
+		case err != nil && (!strings.Contains(err.Error(), "row group 0 ") ||
+			strings.Contains(err.Error(), "panicked")):
 			t.Errorf("limit %d: %v", limit, err)
 		case err != nil:
 			failed++

@@ -78,7 +78,8 @@ func TestSlots(t *testing.T) {
 				mem.Allow(testMemory)
 				longest := len(slices.MaxFunc(dict, func(a, b []byte) int { return len(a) - len(b) }))
 				if have := longest < longSlot && memory > 0; b.slots.filled != have {
-					t.Fatalf("entries of up to %d bytes with %d bytes of memory: slots %v, want %v", longest, memory, b.slots.filled, have)
+					t.Fatalf("entries of up to %d bytes with %d bytes of memory: slots %v, want %v",
+						longest, memory, b.slots.filled, have)
 				}
 				checkBinaries(t, b, want)
 			}
@@ -93,7 +94,8 @@ func TestEmptyDeltaPage(t *testing.T) {
 	if err := b.reserve(2, 2); err != nil {
 		t.Fatal(err)
 	}
-	const prefixes, lengths = "\x80\x01\x04\x02\x00\x02\x00\x00\x00\x00", "\x80\x01\x04\x02\x02\x01\x00\x00\x00\x00" // 0 and 1, 1 and 0
+	// 0 and 1, 1 and 0
+	const prefixes, lengths = "\x80\x01\x04\x02\x00\x02\x00\x00\x00\x00", "\x80\x01\x04\x02\x02\x01\x00\x00\x00\x00"
 	page := prefixes + lengths + "a"
 	if err := errors.Join(b.page([]byte(page), encodingDeltaByteArray, 2), b.read(0, 1)); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,9 @@ func checkSize(codec int32, stored, size int) error {
 
 // tooLarge is the error of a page that is sound, but beyond what can be read.
 func tooLarge(size int) error {
-	return fmt.Errorf("%d bytes when decompressed; at most %d can be read: write the file with smaller pages, which is a writer's data_page_size", size, maxPage)
+	return fmt.Errorf(
+		"%d bytes when decompressed; at most %d can be read: write the file with smaller pages, which is a writer's "+
+			"data_page_size", size, maxPage)
 }
 
 // decompress fills dst with what src decompresses to, which must be exactly that many bytes. checkSize and asStored

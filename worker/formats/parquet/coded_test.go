@@ -27,9 +27,12 @@ func TestCodes(t *testing.T) {
 	var coded, mixed, spelt int
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 11))
-		data := writeTable(t, randomTable(seed, testSchema(), 600), 350, parquet.WithDataPageSize(200), parquet.WithBatchSize(50),
-			parquet.WithDataPageVersion([]parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2}[seed&1]), parquet.WithStats(false),
-			parquet.WithCompression(oneOf(r, testCodecs[:2]...)), parquet.WithDictionaryPageSizeLimit([]int64{200, 1 << 20}[seed>>1&1]))
+		data := writeTable(t, randomTable(seed, testSchema(), 600), 350, parquet.WithDataPageSize(200),
+			parquet.WithBatchSize(50),
+			parquet.WithDataPageVersion([]parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2}[seed&1]),
+			parquet.WithStats(false),
+			parquet.WithCompression(oneOf(r, testCodecs[:2]...)),
+			parquet.WithDictionaryPageSizeLimit([]int64{200, 1 << 20}[seed>>1&1]))
 		f, err := readFooter(data)
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +99,8 @@ func same[S interface{ GetName() string }](t *testing.T, where string, sources [
 			t.Fatalf("%s: source %s differs", where, sources[i].GetName())
 		}
 		if len(got[i].Data) > len(want[i].Data) {
-			t.Fatalf("%s: source %s has %d bytes where its rows have %d", where, sources[i].GetName(), len(got[i].Data), len(want[i].Data))
+			t.Fatalf("%s: source %s has %d bytes where its rows have %d", where, sources[i].GetName(), len(got[i].Data),
+				len(want[i].Data))
 		}
 	}
 }

@@ -143,7 +143,10 @@ func (c *column) code(unread bool) {
 	if f, ok := v.(interface{ keepWide() }); ok {
 		f.keepWide()
 	}
-	c.coded = &coded{codable: v, lender: c.lender, mem: c.mem, valid: &c.valid, unread: unread, dict: &vector.Vector{Type: c.out.Type}}
+	c.coded = &coded{
+		codable: v, lender: c.lender, mem: c.mem, valid: &c.valid, unread: unread,
+		dict: &vector.Vector{Type: c.out.Type},
+	}
 	c.values, c.lender, c.prefetcher = c.coded, c.coded, nil
 }
 
@@ -194,7 +197,8 @@ func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int
 
 // fail says where an error was found.
 func (c *column) fail(err error) error {
-	return fmt.Errorf("%s row group %d column %s: page at byte %d: %w", c.file, c.group, c.name, c.chunkAt+int64(c.pageAt), err)
+	return fmt.Errorf("%s row group %d column %s: page at byte %d: %w",
+		c.file, c.group, c.name, c.chunkAt+int64(c.pageAt), err)
 }
 
 // next decodes the next n rows.
@@ -303,7 +307,8 @@ func (c *column) load() error {
 // loadDictionary reads the dictionary page whose header was read.
 func (c *column) loadDictionary() error {
 	if c.entries {
-		return errors.New("dictionary: it is not the chunk's first one, or stands behind pages that need one: the file is damaged")
+		return errors.New(
+			"dictionary: it is not the chunk's first one, or stands behind pages that need one: the file is damaged")
 	}
 	_, data, err := c.body()
 	if err != nil || c.untyped {

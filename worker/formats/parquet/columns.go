@@ -102,7 +102,8 @@ func (d *Decoder) Reset(file string, of format.Bound, rg int, chunks []decode.So
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if len(chunks) != len(d.columns) {
-		return fmt.Errorf("%s row group %d: %d column chunks were read where %d are needed", file, rg, len(chunks), len(d.columns))
+		return fmt.Errorf("%s row group %d: %d column chunks were read where %d are needed",
+			file, rg, len(chunks), len(d.columns))
 	}
 	group := &b.RowGroups[rg]
 	d.rowsLeft, d.later.rows = group.Rows, 0

@@ -80,11 +80,18 @@ func TestConflicts(t *testing.T) {
 		"column s is a struct here, with a field s.x":                         source("s", pb.Kind_BINARY, false),
 		"column m cannot be read: ":                                           source("m", pb.Kind_INT32, true),
 		"column f is list<float32> here, which cannot be read as list<int64>": source("f", pb.Kind_INT64, true),
-		"column text is binary here, not a map":                               {Name: "text.k", Path: []string{"text"}, Key: &key, Type: &pb.Type{Kind: pb.Kind_INT32}},
+		"column text is binary here, not a map": {
+			Name: "text.k", Path: []string{"text"},
+			Key: &key, Type: &pb.Type{Kind: pb.Kind_INT32},
+		},
 	} {
 		d := NewDecoder([]*pb.Source{s}, testMemory)
-		for _, err := range []error{func() error { _, err := d.chunksOf(f, 0); return err }(), d.reset("the-file", f, 0, nil)} {
-			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "feature "+s.GetName()) {
+		for _, err := range []error{
+			func() error { _, err := d.chunksOf(f, 0); return err }(),
+			d.reset("the-file", f, 0, nil),
+		} {
+			if err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "feature "+s.GetName()) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
@@ -106,7 +113,8 @@ func TestAbsent(t *testing.T) {
 	list := &pb.Value{Kind: &pb.Value_List{List: &pb.List{Values: []*pb.Value{integer, {Kind: &pb.Value_Int{Int: 8}}}}}}
 	empty := &pb.Value{Kind: &pb.Value_List{List: &pb.List{}}}
 	sources := []*pb.Source{
-		source("a.b", pb.Kind_INT64, false), source("a", pb.Kind_BINARY, true), with(source("b", pb.Kind_INT32, false), integer),
+		source("a.b", pb.Kind_INT64, false), source("a", pb.Kind_BINARY, true), with(source("b", pb.Kind_INT32, false),
+			integer),
 		with(source("c", pb.Kind_BINARY, false), text), with(source("d", pb.Kind_INT64, true), list),
 		with(source("e", pb.Kind_FLOAT32, true), empty), with(source("g", pb.Kind_FLOAT64, false), integer),
 		with(source("h", pb.Kind_BOOL, false), &pb.Value{Kind: &pb.Value_Bool{Bool: true}}),
@@ -116,7 +124,13 @@ func TestAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []any{nil, nil, int32(7), "none", []any{int64(7), int64(8)}, []any{}, uint64(0x401c << 48), true} {
+	for i, want := range []any{
+		nil, nil, int32(7), "none",
+		[]any{int64(7), int64(8)},
+		[]any{},
+		uint64(0x401c << 48),
+		true,
+	} {
 		rows := make([]any, 10)
 		for j := range rows {
 			rows[j] = want
@@ -127,7 +141,8 @@ func TestAbsent(t *testing.T) {
 		with(source("z", pb.Kind_INT64, false), text), with(source("z", pb.Kind_INT64, true), integer),
 		with(source("z", pb.Kind_INT32, false), &pb.Value{Kind: &pb.Value_Int{Int: 1 << 40}}),
 	} {
-		if err := NewDecoder([]*pb.Source{s}, testMemory).reset("file", f, 0, nil); err == nil || !strings.Contains(err.Error(), "default") {
+		if err := NewDecoder([]*pb.Source{s}, testMemory).reset("file", f, 0, nil); err == nil ||
+			!strings.Contains(err.Error(), "default") {
 			t.Errorf("default %v of %v: %v", s.GetDefault(), s.GetType(), err)
 		}
 	}
@@ -143,7 +158,8 @@ func TestSteadyState(t *testing.T) {
 		compress.Codecs.Uncompressed: 0, compress.Codecs.Snappy: 0, compress.Codecs.Zstd: zstd,
 	} {
 		for _, dictionary := range []bool{true, false} {
-			data := writeTable(t, randomTable(4, testSchema(), 600), 600, parquet.WithCompression(codec), parquet.WithDictionaryDefault(dictionary),
+			data := writeTable(t, randomTable(4, testSchema(), 600), 600, parquet.WithCompression(codec),
+				parquet.WithDictionaryDefault(dictionary),
 				parquet.WithDataPageSize(2000), parquet.WithDataPageVersion(parquet.DataPageV2))
 			if allocated := allocations(t, data, 600); allocated > limit {
 				t.Errorf("%s, dictionary %v: %v allocations for each row group", codec, dictionary, allocated)
@@ -184,7 +200,8 @@ func allocations(t *testing.T, data []byte, rows int) float64 {
 }
 
 func TestPlan(t *testing.T) {
-	data := writeTable(t, smallTable(10), 10, parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDictionaryDefault(false))
+	data := writeTable(t, smallTable(10), 10, parquet.WithCompression(compress.Codecs.Zstd),
+		parquet.WithDictionaryDefault(false))
 	f, err := readFooter(data)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +214,8 @@ func TestPlan(t *testing.T) {
 	for i := range f.RowGroups[0].Chunks {
 		f.RowGroups[0].Chunks[i].Codec = 3
 	}
-	if got, err := explain(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil || got[0] != "codec 3 cannot be read" {
+	if got, err := explain(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil ||
+		got[0] != "codec 3 cannot be read" {
 		t.Errorf("plan %q, %v", got, err)
 	}
 }

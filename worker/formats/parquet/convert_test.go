@@ -11,7 +11,10 @@ import (
 )
 
 func TestInt96(t *testing.T) {
-	for _, text := range []string{"1970-01-01T00:00:00Z", "1969-12-31T23:59:59.999999999Z", "2026-02-03T04:05:06.789Z", "1700-01-01T12:00:00Z"} {
+	for _, text := range []string{
+		"1970-01-01T00:00:00Z", "1969-12-31T23:59:59.999999999Z",
+		"2026-02-03T04:05:06.789Z", "1700-01-01T12:00:00Z",
+	} {
 		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
 			t.Fatal(err)

@@ -88,7 +88,8 @@ func nextDeltas[T word](d *delta, dst []T) error {
 // addNarrow gives values of the miniblock, whose deltas are 1 to 32 bits wide.
 func addNarrow[T word](d *delta, dst []T) {
 	at := d.at
-	if head := -at & 7; simdLevel >= simd.AVX2 && d.width <= maxVectorWidth && len(dst) >= head+8 { // groups begin at whole bytes
+	// groups begin at whole bytes
+	if head := -at & 7; simdLevel >= simd.AVX2 && d.width <= maxVectorWidth && len(dst) >= head+8 {
 		addSlow(d, dst[:head], at)
 		at, dst = at+head, dst[head:]
 		first := at >> 3 * d.width

@@ -42,8 +42,10 @@ func TestAddDeltas(t *testing.T) {
 
 // FuzzAddDeltas compares the ways to add up deltas.
 func FuzzAddDeltas(f *testing.F) {
-	f.Add([]byte("some bytes, of which there are more than in two of the groups"), uint8(3), uint8(7), int64(1<<62), int64(-5))
-	f.Add([]byte("more bytes, so that the widest numbers are unpacked by the vector unit"), uint8(0), uint8(24), int64(-1), int64(1)<<61)
+	f.Add([]byte("some bytes, of which there are more than in two of the groups"), uint8(3), uint8(7), int64(1<<62),
+		int64(-5))
+	f.Add([]byte("more bytes, so that the widest numbers are unpacked by the vector unit"), uint8(0), uint8(24),
+		int64(-1), int64(1)<<61)
 	f.Fuzz(func(t *testing.T, packed []byte, at, width uint8, last, least int64) {
 		checkAdd[uint32](t, packed, int(at), int(width)%32+1, last, least)
 		checkAdd[uint64](t, packed, int(at), int(width)%32+1, last, least)

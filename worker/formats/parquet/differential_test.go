@@ -18,7 +18,9 @@ import (
 var elementTypes = []arrow.DataType{
 	arrow.FixedWidthTypes.Boolean, arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Int32,
 	arrow.PrimitiveTypes.Uint32, arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Float32,
-	arrow.PrimitiveTypes.Float64, arrow.BinaryTypes.String, arrow.BinaryTypes.Binary, &arrow.FixedSizeBinaryType{ByteWidth: 5},
+	arrow.PrimitiveTypes.Float64, arrow.BinaryTypes.String, arrow.BinaryTypes.Binary, &arrow.FixedSizeBinaryType{
+		ByteWidth: 5,
+	},
 	arrow.FixedWidthTypes.Date32, arrow.FixedWidthTypes.Timestamp_us, &arrow.Decimal128Type{Precision: 7, Scale: 2},
 	&arrow.Decimal128Type{Precision: 15, Scale: 3}, &arrow.Decimal128Type{Precision: 30, Scale: 4},
 }
@@ -136,7 +138,8 @@ func randomTable(seed uint64, schema *arrow.Schema, rows int) arrow.Table {
 }
 
 var testCodecs = []compress.Compression{
-	compress.Codecs.Uncompressed, compress.Codecs.Snappy, compress.Codecs.Zstd, compress.Codecs.Gzip, compress.Codecs.Brotli,
+	compress.Codecs.Uncompressed, compress.Codecs.Snappy, compress.Codecs.Zstd, compress.Codecs.Gzip,
+	compress.Codecs.Brotli,
 }
 
 // TestAgainstArrow decodes what arrow wrote with random settings, and compares with what was written.

@@ -72,9 +72,12 @@ func TestTakeEarly(t *testing.T) {
 	taken := map[string]int{}
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 12))
-		data := writeTable(t, randomTable(seed, testSchema(), 900), 700, parquet.WithDataPageSize(400), parquet.WithBatchSize(50),
-			parquet.WithDataPageVersion([]parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2}[seed&1]), parquet.WithStats(false),
-			parquet.WithCompression(oneOf(r, testCodecs[:2]...)), parquet.WithDictionaryPageSizeLimit([]int64{200, 1 << 20}[seed>>1&1]),
+		data := writeTable(t, randomTable(seed, testSchema(), 900), 700, parquet.WithDataPageSize(400),
+			parquet.WithBatchSize(50),
+			parquet.WithDataPageVersion([]parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2}[seed&1]),
+			parquet.WithStats(false),
+			parquet.WithCompression(oneOf(r, testCodecs[:2]...)),
+			parquet.WithDictionaryPageSizeLimit([]int64{200, 1 << 20}[seed>>1&1]),
 			parquet.WithDictionaryDefault(seed < 4))
 		f, err := readFooter(data)
 		if err != nil {
@@ -110,7 +113,8 @@ func TestTakeEarly(t *testing.T) {
 				for i := range got {
 					if got[i].U32 != nil {
 						if !early[i].Narrow || !got[i].Early {
-							t.Fatalf("seed %d: values of %s are narrow for those who take no such", seed, sources[i].GetName())
+							t.Fatalf("seed %d: values of %s are narrow for those who take no such",
+								seed, sources[i].GetName())
 						}
 						taken["narrow"]++
 						wide := *got[i]

@@ -73,8 +73,9 @@ func encryptedRows(t *testing.T, dir string) {
 		}
 	}
 	for name, cfg := range map[string]keys.Config{
-		"uniform": file, "uniform_plaintext": file, "columns": file, "columns_plaintext": file, "ctr": file, "ctr_plaintext": file,
-		"single": file, "wrapped": file, "vault": vault, "vault_single": vault,
+		"uniform": file, "uniform_plaintext": file, "columns": file, "columns_plaintext": file, "ctr": file,
+		"ctr_plaintext": file,
+		"single":        file, "wrapped": file, "vault": vault, "vault_single": vault,
 		"prefix": file, "prefix_outside": bound, "nameless_plaintext": file,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +140,8 @@ func missingKeys(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		_, err = leavesOf(f, sourcesOf(full))
-		if err == nil || !strings.Contains(err.Error(), `column price is encrypted`) || !strings.Contains(err.Error(), `no key "prices"`) || !storage.IsOurs(err) {
+		if err == nil || !strings.Contains(err.Error(), `column price is encrypted`) ||
+			!strings.Contains(err.Error(), `no key "prices"`) || !storage.IsOurs(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -157,7 +159,8 @@ func missingKeys(t *testing.T, dir string) {
 // wrongKeys: nothing is read by a wrong key, nor of a file that is bound to something else.
 func wrongKeys(t *testing.T, dir string) {
 	wrong := filepath.Join(t.TempDir(), "keys.yaml")
-	if err := os.WriteFile(wrong, []byte("default: AAAAAAAAAAAAAAAAAAAAAA==\nfooter: AAAAAAAAAAAAAAAAAAAAAA==\n"), 0o600); err != nil {
+	if err := os.WriteFile(wrong, []byte("default: AAAAAAAAAAAAAAAAAAAAAA==\nfooter: AAAAAAAAAAAAAAAAAAAAAA==\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	good := keystest.KeyFile(t)
@@ -222,7 +225,8 @@ func swapped(t *testing.T, dir string) {
 	n := min(a.Length, b.Length)
 	copy(data[b.Offset:b.Offset+n], data[a.Offset:a.Offset+n])
 	_, err = decodeAll(NewDecoder(sourcesOf(f)[:1], testMemory), f, data, 150, 0)
-	if err == nil || !strings.Contains(err.Error(), "row group 1 column id: page at byte") || !strings.Contains(err.Error(), "it does not decrypt") {
+	if err == nil || !strings.Contains(err.Error(), "row group 1 column id: page at byte") ||
+		!strings.Contains(err.Error(), "it does not decrypt") {
 		t.Errorf("chunk of another row group: %v", err)
 	}
 }

@@ -62,7 +62,8 @@ func expand64AVX2(dst, src *uint64, have int, valid *byte, groups int, fill uint
 func expandBy256[T word](dst, src []T, valid []uint64, from, to int, fill T) {
 	const lanes = 8
 	left, top, first := len(src), to, (from+lanes-1)&^(lanes-1)
-	for top > first && (top&(lanes-1) != 0 || len(src)-left < lanes) { // until there are values behind those that are left
+	// until there are values behind those that are left
+	for top > first && (top&(lanes-1) != 0 || len(src)-left < lanes) {
 		low := max(first, (top-1)&^(lanes-1))
 		left, top = expandPlain(dst, src[:left], valid, low, top, fill), low
 	}

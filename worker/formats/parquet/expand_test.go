@@ -53,7 +53,8 @@ func checkExpand[T word](t *testing.T, seed uint64, from, n, nulls int) {
 		expand(inPlace, inPlace[from:][:len(src)], valid, from, from+n, fill)
 		for name, got := range map[string][]T{"elsewhere": elsewhere, "in place": inPlace} {
 			if !slices.Equal(got, want) {
-				t.Fatalf("%s, %s, positions %d to %d, seed %d: got %v, want %v", simd, name, from, from+n, seed, got, want)
+				t.Fatalf("%s, %s, positions %d to %d, seed %d: got %v, want %v", simd, name, from, from+n, seed,
+					got, want)
 			}
 		}
 	})

@@ -28,7 +28,8 @@ func writeTable(t testing.TB, table arrow.Table, groupRows int64, options ...par
 	t.Helper()
 	var out bytes.Buffer
 	props := parquet.NewWriterProperties(options...)
-	err := pqarrow.WriteTable(table, &out, groupRows, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	err := pqarrow.WriteTable(table, &out, groupRows, props,
+		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 	if err != nil {
 		t.Fatalf("write: %v", err)
 	}
@@ -202,7 +203,8 @@ func decodePieces(d *Decoder, f *footer.Footer, data []byte, window, skip int) (
 
 // decodeAll reads a file in windows and returns its sources' rows: for each source, all its values.
 func decodeAll(d *Decoder, f *footer.Footer, data []byte, window, skip int) ([][]any, error) {
-	return decodeBy(d, f, data, window, skip, func(rg int, chunks [][]byte) error { return d.reset("test.parquet", f, rg, chunks) })
+	return decodeBy(d, f, data, window, skip,
+		func(rg int, chunks [][]byte) error { return d.reset("test.parquet", f, rg, chunks) })
 }
 
 func decodeBy(

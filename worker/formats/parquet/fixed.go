@@ -48,15 +48,22 @@ func newFixed(s shape, mem *decode.Allowance) (values, error) {
 	if s.physical == footer.FixedLenByteArray {
 		in.bytes = &binaries{mem: mem, width: width}
 	}
-	same := !s.logical.Decimal && (s.physical == footer.Int32 && s.kind == pb.Kind_INT32 || s.physical == footer.Int64 && s.kind == pb.Kind_INT64)
+	same := !s.logical.Decimal && (s.physical == footer.Int32 && s.kind == pb.Kind_INT32 ||
+		s.physical == footer.Int64 && s.kind == pb.Kind_INT64)
 	switch s.kind {
 	case pb.Kind_INT32, pb.Kind_FLOAT32:
 		if convert := conversion32(s); convert != nil && width > 0 {
-			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in, shortFrom: shortDictionary}, nil
+			return &fixed[uint32]{
+				mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s),
+				stream: in, shortFrom: shortDictionary,
+			}, nil
 		}
 	case pb.Kind_INT64, pb.Kind_FLOAT64:
 		if convert := conversion64(s); convert != nil && width > 0 {
-			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in, shortFrom: shortDictionary}, nil
+			return &fixed[uint64]{
+				mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s),
+				stream: in, shortFrom: shortDictionary,
+			}, nil
 		}
 	}
 	return nil, fmt.Errorf("physical type %d cannot be read as %s", s.physical, s.kind)

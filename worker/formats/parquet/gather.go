@@ -56,7 +56,8 @@ func gatherGroups[D, T word](r *runs, dict []D, dst []T) error {
 		first := (at + i) / 8 * w
 		groups := min((len(dst)-i)/8, max(len(r.bits)-first-8, 0)/w)
 		if groups > 0 {
-			if largest := gatherPairs(unsafe.Pointer(&r.bits[first]), uint(w), dict, dst[i:i+groups*8]); largest >= uint64(len(dict)) {
+			if largest := gatherPairs(unsafe.Pointer(&r.bits[first]), uint(w), dict,
+				dst[i:i+groups*8]); largest >= uint64(len(dict)) {
 				return errIndex(largest, len(dict))
 			}
 			i += groups * 8

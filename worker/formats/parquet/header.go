@@ -117,7 +117,9 @@ func (h *header) check(left int) error {
 	case h.kind < 0:
 		return errors.New("header without a page type")
 	case h.stored < 0 || h.uncompressed < 0:
-		return fmt.Errorf("header with sizes of %d and %d bytes, which pages of more than 2 GiB have: write the file with smaller pages", h.stored, h.uncompressed)
+		return fmt.Errorf(
+			"header with sizes of %d and %d bytes, which pages of more than 2 GiB have: write the file with smaller "+
+				"pages", h.stored, h.uncompressed)
 	case h.stored != int(int32(h.stored)) || h.uncompressed != int(int32(h.uncompressed)):
 		return tooLarge(max(h.stored, h.uncompressed))
 	case h.stored > left:

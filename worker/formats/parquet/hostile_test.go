@@ -19,11 +19,15 @@ import (
 // hostileSeeds are small files that between them have most kinds of pages.
 func hostileSeeds(t testing.TB, schema *arrow.Schema) [][]byte {
 	var files [][]byte
-	for i, codec := range []compress.Compression{compress.Codecs.Uncompressed, compress.Codecs.Uncompressed, compress.Codecs.Snappy, compress.Codecs.Zstd} {
+	for i, codec := range []compress.Compression{
+		compress.Codecs.Uncompressed, compress.Codecs.Uncompressed,
+		compress.Codecs.Snappy, compress.Codecs.Zstd,
+	} {
 		version := []parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2}[i%2]
 		encoding := []parquet.Encoding{parquet.Encodings.DeltaByteArray, parquet.Encodings.DeltaLengthByteArray}[i/2]
 		options := []parquet.WriterProperty{
-			parquet.WithCompression(codec), parquet.WithDataPageVersion(version), parquet.WithDictionaryDefault(i%2 == 0),
+			parquet.WithCompression(codec), parquet.WithDataPageVersion(version),
+			parquet.WithDictionaryDefault(i%2 == 0),
 			parquet.WithDataPageSize(200), parquet.WithBatchSize(64), parquet.WithStats(false),
 		}
 		for _, f := range schema.Fields() {
@@ -108,11 +112,13 @@ func damage(r *rand.Rand, data []byte) {
 func checkDamaged(t *testing.T, d *Decoder, f *footer.Footer, chunk []byte) {
 	t.Helper()
 	whole, err := decodeDamaged(t, d, f, d.reset("damaged.parquet", f, 0, [][]byte{chunk}))
-	parts, partsErr := decodeDamaged(t, d, f, d.resetSources("damaged.parquet", f, 0, []decode.Source{&pieces{data: chunk}}))
+	parts, partsErr := decodeDamaged(t, d, f,
+		d.resetSources("damaged.parquet", f, 0, []decode.Source{&pieces{data: chunk}}))
 	if fmt.Sprint(whole, err) != fmt.Sprint(parts, partsErr) {
 		t.Fatalf("in memory: %v %v\npiece by piece: %v %v", whole, err, parts, partsErr)
 	}
-	if err != nil && (strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "damaged.parquet row group 0 column ")) {
+	if err != nil && (strings.Contains(err.Error(), "panicked") ||
+		!strings.Contains(err.Error(), "damaged.parquet row group 0 column ")) {
 		t.Fatal(err)
 	}
 }
@@ -244,7 +250,10 @@ func TestFalseFooters(t *testing.T) {
 // TestChecksum damages a byte that decoding alone would not notice.
 func TestChecksum(t *testing.T) {
 	d := NewDecoder(nil, testMemory)
-	c := &column{pages: pages{codecs: &d.codecs, mem: &d.memory, chunk: &footer.Chunk{Uncompressed: 100}, source: &decode.Whole{'a', 'b', 'c'}}}
+	c := &column{pages: pages{
+		codecs: &d.codecs, mem: &d.memory, chunk: &footer.Chunk{Uncompressed: 100},
+		source: &decode.Whole{'a', 'b', 'c'},
+	}}
 	for crc, want := range map[uint32]bool{0x352441c2: true, 1: false} { // crc32 of "abc"
 		c.nextAt = 0
 		c.header = header{kind: dataPage, stored: 3, uncompressed: 3, crc: crc, hasCRC: true}
@@ -263,7 +272,10 @@ func TestPagesWithoutValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 16 MiB of 4 bytes, as a page of version 1.
-	empty := []byte{0x15, 0x00, 0x15, 0x80, 0x80, 0x80, 0x10, 0x15, 0x08, 0x2c, 0x15, 0x00, 0x15, 0x00, 0x15, 0x06, 0x15, 0x06, 0x00, 0x00, 1, 2, 3, 4}
+	empty := []byte{
+		0x15, 0x00, 0x15, 0x80, 0x80, 0x80, 0x10, 0x15, 0x08, 0x2c, 0x15, 0x00, 0x15, 0x00, 0x15, 0x06,
+		0x15, 0x06, 0x00, 0x00, 1, 2, 3, 4,
+	}
 	tried := 0
 	for i, source := range sourcesOf(f) {
 		d := NewDecoder(sourcesOf(f)[i:i+1], testMemory)
@@ -303,7 +315,8 @@ func TestPagesWithoutValues(t *testing.T) {
 				t.Errorf("%s: with empty pages %s: %v", source.GetName(), name, err)
 			}
 		}
-		if _, err := decode(chunks[0][:first], chunks[0]); err == nil || !strings.Contains(err.Error(), "dictionary: it is not the chunk's first one") {
+		if _, err := decode(chunks[0][:first], chunks[0]); err == nil ||
+			!strings.Contains(err.Error(), "dictionary: it is not the chunk's first one") {
 			t.Errorf("%s: with two dictionaries: %v", source.GetName(), err)
 		}
 	}

@@ -151,7 +151,8 @@ func TestFalseIndex(t *testing.T) {
 			if err == nil {
 				_, err = d.Next(100)
 			}
-			if err != nil && (strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "row group 0 column "+source.GetName())) {
+			if err != nil && (strings.Contains(err.Error(), "panicked") ||
+				!strings.Contains(err.Error(), "row group 0 column "+source.GetName())) {
 				t.Fatal(err)
 			}
 		}
@@ -170,7 +171,8 @@ func goLists(t testing.TB, version int) []byte {
 		rows[i] = row{int64(i), slices.Repeat([]int64{int64(i)}, i%5)}
 	}
 	var out bytes.Buffer
-	w := parquet.NewGenericWriter[row](&out, parquet.DataPageVersion(version), parquet.PageBufferSize(400), parquet.DataPageStatistics(false))
+	w := parquet.NewGenericWriter[row](&out, parquet.DataPageVersion(version), parquet.PageBufferSize(400),
+		parquet.DataPageStatistics(false))
 	if _, err := w.Write(rows); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +219,8 @@ func TestFalseIndexOfLists(t *testing.T) {
 						t.Fatal(err)
 					}
 					compare(t, "n", got, want[skip:])
-				} else if len(got) > 0 || err == nil || !strings.Contains(err.Error(), "rows begin in it where the page index says") {
+				} else if len(got) > 0 || err == nil ||
+					!strings.Contains(err.Error(), "rows begin in it where the page index says") {
 					t.Errorf("version %d, page %d with %+d rows: %d rows are shown, %v", version, k, by, len(got), err)
 				}
 			}
@@ -245,7 +248,8 @@ func TestIndexOfSplitLists(t *testing.T) {
 	for skip := 0; skip < 600; skip += 37 {
 		d := columnOf(t, data, 0, bytes.Clone)
 		usePages(t, d, pages)
-		if _, err := skipAndRead(d, skip, 7); err == nil || !strings.Contains(err.Error(), "it begins in the middle of a row") {
+		if _, err := skipAndRead(d, skip, 7); err == nil ||
+			!strings.Contains(err.Error(), "it begins in the middle of a row") {
 			t.Errorf("behind %d rows: %v", skip, err)
 		}
 	}
@@ -338,7 +342,8 @@ for version in ("1.0", "2.0"):
 				data[body+at] ^= 4
 				_, err := decodeAll(NewDecoder(sourcesOf(f), testMemory), f, data, 100, 0)
 				data[body+at] ^= 4
-				if err == nil || !strings.Contains(err.Error(), "column x: page at byte") || !strings.Contains(err.Error(), "checksum") {
+				if err == nil || !strings.Contains(err.Error(), "column x: page at byte") ||
+					!strings.Contains(err.Error(), "checksum") {
 					t.Fatalf("version %s, byte %d: %v", version, body+at, err)
 				}
 			}

@@ -27,7 +27,8 @@ func column1(t arrow.DataType, nullable bool, add func(b array.Builder, r *rand.
 		}
 	}
 	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: t, Nullable: nullable}}, nil)
-	return array.NewTableFromRecords(schema, []arrow.Record{array.NewRecord(schema, []arrow.Array{b.NewArray()}, kindRows)})
+	return array.NewTableFromRecords(schema,
+		[]arrow.Record{array.NewRecord(schema, []arrow.Array{b.NewArray()}, kindRows)})
 }
 
 // lists has up to most elements a row, or exactly -most.
@@ -65,8 +66,14 @@ func BenchmarkKinds(b *testing.B) {
 	}{
 		{"floats/plain", column1(arrow.PrimitiveTypes.Float32, false, floats), []parquet.WriterProperty{plain}},
 		{"floats/nulls", column1(arrow.PrimitiveTypes.Float32, true, floats), []parquet.WriterProperty{plain}},
-		{"floats/zstd", column1(arrow.PrimitiveTypes.Float32, false, floats), []parquet.WriterProperty{plain, parquet.WithCompression(compress.Codecs.Zstd)}},
-		{"integers/delta", column1(arrow.PrimitiveTypes.Int64, false, times), encoded(parquet.Encodings.DeltaBinaryPacked)},
+		{
+			"floats/zstd", column1(arrow.PrimitiveTypes.Float32, false, floats),
+			[]parquet.WriterProperty{plain, parquet.WithCompression(compress.Codecs.Zstd)},
+		},
+		{
+			"integers/delta", column1(arrow.PrimitiveTypes.Int64, false, times),
+			encoded(parquet.Encodings.DeltaBinaryPacked),
+		},
 		{"integers/dictionary", column1(arrow.PrimitiveTypes.Int64, false, func(b array.Builder, r *rand.Rand, _ int) {
 			b.(*array.Int64Builder).Append(int64(r.IntN(1000)) << 30)
 		}), nil},
@@ -75,7 +82,10 @@ func BenchmarkKinds(b *testing.B) {
 		}), []parquet.WriterProperty{plain}},
 		{"strings/plain", column1(arrow.BinaryTypes.String, false, words), []parquet.WriterProperty{plain}},
 		{"strings/dictionary", column1(arrow.BinaryTypes.String, false, words), nil},
-		{"strings/delta", column1(arrow.BinaryTypes.String, false, words), encoded(parquet.Encodings.DeltaLengthByteArray)},
+		{
+			"strings/delta", column1(arrow.BinaryTypes.String, false, words),
+			encoded(parquet.Encodings.DeltaLengthByteArray),
+		},
 		{"lists/ones", column1(ids, true, lists(-1)), nil},
 		{"lists/required", column1(ids, false, lists(-1)), nil},
 		{"lists/dictionary", column1(ids, true, lists(8)), nil},

@@ -17,8 +17,10 @@ import (
 func TestRest(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		data := writeTable(t, randomTable(seed, testSchema(), 900), 500, parquet.WithDataPageSize(300), parquet.WithBatchSize(64),
-			parquet.WithDataPageVersion([]parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2}[seed%2]), parquet.WithStats(false))
+		data := writeTable(t, randomTable(seed, testSchema(), 900), 500, parquet.WithDataPageSize(300),
+			parquet.WithBatchSize(64),
+			parquet.WithDataPageVersion([]parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2}[seed%2]),
+			parquet.WithStats(false))
 		f, err := readFooter(data)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +58,8 @@ func TestRest(t *testing.T) {
 				}
 				for i := range got {
 					if got[i] != nil && !reflect.DeepEqual(rowsOf(got[i]), rowsOf(want[i])) {
-						t.Fatalf("seed %d, row group %d, %d rows left: source %s differs", seed, rg, left, sources[i].GetName())
+						t.Fatalf("seed %d, row group %d, %d rows left: source %s differs",
+							seed, rg, left, sources[i].GetName())
 					}
 				}
 			}

@@ -28,7 +28,8 @@ func (b *block) init(s shape) error {
 	b.rep.init(s.maxRep)
 	b.def.init(s.maxDef)
 	b.rowDef, b.listDef = s.logical.RowNullDef, s.logical.ListDef
-	if s.maxRep > 1 || s.maxDef > 255 || s.maxRep == 1 && (b.listDef < 1 || b.listDef > s.maxDef || b.rowDef >= b.listDef) {
+	if s.maxRep > 1 || s.maxDef > 255 || s.maxRep == 1 && (b.listDef < 1 || b.listDef > s.maxDef ||
+		b.rowDef >= b.listDef) {
 		return fmt.Errorf("levels of %d repetitions and %d definitions cannot be read", s.maxRep, s.maxDef)
 	}
 	return nil

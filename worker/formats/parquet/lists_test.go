@@ -25,7 +25,8 @@ func TestLongWindowOfOnes(t *testing.T) {
 		one(b, r, row)
 	}
 	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: b.Type()}}, nil)
-	table := array.NewTableFromRecords(schema, []arrow.Record{array.NewRecord(schema, []arrow.Array{b.NewArray()}, rows)})
+	table := array.NewTableFromRecords(schema,
+		[]arrow.Record{array.NewRecord(schema, []arrow.Array{b.NewArray()}, rows)})
 	data := writeTable(t, table, rows)
 	f, err := readFooter(data)
 	if err != nil {
@@ -46,7 +47,10 @@ func TestLongWindowOfOnes(t *testing.T) {
 func listsFile(t testing.TB, rows, longest int) []byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, uint64(longest)))
-	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64), Nullable: true}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{
+		Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64),
+		Nullable: true,
+	}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
 	lists := b.Field(0).(*array.ListBuilder)
@@ -61,7 +65,8 @@ func listsFile(t testing.TB, rows, longest int) []byte {
 		}
 	}
 	table := array.NewTableFromRecords(schema, []arrow.Record{b.NewRecord()})
-	return writeTable(t, table, int64(rows), parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithDataPageSize(600),
+	return writeTable(t, table, int64(rows), parquet.WithDataPageVersion(parquet.DataPageV2),
+		parquet.WithDataPageSize(600),
 		parquet.WithBatchSize(64), parquet.WithDictionaryDefault(false), parquet.WithStats(false))
 }
 

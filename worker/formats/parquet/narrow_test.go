@@ -29,7 +29,8 @@ type book struct {
 func (b *book) plain(n int, most int64) []byte {
 	var data []byte
 	for range n {
-		data = binary.LittleEndian.AppendUint64(data, uint64(b.Int64N(most)-most>>40)) // the widest range has negative ones
+		// the widest range has negative ones
+		data = binary.LittleEndian.AppendUint64(data, uint64(b.Int64N(most)-most>>40))
 	}
 	return data
 }
@@ -128,7 +129,8 @@ func TestNarrow(t *testing.T) {
 		p := &narrowing{TB: t, book: &book{Rand: r}}
 		var both [2]*fixed[uint64]
 		for i := range both {
-			v, err := newFixed(shape{physical: footer.Int64, kind: pb.Kind_INT64, read: pb.Kind_INT64}, decode.NewAllowance(1<<30))
+			v, err := newFixed(shape{physical: footer.Int64, kind: pb.Kind_INT64, read: pb.Kind_INT64},
+				decode.NewAllowance(1<<30))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +147,8 @@ func TestNarrow(t *testing.T) {
 			}
 			got, want := vectors[0], vectors[1].I64
 			if (got.U32 == nil) == (got.I64 == nil) {
-				t.Fatalf("seed %d, window %d: %d values of 32 bits and %d of 64", seed, window, len(got.U32), len(got.I64))
+				t.Fatalf("seed %d, window %d: %d values of 32 bits and %d of 64",
+					seed, window, len(got.U32), len(got.I64))
 			}
 			seen[got.U32 != nil]++
 			if have := widened(got); !slices.Equal(have, want) {

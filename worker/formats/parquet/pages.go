@@ -93,7 +93,9 @@ func (p *pages) readHeader(h *header) error {
 			return err
 		}
 		if len(data) >= maxHeader {
-			return fmt.Errorf("header of more than %d bytes, which is the most that can be read: write the file without statistics of this column", maxHeader)
+			return fmt.Errorf(
+				"header of more than %d bytes, which is the most that can be read: write the file without "+
+					"statistics of this column", maxHeader)
 		}
 	}
 }
@@ -133,7 +135,8 @@ func (p *pages) body() (levels, values []byte, err error) {
 		return nil, nil, fmt.Errorf("levels of %d and %d bytes in a page of %d", h.repLength, h.defLength, len(stored))
 	}
 	codec := p.chunk.Codec
-	if h.kind == dataPageV2 && !h.packed && len(stored) == h.uncompressed { // Arrow C++ before 3 says so of all pages (ARROW-10353)
+	// Arrow C++ before 3 says so of all pages (ARROW-10353)
+	if h.kind == dataPageV2 && !h.packed && len(stored) == h.uncompressed {
 		codec = codecNone
 	}
 	values, err = p.unpack(codec, stored[split:], h.uncompressed-split)

@@ -73,21 +73,34 @@ func goRows(r *rand.Rand, n int) ([]goRow, map[string][]any) {
 	rows := make([]goRow, n)
 	for i := range rows {
 		w := goRow{
-			Money: int64(number()), At: time.UnixMicro(int64(number()) * 1e9), ID: [16]byte{byte(number()), 15: byte(number())},
-			Bool: number()&1 == 0, I8: int8(number()), U32: uint32(number()) * 77, I32: int32(number()) * 3, I64: int64(number()) * 5e9,
+			Money: int64(number()), At: time.UnixMicro(int64(number()) * 1e9), ID: [16]byte{
+				byte(number()),
+				15: byte(number()),
+			},
+			Bool: number()&1 == 0, I8: int8(number()), U32: uint32(number()) * 77, I32: int32(number()) * 3,
+			I64: int64(number()) * 5e9,
 			F32: float32(number()) / 7, F64: float64(number()) / 7, Text: text(), Coded: text(),
-			OBool: maybe(some(), number()&1 == 0), OI32: maybe(some(), int32(number())), OI64: maybe(some(), int64(number())),
-			OF32: maybe(some(), float32(number())), OF64: maybe(some(), float64(number())), OText: maybe(some(), text()), OCoded: maybe(some(), int64(number())),
+			OBool: maybe(some(), number()&1 == 0), OI32: maybe(some(), int32(number())), OI64: maybe(some(),
+				int64(number())),
+			OF32: maybe(some(), float32(number())), OF64: maybe(some(), float64(number())), OText: maybe(some(),
+				text()), OCoded: maybe(some(), int64(number())),
 			List: randomList(r, length, func() int64 { return int64(number()) }), Texts: randomList(r, length, text),
 			OList: listOrNull(some(), r, length, func() float32 { return float32(number()) }),
-			Flags: randomList(r, length, func() bool { return number()&1 == 0 }), Bare: randomList(r, length, func() int32 { return int32(number()) }),
+			Flags: randomList(r, length, func() bool { return number()&1 == 0 }), Bare: randomList(r, length,
+				func() int32 { return int32(number()) }),
 		}
 		copy(w.Fixed[:], fmt.Sprintf("%05d", number()))
 		if some() {
-			w.In = &goInner{Z: maybe(some(), int64(number())), L: randomList(r, length, func() float64 { return float64(number()) })}
+			w.In = &goInner{
+				Z: maybe(some(), int64(number())),
+				L: randomList(r, length, func() float64 { return float64(number()) }),
+			}
 		}
 		if w.In != nil && some() {
-			w.In.In = &goInmost{Y: maybe(some(), text()), X: int32(number()), L: listOrNull(some(), r, length, func() int64 { return int64(number()) })}
+			w.In.In = &goInmost{
+				Y: maybe(some(), text()), X: int32(number()),
+				L: listOrNull(some(), r, length, func() int64 { return int64(number()) }),
+			}
 		}
 		if some() {
 			w.Map = map[string]float64{text(): float64(number())} // with more, their order is random
@@ -211,13 +224,20 @@ func rawBits(v any) any {
 func goFile(t testing.TB, r *rand.Rand, rows []goRow) []byte {
 	t.Helper()
 	limit := oneOf[int64](r, 0, 200) // from there on, dictionaries give way to another encoding
-	ints := []goencoding.Encoding{&parquet.Plain, &parquet.ByteStreamSplit, &parquet.RLEDictionary, &parquet.DeltaBinaryPacked}
-	texts := []goencoding.Encoding{&parquet.Plain, &parquet.RLEDictionary, &parquet.DeltaLengthByteArray, &parquet.DeltaByteArray}
+	ints := []goencoding.Encoding{
+		&parquet.Plain, &parquet.ByteStreamSplit, &parquet.RLEDictionary,
+		&parquet.DeltaBinaryPacked,
+	}
+	texts := []goencoding.Encoding{
+		&parquet.Plain, &parquet.RLEDictionary, &parquet.DeltaLengthByteArray,
+		&parquet.DeltaByteArray,
+	}
 	if limit > 0 { // parquet-go, falling back to deltas, at times fails
 		ints, texts = ints[:3], texts[:2]
 	}
 	options := []parquet.WriterOption{
-		parquet.Compression(oneOf[compress.Codec](r, &parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip, &parquet.Zstd, &parquet.Lz4Raw, &parquet.Brotli)),
+		parquet.Compression(oneOf[compress.Codec](r, &parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip,
+			&parquet.Zstd, &parquet.Lz4Raw, &parquet.Brotli)),
 		parquet.DataPageVersion(oneOf(r, 1, 2)),
 		parquet.PageBufferSize(oneOf(r, 64, 1000, 1<<18)),
 		parquet.MaxRowsPerRowGroup(oneOf[int64](r, 60, 1000, 1<<30)),
@@ -236,7 +256,8 @@ func goFile(t testing.TB, r *rand.Rand, rows []goRow) []byte {
 		options = append(options, parquet.DefaultEncodingFor(kind, oneOf(r, encodings...)))
 	}
 	if r.IntN(2) == 0 {
-		options = append(options, parquet.BloomFilters(parquet.SplitBlockFilter(10, "i64"), parquet.SplitBlockFilter(10, "otext")))
+		options = append(options, parquet.BloomFilters(parquet.SplitBlockFilter(10, "i64"),
+			parquet.SplitBlockFilter(10, "otext")))
 	}
 	var out bytes.Buffer
 	w := parquet.NewGenericWriter[goRow](&out, options...)
@@ -320,7 +341,10 @@ func checkParquetGo(t *testing.T, f *footer.Footer, data []byte, want map[string
 		compare(t, s.GetName()+" in pieces", parts[i], rows)
 	}
 	for name := range want {
-		if !slices.ContainsFunc(f.Schema.Columns, func(c spec.Column) bool { return c.Name == name && c.Unsupported == "" }) {
+		if !slices.ContainsFunc(f.Schema.Columns, func(c spec.Column) bool {
+			return c.Name == name &&
+				c.Unsupported == ""
+		}) {
 			t.Errorf("%s cannot be read", name)
 		}
 	}
@@ -342,7 +366,10 @@ func TestHeaderOfLongStatistics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, decode := range []func(*Decoder, *footer.Footer, []byte, int, int) ([][]any, error){decodeAll, decodePieces} {
+		for _, decode := range []func(*Decoder, *footer.Footer, []byte, int, int) ([][]any, error){
+			decodeAll,
+			decodePieces,
+		} {
 			_, err = decode(NewDecoder(sourcesOf(f), testMemory), f, file.Bytes(), 1, 0)
 			if got := fmt.Sprint(err); err == nil && want != "" || !strings.Contains(got, want) {
 				t.Errorf("a value of %d bytes: got %v, want %q", size, err, want)

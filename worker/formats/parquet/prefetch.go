@@ -25,7 +25,8 @@ func (f *fixed[T]) prefetch(n int) {
 	switch {
 	case f.indexed:
 		f.index.prefetch()
-		if dict := bytesOf(f.dict)[:f.dictBytes()]; !f.ahead.on && len(dict)/cacheLine <= n { // each line is likely to be needed
+		// each line is likely to be needed
+		if dict := bytesOf(f.dict)[:f.dictBytes()]; !f.ahead.on && len(dict)/cacheLine <= n {
 			prefetch(dict)
 		}
 	case f.stream.encoding == encodingPlain:

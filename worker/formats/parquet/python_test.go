@@ -97,7 +97,8 @@ func TestMapKeys(t *testing.T) {
 	sources := []*pb.Source{
 		list("doubled.key", pb.Kind_BINARY), list("doubled.value", pb.Kind_FLOAT32),
 		list("counts.key", pb.Kind_INT64), list("counts.value", pb.Kind_FLOAT64),
-		key("doubled", "b", pb.Kind_FLOAT32), key("doubled", "d", pb.Kind_FLOAT64), key("doubled", "none", pb.Kind_FLOAT32),
+		key("doubled", "b", pb.Kind_FLOAT32), key("doubled", "d", pb.Kind_FLOAT64), key("doubled", "none",
+			pb.Kind_FLOAT32),
 		key("counts", "0", pb.Kind_FLOAT64), key("counts", "3", pb.Kind_FLOAT64), key("doubled", "b", pb.Kind_FLOAT32),
 	}
 	got, err := decodeAll(NewDecoder(sources, testMemory), f, data, 37, 0)

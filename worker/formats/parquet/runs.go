@@ -71,7 +71,8 @@ func (r *runs) nextShort() error {
 	}
 	r.src = r.src[1:]
 	size := count * r.width
-	if r.left = count * 8; size > len(r.src) { // cut short, as by some writers: what it lacks is missed when it is needed
+	// cut short, as by some writers: what it lacks is missed when it is needed
+	if r.left = count * 8; size > len(r.src) {
 		size = len(r.src)
 		r.left = size * 8 / r.width
 	}

@@ -84,7 +84,10 @@ func FuzzLevels(f *testing.F) {
 	f.Add([]byte{5, 0xaa, 1, 2, 3, 8, 1, 0x90, 1, 2}, uint8(3), uint16(100))
 	f.Add([]byte{5, 0xaa, 1, 2, 3, 3, 8, 1, 0x90, 1, 2}, uint8(5), uint16(64))
 	// Runs in turns: of one value and the other, of 64 levels and more together, one of a wrong value.
-	turns := []byte{16, 1, 3, 0xa5, 110, 1, 5, 0x1d, 0xc6, 30, 0, 7, 1, 2, 0x83, 8, 1, 1, 10, 1, 15, 9, 8, 7, 6, 5, 4, 3, 0x80, 0x80, 4, 1}
+	turns := []byte{
+		16, 1, 3, 0xa5, 110, 1, 5, 0x1d, 0xc6, 30, 0, 7, 1, 2, 0x83, 8, 1, 1, 10, 1, 15, 9, 8, 7, 6,
+		5, 4, 3, 0x80, 0x80, 4, 1,
+	}
 	f.Add(turns, uint8(1), uint16(4095))
 	f.Add(turns, uint8(1), uint16(6))
 	f.Add(append([]byte{16, 1, 3, 0xa5, 20, 3}, turns...), uint8(1), uint16(100))

@@ -41,7 +41,10 @@ func packers(t testing.TB) map[string]packer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[name] = packer{codecZstd, 128 << 10, name != "zstd", func(page []byte) []byte { return w.EncodeAll(page, nil) }}
+		all[name] = packer{
+			codecZstd, 128 << 10, name != "zstd",
+			func(page []byte) []byte { return w.EncodeAll(page, nil) },
+		}
 	}
 	return all
 }
@@ -89,7 +92,10 @@ func noise(n int) []byte {
 
 func TestStored(t *testing.T) {
 	for name, p := range packers(t) {
-		for _, size := range []int{1, 2, 59, 60, 61, 62, 255, 256, 257, 258, 511, 512, 1 << 12, 1 << 16, max(1, p.most-1), p.most, p.most + 1, 1 << 18} {
+		for _, size := range []int{
+			1, 2, 59, 60, 61, 62, 255, 256, 257, 258, 511, 512, 1 << 12, 1 << 16,
+			max(1, p.most-1), p.most, p.most + 1, 1 << 18,
+		} {
 			page := noise(size)
 			packed := p.pack(page)
 			testStored(t, fmt.Sprintf("%s: %d bytes", name, size), p, packed, page)
@@ -99,7 +105,8 @@ func TestStored(t *testing.T) {
 				}
 			}
 		}
-		if _, ok, err := new(codecs).asStored(p.codec, p.pack(make([]byte, 1000)), 1000, true); ok && p.most > 1 || err != nil {
+		if _, ok, err := new(codecs).asStored(p.codec, p.pack(make([]byte, 1000)), 1000, true); ok && p.most > 1 ||
+			err != nil {
 			t.Errorf("%s: a page that is compressed is shown where it lies: %v", name, err)
 		}
 	}
@@ -138,7 +145,8 @@ func TestStoredDamage(t *testing.T) {
 				damaged := bytes.Clone(packed)
 				damaged[i] ^= 1 << bit
 				checkStored(t, p.codec, damaged, 300)
-				if got, ok, _ := new(codecs).asStored(p.codec, damaged, 300, true); ok && p.sums && !bytes.Equal(got, page) {
+				if got, ok, _ := new(codecs).asStored(p.codec, damaged, 300, true); ok && p.sums &&
+					!bytes.Equal(got, page) {
 					t.Errorf("%s: damage to bit %d of byte %d shows nowhere", name, bit, i)
 				}
 			}
@@ -175,7 +183,8 @@ func checkStored(t *testing.T, codec int32, packed []byte, size int) {
 		got, ok, err := c.asStored(codec, src, size, movable)
 		switch {
 		case err != nil && fmt.Sprint(err) != fmt.Sprint(wantErr), ok && (wantErr != nil || !bytes.Equal(got, want)):
-			t.Errorf("%s %x, movable %v: %x, %v, want %x, %v", codecName(codec), packed, movable, got, err, want, wantErr)
+			t.Errorf("%s %x, movable %v: %x, %v, want %x, %v", codecName(codec), packed, movable, got, err, want,
+				wantErr)
 		case !bytes.Equal(src, packed) && (!movable || !ok && err == nil):
 			t.Errorf("%s %x, movable %v: moved", codecName(codec), packed, movable)
 		}
@@ -193,7 +202,10 @@ func TestChunkIsLent(t *testing.T) {
 		b.Field(0).(*array.Int64Builder).Append(int64(r.Uint64()))
 	}
 	table := array.NewTableFromRecords(schema, []arrow.Record{b.NewRecord()})
-	for _, codec := range []compress.Compression{compress.Codecs.Uncompressed, compress.Codecs.Snappy, compress.Codecs.Zstd} {
+	for _, codec := range []compress.Compression{
+		compress.Codecs.Uncompressed, compress.Codecs.Snappy,
+		compress.Codecs.Zstd,
+	} {
 		data := writeTable(t, table, rows, parquet.WithCompression(codec), parquet.WithDictionaryDefault(false))
 		f, err := readFooter(data)
 		if err != nil {
@@ -213,7 +225,8 @@ func TestChunkIsLent(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", codec, err)
 			}
-			if at := uintptr(unsafe.Pointer(&out[0].I64[0])) - uintptr(unsafe.Pointer(&chunks[0][0])); at >= uintptr(len(chunks[0])) {
+			if at := uintptr(unsafe.Pointer(&out[0].I64[0])) - uintptr(unsafe.Pointer(&chunks[0][0])); at >= uintptr(
+				len(chunks[0])) {
 				t.Errorf("%s: values of row group %d were copied", codec, rg)
 			}
 			next := make([]byte, len(chunks[0]))
@@ -250,7 +263,8 @@ func TestOwnChunks(t *testing.T) {
 	table := array.NewTableFromRecords(schema, []arrow.Record{b.NewRecord()})
 	for _, codec := range []compress.Compression{compress.Codecs.Snappy, compress.Codecs.Zstd} {
 		for _, version := range []parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2} {
-			data := writeTable(t, table, rows, parquet.WithCompression(codec), parquet.WithDataPageVersion(version), parquet.WithDictionaryDefault(false))
+			data := writeTable(t, table, rows, parquet.WithCompression(codec), parquet.WithDataPageVersion(version),
+				parquet.WithDictionaryDefault(false))
 			f, err := readFooter(data)
 			if err != nil {
 				t.Fatal(err)
@@ -267,7 +281,8 @@ func testOwnChunks(t *testing.T, what string, f *footer.Footer, data []byte) {
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-	for by, decode := range map[string]func(*Decoder, *footer.Footer, []byte, int, int) ([][]any, error){"whole": decodeAll, "pieces": decodePieces} {
+	for by, decode := range map[string]func(*Decoder, *footer.Footer, []byte, int, int) ([][]any,
+		error){"whole": decodeAll, "pieces": decodePieces} {
 		d, own := NewDecoder(sources, testMemory), bytes.Clone(data)
 		d.OwnChunks(true)
 		got, err := decode(d, f, own, 4096, 0)
@@ -293,11 +308,14 @@ func TestClaimedUncompressed(t *testing.T) {
 	}, nil)
 	table := randomTable(8, schema, 2000)
 	for codec, written := range map[int32]compress.Compression{
-		codecSnappy: compress.Codecs.Snappy, codecZstd: compress.Codecs.Zstd, codecGzip: compress.Codecs.Gzip, codecLZ4: compress.Codecs.Uncompressed,
+		codecSnappy: compress.Codecs.Snappy, codecZstd: compress.Codecs.Zstd, codecGzip: compress.Codecs.Gzip,
+		codecLZ4: compress.Codecs.Uncompressed,
 	} {
 		for _, dictionary := range []bool{false, true} {
-			data := writeTable(t, table, 2000, parquet.WithCompression(written), parquet.WithDataPageVersion(parquet.DataPageV2),
-				parquet.WithDataPageSize(4000), parquet.WithDictionaryDefault(dictionary && codec != codecLZ4), parquet.WithStats(false))
+			data := writeTable(t, table, 2000, parquet.WithCompression(written),
+				parquet.WithDataPageVersion(parquet.DataPageV2),
+				parquet.WithDataPageSize(4000), parquet.WithDictionaryDefault(dictionary && codec != codecLZ4),
+				parquet.WithStats(false))
 			for i := range schema.NumFields() {
 				d := columnOf(t, data, i, func(chunk []byte) []byte {
 					return rewritten(t, chunk, func(h *header) { h.packed = false })

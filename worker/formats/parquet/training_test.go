@@ -38,7 +38,8 @@ func trainingFiles() []training {
 			parquet.WithDataPageVersion(parquet.DataPageV2))
 		return func(b *testing.B) []byte {
 			record := fill(trainingRows)
-			return writeTable(b, array.NewTableFromRecords(record.Schema(), []arrow.Record{record}), trainingRows, more...)
+			return writeTable(b, array.NewTableFromRecords(record.Schema(), []arrow.Record{record}), trainingRows,
+				more...)
 		}
 	}
 	var every4th []string
@@ -62,7 +63,10 @@ func trainingFiles() []training {
 			parquet.WithEncodingFor("ids.list.element", delta),
 			parquet.WithEncodingFor("text", parquet.Encodings.DeltaLengthByteArray))},
 		{name: "byte-stream-split", write: writeSplit},
-		{name: "as pyarrow writes it", write: func(b *testing.B) []byte { return rewrite(b, with(clicks, zstd, true)(b)) }},
+		{
+			name:  "as pyarrow writes it",
+			write: func(b *testing.B) []byte { return rewrite(b, with(clicks, zstd, true)(b)) },
+		},
 	}
 }
 
@@ -117,7 +121,8 @@ func (t *table) record() arrow.Record {
 }
 
 func (t *table) dense(name string, distinct int) {
-	add(t, name, arrow.PrimitiveTypes.Float32, 10, func(b *array.Float32Builder) { b.Append(float32(t.IntN(distinct))) })
+	add(t, name, arrow.PrimitiveTypes.Float32, 10,
+		func(b *array.Float32Builder) { b.Append(float32(t.IntN(distinct))) })
 }
 
 func (t *table) ids(name string) {
@@ -206,7 +211,8 @@ func texts(rows int) arrow.Record {
 func deltas(rows int) arrow.Record {
 	t := newTable(rows)
 	when := int64(1_700_000_000_000)
-	add(t, "when", arrow.PrimitiveTypes.Int64, 0, func(b *array.Int64Builder) { when += t.Int64N(5000); b.Append(when) })
+	add(t, "when", arrow.PrimitiveTypes.Int64, 0,
+		func(b *array.Int64Builder) { when += t.Int64N(5000); b.Append(when) })
 	add(t, "count", arrow.PrimitiveTypes.Int32, 20, func(b *array.Int32Builder) { b.Append(int32(t.IntN(1000))) })
 	add(t, "text", arrow.BinaryTypes.String, 20, func(b *array.StringBuilder) {
 		b.Append(fmt.Sprint("query ", t.zipf.Uint64()))

@@ -55,9 +55,11 @@ func addVector[T word](dst []T, packed []byte, width int, last, least int64) int
 // addAVX2x4 sums groups of eight numbers, 1 or more, in four bytes each.
 //
 //go:noescape
-func addAVX2x4(dst unsafe.Pointer, groups int, packed *byte, width, half int, table *unpackTable, last, least int64) (sum int64)
+func addAVX2x4(dst unsafe.Pointer, groups int, packed *byte, width, half int, table *unpackTable, last,
+	least int64) (sum int64)
 
 // addAVX2x8 does so in eight bytes each.
 //
 //go:noescape
-func addAVX2x8(dst unsafe.Pointer, groups int, packed *byte, width, half int, table *unpackTable, last, least int64) (sum int64)
+func addAVX2x8(dst unsafe.Pointer, groups int, packed *byte, width, half int, table *unpackTable, last,
+	least int64) (sum int64)

@@ -30,11 +30,15 @@ func checkUnpack(t *testing.T, packed []byte, at, width int) {
 	packed = slices.Clip(packed)
 	want := make([]uint32, n)
 	largest := unpackBits(want, packed, at, width)
-	for name, by := range map[string]func([]uint32, []byte, int, int) uint32{"unpack": unpack, "unpackSlow": unpackSlow} {
+	for name, by := range map[string]func([]uint32, []byte, int, int) uint32{
+		"unpack":     unpack,
+		"unpackSlow": unpackSlow,
+	} {
 		got := make([]uint32, n+1)
 		got[n] = 77
 		if l := by(got[:n], packed, at, width); l != largest || !slices.Equal(got[:n], want) || got[n] != 77 {
-			t.Fatalf("%s of %d numbers of %d bits from number %d on: largest %d, want %d\n%v\n%v", name, n, width, at, l, largest, got, want)
+			t.Fatalf("%s of %d numbers of %d bits from number %d on: largest %d, want %d\n%v\n%v",
+				name, n, width, at, l, largest, got, want)
 		}
 	}
 }
@@ -82,9 +86,13 @@ func FuzzGather(f *testing.F) {
 		r := runs{width: w, packed: true, bits: slices.Clip(packed), at: int(at), left: n}
 		want, got := make([]uint64, n), make([]uint64, n)
 		wantErr := gatherSlow(&r, dict, want, r.at)
-		ways := map[string]func(*runs, []uint64, []uint64) error{"gatherPacked": gatherPacked[uint64, uint64], "gatherGroups": gatherGroups[uint64, uint64]}
+		ways := map[string]func(*runs, []uint64, []uint64) error{
+			"gatherPacked": gatherPacked[uint64, uint64],
+			"gatherGroups": gatherGroups[uint64, uint64],
+		}
 		for name, gather := range ways {
-			if err := gather(&r, dict, got); (err == nil) != (wantErr == nil) || err == nil && !slices.Equal(got, want) {
+			if err := gather(&r, dict, got); (err == nil) != (wantErr == nil) || err == nil &&
+				!slices.Equal(got, want) {
 				t.Fatalf("%s: %v and %v\n%v\n%v", name, err, wantErr, got, want)
 			}
 		}
@@ -93,7 +101,8 @@ func FuzzGather(f *testing.F) {
 		}
 		wantErr = gatherSlow(&r, dict, want, r.at)
 		short := shorten(dict)
-		if err := gatherPacked(&r, short, got); (err == nil) != (wantErr == nil) || err == nil && !slices.Equal(got, want) {
+		if err := gatherPacked(&r, short, got); (err == nil) != (wantErr == nil) || err == nil &&
+			!slices.Equal(got, want) {
 			t.Fatalf("short: %v and %v\n%v\n%v", err, wantErr, got, want)
 		}
 	})
@@ -109,7 +118,8 @@ func BenchmarkGather(b *testing.B) {
 			packed[i] = byte(r.Uint32())
 		}
 		dict, out := make([]uint64, 1<<width), make([]uint64, n)
-		for name, gather := range map[string]func(*runs, []uint64, []uint64) error{"packed": gatherPacked[uint64, uint64], "groups": gatherGroups[uint64, uint64]} {
+		for name, gather := range map[string]func(*runs, []uint64, []uint64) error{"packed": gatherPacked[uint64,
+			uint64], "groups": gatherGroups[uint64, uint64]} {
 			b.Run(fmt.Sprintf("bits=%d/%s", width, name), func(b *testing.B) {
 				for b.Loop() {
 					r := runs{width: width, packed: true, bits: packed, left: n}

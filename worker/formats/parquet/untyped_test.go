@@ -42,7 +42,8 @@ func TestUntyped(t *testing.T) {
 	lacking := source("lacking", pb.Kind_INT32, false)
 	lacking.Default = withDefault.Default
 	sources := []*pb.Source{
-		source("nulls", pb.Kind_BINARY, false), source("nulls", pb.Kind_INT64, true), source("nulls.field", pb.Kind_BOOL, false), inMap, withDefault,
+		source("nulls", pb.Kind_BINARY, false), source("nulls", pb.Kind_INT64, true), source("nulls.field",
+			pb.Kind_BOOL, false), inMap, withDefault,
 	}
 	want := make([][]any, len(sources), 20)
 	for i := range want {
@@ -53,8 +54,12 @@ func TestUntyped(t *testing.T) {
 		sevens[i] = int32(7)
 	}
 	sources, want = append(sources, lacking), append(want, sevens)
-	for _, kind := range []pb.Kind{pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64, pb.Kind_BINARY} {
-		sources, want = append(sources, source("lists", kind, true), source("boxes.x", kind, true)), append(want, lists, boxes)
+	for _, kind := range []pb.Kind{
+		pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64,
+		pb.Kind_BINARY,
+	} {
+		sources, want = append(sources, source("lists", kind, true), source("boxes.x", kind, true)), append(want,
+			lists, boxes)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.parquet"))
 	if err != nil || len(files) != 4 {
@@ -72,7 +77,8 @@ func TestUntyped(t *testing.T) {
 			}
 		}
 		plan, err := explain(f, 0, sources)
-		if err != nil || plan[0] != "nulls without a type" || plan[5] != "absent from the file" || !strings.HasSuffix(plan[6], ", without a type: no element") {
+		if err != nil || plan[0] != "nulls without a type" || plan[5] != "absent from the file" ||
+			!strings.HasSuffix(plan[6], ", without a type: no element") {
 			t.Errorf("%q, %v", plan, err)
 		}
 		for want, s := range map[string]*pb.Source{

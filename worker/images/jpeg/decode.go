@@ -110,7 +110,8 @@ func (d *Decoder) padded(c *component) (across, down int) {
 func (d *Decoder) blocksFor(c *component, region image.Rectangle) image.Rectangle {
 	return image.Rect(
 		max(0, region.Min.X*c.h/d.maxH-1)/8, max(0, region.Min.Y*c.v/d.maxV-1)/8,
-		ceilDiv(min(c.width, ceilDiv(region.Max.X*c.h, d.maxH)+1), 8), ceilDiv(min(c.height, ceilDiv(region.Max.Y*c.v, d.maxV)+1), 8))
+		ceilDiv(min(c.width, ceilDiv(region.Max.X*c.h, d.maxH)+1), 8),
+		ceilDiv(min(c.height, ceilDiv(region.Max.Y*c.v, d.maxV)+1), 8))
 }
 
 // These bound the work that a few bytes can ask for, since each scan of a progressive picture may touch every block:

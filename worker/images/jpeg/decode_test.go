@@ -21,7 +21,10 @@ func encoded(tb testing.TB, width, height int) []byte {
 	for y := range height {
 		for x := range width {
 			noise := random.IntN(24)
-			picture.SetRGBA(x, y, color.RGBA{uint8(x*200/width + noise), uint8(y*200/height + noise), uint8((x/16+y/16)%2*90 + noise), 255})
+			picture.SetRGBA(x, y, color.RGBA{
+				uint8(x*200/width + noise), uint8(y*200/height + noise),
+				uint8((x/16+y/16)%2*90 + noise), 255,
+			})
 		}
 	}
 	var b bytes.Buffer
@@ -66,7 +69,8 @@ func TestDamage(t *testing.T) {
 func TestScansAgainAndAgain(t *testing.T) {
 	data := []byte("\xff\xd8\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) + // a block of gray
 		"\xff\xc2\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00" +
-		"\xff\xc4\x00\x14\x00\x01" + strings.Repeat("\x00", 16) + "\xff\xc4\x00\x14\x10\x01" + strings.Repeat("\x00", 16) +
+		"\xff\xc4\x00\x14\x00\x01" + strings.Repeat("\x00", 16) + "\xff\xc4\x00\x14\x10\x01" +
+		strings.Repeat("\x00", 16) +
 		"\xff\xda\x00\x08\x01\x01\x00\x00\x00\x00\x7f\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x01\x7f")
 	for range 14 - 1 {
 		data = append(data, "\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x10\x7f"...)
@@ -75,7 +79,8 @@ func TestScansAgainAndAgain(t *testing.T) {
 		t.Errorf("the first sample is %d", got[0])
 	}
 	data = append(data, "\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x10\x7f\xff\xd9"...)
-	if _, _, err := decode(&Decoder{}, data, image.Rectangle{}, false); err == nil || !strings.Contains(err.Error(), "again and again") {
+	if _, _, err := decode(&Decoder{}, data, image.Rectangle{}, false); err == nil ||
+		!strings.Contains(err.Error(), "again and again") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -191,7 +196,8 @@ func TestRestarts(t *testing.T) {
 		if _, _, err := decode(d, picture(numbers...), whole, false); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if _, _, err := decode(d, picture(numbers...), middle, false); (err == nil) != strings.HasSuffix(name, "at the end") {
+		if _, _, err := decode(d, picture(numbers...), middle, false); (err == nil) != strings.HasSuffix(name,
+			"at the end") {
 			t.Errorf("%s: a part that ends before the end: %v", name, err)
 		}
 	}
@@ -200,7 +206,8 @@ func TestRestarts(t *testing.T) {
 // TestOrientation reads EXIF's: the first segment counts, and numbers of 16 and of 32 bits.
 func TestOrientation(t *testing.T) {
 	exif := func(typ, value string) string {
-		return "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12" + typ + "\x00\x00\x00\x01" + value + "\x00\x00\x00\x00"
+		return "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12" + typ + "\x00\x00\x00\x01" +
+			value + "\x00\x00\x00\x00"
 	}
 	short, long := "\x00\x03", "\x00\x04"
 	plain := encoded(t, 8, 8)
@@ -227,7 +234,8 @@ func TestOrientation(t *testing.T) {
 // decodes too has its size.
 func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, 30, 20), uint16(3), uint16(5))
-	f.Add([]byte("\xff\xd8\xff\xc2\x00\x11\x08\x00\x10\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00\xff\xd9"), uint16(0), uint16(0))
+	f.Add([]byte("\xff\xd8\xff\xc2\x00\x11\x08\x00\x10\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00\xff\xd9"),
+		uint16(0), uint16(0))
 	for _, data := range libraryPhotos(f) {
 		f.Add(data, uint16(7), uint16(90))
 	}
@@ -253,7 +261,8 @@ func FuzzDecode(f *testing.F) {
 		for y := region.Min.Y; y < region.Max.Y; y++ {
 			d.Row(row, y, y%2 == 1)
 		}
-		if config, err := stdjpeg.DecodeConfig(bytes.NewReader(data)); err == nil && (config.Width != h.Width || config.Height != h.Height) {
+		if config, err := stdjpeg.DecodeConfig(bytes.NewReader(data)); err == nil &&
+			(config.Width != h.Width || config.Height != h.Height) {
 			t.Fatalf("%d x %d, Go has %d x %d", h.Width, h.Height, config.Width, config.Height)
 		}
 		if d.Memory(image.Rect(0, 0, h.Width, h.Height)) > 1<<18 {

@@ -116,7 +116,9 @@ func (d *Decoder) segment(marker byte, b []byte) error {
 	case marker >= markSOF0 && marker <= markSOF2:
 		return d.frameHeader(b, marker == markSOF2)
 	case marker > markSOF2 && marker <= markSOF15 && marker != markJPG && marker != markDAC:
-		return fmt.Errorf("it is a JPEG of a kind that is not supported (SOF%d: lossless, hierarchical or arithmetic coding); want baseline or progressive",
+		return fmt.Errorf(
+			"it is a JPEG of a kind that is not supported (SOF%d: lossless, hierarchical or arithmetic coding); "+
+				"want baseline or progressive",
 			marker-markSOF0)
 	}
 	return nil
@@ -206,7 +208,8 @@ func (d *Decoder) frameHeader(b []byte, progressive bool) error {
 	for i := range n {
 		c := &d.components[i]
 		if d.maxH%c.h != 0 || d.maxV%c.v != 0 {
-			return fmt.Errorf("component %d has %d x %d samples where the most is %d x %d: such fractions are not supported",
+			return fmt.Errorf(
+				"component %d has %d x %d samples where the most is %d x %d: such fractions are not supported",
 				i, c.h, c.v, d.maxH, d.maxV)
 		}
 		c.width, c.height = ceilDiv(width*c.h, d.maxH), ceilDiv(height*c.v, d.maxV)

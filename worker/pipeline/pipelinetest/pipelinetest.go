@@ -107,7 +107,8 @@ func records(seed uint64, groups []int) iter.Seq[arrow.Record] {
 // numbers of rows.
 func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 	t.Helper()
-	return Write(t, schema(), records(seed, groups), parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(512))
+	return Write(t, schema(), records(seed, groups), parquet.WithCompression(compress.Codecs.Snappy),
+		parquet.WithDataPageSize(512))
 }
 
 // Arrow writes a file of the same rows in Arrow's format, compressed with zstd, in record batches of these numbers of
@@ -140,10 +141,14 @@ func (s *seeker) Seek(int64, int) (int64, error) { return int64(s.Len()), nil }
 // Write writes a file of records, each of which becomes a row group, and releases them. Its pages are of version 2,
 // unless options say otherwise: in pages of version 1, arrow's writer copies the levels of a page for each few that it
 // adds.
-func Write(t testing.TB, schema *arrow.Schema, records iter.Seq[arrow.Record], options ...parquet.WriterProperty) []byte {
+func Write(
+	t testing.TB, schema *arrow.Schema, records iter.Seq[arrow.Record], options ...parquet.WriterProperty,
+) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(schema, &out, parquet.NewWriterProperties(slices.Insert(options, 0, parquet.WithDataPageVersion(parquet.DataPageV2))...), pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(schema, &out,
+		parquet.NewWriterProperties(slices.Insert(options, 0, parquet.WithDataPageVersion(parquet.DataPageV2))...),
+		pqarrow.DefaultWriterProps())
 	if err != nil {
 		t.Fatalf("write Parquet: %v", err)
 	}
@@ -163,7 +168,10 @@ func Write(t testing.TB, schema *arrow.Schema, records iter.Seq[arrow.Record], o
 // Texts writes a file whose rows have a text and a label, in pages of a size.
 func Texts(t testing.TB, pageSize int64, text func(row int) string, groups ...int) []byte {
 	t.Helper()
-	schema := arrow.NewSchema([]arrow.Field{{Name: "label", Type: arrow.PrimitiveTypes.Int32}, {Name: "text", Type: arrow.BinaryTypes.String}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "label", Type: arrow.PrimitiveTypes.Int32},
+		{Name: "text", Type: arrow.BinaryTypes.String},
+	}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
 	row := 0
@@ -258,13 +266,22 @@ func Program() *pb.Program {
 		{"weights", pb.Kind_FLOAT32, true},
 		{"text", pb.Kind_BINARY, false},
 	} {
-		p.Sources = append(p.Sources, &pb.Source{Name: s.name, Path: []string{s.name}, Type: &pb.Type{Kind: s.kind, List: s.list}})
+		p.Sources = append(p.Sources, &pb.Source{
+			Name: s.name, Path: []string{s.name},
+			Type: &pb.Type{Kind: s.kind, List: s.list},
+		})
 	}
 	weights := Weights
 	p.Outputs = []*pb.Output{
-		{Name: "dense", Layout: pb.Layout_DENSE, Slots: []uint32{Price, Score}, Columns: []string{"price", "score"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}},
+		{
+			Name: "dense", Layout: pb.Layout_DENSE, Slots: []uint32{Price, Score}, Columns: []string{"price", "score"},
+			Type: &pb.Type{Kind: pb.Kind_FLOAT32},
+		},
 		{Name: "ids", Layout: pb.Layout_SPARSE, Slots: []uint32{IDs}, Type: &pb.Type{Kind: pb.Kind_INT64}},
-		{Name: "tags", Layout: pb.Layout_SPARSE, Slots: []uint32{Tags}, Weights: &weights, Type: &pb.Type{Kind: pb.Kind_INT64}},
+		{
+			Name: "tags", Layout: pb.Layout_SPARSE, Slots: []uint32{Tags}, Weights: &weights,
+			Type: &pb.Type{Kind: pb.Kind_INT64},
+		},
 		{Name: "label", Layout: pb.Layout_LABEL, Slots: []uint32{Label}, Type: &pb.Type{Kind: pb.Kind_INT32}},
 		{Name: "text", Layout: pb.Layout_BYTES, Slots: []uint32{Text}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
 	}

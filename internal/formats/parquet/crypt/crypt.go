@@ -98,7 +98,8 @@ type Chunk struct {
 // Chunk returns what opens the modules of a column chunk.
 func (f *File) Chunk(key *Key, rowGroup, column int) (*Chunk, error) {
 	if rowGroup < 0 || rowGroup > maxOrdinal || column < 0 || column > maxOrdinal {
-		return nil, fmt.Errorf("row group %d, column %d is encrypted; both are below %d in files that can be", rowGroup, column, maxOrdinal+1)
+		return nil, fmt.Errorf("row group %d, column %d is encrypted; both are below %d in files that can be",
+			rowGroup, column, maxOrdinal+1)
 	}
 	return &Chunk{f, key, uint16(rowGroup), uint16(column)}, nil
 }
