@@ -85,7 +85,7 @@ def test_a_batch_that_an_interrupted_loop_did_not_get_comes_to_the_newer_one(
     batches = iter(older)
     got = [next(batches) for _ in range(3)]
     with monkeypatch.context() as m:
-        m.setattr(session_module, "_parts", interrupted)
+        m.setattr(session_module, "parts", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(batches)
     with make(shared_fleet, dataset, session=session, batch_size=100) as newer:

@@ -21,7 +21,7 @@ import pytest
 
 import penstock
 from penstock import _checkpoint, _reader, _reading, errors
-from penstock._session import Security, Session, events, feeder
+from penstock._session import Security, Session, events, exchange, feeder, rows
 from penstock._session import session as session_module
 from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
 from tests.test_loader import make, places, take
@@ -168,7 +168,7 @@ def test_an_exception_at_any_line_passes_through_and_loses_nothing(
         while session.epoch == 0:
             n += 1
             try:
-                with tracing(At(n, fail, (session_module, feeder, events)), len(batches)):
+                with tracing(At(n, fail, (session_module, exchange, feeder, events)), len(batches)):
                     rows = session.next()
             except BaseException as err:
                 if err is not error:
@@ -190,7 +190,7 @@ def test_a_state_at_any_line_is_that_of_the_last_batch(shared_fleet: Fleet, data
     told: list[dict[str, Any]] = []
     got: list[penstock.Batch] = []
     loader = make(shared_fleet, dataset, batch_size=50)
-    modules = (session_module, feeder, _reader, _reading, _checkpoint)
+    modules = (session_module, exchange, feeder, _reader, _reading, _checkpoint)
     with loader:
         batches, n, raises = iter(loader), 0, itertools.cycle([False, True])
 
@@ -224,7 +224,7 @@ def test_an_exception_at_any_line_of_a_loader_loses_nothing(shared_fleet: Fleet,
     def fail() -> NoReturn:
         raise OtherError
 
-    modules = (session_module, feeder, _reader, _reading, _checkpoint)
+    modules = (session_module, exchange, feeder, _reader, _reading, _checkpoint)
     got: list[penstock.Batch] = []
     with make(shared_fleet, dataset, batch_size=2000, epochs=2) as loader:
         for epoch in range(2):
@@ -417,15 +417,15 @@ def test_memory_of_a_batch_that_came_late(
     shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an interrupted call saw of it may go before the batch does."""
-    make = session_module._parts
+    make = rows.parts
 
     def interrupted(*arguments: Any) -> NoReturn:
-        monkeypatch.setattr(session_module, "_parts", make)
+        monkeypatch.setattr(session_module, "parts", make)
         assert all(part.nbytes >= 0 for part in make(*arguments))
         raise KeyboardInterrupt
 
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
-        monkeypatch.setattr(session_module, "_parts", interrupted)
+        monkeypatch.setattr(session_module, "parts", interrupted)
         try:
             session.next()
         except KeyboardInterrupt:
@@ -543,7 +543,7 @@ def test_an_interrupted_close(shared_fleet: Fleet, dataset: Dataset, monkeypatch
     def interrupted(request: Message) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session, "_ask", interrupted)
+    monkeypatch.setattr(session._exchange, "ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
         session.close()
     batches[0].tensors.parts[0].sum()  # batches stay
@@ -555,8 +555,8 @@ def test_an_interrupted_close(shared_fleet: Fleet, dataset: Dataset, monkeypatch
 def test_a_process_that_is_stopped(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
         batches = read_epoch(session, 3)
-        monkeypatch.setattr(session_module, "LOOKS", 2)
-        monkeypatch.setattr(session_module, "WAIT", 0.05)
+        monkeypatch.setattr(exchange, "LOOKS", 2)
+        monkeypatch.setattr(exchange, "WAIT", 0.05)
         os.kill(session._connection.pid, signal.SIGSTOP)
         os.waitpid(session._connection.pid, os.WUNTRACED)  # until then it may answer
         try:
@@ -565,6 +565,6 @@ def test_a_process_that_is_stopped(shared_fleet: Fleet, dataset: Dataset, monkey
                     ask()
         finally:
             os.kill(session._connection.pid, signal.SIGCONT)
-        monkeypatch.setattr(session_module, "LOOKS", 1000)
+        monkeypatch.setattr(exchange, "LOOKS", 1000)
         batches += read_epoch(session)
     assert all_places(batches) == sorted(dataset.places())

@@ -1,6 +1,6 @@
 """Rows as flat arrays: what the buffers of an Arrow record in tensor layout hold, one array for each.
 
-Batches come as Flat (_session/session.py), and become tensors of it (batch.py). Arrow's own objects, of which a record
+Batches come as Flat (_session/rows.py), and become tensors of it (batch.py). Arrow's own objects, of which a record
 with many columns has hundreds, are made only where they are asked for. Everything is a view, and keeps its memory
 alive, but for the bools and the offsets of a record. Nothing changes once it is made.
 """
