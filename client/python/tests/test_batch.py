@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock._columns import Columns
 from penstock._flat import Flat
 from penstock._session import State
-from penstock.batch import Batch, Columns, Position
+from penstock.batch import Batch
 from penstock.errors import UsageError
+from penstock.position import Position
 
 ROWS = 5
 

@@ -6,8 +6,8 @@ import pytest
 
 from penstock._checkpoint import InFlight
 from penstock._session import State
-from penstock.batch import Position
 from penstock.errors import UsageError
+from penstock.position import Position
 
 
 def _state(rows: int) -> State:

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 
 from penstock import errors, monitor
 from penstock._diagnosis import Stats
-from penstock.batch import Batch, Bytes, Checkpoint, Position, Sparse
+from penstock.batch import Batch, Bytes, Sparse
 from penstock.loader import DataLoader
+from penstock.position import Checkpoint, Position
 from penstock.spec import (
     Features,
     Transform,

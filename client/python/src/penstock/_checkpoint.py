@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock._session.state import State
-from penstock.batch import Position
 from penstock.errors import UsageError
+from penstock.position import Position
 
 FORMAT = "penstock.state/1"
 _MOST = 256  # batches between a framework's reading and the loop; positions hold a set of intervals each

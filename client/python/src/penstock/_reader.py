@@ -14,7 +14,7 @@ from typing import Protocol
 from penstock import errors
 from penstock._flat import Flat
 from penstock._session import Info, Rows, Session, SessionStats, State
-from penstock.batch import Checkpoint
+from penstock.position import Checkpoint
 
 _ASK_EVERY = 1.0  # seconds, while masters answer
 _ASK_SELDOM = 60.0  # seconds, at the most, while they do not

@@ -17,14 +17,16 @@ from typing import Any
 
 from penstock import _hosts
 from penstock._checkpoint import InFlight
+from penstock._columns import Columns
 from penstock._diagnosis import Stats, Watch
 from penstock._opening import Stream
 from penstock._progress import Progress
 from penstock._reader import Read
 from penstock._session import Info, State
-from penstock.batch import FORMATS, Batch, Checkpoint, Columns, Position
+from penstock.batch import FORMATS, Batch
 from penstock.errors import Error, UsageError
 from penstock.monitor import P99, Aggregation, Event, Stat, _system, log_event
+from penstock.position import Checkpoint, Position
 
 ANEW = "to begin anew, give the job another run id, or the loader another session="
 

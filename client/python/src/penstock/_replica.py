@@ -27,7 +27,7 @@ from penstock import errors
 from penstock._flat import Flat
 from penstock._reader import Read, Reader
 from penstock._session import Cause, Info, SessionStats, State
-from penstock.batch import Checkpoint
+from penstock.position import Checkpoint
 
 _T = TypeVar("_T")
 

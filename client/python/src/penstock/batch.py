@@ -13,102 +13,25 @@ A batch belongs to one thread at a time.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock._flat import Flat, Form, arrow
+from penstock._columns import Columns, Part
+from penstock._flat import Flat, arrow
 from penstock.errors import UsageError
-
-if TYPE_CHECKING:
-    from penstock._session.state import State
+from penstock.position import Checkpoint, Position
 
 Array: TypeAlias = Any
 """A torch.Tensor, numpy.ndarray or pyarrow.Array, as the loader's `format` says."""
 
 FORMATS = ("torch", "numpy", "arrow")
 
-_Part: TypeAlias = int  # an array of a batch: which of its form's parts
 _T = TypeVar("_T")
 _From = TypeVar("_From")
-
-
-class Checkpoint(NamedTuple):
-    """A named checkpoint of the whole job: `penstock session checkpoint` took it, and `restore` goes back to it.
-
-    step counts the batches of each rank, and in order "deterministic" those steps in which a rank has no rows, on from
-    that of the checkpoint that the session was restored to, if it was.
-    """
-
-    name: str
-    step: int
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where the training loop stands behind one batch. `loader.state_dict(after=position)` is the state there."""
-
-    epoch: int
-    number: int  # of the batch, counted from 0 since the loader was made or a state was loaded
-    _reading: object = field(repr=False, compare=False)  # stands for the reading that it is of, and keeps none of it
-    _state: Callable[[], State] = field(repr=False, compare=False)
-    checkpoint: Checkpoint | None = None  # that has its place here
-
-    def __reduce__(self) -> tuple[Callable[..., Position], tuple[int, int, State, Checkpoint | None]]:
-        """Goes to other processes without the loader, which stays in its own."""
-        return _pickled, (self.epoch, self.number, self._state(), self.checkpoint)
-
-    def __deepcopy__(self, memo: object) -> Position:
-        return self
-
-    def __copy__(self) -> Position:
-        return self
-
-
-def _pickled(epoch: int, number: int, state: State, checkpoint: Checkpoint | None = None) -> Position:
-    return Position(epoch, number, None, lambda: state, checkpoint)
-
-
-class Columns:
-    """What the columns of a session's batches are, read from their form once."""
-
-    def __init__(self, form: Form) -> None:
-        self.dense: _Part | None = None
-        self.dense_names: tuple[str, ...] = ()
-        self.sparse: dict[str, tuple[_Part, ...]] = {}  # values, offsets and, if there are some, weights
-        self.labels: dict[str, _Part] = {}
-        self.bytes: dict[str, tuple[str, _Part, _Part]] = {}  # its name, data and offsets
-        self.images: dict[str, _Part] = {}
-        self.shapes: dict[_Part, tuple[int, ...]] = {}  # of a row in arrays that are not flat
-        self.provenance: dict[str, _Part] = {}
-        of: dict[str, dict[str, _Part]] = {}
-        for (name, what), part in form.index.items():
-            of.setdefault(name, {})[what] = part
-        for f in form.schema:
-            self._add(f, of[f.name])
-
-    def _add(self, column: pa.Field, parts: Mapping[str, _Part]) -> None:
-        metadata = column.metadata or {}
-        layout = metadata.get(b"penstock.layout", b"").decode()
-        if layout == "dense":
-            self.dense, self.dense_names = parts["values"], tuple(json.loads(metadata[b"penstock.names"]))
-            self.shapes[parts["values"]] = (len(self.dense_names),)
-        elif layout == "sparse":
-            self.sparse[column.name] = tuple(parts[what] for what in ("values", "offsets", "weights") if what in parts)
-        elif layout == "label":
-            self.labels[column.name] = parts["values"]
-        elif layout == "bytes":
-            self.bytes[column.name] = column.name, parts["values"], parts["offsets"]
-        elif layout == "image":
-            self.images[column.name] = parts["values"]
-            self.shapes[parts["values"]] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
-        elif column.name in ("_file", "_row"):
-            self.provenance[column.name] = parts["values"]
 
 
 class Sparse:
@@ -121,7 +44,14 @@ class Sparse:
 
     __slots__ = ("_format", "name", "offsets", "values", "weights")
 
-    def __init__(self, name: str, format: str, values: Array, offsets: Array, weights: Array | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        name: str,
+        format: str,  # noqa: A002
+        values: Array,
+        offsets: Array,
+        weights: Array | None = None,
+    ) -> None:
         self.name, self._format = name, format  # not the batch, which holds this
         self.values: Array = values
         self.offsets: Array = offsets
@@ -149,7 +79,7 @@ class Bytes(Sequence[bytes]):
 
     __slots__ = ("_batch", "_data", "_offsets", "name")
 
-    def __init__(self, batch: Batch, name: str, data: _Part, offsets: _Part) -> None:
+    def __init__(self, batch: Batch, name: str, data: Part, offsets: Part) -> None:
         self._batch, self.name, self._data, self._offsets = batch, name, data, offsets
 
     @property
@@ -401,7 +331,7 @@ class Batch:
         batch._mask, batch._moved = change(self.mask), True
         return batch
 
-    def _array(self, part: _Part) -> Array:
+    def _array(self, part: Part) -> Array:
         if self._arrays is None:
             self._arrays = self._made()
         made = self._arrays[part]
@@ -419,7 +349,7 @@ class Batch:
             arrays[part] = arrays[part].reshape(self._rows.num_rows, *shape)
         return arrays
 
-    def _arrow(self, part: _Part) -> pa.Array:
+    def _arrow(self, part: Part) -> pa.Array:
         rows = self._rows
         column, dtype, _ = rows.form.parts[part]
         if pa.types.is_list(rows.schema.field(column).type) or pa.types.is_binary(rows.schema.field(column).type):

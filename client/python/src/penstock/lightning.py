@@ -14,9 +14,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.batch import Batch, Position
+from penstock.batch import Batch
 from penstock.errors import UsageError
 from penstock.loader import DataLoader
+from penstock.position import Position
 
 
 def _callback() -> Any:

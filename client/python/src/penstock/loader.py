@@ -29,8 +29,9 @@ from penstock._look import Rows, Schema
 from penstock._reading import ANEW, Making, Pass, Reading
 from penstock._replica import World, distributed
 from penstock._session import SessionStats, State
-from penstock.batch import Batch, Checkpoint, Position
+from penstock.batch import Batch
 from penstock.errors import Closed, EpochsExhausted, UsageError
+from penstock.position import Checkpoint, Position
 
 
 class DataLoader:

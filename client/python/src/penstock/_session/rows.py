@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock._flat import Array, Flat, Form
 from penstock._session.feeder import Message
 from penstock._session.state import State
-from penstock.batch import Checkpoint
+from penstock.position import Checkpoint
 
 
 class After:

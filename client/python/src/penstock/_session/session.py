@@ -30,7 +30,7 @@ from penstock._session.feeder import Message
 from penstock._session.rows import After, Rows, parts
 from penstock._session.state import Info, State
 from penstock._session.stats import Cause, SessionStats
-from penstock.batch import Checkpoint
+from penstock.position import Checkpoint
 
 STATES_KEPT = 1024  # moments, the newest, of which the state can be asked for
 LEAVE_TIMEOUT = 10.0  # seconds; a master that does not answer has fewer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.batch import Checkpoint
+from penstock.position import Checkpoint
 
 
 @dataclass(frozen=True)
