@@ -15,15 +15,16 @@ import pytest
 import penstock
 from penstock import spec
 from penstock.errors import SpecError, UsageError
+from penstock.features import Feature
 
 
 def test_features_compose_in_order() -> None:
     features = (
-        spec.dense("int_*", "age", default=0)
-        + spec.sparse("cat_*", weights="scores", default=[1, 2])
-        + spec.label("label")
-        + spec.bytes_("country")
-        + spec.image("photo", shape=(2, 3, 1))
+        penstock.dense("int_*", "age", default=0)
+        + penstock.sparse("cat_*", weights="scores", default=[1, 2])
+        + penstock.label("label")
+        + penstock.bytes_("country")
+        + penstock.image("photo", shape=(2, 3, 1))
     )
     assert [f.message() for f in features] == [
         {"name": ["int_*", "age"], "layout": "DENSE", "weights": "", "shape": [], "default": {"int": 0}},
@@ -35,11 +36,11 @@ def test_features_compose_in_order() -> None:
         {"name": ["country"], "layout": "BYTES", "weights": "", "shape": []},
         {"name": ["photo"], "layout": "IMAGE", "weights": "", "shape": [2, 3, 1]},
     ]  # fmt: skip
-    assert repr(spec.dense("a") + spec.label("b")) == "dense('a') + label('b')"
+    assert repr(penstock.dense("a") + penstock.label("b")) == "dense('a') + label('b')"
 
 
 def test_composing_changes_no_operand() -> None:
-    one, two = spec.dense("a"), spec.label("b")
+    one, two = penstock.dense("a"), penstock.label("b")
     both = one + two
     assert (len(one), len(two), len(both)) == (1, 1, 2)
     with pytest.raises(TypeError):
@@ -48,10 +49,10 @@ def test_composing_changes_no_operand() -> None:
 
 @pytest.mark.parametrize("names", [(["a", "b"],), (("a", "b"),), ("a", ["b"]), (np.array(["a", "b"]),)])
 def test_names_come_in_lists_too(names: Any) -> None:
-    assert list(spec.dense(*names)) == [spec.Feature(("a", "b"), "dense")]
+    assert list(penstock.dense(*names)) == [Feature(("a", "b"), "dense")]
 
 
-@pytest.mark.parametrize("build", [spec.dense, spec.sparse, spec.label, spec.bytes_, spec.image])
+@pytest.mark.parametrize("build", [penstock.dense, penstock.sparse, penstock.label, penstock.bytes_, penstock.image])
 @pytest.mark.parametrize("names", [(), ([],), (3,), (["a", 3],), (None,), ({"a", "b"},), ({"a": 1},), (b"a",)])
 def test_features_need_names(build: Any, names: Any) -> None:
     with pytest.raises(UsageError, match="names or globs"):
@@ -61,7 +62,7 @@ def test_features_need_names(build: Any, names: Any) -> None:
 @pytest.mark.parametrize("names", [3, ["a", 3], {"a", "b"}, b"a"])
 def test_ops_need_names(names: Any) -> None:
     with pytest.raises(SpecError, match=r"log1p: in_: found .* give a name, a glob or a list"):
-        spec.log1p(names)
+        penstock.log1p(names)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_names_that_are_not_there() -> None:
     ],
 )
 def test_values(value: Any, want: dict[str, Any]) -> None:
-    made = spec.op("mine", "a", v=value).params["v"]
+    made = penstock.op("mine", "a", v=value).params["v"]
     assert made == want
     assert json.loads(json.dumps(made, allow_nan=False)) == want
 
@@ -114,15 +115,15 @@ def test_values(value: Any, want: dict[str, Any]) -> None:
 @pytest.mark.parametrize("value", [1 << 63, b"x", {"a": 1}, object()])
 def test_values_that_no_spec_holds(value: Any) -> None:
     with pytest.raises(SpecError, match="mine: v"):
-        spec.op("mine", "a", v=value)
+        penstock.op("mine", "a", v=value)
 
 
 def test_an_op_of_ones_own() -> None:
-    made = spec.op("mine", ["a", "b_*"], out="c", n=2, name="x", left_out=None)
+    made = penstock.op("mine", ["a", "b_*"], out="c", n=2, name="x", left_out=None)
     assert made.message() == {
         "op": "mine", "in": ["a", "b_*"], "out": "c", "params": {"n": {"int": 2}, "name": {"text": "x"}},
     }  # fmt: skip
-    assert spec.log1p("a").inputs == ("a",)
+    assert penstock.log1p("a").inputs == ("a",)
 
 
 def test_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -136,9 +137,9 @@ def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.chdir(tmp_path)
     made = spec.build(
         ["data/", Path("x.parquet"), "s3://bucket/a/", "/abs/b", "file:///c/*.parquet"],
-        spec.dense("a"),
+        penstock.dense("a"),
         batch_size=8,
-        transforms=[spec.log1p("a")],
+        transforms=[penstock.log1p("a")],
         filter="a > 0",
         partitions="day = 1",
         storage="lake",
@@ -154,7 +155,7 @@ def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert made == {
         "dataset": {"uri": uris, "storage": "lake", "partitions": "day = 1"},
         "filter": "a > 0",
-        "features": [spec.Feature(("a",), "dense").message()],
+        "features": [Feature(("a",), "dense").message()],
         "transforms": [{"op": "log1p", "in": ["a"], "out": "", "params": {}}],
         "batch_size": 8,
         "last_batch": "DROP",
@@ -168,10 +169,10 @@ def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_what_is_left_out_and_what_becomes_of_bad_rows() -> None:
-    made = spec.build("/data", spec.dense("a"), global_batch_size=64, on_error={"skip": 3})
+    made = spec.build("/data", penstock.dense("a"), global_batch_size=64, on_error={"skip": 3})
     assert (made["global_batch_size"], made["on_error"], made["order"]) == (64, {"skip": 3}, "FAST")
     assert not {"batch_size", "lanes"} & made.keys()
-    assert "on_error" not in spec.build("/data", spec.dense("a"), batch_size=8)
+    assert "on_error" not in spec.build("/data", penstock.dense("a"), batch_size=8)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_what_is_left_out_and_what_becomes_of_bad_rows() -> None:
 )  # fmt: skip
 def test_wrong_types_are_mistakes_of_the_spec(wrong: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
-        spec.build("/data", spec.dense("a"), **{"batch_size": 8, **wrong})
+        spec.build("/data", penstock.dense("a"), **{"batch_size": 8, **wrong})
 
 
 def test_text_or_path(tmp_path: Path) -> None:
@@ -203,8 +204,9 @@ def test_every_op_has_its_builder(penstock_binary: Path) -> None:
     ops = json.loads(listed)
     assert len(ops) >= 10
     for info in ops:
-        builder = getattr(spec, info["name"], None)
-        assert builder is not None, f"penstock.spec has no builder of the op {info['name']}"
+        builder = getattr(penstock, info["name"], None)
+        assert builder is not None, f"penstock has no builder of the op {info['name']}"
+        assert info["name"] in penstock.__all__
         assert builder.__doc__
         parameters = {
             name if name == "in_" else name.rstrip("_"): p for name, p in inspect.signature(builder).parameters.items()
@@ -223,8 +225,5 @@ def test_every_op_has_its_builder(penstock_binary: Path) -> None:
             assert default == want, f"{info['name']}: {p['name']}"
 
 
-def test_the_package_has_all_builders() -> None:
-    import penstock
-
-    for name in ["dense", "sparse", "label", "bytes_", "image", "op"]:
-        assert getattr(penstock, name) is getattr(spec, name)
+def test_the_package_has_all_other_builders() -> None:
+    assert {"dense", "sparse", "label", "bytes_", "image", "op"} <= set(penstock.__all__)

@@ -22,14 +22,12 @@ from typing import TYPE_CHECKING
 from penstock import errors, monitor
 from penstock._diagnosis import Stats
 from penstock.batch import Batch, Bytes, Sparse
+from penstock.features import Features, bytes_, dense, image, label, sparse
 from penstock.loader import DataLoader
-from penstock.position import Checkpoint, Position
-from penstock.spec import (
-    Features,
+from penstock.ops import (
     Transform,
     box_cox,
     bucketize,
-    bytes_,
     cartesian,
     cast,
     center_crop,
@@ -38,17 +36,14 @@ from penstock.spec import (
     decode_image,
     decode_jpeg,
     decode_png,
-    dense,
     enumerate,  # noqa: A004
     fill_null,
     first_x,
     flip,
     has_overlap,
     id_overlap_count,
-    image,
     intersect,
     jaccard_similarity,
-    label,
     local_hour,
     log1p,
     logit,
@@ -68,9 +63,9 @@ from penstock.spec import (
     score_sum,
     sigrid_hash,
     sort_by_score,
-    sparse,
     union,
 )
+from penstock.position import Checkpoint, Position
 
 __all__ = [
     "Batch",

@@ -1,7 +1,7 @@
 """States as plain dictionaries, and which of them is the loop's where a framework reads ahead of it.
 
 It stands between the loader and its reader. Everything belongs to the thread of the training loop, and is pure but for
-calls of the functions that it was given.
+calls of the functions that it was given, and for of_all_ranks().
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock._replica import World, distributed
 from penstock._session.state import State
+from penstock.batch import Batch
 from penstock.errors import UsageError
 from penstock.position import Position
 
@@ -54,6 +56,19 @@ def of_ranks(dicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"format": FORMAT, "ranks": sorted(dicts, key=lambda d: int(d["rank"]))}
 
 
+def of_all_ranks(mine: dict[str, Any]) -> dict[str, Any]:
+    """The states of all ranks, for a framework that saves those of rank 0. Collective."""
+    dist = distributed()
+    if dist is None or dist.get_world_size() == 1:
+        return mine
+    world = World(dist)
+    try:
+        by_rank = {int(state["rank"]): state for state in world.gather(mine)}
+    finally:
+        world.close()
+    return of_ranks(list(by_rank.values()))
+
+
 def flatten(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], bool]:
     """The dictionaries of single ranks, and whether they are those of all."""
     if isinstance(given, Mapping):
@@ -80,6 +95,19 @@ def from_dict(given: Mapping[str, Any]) -> State:
         raise UsageError(
             f"this is not a loader's state ({type(err).__name__}: {err}); give what loader.state_dict() returned"
         ) from err
+
+
+def position(of: Batch | Position, reading: object) -> Position:
+    """A batch's position, which the loop's present reading must have given it."""
+    at = of.position if isinstance(of, Batch) else of
+    if not isinstance(at, Position):
+        raise UsageError(f"found {type(of).__name__}; give a batch, or its position")
+    if at._reading is not reading:
+        raise UsageError(
+            "the batch was read by another loader or process, or before load_state_dict(); use one "
+            "that this loader read since, as it came from the loop"
+        )
+    return at
 
 
 @dataclass(eq=False)

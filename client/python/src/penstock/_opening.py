@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import _claims, _job, _replica
-from penstock._checkpoint import differences
+from penstock._checkpoint import differences, flatten, from_dict
 from penstock._onbox import LocalFleet
 from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session, State
@@ -61,6 +61,16 @@ class Restore:
     batch_sizes: tuple[int, ...]  # of the loaders that they are of
     shared: bool
     specs: tuple[Mapping[str, Any], ...] = ()  # fingerprints of those that the states belong to
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Restore:
+        """What load_state_dict() is given."""
+        dicts, shared = flatten(given)
+        # Ranks of one replica have the same state.
+        states = tuple({state.data: state for state in map(from_dict, dicts)}.values())
+        sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
+        specs = tuple(d["spec"] for d in dicts if isinstance(d.get("spec"), Mapping))
+        return cls(states, sizes, shared, specs)
 
     def is_even(self, batch_size: int) -> bool:
         """Whether batches go on as if the reading had never been interrupted."""

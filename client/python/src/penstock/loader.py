@@ -22,15 +22,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock import _arguments, _checkpoint, _dataset, _hosts, _opening
-from penstock import spec as spec_builders
+from penstock import _arguments, _checkpoint, _hosts, _opening, _source, _standing
 from penstock._diagnosis import Stats, Watch
 from penstock._look import Rows, Schema
-from penstock._reading import ANEW, Making, Pass, Reading
-from penstock._replica import World, distributed
+from penstock._reading import Making, Pass, Reading
+from penstock._replica import distributed
 from penstock._session import SessionStats, State
 from penstock.batch import Batch
 from penstock.errors import Closed, EpochsExhausted, UsageError
+from penstock.features import Features
+from penstock.ops import Transform
 from penstock.position import Checkpoint, Position
 
 
@@ -116,8 +117,8 @@ class DataLoader:
         uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         *,
         spec: str | os.PathLike[str] | None = None,
-        features: spec_builders.Features | None = None,
-        transforms: spec_builders.Transform | Sequence[spec_builders.Transform] = (),
+        features: Features | None = None,
+        transforms: Transform | Sequence[Transform] = (),
         filter: str = "",  # noqa: A002
         partitions: str = "",
         storage: str = "",
@@ -166,7 +167,7 @@ class DataLoader:
         if unexpected:
             raise TypeError(_arguments.unexpected(unexpected, inspect.signature(DataLoader).parameters))
         self._reading: Reading | None = None
-        message, text = _spec(
+        message, text = _source.spec_of(
             spec, uri, features, batch_size,
             {
                 "global_batch_size": global_batch_size, "order": order, "lanes": lanes, "on_error": on_error,
@@ -191,7 +192,7 @@ class DataLoader:
         self._keeps = False  # a framework's callback says what the loop has done: see _follow
         self._unsaid = False  # a framework has begun to iterate, and its callback has not come yet
         self._closed = False
-        self._reads = _reads(uri, spec)
+        self._reads = _source.words(uri, spec)
         self._schema: Schema | None = None  # once it was looked for
         _hosts.register(DataLoader, Batch)
 
@@ -207,7 +208,7 @@ class DataLoader:
         if self._leaves:
             reading.leave_pass()
         if reading.exhausted:
-            raise EpochsExhausted(self._no_more("all have been read", reading.epochs))
+            raise EpochsExhausted(_standing.no_more(self._opening, "all have been read", reading.epochs))
         reading.reads_ahead = _hosts.reads_ahead() or reading.reads_ahead
         return Pass(reading)
 
@@ -314,9 +315,10 @@ class DataLoader:
         if epoch < reading.epoch and _hosts.reads_ahead() is not None:
             return  # it counts the passes of this process, and a state was loaded
         if epoch < reading.epoch:
-            raise UsageError(self._no_way_back(epoch, reading))
+            raise UsageError(_standing.no_way_back(reading, epoch))
         if epoch >= reading.epochs:
-            raise EpochsExhausted(self._no_more(f"set_epoch({epoch}) counts from 0", reading.epochs))
+            reason = f"set_epoch({epoch}) counts from 0"
+            raise EpochsExhausted(_standing.no_more(self._opening, reason, reading.epochs))
         reading.leave(int(epoch) - 1)
 
     def state_dict(self, *, after: Batch | Position | None = None) -> dict[str, Any]:
@@ -331,7 +333,7 @@ class DataLoader:
         """
         reading = self._open()
         if after is not None:
-            return self._as_dict(self._position(after)._state())
+            return self._as_dict(_checkpoint.position(after, reading.stream.reading)._state())
         saver = _hosts.saves_ahead()
         if saver is not None and (self._unsaid or not reading.flight.keeps):
             raise UsageError(
@@ -344,14 +346,15 @@ class DataLoader:
                 "loader.state_dict(after=batch), or by loader.done(batch) after each batch"
             )
         mine = self._as_dict(reading.state())
-        return self._of_all_ranks(mine) if saver is not None else mine
+        return _checkpoint.of_all_ranks(mine) if saver is not None else mine
 
     def done(self, batch: Batch | Position | None = None) -> None:
         """Says that the loop has finished with a batch (and those before it), for loops that read ahead.
 
         From then on state_dict() is as of it. Without an argument it is the oldest one that is not done.
         """
-        self._open().flight.done(None if batch is None else self._position(batch))
+        reading = self._open()
+        reading.flight.done(None if batch is None else _checkpoint.position(batch, reading.stream.reading))
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Goes on from a checkpoint: what state_dict() returned on this rank, or a list of all ranks' states.
@@ -361,15 +364,11 @@ class DataLoader:
         checked when the next one opens: RestoreRefused says what does not fit, or which ranks are missing.
         """
         self._check_open()
-        dicts, shared = _checkpoint.flatten(state)
-        # Ranks of one replica have the same state.
-        states = tuple({state.data: state for state in map(_checkpoint.from_dict, dicts)}.values())
-        sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
-        specs = tuple(d["spec"] for d in dicts if isinstance(d.get("spec"), Mapping))
+        restore = _opening.Restore.of(state)
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.close()
-        self._restore = _opening.Restore(states, sizes, shared, specs)
+        self._restore = restore
 
     def stats(self) -> Stats:
         """Figures since the session was opened, with a verdict: what limits the loop, in one line."""
@@ -402,50 +401,15 @@ class DataLoader:
         return self.__dict__.copy()
 
     def __repr__(self) -> str:
-        spec = json.loads(self._opening.spec or "{}")
-        size, ending = spec.get("batch_size"), str(spec.get("last_batch") or "").lower()
-        rows = f"global_batch_size={spec['global_batch_size']}" if "global_batch_size" in spec else f"batch_size={size}"
-        reading = None if self._closed else self._reading
-        where = "closed" if self._closed else "not open"
-        if reading is not None:
-            info, at = reading.stream.reader.info, reading.stream.place
-            rows, ending = f"batch_size={info.batch_size}", info.last_batch
-            read = f"{reading.number} batch{'' if reading.number == 1 else 'es'} read"
-            epoch = "all epochs read" if reading.over else f"in epoch {reading.epoch}"
-            where = f"session {reading.stream.session!r}, rank {at.rank} of {at.world_size}: {epoch}, {read}"
-        how = "" if size is None and rows.endswith("None") else f", {rows}"
-        how += f", last_batch={ending!r}" if ending else ""
-        return f"penstock.DataLoader({self._reads}{how}; {where})"
+        if self._closed:
+            return _standing.shown(self._reads, self._opening, None, "closed")
+        return _standing.shown(self._reads, self._opening, self._reading, "not open")
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the loader was closed; make another one")
         if self._reading is not None:
             self._reading.check_process()
-
-    def _no_more(self, reason: str, epochs: int) -> str:
-        """Why there is no epoch to read, and how to get more."""
-        passes = "1 epoch" if epochs == 1 else f"{epochs} epochs"
-        how = "DataLoader(..., epochs=N)" if self._opening.spec is not None else '"epochs: N" in its spec'
-        session = self._opening.given_session
-        if session is None:
-            return f"the loader was made for {passes}, and {reason}; for N passes make it with {how}"
-        return (
-            f"the session {session!r} was made for {passes}, and {reason}; to read again, give the job another run id, "
-            f"or the loader another session=, and for N passes {how}"
-        )
-
-    def _no_way_back(self, epoch: int, reading: Reading) -> str:
-        """Why an epoch cannot be read again, and what can be done."""
-        if epoch < reading.earlier:
-            return (
-                f"set_epoch({epoch}): an earlier start under the session id {reading.stream.session!r} has read the "
-                f"epochs before {reading.earlier}; {ANEW}; to go on, count epochs from loader.epoch"
-            )
-        return (
-            f"set_epoch({epoch}): epoch {reading.epoch} is the next one, and earlier ones can be read again only "
-            "from a state; count epochs from loader.epoch"
-        )
 
     def _open(self) -> Reading:
         """The open session, opened if need be."""
@@ -487,66 +451,3 @@ class DataLoader:
 
     def _as_dict(self, state: State) -> dict[str, Any]:
         return _checkpoint.to_dict(state, self.batch_size, self._open().fingerprint)
-
-    def _of_all_ranks(self, mine: dict[str, Any]) -> dict[str, Any]:
-        """The states of all ranks, for a framework that saves those of rank 0. Collective."""
-        dist = distributed()
-        if dist is None or dist.get_world_size() == 1:
-            return mine
-        world = World(dist)
-        try:
-            by_rank = {int(state["rank"]): state for state in world.gather(mine)}
-        finally:
-            world.close()
-        return _checkpoint.of_ranks(list(by_rank.values()))
-
-    def _position(self, of: Batch | Position) -> Position:
-        position = of.position if isinstance(of, Batch) else of
-        if not isinstance(position, Position):
-            raise UsageError(f"found {type(of).__name__}; give a batch, or its position")
-        if position._reading is not self._open().stream.reading:
-            raise UsageError(
-                "the batch was read by another loader or process, or before load_state_dict(); use one "
-                "that this loader read since, as it came from the loop"
-            )
-        return position
-
-
-def _reads(uri: Any, spec: Any) -> str:
-    """What a loader reads, in few words."""
-    if spec is not None:
-        text = os.fspath(spec)
-        return "spec=..." if "\n" in text or text.lstrip().startswith("{") else f"spec={text!r}"
-    uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
-    some = [os.fspath(u) for u in uris[:3]]
-    more = f" and {len(uris) - 3} more" if len(uris) > 3 else ""
-    return (repr(some[0]) if len(uris) == 1 else repr(some)) + more
-
-
-def _spec(
-    spec: str | os.PathLike[str] | None,
-    uri: Any,
-    features: spec_builders.Features | None,
-    batch_size: int | None,
-    options: dict[str, Any],
-) -> tuple[dict[str, Any] | None, str]:
-    """The spec as a message, or as text."""
-    defaults = inspect.signature(spec_builders.build).parameters
-    if spec is not None:
-        given = [name for name, value in {"uri": uri, "features": features, "batch_size": batch_size}.items() if value]
-        given += [name for name, value in options.items() if value != defaults[name].default and value != []]
-        if given:
-            raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")
-        return None, spec_builders.read_text(spec)
-    if uri is not None and features is None:
-        raise UsageError(
-            "features= says what to read, and batch_size= in how many rows at once (or global_batch_size=; a spec "
-            f"file, as spec=, says all of it). {_dataset.described(uri, options['storage'])}"
-        )
-    if uri is None or (batch_size is None) == (options["global_batch_size"] is None):
-        raise UsageError(
-            "say what to read: a URI, features= and batch_size= (or global_batch_size=, of all ranks together), or "
-            "spec= with a spec file"
-        )
-    assert features is not None
-    return spec_builders.build(uri, features, batch_size=batch_size, **options), ""

@@ -1,0 +1,68 @@
+"""Names and values as people give them to builders of a spec, and as messages of api/pb/spec.proto have them.
+
+Everything is pure. What no message can hold is a SpecError.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, TypeAlias
+
+from penstock.errors import SpecError
+
+Names: TypeAlias = str | Sequence[str]
+Scalar: TypeAlias = bool | int | float | str
+Value: TypeAlias = Scalar | Sequence[Scalar]
+Message: TypeAlias = dict[str, Any]
+
+
+def without_none(message: Message) -> Message:
+    """A message less the fields that are not there."""
+    return {name: value for name, value in message.items() if value is not None}
+
+
+def names_of(given: Names) -> list[str]:
+    """The names in their order, of which sets have none; what is no list of names stays, for whoever looks at each."""
+    if isinstance(given, str) or not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping, Set)):
+        return [given]  # type: ignore[list-item]
+    return list(given)
+
+
+def value_of(value: Value, where: str) -> Message:
+    """A message of a Python or NumPy value."""
+    if isinstance(value, str):
+        return {"text": value}
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return {"bool": bool(value)}
+    if isinstance(value, numbers.Integral):
+        if not -(1 << 63) <= int(value) < 1 << 63:
+            raise SpecError(f"{where}: {value} does not fit into 64 bits; give a smaller number")
+        return {"int": int(value)}
+    if isinstance(value, numbers.Real):
+        return {"float": _float(float(value))}
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Mapping)):
+        return _list(list(value), where)
+    raise SpecError(f"{where}: found a {type(value).__name__}; give an int, float, str, bool or a list of these")
+
+
+def _float(value: float) -> float | str:
+    """A number as protobuf's JSON has it, which JSON's own numbers do not suffice for."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _list(values: list[Scalar], where: str) -> Message:
+    """A list in the form that is meant for its elements: see List in api/pb/spec.proto."""
+    floats = [v for v in values if type(v) is float]
+    if values and len(floats) == len(values):
+        return {"floats": {"values": [_float(v) for v in floats]}}
+    elements = [value_of(v, where) for v in values]
+    kinds = {kind for e in elements for kind in e}
+    if kinds == {"int"}:
+        return {"ints": {"values": [e["int"] for e in elements]}}
+    if kinds and kinds <= {"float", "int"} and all(abs(e.get("int", 0)) <= 1 << 53 for e in elements):
+        return {"floats": {"values": [e["float"] if "float" in e else float(e["int"]) for e in elements]}}
+    return {"list": {"values": elements}}
