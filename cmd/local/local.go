@@ -201,8 +201,8 @@ func (l *local) announce(out io.Writer, a process.Announcement, output string) e
 	}
 	_, err := fmt.Fprintf(out, "A fleet of 1 master and %s is up at %s, until this command ends (Ctrl-C).\n\n"+
 		"  penstock read spec.yaml --master %s --token-file %s\n"+
-		"  penstock.DataLoader(..., master=%q, token_file=%q)  # in Python\n\nLogs are in %s\n",
-		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile,
-		l.dir)
+		"  penstock.DataLoader(..., master=%q, connection=penstock.Connection(token_file=%q))  # in Python\n\n"+
+		"Logs are in %s\n",
+		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile, l.dir)
 	return err
 }

@@ -30,7 +30,8 @@ func TestLocalSaysHowToReadFromIt(t *testing.T) {
 	}
 	for _, want := range []string{
 		"2 workers is up", "penstock read spec.yaml --master 127.0.0.1:7070 --token-file /tmp/token\n",
-		`penstock.DataLoader(..., master="127.0.0.1:7070", token_file="/tmp/token")`, "/tmp/logs",
+		`penstock.DataLoader(..., master="127.0.0.1:7070", connection=penstock.Connection(token_file="/tmp/token"))`,
+		"/tmp/logs",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, out.String())

@@ -24,7 +24,7 @@ spec, session, rank, world, masters, token_file, ca = sys.argv[1:]
 logging.basicConfig(level=logging.INFO, stream=sys.stderr)
 with penstock.DataLoader(
     spec=spec, session=session, rank=int(rank), world_size=int(world), master=masters.split(","), format="numpy",
-    token_file=token_file, tls_ca=ca, tls_server_name="penstock", budget=1 << 18,
+    connection=penstock.Connection(token_file=token_file, ca=ca, server_name="penstock"), budget=1 << 18,
 ) as loader:  # fmt: skip
     batches = read(loader)
     for _ in sys.stdin:

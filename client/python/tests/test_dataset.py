@@ -25,7 +25,7 @@ def _binary(penstock_binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loader_that_is_not_told_what_to_read_says_what_there_is(shared_fleet: Fleet, kinds: Path) -> None:
     with pytest.raises(errors.UsageError) as raised:
-        DataLoader(kinds, storage="")
+        DataLoader(kinds, data=penstock.Data(storage=""))
     said = str(raised.value)
     assert f"{kinds} has 100 rows in 1 file:" in said
     lines = [re.split(r"\s{2,}", line.strip()) for line in said.splitlines()]

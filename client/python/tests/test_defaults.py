@@ -111,7 +111,8 @@ def test_a_restore_keeps_the_ending(shared_fleet: Fleet, dataset: Dataset, caplo
 
 
 def test_an_ending_is_named_beside_on_error(shared_fleet: Fleet, dataset: Dataset) -> None:
-    given = {"session": uuid.uuid4().hex, "rank": 0, "world_size": 2, "on_error": {"skip": 1}}
+    given: dict[str, Any] = {"session": uuid.uuid4().hex, "rank": 0, "world_size": 2}
+    given["data"] = penstock.Data(on_error={"skip": 1})
     with (
         make(shared_fleet, dataset, **(DEFAULTS | given)) as loader,
         pytest.raises(errors.SpecError, match=r"last_batch: found nothing, with on_error: skip and 2 ranks.* want pad"),

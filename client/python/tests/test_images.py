@@ -65,7 +65,9 @@ def resized(encoded: bytes | None, height: int, width: int) -> np.ndarray[Any, A
 
 def loader(fleet: Fleet, folder: Path, transforms: list[Any], **options: Any) -> DataLoader:
     features = penstock.image("photo", shape=options.pop("shape", None)) + penstock.label("label")
-    usual: dict[str, Any] = {"batch_size": 8, "format": "numpy", "master": fleet.master, "provenance": True}
+    usual: dict[str, Any] = {
+        "batch_size": 8, "format": "numpy", "master": fleet.master, "data": penstock.Data(provenance=True),
+    }  # fmt: skip
     return DataLoader(str(folder), features=features, transforms=transforms, **(usual | options))
 
 
@@ -130,7 +132,8 @@ def test_what_is_no_picture(shared_fleet: Fleet, tmp_path: Path) -> None:
         loader(shared_fleet, tmp_path / "photos", transforms) as made,
     ):
         list(made)
-    with loader(shared_fleet, tmp_path / "photos", transforms, on_error={"skip": 1}, batch_size=1) as made:
+    skip = penstock.Data(on_error={"skip": 1})
+    with loader(shared_fleet, tmp_path / "photos", transforms, data=skip, batch_size=1) as made:
         labels = [int(b.label[0]) for b in made]
     assert set(range(16)) | set(range(32, 48)) <= set(labels) <= set(range(20)) | set(range(32, 48))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import inspect
 import io
@@ -49,10 +50,10 @@ Place = tuple[int, int]
 def make(fleet: Fleet, dataset: Dataset, **options: Any) -> DataLoader:
     """A loader of all rows, which says of each where it comes from."""
     usual: dict[str, Any] = {
-        "features": FEATURES, "batch_size": BATCH, "provenance": True, "master": fleet.master,
-        "last_batch": "uneven", "epochs": 1,
+        "features": FEATURES, "batch_size": BATCH, "master": fleet.master, "last_batch": "uneven", "epochs": 1,
     }  # fmt: skip
-    return DataLoader(dataset.uri, **(usual | options))
+    data = dataclasses.replace(options.pop("data", penstock.Data()), provenance=True)
+    return DataLoader(dataset.uri, data=data, **(usual | options))
 
 
 def places(batches: Iterable[penstock.Batch]) -> list[Place]:
@@ -113,7 +114,7 @@ def test_rows_of_a_shard_come_in_the_same_order_in_each_run(
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
 def test_what_rows_hold(shared_fleet: Fleet, dataset: Dataset, compression: str) -> None:
-    with make(shared_fleet, dataset, compression=compression) as loader:
+    with make(shared_fleet, dataset, connection=penstock.Connection(compression=compression)) as loader:
         batch = next(iter(loader))
     assert isinstance(batch.dense, np.ndarray), "this program has not imported torch"
     for i in (0, 500, len(batch) - 1):
@@ -627,18 +628,9 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
         ({"budget": "1GB"}, "budget="),
         ({"timeout": 0}, "timeout="),
         ({"workers": 2}, "workers= is of the fleet that a loader without master= starts"),
-        ({"memory": 1 << 30}, "memory= is of the fleet that a loader without master= starts"),
-        ({"master": None, "memory": "1GiB"}, "memory='1GiB': give a number of bytes"),
-        ({"master": None, "memory": True}, "memory=True: give a number of bytes"),
+        ({"connection": penstock.Connection(memory=1 << 30)}, "memory= is of the fleet that a loader without master="),
         ({"master": None, "workers": -1}, "workers=-1: give a number of worker processes"),
         ({"master": None, "workers": "2"}, "workers='2': give a number of worker processes"),
-        ({"share": 0}, "share=0: give a weight above 0"),
-        ({"share": "most"}, "share='most'"),
-        ({"share": {"weight": 2, "workers": 3}}, "share={'weight': 2, 'workers': 3}"),
-        ({"share": {"min_workers": 3, "max_workers": 2}}, "max_workers is not below min_workers"),
-        ({"share": {"min_workers": -1}}, "share="),
-        ({"connect_timeout": True}, "connect_timeout="),
-        ({"join_timeout": 0}, "join_timeout="),
     ],
 )
 def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:
@@ -651,7 +643,7 @@ def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:
 def test_numbers_of_numpy(shared_fleet: Fleet, dataset: Dataset) -> None:
     numbers: dict[str, Any] = {"batch_size": np.int64(BATCH), "epochs": np.int8(1), "seed": np.uint8(1)}
     numbers |= {"rank": np.int32(0), "world_size": np.int64(1), "budget": np.uint64(1 << 28)}
-    numbers |= {"timeout": np.float32(60), "connect_timeout": np.int16(60)}
+    numbers |= {"timeout": np.float32(60), "connection": penstock.Connection(connect_timeout=np.int16(60))}
     with make(shared_fleet, dataset, **numbers) as loader:
         assert sum(map(len, loader)) == dataset.rows
         assert json.dumps(loader.state_dict())
@@ -672,7 +664,8 @@ def test_addresses_of_masters(master: str) -> None:
     ],
 )
 def test_the_master_keeps_the_share(shared_fleet: Fleet, dataset: Dataset, share: Any, kept: Any) -> None:
-    with make(shared_fleet, dataset, session=(session := uuid.uuid4().hex), share=share) as loader:
+    ranks = penstock.Ranks(share=share)
+    with make(shared_fleet, dataset, session=(session := uuid.uuid4().hex), ranks=ranks) as loader:
         assert len(take(loader, 1)) == 1
         command = [str(shared_fleet.binary), "session", "show", session, f"--master={shared_fleet.master}"]
         shown = subprocess.run([*command, "--output=json"], capture_output=True, text=True, check=True)
@@ -681,10 +674,10 @@ def test_the_master_keeps_the_share(shared_fleet: Fleet, dataset: Dataset, share
 
 def test_ranks_that_ask_for_different_shares(shared_fleet: Fleet, dataset: Dataset) -> None:
     ranks: dict[str, Any] = {"session": uuid.uuid4().hex, "world_size": 2}
-    with make(shared_fleet, dataset, rank=0, share=2, **ranks) as first:
+    with make(shared_fleet, dataset, rank=0, ranks=penstock.Ranks(share=2), **ranks) as first:
         iter(first)
         with pytest.raises(errors.SessionMismatch, match=r"another share: weight 2, 0 to 0 workers"):
-            iter(make(shared_fleet, dataset, rank=1, share=3, **ranks))
+            iter(make(shared_fleet, dataset, rank=1, ranks=penstock.Ranks(share=3), **ranks))
         with make(shared_fleet, dataset, rank=1, **ranks) as none:
             iter(none)
 
@@ -697,7 +690,8 @@ def test_no_data(shared_fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_no_master() -> None:
-    loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connect_timeout=0.5)
+    soon = penstock.Connection(connect_timeout=0.5)
+    loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connection=soon)
     with pytest.raises(errors.MasterUnreachable, match=r"127\.0\.0\.1:1"):
         iter(loader)
 
@@ -743,7 +737,9 @@ def test_ranks_need_one_id() -> None:
     options: dict[str, Any] = {"features": FEATURES, "batch_size": 1, "rank": 1, "world_size": 2}
     with pytest.raises(errors.UsageError, match="session="):
         iter(DataLoader("/data", master="127.0.0.1:1", **options))
-    with pytest.raises(errors.UsageError, match=r'\n    penstock local\n(.|\n)*\n    master=".*", token_file=".*"'):
+    with pytest.raises(
+        errors.UsageError, match=r'\n    penstock local\n(.|\n)*\n    master=".*", .*\(token_file=".*"\)'
+    ):
         iter(DataLoader("/data", session="x", **options))
     with pytest.raises(errors.UsageError, match="go together"):
         iter(DataLoader("/data", features=FEATURES, batch_size=1, rank=0))
@@ -765,7 +761,8 @@ def test_pods_of_an_indexed_job_say_which_rank_they_are(monkeypatch: pytest.Monk
     monkeypatch.setenv("HOSTNAME", "ctr-1")
 
     def opened(**options: Any) -> None:
-        iter(DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connect_timeout=0.1, **options))
+        soon = penstock.Connection(connect_timeout=0.1)
+        iter(DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connection=soon, **options))
 
     with pytest.raises(errors.UsageError, match=r"Job 'ctr' .*rank=int\(os\.environ.* and world_size="):
         opened()
@@ -884,5 +881,6 @@ with penstock.DataLoader("URI", session="SESSION", rank=0, world_size=2, **optio
 
 def test_on_box(dataset: Dataset, penstock_binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_BINARY", str(penstock_binary))
-    with DataLoader(dataset.uri, features=FEATURES, batch_size=BATCH, provenance=True) as loader:
+    data = penstock.Data(provenance=True)
+    with DataLoader(dataset.uri, features=FEATURES, batch_size=BATCH, data=data) as loader:
         assert Counter(places(loader)) == Counter(dataset.places())

@@ -45,8 +45,8 @@ def sessions(fleet: Fleet) -> set[str]:
 @pytest.mark.parametrize("local", [False, True])
 def test_schema_and_first_rows(shared_fleet: Fleet, kinds: Path, local: bool) -> None:
     loader = DataLoader(
-        kinds, features=FEATURES, transforms=HASHED, batch_size=32, shuffle=True, provenance=True,
-        master=None if local else shared_fleet.master,
+        kinds, features=FEATURES, transforms=HASHED, batch_size=32, shuffle=True,
+        data=penstock.Data(provenance=True), master=None if local else shared_fleet.master,
     )  # fmt: skip
     before = sessions(shared_fleet)
     schema = loader.schema
@@ -136,7 +136,8 @@ def test_repr_says_what_is_read_and_where_it_stands(shared_fleet: Fleet, dataset
         list(loader)
         assert repr(loader) == f"{read}all epochs read, 6 batches read)"
     assert repr(loader) == f"{what}closed)"
-    several = DataLoader([f"f{i}" for i in range(5)], features=penstock.label("label"), global_batch_size=4)
+    step = penstock.Data(global_batch_size=4)
+    several = DataLoader([f"f{i}" for i in range(5)], features=penstock.label("label"), data=step)
     assert repr(several).startswith("penstock.DataLoader(['f0', 'f1', 'f2'] and 2 more, global_batch_size=4")
     inline = DataLoader(spec=json.dumps({"dataset": {"uri": "d"}}))
     assert repr(inline) == "penstock.DataLoader(spec=...; not open)"

@@ -135,7 +135,8 @@ def test_a_loader_s_fleet_has_the_memory_that_it_asks_for(dataset: Dataset) -> N
     usual, fleet = LocalFleet(), LocalFleet(memory=64 << 20)
     assert usual.address != fleet.address
     assert b"--memory=67108864" in Path(f"/proc/{pid(fleet)}/cmdline").read_bytes().split(b"\0")
-    with DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000, memory=64 << 20) as loader:
+    memory = penstock.Connection(memory=64 << 20)
+    with DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000, connection=memory) as loader:
         assert sum(map(len, loader)) == dataset.rows
         assert _onbox._fleets._users[fleet._process] == 2
     fleet.close()

@@ -187,7 +187,8 @@ def test_the_command_becomes_the_binary(penstock_binary: Path) -> None:
 def test_a_fleet_of_its_own(penstock_binary: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(_binary.VARIABLE, str(penstock_binary))
     features = penstock.dense("int_*") + penstock.sparse("cat_*") + penstock.label("label")
-    with penstock.DataLoader(dataset.uri, features=features, batch_size=1000, epochs=2, provenance=True) as loader:
+    data = penstock.Data(provenance=True)
+    with penstock.DataLoader(dataset.uri, features=features, batch_size=1000, epochs=2, data=data) as loader:
         for _ in range(2):
             seen = [place for batch in loader for place in zip(batch.files, batch.rows, strict=True)]
             assert len(seen) == dataset.rows

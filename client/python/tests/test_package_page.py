@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 PLAIN = [b.name for b in page.blocks() if b.language == "python" and not b.needs_torch]
 READ_ALL = [
-    "Spec files-1", "Loops that read ahead-1", "On one machine-1", "What limits the loop-1", "What limits the loop-2",
+    "Groups of arguments-1", "Spec files-1", "Loops that read ahead-1", "On one machine-1", "What limits the loop-1",
+    "What limits the loop-2",
 ]  # fmt: skip
 CHECKED = [
     "Start-1", "Start-2", "First looks-1", "Epochs, length, map-1", "Epochs, length, map-2", "Validation-1",
@@ -163,7 +164,7 @@ def test_one_name_for_the_whole_fleet(
     ports = ["--tls-cert=ca.pem", "--tls-key=key.pem", "--tls-ca=ca.pem", "--tls-server-name=penstock"]
     fleet.start(workers=1, token="secret", master_flags=ports, worker_flags=ports)
     (folder / "token").write_text("secret")
-    with pytest.raises(penstock.errors.MasterUnreachable, match="tls_ca="):
+    with pytest.raises(penstock.errors.MasterUnreachable, match="ca="):
         page.run("Tokens and TLS-1", clicks, fleet)
     monkeypatch.setenv("PENSTOCK_TLS_SERVER_NAME", "penstock")
     assert page.run("Tokens and TLS-1", clicks, fleet)["train"].rows == clicks.rows

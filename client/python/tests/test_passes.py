@@ -18,8 +18,8 @@ ENDINGS = [
     {},
     {"last_batch": "drop"},
     {"last_batch": "pad"},
-    {"order": "deterministic", "lanes": 4},
-    {"order": "deterministic", "lanes": 4, "last_batch": "drop"},
+    {"order": "deterministic", "data": penstock.Data(lanes=4)},
+    {"order": "deterministic", "data": penstock.Data(lanes=4), "last_batch": "drop"},
 ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from penstock import _opening, errors
 from penstock._session import Config, Security, Session, feeder
 from penstock._session.failures import refused_shard
+from penstock.groups import Connection
 from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def test_secrets_do_not_print() -> None:
 
 
 def test_token_in_clear_stays_here() -> None:
-    with pytest.raises(errors.UsageError, match=r"TLS only.* set tls_ca= or tls=") as caught:
+    with pytest.raises(errors.UsageError, match=r"TLS only.* set penstock\.Connection\(ca=\.\.\.\) or ") as caught:
         Session(Config(("10.0.0.1:1",), "s", security=Security(token="open-sesame")))
     assert "sesame" not in str(caught.value)
 
@@ -281,8 +282,8 @@ def test_a_proxy_of_the_environment_is_for_other_traffic(
 def test_files_of_security_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "token"
     with pytest.raises(errors.UsageError, match=r"token_file: .*can read"):
-        _opening.security(None, file, None, None, None, None, False, None, {})
+        _opening.security(Connection(token_file=file), {})
     file.write_text("first\nolder\n")
-    security = _opening.security(None, file, None, None, None, None, False, None, {})
+    security = _opening.security(Connection(token_file=file), {})
     assert security.message()["token_file"] == str(file)
     assert "first" not in repr(security)

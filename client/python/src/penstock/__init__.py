@@ -23,6 +23,7 @@ from penstock import errors, monitor
 from penstock._diagnosis import Stats
 from penstock.batch import Batch, Bytes, Sparse
 from penstock.features import Features, bytes_, dense, image, label, sparse
+from penstock.groups import Connection, Data, Ranks
 from penstock.loader import DataLoader
 from penstock.ops import (
     Transform,
@@ -71,9 +72,12 @@ __all__ = [
     "Batch",
     "Bytes",
     "Checkpoint",
+    "Connection",
+    "Data",
     "DataLoader",
     "Features",
     "Position",
+    "Ranks",
     "Sparse",
     "Stats",
     "Transform",

@@ -1,9 +1,14 @@
-"""What to say to arguments and attributes that penstock.DataLoader does not have. People try those of torch's first."""
+"""What to say to arguments and attributes that penstock.DataLoader and the groups of its arguments do not have.
+
+People try those of torch's first. Everything is pure.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 INSTEAD = {
     "dataset": "the first argument is the dataset's URI",
@@ -12,7 +17,9 @@ INSTEAD = {
         "workers=N runs so many on this machine; another fleet has as many as its trainers need"
     ),
     "sampler": "shuffle=True with seed= orders the rows, and filter= and the op sample choose among them",
-    "batch_sampler": "batch_size= or global_batch_size= cuts batches, shuffle=True with seed= orders the rows",
+    "batch_sampler": (
+        "batch_size= or data=penstock.Data(global_batch_size=...) cuts batches, shuffle=True with seed= orders the rows"
+    ),
     "collate_fn": "map=f changes each batch in the training loop's process, and transforms= on the workers",
     "drop_last": 'drop_last=True is last_batch="drop"',
     "worker_init_fn": "the fleet's workers run no code of the training loop; its ops are transforms=",
@@ -32,11 +39,85 @@ ATTRIBUTES = INSTEAD | {
 }
 
 
-def unexpected(given: Iterable[str], known: Iterable[str]) -> str:
-    """The words of a TypeError about arguments that are not known."""
-    lines = []
+Groups: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]
+"""Of the groups of arguments the name and the fields, by the argument that each is given as."""
+
+_RENAMED = {"tls_ca": "ca", "tls_cert": "cert", "tls_key": "key", "tls_server_name": "server_name"}
+
+
+def unexpected(given: Iterable[str], known: Iterable[str], groups: Groups) -> str:
+    """The words of a TypeError about arguments that the loader does not have; of values, which may be tokens, none."""
+    moved, lines = dict[str, list[str]](), list[str]()
+    known = list(known)
     for name in given:
-        near = difflib.get_close_matches(name, list(known), 1)
-        advice = INSTEAD.get(name) or (f"did you mean {near[0]}=?" if near else "see help(penstock.DataLoader)")
-        lines.append(f"DataLoader() has no argument {name!r}: {advice}")
+        argument = _argument_of(name, groups)
+        if argument is not None:
+            moved.setdefault(argument, []).append(name)
+        else:
+            lines.append(f"DataLoader() has no argument {name!r}: {_advice(name, known, groups)}")
+    for argument, names in moved.items():
+        what = f"argument{'' if len(names) == 1 else 's'} {', '.join(map(repr, names))}"
+        lines.append(f"DataLoader() has no {what}: give {_written(argument, names, groups)}")
     return "\n".join(lines)
+
+
+def _argument_of(name: str, groups: Groups) -> str | None:
+    """The argument whose group has a field of that name, or of the one that it had as an argument."""
+    field = _RENAMED.get(name, name)
+    return next((argument for argument, (_, fields) in groups.items() if field in fields), None)
+
+
+def _written(argument: str, names: Iterable[str], groups: Groups) -> str:
+    """A group as a program gives it."""
+    given = ", ".join(f"{_RENAMED.get(name, name)}=..." for name in names) or "..."
+    return f"{argument}=penstock.{groups[argument][0]}({given})"
+
+
+def _advice(name: str, known: list[str], groups: Groups) -> str:
+    if name in INSTEAD:
+        return INSTEAD[name]
+    fields = [*_RENAMED, *(field for _, fields in groups.values() for field in fields)]
+    near = difflib.get_close_matches(name, [*known, *fields], 1)
+    if not near:
+        return "see help(penstock.DataLoader)"
+    argument = None if near[0] in known else _argument_of(near[0], groups)
+    return f"did you mean {near[0]}=?" if argument is None else f"did you mean {_written(argument, near, groups)}?"
+
+
+def no_field(group: str, given: Iterable[str], groups: Groups) -> str:
+    """The words of a TypeError about fields that a group does not have; without any, about fields without a name."""
+    argument = next(argument for argument, (name, _) in groups.items() if name == group)
+    lines = [f"{group}() has no field {name!r}: {_place(name, argument, groups)}" for name in given]
+    return "\n".join(lines) or f"{group}() takes fields by their names: {_fields(argument, groups)}"
+
+
+def _place(name: str, argument: str, groups: Groups) -> str:
+    """Where what was given to a group belongs."""
+    from penstock.loader import DataLoader  # which imports this
+
+    other = _argument_of(name, groups)
+    if other == argument:
+        return f"it is {_RENAMED[name]}="
+    if other is not None:
+        return f"give {_written(other, [name], groups)}"
+    if name in inspect.signature(DataLoader).parameters:
+        return f"give {name}= to DataLoader() itself"
+    near = difflib.get_close_matches(name, groups[argument][1], 1)
+    return f"did you mean {near[0]}=?" if near else f"its fields are {_fields(argument, groups)}"
+
+
+def _fields(argument: str, groups: Groups) -> str:
+    return ", ".join(f"{field}=" for field in groups[argument][1])
+
+
+def no_group(argument: str, given: object, groups: Groups) -> str:
+    """What to say to something else in place of a group; of values, which may be tokens, nothing."""
+    group, fields = groups[argument]
+    if not isinstance(given, Mapping):
+        what = f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
+        return f"{argument}= is {what}: give {argument}=penstock.{group}(...), of {_fields(argument, groups)}"
+    names = [str(name) for name in given]
+    here = [name for name in names if _RENAMED.get(name, name) in fields]
+    lines = [f"{argument}= is a {type(given).__name__}: give {_written(argument, here, groups)}"]
+    wrong = [name for name in names if name not in here]
+    return "\n".join([*lines, *([no_field(group, wrong, groups)] if wrong else [])])

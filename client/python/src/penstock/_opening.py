@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import functools
 import json
-import numbers
 import os
 import re
 import threading
@@ -28,29 +27,11 @@ from penstock._onbox import LocalFleet
 from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session, State
 from penstock.errors import UsageError
+from penstock.groups import Connection, Ranks, check_positive, counts, share
 from penstock.monitor import log_event
 
 _PEEK_BUDGET = 16 << 20
-_COMPRESSIONS = ("none", "lz4", "zstd")
 _ADDRESS = re.compile(r"unix:.+|(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^][:/\s]+):(?P<port>[0-9]{1,5})")
-
-
-def share(given: float | Mapping[str, float] | None) -> dict[str, float] | None:
-    """The argument share= in full, of whose max_workers 0 is no maximum."""
-    if given is None:
-        return None
-    fields = {"weight": 1.0, "min_workers": 0, "max_workers": 0}
-    try:
-        fields.update(given if isinstance(given, Mapping) else {"weight": given})
-        weight, least, most = float(fields["weight"]), int(fields["min_workers"]), int(fields["max_workers"])
-    except (TypeError, ValueError):
-        weight, least, most = 0.0, 0, 0
-    if len(fields) != 3 or not 0 < weight <= 1e6 or least < 0 or most < 0 or 0 < most < least:
-        raise UsageError(
-            f'share={given!r}: give a weight above 0, or {{"weight": 2, "min_workers": 1, "max_workers": 8}}, '
-            "where max_workers is not below min_workers"
-        )
-    return {"weight": weight, "min_workers": least, "max_workers": most}
 
 
 @dataclass(frozen=True)
@@ -115,11 +96,6 @@ class Stream:
         _close_all(self._resources, self.pid)
 
 
-def _counts(value: object, least: int) -> bool:
-    """Whether it is an integer, and no less than that."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
-
-
 def _copied(record: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows in memory of their own."""
     sink = pa.BufferOutputStream()
@@ -172,34 +148,21 @@ class Opening:
     name: str
     rank: int | None
     world_size: int | None
-    process_group: Any
-    mesh: Any
-    security: Security
-    share: Mapping[str, float] | None
-    zone: str
-    compression: str
+    ranks: Ranks
+    connection: Connection
+    security: Security  # of the connection and the environment
+    workers: int | None
     budget: int
     timeout: float
-    connect_timeout: float
-    join_timeout: float
-    workers: int | None
-    memory: int | None
 
     def __post_init__(self) -> None:
-        for name in ("workers", "memory"):
-            if self.masters and getattr(self, name) is not None:
+        for name, value in {"workers": self.workers, "memory": self.connection.memory}.items():
+            if self.masters and value is not None:
                 raise UsageError(f"{name}= is of the fleet that a loader without master= starts; leave one of them out")
-        if self.memory is not None and not _counts(self.memory, 1):
-            raise UsageError(f"memory={self.memory!r}: give a number of bytes above 0, such as 1 << 30")
-        if self.workers is not None and not _counts(self.workers, 0):
+        if self.workers is not None and not counts(self.workers, 0):
             raise UsageError(f"workers={self.workers!r}: give a number of worker processes, such as 2, or leave it out")
-        for name in ("budget", "timeout", "connect_timeout", "join_timeout"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or value <= 0:
-                unit = "bytes" if name == "budget" else "seconds"
-                raise UsageError(f"{name}={value!r}: give a number of {unit} above 0")
-        if self.compression not in _COMPRESSIONS:
-            raise UsageError(f"compression={self.compression!r}: give one of {', '.join(map(repr, _COMPRESSIONS))}")
+        check_positive("budget", self.budget, "bytes")
+        check_positive("timeout", self.timeout, "seconds")
 
     @property
     def given_session(self) -> str | None:
@@ -208,10 +171,10 @@ class Opening:
 
     def open(self, owner: object, restore: Restore | None) -> Stream:
         """Opens and joins. owner is the loader."""
-        at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh) or self._alone()
+        at = _replica.place(self.rank, self.world_size, self.ranks.process_group, self.ranks.mesh) or self._alone()
         session = self.given_session
         dist = _replica.distributed()
-        shared = self.process_group is not None or self.mesh is not None
+        shared = self.ranks.process_group is not None or self.ranks.mesh is not None
         collective = shared or (session is None and at.world_size > 1)  # else the other ranks may have no such loader
         world = _replica.World(dist) if collective and dist is not None and dist.get_world_size() > 1 else None
         if session is None:
@@ -233,9 +196,9 @@ class Opening:
             config = Config(
                 masters=masters, session=_job.unique_id("peek"),
                 spec=None if self.spec is None else json.loads(self.spec),
-                spec_text=self.spec_text, working_dir=self.working_dir, zone=self.zone, peek=max(1, rows),
+                spec_text=self.spec_text, working_dir=self.working_dir, zone=self.connection.zone, peek=max(1, rows),
                 budget=min(int(self.budget), _PEEK_BUDGET), timeout=float(self.timeout),
-                connect_timeout=float(self.connect_timeout), security=security, fleet=fleet,
+                connect_timeout=float(self.connection.connect_timeout), security=security, fleet=fleet,
             )  # fmt: skip
             session = Session(config)
             resources.callback(session.close)
@@ -246,7 +209,7 @@ class Opening:
         """The masters and how they are reached, of a fleet on this machine where none is named."""
         if self.masters:
             return self.masters, self.security, None
-        fleet = LocalFleet(workers=self.workers or 0, memory=self.memory)
+        fleet = LocalFleet(workers=self.workers or 0, memory=self.connection.memory)
         owns(fleet)
         return (fleet.address,), Security(token=fleet.token), fleet
 
@@ -291,7 +254,7 @@ class Opening:
                 "start one in another terminal:\n"
                 "    penstock local\n"
                 "and give all ranks the address and the file that it prints:\n"
-                '    master="127.0.0.1:PORT", token_file="/tmp/.../token"'
+                '    master="127.0.0.1:PORT", connection=penstock.Connection(token_file="/tmp/.../token")'
             )
         masters, security, fleet = self._fleet(stream.owns)
         claim = _claims.Claim(stream.session, at.rank)
@@ -306,17 +269,17 @@ class Opening:
             working_dir=self.working_dir,
             rank=at.rank,
             world_size=at.world_size,
-            share=self.share,
-            zone=self.zone,
-            compression=self.compression,
+            share=share(self.ranks.share),
+            zone=self.connection.zone,
+            compression=self.connection.compression,
             restore=None if restore is None else restore.brought_by(at),
             restored_like=None if restore is None or not restore.states else restore.states[0],
             begins_in=0 if restore is None else restore.epoch,
             differences=functools.partial(differences, () if restore is None else restore.specs),
             budget=int(self.budget),
             timeout=float(self.timeout),
-            connect_timeout=float(self.connect_timeout),
-            join_timeout=float(self.join_timeout),
+            connect_timeout=float(self.connection.connect_timeout),
+            join_timeout=float(self.ranks.join_timeout),
             security=security,
             on_event=log_event,
             fleet=fleet,
@@ -352,7 +315,7 @@ def _why_no_address(a: object) -> str:
     if not isinstance(a, str):
         return f"{a!r} is no text"
     if "://" in a:
-        return f"{a!r} has a scheme; leave it out (tls=True is for a fleet with TLS)"
+        return f"{a!r} has a scheme; leave it out (connection=penstock.Connection(tls=True) is for a fleet with TLS)"
     if a.count(":") > 1 and "[" not in a:
         return f"{a!r}: an IPv6 address stands in brackets, as in [::1]:7070"
     if re.search(r":[0-9]+$", a):
@@ -360,35 +323,26 @@ def _why_no_address(a: object) -> str:
     return f"{a!r} has no port (penstock master listens on 7070 unless told otherwise)"
 
 
-def security(
-    token: str | None,
-    token_file: str | os.PathLike[str] | None,
-    tls_ca: str | os.PathLike[str] | None,
-    tls_cert: str | os.PathLike[str] | None,
-    tls_key: str | os.PathLike[str] | None,
-    tls_server_name: str | None,
-    tls: bool,
-    namespace: str | None,
-    environ: Mapping[str, str] = os.environ,
-) -> Security:
-    """How ports are reached. What arguments leave out may stand in PENSTOCK_TOKEN_FILE and PENSTOCK_TLS_..."""
-    if token is not None and token_file is not None:
-        raise UsageError("token= and token_file= exclude each other; give one of them")
-    path = token_file or (environ.get("PENSTOCK_TOKEN_FILE") if token is None else None)
-    tls_ca = tls_ca or environ.get("PENSTOCK_TLS_CA") or None
-    tls_server_name = tls_server_name or environ.get("PENSTOCK_TLS_SERVER_NAME")
-    files = {"token_file": path, "ca": tls_ca, "cert": tls_cert, "key": tls_key}
-    for option, file in files.items():
-        _check_readable(option if option == "token_file" else f"tls_{option}", file)
+def security(given: Connection, environ: Mapping[str, str] = os.environ) -> Security:
+    """How ports are reached. What is not given may stand in PENSTOCK_TOKEN_FILE and PENSTOCK_TLS_..."""
+    files = {
+        "token_file": given.token_file or (environ.get("PENSTOCK_TOKEN_FILE") if given.token is None else None),
+        "ca": given.ca or environ.get("PENSTOCK_TLS_CA") or None,
+        "cert": given.cert,
+        "key": given.key,
+    }
+    for name, file in files.items():
+        _check_readable(name, file)
     return Security(
-        token=token or None, server_name=tls_server_name or None, tls=tls, namespace=namespace,
-        **{option: os.fspath(file) if file else None for option, file in files.items()},
+        token=given.token or None, tls=given.tls, namespace=given.namespace,
+        server_name=given.server_name or environ.get("PENSTOCK_TLS_SERVER_NAME") or None,
+        **{name: os.fspath(file) if file else None for name, file in files.items()},
     )  # fmt: skip
 
 
-def _check_readable(option: str, path: str | os.PathLike[str] | None) -> None:
+def _check_readable(name: str, path: str | os.PathLike[str] | None) -> None:
     try:
         if path:
             Path(path).read_bytes()
     except OSError as err:
-        raise UsageError(f"{option}: {err}; give a file that this process can read") from err
+        raise UsageError(f"{name}: {err}; give a file that this process can read") from err

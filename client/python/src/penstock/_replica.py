@@ -160,7 +160,7 @@ def _from_mesh(mesh: Any) -> Place:
     if not chosen:
         raise errors.UsageError(
             f"none of the mesh's dimensions {tuple(names)} is data-parallel by its name (dp..., data..., fsdp...); "
-            'give a slice of it, such as mesh=mesh["replica"]'
+            'give a slice of it, such as penstock.Ranks(mesh=mesh["replica"])'
         )
     if coordinates is None:
         raise errors.UsageError("this process is not part of the mesh; make the loader only on ranks that are")

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from penstock import _dataset
 from penstock import spec as builders
 from penstock.errors import UsageError
 from penstock.features import Features
+from penstock.groups import Data
 
 
 def words(uri: Any, spec: Any) -> str:
@@ -31,25 +33,35 @@ def spec_of(
     uri: Any,
     features: Features | None,
     batch_size: int | None,
+    data: Data,
     options: dict[str, Any],
 ) -> tuple[dict[str, Any] | None, str]:
     """The spec as a message, or as text."""
-    defaults = inspect.signature(builders.build).parameters
     if spec is not None:
-        given = [name for name, value in {"uri": uri, "features": features, "batch_size": batch_size}.items() if value]
-        given += [name for name, value in options.items() if value != defaults[name].default and value != []]
-        if given:
-            raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")
+        _check_alone(uri, features, batch_size, data, options)
         return None, builders.read_text(spec)
     if uri is not None and features is None:
         raise UsageError(
-            "features= says what to read, and batch_size= in how many rows at once (or global_batch_size=; a spec "
-            f"file, as spec=, says all of it). {_dataset.described(uri, options['storage'])}"
+            "features= says what to read, and batch_size= in how many rows at once (or data=penstock.Data("
+            "global_batch_size=...); a spec file, as spec=, says all of it). "
+            f"{_dataset.described(uri, data.storage)}"
         )
-    if uri is None or (batch_size is None) == (options["global_batch_size"] is None):
+    if uri is None or (batch_size is None) == (data.global_batch_size is None):
         raise UsageError(
-            "say what to read: a URI, features= and batch_size= (or global_batch_size=, of all ranks together), or "
-            "spec= with a spec file"
+            "say what to read: a URI, features= and batch_size= (or data=penstock.Data(global_batch_size=...), of all "
+            "ranks together), or spec= with a spec file"
         )
     assert features is not None
-    return builders.build(uri, features, batch_size=batch_size, **options), ""
+    return builders.build(uri, features, batch_size=batch_size, data=data, **options), ""
+
+
+def _check_alone(
+    uri: Any, features: Features | None, batch_size: int | None, data: Data, options: Mapping[str, Any]
+) -> None:
+    """Refuses what stands beside a spec and would say otherwise."""
+    defaults = inspect.signature(builders.build).parameters
+    given = [name for name, value in {"uri": uri, "features": features, "batch_size": batch_size}.items() if value]
+    given += [name for name, value in options.items() if value != defaults[name].default and value != []]
+    given += [repr(data)] if data != Data() else []
+    if given:
+        raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")

@@ -23,6 +23,20 @@ def without_none(message: Message) -> Message:
     return {name: value for name, value in message.items() if value is not None}
 
 
+def check_integer(name: str, value: object, least: int | None = None) -> None:
+    """Refuses what is no integer, or below the least one, in words about the argument."""
+    if not isinstance(value, numbers.Integral):
+        raise SpecError(f"{name}: found {value!r}; give an integer")
+    if least is not None and value < least:
+        raise SpecError(f"{name}: found {value!r}; give {least} or more")
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuses what is no text, in words about the argument."""
+    if not isinstance(value, str):
+        raise SpecError(f"{name}: found {value!r:.80}; give text")
+
+
 def names_of(given: Names) -> list[str]:
     """The names in their order, of which sets have none; what is no list of names stays, for whoever looks at each."""
     if isinstance(given, str) or not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping, Set)):

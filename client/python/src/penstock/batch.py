@@ -259,12 +259,12 @@ class Batch:
 
     @property
     def files(self) -> Array:
-        """int32 [B]: the index of each row's file in the listing, sorted by URI. Needs provenance=True."""
+        """int32 [B]: the index of each row's file in the listing, sorted by URI. Needs Data(provenance=True)."""
         return self._provenance("_file")
 
     @property
     def rows(self) -> Array:
-        """int64 [B]: the row of its file that each row was. Needs provenance=True."""
+        """int64 [B]: the row of its file that each row was. Needs Data(provenance=True)."""
         return self._provenance("_row")
 
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
@@ -319,7 +319,9 @@ class Batch:
 
     def _provenance(self, name: str) -> Array:
         if not self._columns.provenance:
-            raise UsageError("the batch does not say where its rows come from; give the loader provenance=True")
+            raise UsageError(
+                "the batch does not say where its rows come from; give the loader data=penstock.Data(provenance=True)"
+            )
         return self._array(self._columns.provenance[name])
 
     def _torch(self, what: str) -> Any:

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock import _arguments, _checkpoint, _hosts, _opening, _source, _standing
+from penstock import _arguments, _checkpoint, _hosts, _opening, _source, _standing, groups
 from penstock._diagnosis import Stats, Watch
 from penstock._look import Rows, Schema
 from penstock._reading import Making, Pass, Reading
@@ -31,6 +31,7 @@ from penstock._session import SessionStats, State
 from penstock.batch import Batch
 from penstock.errors import Closed, EpochsExhausted, UsageError
 from penstock.features import Features
+from penstock.groups import Connection, Data, Ranks
 from penstock.ops import Transform
 from penstock.position import Checkpoint, Position
 
@@ -49,9 +50,8 @@ class DataLoader:
         spec: instead of everything in this group, a YAML or JSON spec: its path, or the text itself.
         features: sums of dense(), sparse(), label(), bytes_() and image().
         transforms: a list of fill_null(), log1p(), sigrid_hash(), ..., applied in order, or a single one.
-        filter, partitions: chooses rows by columns, and files by the hive keys of their paths.
-        storage: the storage profile of the fleet that opens the URIs.
-        batch_size: rows of a batch, per rank; or global_batch_size: of a step over all ranks, who share it evenly.
+        filter: chooses rows by columns.
+        batch_size: rows of a batch, per rank.
         last_batch: "uneven" hands over the last rows of an epoch as a shorter batch. With "drop" and "pad" all ranks
             get equally many batches, full ones: "drop" leaves out the rows that are left; "pad" fills batches up, and
             batch.mask tells rows from padding. By default one rank gets "uneven", and several "drop", as a warning says
@@ -60,17 +60,14 @@ class DataLoader:
         order: "fast": ranks take rows as fast as they are, so that batches differ from run to run, even with
             shuffle=False. Only the rows of a shard come in the same order, bit for bit. "deterministic": the sequence
             of batches is the same bit for bit, whatever workers there are and whatever fails, for every world size that
-            divides lanes= (by default the first one).
+            divides the lanes (by default the first one).
         epochs: how many passes there are at most; by default there is no limit. One more raises EpochsExhausted.
-        provenance: batches say of each row which one of which file it was: batch.files, batch.rows.
-        on_error: what becomes of rows that no worker can read: "fail", or {"skip": N} to leave out, and report, up to N
-            row groups.
+        data: penstock.Data has the rest: partitions, storage, global_batch_size, lanes, provenance and on_error.
 
     Who reads:
         master: "host:port" of any master, or several. None starts a fleet on this machine.
         workers: worker processes of that fleet. By default there are none: the process that makes the batches is all
             of it, and they take no way over a network.
-        memory: bytes that streams may hold in each worker of that fleet: more of it hides a slower storage.
         session: the id under which all ranks of the job read, and under which a restarted job finds its session again.
             By default the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
             unique.
@@ -81,18 +78,9 @@ class DataLoader:
             that of srun's task. With last_batch="uneven" ranks take rows as fast as they are, and so get different
             numbers of batches. One that has read its last row waits in the iterator until all have: no loop whose ranks
             wait for each other, as under DDP, ends with it.
-        process_group, mesh: the data-parallel group, or a DeviceMesh with dimensions dp... or data..., for jobs whose
-            ranks share replicas: ranks of one replica get the same batches, and iterate in lock-step. Every rank of the
-            job makes the loader.
-        token, token_file, tls, tls_ca, tls_cert, tls_key: of the fleet's ports. tls alone trusts the system's
-            authorities. tls_server_name is the name that the fleet's certificate bears, where that is not each port's
-            host, as on Kubernetes. PENSTOCK_TOKEN_FILE, PENSTOCK_TLS_CA and PENSTOCK_TLS_SERVER_NAME of the environment
-            serve in place of token_file, tls_ca and tls_server_name.
-        namespace: of the session, where the token is for several; by default the token's own, or "default".
-        share: of the workers, where sessions compete for them: a weight, 1 by default, or
-            {"weight": 2, "min_workers": 1, "max_workers": 8}. It counts when the session is opened for the first time.
-        zone: reads from workers of the same zone first.
-        compression: of batches on their way from workers, for slow links: "none", "lz4" or "zstd".
+        ranks: penstock.Ranks has the rest: process_group and mesh of ranks that share replicas, share and join_timeout.
+        connection: penstock.Connection is how the loader reaches the fleet: token and TLS, namespace, zone,
+            compression, connect_timeout, and the memory of a fleet on this machine.
 
     What the loop gets:
         format: "torch", "numpy" or "arrow" arrays; "auto" is torch in programs that have imported it, else NumPy.
@@ -103,9 +91,7 @@ class DataLoader:
             "resume" goes on where the loop stopped.
         budget: bytes received ahead, 256 MiB by default; each worker's stream has a part of them, or one message.
         timeout: seconds without a row, 300 by default, until WorkersUnreachable or MasterUnreachable; iterating goes on
-            behind what came last. Waiting for other ranks does not count. connect_timeout: seconds without a master,
-            30 by default, until the session that is to open raises MasterUnreachable. join_timeout: seconds, 600 by
-            default, that a rank waits for those that do not open the loader, where all make equally many steps.
+            behind what came last. Waiting for other ranks does not count.
         progress: shows a progress bar.
 
     Mistakes raise penstock.errors.Error's subclasses: those in the arguments at once, those that only the master sees
@@ -120,38 +106,21 @@ class DataLoader:
         features: Features | None = None,
         transforms: Transform | Sequence[Transform] = (),
         filter: str = "",  # noqa: A002
-        partitions: str = "",
-        storage: str = "",
         batch_size: int | None = None,
-        global_batch_size: int | None = None,
         last_batch: str | None = None,
         order: str = "fast",
-        lanes: int | None = None,
         seed: int = 0,
         shuffle: bool = False,
         epochs: int | None = None,
-        provenance: bool = False,
-        on_error: str | Mapping[str, int] = "fail",
+        data: Data | None = None,
         master: str | Sequence[str] | None = None,
         workers: int | None = None,
-        memory: int | None = None,
         session: str | None = None,
         name: str = "train",
         rank: int | None = None,
         world_size: int | None = None,
-        process_group: Any = None,
-        mesh: Any = None,
-        token: str | None = None,
-        token_file: str | os.PathLike[str] | None = None,
-        tls: bool = False,
-        tls_ca: str | os.PathLike[str] | None = None,
-        tls_cert: str | os.PathLike[str] | None = None,
-        tls_key: str | os.PathLike[str] | None = None,
-        tls_server_name: str | None = None,
-        namespace: str | None = None,
-        share: float | Mapping[str, float] | None = None,
-        zone: str = "",
-        compression: str = "none",
+        ranks: Ranks | None = None,
+        connection: Connection | None = None,
         format: str = "auto",  # noqa: A002
         device: Any = None,
         pin_memory: bool = False,
@@ -159,30 +128,25 @@ class DataLoader:
         on_break: str = "next",
         budget: int = 256 << 20,
         timeout: float = 300.0,
-        connect_timeout: float = 30.0,
-        join_timeout: float = 600.0,
         progress: bool = False,
         **unexpected: NoReturn,
     ) -> None:
         if unexpected:
-            raise TypeError(_arguments.unexpected(unexpected, inspect.signature(DataLoader).parameters))
+            raise TypeError(_arguments.unexpected(unexpected, inspect.signature(DataLoader).parameters, groups.FIELDS))
         self._reading: Reading | None = None
+        connection = groups.group("connection", connection, Connection)
         message, text = _source.spec_of(
-            spec, uri, features, batch_size,
+            spec, uri, features, batch_size, groups.group("data", data, Data),
             {
-                "global_batch_size": global_batch_size, "order": order, "lanes": lanes, "on_error": on_error,
-                "transforms": transforms, "filter": filter, "partitions": partitions, "storage": storage,
-                "last_batch": last_batch, "seed": seed, "shuffle": shuffle, "epochs": epochs, "provenance": provenance,
+                "transforms": transforms, "filter": filter, "last_batch": last_batch, "order": order, "seed": seed,
+                "shuffle": shuffle, "epochs": epochs,
             },
         )  # fmt: skip
         self._opening = _opening.Opening(
             spec=None if message is None else json.dumps(message), spec_text=text, working_dir=str(Path.cwd()),
-            session=session, name=name, workers=workers, memory=memory,
-            masters=_opening.addresses(master),
-            rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
-            security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls_server_name, tls, namespace),
-            share=_opening.share(share), zone=zone, compression=compression, budget=budget,
-            timeout=timeout, connect_timeout=connect_timeout, join_timeout=join_timeout,
+            masters=_opening.addresses(master), session=session, name=name, rank=rank, world_size=world_size,
+            ranks=groups.group("ranks", ranks, Ranks), connection=connection,
+            security=_opening.security(connection), workers=workers, budget=budget, timeout=timeout,
         )  # fmt: skip
         if on_break not in ("next", "resume"):
             raise UsageError(f'on_break={on_break!r}: give "next" or "resume"')

@@ -7,14 +7,14 @@ at once as SpecError. The language is that of api/spec/README.md.
 
 from __future__ import annotations
 
-import numbers
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from penstock._values import Message, without_none
+from penstock._values import Message, check_integer, check_text, without_none
 from penstock.errors import SpecError
 from penstock.features import Features
+from penstock.groups import Data, skipped
 from penstock.ops import Transform
 
 _ORDERS = ("fast", "deterministic")
@@ -25,20 +25,15 @@ def build(
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     features: Features,
     *,
+    data: Data,
     batch_size: int | None = None,
-    global_batch_size: int | None = None,
     transforms: Transform | Iterable[Transform] = (),
     filter: str = "",  # noqa: A002
-    partitions: str = "",
-    storage: str = "",
     last_batch: str | None = None,
     order: str = "fast",
-    lanes: int | None = None,
     seed: int = 0,
     shuffle: bool = False,
     epochs: int | None = None,
-    provenance: bool = False,
-    on_error: str | Mapping[str, int] = "fail",
 ) -> Message:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
     if last_batch is not None and last_batch not in _LAST_BATCHES:
@@ -46,36 +41,34 @@ def build(
     if order not in _ORDERS:
         raise SpecError(f'order: found {order!r}; give "fast" or "deterministic"')
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
-    given = {"batch_size": batch_size, "global_batch_size": global_batch_size, "lanes": lanes}
-    sizes = {name: value for name, value in given.items() if value is not None}
-    _check(features, steps, {**sizes, "epochs": 1 if epochs is None else epochs, "seed": seed})
-    sizes = {name: int(value) for name, value in sizes.items()}
+    _check(features, steps)
+    check_text("filter", filter)
+    check_integer("seed", seed)
+    for name, value in {"batch_size": batch_size, "epochs": epochs}.items():
+        if value is not None:
+            check_integer(name, value, least=1)
+    given = {
+        "batch_size": batch_size, "global_batch_size": data.global_batch_size, "lanes": data.lanes, "epochs": epochs,
+    }  # fmt: skip
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
-    texts = {"filter": filter, "partitions": partitions, "storage": storage}
-    for name, text in texts.items():
-        if not isinstance(text, str):
-            raise SpecError(f"{name}: found {text!r:.80}; give text")
+    skip = skipped(data.on_error)
     return without_none({
-        "dataset": {"uri": [absolute(u) for u in uris], "storage": storage, "partitions": partitions},
+        "dataset": {"uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions},
         "filter": filter, "features": [f.message() for f in features], "transforms": [t.message() for t in steps],
-        **sizes, "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
-        "shuffle": bool(shuffle), "epochs": None if epochs is None else int(epochs), "provenance": bool(provenance),
-        "on_error": _on_error(on_error),
+        **{name: None if value is None else int(value) for name, value in given.items()},
+        "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
+        "shuffle": bool(shuffle), "provenance": bool(data.provenance),
+        "on_error": None if skip is None else {"skip": skip},
     })  # fmt: skip
 
 
-def _check(features: object, transforms: Iterable[object], integers: Mapping[str, object]) -> None:
+def _check(features: object, transforms: Iterable[object]) -> None:
     """Refuses what no message can hold, in words about the arguments."""
     if not isinstance(features, Features):
         raise SpecError(f"features: found {features!r:.80}; {_as_features(features)}")
     for step in transforms:
         if not isinstance(step, Transform):
             raise SpecError(f"transforms: found {step!r:.80}; give a list, as transforms=[penstock.log1p(...)]")
-    for name, value in integers.items():
-        if not isinstance(value, numbers.Integral):
-            raise SpecError(f"{name}: found {value!r}; give an integer")
-        if name != "seed" and value < 1:
-            raise SpecError(f"{name}: found {value!r}; give 1 or more")
 
 
 def _as_features(given: object) -> str:
@@ -84,16 +77,6 @@ def _as_features(given: object) -> str:
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return f"say what they become: penstock.dense({given!r}), or a sum as penstock.dense(...) + penstock.label(...)"
     return "add them up, as penstock.dense(...) + penstock.label(...)"
-
-
-def _on_error(policy: object) -> Message | None:
-    """What becomes of rows that no worker can read."""
-    if policy == "fail":
-        return None
-    skip = policy.get("skip") if isinstance(policy, Mapping) and len(policy) == 1 else None
-    if not isinstance(skip, numbers.Integral) or isinstance(skip, bool) or skip < 1:
-        raise SpecError(f'on_error: found {policy!r}; give "fail", or {{"skip": N}} for at most N row groups')
-    return {"skip": int(skip)}
 
 
 def absolute(uri: str | os.PathLike[str]) -> str:

@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[2]
 TIMEOUT = 300.0  # seconds in which ranks end that do not hang, on a machine that is busy with others
 
 PREAMBLE = """
-import faulthandler, json, os, sys
+import dataclasses, faulthandler, json, os, sys
 faulthandler.dump_traceback_later(float(sys.argv[2]))  # a rank that hangs says where
 import torch, torch.distributed as dist
 import penstock
@@ -29,10 +29,10 @@ from tests.test_loader import FEATURES, places
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 given = json.loads(sys.argv[1])
 
-def loader(**options):
-    usual = {"features": FEATURES, "batch_size": 1000, "provenance": True, "master": given["master"]}
-    options = usual | {"last_batch": "uneven", "epochs": 1} | options
-    return penstock.DataLoader(given["uri"], **options)
+def loader(data=penstock.Data(), **options):
+    usual = {"features": FEATURES, "batch_size": 1000, "master": given["master"], "last_batch": "uneven", "epochs": 1}
+    data = dataclasses.replace(data, provenance=True)
+    return penstock.DataLoader(given["uri"], data=data, **(usual | options))
 
 def found(value):
     with open(f"{given['out']}/{RANK}.json", "w") as out:

@@ -18,8 +18,8 @@ TRAIN = """
     dist.init_process_group("gloo")
     read, sizes = [], []
     with loader(
-        epochs=2, order="deterministic", lanes=4, batch_size=given["step"] // WORLD, last_batch=given["last_batch"],
-        filter="int_0 > 30", shuffle=True, seed=3,
+        epochs=2, order="deterministic", data=penstock.Data(lanes=4), batch_size=given["step"] // WORLD,
+        last_batch=given["last_batch"], filter="int_0 > 30", shuffle=True, seed=3,
     ) as train:
         for epoch in range(2):
             for batch in train:

@@ -106,7 +106,7 @@ REPLICAS = """
     dist.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     read = []
-    with loader(last_batch="pad", batch_size=100, mesh=mesh) as train:
+    with loader(last_batch="pad", batch_size=100, ranks=penstock.Ranks(mesh=mesh)) as train:
         for batch in train:
             dist.barrier()
             read.append([batch.valid, batch.mask.tolist(), places([batch])])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     [
         {"last_batch": "drop"},
         {"last_batch": "pad"},
-        {"order": "deterministic", "lanes": 4, "last_batch": "drop"},
+        {"order": "deterministic", "data": {"lanes": 4}, "last_batch": "drop"},
         {"shares": True},
     ],
 )
@@ -33,8 +33,10 @@ def test_ranks_in_step_leave_passes(fleet: Fleet, dataset: Dataset, tmp_path: Pa
     from penstock import errors
     dist.init_process_group("gloo")
     options = given["options"]
+    options["data"] = penstock.Data(**options.pop("data", {}))
     if options.pop("shares", False):
-        options["mesh"] = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+        mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+        options["ranks"] = penstock.Ranks(mesh=mesh)
     read, states = [], []
     with loader(epochs=4, **options) as train:
         for limit in (1, 3, None, 2):

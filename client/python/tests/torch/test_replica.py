@@ -226,7 +226,7 @@ def test_ranks_of_a_replica_get_the_same_batches(fleet: Fleet, dataset: Dataset,
     def digest(batch):
         arrays = [batch.dense, batch.label, *(a for f in batch.sparse.values() for a in (f.values, f.offsets))]
         return hashlib.sha256(b"".join(a.numpy().tobytes() for a in arrays)).hexdigest()
-    with loader(epochs=2, mesh=mesh) as train:
+    with loader(epochs=2, ranks=penstock.Ranks(mesh=mesh)) as train:
         batches = iter(train)
         first = [next(batches) for _ in range(4)]
         state = train.state_dict(after=first[1])
@@ -263,7 +263,7 @@ def test_errors_reach_all_ranks_of_a_replica(fleet: Fleet, dataset: Dataset, tmp
     from penstock import errors
     said = []
     for options in ({"features": penstock.dense("nothing")}, {}):
-        with loader(mesh=mesh, name=f"loader-{len(said)}", **options) as train:
+        with loader(ranks=penstock.Ranks(mesh=mesh), name=f"loader-{len(said)}", **options) as train:
             try:
                 for i, batch in enumerate(train):
                     if i == 1 and hasattr(train._reading.stream.reader, "_reader"):

@@ -9,7 +9,7 @@ from typing import Any
 from penstock import errors
 from penstock._session.config import Config
 
-_TOKEN = "give the fleet's token (token=, token_file=) or certificate (tls_cert=, tls_key=)"
+_TOKEN = "give a penstock.Connection with the fleet's token (token=, token_file=) or certificate (cert=, key=)"
 _ONE_EACH = (
     'give two loaders of one job name="train" and name="validation" or, where session= is given, a session= each; '
     "training that begins anew needs another run id"
@@ -34,7 +34,7 @@ def of(config: Config, e: Mapping[str, Any], *, opening: bool = False) -> errors
             f"{session}: {words}; every rank of the job must load its state, or an empty list of states"
         )
     if e["kind"] == "absent":
-        return errors.RanksAbsent(f"{session}: {words}. join_timeout= is how long it is waited")
+        return errors.RanksAbsent(f"{session}: {words}. join_timeout= of penstock.Ranks is how long it is waited")
     if e["kind"] == "master":
         return _from_master(config, e, f"{session}: {words}", opening)
     if e["kind"] == "session":
@@ -45,8 +45,12 @@ def of(config: Config, e: Mapping[str, Any], *, opening: bool = False) -> errors
 
 
 def _arguments(words: str) -> str:
-    """The flags that words name as a loader's arguments of the same names."""
-    return re.sub(r"--((?:tls|token)[a-z-]*)", lambda flag: flag[1].replace("-", "_") + "=", words)
+    """The flags that words name as the fields of a loader's connection."""
+    return re.sub(r"--((?:tls|token)[a-z-]*)", lambda flag: f"penstock.Connection({_field(flag[1])}=...)", words)
+
+
+def _field(flag: str) -> str:
+    return flag.removeprefix("tls-").replace("-", "_")
 
 
 def _from_master(config: Config, e: Mapping[str, Any], words: str, opening: bool) -> errors.Error:
@@ -54,11 +58,12 @@ def _from_master(config: Config, e: Mapping[str, Any], words: str, opening: bool
     code = e["code"]
     if e.get("no_handshake"):
         return errors.MasterUnreachable(
-            f"{words}\nno master speaks TLS as the loader does: leave tls= and tls_*= out for a fleet without TLS, or "
-            f"give the tls_ca= that signed its certificate, and the tls_server_name= that it bears; {doctor(config)}"
+            f"{words}\nno master speaks TLS as the loader does: for a fleet without TLS leave tls=, ca=, cert= and "
+            "key= of penstock.Connection out, else give it the ca= that signed the fleet's certificate, and the "
+            f"server_name= that this bears; {doctor(config)}"
         )
     if e.get("cannot_yet"):
-        step = "see that storage answers where the master runs, or raise connect_timeout="
+        step = "see that storage answers where the master runs, or raise connect_timeout= of penstock.Connection"
         return errors.SessionFailed(f"{words}\nthe master answered, and could not open the session: {step}")
     if code in _TRANSIENT:
         return errors.MasterUnreachable(f"{words}\nno master that leads answered; {doctor(config)}")

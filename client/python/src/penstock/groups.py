@@ -1,0 +1,243 @@
+"""Groups of DataLoader's arguments that few programs need: what is read, who reads, and how it connects.
+
+    fleet = penstock.Connection(token_file="/run/secrets/penstock/token", ca="ca.pem")
+    train = penstock.DataLoader(..., master="penstock:7070", connection=fleet)
+    validation = penstock.DataLoader(..., master="penstock:7070", name="validation", connection=fleet)
+
+They stand between a program and the loader. A group is checked where it is made, and does not change: one serves any
+number of loaders, and dataclasses.replace() makes another one of it. Any thread may have it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import numbers
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from penstock import _arguments
+from penstock._values import check_integer, check_text
+from penstock.errors import SpecError, UsageError
+
+File: TypeAlias = str | os.PathLike[str]
+
+COMPRESSIONS = ("none", "lz4", "zstd")
+
+_G = TypeVar("_G", bound="_Group")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Group:
+    """What all groups have."""
+
+    def __repr__(self) -> str:
+        """As a program writes it, less the fields that have their defaults. Of a secret it shows that there is one."""
+        shown = []
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if value is not f.default and (f.default is None or value != f.default):
+                shown.append(f"{f.name}={value!r}" if f.repr else f"{f.name}=...")
+        return f"penstock.{type(self).__name__}({', '.join(shown)})"
+
+
+def _by_name(kind: type[_G]) -> type[_G]:
+    """Has a group say what to write in place of a field that it does not have."""
+    made: Callable[..., None] = kind.__init__
+
+    @functools.wraps(made)
+    def init(self: _G, *unnamed: object, **given: Any) -> None:
+        wrong = [name for name in given if name not in fields(kind)]
+        if unnamed or wrong:
+            raise TypeError(_arguments.no_field(kind.__name__, wrong, FIELDS))
+        made(self, **given)
+
+    kind.__init__ = init  # type: ignore[assignment]
+    return kind
+
+
+@_by_name
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Data(_Group):
+    """What is read, beyond the URI, the features, the filter and the order of rows.
+
+        penstock.DataLoader(uri, ..., data=penstock.Data(partitions="day < '2026-02-01'", provenance=True))
+
+    partitions: chooses files by the hive keys of their paths, as filter= of the loader chooses rows by columns. By
+        default all files are read.
+    storage: the storage profile of the fleet that opens the URIs. By default the one that is called "default".
+    global_batch_size: rows of a step over all ranks, who share it evenly: in place of batch_size= of the loader, which
+        is rows per rank. By default the loader has that.
+    lanes: of order="deterministic", 8,192 at most: each rank has equally many, so that the sequence of rows is the same
+        for every world size that divides them. By default they are as many as the ranks that open the session.
+    provenance: True has batches say of each row which one of which file it was, as batch.files and batch.rows. By
+        default they do not.
+    on_error: what becomes of rows that no worker can read: "fail", the default, ends the session with DataError;
+        {"skip": N} leaves out, and reports, up to N row groups.
+
+    Raises SpecError for values that no spec can hold. Names and expressions are the master's to check.
+    """
+
+    partitions: str = ""
+    storage: str = ""
+    global_batch_size: int | None = None
+    lanes: int | None = None
+    provenance: bool = False
+    on_error: str | Mapping[str, int] = "fail"
+
+    def __post_init__(self) -> None:
+        for name in ("partitions", "storage"):
+            check_text(name, getattr(self, name))
+        for name in ("global_batch_size", "lanes"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), least=1)
+        skipped(self.on_error)
+
+
+@_by_name
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Ranks(_Group):
+    """Who reads, where rank= and world_size= of the loader do not say it, and what part of the fleet it gets.
+
+        mesh = init_device_mesh("cuda", (4, 2), mesh_dim_names=("dp", "tp"))
+        penstock.DataLoader(uri, ..., ranks=penstock.Ranks(mesh=mesh))
+
+    process_group, mesh: one of the two, for jobs whose ranks share replicas: this rank's data-parallel group of
+        torch.distributed, or a DeviceMesh, of which the dimensions dp..., data..., fsdp... and hsdp... count. Ranks of
+        one replica get the same batches, and iterate in lock-step; every rank of the job makes the loader. By default
+        each rank reads rows of its own.
+    share: of the workers, where sessions compete for them: a weight, 1 by default, or
+        {"weight": 2, "min_workers": 1, "max_workers": 8}. It counts when the session is opened for the first time.
+    join_timeout: seconds, 600 by default, that a rank waits for those that do not open the loader, where all make
+        equally many steps. Then it raises RanksAbsent.
+    """
+
+    process_group: Any = None
+    mesh: Any = None
+    share: float | Mapping[str, float] | None = None
+    join_timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        share(self.share)
+        check_positive("join_timeout", self.join_timeout, "seconds")
+
+
+@_by_name
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Connection(_Group):
+    """How the loader reaches the fleet, and how batches come from there.
+
+        penstock.DataLoader(uri, ..., master="penstock:7070", connection=penstock.Connection(token_file="token"))
+
+    All of it is about the fleet that master= names, but for memory=. Files are read anew when they change, so that
+    tokens and certificates may be renewed while the job runs. What the environment has counts once a loader is made.
+
+    token, token_file: one of the two: the token that the fleet's masters ask for, or the file that it is in. By default
+        the file that PENSTOCK_TOKEN_FILE names, else there is none. repr() shows no token.
+    tls: True trusts the system's authorities. With ca= or cert= it is by TLS, too. By default it is not.
+    ca: a file (PEM) with the authorities that the fleet's certificates come from. By default that of PENSTOCK_TLS_CA.
+    cert, key: files (PEM) of this process's certificate, where the fleet asks for one. By default it has none.
+    server_name: the name that the fleet's certificate bears, where that is not each port's host, as on Kubernetes. By
+        default that of PENSTOCK_TLS_SERVER_NAME, else the host.
+    namespace: of the session, where the token is for several. By default the token's own, or "default".
+    zone: has batches come from workers of the same zone first. By default no worker comes first.
+    compression: of batches on their way from workers, for slow links: "none", the default, "lz4" or "zstd".
+    connect_timeout: seconds without a master, 30 by default, until the session that is to open raises
+        MasterUnreachable. timeout= of the loader is that of a session which is open.
+    memory: bytes that streams may hold in each worker of the fleet that a loader without master= starts: more of it
+        hides a slower storage. By default it is a part of the machine's memory.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    token_file: File | None = None
+    tls: bool = False
+    ca: File | None = None
+    cert: File | None = None
+    key: File | None = None
+    server_name: str | None = None
+    namespace: str | None = None
+    zone: str = ""
+    compression: str = "none"
+    connect_timeout: float = 30.0
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.token is not None and self.token_file is not None:
+            raise UsageError("token= and token_file= exclude each other; give one of them")
+        if self.token is not None and not isinstance(self.token, str):  # which is not shown
+            kind = type(self.token).__name__
+            raise UsageError(f"token= is a {kind}; give text, or the file that has it as token_file=")
+        for name in ("token_file", "ca", "cert", "key"):
+            if not isinstance(getattr(self, name), (str, os.PathLike, type(None))):
+                raise UsageError(f"{name}={getattr(self, name)!r:.80}: give a file's path")
+        for name in ("server_name", "namespace", "zone"):
+            if not isinstance(getattr(self, name), (str, type(None))):
+                raise UsageError(f"{name}={getattr(self, name)!r:.80}: give text")
+        if self.compression not in COMPRESSIONS:
+            raise UsageError(f"compression={self.compression!r}: give one of {', '.join(map(repr, COMPRESSIONS))}")
+        check_positive("connect_timeout", self.connect_timeout, "seconds")
+        if self.memory is not None and not counts(self.memory, 1):
+            raise UsageError(f"memory={self.memory!r}: give a number of bytes above 0, such as 1 << 30")
+
+
+GROUPS: Mapping[str, type[_Group]] = {"data": Data, "ranks": Ranks, "connection": Connection}
+"""By the arguments that they are given as."""
+
+
+def fields(kind: type[_Group]) -> tuple[str, ...]:
+    """The names of a group's fields."""
+    return tuple(f.name for f in dataclasses.fields(kind))
+
+
+FIELDS = {argument: (kind.__name__, fields(kind)) for argument, kind in GROUPS.items()}
+"""The name and the fields of each group, by the argument that it is given as."""
+
+
+def group(argument: str, given: object, kind: type[_G]) -> _G:
+    """What an argument of the loader gives; None is the group as it is by default."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise UsageError(_arguments.no_group(argument, given, FIELDS))
+    return given
+
+
+def skipped(policy: object) -> int | None:
+    """How many row groups on_error= allows to leave out; None where such rows end the session."""
+    if policy == "fail":
+        return None
+    skip = policy.get("skip") if isinstance(policy, Mapping) and len(policy) == 1 else None
+    if not isinstance(skip, numbers.Integral) or isinstance(skip, bool) or skip < 1:
+        raise SpecError(f'on_error: found {policy!r}; give "fail", or {{"skip": N}} for at most N row groups')
+    return int(skip)
+
+
+def share(given: object) -> dict[str, float] | None:
+    """The argument share= in full, of whose max_workers 0 is no maximum."""
+    if given is None:
+        return None
+    whole: dict[str, Any] = {"weight": 1.0, "min_workers": 0, "max_workers": 0}
+    try:
+        whole.update(given if isinstance(given, Mapping) else {"weight": given})
+        weight, fewest, most = float(whole["weight"]), int(whole["min_workers"]), int(whole["max_workers"])
+    except (TypeError, ValueError):
+        weight, fewest, most = 0.0, 0, 0
+    if len(whole) != 3 or not 0 < weight <= 1e6 or fewest < 0 or most < 0 or 0 < most < fewest:
+        raise UsageError(
+            f'share={given!r}: give a weight above 0, or {{"weight": 2, "min_workers": 1, "max_workers": 8}}, '
+            "where max_workers is not below min_workers"
+        )
+    return {"weight": weight, "min_workers": fewest, "max_workers": most}
+
+
+def counts(value: object, least: int) -> bool:
+    """Whether it is an integer, and no less than that."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def check_positive(name: str, value: object, unit: str) -> None:
+    """Refuses what is no number above 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or value <= 0:
+        raise UsageError(f"{name}={value!r}: give a number of {unit} above 0")
