@@ -98,6 +98,7 @@ def test_what_one_rank_left_others_get(shared_fleet: Fleet, dataset: Dataset) ->
         for rank in range(2)
     )
     with one, other, ThreadPoolExecutor() as threads:
+        assert other.epoch == 0  # it has joined, or it would find a pass that all have left
         first = take(one, 1)
         second = threads.submit(list, other)
         whole = threads.submit(take, one, 1)  # waits for the other one
