@@ -42,6 +42,16 @@ var offline = []string{
 	"api/position", "api/spec", "api/filter",
 }
 
+// Of formats know those who describe files by them, plan by what these say, and decode them. One format is its own folders' affair.
+var formats = map[string][]string{
+	"internal/formats":         {"internal/formats", "internal/storage/keys", "master", "worker/formats", "worker/pipeline", "cmd"},
+	"worker/formats":           {"worker/formats", "worker/pipeline", "cmd"},
+	"internal/formats/parquet": {"internal/formats", "internal/storage/keys", "worker/formats"}, // keys are of encrypted Parquet
+	"internal/formats/arrow":   {"internal/formats", "worker/formats"},
+	"worker/formats/parquet":   {"worker/formats"},
+	"worker/formats/arrow":     {"worker/formats"},
+}
+
 const zones = "worker/transform/zoneinfo/"
 
 func TestImportsRunOneWay(t *testing.T) {
@@ -83,6 +93,20 @@ func TestDecisionsAreOffline(t *testing.T) {
 				(imported == "net" || imported == "time" || imported == "os" ||
 					strings.HasPrefix(imported, "google.golang.org/grpc")) {
 				t.Errorf("%s imports %s: %s knows no network and no clock", file, imported, dir)
+			}
+		}
+	})
+}
+
+func TestFormatsEndAtTheWindow(t *testing.T) {
+	eachImport(t, func(file, imported string) {
+		if strings.HasSuffix(file, "_test.go") || strings.Contains(file, "test/") || strings.HasPrefix(file, "master/session/") {
+			return
+		}
+		for dir, users := range formats {
+			ours := strings.HasPrefix(imported+"/", module+"/"+dir+"/")
+			if ours && !slices.ContainsFunc(users, func(user string) bool { return strings.HasPrefix(file, user+"/") }) {
+				t.Errorf("%s imports %s: only %v may", file, imported, users)
 			}
 		}
 	})
