@@ -8,17 +8,19 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// extensions are the endings of files that a directory's listing takes, by the name of their format.
-var extensions = map[string]string{
-	".parquet": "Parquet", ".parq": "Parquet", ".pq": "Parquet",
-	".arrow": "Arrow", ".feather": "Arrow", ".ipc": "Arrow",
-}
-
-// dataEndings are these in messages.
+// dataEndings are the endings of files that a directory's listing takes.
 const dataEndings = ".parquet, .parq, .pq, .arrow, .feather or .ipc"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
-func FormatOf(uri string) string { return extensions[strings.ToLower(path.Ext(uri))] }
+func FormatOf(uri string) string {
+	switch strings.ToLower(path.Ext(uri)) {
+	case ".parquet", ".parq", ".pq":
+		return "Parquet"
+	case ".arrow", ".feather", ".ipc":
+		return "Arrow"
+	}
+	return ""
+}
 
 // oneFormat refuses files of several formats that a directory has: they might be the same rows twice.
 func oneFormat(dir string, files []*pb.File) error {

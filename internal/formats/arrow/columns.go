@@ -24,7 +24,7 @@ func (w *walk) list(f field, p place, l *List) error {
 		buffers = 2
 	}
 	added := len(w.spans)
-	if _, l.Validity = w.take(buffers); buffers == 2 {
+	if l.Validity = w.take(buffers); buffers == 2 {
 		l.Offsets = l.Validity + 1
 	}
 	if err := w.element(children[0], place{path: p.path, list: l, outer: p.structs}); err != nil {
@@ -62,7 +62,7 @@ func (w *walk) leaf(f field, p place) error {
 			c.Unsupported = format.UntypedList
 		}
 	}
-	w.add(p.path, c, span{a.Buffers, w.shape.buffers}, a)
+	w.add(p.path, c, span{a.Buffers, w.buffers}, a)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (w *walk) dictionary(f field, t *arrow.DictionaryType) (int64, error) {
 	if err := values.count(field{arrow.Field{Name: f.Name, Type: t.ValueType}, f.table}); err != nil {
 		return 0, err
 	}
-	w.layout.dictionaries[id] = values.shape
+	w.dictionaries[id] = values.shape
 	return id, nil
 }
 
@@ -161,9 +161,9 @@ func (w *walk) mapped(f field, p place) error {
 		return w.unsupported(f, p, reason)
 	}
 	l := &List{}
-	_, l.Validity = w.take(2)
+	l.Validity = w.take(2)
 	l.Offsets = l.Validity + 1
-	_, validity := w.take(1)
+	validity := w.take(1)
 	var arrays [2]*Array
 	var columns [2]spec.Column
 	for i, side := range sides {
@@ -173,7 +173,7 @@ func (w *walk) mapped(f field, p place) error {
 		}
 		arrays[i], columns[i] = a, spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Meaning: meaning}
 	}
-	all := span{l.Validity, w.shape.buffers}
+	all := span{l.Validity, w.buffers}
 	value := columns[1]
 	w.add(p.path, spec.Column{Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Meaning: value.Meaning},
 		all, arrays[:]...)
@@ -203,11 +203,11 @@ func mapProblem(sides []field) string {
 
 // unsupported adds a column that no feature can be, and numbers what is below it.
 func (w *walk) unsupported(f field, p place, reason string) error {
-	from := w.shape.buffers
+	from := w.buffers
 	if err := w.count(f); err != nil {
 		return err
 	}
-	w.add(p.path, spec.Column{Unsupported: reason}, span{from, w.shape.buffers})
+	w.add(p.path, spec.Column{Unsupported: reason}, span{from, w.buffers})
 	return nil
 }
 

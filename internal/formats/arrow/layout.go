@@ -125,12 +125,12 @@ type walk struct {
 	v5 bool
 }
 
-// take numbers an array and its buffers, and returns the first of each.
-func (w *walk) take(buffers int) (array, first int) {
-	array, first = w.shape.arrays, w.shape.buffers
-	w.shape.arrays++
-	w.shape.buffers += buffers
-	return array, first
+// take numbers an array and its buffers, and returns the first of these.
+func (w *walk) take(buffers int) (first int) {
+	first = w.buffers
+	w.arrays++
+	w.buffers += buffers
+	return first
 }
 
 // column adds the columns at and below a field that is in no list.
@@ -160,7 +160,7 @@ func (w *walk) structs(f field, p place, add func(field, place) error) error {
 	if len(children) == 0 {
 		return w.unsupported(f, p, "a struct without fields")
 	}
-	_, validity := w.take(1)
+	validity := w.take(1)
 	p.structs = append(slices.Clip(p.structs), validity)
 	for _, child := range children {
 		if err := add(child, p); err != nil {

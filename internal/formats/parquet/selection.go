@@ -49,7 +49,7 @@ func (b *Bound) Select(
 			continue
 		}
 		var err error
-		if s.Pages[i], err = b.Footer.Pages(rowGroup, use.Leaf, places[i]); err != nil {
+		if s.Pages[i], err = b.Pages(rowGroup, use.Leaf, places[i]); err != nil {
 			untrusted++
 		}
 	}

@@ -211,7 +211,7 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 		s := &pb.Source{Name: column.Name, Path: column.Path, Type: column.Type.Proto(), Meaning: column.Meaning}
 		if column.Key == pb.Kind_KIND_UNSPECIFIED {
 			sources = append(sources, s)
-			if wide, ok := widened[column.Type.Kind]; ok {
+			if wide, ok := widened(column.Type.Kind); ok {
 				s := &pb.Source{Name: s.GetName() + "'", Path: s.GetPath(), Meaning: s.GetMeaning()}
 				s.Type = &pb.Type{Kind: wide, List: column.Type.List}
 				sources = append(sources, s)
@@ -229,7 +229,11 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 	return sources
 }
 
-var widened = map[pb.Kind]pb.Kind{pb.Kind_INT32: pb.Kind_INT64, pb.Kind_FLOAT32: pb.Kind_FLOAT64}
+// widened is a kind that values of another one can be read as, too.
+func widened(k pb.Kind) (pb.Kind, bool) {
+	wide := map[pb.Kind]pb.Kind{pb.Kind_INT32: pb.Kind_INT64, pb.Kind_FLOAT32: pb.Kind_FLOAT64}[k]
+	return wide, wide != pb.Kind_KIND_UNSPECIFIED
+}
 
 // decodeAll decodes a file in windows, from a row on.
 func decodeAll(
