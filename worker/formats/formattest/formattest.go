@@ -275,6 +275,34 @@ func decodeAll(
 	return rows
 }
 
+// Decode measures how long a file of so many rows takes, in windows of 4,096.
+func Decode(b *testing.B, data []byte, rows int) {
+	f := open(b, data)
+	sources := sourcesOf(f.Columns())[2:] // those that the file has
+	bound, err := f.Bind(sources)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d, err := decoders.New(f.Format(), sources)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d.Memory().Allow(256 << 20)
+	b.ReportAllocs()
+	for b.Loop() {
+		for extent, e := range f.Extents() {
+			err := d.Reset("mem://file", bound, extent, chunksOf(bound, extent, data, false))
+			for left := int(e.Rows); left > 0 && err == nil; left -= 4096 {
+				_, err = d.Next(min(4096, left))
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows), "ns/row")
+}
+
 func chunksOf(b format.Bound, extent int, data []byte, inPieces bool) []decode.Source {
 	out := make([]decode.Source, b.Chunks())
 	for i := range out {
