@@ -1,33 +1,60 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/penstock-ml/penstock/internal/storage/keys"
-	"github.com/penstock-ml/penstock/internal/storage/s3"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
 // DefaultProfile is the profile that "" names. It always exists.
 const DefaultProfile = "default"
 
-// Profile says how to reach S3. It holds no secrets, only where to find them.
-type Profile = s3.Profile
+// Profile says how a store is reached, such as a *s3.Profile. It holds no secrets, only where to find them.
+type Profile = object.Profile
 
 // Config is a process's storage configuration (README.md). The zero value works: the profile "default" follows
 // the environment variables of AWS.
 type Config struct {
-	// Profiles by name. Names do not tell case, nor "-" from "_".
-	Profiles map[string]Profile `yaml:"profiles"`
+	// Profiles by name. Names do not tell case, nor "-" from "_". One that is nil is empty.
+	Profiles map[string]Profile
 	// Keys says, by profile, where the keys of encrypted files come from. Profiles that it lacks have those of "default".
-	Keys    map[string]keys.Config `yaml:"keys"`
-	Retry   Retry                  `yaml:"retry"`
-	Listing Listing                `yaml:"listing"`
+	Keys    map[string]keys.Config
+	Retry   Retry
+	Listing Listing
+}
+
+// configFile is a Config as it is written.
+type configFile struct {
+	Profiles map[string]writtenProfile `yaml:"profiles"`
+	Keys     map[string]keys.Config    `yaml:"keys"`
+	Retry    Retry                     `yaml:"retry"`
+	Listing  Listing                   `yaml:"listing"`
+}
+
+// writtenProfile decodes the profile that its type says.
+type writtenProfile struct {
+	Profile
+	err error // of its type: who knows the profile's name tells
+}
+
+func (p *writtenProfile) UnmarshalYAML(unmarshal func(any) error) error {
+	var fields map[string]any
+	if err := unmarshal(&fields); err != nil {
+		return err
+	}
+	typ, ok := fields["type"].(string)
+	if !ok && fields["type"] != nil {
+		typ = "?" // none that there is
+	}
+	if p.Profile, p.err = profileOfType(typ); p.Profile == nil {
+		return nil
+	}
+	return unmarshal(p.Profile)
 }
 
 // envPrefix begins the environment variables of profiles: PENSTOCK_STORAGE_<PROFILE>_<FIELD>.
@@ -42,21 +69,37 @@ func LoadConfig(path string, environ []string) (Config, error) {
 		if err != nil {
 			return cfg, fmt.Errorf("storage configuration: %w", err)
 		}
-		if err := yaml.UnmarshalWithOptions(data, &cfg, yaml.Strict()); err != nil {
+		var written configFile
+		if err := yaml.UnmarshalWithOptions(data, &written, yaml.Strict()); err != nil {
 			// Only the message: what surrounds the place in the file is not shown, it might be a secret.
 			return cfg, fmt.Errorf("storage configuration %s: %s", path, yaml.FormatError(err, false, false))
+		}
+		if cfg, err = written.config(); err != nil {
+			return cfg, fmt.Errorf("storage configuration %s: %w", path, err)
 		}
 	}
 	profiles, err := byName(cfg.Profiles)
 	if err != nil {
 		return cfg, fmt.Errorf("storage configuration %s: %w", path, err)
 	}
-	for _, e := range environ {
-		if err := setFromEnv(profiles, e); err != nil {
-			return cfg, fmt.Errorf("storage configuration: %w", err)
-		}
+	if err := setFromEnv(profiles, environ); err != nil {
+		return cfg, fmt.Errorf("storage configuration: %w", err)
 	}
 	cfg.Profiles = profiles
+	return cfg, nil
+}
+
+func (f configFile) config() (Config, error) {
+	cfg := Config{Keys: f.Keys, Retry: f.Retry, Listing: f.Listing}
+	for name, p := range f.Profiles {
+		if p.err != nil {
+			return cfg, fmt.Errorf("profile %s: type: %w", name, p.err)
+		}
+		if cfg.Profiles == nil {
+			cfg.Profiles = make(map[string]Profile)
+		}
+		cfg.Profiles[name] = p.Profile
+	}
 	return cfg, nil
 }
 
@@ -81,45 +124,67 @@ func byName[T any](profiles map[string]T) (map[string]T, error) {
 	return out, nil
 }
 
-// setFromEnv sets a profile's field if e is a variable that names one.
-func setFromEnv(profiles map[string]Profile, e string) error {
-	key, value, _ := strings.Cut(e, "=")
-	rest, ok := strings.CutPrefix(key, envPrefix)
-	if !ok || value == "" {
-		return nil
-	}
-	for _, field := range []struct {
-		suffix string
-		set    func(p *Profile) error
-	}{
-		{"_ENDPOINT", func(p *Profile) error { p.Endpoint = value; return nil }},
-		{"_REGION", func(p *Profile) error { p.Region = value; return nil }},
-		{"_CA_FILE", func(p *Profile) error { p.CAFile = value; return nil }},
-		{"_CREDENTIALS", func(p *Profile) error { p.Credentials = value; return nil }},
-		{"_AWS_PROFILE", func(p *Profile) error { p.AWSProfile = value; return nil }},
-		{"_ACCESS_KEY_ENV", func(p *Profile) error { p.AccessKeyEnv = value; return nil }},
-		{"_SECRET_KEY_ENV", func(p *Profile) error { p.SecretKeyEnv = value; return nil }},
-		{"_SESSION_TOKEN_ENV", func(p *Profile) error { p.SessionTokenEnv = value; return nil }},
-		{"_REQUEST_PAYER", func(p *Profile) error { p.RequestPayer = value; return nil }},
-		{"_PATH_STYLE", func(p *Profile) error {
-			b, err := strconv.ParseBool(value)
-			if err != nil {
-				return errors.New("it must be true or false")
-			}
-			p.PathStyle = &b
-			return nil
-		}},
-	} {
-		name, ok := strings.CutSuffix(rest, field.suffix)
-		if !ok || name == "" {
+// setFromEnv sets the fields of profiles that variables name. The types come first: they say which fields there are.
+func setFromEnv(profiles map[string]Profile, environ []string) error {
+	var fields []variable
+	for _, e := range environ {
+		v := variable{}
+		v.key, v.value, _ = strings.Cut(e, "=")
+		rest, ok := strings.CutPrefix(v.key, envPrefix)
+		if !ok || v.value == "" {
 			continue
 		}
-		p := profiles[ProfileName(name)]
-		if err := field.set(&p); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+		v.name = rest
+		profile, ok := strings.CutSuffix(rest, "_TYPE")
+		if !ok || profile == "" {
+			fields = append(fields, v)
+			continue
 		}
-		profiles[ProfileName(name)] = p
-		return nil
+		if err := setType(profiles, ProfileName(profile), v.value); err != nil {
+			return fmt.Errorf("%s: %w", v.key, err)
+		}
+	}
+	for _, v := range fields {
+		if err := v.set(profiles); err != nil {
+			return fmt.Errorf("%s: %w", v.key, err)
+		}
+	}
+	return nil
+}
+
+func setType(profiles map[string]Profile, profile, typ string) error {
+	empty, err := profileOfType(typ)
+	if err != nil {
+		return err
+	}
+	switch p := profiles[profile]; {
+	case p == nil:
+		profiles[profile] = empty
+	case typeOf(p) != typeOf(empty):
+		return fmt.Errorf("it says %s, but the profile is one of type %s in the file", typeOf(empty), typeOf(p))
+	}
+	return nil
+}
+
+// variable is one of the environment: key is envPrefix and name, and name is <PROFILE>_<FIELD>.
+type variable struct{ key, name, value string }
+
+// set sets a profile's field, if there is one of that name. Profiles and fields have "_" in their names, too.
+func (v variable) set(profiles map[string]Profile) error {
+	for i, c := range v.name {
+		if c != '_' || i == 0 {
+			continue
+		}
+		profile := ProfileName(v.name[:i])
+		p := profiles[profile]
+		if p == nil {
+			p = emptyProfile()
+		}
+		known, err := p.Set(v.name[i+1:], v.value)
+		if known {
+			profiles[profile] = p
+			return err
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
 func TestLoadConfig(t *testing.T) {
@@ -21,7 +22,11 @@ profiles:
     path_style: true
     access_key_env: MINIO_KEY
     secret_key_env: MINIO_SECRET
-  open: {credentials: anonymous, region: eu-west-1}
+  open: &open {credentials: anonymous, region: eu-west-1}
+  also_open: *open
+  near: {<<: *open, ca_file: /etc/near.pem}
+  typed: {type: s3, region: eu-west-2}
+  empty:
 retry: {attempts: 3, delay: 50ms}
 `), 0o600); err != nil {
 		t.Fatal(err)
@@ -30,6 +35,8 @@ retry: {attempts: 3, delay: 50ms}
 		"HOME=/root",
 		"PENSTOCK_STORAGE_MY_MINIO_ENDPOINT=https://other:9000",
 		"PENSTOCK_STORAGE_MY_MINIO_PATH_STYLE=false",
+		"PENSTOCK_STORAGE_TYPED_TYPE=s3",
+		"PENSTOCK_STORAGE_NEW_TYPE=s3",
 		"PENSTOCK_STORAGE_LAB_CA_FILE=/etc/ca.pem",
 		"PENSTOCK_STORAGE_LAB_REQUEST_PAYER=requester",
 		"PENSTOCK_STORAGE_OPEN_REGION=",
@@ -41,9 +48,14 @@ retry: {attempts: 3, delay: 50ms}
 	no := false
 	want := storage.Config{
 		Profiles: map[string]storage.Profile{
-			"my_minio": {Endpoint: "https://other:9000", PathStyle: &no, AccessKeyEnv: "MINIO_KEY", SecretKeyEnv: "MINIO_SECRET"},
-			"open":     {Credentials: "anonymous", Region: "eu-west-1"},
-			"lab":      {CAFile: "/etc/ca.pem", RequestPayer: "requester"},
+			"my_minio":  &s3.Profile{Endpoint: "https://other:9000", PathStyle: &no, AccessKeyEnv: "MINIO_KEY", SecretKeyEnv: "MINIO_SECRET"},
+			"open":      &s3.Profile{Credentials: "anonymous", Region: "eu-west-1"},
+			"also_open": &s3.Profile{Credentials: "anonymous", Region: "eu-west-1"},
+			"near":      &s3.Profile{Credentials: "anonymous", Region: "eu-west-1", CAFile: "/etc/near.pem"},
+			"typed":     &s3.Profile{Type: "s3", Region: "eu-west-2"},
+			"empty":     nil,
+			"new":       &s3.Profile{},
+			"lab":       &s3.Profile{CAFile: "/etc/ca.pem", RequestPayer: "requester"},
 		},
 		Retry: storage.Retry{Attempts: 3, Delay: 50 * time.Millisecond},
 	}
@@ -71,6 +83,10 @@ func TestConfigMistakes(t *testing.T) {
 		"endpoint scheme": {"profiles: {a: {endpoint: 'ftp://host'}}", "", "http or https"},
 		"payer":           {"profiles: {a: {request_payer: owner}}", "", "must be requester"},
 		"nobody pays":     {"profiles: {a: {request_payer: requester, credentials: anonymous}}", "", "needs credentials"},
+		"type":            {"profiles: {a: {type: s3cr3t}}", "", "profile a: type: unknown type; use s3"},
+		"type of number":  {"profiles: {a: {type: 3}}", "", "profile a: type: unknown type; use s3"},
+		"no profile":      {"profiles: {a: {type: file}}", "", "profile a: type: unknown type; use s3"},
+		"variable type":   {"", "PENSTOCK_STORAGE_A_TYPE=s3cr3t", "PENSTOCK_STORAGE_A_TYPE: unknown type; use s3"},
 		"retry":           {"retry: {attempts: -1}", "", "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +13,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/object"
-	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
 // List finds the files under URIs.
@@ -61,40 +58,20 @@ func Canonical(uri string) (string, error) {
 	case uri == "":
 		return "", errors.New("a URI is empty; name a directory, a glob or a file")
 	case !ok:
-		abs, err := filepath.Abs(uri)
-		if err != nil {
-			return "", fmt.Errorf("path %s: %w", uri, err)
-		}
-		return fileURI(abs, uri), nil
+		return file.URI(uri)
 	case strings.Contains(authority, "@"): // the URI is not repeated: messages are logged
-		return "", fmt.Errorf("a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme)
-	case scheme == "file" && strings.HasPrefix(rest, "/"):
-		return fileURI(path.Clean(rest), rest), nil
-	case scheme == "file":
-		return "", fmt.Errorf("%s: file:// must be followed by an absolute path, as in file:///data/", uri)
-	case scheme == "s3":
-		bucket, key, _ := strings.Cut(rest, "/")
-		if err := s3.CheckBucket(bucket); err != nil {
-			return "", fmt.Errorf("%s: s3:// must be followed by a bucket's name, as in s3://bucket/data/: %w", uri, err)
-		}
-		if key == "" {
-			return s3.Scheme + bucket + "/", nil
-		}
-		return uri, nil
+		return "", fmt.Errorf("a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names",
+			scheme)
 	}
-	return "", fmt.Errorf("%s: unknown scheme; use file:// or s3://", uri)
-}
-
-// fileURI makes a URI of a clean path and keeps the "/" that ends what was given.
-func fileURI(clean, given string) string {
-	if strings.HasSuffix(given, "/") && clean != "/" {
-		clean += "/"
+	store, err := storeOf(uri)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", uri, err)
 	}
-	return file.Scheme + clean
+	return store.Canonical(uri)
 }
 
 // find returns the files that one URI names, at least one.
-func find(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.File, error) {
+func find(ctx context.Context, b object.Backend, uri string, cost *spent) ([]*pb.File, error) {
 	if isGlob(uri) {
 		return findGlob(ctx, b, uri, cost)
 	}
@@ -137,7 +114,7 @@ func find(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.File, 
 	return nil, nothing(looked, others)
 }
 
-func findGlob(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.File, error) {
+func findGlob(ctx context.Context, b object.Backend, uri string, cost *spent) ([]*pb.File, error) {
 	g, prefix, err := newGlob(uri)
 	if err != nil {
 		return nil, err
@@ -166,7 +143,9 @@ type others struct {
 	example string
 }
 
-func collect(ctx context.Context, b backend, q object.Query, cost *spent, want func(uri string) bool) ([]*pb.File, others, error) {
+func collect(
+	ctx context.Context, b object.Backend, q object.Query, cost *spent, want func(uri string) bool,
+) ([]*pb.File, others, error) {
 	var found []*pb.File
 	var rest others
 	var table error // that was met in a directory which is not entered

@@ -43,9 +43,9 @@ func (r Retry) withDefaults() (Retry, error) {
 	return r, nil
 }
 
-// retrying is a backend that tries transient failures of another again.
+// retrying is a Backend that tries transient failures of another again.
 type retrying struct {
-	next backend
+	next object.Backend
 	cfg  Retry
 }
 

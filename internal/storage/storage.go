@@ -1,7 +1,7 @@
 // Package storage lists and reads a dataset's files wherever they lie: on disk (file://) or in S3 (s3://). The
-// master lists and reads footers through it, workers read column chunks. Behind New stand the backends file and
-// s3, a retrying decorator, and the profiles of a Config (README.md). A Storage and all that it returns may be
-// used by many goroutines at once.
+// master lists and reads footers through it, workers read column chunks. Behind New stand the table of stores
+// (stores.go: a folder each), a retrying decorator, and the profiles of a Config (README.md). A Storage and all that
+// it returns may be used by many goroutines at once.
 package storage
 
 import (
@@ -64,14 +64,4 @@ type Storage interface {
 	ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error
 	// Keys returns the keys of a profile's encrypted files; nil if it has none.
 	Keys(profile string) *keys.Ring
-}
-
-// backend is one kind of storage. Its errors are marked object.Transient where trying again may help.
-type backend interface {
-	// Stat describes the file of that URI; it fails with fs.ErrNotExist if there is none.
-	Stat(ctx context.Context, uri string) (*pb.File, error)
-	// List hands each file that q asks for to yield, and ends with yield's error if it has one.
-	List(ctx context.Context, q object.Query, yield func(*pb.File) error) error
-	// ReadAt is that of Storage; its errors need not name the file.
-	ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error
 }

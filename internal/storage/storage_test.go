@@ -10,7 +10,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,22 +22,6 @@ func newStore(t *testing.T) *storage.Store {
 	}
 	t.Cleanup(s.Close)
 	return s
-}
-
-func TestFile(t *testing.T) {
-	storagetest.Run(t, func(t *testing.T) storagetest.Fixture {
-		dir := t.TempDir()
-		return storagetest.Fixture{
-			Storage: newStore(t),
-			Base:    "file://" + dir,
-			Put:     func(t *testing.T, name string, content []byte) { put(t, dir, name, content) },
-			Remove: func(t *testing.T, name string) {
-				if err := os.Remove(filepath.Join(dir, name)); err != nil {
-					t.Fatal(err)
-				}
-			},
-		}
-	})
 }
 
 func put(t *testing.T, dir, name string, content []byte) {

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,22 +9,23 @@ import (
 	"sync"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/object"
-	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
 // Store is the Storage of a process.
 type Store struct {
 	retry    Retry
 	listing  Listing
-	profiles map[string]Profile    // by ProfileName
+	profiles map[string]Profile    // by ProfileName; nil: empty, of whichever store is asked for
 	keys     map[string]*keys.Ring // by ProfileName
 
-	mu      sync.Mutex
-	clients map[string]*s3.Client // of the profiles that were needed so far
+	mu     sync.Mutex
+	opened map[opening]object.Backend // those that were needed so far
 }
+
+// opening is what a backend was opened as.
+type opening struct{ profile, store string }
 
 // New returns the Storage that cfg describes. Nothing is connected to until it is read.
 func New(cfg Config) (*Store, error) {
@@ -42,14 +42,20 @@ func New(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("storage configuration: %w", err)
 	}
 	if _, ok := profiles[DefaultProfile]; !ok {
-		profiles[DefaultProfile] = Profile{}
+		profiles[DefaultProfile] = nil
 	}
 	for key, p := range profiles {
+		if p == nil {
+			p = emptyProfile()
+		}
 		if err := p.Validate(); err != nil {
 			return nil, fmt.Errorf("storage profile %s: %w", key, err)
 		}
 	}
-	st := &Store{retry: retry, listing: listing, profiles: profiles, keys: make(map[string]*keys.Ring), clients: make(map[string]*s3.Client)}
+	st := &Store{
+		retry: retry, listing: listing, profiles: profiles,
+		keys: make(map[string]*keys.Ring), opened: make(map[opening]object.Backend),
+	}
 	configs, err := byName(cfg.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("storage configuration: keys: %w", err)
@@ -78,27 +84,40 @@ func (s *Store) Keys(profile string) *keys.Ring {
 func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.clients {
-		c.Close()
+	for _, b := range s.opened {
+		if c, ok := b.(interface{ Close() }); ok {
+			c.Close()
+		}
 	}
 	for _, k := range s.keys {
 		k.Close()
 	}
 }
 
-// client returns the connection of a profile, made when it is first needed.
-func (s *Store) client(key string) (*s3.Client, error) {
+// open returns a store as a profile has it, opened when it is first needed.
+func (s *Store) open(key string, store object.Store) (object.Backend, error) {
+	if store.Profile == nil {
+		return store.Backend, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.clients[key]; c != nil {
-		return c, nil
+	as := opening{key, store.Name}
+	if b := s.opened[as]; b != nil {
+		return b, nil
 	}
-	c, err := s3.New(s.profiles[key])
+	p := s.profiles[key]
+	if p == nil {
+		p = store.Profile()
+	}
+	if typ := typeOf(p); typ != store.Name {
+		return nil, fmt.Errorf("storage profile %s is of type %s; name one of type %s", key, typ, store.Name)
+	}
+	b, err := p.Open()
 	if err != nil {
 		return nil, fmt.Errorf("storage profile %s: %w", key, err)
 	}
-	s.clients[key] = c
-	return c, nil
+	s.opened[as] = b
+	return b, nil
 }
 
 // ReadAt fills buf with the bytes of f from offset.
@@ -119,21 +138,19 @@ func (s *Store) ReadAt(ctx context.Context, profile string, f *pb.File, buf []by
 }
 
 // backend returns what holds the URI.
-func (s *Store) backend(profile, uri string) (backend, error) {
+func (s *Store) backend(profile, uri string) (object.Backend, error) {
 	key := ProfileName(profile)
 	if _, ok := s.profiles[key]; !ok {
 		return nil, fmt.Errorf("no storage profile %q on this machine; it has %s",
 			profile, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", "))
 	}
-	switch {
-	case strings.HasPrefix(uri, file.Scheme):
-		return retrying{file.Disk{}, s.retry}, nil
-	case strings.HasPrefix(uri, s3.Scheme):
-		client, err := s.client(key)
-		if err != nil {
-			return nil, err
-		}
-		return retrying{client, s.retry}, nil
+	store, err := storeOf(uri)
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("unknown scheme; use file:// or s3://")
+	b, err := s.open(key, store)
+	if err != nil {
+		return nil, err
+	}
+	return retrying{b, s.retry}, nil
 }

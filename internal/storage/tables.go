@@ -42,7 +42,7 @@ func tableOf(base, uri string) error {
 
 // checkRoot looks for a table where a listing below base does not see it: in base, if only a part of that is listed, and in the directory
 // that base is a partition of, or the data of.
-func checkRoot(ctx context.Context, b backend, base string, part bool) error {
+func checkRoot(ctx context.Context, b object.Backend, base string, part bool) error {
 	root := base
 	for strings.Contains(path.Base(root), "=") {
 		above, ok := strings.CutSuffix(root, path.Base(root)+"/")
@@ -70,7 +70,7 @@ const maxMarkers = 1000
 var errEnough = errors.New("enough was looked at")
 
 // checkMarker looks into a directory of a table's own.
-func checkMarker(ctx context.Context, b backend, root, marker string) error {
+func checkMarker(ctx context.Context, b object.Backend, root, marker string) error {
 	looked := 0
 	err := b.List(ctx, object.Query{Prefix: root + marker, Flat: true}, func(f *pb.File) error {
 		if err := tableOf(root, f.GetUri()); err != nil {

@@ -17,7 +17,7 @@ import (
 var errNoCredentials = errors.New("no AWS credentials found")
 
 // credentials returns the profile's credentials, and whether they renew themselves: variables stay as the process began.
-func (p Profile) credentials() (creds *credentials.Credentials, renewed bool, err error) {
+func (p *Profile) credentials() (creds *credentials.Credentials, renewed bool, err error) {
 	switch p.source() {
 	case Anonymous:
 		return credentials.NewStatic("", "", "", credentials.SignatureAnonymous), false, nil

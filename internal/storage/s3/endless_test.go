@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
 // endless is a service that never ends a listing; each page has 1000 objects.
@@ -43,7 +44,7 @@ func TestEndlessListing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var pages atomic.Int64
 			s := newStore(t, storage.Config{
-				Profiles: map[string]storage.Profile{"default": {Endpoint: serve(t, endless(&pages, tc.suffix)), Region: "r", Credentials: "anonymous"}},
+				Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: serve(t, endless(&pages, tc.suffix)), Region: "r", Credentials: "anonymous"}},
 				Listing:  tc.limits,
 			})
 			_, err := s.List(t.Context(), "", []string{"s3://bucket/d/"})
@@ -84,7 +85,7 @@ func TestEndlessAnswers(t *testing.T) {
 					sent.Add(int64(len(fill)))
 				}
 			}))
-			s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": {Endpoint: url, Region: "r", Credentials: "anonymous"}}})
+			s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: url, Region: "r", Credentials: "anonymous"}}})
 			_, err := s.List(t.Context(), "", []string{"s3://bucket/d/"})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || storage.IsTransient(err) {
 				t.Errorf("error %v, want %q", err, tc.want)

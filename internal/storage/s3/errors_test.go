@@ -69,7 +69,7 @@ func TestRegion(t *testing.T) {
 				t.Setenv(name, "")
 			}
 			t.Setenv("KEY", "k")
-			c, err := New(Profile{Region: tc.configured, AccessKeyEnv: "KEY", SecretKeyEnv: "KEY"})
+			c, err := New(&Profile{Region: tc.configured, AccessKeyEnv: "KEY", SecretKeyEnv: "KEY"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,6 +28,8 @@ const (
 
 // Profile says how to reach an S3 service. It holds no secrets.
 type Profile struct {
+	// Type is what chose this store: "s3" or nothing.
+	Type string `yaml:"type"`
 	// Endpoint is the service's URL ("https://minio.example:9000"); without a scheme it is https. Empty: that of
 	// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS itself.
 	Endpoint string `yaml:"endpoint"`
@@ -50,7 +52,7 @@ type Profile struct {
 }
 
 // source is Credentials with its default.
-func (p Profile) source() string {
+func (p *Profile) source() string {
 	switch {
 	case p.Credentials != "":
 		return p.Credentials
@@ -61,7 +63,7 @@ func (p Profile) source() string {
 }
 
 // Validate finds mistakes that can be seen without connecting.
-func (p Profile) Validate() error {
+func (p *Profile) Validate() error {
 	switch p.source() {
 	case FromAWS, Anonymous:
 		if p.AccessKeyEnv != "" || p.SecretKeyEnv != "" || p.SessionTokenEnv != "" {
@@ -88,7 +90,7 @@ func (p Profile) Validate() error {
 }
 
 // endpoint returns the service's URL; its host is empty for AWS.
-func (p Profile) endpoint() (*url.URL, error) {
+func (p *Profile) endpoint() (*url.URL, error) {
 	given := firstSet(p.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))
 	if given == "" {
 		return &url.URL{Scheme: "https"}, nil
@@ -111,7 +113,7 @@ func (p Profile) endpoint() (*url.URL, error) {
 	return u, nil
 }
 
-func (p Profile) region(custom bool) string {
+func (p *Profile) region(custom bool) string {
 	region := firstSet(p.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
 	if region == "" && custom {
 		return "us-east-1" // what services other than AWS take
@@ -119,7 +121,7 @@ func (p Profile) region(custom bool) string {
 	return region
 }
 
-func (p Profile) lookup() minio.BucketLookupType {
+func (p *Profile) lookup() minio.BucketLookupType {
 	switch {
 	case p.PathStyle == nil:
 		return minio.BucketLookupAuto
@@ -130,7 +132,7 @@ func (p Profile) lookup() minio.BucketLookupType {
 }
 
 // transport returns an HTTP transport of its own for the profile.
-func (p Profile) transport() (*http.Transport, error) {
+func (p *Profile) transport() (*http.Transport, error) {
 	trusting, err := roots.TLS(p.CAFile)
 	if err != nil {
 		return nil, err

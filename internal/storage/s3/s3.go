@@ -12,7 +12,6 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
-	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/object"
@@ -32,7 +31,7 @@ type Client struct {
 }
 
 // New returns a client. It connects to nothing yet.
-func New(p Profile) (*Client, error) {
+func New(p *Profile) (*Client, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -72,9 +71,6 @@ func New(p Profile) (*Client, error) {
 
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
-
-// CheckBucket refuses names that no bucket can have.
-func CheckBucket(name string) error { return s3utils.CheckValidBucketName(name) }
 
 func split(uri string) (bucket, key string) {
 	bucket, key, _ = strings.Cut(strings.TrimPrefix(uri, Scheme), "/")

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/s3"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
@@ -77,7 +78,7 @@ func testManyFiles(t *testing.T, m *storagetest.MinIO) {
 		return false
 	})
 	s := newStore(t, storage.Config{
-		Profiles: map[string]storage.Profile{"default": {Endpoint: proxy}},
+		Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: proxy}},
 		Retry:    storage.Retry{Delay: time.Millisecond},
 	})
 	found, err := s.List(t.Context(), "", []string{"s3://many/d/", "s3://many/"})
@@ -101,10 +102,10 @@ func testRefused(t *testing.T, m *storagetest.MinIO) {
 	t.Setenv("RIGHT_KEY", m.AccessKey)
 	t.Setenv("RIGHT_SECRET", m.SecretKey)
 	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
-		"anonymous": {Credentials: "anonymous"},
-		"wrong":     {AccessKeyEnv: "RIGHT_KEY", SecretKeyEnv: "WRONG_SECRET"},
-		"right":     {AccessKeyEnv: "RIGHT_KEY", SecretKeyEnv: "RIGHT_SECRET"},
-		"dead":      {Endpoint: "http://127.0.0.1:1"},
+		"anonymous": &s3.Profile{Credentials: "anonymous"},
+		"wrong":     &s3.Profile{AccessKeyEnv: "RIGHT_KEY", SecretKeyEnv: "WRONG_SECRET"},
+		"right":     &s3.Profile{AccessKeyEnv: "RIGHT_KEY", SecretKeyEnv: "RIGHT_SECRET"},
+		"dead":      &s3.Profile{Endpoint: "http://127.0.0.1:1"},
 	}, Retry: storage.Retry{Attempts: 2, Delay: time.Millisecond}})
 	for profile, want := range map[string]string{
 		"anonymous": "access denied",
@@ -150,7 +151,7 @@ func testFarAway(t *testing.T, m *storagetest.MinIO) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": {Endpoint: server.URL}}})
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: server.URL}}})
 	files, err := s.List(t.Context(), "", []string{"s3://far/x.parquet"})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
 const etag = "0123456789abcdef"
@@ -41,7 +42,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 
 func stubStore(t *testing.T, endpoint string) *storage.Store {
 	return newStore(t, storage.Config{
-		Profiles: map[string]storage.Profile{"default": {Endpoint: endpoint, Region: "r", Credentials: "anonymous"}},
+		Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: endpoint, Region: "r", Credentials: "anonymous"}},
 		Retry:    storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: 500 * time.Millisecond}, // minio-go pauses for up to 200 ms
 	})
 }
@@ -114,7 +115,7 @@ func TestFaults(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
-		"default": {Region: "r", Credentials: "anonymous", Endpoint: serve(t, http.HandlerFunc(
+		"default": &s3.Profile{Region: "r", Credentials: "anonymous", Endpoint: serve(t, http.HandlerFunc(
 			func(_ http.ResponseWriter, r *http.Request) {
 				cancel()
 				<-r.Context().Done()
@@ -135,12 +136,12 @@ func TestPrivateCA(t *testing.T) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(block), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	profile := storage.Profile{Endpoint: server.URL, Region: "r", Credentials: "anonymous"}
+	profile := s3.Profile{Endpoint: server.URL, Region: "r", Credentials: "anonymous"}
 	with := profile
 	with.CAFile = ca
 	missing := profile
 	missing.CAFile = ca + ".missing"
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"with": with, "without": profile, "missing": missing}})
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"with": &with, "without": &profile, "missing": &missing}})
 	buf := make([]byte, 5)
 	if err := s.ReadAt(t.Context(), "with", stubFile, buf, 2); err != nil {
 		t.Error(err)
@@ -169,8 +170,8 @@ func TestNoCredentials(t *testing.T) {
 	withoutCredentials(t)
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, etag, "23456") }))
 	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
-		"default": {Endpoint: url, Region: "r"},
-		"unset":   {Endpoint: url, AccessKeyEnv: "NO_SUCH_KEY", SecretKeyEnv: "NO_SUCH_SECRET"},
+		"default": &s3.Profile{Endpoint: url, Region: "r"},
+		"unset":   &s3.Profile{Endpoint: url, AccessKeyEnv: "NO_SUCH_KEY", SecretKeyEnv: "NO_SUCH_SECRET"},
 	}})
 	for profile, want := range map[string]string{"": "no AWS credentials found", "unset": "NO_SUCH_"} {
 		err := s.ReadAt(t.Context(), profile, stubFile, make([]byte, 5), 2)
@@ -273,7 +274,7 @@ func TestRequestPayer(t *testing.T) {
 		}
 	}))
 	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
-		"default": {Endpoint: url, Region: "r", AccessKeyEnv: "KEY", SecretKeyEnv: "KEY", RequestPayer: "requester"},
+		"default": &s3.Profile{Endpoint: url, Region: "r", AccessKeyEnv: "KEY", SecretKeyEnv: "KEY", RequestPayer: "requester"},
 	}})
 	if files, err := s.List(t.Context(), "", []string{stubFile.GetUri(), "s3://bucket/data/"}); err != nil || len(files) != 2 {
 		t.Errorf("listed %v, %v", files, err)
@@ -314,7 +315,7 @@ func TestCredentialProcess(t *testing.T) {
 		}
 		answer(w, etag, "23456")
 	}))
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": {Endpoint: url, Region: "r", AWSProfile: "lab"}}})
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: url, Region: "r", AWSProfile: "lab"}}})
 	for range 3 {
 		if err := s.ReadAt(t.Context(), "", stubFile, make([]byte, 5), 2); err != nil {
 			t.Fatal(err)
@@ -342,22 +343,22 @@ func TestExpired(t *testing.T) {
 			refuse(w, 400, "ExpiredToken")
 		}
 	}))
-	list := func(p storage.Profile) error {
+	list := func(p s3.Profile) error {
 		p.Endpoint, p.Region = url, "r"
-		s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": p}, Retry: storage.Retry{Attempts: 2, Delay: time.Millisecond}})
+		s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &p}, Retry: storage.Retry{Attempts: 2, Delay: time.Millisecond}})
 		_, err := s.List(t.Context(), "", []string{stubFile.GetUri()})
 		return err
 	}
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/role")
-	if err := list(storage.Profile{}); err != nil || fetched.Load() != 2 {
+	if err := list(s3.Profile{}); err != nil || fetched.Load() != 2 {
 		t.Errorf("a role that was fetched %d times: %v", fetched.Load(), err)
 	}
-	if err := list(storage.Profile{}); err == nil || !strings.Contains(err.Error(), "renew the storage profile's credentials") || !storage.IsOurs(err) {
+	if err := list(s3.Profile{}); err == nil || !strings.Contains(err.Error(), "renew the storage profile's credentials") || !storage.IsOurs(err) {
 		t.Errorf("a role whose credentials stay expired: %v, of this process: %v", err, storage.IsOurs(err))
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "OLD")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
-	for name, p := range map[string]storage.Profile{"AWS's variables": {}, "variables": {AccessKeyEnv: "AWS_ACCESS_KEY_ID", SecretKeyEnv: "AWS_SECRET_ACCESS_KEY"}} {
+	for name, p := range map[string]s3.Profile{"AWS's variables": {}, "variables": {AccessKeyEnv: "AWS_ACCESS_KEY_ID", SecretKeyEnv: "AWS_SECRET_ACCESS_KEY"}} {
 		err := list(p)
 		if err == nil || !strings.Contains(err.Error(), "renew the storage profile's credentials") || !storage.IsOurs(err) || storage.IsTransient(err) {
 			t.Errorf("%s: error %v, of this process: %v, transient: %v", name, err, storage.IsOurs(err), storage.IsTransient(err))
@@ -384,7 +385,7 @@ func TestRoleIsRenewed(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/role")
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": {Endpoint: url, Region: "r"}}})
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: url, Region: "r"}}})
 	for _, want := range []string{"KEY-1", "KEY-2"} {
 		if err := s.ReadAt(t.Context(), "", stubFile, make([]byte, 5), 2); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,45 @@
+package object
+
+import (
+	"context"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Store describes a kind of storage. Package storage has a table of them, and knows nothing else of any.
+type Store struct {
+	// Name is that of the store's folder, and the type of its profiles.
+	Name string
+	// Schemes begin its URIs: "s3" those of s3://bucket/key.
+	Schemes []string
+	// Canonical checks a URI of one of the schemes, and completes it. Its errors repeat the URI.
+	Canonical func(uri string) (string, error)
+	// Profile returns a pointer to an empty profile, which YAML is decoded into: a struct with a field for "type", too. An
+	// empty profile opens the store as its own tools would.
+	Profile func() Profile
+	// Backend, in place of Profile, is that of a store which needs none.
+	Backend Backend
+}
+
+// Profile says how a store is reached. It holds no secrets, only where to find them.
+type Profile interface {
+	// Validate finds mistakes that can be seen without connecting.
+	Validate() error
+	// Set takes a field from the environment, whose name there is in upper case, and reports whether there is such a
+	// field.
+	Set(field, value string) (known bool, err error)
+	// Open connects to nothing yet.
+	Open() (Backend, error)
+}
+
+// Backend is a store that was opened. It makes one attempt of everything, and marks its errors with Transient where
+// another may help. One that holds connections has a method Close, too.
+type Backend interface {
+	// Stat describes the file of that URI; it fails with fs.ErrNotExist if there is none.
+	Stat(ctx context.Context, uri string) (*pb.File, error)
+	// List hands each file that q asks for to yield, and ends with yield's error if it has one.
+	List(ctx context.Context, q Query, yield func(*pb.File) error) error
+	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed; its errors
+	// need not name the file.
+	ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error
+}
