@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -13,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // catalogueSpec has each op of tables at least once, one on the results of others.
@@ -81,6 +84,12 @@ provenance: true
 func TestEveryOpArrivesAsTheReferenceHasIt(t *testing.T) {
 	t.Parallel()
 	s := catalogueSpec(t, 20_000)
+	for _, op := range transform.Builtin().Ops() {
+		has := slices.ContainsFunc(s.GetTransforms(), func(each *pb.Transform) bool { return each.GetOp() == op.Name })
+		if !has && !strings.HasPrefix(op.Output, "pictures") {
+			t.Errorf("the spec above lacks %s", op.Name)
+		}
+	}
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	job := open(t, c, s, nil)
 	defer closeJob(t, job)
