@@ -22,7 +22,7 @@ PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6
 
-.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz proto \
+.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz ops proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
@@ -120,6 +120,9 @@ soak:             ## the gate with all its parts, whatever they passed for; long
 fuzz:             ## a minute of each fuzz test
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s -fuzzminimizetime 1x $$p || exit 1; done; done
+
+ops:              ## write what ops declare into the Python package and their reference; a test says if that is due
+	go generate ./worker/transform
 
 proto: tools      ## regenerate api/pb
 	protoc --go_out=. --go_opt=module=github.com/penstock-ml/penstock \

@@ -19,10 +19,16 @@ func bucketize() Op {
 		Name:    "bucketize",
 		Version: 1,
 		Summary: "The index of the first border that is not below the number, or the count of borders (for NaN, too).",
-		Maps:    true,
-		Inputs:  scalarOrListOfNumbers,
-		Output:  "int32, scalar or list like the input",
-		Params:  []Param{{Name: "borders", Want: Numbers, Required: true, Doc: "at least one, in ascending order"}},
+		Exact: "int32: the least i with `v <= borders[i]`, or the count of borders if there is none, as for " +
+			"NaN. Borders ascend; equal ones are allowed. For float32 they are rounded to float32, for float64 " +
+			"ints beyond 2^53 to float64; otherwise numbers are compared exactly",
+		Maps:   true,
+		Inputs: scalarOrListOfNumbers,
+		Output: "int32, scalar or list like the input",
+		Params: []Param{{
+			Name: "borders", Want: Numbers, Required: true, Positional: true,
+			Doc: "at least one, in ascending order",
+		}},
 		Example: "{op: bucketize, in: int_1, out: int_1_bucket, borders: [0.5, 1, 1.5]}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			return spec.Type{Kind: pb.Kind_INT32, List: in[0].List}, checkNumbers(in[0])

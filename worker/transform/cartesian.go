@@ -15,9 +15,14 @@ func cartesian() Op {
 	return Op{
 		Name:    "cartesian",
 		Version: 1,
-		Summary: "Hashes each combination of one id of each feature into one id, as ngram would; the last feature's ids change fastest.",
-		Inputs:  "two or more scalars or lists of ints",
-		Output:  "list<int64>, never null",
+		Summary: "Hashes each combination of one id of each feature into one id, as ngram would. The last " +
+			"feature's ids change fastest.",
+		Exact: "list<int64>, never null: `ngram`'s hash of each combination of an id of each input, the last " +
+			"input's fastest. Nulls are left out, a scalar counts as a list of one; any empty or null row gives " +
+			"an empty list. A row of so many combinations that a window would have more than 2^26 is an error",
+		Fails:  "a row of so many combinations that a window would have more than 2^26",
+		Inputs: "two or more scalars or lists of ints",
+		Output: "list<int64>, never null",
 		Params: []Param{
 			{Name: "salt", Want: Int, Default: 0, Doc: "makes hashes of the same ids differ"},
 			{Name: "max", Want: PositiveInt, Doc: "results lie in [0, max); left out: any int64"},

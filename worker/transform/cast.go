@@ -15,13 +15,15 @@ func cast() Op {
 	return Op{
 		Name:    "cast",
 		Version: 1,
-		Summary: "Converts to another kind: out of range gives the nearest value, fractions are cut off, NaN as int or bool and text that does not parse give null.",
-		Maps:    true,
-		Inputs:  scalarOrListOfAnything,
-		Output:  "scalar or list, like the input, of the kind `to`",
-		Keeps:   true,
+		Summary: "Converts to another kind. Out of range gives the nearest value, fractions are cut off, NaN as " +
+			"int or bool and text that does not parse give null.",
+		Exact:  "see below",
+		Maps:   true,
+		Inputs: scalarOrListOfAnything,
+		Output: "scalar or list, like the input, of the kind `to`",
+		Keeps:  true,
 		Params: []Param{{
-			Name: "to", Want: Text, Required: true, Doc: "the new kind",
+			Name: "to", Want: Text, Required: true, Positional: true, Doc: "the new kind",
 			OneOf: []string{"bool", "int32", "int64", "float32", "float64"},
 		}},
 		Example: "{op: cast, in: int_*, to: float32}",

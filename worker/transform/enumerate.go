@@ -14,6 +14,7 @@ func enumerate() Op {
 		Name:    "enumerate",
 		Version: 1,
 		Summary: "The places of each list's elements, from start on; null elements have places, too.",
+		Exact:   "list<int64> of the same lengths: start, start + 1, ... Null rows stay null, null elements count",
 		Maps:    true,
 		Inputs:  "list of anything",
 		Output:  "list<int64> of the input's lengths",

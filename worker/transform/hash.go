@@ -18,6 +18,7 @@ func sigridHash() Op {
 		Name:    "sigrid_hash",
 		Version: 1,
 		Summary: "Hashes ids into [0, max), as TorchArrow's functional.sigrid_hash; text by its XXH64.",
+		Exact:   "int64 in [0, max), see below",
 		Maps:    true,
 		Inputs:  "scalar or list of ints or text",
 		Output:  "int64, scalar or list like the input",

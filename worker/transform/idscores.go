@@ -15,7 +15,11 @@ func cosineSimilarity() Op {
 	return Op{
 		Name:    "cosine_similarity",
 		Version: 1,
-		Summary: "The cosine of two lists of ids as vectors of their scores, those of one id summed, as TorchArrow's functional.get_cosine_similarity; NaN for a vector of length 0.",
+		Summary: "The cosine of two lists of ids as vectors of their scores. Those of one id are summed, as " +
+			"TorchArrow's functional.get_cosine_similarity; NaN for a vector of length 0.",
+		Exact: "float32: the cosine of the vectors that have the sum of an id's scores at that id. NaN if one " +
+			"has length 0, as an empty list does",
+		Fails:   scoresDiffer,
 		Inputs:  "ids, their scores, other ids, their scores: scalars or lists of ints and of numbers",
 		Output:  floatOfRow,
 		Example: "{op: cosine_similarity, in: [cat_1, scores_1, cat_2, scores_2], out: cat_1_2_cosine}",
@@ -31,6 +35,9 @@ func cosineSimilarity() Op {
 		},
 	}
 }
+
+// scoresDiffer is a mistake in data, in the words of Op.Fails.
+const scoresDiffer = "a row that has more or fewer scores than ids"
 
 // floatOfRow is the output of ops on ids and scores, in the words of Op.Output.
 const floatOfRow = "float32; null if an input, or an element of one, is null"
@@ -90,26 +97,37 @@ func (k *cosine) add(side int, ids []int64, scores []float64) {
 }
 
 func scoreSum() Op {
-	return foldScores("score_sum", "The sum of the scores of the second list's ids that are in the first, too, as TorchArrow's functional.get_score_sum.",
-		func(all, score float64) float64 { return all + score })
+	op := foldScores("score_sum", func(all, score float64) float64 { return all + score })
+	op.Summary = "The sum of the scores of the second list's ids that are in the first, too. As TorchArrow's " +
+		"functional.get_score_sum."
+	op.Exact = "float32: the sum of the scores of the second list's elements whose ids are in the first; 0 if there " +
+		"are none"
+	return op
 }
 
 func scoreMin() Op {
-	return foldScores("score_min", "The least score of the second list's ids that are in the first, too, 0 if there is none, as TorchArrow's functional.get_score_min; NaN if one is.",
-		func(all, score float64) float64 { return min(all, score) })
+	op := foldScores("score_min", func(all, score float64) float64 { return min(all, score) })
+	op.Summary = "The least score of the second list's ids that are in the first, too, 0 if there is none. As " +
+		"TorchArrow's functional.get_score_min; NaN if one is."
+	op.Exact = "float32: the least of the scores that `score_sum` adds; 0 if there are none, NaN if one is NaN; -0 " +
+		"is below 0"
+	return op
 }
 
 func scoreMax() Op {
-	return foldScores("score_max", "The greatest score of the second list's ids that are in the first, too, 0 if there is none, as TorchArrow's functional.get_score_max; NaN if one is.",
-		func(all, score float64) float64 { return max(all, score) })
+	op := foldScores("score_max", func(all, score float64) float64 { return max(all, score) })
+	op.Summary = "The greatest score of the second list's ids that are in the first, too, 0 if there is none. As " +
+		"TorchArrow's functional.get_score_max; NaN if one is."
+	op.Exact = "float32: the greatest of the scores that `score_sum` adds, likewise"
+	return op
 }
 
-// foldScores declares an op that makes one float of the scores of shared ids.
-func foldScores(name, summary string, fold func(all, score float64) float64) Op {
+// foldScores declares an op that makes one float of the scores of shared ids, but for what it computes.
+func foldScores(name string, fold func(all, score float64) float64) Op {
 	return Op{
 		Name:    name,
 		Version: 1,
-		Summary: summary,
+		Fails:   scoresDiffer,
 		Inputs:  "ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers",
 		Output:  floatOfRow,
 		Example: "{op: " + name + ", in: [cat_1, cat_2, scores_2], out: cat_1_2_score}",

@@ -15,11 +15,12 @@ func firstX() Op {
 		Name:    "first_x",
 		Version: 1,
 		Summary: "The first x elements of each list, null ones included.",
+		Exact:   "the first x elements of each list; null ones count and stay",
 		Maps:    true,
 		Inputs:  "list of anything",
 		Output:  sameAsInput,
 		Keeps:   true,
-		Params:  []Param{{Name: "x", Want: PositiveInt, Required: true, Doc: "greatest length"}},
+		Params:  []Param{{Name: "x", Want: PositiveInt, Required: true, Positional: true, Doc: "greatest length"}},
 		Example: "{op: first_x, in: cat_*, x: 10}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			if !in[0].List {

@@ -15,13 +15,21 @@ func localHour() Op {
 	return Op{
 		Name:    "local_hour",
 		Version: 1,
-		Summary: "The hour of the day, 0 to 23, of timestamps in a time zone, by release " + zoneinfo.Release + " of the IANA database, which workers bring along.",
-		Maps:    true,
-		Inputs:  "scalar or list of ints: time since 1970-01-01 00:00 UTC",
-		Output:  "int32, scalar or list like the input",
+		Summary: "The hour of the day, 0 to 23, of timestamps in a time zone. It goes by release " + zoneinfo.Release +
+			" of the IANA database, which workers bring along.",
+		Exact: "int32: the hour, 0 to 23, that clocks of the time zone show at that time since 1970-01-01 UTC, " +
+			"rounded down to the second, see below. Of a column of timestamps the unit must be its own, behind " +
+			"ops that hand on the values of their first input, too: `fill_null`, `clamp`, `cast`, `first_x`, " +
+			"`sort_by_score`, `intersect`, `union`",
+		Maps:   true,
+		Inputs: "scalar or list of ints: time since 1970-01-01 00:00 UTC",
+		Output: "int32, scalar or list like the input",
 		Params: []Param{
-			{Name: "timezone", Want: Text, Required: true, Doc: "its IANA name, as Europe/Berlin"},
-			{Name: "unit", Want: Text, OneOf: []string{"s", "ms", "us", "ns"}, Default: "s", Doc: "what the timestamps count"},
+			{Name: "timezone", Want: Text, Required: true, Positional: true, Doc: "its IANA name, as Europe/Berlin"},
+			{
+				Name: "unit", Want: Text, OneOf: []string{"s", "ms", "us", "ns"}, Default: "s",
+				Doc: "what the timestamps count; a column of timestamps has its own",
+			},
 		},
 		Example: "{op: local_hour, in: int_1, timezone: America/New_York, unit: ms}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {

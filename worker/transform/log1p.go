@@ -12,6 +12,8 @@ func log1p() Op {
 		Name:    "log1p",
 		Version: 1,
 		Summary: "ln(1+x): -inf for -1, NaN below it. Ints count as float32.",
+		Exact: "ln(1+x): -inf for -1, NaN below, signed zeros kept. float64 for float64; others are converted " +
+			"to float32 first and give float32",
 		Maps:    true,
 		Inputs:  scalarOrListOfNumbers,
 		Output:  floatLikeInput,

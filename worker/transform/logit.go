@@ -14,6 +14,8 @@ func logit() Op {
 		Name:    "logit",
 		Version: 1,
 		Summary: "ln(x / (1-x)), of x moved into [eps, 1-eps] if eps is given, as torch.logit. Ints count as float32.",
+		Exact: "ln(x/(1-x)); 0 gives -inf, 1 gives inf, what lies outside and NaN give NaN. With eps, x below " +
+			"eps counts as eps and x above 1-eps as 1-eps. Kinds as for `log1p`, see below",
 		Maps:    true,
 		Inputs:  scalarOrListOfNumbers,
 		Output:  floatLikeInput,
@@ -57,10 +59,12 @@ func boxCox() Op {
 		Name:    "box_cox",
 		Version: 1,
 		Summary: "(x^lambda - 1) / lambda, or ln(x) if lambda is 0; NaN below 0. Ints count as float32.",
+		Exact: "(x^lambda - 1) / lambda, ln(x) for lambda 0; 0 gives -1/lambda if lambda is above 0, else " +
+			"-inf; below 0 and NaN: NaN. Kinds as for `log1p`, see below",
 		Maps:    true,
 		Inputs:  scalarOrListOfNumbers,
 		Output:  floatLikeInput,
-		Params:  []Param{{Name: "lambda", Want: Number, Required: true, Doc: "finite"}},
+		Params:  []Param{{Name: "lambda", Want: Number, Required: true, Positional: true, Doc: "finite"}},
 		Example: "{op: box_cox, in: int_1, lambda: 0.5}",
 		Infer:   inferFloat,
 		New: func(p Params, in []spec.Type) (Kernel, error) {

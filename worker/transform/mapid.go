@@ -19,12 +19,21 @@ func mapID() Op {
 	return Op{
 		Name:    "map_id",
 		Version: 2,
-		Summary: "Looks ids or text up in a dictionary of keys, or in a range of count ids from first on; others become default, or null without one.",
-		Maps:    true,
-		Inputs:  "scalar or list of ints or text",
-		Output:  "int64, or float32 if a value or the default is a float; scalar or list like the input",
+		Summary: "Looks ids or text up in a dictionary of keys, or in a range of count ids from first on. Others " +
+			"become default, or null without one.",
+		Exact: "int64, or float32 if one of `values` or `default` is written as a float (class weights; `2.0` " +
+			"is one, and must be finite as a float32): the value of the key that the value is. `keys` are " +
+			"listed, or are the ids from `first` to `first + count - 1`, which must be an int64; without " +
+			"`values` a key's value is its place, from 0. What is no key becomes `default`, or null without one; " +
+			"nulls stay null",
+		Maps:   true,
+		Inputs: "scalar or list of ints or text",
+		Output: "int64, or float32 if a value or the default is a float; scalar or list like the input",
 		Params: []Param{
-			{Name: "keys", Want: Scalars, Doc: "ints or texts, no two alike; this, or first and count"},
+			{
+				Name: "keys", Want: Scalars, Positional: true, Python: "Sequence[int] | Sequence[str]",
+				Doc: "ints or texts, no two alike; this, or first and count",
+			},
 			{Name: "first", Want: Int, Doc: "least id of the range"},
 			{Name: "count", Want: PositiveInt, Doc: "ids in the range"},
 			{Name: "values", Want: Numbers, Doc: "ints or floats, one for each key; left out: the key's place, from 0"},

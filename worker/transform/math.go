@@ -15,10 +15,13 @@ func clamp() Op {
 		Name:    "clamp",
 		Version: 1,
 		Summary: "Moves numbers below min to min and above max to max; NaN stays.",
-		Maps:    true,
-		Inputs:  scalarOrListOfNumbers,
-		Output:  sameAsInput,
-		Keeps:   true,
+		Exact: "`v < min` gives min, else `v > max` gives max, else v, of the input's kind. NaN stays NaN, and " +
+			"-0 is not below 0. For float32 the bounds are rounded to float32, where finite ones must stay " +
+			"finite; for ints they must be ints of that kind. Either may be left out",
+		Maps:   true,
+		Inputs: scalarOrListOfNumbers,
+		Output: sameAsInput,
+		Keeps:  true,
 		Params: []Param{
 			{Name: "min", Want: Number, Doc: "least result; an int for features of ints"},
 			{Name: "max", Want: Number, Doc: "greatest result; an int for features of ints"},
@@ -102,16 +105,25 @@ func clampPlain[T int32 | int64 | float32 | float64](dst, src []T, low, high T) 
 // normalize is (x - mean) / std in float32: inputs, mean and std are rounded to float32 first.
 func normalize() Op {
 	return Op{
-		Name:     "normalize",
-		Version:  1,
-		Summary:  "(x - mean) / std, in float32; of a picture's bytes, x/255 takes the place of x.",
+		Name:    "normalize",
+		Version: 1,
+		Summary: "(x - mean) / std, in float32; of a picture's bytes, x/255 takes the place of x.",
+		Exact: "of numbers `(float32(x) - float32(mean)) / float32(std)`, each operation rounded to float32; " +
+			"of pictures `(float32(x)/255 - float32(mean)) / float32(std)` of each byte, each operation rounded " +
+			"to float32; lists have a number for each channel",
 		Maps:     true,
 		Inputs:   "scalar or list of numbers, or pictures",
 		Pictures: true,
 		Output:   "float32, scalar or list like the input, or pictures of float32",
 		Params: []Param{
-			{Name: "mean", Want: NumberOrMore, Required: true, Doc: "finite; of pictures one for each channel, or for all"},
-			{Name: "std", Want: NumberOrMore, Required: true, Doc: "finite, above 0; of pictures one for each channel, or for all"},
+			{
+				Name: "mean", Want: NumberOrMore, Required: true, Positional: true,
+				Doc: "finite; of pictures one for each channel, or for all",
+			},
+			{
+				Name: "std", Want: NumberOrMore, Required: true, Positional: true,
+				Doc: "finite, above 0; of pictures one for each channel, or for all",
+			},
 		},
 		Example: "{op: normalize, in: int_1, mean: 3.5, std: 9.4}",
 		Infer: func(p Params, in []spec.Type) (spec.Type, error) {

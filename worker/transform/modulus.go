@@ -13,10 +13,14 @@ func positiveModulus() Op {
 		Name:    "positive_modulus",
 		Version: 1,
 		Summary: "The remainder of the division by modulus, in [0, modulus) for negative ids, too.",
+		Exact:   "int64 in [0, modulus): x - modulus * floor(x / modulus)",
 		Maps:    true,
 		Inputs:  "scalar or list of ints",
 		Output:  "int64, scalar or list like the input",
-		Params:  []Param{{Name: "modulus", Want: PositiveInt, Required: true, Doc: "count of results, as of an embedding table's rows"}},
+		Params: []Param{{
+			Name: "modulus", Want: PositiveInt, Required: true, Positional: true,
+			Doc: "count of results, as of an embedding table's rows",
+		}},
 		Example: "{op: positive_modulus, in: cat_*, modulus: 100000}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			if !isInteger(in[0].Kind) {

@@ -23,10 +23,11 @@ func ngram() Op {
 		Name:    "ngram",
 		Version: 1,
 		Summary: "Joins the features' ids row by row, without nulls, and hashes each n consecutive ones into one id.",
+		Exact:   "list<int64>, see below",
 		Inputs:  "one or more scalars or lists of ints",
 		Output:  "list<int64>, never null",
 		Params: []Param{
-			{Name: "n", Want: PositiveInt, Required: true, Doc: "ids that make one"},
+			{Name: "n", Want: PositiveInt, Required: true, Positional: true, Doc: "ids that make one"},
 			{Name: "salt", Want: Int, Default: 0, Doc: "makes hashes of the same ids differ"},
 			{Name: "max", Want: PositiveInt, Doc: "results lie in [0, max); left out: any int64"},
 		},

@@ -16,11 +16,19 @@ func onehot() Op {
 	return Op{
 		Name:    "onehot",
 		Version: 1,
-		Summary: "A list of size floats for each row: 1 at each of its ids, 0 elsewhere. Nulls and ids outside [0, size) leave zeros.",
-		Maps:    true,
-		Inputs:  "scalar or list of ints",
-		Output:  "list<float32>, never null, of length size",
-		Params:  []Param{{Name: "size", Want: PositiveInt, Required: true, Doc: "length of each list, at most 65536"}},
+		Summary: "A list of size floats for each row: 1 at each of its ids, 0 elsewhere. Nulls and ids outside " +
+			"[0, size) leave zeros.",
+		Exact: "list<float32> of length size, never null: 1 at each place that an id of the row names, else 0. " +
+			"Nulls and ids outside [0, size) name none. A row with which a window would have more than 2^26 " +
+			"values is an error",
+		Fails:  "a window of more than 2^26 values",
+		Maps:   true,
+		Inputs: "scalar or list of ints",
+		Output: "list<float32>, never null, of length size",
+		Params: []Param{{
+			Name: "size", Want: PositiveInt, Required: true, Positional: true,
+			Doc: "length of each list, at most 65536",
+		}},
 		Example: "{op: onehot, in: cat_1, out: cat_1_marks, size: 10}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			if !isInteger(in[0].Kind) {

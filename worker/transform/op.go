@@ -12,8 +12,13 @@ type Op struct {
 	// Version of the op's semantics, from 1. It is pinned in each Program: an op that gives other results for the
 	// same input needs a higher one, and workers that lack a Program's version refuse it.
 	Version uint32
-	// Summary is one sentence, as it stands in the catalogue.
+	// Summary is what the op does, as it stands in the catalogue. Its first sentence has a line for itself in Python.
 	Summary string
+	// Exact is what results are, as README.md has it: Markdown, for a cell of a table. Only ops that are built in need
+	// it.
+	Exact string
+	// Fails is data that ends a stream, in words: "a row that has more scores than ids". Most ops have none.
+	Fails string
 	// Maps: the op is applied to each of its inputs by itself, and so always sees one. Else it takes all at once.
 	Maps bool
 	// Inputs and Output say which types the op takes and makes, in words: "scalar or list of numbers".

@@ -11,7 +11,7 @@ import (
 
 // hasOverlap is TorchArrow's functional.has_id_overlap.
 func hasOverlap() Op {
-	return compareIDs("has_overlap", "1 if the lists share an id, else 0, as TorchArrow's functional.has_id_overlap.",
+	op := compareIDs("has_overlap",
 		func(t *overlapTable, left, right []int64) float32 {
 			t.reset(len(left))
 			for _, id := range left {
@@ -24,29 +24,39 @@ func hasOverlap() Op {
 			}
 			return 0
 		})
+	op.Summary = "1 if the lists share an id, else 0, as TorchArrow's functional.has_id_overlap."
+	op.Exact = "float32: 1 if the lists share an id, else 0"
+	return op
 }
 
 // idOverlapCount is TorchArrow's functional.id_overlap_count.
 func idOverlapCount() Op {
-	return compareIDs("id_overlap_count", "How many ids the lists share, each as often as in both, as TorchArrow's functional.id_overlap_count.",
+	op := compareIDs("id_overlap_count",
 		func(t *overlapTable, left, right []int64) float32 { return float32(t.shared(left, right)) })
+	op.Summary = "How many ids the lists share, each as often as in both, as TorchArrow's functional.id_overlap_count."
+	op.Exact = "float32: the count of ids that both have, an id m times in one and n times in the other counting " +
+		"min(m, n) times"
+	return op
 }
 
 // jaccardSimilarity is TorchArrow's functional.get_jaccard_similarity.
 func jaccardSimilarity() Op {
-	return compareIDs("jaccard_similarity", "id_overlap_count divided by the ids of both lists less those shared, NaN for two empty lists, as TorchArrow's functional.get_jaccard_similarity.",
+	op := compareIDs("jaccard_similarity",
 		func(t *overlapTable, left, right []int64) float32 {
 			n := t.shared(left, right)
 			return float32(n) / float32(len(left)+len(right)-n)
 		})
+	op.Summary = "id_overlap_count divided by the ids of both lists less those shared. NaN for two empty lists, as " +
+		"TorchArrow's functional.get_jaccard_similarity."
+	op.Exact = "float32: c / (a + b - c) for lists of a and b ids and their overlap count c; NaN if both are empty"
+	return op
 }
 
-// compareIDs declares an op that makes a float of two lists of ids.
-func compareIDs(name, summary string, of func(t *overlapTable, left, right []int64) float32) Op {
+// compareIDs declares an op that makes a float of two lists of ids, but for what it computes.
+func compareIDs(name string, of func(t *overlapTable, left, right []int64) float32) Op {
 	return Op{
 		Name:    name,
 		Version: 1,
-		Summary: summary,
 		Inputs:  "two scalars or lists of ints",
 		Output:  floatOfRow,
 		Example: "{op: " + name + ", in: [cat_1, cat_2], out: cat_1_2}",

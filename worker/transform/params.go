@@ -67,6 +67,10 @@ type Param struct {
 	// OneOf lists the texts that Text takes; empty: any.
 	OneOf []string
 	Doc   string
+	// Positional: the builder in Python takes it by its place, too. Such parameters come first.
+	Positional bool
+	// Python is its type there, where that is narrower than what Want says.
+	Python string
 }
 
 // want is what the parameter takes, in words.

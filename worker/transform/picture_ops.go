@@ -9,23 +9,32 @@ import (
 	"github.com/penstock-ml/penstock/worker/images"
 )
 
+// sizes is the type in Python of sizes of pictures.
+const sizes = "int | Sequence[int]"
+
 func decodeJPEG() Op {
-	return decodeOp("decode_jpeg", images.JPEG, "Makes pictures of JPEG files, baseline or progressive: the pixels that libjpeg-turbo makes.")
+	return decodeOp("decode_jpeg", images.JPEG, "pictures, see below",
+		"Makes pictures of JPEG files, baseline or progressive: the pixels that libjpeg-turbo makes.")
 }
 
 func decodePNG() Op {
-	return decodeOp("decode_png", images.PNG, "Makes pictures of PNG files; alpha and the lower 8 of 16 bits are left out.")
+	return decodeOp("decode_png", images.PNG, "pictures, see below",
+		"Makes pictures of PNG files; alpha and the lower 8 of 16 bits are left out.")
 }
 
 func decodeImage() Op {
-	return decodeOp("decode_image", images.Any, "Makes pictures of files that each are JPEG or PNG, by their first bytes.")
+	return decodeOp("decode_image", images.Any,
+		"pictures, see below: what begins with `89 50 4e 47` is a PNG, all else a JPEG",
+		"Makes pictures of files that each are JPEG or PNG, by their first bytes.")
 }
 
-func decodeOp(name string, format images.Format, summary string) Op {
+func decodeOp(name string, format images.Format, exact, summary string) Op {
 	op := Op{
 		Name:    name,
 		Version: 1,
 		Summary: summary,
+		Exact:   exact,
+		Fails:   "a row that is no such picture, or a damaged one",
 		Maps:    true,
 		Inputs:  "binary scalar, an encoded picture a row",
 		Output:  pictures,
@@ -98,15 +107,20 @@ func checkResizable(in spec.Type) error {
 
 func resize() Op {
 	return Op{
-		Name:     "resize",
-		Version:  1,
-		Summary:  "Resizes pictures: bilinear, with antialiasing, to the pixels that Pillow makes.",
+		Name:    "resize",
+		Version: 1,
+		Summary: "Resizes pictures: bilinear, with antialiasing, to the pixels that Pillow makes.",
+		Exact: "resized to [height, width], or so that the shorter side has one size and the longer one " +
+			"`floor(size * long / short)`",
 		Maps:     true,
 		Inputs:   pictures,
 		Pictures: true,
 		Output:   pictures,
-		Params:   []Param{{Name: "size", Want: Numbers, Required: true, Doc: "[height, width], or one number: the shorter side, the ratio is kept"}},
-		Example:  "{op: resize, in: photo, size: [224, 224]}",
+		Params: []Param{{
+			Name: "size", Want: Numbers, Required: true, Positional: true, Python: sizes,
+			Doc: "[height, width], or one number: the shorter side, the ratio is kept",
+		}},
+		Example: "{op: resize, in: photo, size: [224, 224]}",
 		Infer: func(p Params, in []spec.Type) (spec.Type, error) {
 			if err := checkResizable(in[0]); err != nil {
 				return spec.Type{}, err
@@ -141,12 +155,16 @@ func centerCrop() Op {
 		Name:     "center_crop",
 		Version:  1,
 		Summary:  "Cuts out the middle of resized pictures.",
+		Exact:    "the part of [height, width] that begins at half of what is left on each side, rounded half to even",
 		Maps:     true,
 		Inputs:   pictures,
 		Pictures: true,
 		Output:   pictures,
-		Params:   []Param{{Name: "size", Want: Numbers, Required: true, Doc: "[height, width], or one number for both"}},
-		Example:  "{op: center_crop, in: photo, size: 224}",
+		Params: []Param{{
+			Name: "size", Want: Numbers, Required: true, Positional: true, Python: sizes,
+			Doc: "[height, width], or one number for both",
+		}},
+		Example: "{op: center_crop, in: photo, size: 224}",
 		Infer: func(p Params, in []spec.Type) (spec.Type, error) {
 			if err := checkPictures(in[0]); err != nil {
 				return spec.Type{}, err
@@ -182,12 +200,13 @@ func flip() Op {
 		Name:     name,
 		Version:  1,
 		Summary:  "Mirrors each picture, left to right, with probability p, anew in each epoch.",
+		Exact:    "mirrored left to right if `draw < p * 2^64`, see below",
 		Maps:     true,
 		Inputs:   pictures,
 		Pictures: true,
 		Output:   pictures,
 		Params: []Param{
-			{Name: "p", Want: Share, Default: 0.5},
+			{Name: "p", Want: Share, Default: 0.5, Positional: true},
 			{Name: "seed", Want: Int, Default: 0, Doc: "beside the spec's seed"},
 		},
 		Example: "{op: flip, in: photo}",
@@ -204,15 +223,20 @@ func flip() Op {
 func randomResizedCrop() Op {
 	const name = "random_resized_crop"
 	return Op{
-		Name:     name,
-		Version:  1,
-		Summary:  "Resizes a part of each picture that is chosen at random, anew in each epoch, as torchvision's RandomResizedCrop does.",
+		Name:    name,
+		Version: 1,
+		Summary: "Resizes a part of each picture that is chosen at random, anew in each epoch. " +
+			"It is torchvision's RandomResizedCrop.",
+		Exact:    "a random part of each, resized",
 		Maps:     true,
 		Inputs:   pictures,
 		Pictures: true,
 		Output:   pictures,
 		Params: []Param{
-			{Name: "size", Want: Numbers, Required: true, Doc: "[height, width], or one number for both"},
+			{
+				Name: "size", Want: Numbers, Required: true, Positional: true, Python: sizes,
+				Doc: "[height, width], or one number for both",
+			},
 			{Name: "scale", Want: Numbers, Default: []float64{0.08, 1}, Doc: "from and to: the part's share of the area, above 0"},
 			{Name: "ratio", Want: Numbers, Default: []float64{3. / 4, 4. / 3}, Doc: "from and to: the part's width by its height"},
 			{Name: "seed", Want: Int, Default: 0, Doc: "beside the spec's seed"},

@@ -8,11 +8,13 @@ func sample() Op {
 	return Op{
 		Name:    "sample",
 		Version: 1,
-		Summary: "Keeps each row with probability rate, anew in each epoch; to split a dataset, filter by hash(KEY, seed) % 100: samples of one seed overlap.",
-		Inputs:  "none",
-		Output:  "none: it selects rows",
+		Summary: "Keeps each row with probability rate, anew in each epoch. To split a dataset, filter by " +
+			"hash(KEY, seed) % 100: samples of one seed overlap.",
+		Exact:  "keeps a row if `draw < rate * 2^64`, all if rate is 1, see below",
+		Inputs: "none",
+		Output: "none: it selects rows",
 		Params: []Param{
-			{Name: "rate", Want: Share, Required: true, Doc: "1 keeps all rows, 0 none"},
+			{Name: "rate", Want: Share, Required: true, Positional: true, Doc: "1 keeps all rows, 0 none"},
 			{Name: "seed", Want: Int, Default: 0, Doc: "beside the spec's seed"},
 		},
 		Example: "{op: sample, rate: 0.1, seed: 1}",

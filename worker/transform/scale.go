@@ -14,9 +14,12 @@ func scaleTo01() Op {
 		Name:    "scale_to_0_1",
 		Version: 1,
 		Summary: "(x - min) / (max - min): [min, max] becomes [0, 1], and what lies outside stays outside.",
-		Maps:    true,
-		Inputs:  scalarOrListOfNumbers,
-		Output:  floatLikeInput,
+		Exact: "`(x - min) / (max - min)`, not clamped. In float64, of ints with the result rounded to " +
+			"float32; for float32 in float32, with min and the difference `max - min` of float64 rounded to it " +
+			"first",
+		Maps:   true,
+		Inputs: scalarOrListOfNumbers,
+		Output: floatLikeInput,
 		Params: []Param{
 			{Name: "min", Want: Number, Required: true, Doc: "what becomes 0; finite"},
 			{Name: "max", Want: Number, Required: true, Doc: "what becomes 1; finite, above min"},
@@ -36,12 +39,14 @@ func scaleToZScore() Op {
 		Name:    "scale_to_z_score",
 		Version: 1,
 		Summary: "(x - mean) / std; like normalize, but float64 stays float64, and ints are rounded to float32 last.",
-		Maps:    true,
-		Inputs:  scalarOrListOfNumbers,
-		Output:  floatLikeInput,
+		Exact: "`(x - mean) / std`, computed like `scale_to_0_1`: other than with `normalize`, float64 stays " +
+			"float64, and ints are not rounded to float32 first",
+		Maps:   true,
+		Inputs: scalarOrListOfNumbers,
+		Output: floatLikeInput,
 		Params: []Param{
-			{Name: "mean", Want: Number, Required: true, Doc: "what becomes 0; finite"},
-			{Name: "std", Want: Number, Required: true, Doc: "finite, above 0"},
+			{Name: "mean", Want: Number, Required: true, Positional: true, Doc: "what becomes 0; finite"},
+			{Name: "std", Want: Number, Required: true, Positional: true, Doc: "finite, above 0"},
 		},
 		Example: "{op: scale_to_z_score, in: int_1, mean: 3.5, std: 9.4}",
 		Infer:   inferFloat,

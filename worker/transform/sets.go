@@ -11,20 +11,26 @@ import (
 
 // intersect is Velox's array_intersect.
 func intersect() Op {
-	return joinLists("intersect", "The elements of the first list that are in the second, too, each once, in the first's order.", (*listJoin).intersect)
+	op := joinLists("intersect", (*listJoin).intersect)
+	op.Summary = "The elements of the first list that are in the second, too, each once, in the first's order."
+	op.Exact = "list<int64>: the elements of the first list that are in the second, each once, in the first's order. " +
+		"See \"Two lists\""
+	return op
 }
 
 // union is Velox's array_union.
 func union() Op {
-	return joinLists("union", "The elements of the first list and then those of the second, each once.", (*listJoin).union)
+	op := joinLists("union", (*listJoin).union)
+	op.Summary = "The elements of the first list and then those of the second, each once."
+	op.Exact = "list<int64>: the elements of the first list and then the second's, each once. See \"Two lists\""
+	return op
 }
 
-// joinLists declares an op that makes a list of two.
-func joinLists(name, summary string, join func(*listJoin, []*vector.Vector, int)) Op {
+// joinLists declares an op that makes a list of two, but for what it computes.
+func joinLists(name string, join func(*listJoin, []*vector.Vector, int)) Op {
 	return Op{
 		Name:    name,
 		Version: 1,
-		Summary: summary,
 		Inputs:  "two scalars or lists of ints",
 		Output:  "list<int64>; null if an input is null; a null element counts as a value",
 		Keeps:   true,

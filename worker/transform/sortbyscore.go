@@ -16,7 +16,12 @@ func sortByScore() Op {
 	return Op{
 		Name:    "sort_by_score",
 		Version: 1,
-		Summary: "Sorts each list by its scores, the greatest first, equal ones in their order, those without a score (null, NaN) last. A list alone is sorted by itself.",
+		Summary: "Sorts each list by its scores, the greatest first. Equal ones keep their order, those without " +
+			"a score (null, NaN) come last. A list alone is sorted by itself.",
+		Exact: "the first list's elements by their scores, the greatest first; equal scores (-0 and 0 are " +
+			"equal) keep the list's order; null and NaN scores come last, in the list's order. A null element " +
+			"moves with its score. Null if either row is. One list is its own scores, which sorts the scores " +
+			"alike",
 		Inputs:  "a list of numbers, and its scores: a list of numbers of the same lengths",
 		Output:  "the first input's type; null if an input is null",
 		Keeps:   true,

@@ -4,6 +4,10 @@
 
 They check nothing but Python's own types: names, types and parameters are the master's to check, which reports all
 mistakes at once as SpecError. Names may be globs.
+
+The result replaces in_ unless out names it; where an op takes each name by itself, "{}" in out stands for that name.
+A scalar has one value a row, a list any number; nulls stay null unless an op says otherwise. Where reading fails, the
+error names the file, the row and the op.
 """
 
 from __future__ import annotations
@@ -51,145 +55,259 @@ def _builder(build: Callable[Call, Transform]) -> Callable[Call, Transform]:
     return checked
 
 
+# begin: written by `go generate ./worker/transform`
+
+
+@_builder
+def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
+    """(x^lambda - 1) / lambda, or ln(x) if lambda is 0; NaN below 0.
+
+    Ints count as float32.
+
+    in_: scalar or list of numbers; of several names each by itself.
+    lambda_: a number: finite.
+    Result: float64 for float64, else float32; scalar or list like the input.
+    """
+    return op("box_cox", in_, out=out, **{"lambda": lambda_})
+
+
 @_builder
 def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -> Transform:
-    """The index of the first border that is not below the number, or the count of borders (for NaN, too): int32.
+    """The index of the first border that is not below the number, or the count of borders (for NaN, too).
 
-    borders: at least one, in ascending order.
+    in_: scalar or list of numbers; of several names each by itself.
+    borders: a list of numbers: at least one, in ascending order.
+    Result: int32, scalar or list like the input.
     """
     return op("bucketize", in_, out=out, borders=borders)
 
 
 @_builder
-def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
-    """(x^lambda - 1) / lambda, or ln(x) for 0; NaN below 0. float64 for float64, else float32."""
-    return op("box_cox", in_, out=out, **{"lambda": lambda_})
-
-
-@_builder
 def cartesian(in_: Names, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
-    """Hashes each combination of one id of each feature into one id, as ngram() would: list<int64>."""
+    """Hashes each combination of one id of each feature into one id, as ngram would.
+
+    The last feature's ids change fastest.
+
+    in_: two or more scalars or lists of ints.
+    salt: an int, by default 0: makes hashes of the same ids differ.
+    max: a positive int, or None: results lie in [0, max); left out: any int64.
+    Result: list<int64>, never null.
+    Reading fails at a row of so many combinations that a window would have more than 2^26.
+    """
     return op("cartesian", in_, out=out, salt=salt, max=max)
 
 
 @_builder
 def cast(in_: Names, to: str, *, out: str | None = None) -> Transform:
-    """Converts to bool, int32, int64, float32 or float64.
+    """Converts to another kind.
 
-    Out of range gives the nearest value, fractions are cut off; NaN as int or bool and text that does not parse give
+    Out of range gives the nearest value, fractions are cut off, NaN as int or bool and text that does not parse give
     null.
+
+    in_: scalar or list of anything; of several names each by itself.
+    to: one of bool, int32, int64, float32, float64: the new kind.
+    Result: scalar or list, like the input, of the kind to.
     """
     return op("cast", in_, out=out, to=to)
 
 
 @_builder
-def clamp(
-    in_: Names,
-    *,
-    min: float | None = None,  # noqa: A002
-    max: float | None = None,  # noqa: A002
-    out: str | None = None,
-) -> Transform:
-    """Moves numbers below min to min and above max to max; NaN stays. For features of ints both must be ints."""
+def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
+    """Cuts out the middle of resized pictures.
+
+    in_: pictures; of several names each by itself.
+    size: a list of numbers: [height, width], or one number for both.
+    Result: pictures.
+    """
+    return op("center_crop", in_, out=out, size=size)
+
+
+@_builder
+def clamp(in_: Names, *, min: float | None = None, max: float | None = None, out: str | None = None) -> Transform:  # noqa: A002
+    """Moves numbers below min to min and above max to max; NaN stays.
+
+    in_: scalar or list of numbers; of several names each by itself.
+    min: a number, or None: least result; an int for features of ints.
+    max: a number, or None: greatest result; an int for features of ints.
+    Result: the input's type.
+    """
     return op("clamp", in_, out=out, min=min, max=max)
 
 
 @_builder
 def cosine_similarity(in_: Names, *, out: str) -> Transform:
-    """The cosine of two lists of ids as vectors of their scores: float32. in_: ids, scores, other ids, their scores."""
+    """The cosine of two lists of ids as vectors of their scores.
+
+    Those of one id are summed, as TorchArrow's functional.get_cosine_similarity; NaN for a vector of length 0.
+
+    in_: ids, their scores, other ids, their scores: scalars or lists of ints and of numbers.
+    Result: float32; null if an input, or an element of one, is null.
+    Reading fails at a row that has more or fewer scores than ids.
+    """
     return op("cosine_similarity", in_, out=out)
 
 
 @_builder
-def enumerate(in_: Names, *, out: str | None = None, start: int = 0) -> Transform:  # noqa: A001
-    """The places of each list's elements, from start on: list<int64>."""
-    return op("enumerate", in_, out=out, start=start)
-
-
-@_builder
-def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform:
-    """Replaces null rows of a scalar, or null elements of a list, by a value of the feature's kind."""
-    return op("fill_null", in_, out=out, value=value)
-
-
-@_builder
-def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
-    """Cuts the middle out of resized pictures: [height, width], or one number for both."""
-    return op("center_crop", in_, out=out, size=size)
-
-
-@_builder
 def decode_image(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
-    """Makes pictures of files that each are JPEG or PNG, by their first bytes."""
+    """Makes pictures of files that each are JPEG or PNG, by their first bytes.
+
+    in_: binary scalar, an encoded picture a row; of several names each by itself.
+    mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
+    upright: True or False, by default False: turn JPEGs as the orientation in their EXIF says.
+    Result: pictures.
+    Reading fails at a row that is no such picture, or a damaged one.
+    """
     return op("decode_image", in_, out=out, mode=mode, upright=upright)
 
 
 @_builder
 def decode_jpeg(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
-    """Makes pictures of JPEG files: in mode "rgb" or "gray", turned as EXIF says if upright."""
+    """Makes pictures of JPEG files, baseline or progressive: the pixels that libjpeg-turbo makes.
+
+    in_: binary scalar, an encoded picture a row; of several names each by itself.
+    mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
+    upright: True or False, by default False: turn JPEGs as the orientation in their EXIF says.
+    Result: pictures.
+    Reading fails at a row that is no such picture, or a damaged one.
+    """
     return op("decode_jpeg", in_, out=out, mode=mode, upright=upright)
 
 
 @_builder
 def decode_png(in_: Names, *, mode: str = "rgb", out: str | None = None) -> Transform:
-    """Makes pictures of PNG files, in mode "rgb" or "gray", without alpha."""
+    """Makes pictures of PNG files; alpha and the lower 8 of 16 bits are left out.
+
+    in_: binary scalar, an encoded picture a row; of several names each by itself.
+    mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
+    Result: pictures.
+    Reading fails at a row that is no such picture, or a damaged one.
+    """
     return op("decode_png", in_, out=out, mode=mode)
 
 
 @_builder
+def enumerate(in_: Names, *, start: int = 0, out: str | None = None) -> Transform:  # noqa: A001
+    """The places of each list's elements, from start on; null elements have places, too.
+
+    in_: list of anything; of several names each by itself.
+    start: an int, by default 0: place of the first element.
+    Result: list<int64> of the input's lengths.
+    """
+    return op("enumerate", in_, out=out, start=start)
+
+
+@_builder
+def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform:
+    """Replaces null rows of a scalar, or null elements of a list, by a value; a null list stays null.
+
+    in_: scalar or list of anything; of several names each by itself.
+    value: a number, text or bool: of the feature's kind.
+    Result: the input's type.
+    """
+    return op("fill_null", in_, out=out, value=value)
+
+
+@_builder
 def first_x(in_: Names, x: int, *, out: str | None = None) -> Transform:
-    """The first x elements of each list, null ones included."""
+    """The first x elements of each list, null ones included.
+
+    in_: list of anything; of several names each by itself.
+    x: a positive int: greatest length.
+    Result: the input's type.
+    """
     return op("first_x", in_, out=out, x=x)
 
 
 @_builder
+def flip(in_: Names, p: float = 0.5, *, seed: int = 0, out: str | None = None) -> Transform:
+    """Mirrors each picture, left to right, with probability p, anew in each epoch.
+
+    in_: pictures; of several names each by itself.
+    p: a number from 0 to 1, by default 0.5.
+    seed: an int, by default 0: beside the spec's seed.
+    Result: pictures.
+    """
+    return op("flip", in_, out=out, p=p, seed=seed)
+
+
+@_builder
 def has_overlap(in_: Names, *, out: str) -> Transform:
-    """1 if two lists share an id, else 0: float32."""
+    """1 if the lists share an id, else 0, as TorchArrow's functional.has_id_overlap.
+
+    in_: two scalars or lists of ints.
+    Result: float32; null if an input, or an element of one, is null.
+    """
     return op("has_overlap", in_, out=out)
 
 
 @_builder
 def id_overlap_count(in_: Names, *, out: str) -> Transform:
-    """How many ids two lists share, each as often as in both: float32."""
+    """How many ids the lists share, each as often as in both, as TorchArrow's functional.id_overlap_count.
+
+    in_: two scalars or lists of ints.
+    Result: float32; null if an input, or an element of one, is null.
+    """
     return op("id_overlap_count", in_, out=out)
 
 
 @_builder
 def intersect(in_: Names, *, out: str) -> Transform:
-    """The elements of the first list that are in the second, too, each once: list<int64>."""
+    """The elements of the first list that are in the second, too, each once, in the first's order.
+
+    in_: two scalars or lists of ints.
+    Result: list<int64>; null if an input is null; a null element counts as a value.
+    """
     return op("intersect", in_, out=out)
 
 
 @_builder
 def jaccard_similarity(in_: Names, *, out: str) -> Transform:
-    """id_overlap_count() divided by the ids of both lists less those shared, NaN for two empty lists: float32."""
+    """id_overlap_count divided by the ids of both lists less those shared.
+
+    NaN for two empty lists, as TorchArrow's functional.get_jaccard_similarity.
+
+    in_: two scalars or lists of ints.
+    Result: float32; null if an input, or an element of one, is null.
+    """
     return op("jaccard_similarity", in_, out=out)
 
 
 @_builder
 def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = None) -> Transform:
-    """The hour of the day, 0 to 23, of timestamps in a time zone such as "Europe/Berlin": int32.
+    """The hour of the day, 0 to 23, of timestamps in a time zone.
 
-    unit is what they count since 1970: "s", "ms", "us" or "ns", which for a column of timestamps must be its own.
+    It goes by release 2025c of the IANA database, which workers bring along.
+
+    in_: scalar or list of ints: time since 1970-01-01 00:00 UTC; of several names each by itself.
+    timezone: a text: its IANA name, as Europe/Berlin.
+    unit: one of s, ms, us, ns, by default "s": what the timestamps count; a column of timestamps has its own.
+    Result: int32, scalar or list like the input.
     """
     return op("local_hour", in_, out=out, timezone=timezone, unit=unit)
 
 
 @_builder
-def flip(in_: Names, p: float = 0.5, *, seed: int = 0, out: str | None = None) -> Transform:
-    """Mirrors each picture, left to right, with probability p, anew in each epoch."""
-    return op("flip", in_, out=out, p=p, seed=seed)
-
-
-@_builder
 def log1p(in_: Names, *, out: str | None = None) -> Transform:
-    """ln(1+x): -inf for -1, NaN below it. float64 for float64, else float32."""
+    """ln(1+x): -inf for -1, NaN below it.
+
+    Ints count as float32.
+
+    in_: scalar or list of numbers; of several names each by itself.
+    Result: float64 for float64, else float32; scalar or list like the input.
+    """
     return op("log1p", in_, out=out)
 
 
 @_builder
 def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Transform:
-    """ln(x / (1-x)), of x moved into [eps, 1-eps] if eps is given. float64 for float64, else float32."""
+    """ln(x / (1-x)), of x moved into [eps, 1-eps] if eps is given, as torch.logit.
+
+    Ints count as float32.
+
+    in_: scalar or list of numbers; of several names each by itself.
+    eps: a number, or None: from 0 to 0.5; left out, results are infinite at 0 and 1, and NaN outside.
+    Result: float64 for float64, else float32; scalar or list like the input.
+    """
     return op("logit", in_, out=out, eps=eps)
 
 
@@ -198,25 +316,36 @@ def map_id(
     in_: Names,
     keys: Sequence[int] | Sequence[str] | None = None,
     *,
-    values: Sequence[float] | None = None,
     first: int | None = None,
     count: int | None = None,
+    values: Sequence[float] | None = None,
     default: float | None = None,
     out: str | None = None,
 ) -> Transform:
-    """Looks ids or text up among keys, or in the range of count ids from first on: int64.
+    """Looks ids or text up in a dictionary of keys, or in a range of count ids from first on.
 
-    Their values are values, or their places from 0 without it. What is no key becomes default, or null without it. With
-    a float among these, such as the weight of a class, all are float32.
+    Others become default, or null without one.
+
+    in_: scalar or list of ints or text; of several names each by itself.
+    keys: a list of numbers, texts or bools, or None: ints or texts, no two alike; this, or first and count.
+    first: an int, or None: least id of the range.
+    count: a positive int, or None: ids in the range.
+    values: a list of numbers, or None: ints or floats, one for each key; left out: the key's place, from 0.
+    default: a number, or None: for what is no key; left out: null.
+    Result: int64, or float32 if a value or the default is a float; scalar or list like the input.
     """
     return op("map_id", in_, out=out, keys=keys, first=first, count=count, values=values, default=default)
 
 
 @_builder
 def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
-    """Joins the features' ids row by row and hashes each n consecutive ones into one id: list<int64>.
+    """Joins the features' ids row by row, without nulls, and hashes each n consecutive ones into one id.
 
-    Results lie in [0, max), or are any int64 without max.
+    in_: one or more scalars or lists of ints.
+    n: a positive int: ids that make one.
+    salt: an int, by default 0: makes hashes of the same ids differ.
+    max: a positive int, or None: results lie in [0, max); left out: any int64.
+    Result: list<int64>, never null.
     """
     return op("ngram", in_, out=out, n=n, salt=salt, max=max)
 
@@ -225,19 +354,38 @@ def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None
 def normalize(
     in_: Names, mean: float | Sequence[float], std: float | Sequence[float], *, out: str | None = None
 ) -> Transform:
-    """(x - mean) / std, in float32; of a picture (x/255 - mean) / std, with numbers for each channel or for all."""
+    """(x - mean) / std, in float32; of a picture's bytes, x/255 takes the place of x.
+
+    in_: scalar or list of numbers, or pictures; of several names each by itself.
+    mean: a number or a list of numbers: finite; of pictures one for each channel, or for all.
+    std: a number or a list of numbers: finite, above 0; of pictures one for each channel, or for all.
+    Result: float32, scalar or list like the input, or pictures of float32.
+    """
     return op("normalize", in_, out=out, mean=mean, std=std)
 
 
 @_builder
 def onehot(in_: Names, size: int, *, out: str | None = None) -> Transform:
-    """A list of size floats for each row: 1 at each of its ids, 0 elsewhere. Nulls and other ids leave zeros."""
+    """A list of size floats for each row: 1 at each of its ids, 0 elsewhere.
+
+    Nulls and ids outside [0, size) leave zeros.
+
+    in_: scalar or list of ints; of several names each by itself.
+    size: a positive int: length of each list, at most 65536.
+    Result: list<float32>, never null, of length size.
+    Reading fails at a window of more than 2^26 values.
+    """
     return op("onehot", in_, out=out, size=size)
 
 
 @_builder
 def positive_modulus(in_: Names, modulus: int, *, out: str | None = None) -> Transform:
-    """The remainder of the division by modulus, in [0, modulus) for negative ids, too: int64."""
+    """The remainder of the division by modulus, in [0, modulus) for negative ids, too.
+
+    in_: scalar or list of ints; of several names each by itself.
+    modulus: a positive int: count of results, as of an embedding table's rows.
+    Result: int64, scalar or list like the input.
+    """
     return op("positive_modulus", in_, out=out, modulus=modulus)
 
 
@@ -247,17 +395,32 @@ def random_resized_crop(
     size: int | Sequence[int],
     *,
     scale: Sequence[float] = (0.08, 1.0),
-    ratio: Sequence[float] = (3 / 4, 4 / 3),
+    ratio: Sequence[float] = (0.75, 1.3333333333333333),
     seed: int = 0,
     out: str | None = None,
 ) -> Transform:
-    """Resizes a random part of each picture to size, [height, width] or both, as torchvision's RandomResizedCrop."""
+    """Resizes a part of each picture that is chosen at random, anew in each epoch.
+
+    It is torchvision's RandomResizedCrop.
+
+    in_: pictures; of several names each by itself.
+    size: a list of numbers: [height, width], or one number for both.
+    scale: a list of numbers, by default (0.08, 1.0): from and to: the part's share of the area, above 0.
+    ratio: a list of numbers, by default (0.75, 1.3333333333333333): from and to: the part's width by its height.
+    seed: an int, by default 0: beside the spec's seed.
+    Result: pictures.
+    """
     return op("random_resized_crop", in_, out=out, size=size, scale=scale, ratio=ratio, seed=seed)
 
 
 @_builder
 def resize(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
-    """Resizes pictures to [height, width], or the shorter side to one number: bilinear with antialiasing, as Pillow."""
+    """Resizes pictures: bilinear, with antialiasing, to the pixels that Pillow makes.
+
+    in_: pictures; of several names each by itself.
+    size: a list of numbers: [height, width], or one number: the shorter side, the ratio is kept.
+    Result: pictures.
+    """
     return op("resize", in_, out=out, size=size)
 
 
@@ -265,57 +428,114 @@ def resize(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> 
 def sample(rate: float, *, seed: int = 0) -> Transform:
     """Keeps each row with probability rate, anew in each epoch.
 
-    Samples of one seed overlap: to split a dataset, use filter="hash(user_id, 7) % 100 < 90", and ">= 90".
+    To split a dataset, filter by hash(KEY, seed) % 100: samples of one seed overlap.
+
+    rate: a number from 0 to 1: 1 keeps all rows, 0 none.
+    seed: an int, by default 0: beside the spec's seed.
+    Result: none: it selects rows.
     """
     return op("sample", (), rate=rate, seed=seed)
 
 
 @_builder
 def scale_to_0_1(in_: Names, *, min: float, max: float, out: str | None = None) -> Transform:  # noqa: A002
-    """(x - min) / (max - min); what lies outside stays outside. float64 for float64, else float32."""
+    """(x - min) / (max - min): [min, max] becomes [0, 1], and what lies outside stays outside.
+
+    in_: scalar or list of numbers; of several names each by itself.
+    min: a number: what becomes 0; finite.
+    max: a number: what becomes 1; finite, above min.
+    Result: float64 for float64, else float32; scalar or list like the input.
+    """
     return op("scale_to_0_1", in_, out=out, min=min, max=max)
 
 
 @_builder
 def scale_to_z_score(in_: Names, mean: float, std: float, *, out: str | None = None) -> Transform:
-    """(x - mean) / std; like normalize(), but float64 stays float64."""
+    """(x - mean) / std; like normalize, but float64 stays float64, and ints are rounded to float32 last.
+
+    in_: scalar or list of numbers; of several names each by itself.
+    mean: a number: what becomes 0; finite.
+    std: a number: finite, above 0.
+    Result: float64 for float64, else float32; scalar or list like the input.
+    """
     return op("scale_to_z_score", in_, out=out, mean=mean, std=std)
 
 
 @_builder
 def score_max(in_: Names, *, out: str) -> Transform:
-    """The greatest score of ids that two lists share, else 0: float32. in_: ids, other ids, their scores."""
+    """The greatest score of the second list's ids that are in the first, too, 0 if there is none.
+
+    As TorchArrow's functional.get_score_max; NaN if one is.
+
+    in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
+    Result: float32; null if an input, or an element of one, is null.
+    Reading fails at a row that has more or fewer scores than ids.
+    """
     return op("score_max", in_, out=out)
 
 
 @_builder
 def score_min(in_: Names, *, out: str) -> Transform:
-    """The least score of ids that two lists share, else 0: float32. in_: ids, other ids, their scores."""
+    """The least score of the second list's ids that are in the first, too, 0 if there is none.
+
+    As TorchArrow's functional.get_score_min; NaN if one is.
+
+    in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
+    Result: float32; null if an input, or an element of one, is null.
+    Reading fails at a row that has more or fewer scores than ids.
+    """
     return op("score_min", in_, out=out)
 
 
 @_builder
 def score_sum(in_: Names, *, out: str) -> Transform:
-    """The sum of the scores of ids that two lists share: float32. in_: ids, other ids, their scores."""
+    """The sum of the scores of the second list's ids that are in the first, too.
+
+    As TorchArrow's functional.get_score_sum.
+
+    in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
+    Result: float32; null if an input, or an element of one, is null.
+    Reading fails at a row that has more or fewer scores than ids.
+    """
     return op("score_sum", in_, out=out)
 
 
 @_builder
 def sigrid_hash(in_: Names, *, max: int, salt: int = 0, out: str | None = None) -> Transform:  # noqa: A002
-    """Hashes ids into [0, max), as TorchArrow's functional.sigrid_hash; text by its XXH64. int64."""
+    """Hashes ids into [0, max), as TorchArrow's functional.sigrid_hash; text by its XXH64.
+
+    in_: scalar or list of ints or text; of several names each by itself.
+    salt: an int, by default 0: makes hashes of the same id differ.
+    max: a positive int: count of results, as of an embedding table's rows.
+    Result: int64, scalar or list like the input.
+    """
     return op("sigrid_hash", in_, out=out, salt=salt, max=max)
 
 
 @_builder
 def sort_by_score(in_: Names, *, out: str, ascending: bool = False) -> Transform:
-    """Sorts each list by its scores, the greatest first, null and NaN last. in_: the list and its scores, or scores."""
+    """Sorts each list by its scores, the greatest first.
+
+    Equal ones keep their order, those without a score (null, NaN) come last. A list alone is sorted by itself.
+
+    in_: a list of numbers, and its scores: a list of numbers of the same lengths.
+    ascending: True or False, by default False: the least score first.
+    Result: the first input's type; null if an input is null.
+    """
     return op("sort_by_score", in_, out=out, ascending=ascending)
 
 
 @_builder
 def union(in_: Names, *, out: str) -> Transform:
-    """The elements of the first list and then those of the second, each once: list<int64>."""
+    """The elements of the first list and then those of the second, each once.
+
+    in_: two scalars or lists of ints.
+    Result: list<int64>; null if an input is null; a null element counts as a value.
+    """
     return op("union", in_, out=out)
+
+
+# end: written by `go generate ./worker/transform`
 
 
 def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform:
