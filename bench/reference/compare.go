@@ -65,7 +65,8 @@ func (r Report) String() string {
 	fmt.Fprintf(&b, "rows: %d expected, %d delivered; checksums: %016x expected, %016x delivered",
 		r.Expected, r.Delivered, r.ChecksumExpected, r.ChecksumDelivered)
 	if !r.OK() {
-		fmt.Fprintf(&b, "\n%d missing, %d doubled, %d altered, %d unexpected", r.Missing, r.Doubled, r.Altered, r.Unexpected)
+		fmt.Fprintf(&b, "\n%d missing, %d doubled, %d altered, %d unexpected", r.Missing, r.Doubled, r.Altered,
+			r.Unexpected)
 	}
 	for _, x := range r.Examples {
 		fmt.Fprintf(&b, "\n  %s", x)

@@ -90,7 +90,8 @@ func TestCompare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.Missing != tt.missing || rep.Doubled != tt.doubled || rep.Altered != tt.altered || rep.Unexpected != tt.unexpected {
+		if rep.Missing != tt.missing || rep.Doubled != tt.doubled || rep.Altered != tt.altered ||
+			rep.Unexpected != tt.unexpected {
 			t.Errorf("%s: %v", name, rep)
 		}
 		if rep.Expected != 6 || rep.Delivered != int64(len(tt.delivered)) {
@@ -100,7 +101,8 @@ func TestCompare(t *testing.T) {
 		if rep.OK() != good || (rep.ChecksumExpected == rep.ChecksumDelivered) != good {
 			t.Errorf("%s: OK is %v: %v", name, rep.OK(), rep)
 		}
-		if !good && (len(rep.Examples) == 0 || rep.Examples[0] != tt.example || !strings.Contains(rep.String(), tt.example)) {
+		if !good && (len(rep.Examples) == 0 || rep.Examples[0] != tt.example ||
+			!strings.Contains(rep.String(), tt.example)) {
 			t.Errorf("%s: examples %q; want %q first", name, rep.Examples, tt.example)
 		}
 	}

@@ -70,7 +70,9 @@ func (in *Interpreter) Fields() []Field {
 
 // Expected interprets all files, several at once, and returns what an epoch (counted from 0) should deliver. progress,
 // which may be nil, is called by one goroutine at a time with the number of source rows read so far and of all.
-func (in *Interpreter) Expected(ctx context.Context, epoch uint32, progress func(done, total int64)) (*Expected, error) {
+func (in *Interpreter) Expected(
+	ctx context.Context, epoch uint32, progress func(done, total int64),
+) (*Expected, error) {
 	out := &Expected{files: make([]expectedFile, len(in.files))}
 	var mu sync.Mutex
 	var done int64
@@ -290,7 +292,8 @@ func (r *reading) label(c *cell, k pb.Kind) error {
 	case k == pb.Kind_FLOAT64:
 		r.hasher.Float64(c.floats[0])
 	case c.null:
-		return fmt.Errorf("a label of kind %v is null; filter it (`is not null`), use fill_null, or declare a default", k)
+		return fmt.Errorf("a label of kind %v is null; filter it (`is not null`), use fill_null, or declare a default",
+			k)
 	default:
 		r.hasher.Int(c.ints[0])
 	}

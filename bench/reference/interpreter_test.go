@@ -52,7 +52,8 @@ func parquetOf(t testing.TB, json string, fields ...arrow.Field) []byte {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	props := parquet.NewWriterProperties(parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithMaxRowGroupLength(2))
+	props := parquet.NewWriterProperties(parquet.WithDataPageVersion(parquet.DataPageV2),
+		parquet.WithMaxRowGroupLength(2))
 	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.DefaultWriterProps())
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,8 @@ func TestEveryLayout(t *testing.T) {
 		{"y": 1, "d": 0.5, "i": 3, "b": true, "ids": [7, null, 9], "w": [0.5, 1, null], "one": 4, "s": "abc", "px": "wxyz"},
 		{"y": 0, "d": null, "i": null, "b": null, "ids": null, "w": null, "one": null, "s": null, "px": null}
 	]`,
-		field("y", arrow.PrimitiveTypes.Int32), field("d", arrow.PrimitiveTypes.Float64), field("i", arrow.PrimitiveTypes.Int64),
+		field("y", arrow.PrimitiveTypes.Int32), field("d", arrow.PrimitiveTypes.Float64), field("i",
+			arrow.PrimitiveTypes.Int64),
 		field("b", arrow.FixedWidthTypes.Boolean), field("ids", arrow.ListOf(arrow.PrimitiveTypes.Int32)),
 		field("w", arrow.ListOf(arrow.PrimitiveTypes.Float32)), field("one", arrow.PrimitiveTypes.Int64),
 		field("s", arrow.BinaryTypes.String), field("px", arrow.BinaryTypes.String))}
@@ -171,7 +173,11 @@ func TestTypesOfColumns(t *testing.T) {
 		{arrow.PrimitiveTypes.Uint32, `[{"x":4294967295}]`, pb.Kind_INT64, []int64{4294967295}, nil},
 		{arrow.PrimitiveTypes.Uint64, `[{"x":9223372036854775808}]`, pb.Kind_INT64, []int64{math.MinInt64}, nil},
 		{arrow.PrimitiveTypes.Date32, `[{"x":"1970-01-03"}]`, pb.Kind_INT32, []int64{2}, nil},
-		{&arrow.TimestampType{Unit: arrow.Microsecond}, `[{"x":"1970-01-01 00:00:01"}]`, pb.Kind_INT64, []int64{1_000_000}, nil},
+		{
+			&arrow.TimestampType{Unit: arrow.Microsecond}, `[{"x":"1970-01-01 00:00:01"}]`, pb.Kind_INT64,
+			[]int64{1_000_000},
+			nil,
+		},
 		{&arrow.Decimal128Type{Precision: 10, Scale: 2}, `[{"x":"-12.34"}]`, pb.Kind_FLOAT64, nil, []float64{-12.34}},
 		{arrow.PrimitiveTypes.Float64, `[{"x":0.1},{"x":null}]`, pb.Kind_FLOAT64, nil, []float64{0.1, math.NaN()}},
 		{arrow.FixedWidthTypes.Boolean, `[{"x":true}]`, pb.Kind_BOOL, []int64{1}, nil},
@@ -199,15 +205,20 @@ func TestStructsAndMaps(t *testing.T) {
 		{"u": null, "m": [], "s": []},
 		{"u": {"age": null, "n": {"z": 3}}, "m": null, "s": [{"key": "c", "value": 2}]}
 	]`,
-		field("u", arrow.StructOf(field("age", arrow.PrimitiveTypes.Int32), field("n", arrow.StructOf(field("z", arrow.PrimitiveTypes.Int64))))),
+		field("u", arrow.StructOf(field("age", arrow.PrimitiveTypes.Int32),
+			field("n", arrow.StructOf(field("z", arrow.PrimitiveTypes.Int64))))),
 		field("m", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int64)),
 		field("s", arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int64)),
 	)}
 	e := expected(t, &pb.Spec{Features: []*pb.Feature{
-		feature(pb.Layout_DENSE, "u.age", "u.n.z", "m.5", "m.-7", "s.a.b"), feature(pb.Layout_SPARSE, "m.key", "m.value"),
+		feature(pb.Layout_DENSE, "u.age", "u.n.z", "m.5", "m.-7", "s.a.b"), feature(pb.Layout_SPARSE, "m.key",
+			"m.value"),
 	}}, store)
 	fields := []Field{
-		{Name: "dense", Layout: pb.Layout_DENSE, Kind: pb.Kind_FLOAT32, Columns: []string{"u.age", "u.n.z", "m.5", "m.-7", "s.a.b"}},
+		{
+			Name: "dense", Layout: pb.Layout_DENSE, Kind: pb.Kind_FLOAT32,
+			Columns: []string{"u.age", "u.n.z", "m.5", "m.-7", "s.a.b"},
+		},
 		{Name: "m.key", Layout: pb.Layout_SPARSE, Kind: pb.Kind_INT64},
 		{Name: "m.value", Layout: pb.Layout_SPARSE, Kind: pb.Kind_INT64},
 	}
@@ -268,7 +279,8 @@ func TestFilesThatDiffer(t *testing.T) {
 }
 
 func TestTransformsAndNames(t *testing.T) {
-	store := memoryStore{"mem://a": parquetOf(t, `[{"i_2": 1, "i_10": 2}]`, field("i_10", arrow.PrimitiveTypes.Int64), field("i_2", arrow.PrimitiveTypes.Int64))}
+	store := memoryStore{"mem://a": parquetOf(t, `[{"i_2": 1, "i_10": 2}]`, field("i_10", arrow.PrimitiveTypes.Int64),
+		field("i_2", arrow.PrimitiveTypes.Int64))}
 	in, err := New(t.Context(), &pb.Spec{
 		Features: []*pb.Feature{feature(pb.Layout_DENSE, "i_*"), feature(pb.Layout_DENSE, "sum*")},
 		Transforms: []*pb.Transform{
@@ -302,8 +314,12 @@ func TestTransformsAndNames(t *testing.T) {
 
 func TestInterpreterErrors(t *testing.T) {
 	x := field("x", arrow.PrimitiveTypes.Int64)
-	store := memoryStore{"mem://a": parquetOf(t, `[{"x": 1}, {"x": null}]`, x, field("l", arrow.ListOf(arrow.PrimitiveTypes.Int64)))}
-	other := memoryStore{"mem://a": store["mem://a"], "mem://b": parquetOf(t, `[{"x": "1"}]`, field("x", arrow.BinaryTypes.String))}
+	store := memoryStore{"mem://a": parquetOf(t, `[{"x": 1}, {"x": null}]`, x,
+		field("l", arrow.ListOf(arrow.PrimitiveTypes.Int64)))}
+	other := memoryStore{
+		"mem://a": store["mem://a"],
+		"mem://b": parquetOf(t, `[{"x": "1"}]`, field("x", arrow.BinaryTypes.String)),
+	}
 	damaged := memoryStore{"mem://a": slices.Concat(store["mem://a"][:40], []byte("garbage"), store["mem://a"][47:])}
 	dense := []*pb.Feature{feature(pb.Layout_DENSE, "x")}
 	for name, tt := range map[string]struct {
@@ -318,10 +334,16 @@ func TestInterpreterErrors(t *testing.T) {
 		"no features":            {&pb.Spec{}, store},
 		"a dense list":           {&pb.Spec{Features: []*pb.Feature{feature(pb.Layout_DENSE, "l")}}, store},
 		"a null label":           {&pb.Spec{Features: []*pb.Feature{feature(pb.Layout_LABEL, "x")}}, store},
-		"an unknown op":          {&pb.Spec{Features: dense, Transforms: []*pb.Transform{{Op: "z", In: []string{"x"}}}}, store},
+		"an unknown op": {
+			&pb.Spec{Features: dense, Transforms: []*pb.Transform{{Op: "z", In: []string{"x"}}}},
+			store,
+		},
 		"a bad filter":           {&pb.Spec{Features: dense, Filter: "x =="}, store},
 		"a bad partition filter": {&pb.Spec{Features: dense, Dataset: &pb.Dataset{Partitions: "=="}}, store},
-		"a bad default":          {&pb.Spec{Features: []*pb.Feature{{Name: []string{"x"}, Layout: pb.Layout_DENSE, Default: value("a")}}}, store},
+		"a bad default": {
+			&pb.Spec{Features: []*pb.Feature{{Name: []string{"x"}, Layout: pb.Layout_DENSE, Default: value("a")}}},
+			store,
+		},
 	} {
 		in, err := New(t.Context(), tt.spec, tt.store)
 		if err == nil {

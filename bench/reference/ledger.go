@@ -145,7 +145,8 @@ func readLedger(r io.Reader, each func(Record)) error {
 		}
 		if rec.File == trailerFile {
 			if rec.Row != n || rec.Hash != uint64(crc) {
-				return fmt.Errorf("%w: %d records and checksum %08x, but its trailer says %d and %08x", ErrLedger, n, crc, rec.Row, rec.Hash)
+				return fmt.Errorf("%w: %d records and checksum %08x, but its trailer says %d and %08x",
+					ErrLedger, n, crc, rec.Row, rec.Hash)
 			}
 			if _, err := io.ReadFull(r, b[:1]); err != io.EOF {
 				return fmt.Errorf("%w: goes on behind its trailer", ErrLedger)

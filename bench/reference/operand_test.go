@@ -58,7 +58,8 @@ func TestOperandsAgreeWithTheWorker(t *testing.T) {
 			want := judged(t, text, columns, rows, w.First)
 			for row := range rows {
 				if got := found[i][row>>6]>>(row&63)&1 == 1; got != (want[row] == yes) {
-					t.Fatalf("%s: the worker says %v of row %d, %v; here it is %v", text, got, row, rows[row], want[row])
+					t.Fatalf("%s: the worker says %v of row %d, %v; here it is %v",
+						text, got, row, rows[row], want[row])
 				}
 			}
 		}

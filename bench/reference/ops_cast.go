@@ -124,7 +124,8 @@ func parseInt(text string) (int64, bool) {
 }
 
 // decimalNumber is what castDecimal reads.
-var decimalNumber = regexp.MustCompile(`^(?i:nan|[+-]?inf|[+-]?infinity|[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)$`)
+var decimalNumber = regexp.MustCompile(
+	`^(?i:nan|[+-]?inf|[+-]?infinity|[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)$`)
 
 func (c *cell) castDecimal(text string, to pb.Kind) bool {
 	bits := 64

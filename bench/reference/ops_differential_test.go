@@ -23,8 +23,14 @@ type opCase struct {
 func drawCases(t *rapid.T, in spec.Type) []opCase {
 	number := rapid.OneOf(rapid.Float64Range(-100, 100), rapid.Float64Range(-1e30, 1e30))
 	seed := rapid.IntRange(-5, 1<<40)
-	cases := []opCase{{"cast", params("to", rapid.SampledFrom([]string{"bool", "int32", "int64", "float32", "float64"}).Draw(t, "to"))}}
-	fill := map[pb.Kind]any{pb.Kind_BOOL: true, pb.Kind_BINARY: "fill", pb.Kind_FLOAT32: number.Draw(t, "value"), pb.Kind_FLOAT64: number.Draw(t, "value")}[in.Kind]
+	cases := []opCase{{
+		"cast",
+		params("to", rapid.SampledFrom([]string{"bool", "int32", "int64", "float32", "float64"}).Draw(t, "to")),
+	}}
+	fill := map[pb.Kind]any{
+		pb.Kind_BOOL: true, pb.Kind_BINARY: "fill", pb.Kind_FLOAT32: number.Draw(t, "value"),
+		pb.Kind_FLOAT64: number.Draw(t, "value"),
+	}[in.Kind]
 	if fill == nil {
 		fill = rapid.IntRange(-100, 100).Draw(t, "value")
 	}
@@ -36,7 +42,8 @@ func drawCases(t *rapid.T, in spec.Type) []opCase {
 	}
 	isInt := in.Kind == pb.Kind_INT32 || in.Kind == pb.Kind_INT64
 	if isInt || in.Kind == pb.Kind_BINARY {
-		cases = append(cases, opCase{"sigrid_hash", params("salt", seed.Draw(t, "salt"), "max", rapid.IntRange(1, 1<<50).Draw(t, "max"))})
+		cases = append(cases,
+			opCase{"sigrid_hash", params("salt", seed.Draw(t, "salt"), "max", rapid.IntRange(1, 1<<50).Draw(t, "max"))})
 	}
 	if in.Kind == pb.Kind_BINARY {
 		cases = append(cases,
@@ -58,7 +65,8 @@ func drawCases(t *rapid.T, in spec.Type) []opCase {
 		border := rapid.Float64Range(-50, 50).Draw(t, "border")
 		cases = append(cases,
 			opCase{"log1p", nil},
-			opCase{"normalize", params("mean", rapid.Float64Range(-9, 9).Draw(t, "mean"), "std", rapid.Float64Range(0.01, 9).Draw(t, "std"))},
+			opCase{"normalize", params("mean", rapid.Float64Range(-9, 9).Draw(t, "mean"), "std",
+				rapid.Float64Range(0.01, 9).Draw(t, "std"))},
 			opCase{"bucketize", params("borders", []any{border, border + 0.1, border + 0.1, border + 7})})
 		if !isInt {
 			cases = append(cases, opCase{"clamp", params("min", border)})
@@ -69,7 +77,10 @@ func drawCases(t *rapid.T, in spec.Type) []opCase {
 
 // drawIDCases draws parameters for the ops on ids by themselves.
 func drawIDCases(t *rapid.T) []opCase {
-	zone := rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Kiritimati"})
+	zone := rapid.SampledFrom([]string{
+		"UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe",
+		"Africa/Casablanca", "Pacific/Kiritimati",
+	})
 	unit := rapid.SampledFrom([]string{"s", "ms", "us", "ns"})
 	return []opCase{
 		{"positive_modulus", params("modulus", rapid.IntRange(1, 1<<50).Draw(t, "modulus"))},
@@ -77,7 +88,8 @@ func drawIDCases(t *rapid.T) []opCase {
 		{"map_id", params("keys", []any{1, 2}, "default", -1)},
 		{"map_id", params("keys", []any{5, -3, 7, 0}, "values", []any{0.1, 2, 1e30, -0.5})},
 		{"map_id", params("keys", []any{1, 2}, "default", 0.25)},
-		{"map_id", params("first", rapid.IntRange(-60, 60).Draw(t, "first"), "count", rapid.IntRange(1, 60).Draw(t, "count"))},
+		{"map_id", params("first", rapid.IntRange(-60, 60).Draw(t, "first"), "count",
+			rapid.IntRange(1, 60).Draw(t, "count"))},
 		{"local_hour", params("timezone", zone.Draw(t, "zone"), "unit", unit.Draw(t, "unit"))},
 		{"onehot", params("size", rapid.IntRange(1, 60).Draw(t, "size"))},
 	}
@@ -119,13 +131,16 @@ func drawCell(t *rapid.T, typ spec.Type) *cell {
 		case pb.Kind_INT64:
 			c.ints = append(c.ints, rapid.OneOf(rapid.Int64(), rapid.Int64Range(-60, 60)).Draw(t, "int64"))
 		case pb.Kind_FLOAT32:
-			x := rapid.OneOf(rapid.Float32(), rapid.Float32Range(-60, 60), rapid.SampledFrom([]float32{-1, float32(math.NaN()), float32(math.Inf(1))})).Draw(t, "float32")
+			x := rapid.OneOf(rapid.Float32(), rapid.Float32Range(-60, 60),
+				rapid.SampledFrom([]float32{-1, float32(math.NaN()), float32(math.Inf(1))})).Draw(t, "float32")
 			c.floats = append(c.floats, float64(x))
 		case pb.Kind_FLOAT64:
-			x := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-60, 60), rapid.SampledFrom([]float64{-1, math.NaN(), math.Inf(-1)})).Draw(t, "float64")
+			x := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-60, 60),
+				rapid.SampledFrom([]float64{-1, math.NaN(), math.Inf(-1)})).Draw(t, "float64")
 			c.floats = append(c.floats, x)
 		default:
-			s := rapid.OneOf(rapid.String(), rapid.StringMatching(`[+-]?[0-9]{0,22}(\.[0-9]{0,3})?(e[+-]?[0-9]{1,3})?`), rapid.SampledFrom([]string{"TRUE", "inf", "nan", "+nan"})).Draw(t, "text")
+			s := rapid.OneOf(rapid.String(), rapid.StringMatching(`[+-]?[0-9]{0,22}(\.[0-9]{0,3})?(e[+-]?[0-9]{1,3})?`),
+				rapid.SampledFrom([]string{"TRUE", "inf", "nan", "+nan"})).Draw(t, "text")
 			c.texts = append(c.texts, []byte(s))
 		}
 	}
@@ -255,8 +270,10 @@ func TestOpsAgreeWithTheWorker(t *testing.T) {
 func TestListOpsAgreeWithTheWorker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		isList := rapid.Bool().Draw(t, "list")
-		ids := rapid.Map(rapid.IntRange(2, 3), func(k int) spec.Type { return spec.Type{Kind: pb.Kind(k), List: isList} })
-		scores := rapid.Map(rapid.IntRange(2, 5), func(k int) spec.Type { return spec.Type{Kind: pb.Kind(k), List: isList} })
+		ids := rapid.Map(rapid.IntRange(2, 3),
+			func(k int) spec.Type { return spec.Type{Kind: pb.Kind(k), List: isList} })
+		scores := rapid.Map(rapid.IntRange(2, 5),
+			func(k int) spec.Type { return spec.Type{Kind: pb.Kind(k), List: isList} })
 		a, b, x, y := ids.Draw(t, "a"), ids.Draw(t, "b"), scores.Draw(t, "x"), scores.Draw(t, "y")
 		var columns [4][]*cell
 		for range rapid.IntRange(1, 70).Draw(t, "rows") {
@@ -271,13 +288,15 @@ func TestListOpsAgreeWithTheWorker(t *testing.T) {
 		for _, op := range []string{"intersect", "union", "has_overlap", "id_overlap_count", "jaccard_similarity"} {
 			checkAgreement(t, opCase{op, nil}, two, of)
 		}
-		checkAgreement(t, opCase{"cartesian", params("salt", 3, "max", rapid.IntRange(1, 1<<40).Draw(t, "max"))}, two, of)
+		checkAgreement(t, opCase{"cartesian", params("salt", 3, "max", rapid.IntRange(1, 1<<40).Draw(t, "max"))},
+			two, of)
 		for _, op := range []string{"score_sum", "score_min", "score_max"} {
 			checkAgreement(t, opCase{op, nil}, []spec.Type{a, b, y}, [][]*cell{left, right, rightScores})
 		}
 		checkAgreement(t, opCase{"cosine_similarity", nil}, []spec.Type{a, x, b, y}, columns[:])
 		if isList {
-			checkAgreement(t, opCase{"sort_by_score", params("ascending", rapid.Bool().Draw(t, "ascending"))}, []spec.Type{a, x}, columns[:2])
+			checkAgreement(t, opCase{"sort_by_score", params("ascending", rapid.Bool().Draw(t, "ascending"))},
+				[]spec.Type{a, x}, columns[:2])
 		}
 	})
 }
@@ -301,7 +320,8 @@ func drawShared(t *rapid.T, typ spec.Type, n int) *cell {
 			c.ints = append(c.ints, rapid.Int64Range(-3, 9).Draw(t, "int"))
 			continue
 		}
-		x := rapid.OneOf(rapid.Float32Range(-3, 3), rapid.SampledFrom([]float32{0, 1, float32(math.NaN()), float32(math.Inf(1))}))
+		x := rapid.OneOf(rapid.Float32Range(-3, 3),
+			rapid.SampledFrom([]float32{0, 1, float32(math.NaN()), float32(math.Inf(1))}))
 		c.floats = append(c.floats, float64(x.Draw(t, "float")))
 	}
 	return c
@@ -318,7 +338,10 @@ func checkAgreement(t *rapid.T, c opCase, types []spec.Type, columns [][]*cell) 
 	if err != nil || sig.Out != ours.out {
 		t.Fatalf("%s of %v: the worker has %v, %v; here it is %v", c.op, types, sig.Out, err, ours.out)
 	}
-	program := &pb.Program{Steps: []*pb.Step{{Op: c.op, Version: sig.Version, Params: sig.Params, Outs: 1, Type: sig.Out.Proto()}}}
+	program := &pb.Program{Steps: []*pb.Step{{
+		Op: c.op, Version: sig.Version, Params: sig.Params, Outs: 1,
+		Type: sig.Out.Proto(),
+	}}}
 	var in []*vector.Vector
 	for i, typ := range types {
 		program.Sources = append(program.Sources, &pb.Source{Name: fmt.Sprint("x", i), Type: typ.Proto()})
@@ -345,14 +368,18 @@ func checkAgreement(t *rapid.T, c opCase, types []spec.Type, columns [][]*cell) 
 			t.Fatal(err)
 		}
 		if got := fromVector(slots[len(slots)-1], i); bitsOf(got, sig.Out) != bitsOf(want, sig.Out) {
-			t.Fatalf("%s %v of %v: the worker has %s; here it is %s", c.op, c.params, shown, bitsOf(got, sig.Out), bitsOf(want, sig.Out))
+			t.Fatalf("%s %v of %v: the worker has %s; here it is %s", c.op, c.params, shown, bitsOf(got, sig.Out),
+				bitsOf(want, sig.Out))
 		}
 	}
 }
 
 func TestSampleAgreesWithTheWorker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		at := place{seed: rapid.Int64().Draw(t, "seed"), epoch: rapid.Uint32().Draw(t, "epoch"), uri: rapid.String().Draw(t, "uri")}
+		at := place{
+			seed: rapid.Int64().Draw(t, "seed"), epoch: rapid.Uint32().Draw(t, "epoch"),
+			uri: rapid.String().Draw(t, "uri"),
+		}
 		opSeed := rapid.Uint64().Draw(t, "op seed")
 		first := rapid.Int64Range(0, 1<<40).Draw(t, "first")
 		rows := transform.Rows{Seed: at.seed, Epoch: at.epoch, File: transform.Hash(at.uri), First: first, N: 3}

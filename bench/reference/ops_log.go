@@ -50,7 +50,8 @@ func logSeries(x *big.Float) *big.Float {
 	square := number(0).Mul(t, t)
 	sum, power := number(0), number(2)
 	power.Mul(power, t)
-	for n := int64(1); power.Sign() != 0 && (sum.Sign() == 0 || power.MantExp(nil) > sum.MantExp(nil)-precision); n += 2 {
+	for n := int64(1); power.Sign() != 0 &&
+		(sum.Sign() == 0 || power.MantExp(nil) > sum.MantExp(nil)-precision); n += 2 {
 		sum.Add(sum, number(0).Quo(power, number(n)))
 		power.Mul(power, square)
 	}

@@ -109,7 +109,10 @@ func localHour(p parameters, in []spec.Type) (operation, error) {
 	if err != nil {
 		return operation{}, err
 	}
-	perSecond, ok := map[string]int64{"": 1, "s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[p["unit"].GetText()]
+	perSecond, ok := map[string]int64{
+		"": 1, "s": 1, "ms": 1_000, "us": 1_000_000,
+		"ns": 1_000_000_000,
+	}[p["unit"].GetText()]
 	if !ok {
 		return operation{}, fmt.Errorf("unit is %v", p["unit"])
 	}
@@ -123,8 +126,8 @@ func localHour(p parameters, in []spec.Type) (operation, error) {
 	}), nil
 }
 
-// nearYear is a time of the years from 1 to 2499 at which clocks show the same: the calendar repeats every 400 years, and zones have
-// had rules, or have kept one time, for longer.
+// nearYear is a time of the years from 1 to 2499 at which clocks show the same: the calendar repeats every 400 years,
+// and zones have had rules, or have kept one time, for longer.
 func nearYear(t int64) int64 {
 	const cycle, year1, year2100 = 146_097 * 86_400, -62_135_596_800, 4_102_444_800
 	switch {

@@ -54,8 +54,8 @@ func boxCox(p parameters, in []spec.Type) (operation, error) {
 	})
 }
 
-// expMinusOne is e^y - 1 in the one way that the ops' code gives: y is k*ln(2) + r with k the nearest integer, and the result
-// 2^k*(e^r - 1) + 2^k - 1.
+// expMinusOne is e^y - 1 in the one way that the ops' code gives: y is k*ln(2) + r with k the nearest integer, and the
+// result 2^k*(e^r - 1) + 2^k - 1.
 func expMinusOne(y float64) float64 {
 	switch {
 	case y == 0, y != y, math.IsInf(y, 1):
@@ -78,7 +78,8 @@ func expMinusOne(y float64) float64 {
 	return math.Ldexp(e, int(k)) + (math.Ldexp(1, int(k)) - 1)
 }
 
-// expTail is e^r - 1 - r: the sum of r^n/n! for n from 2 to 14, two terms after two, those by four, and then all by eight.
+// expTail is e^r - 1 - r: the sum of r^n/n! for n from 2 to 14, two terms after two, those by four, and then all by
+// eight.
 func expTail(r float64) float64 {
 	over := [15]float64{1}
 	factorial := 1.

@@ -121,7 +121,10 @@ func TestOps(t *testing.T) {
 
 		{"normalize", params("mean", 1, "std", 2), f32, floatsOf(4), "1.5"},
 		{"normalize", params("mean", 1, "std", 2), list(i64), listOf(1, 404, 3), "[0 null 1]"},
-		{"normalize", params("mean", 0.1, "std", 3), f64, floatsOf(1), fmt.Sprint(float64((float32(1) - float32(0.1)) / 3))},
+		{
+			"normalize", params("mean", 0.1, "std", 3), f64, floatsOf(1),
+			fmt.Sprint(float64((float32(1) - float32(0.1)) / 3)),
+		},
 
 		{"log1p", nil, f32, floatsOf(0), "0"},
 		{"log1p", nil, f32, floatsOf(-1), "-Inf"},
@@ -179,16 +182,28 @@ func TestCast(t *testing.T) {
 		want map[string]string
 	}{
 		{truths, intsOf(1), map[string]string{"bool": "1", "int64": "1", "float32": "1"}},
-		{i64, intsOf(1<<40 + 1), map[string]string{"bool": "1", "int32": "2147483647", "int64": "1099511627777", "float32": "1.099511627776e+12", "float64": "1.099511627777e+12"}},
+		{i64, intsOf(1<<40 + 1), map[string]string{
+			"bool": "1", "int32": "2147483647", "int64": "1099511627777",
+			"float32": "1.099511627776e+12", "float64": "1.099511627777e+12",
+		}},
 		{i64, intsOf(math.MinInt64), map[string]string{"int32": "-2147483648"}},
-		{f64, floatsOf(-2.7), map[string]string{"bool": "1", "int32": "-2", "int64": "-2", "float32": fmt.Sprint(float64(float32(-2.7)))}},
-		{f64, floatsOf(1e300), map[string]string{"int32": "2147483647", "int64": "9223372036854775807", "float32": "+Inf"}},
+		{f64, floatsOf(-2.7), map[string]string{
+			"bool": "1", "int32": "-2", "int64": "-2",
+			"float32": fmt.Sprint(float64(float32(-2.7))),
+		}},
+		{f64, floatsOf(1e300), map[string]string{
+			"int32": "2147483647", "int64": "9223372036854775807",
+			"float32": "+Inf",
+		}},
 		{f32, floatsOf(-1e30), map[string]string{"int32": "-2147483648", "int64": "-9223372036854775808"}},
 		{f32, floatsOf(nan), map[string]string{"bool": "null", "int32": "null", "int64": "null", "float64": "NaN"}},
 		{list(f32), floatList(1, nan), map[string]string{"int32": "[1 null]", "float64": "[1 NaN]"}},
 		{list(i64), listOf(404, 2), map[string]string{"bool": "[null 1]", "float32": "[null 2]"}},
 		{text, textOf("12"), map[string]string{"bool": "null", "int32": "12", "float64": "12"}},
-		{text, textOf("-99999999999999999999"), map[string]string{"int32": "-2147483648", "int64": "-9223372036854775808"}},
+		{
+			text, textOf("-99999999999999999999"),
+			map[string]string{"int32": "-2147483648", "int64": "-9223372036854775808"},
+		},
 		{text, textOf("TRUE"), map[string]string{"bool": "1", "int64": "null", "float32": "null"}},
 		{text, textOf("1_000"), map[string]string{"int64": "null", "float64": "null"}},
 		{text, textOf("0x10"), map[string]string{"int64": "null", "float64": "null"}},

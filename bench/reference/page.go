@@ -129,7 +129,8 @@ func (r *pageReader) readDictionary(h *format.PageHeader, body []byte) error {
 	if err != nil {
 		return fmt.Errorf("dictionary: %w", err)
 	}
-	if r.dictionary, err = decodeValues(r.leaf, format.Plain, data, int(h.DictionaryPageHeader.V.NumValues)); err != nil {
+	if r.dictionary, err = decodeValues(r.leaf, format.Plain, data,
+		int(h.DictionaryPageHeader.V.NumValues)); err != nil {
 		return fmt.Errorf("dictionary: %w", err)
 	}
 	return nil

@@ -29,7 +29,8 @@ type predicate func(cells []cell, at place) truth
 // which a NaN cannot.
 type comparer func(c *cell) (sign int, ok bool)
 
-// binder finds the slot and kind of a column that is compared with literals of the given kind (unspecified for `is null`).
+// binder finds the slot and kind of a column that is compared with literals of the given kind (unspecified for `is
+// null`).
 type binder func(name string, literal pb.Kind) (slot int, k pb.Kind, err error)
 
 func (r *resolver) resolveFilter(text string) error {

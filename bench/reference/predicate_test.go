@@ -10,7 +10,10 @@ import (
 
 func TestPredicates(t *testing.T) {
 	columns := map[string]column{}
-	for name, typ := range map[string]spec.Type{"i": i64, "f": f32, "d": f64, "s": text, "b": truths, "n": i32, "l": list(i64)} {
+	for name, typ := range map[string]spec.Type{
+		"i": i64, "f": f32, "d": f64, "s": text, "b": truths, "n": i32,
+		"l": list(i64),
+	} {
 		columns[name] = column{name: name, typ: typ}
 	}
 	row := map[string]*cell{

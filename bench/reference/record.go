@@ -51,7 +51,8 @@ func NewRecords(schema *arrow.Schema) (*Records, error) {
 		place[f.Name] = i
 	}
 	if r.file < 0 || r.row < 0 {
-		return nil, fmt.Errorf("reference: batches lack the columns %s and %s: set `provenance: true` in the spec", fileColumn, rowColumn)
+		return nil, fmt.Errorf("reference: batches lack the columns %s and %s: set `provenance: true` in the spec",
+			fileColumn, rowColumn)
 	}
 	r.hasher = NewHasher(fields)
 	sortFields(fields)

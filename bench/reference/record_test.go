@@ -25,7 +25,10 @@ func wireSchema() *arrow.Schema {
 		arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int64},
 		arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
 	return arrow.NewSchema([]arrow.Field{
-		{Name: "dense", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), Metadata: meta("penstock.layout", "dense", "penstock.names", `["a","b"]`)},
+		{
+			Name: "dense", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32),
+			Metadata: meta("penstock.layout", "dense", "penstock.names", `["a","b"]`),
+		},
 		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64), Metadata: meta("penstock.layout", "sparse")},
 		{Name: "scored", Type: arrow.ListOf(weighted), Metadata: meta("penstock.layout", "sparse")},
 		{Name: "y", Type: arrow.PrimitiveTypes.Int32, Metadata: meta("penstock.layout", "label")},
@@ -177,11 +180,18 @@ func TestNewRecordsErrors(t *testing.T) {
 	good := wireSchema().Fields()
 	provenance := good[5:]
 	for name, fields := range map[string][]arrow.Field{
-		"no provenance":  good[:5],
-		"no layout":      append([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int32}}, provenance...),
-		"dense of int":   append([]arrow.Field{{Name: "dense", Type: arrow.PrimitiveTypes.Int32, Metadata: good[0].Metadata}}, provenance...),
-		"sparse int32":   append([]arrow.Field{{Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int32), Metadata: good[1].Metadata}}, provenance...),
-		"label of texts": append([]arrow.Field{{Name: "x", Type: arrow.BinaryTypes.String, Metadata: good[3].Metadata}}, provenance...),
+		"no provenance": good[:5],
+		"no layout":     append([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int32}}, provenance...),
+		"dense of int": append([]arrow.Field{{
+			Name: "dense", Type: arrow.PrimitiveTypes.Int32,
+			Metadata: good[0].Metadata,
+		}}, provenance...),
+		"sparse int32": append([]arrow.Field{{
+			Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int32),
+			Metadata: good[1].Metadata,
+		}}, provenance...),
+		"label of texts": append([]arrow.Field{{Name: "x", Type: arrow.BinaryTypes.String, Metadata: good[3].Metadata}},
+			provenance...),
 	} {
 		if _, err := NewRecords(arrow.NewSchema(fields, nil)); err == nil {
 			t.Errorf("%s: no error", name)

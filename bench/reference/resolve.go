@@ -295,7 +295,8 @@ func (r *resolver) dense(name string, slot int) error {
 	at := slices.IndexFunc(r.outputs, func(o output) bool { return o.field.Layout == pb.Layout_DENSE })
 	if at < 0 {
 		at = len(r.outputs)
-		r.outputs = append(r.outputs, output{field: Field{Name: denseName, Layout: pb.Layout_DENSE, Kind: pb.Kind_FLOAT32}, weights: -1})
+		r.outputs = append(r.outputs,
+			output{field: Field{Name: denseName, Layout: pb.Layout_DENSE, Kind: pb.Kind_FLOAT32}, weights: -1})
 	}
 	o := &r.outputs[at]
 	if slices.Contains(o.slots, slot) {

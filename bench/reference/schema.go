@@ -157,8 +157,8 @@ func appendColumns(out []column, f *node) []column {
 	return out
 }
 
-// listGroup is the column of a group that is a list, of scalars if it is to be of use. Old writers left out the level of
-// the elements, and a group named "array" or after the list is itself the element.
+// listGroup is the column of a group that is a list, of scalars if it is to be of use. Old writers left out the level
+// of the elements, and a group named "array" or after the list is itself the element.
 func listGroup(f *node) column {
 	if len(f.children) != 1 || !f.children[0].repeats() {
 		return column{name: f.name}

@@ -78,7 +78,8 @@ func (v *values) decode(t format.Type, e encoding.Encoding, data []byte, n int) 
 		v.doubles, err = e.DecodeDouble(nil, data)
 		return len(v.doubles), err
 	case format.ByteArray:
-		v.bytes, v.offsets, err = e.DecodeByteArray(make([]byte, 0, len(data)), data, make([]uint32, 0, min(n, len(data))+1))
+		v.bytes, v.offsets, err = e.DecodeByteArray(make([]byte, 0, len(data)), data,
+			make([]uint32, 0, min(n, len(data))+1))
 		return len(v.offsets) - 1, err
 	case format.FixedLenByteArray:
 		v.bytes, err = e.DecodeFixedLenByteArray(nil, data, v.fixed)

@@ -36,7 +36,8 @@ func TestBigEndian(t *testing.T) {
 
 func TestTimestamp(t *testing.T) {
 	for at, want := range map[deprecated.Int96]int64{
-		{0, 0, 2440588}: 0, {5, 0, 2440588}: 5, {0, 1, 2440589}: 1<<32 + 86_400_000_000_000, {0, 0, 2440587}: -86_400_000_000_000,
+		{0, 0, 2440588}: 0, {5, 0, 2440588}: 5, {0, 1, 2440589}: 1<<32 +
+			86_400_000_000_000, {0, 0, 2440587}: -86_400_000_000_000,
 	} {
 		if got := timestamp(at); got != want {
 			t.Errorf("%v: got %d; want %d", at, got, want)

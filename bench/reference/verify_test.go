@@ -23,13 +23,15 @@ func TestVerification(t *testing.T) {
 	for i := range 50 {
 		rows = append(rows, fmt.Sprintf(`{"x": %d}`, i))
 	}
-	store := memoryStore{"mem://a": parquetOf(t, "["+strings.Join(rows, ",")+"]", field("x", arrow.PrimitiveTypes.Int64))}
+	store := memoryStore{"mem://a": parquetOf(t, "["+strings.Join(rows, ",")+"]",
+		field("x", arrow.PrimitiveTypes.Int64))}
 	e := expected(t, &pb.Spec{Filter: "x >= 10", Features: []*pb.Feature{feature(pb.Layout_LABEL, "x")}}, store)
 	deliver := func(xs []int64) Report {
 		b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
 			{Name: "_row", Type: arrow.PrimitiveTypes.Int64},
 			{Name: "_file", Type: arrow.PrimitiveTypes.Int32},
-			{Name: "x", Type: arrow.PrimitiveTypes.Int64, Metadata: arrow.NewMetadata([]string{"penstock.layout"}, []string{"label"})},
+			{Name: "x", Type: arrow.PrimitiveTypes.Int64, Metadata: arrow.NewMetadata([]string{"penstock.layout"},
+				[]string{"label"})},
 		}, nil))
 		for _, x := range xs {
 			b.Field(0).(*array.Int64Builder).Append(x % 1000)
@@ -84,7 +86,8 @@ func TestVerification(t *testing.T) {
 func TestProgressAndCancel(t *testing.T) {
 	store := memoryStore{}
 	for i := range 4 {
-		store[fmt.Sprint("mem://", i)] = parquetOf(t, `[{"x": 1}, {"x": 2}, {"x": 3}]`, field("x", arrow.PrimitiveTypes.Int64))
+		store[fmt.Sprint("mem://", i)] = parquetOf(t, `[{"x": 1}, {"x": 2}, {"x": 3}]`,
+			field("x", arrow.PrimitiveTypes.Int64))
 	}
 	in, err := New(t.Context(), &pb.Spec{Features: []*pb.Feature{feature(pb.Layout_LABEL, "x")}}, store)
 	if err != nil {
@@ -121,7 +124,10 @@ func BenchmarkExpected(b *testing.B) {
 		}
 	}
 	in, err := New(b.Context(), &pb.Spec{
-		Features: []*pb.Feature{feature(pb.Layout_LABEL, "label"), feature(pb.Layout_DENSE, "int_*"), feature(pb.Layout_SPARSE, "cat_*")},
+		Features: []*pb.Feature{
+			feature(pb.Layout_LABEL, "label"), feature(pb.Layout_DENSE, "int_*"),
+			feature(pb.Layout_SPARSE, "cat_*"),
+		},
 		Transforms: []*pb.Transform{
 			{Op: "fill_null", In: []string{"int_*"}, Params: params("value", 0)},
 			{Op: "log1p", In: []string{"int_*"}},

@@ -22,7 +22,8 @@ type Profile = object.Profile
 type Config struct {
 	// Profiles by name. Names do not tell case, nor "-" from "_". One that is nil is empty.
 	Profiles map[string]Profile
-	// Keys says, by profile, where the keys of encrypted files come from. Profiles that it lacks have those of "default".
+	// Keys says, by profile, where the keys of encrypted files come from. Profiles that it lacks have those of
+	// "default".
 	Keys    map[string]keys.Config
 	Retry   Retry
 	Listing Listing

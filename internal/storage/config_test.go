@@ -48,7 +48,10 @@ retry: {attempts: 3, delay: 50ms}
 	no := false
 	want := storage.Config{
 		Profiles: map[string]storage.Profile{
-			"my_minio":  &s3.Profile{Endpoint: "https://other:9000", PathStyle: &no, AccessKeyEnv: "MINIO_KEY", SecretKeyEnv: "MINIO_SECRET"},
+			"my_minio": &s3.Profile{
+				Endpoint: "https://other:9000", PathStyle: &no, AccessKeyEnv: "MINIO_KEY",
+				SecretKeyEnv: "MINIO_SECRET",
+			},
 			"open":      &s3.Profile{Credentials: "anonymous", Region: "eu-west-1"},
 			"also_open": &s3.Profile{Credentials: "anonymous", Region: "eu-west-1"},
 			"near":      &s3.Profile{Credentials: "anonymous", Region: "eu-west-1", CAFile: "/etc/near.pem"},
@@ -82,12 +85,15 @@ func TestConfigMistakes(t *testing.T) {
 		"endpoint path":   {"profiles: {a: {endpoint: 'https://host/s3cr3t'}}", "", "no path"},
 		"endpoint scheme": {"profiles: {a: {endpoint: 'ftp://host'}}", "", "http or https"},
 		"payer":           {"profiles: {a: {request_payer: owner}}", "", "must be requester"},
-		"nobody pays":     {"profiles: {a: {request_payer: requester, credentials: anonymous}}", "", "needs credentials"},
-		"type":            {"profiles: {a: {type: s3cr3t}}", "", "profile a: type: unknown type; use s3"},
-		"type of number":  {"profiles: {a: {type: 3}}", "", "profile a: type: unknown type; use s3"},
-		"no profile":      {"profiles: {a: {type: file}}", "", "profile a: type: unknown type; use s3"},
-		"variable type":   {"", "PENSTOCK_STORAGE_A_TYPE=s3cr3t", "PENSTOCK_STORAGE_A_TYPE: unknown type; use s3"},
-		"retry":           {"retry: {attempts: -1}", "", "negative"},
+		"nobody pays": {
+			"profiles: {a: {request_payer: requester, credentials: anonymous}}",
+			"", "needs credentials",
+		},
+		"type":           {"profiles: {a: {type: s3cr3t}}", "", "profile a: type: unknown type; use s3"},
+		"type of number": {"profiles: {a: {type: 3}}", "", "profile a: type: unknown type; use s3"},
+		"no profile":     {"profiles: {a: {type: file}}", "", "profile a: type: unknown type; use s3"},
+		"variable type":  {"", "PENSTOCK_STORAGE_A_TYPE=s3cr3t", "PENSTOCK_STORAGE_A_TYPE: unknown type; use s3"},
+		"retry":          {"retry: {attempts: -1}", "", "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "storage.yaml")
@@ -130,7 +136,10 @@ func TestURIMistakes(t *testing.T) {
 func TestPlainPathsAndLinks(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "real/a.parquet", []byte("a"))
-	for link, to := range map[string]string{"real/up": "..", "link": "real", "real/b.parquet": "a.parquet", "real/c.parquet": "nowhere"} {
+	for link, to := range map[string]string{
+		"real/up": "..", "link": "real", "real/b.parquet": "a.parquet",
+		"real/c.parquet": "nowhere",
+	} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +158,8 @@ func TestPlainPathsAndLinks(t *testing.T) {
 	}
 }
 
-// TestFilesOfSeveralFormats: they are read if they are named, but a directory that has some may have the same rows twice.
+// TestFilesOfSeveralFormats: they are read if they are named, but a directory that has some may have the same rows
+// twice.
 func TestFilesOfSeveralFormats(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.parquet", "sub/b.PQ", "sub/c.arrow"} {
@@ -158,7 +168,8 @@ func TestFilesOfSeveralFormats(t *testing.T) {
 	s := newStore(t)
 	for _, uri := range []string{dir, dir + "/", dir + "/**/"} {
 		_, err := s.List(t.Context(), "", []string{uri})
-		if err == nil || !strings.Contains(err.Error(), "several formats") || !strings.Contains(err.Error(), "**/*.parquet") {
+		if err == nil || !strings.Contains(err.Error(), "several formats") ||
+			!strings.Contains(err.Error(), "**/*.parquet") {
 			t.Errorf("%s: %v, want an error that says which to name", uri, err)
 		}
 	}

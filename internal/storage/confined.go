@@ -15,8 +15,8 @@ import (
 // ErrOutside says that a link leads out of a directory.
 var ErrOutside = errors.New("a link leads out of the directory")
 
-// Confined fails with ErrOutside if a link on the way to what a URI names leads out of a directory, itself a URI, above it: as far as the
-// URI has no wildcards. Only disks have links. It fails, too, where that cannot be told.
+// Confined fails with ErrOutside if a link on the way to what a URI names leads out of a directory, itself a URI, above
+// it: as far as the URI has no wildcards. Only disks have links. It fails, too, where that cannot be told.
 func Confined(dir, uri string) error {
 	canonical, err := Canonical(uri)
 	if err != nil || !strings.HasPrefix(dir, file.Scheme) {
@@ -40,7 +40,8 @@ func Confined(dir, uri string) error {
 	return outside(canonical, err)
 }
 
-// outside is what it means that a path cannot be followed below a root. That it leads out is the root's own word, the rest the system's.
+// outside is what it means that a path cannot be followed below a root. That it leads out is the root's own word, the
+// rest the system's.
 func outside(uri string, err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return fmt.Errorf("look for links on the way to %s: %w", uri, err)
@@ -48,9 +49,9 @@ func outside(uri string, err error) error {
 	return ErrOutside
 }
 
-// ConfinedFiles fails with ErrOutside if one of the files that were listed below a directory does not lie there, but where a link leads.
-// That it is the very file which was listed shows by its ETag: exchanging a link meanwhile does not help. It fails, too, where a file has
-// changed since.
+// ConfinedFiles fails with ErrOutside if one of the files that were listed below a directory does not lie there, but
+// where a link leads. That it is the very file which was listed shows by its ETag: exchanging a link meanwhile does not
+// help. It fails, too, where a file has changed since.
 func ConfinedFiles(dir string, files []*pb.File) error {
 	if !strings.HasPrefix(dir, file.Scheme) {
 		return nil
@@ -75,7 +76,8 @@ func ConfinedFiles(dir string, files []*pb.File) error {
 	return nil
 }
 
-// exchanged says of a file which is not the one that was listed whether that one is still there, but where a link leads.
+// exchanged says of a file which is not the one that was listed whether that one is still there, but where a link
+// leads.
 func exchanged(f *pb.File) error {
 	if info, err := os.Stat(strings.TrimPrefix(f.GetUri(), file.Scheme)); err == nil && file.ETag(info) == f.GetEtag() {
 		return ErrOutside

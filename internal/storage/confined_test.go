@@ -25,7 +25,10 @@ func TestLinksLeadNowhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"dir": "../others", "abs": others, "file.parquet": "../others/secret.parquet", "inside": "in"} {
+	for link, to := range map[string]string{
+		"dir": "../others", "abs": others,
+		"file.parquet": "../others/secret.parquet", "inside": "in",
+	} {
 		if err := os.Symlink(to, filepath.Join(mine, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -36,19 +39,25 @@ func TestLinksLeadNowhere(t *testing.T) {
 	}
 	dataset := "file://" + mine + "/"
 	for uri, ok := range map[string]bool{
-		mine + "/in/": true, dataset + "in/*.parquet": true, mine + "/inside/": true, dataset + "in/a.parquet": true, dataset + "none/": true,
-		mine + "/dir/": false, mine + "/dir/*.parquet": false, mine + "/abs/": false, dataset + "file.parquet": false, dataset + "dir/secret.parquet": false,
+		mine + "/in/": true, dataset + "in/*.parquet": true, mine + "/inside/": true, dataset +
+			"in/a.parquet": true, dataset + "none/": true,
+		mine + "/dir/": false, mine + "/dir/*.parquet": false, mine + "/abs/": false, dataset +
+			"file.parquet": false, dataset + "dir/secret.parquet": false,
 	} {
 		if err := storage.Confined(dataset, uri); (err == nil) != ok || !ok && !errors.Is(err, storage.ErrOutside) {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
-	for uri, ok := range map[string]bool{"in/": true, "inside/": true, "i*/": true, "": false, "*/": false, "d*/": false, "**": false, "file*": false} {
+	for uri, ok := range map[string]bool{
+		"in/": true, "inside/": true, "i*/": true, "": false, "*/": false,
+		"d*/": false, "**": false, "file*": false,
+	} {
 		files, err := store.List(t.Context(), "", []string{dataset + uri})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := storage.ConfinedFiles(dataset, files); (err == nil) != ok || !ok && !errors.Is(err, storage.ErrOutside) {
+		if err := storage.ConfinedFiles(dataset, files); (err == nil) != ok ||
+			!ok && !errors.Is(err, storage.ErrOutside) {
 			t.Errorf("%s: %d files, %v", uri, len(files), err)
 		}
 	}
@@ -71,8 +80,8 @@ func TestLinksLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestFilesThatChangeAreNoLinks: a file that is written or removed while a dataset is listed, or cannot be looked at, is refused, and not
-// for a link.
+// TestFilesThatChangeAreNoLinks: a file that is written or removed while a dataset is listed, or cannot be looked at,
+// is refused, and not for a link.
 func TestFilesThatChangeAreNoLinks(t *testing.T) {
 	dir, store := t.TempDir(), newStore(t)
 	dataset := "file://" + dir + "/"
@@ -82,16 +91,19 @@ func TestFilesThatChangeAreNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, dir, "a.parquet", []byte("more rows"))
-	if err := storage.ConfinedFiles(dataset, files); !errors.Is(err, storage.ErrChanged) || errors.Is(err, storage.ErrOutside) {
+	if err := storage.ConfinedFiles(dataset, files); !errors.Is(err, storage.ErrChanged) ||
+		errors.Is(err, storage.ErrOutside) {
 		t.Errorf("a file that was written: %v, want %v", err, storage.ErrChanged)
 	}
 	if err := os.Remove(filepath.Join(dir, "a.parquet")); err != nil {
 		t.Fatal(err)
 	}
-	if err := storage.ConfinedFiles(dataset, files); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, storage.ErrOutside) {
+	if err := storage.ConfinedFiles(dataset, files); !errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, storage.ErrOutside) {
 		t.Errorf("a file that was removed: %v, want %v", err, fs.ErrNotExist)
 	}
-	if err := storage.Confined(dataset, dataset+strings.Repeat("x", 300)); err == nil || errors.Is(err, storage.ErrOutside) {
+	if err := storage.Confined(dataset, dataset+strings.Repeat("x", 300)); err == nil ||
+		errors.Is(err, storage.ErrOutside) {
 		t.Errorf("a name that no file can have: %v", err)
 	}
 }

@@ -29,7 +29,8 @@ func oneFormat(dir string, files []*pb.File) error {
 		if FormatOf(other) == FormatOf(first) {
 			continue
 		}
-		return fmt.Errorf("there are files of several formats, %s (%s) and %s (%s): say which to read, such as %s**/*%s",
+		return fmt.Errorf(
+			"there are files of several formats, %s (%s) and %s (%s): say which to read, such as %s**/*%s",
 			first, FormatOf(first), other, FormatOf(other), dir, path.Ext(first))
 	}
 	return nil

@@ -60,7 +60,8 @@ func Canonical(uri string) (string, error) {
 	case !ok:
 		return file.URI(uri)
 	case strings.Contains(authority, "@"): // the URI is not repeated: messages are logged
-		return "", fmt.Errorf("a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names",
+		return "", fmt.Errorf(
+			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names",
 			scheme)
 	}
 	store, err := storeOf(uri)

@@ -63,7 +63,8 @@ func (s *spent) add(f *pb.File) error {
 	case s.files > s.limits.MaxFiles:
 		return s.exceeded(fmt.Sprintf("there are more than %s files", humanize.Comma(s.limits.MaxFiles)), "max_files")
 	case s.bytes > s.limits.MaxBytes:
-		return s.exceeded(fmt.Sprintf("the first %s files take more than %s of memory", humanize.Comma(s.files-1), humanize.IBytes(uint64(s.limits.MaxBytes))), "max_bytes")
+		return s.exceeded(fmt.Sprintf("the first %s files take more than %s of memory",
+			humanize.Comma(s.files-1), humanize.IBytes(uint64(s.limits.MaxBytes))), "max_bytes")
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 
 // Reading says how ReadRanges reads. Zero fields take defaults.
 type Reading struct {
-	// MaxGap is how many bytes between two ranges are read along rather than read around; 256 KiB by default,
-	// none if negative. What is read along is never more than what is wanted. A gap pays as long as its bytes come
-	// sooner than another request's first one: 256 KiB take 3 ms of a connection of 90 MB/s, and S3 answers in 10 to 30 ms;
-	// on a disk of 1 GB/s they take 0.25 ms, which is more than a request takes there, but little beside decoding.
+	// MaxGap is how many bytes between two ranges are read along rather than read around; 256 KiB by default, none if
+	// negative. What is read along is never more than what is wanted. A gap pays as long as its bytes come sooner than
+	// another request's first one: 256 KiB take 3 ms of a connection of 90 MB/s, and S3 answers in 10 to 30 ms; on a
+	// disk of 1 GB/s they take 0.25 ms, which is more than a request takes there, but little beside decoding.
 	MaxGap int64
 	// Part is the most that one request reads; 8 MiB by default.
 	Part int64

@@ -180,7 +180,8 @@ func TestReadRangesErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := ReadRanges(ctx, m, "", m.file(), []Range{{0, 9}}, Reading{}, alloc); !errors.Is(err, context.Canceled) {
+	if _, err := ReadRanges(ctx, m, "", m.file(), []Range{{0, 9}}, Reading{}, alloc); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
 }

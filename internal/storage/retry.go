@@ -87,7 +87,9 @@ func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File)
 // retry calls op until it succeeds, fails for good, or has had all its attempts. An attempt's context ends when
 // nothing has called its progress function for the timeout. One that made progress that the next one keeps counts as
 // the first: a long listing has many.
-func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func(kept bool)) error) error {
+func (r retrying) retry(
+	ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func(kept bool)) error,
+) error {
 	delay := r.cfg.Delay
 	for n := 1; ; n++ {
 		late, further, err := attempt(ctx, timeout, op)
@@ -116,7 +118,9 @@ func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx 
 }
 
 // attempt calls op once and reports whether its time ran out, and whether it made progress that is kept.
-func attempt(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func(kept bool)) error) (late, further bool, err error) {
+func attempt(
+	ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func(kept bool)) error,
+) (late, further bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(timeout, func() { cancel(errAttempt) })

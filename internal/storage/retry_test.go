@@ -178,7 +178,8 @@ func TestRetryList(t *testing.T) {
 	}
 }
 
-// A long listing has its attempts again once it got further; one that finds the same again, or only passes files over, has not.
+// A long listing has its attempts again once it got further; one that finds the same again, or only passes files over,
+// has not.
 func TestRetryListFurther(t *testing.T) {
 	for name, tc := range map[string]struct {
 		one  func(q object.Query, call int) string // of a call, which then fails

@@ -22,17 +22,21 @@ var ErrChanged = object.ErrChanged
 // IsTransient reports whether a failed call may well succeed later, or through another process.
 func IsTransient(err error) bool { return object.IsTransient(err) }
 
-// IsOurs reports whether a failed read is due to this process: its profiles, credentials, keys, permissions or network. Another one may
-// read the file.
+// IsOurs reports whether a failed read is due to this process: its profiles, credentials, keys, permissions or network.
+// Another one may read the file.
 func IsOurs(err error) bool { return object.IsOurs(err) }
 
-// blame marks an error of a backend as this process's own unless it is known to be the file's: gone, changed, shorter than it was
-// listed, or on a disk that cannot read it. What is marked already may be about a file of the configuration that is gone.
+// blame marks an error of a backend as this process's own unless it is known to be the file's: gone, changed, shorter
+// than it was listed, or on a disk that cannot read it. What is marked already may be about a file of the configuration
+// that is gone.
 func blame(err error) error {
 	if IsTransient(err) || IsOurs(err) {
 		return err
 	}
-	for _, known := range []error{ErrChanged, fs.ErrNotExist, io.ErrUnexpectedEOF, syscall.EIO, context.Canceled, context.DeadlineExceeded} {
+	for _, known := range []error{
+		ErrChanged, fs.ErrNotExist, io.ErrUnexpectedEOF, syscall.EIO, context.Canceled,
+		context.DeadlineExceeded,
+	} {
 		if errors.Is(err, known) {
 			return err
 		}

@@ -42,7 +42,8 @@ func TestFolderOfTexts(t *testing.T) {
 		dir := t.TempDir()
 		put(t, dir, name, nil)
 		_, err := st.List(t.Context(), "", []string{dir})
-		if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "`penstock convert`") != converts {
+		if err == nil || !strings.Contains(err.Error(), name) ||
+			strings.Contains(err.Error(), "`penstock convert`") != converts {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -51,7 +52,10 @@ func TestFolderOfTexts(t *testing.T) {
 // TestCredentialsInAURI: they are refused, and not repeated where logs would keep them.
 func TestCredentialsInAURI(t *testing.T) {
 	st := newStore(t)
-	for _, uri := range []string{"s3://AKIA7:hunter2@bucket/data/", "s3://hunter2@bucket/*.parquet", "https://me:hunter2@host/data"} {
+	for _, uri := range []string{
+		"s3://AKIA7:hunter2@bucket/data/", "s3://hunter2@bucket/*.parquet",
+		"https://me:hunter2@host/data",
+	} {
 		_, err := st.List(t.Context(), "", []string{uri})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "storage profile") {
 			t.Errorf("%s: %v", uri, err)
@@ -70,7 +74,8 @@ func TestWhoseFault(t *testing.T) {
 		file    *pb.File
 		ours    bool
 	}{{"elsewhere", f, true}, {"", f, false}, {"", gone, false}} {
-		if err := st.ReadAt(t.Context(), c.profile, c.file, make([]byte, 4), 0); err == nil || storage.IsOurs(err) != c.ours {
+		if err := st.ReadAt(t.Context(), c.profile, c.file, make([]byte, 4), 0); err == nil ||
+			storage.IsOurs(err) != c.ours {
 			t.Errorf("profile %q, %s: %v; ours is %v", c.profile, c.file.GetUri(), err, storage.IsOurs(err))
 		}
 	}

@@ -12,11 +12,14 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
-// tableError says that a directory is a table, of whose files only a log tells which count: those that were removed or replaced lie there
-// still.
+// tableError says that a directory is a table, of whose files only a log tells which count: those that were removed or
+// replaced lie there still.
 func tableError(kind, root, marker string) error {
-	return fmt.Errorf("%s is a table of %s (%s lies there), and may hold files whose rows were deleted or replaced: its log tells which, and "+
-		"cannot be read yet. Write the table's rows as Parquet files into another directory, or list the files of its present version one by one in dataset.uri",
+	return fmt.Errorf(
+		"%s is a table of %s (%s lies there), and may hold files whose rows were deleted or replaced: its log tells "+
+			"which, and "+
+			"cannot be read yet. Write the table's rows as Parquet files into another directory, or list the files of "+
+			"its present version one by one in dataset.uri",
 		root, kind, marker)
 }
 
@@ -33,15 +36,16 @@ func tableOf(base, uri string) error {
 			return tableError("Delta Lake", root, "_delta_log/")
 		case level == ".hoodie":
 			return tableError("Hudi", root, ".hoodie/")
-		case level == "metadata" && strings.HasSuffix(next, ".metadata.json") && strings.ContainsAny(next[:1], "v0123456789"):
+		case level == "metadata" && strings.HasSuffix(next, ".metadata.json") &&
+			strings.ContainsAny(next[:1], "v0123456789"):
 			return tableError("Iceberg", root, "metadata/"+next)
 		}
 	}
 	return nil
 }
 
-// checkRoot looks for a table where a listing below base does not see it: in base, if only a part of that is listed, and in the directory
-// that base is a partition of, or the data of.
+// checkRoot looks for a table where a listing below base does not see it: in base, if only a part of that is listed,
+// and in the directory that base is a partition of, or the data of.
 func checkRoot(ctx context.Context, b object.Backend, base string, part bool) error {
 	root := base
 	for strings.Contains(path.Base(root), "=") {
@@ -81,7 +85,8 @@ func checkMarker(ctx context.Context, b object.Backend, root, marker string) err
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrDenied) || errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, errEnough) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrDenied) ||
+		errors.Is(err, fs.ErrPermission) {
 		return nil // as far as one who may not look there can tell
 	}
 	return err

@@ -68,7 +68,10 @@ func benchVector(typ spec.Type) *vector.Vector {
 		switch {
 		case i%8 == 7:
 		case typ.List:
-			rows[i] = []any{benchValue(typ.Kind, i), benchValue(typ.Kind, 2*i), benchValue(typ.Kind, 3*i), benchValue(typ.Kind, 4*i)}
+			rows[i] = []any{
+				benchValue(typ.Kind, i), benchValue(typ.Kind, 2*i), benchValue(typ.Kind, 3*i),
+				benchValue(typ.Kind, 4*i),
+			}
 		default:
 			rows[i] = benchValue(typ.Kind, i)
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// bucketize maps numbers to buckets, as TorchArrow's functional.bucketize does: v falls into the first bucket i for which
-// v <= borders[i], and into len(borders) if there is none, as for NaN. A float32 feature is compared with borders rounded
-// to float32, every other one with the borders themselves.
+// bucketize maps numbers to buckets, as TorchArrow's functional.bucketize does: v falls into the first bucket i for
+// which v <= borders[i], and into len(borders) if there is none, as for NaN. A float32 feature is compared with borders
+// rounded to float32, every other one with the borders themselves.
 func bucketize() Op {
 	return Op{
 		Name:    "bucketize",
@@ -50,19 +50,29 @@ func newBucketize(p Params, in []spec.Type) (Kernel, error) {
 	switch in[0].Kind {
 	case pb.Kind_FLOAT32:
 		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
-		return elementwise[int32, float32]{func(dst []int32, src []float32) { bucketFloat32(dst, src, table) }, table.bytes()}, nil
+		return elementwise[int32, float32]{
+			func(dst []int32, src []float32) { bucketFloat32(dst, src, table) },
+			table.bytes(),
+		}, nil
 	case pb.Kind_FLOAT64:
 		table := newTable(borders, order64, math.MaxInt64)
-		return elementwise[int32, float64]{func(dst []int32, src []float64) { bucketFloat64(dst, src, table) }, table.bytes()}, nil
+		return elementwise[int32, float64]{
+			func(dst []int32, src []float64) { bucketFloat64(dst, src, table) },
+			table.bytes(),
+		}, nil
 	}
 	table, below, err := intTable(p.Value("borders"))
 	if err != nil {
 		return nil, err
 	}
 	if in[0].Kind == pb.Kind_INT32 {
-		return elementwise[int32, int32]{func(dst, src []int32) { bucketInt(dst, src, table, below) }, table.bytes()}, nil
+		return elementwise[int32, int32]{func(dst, src []int32) { bucketInt(dst, src, table, below) }, table.bytes()},
+			nil
 	}
-	return elementwise[int32, int64]{func(dst []int32, src []int64) { bucketInt(dst, src, table, below) }, table.bytes()}, nil
+	return elementwise[int32, int64]{
+		func(dst []int32, src []int64) { bucketInt(dst, src, table, below) },
+		table.bytes(),
+	}, nil
 }
 
 // borderTable finds borders by integers that are ordered like them. It divides the range from the first border to the

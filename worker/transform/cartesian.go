@@ -34,7 +34,8 @@ func cartesian() Op {
 			}
 			for _, t := range in {
 				if !isInteger(t.Kind) {
-					return spec.Type{}, fmt.Errorf("in: want scalars or lists of ints, found %v; sigrid_hash makes ids of text", t)
+					return spec.Type{}, fmt.Errorf(
+						"in: want scalars or lists of ints, found %v; sigrid_hash makes ids of text", t)
 				}
 			}
 			return spec.Type{Kind: pb.Kind_INT64, List: true}, nil
@@ -167,6 +168,11 @@ func errTooMany(in []*vector.Vector, row int) error {
 	for i, v := range in {
 		lengths[i] = strconv.Itoa(present(v, row))
 	}
-	return &RowError{row, fmt.Sprintf("has %s combinations of its ids, and the rows of a window may have %d together; shorten the lists before, with first_x",
-		strings.Join(lengths, " x "), maxMade)}
+	return &RowError{
+		row,
+		fmt.Sprintf(
+			"has %s combinations of its ids, and the rows of a window may have %d together; shorten the lists before, "+
+				"with first_x",
+			strings.Join(lengths, " x "), maxMade),
+	}
 }

@@ -200,7 +200,9 @@ func (k *partial[D]) Run(out *vector.Vector, in []*vector.Vector) error {
 func clearBit(words []uint64, i int) { words[i>>6] &^= 1 << (i & 63) }
 
 // truncate rounds to integers towards zero, within [least, most].
-func truncate[D int32 | int64, S float32 | float64](dst []D, in *vector.Vector, valid []uint64, least, most D) (failed bool) {
+func truncate[D int32 | int64, S float32 | float64](
+	dst []D, in *vector.Vector, valid []uint64, least, most D,
+) (failed bool) {
 	src := (*Values[S](in))[:len(dst)]
 	// -least is a power of two, hence exact in S; most itself may not be.
 	low, high := S(least), -S(least)

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// BenchmarkCatalogue measures the ops that BenchmarkOps does not, in nanoseconds of an input value and in the time (x_memcpy)
-// that a copy takes which reads and writes as many bytes together as the op has values.
+// BenchmarkCatalogue measures the ops that BenchmarkOps does not, in nanoseconds of an input value and in the time
+// (x_memcpy) that a copy takes which reads and writes as many bytes together as the op has values.
 func BenchmarkCatalogue(b *testing.B) {
 	f32, f64, i64, ids := scalar(pb.Kind_FLOAT32), scalar(pb.Kind_FLOAT64), scalar(pb.Kind_INT64), list(pb.Kind_INT64)
 	scores := list(pb.Kind_FLOAT32)

@@ -24,14 +24,15 @@ type Chain struct {
 	order     []int   // in which steps run
 	dead      [][]int // for each step, those whose values are spare after it
 	early     []int   // for each source, the step that may be taken early; -1: there is none
-	narrow    []bool  // for each source, whether all that read it, or the step that may be taken early, take narrow values
-	stacked   []bool  // for each source, whether only dense outputs read it
-	spares    spares
-	ran       func(step int) // nil: nobody wants to know
-	ask       Ask
-	tables    int64 // bytes of those that kernels look values up in
-	kept      int64 // bytes of memory that kernels work in, as far as they asked for it
-	rows      Rows  // that Run gets next
+	// for each source, whether all that read it, or the step that may be taken early, take narrow values
+	narrow  []bool
+	stacked []bool // for each source, whether only dense outputs read it
+	spares  spares
+	ran     func(step int) // nil: nobody wants to know
+	ask     Ask
+	tables  int64 // bytes of those that kernels look values up in
+	kept    int64 // bytes of memory that kernels work in, as far as they asked for it
+	rows    Rows  // that Run gets next
 }
 
 // step is one step that makes a slot.
@@ -121,8 +122,8 @@ func (c *Chain) swells(k Kernel, in []uint32) bool {
 	})
 }
 
-// bindStep binds a step. Those that are alike share a stateless kernel, or what does not change of one, of which kernels has those that
-// there are: many columns go through the same op in turns, and find its tables in the caches.
+// bindStep binds a step. Those that are alike share a stateless kernel, or what does not change of one, of which
+// kernels has those that there are: many columns go through the same op in turns, and find its tables in the caches.
 func bindStep(r *Registry, s *pb.Step, types []spec.Type, kernels map[string]bound) (bound, error) {
 	op, err := r.version(s.GetOp(), s.GetVersion())
 	if err != nil {
@@ -135,7 +136,10 @@ func bindStep(r *Registry, s *pb.Step, types []spec.Type, kernels map[string]bou
 		}
 		in[i] = types[slot]
 	}
-	alike, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.Step{Op: s.GetOp(), Version: s.GetVersion(), Params: s.GetParams()})
+	alike, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.Step{
+		Op: s.GetOp(), Version: s.GetVersion(),
+		Params: s.GetParams(),
+	})
 	if err != nil {
 		return bound{}, err
 	}
@@ -174,8 +178,8 @@ func (c *Chain) Ops() []string {
 	return out
 }
 
-// Watch has f called after each run of steps of the same op that Run ran, with the number in Ops of the last one: hundreds of columns
-// go through the same op, and to ask for the time after each takes longer than some steps.
+// Watch has f called after each run of steps of the same op that Run ran, with the number in Ops of the last one:
+// hundreds of columns go through the same op, and to ask for the time after each takes longer than some steps.
 func (c *Chain) Watch(f func(step int)) { c.ran = f }
 
 // Ask has memory be asked for. Without, as with one that is empty, it is taken.
@@ -202,8 +206,8 @@ type Placed interface {
 	Place(rows Rows, room images.Room)
 }
 
-// Place says which rows Run gets next, for ops that draw random numbers and for messages, and what memory each of their pictures may
-// take while it is made.
+// Place says which rows Run gets next, for ops that draw random numbers and for messages, and what memory each of their
+// pictures may take while it is made.
 func (c *Chain) Place(rows Rows, room images.Room) {
 	c.rows = rows
 	for i := range c.steps {
@@ -238,8 +242,8 @@ func (c *Chain) Scratch() int64 {
 	return n
 }
 
-// Run computes the steps of one window from its sources, and returns all slots: the sources, then the steps'
-// results. They and the slice are valid until the next Run; results that are no outputs of the Program, but only what others are
+// Run computes the steps of one window from its sources, and returns all slots: the sources, then the steps' results.
+// They and the slice are valid until the next Run; results that are no outputs of the Program, but only what others are
 // made of, have no values any more.
 func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 	if err := c.checkSources(sources); err != nil {
@@ -300,7 +304,8 @@ func (c *Chain) runStep(s *step, slots []*vector.Vector, rows int) error {
 	if err := c.run(s, slots, rows); err != nil {
 		return err
 	}
-	if s.borrows && (!s.shares || !slices.ContainsFunc(s.in, func(v *vector.Vector) bool { return sharesValues(&s.out, v) })) {
+	if s.borrows && (!s.shares ||
+		!slices.ContainsFunc(s.in, func(v *vector.Vector) bool { return sharesValues(&s.out, v) })) {
 		s.memory = memoryOf(&s.out)
 	}
 	return nil
@@ -328,7 +333,8 @@ func (c *Chain) checkSources(sources []*vector.Vector) error {
 				c.names[i], v.Rows, v.Type, sources[0].Rows, c.sources[i])
 		}
 		if v.U32 != nil && !c.mayBeNarrow(i, v) {
-			return fmt.Errorf("transform: source %s has values of 32 bits, which those who read it do not know", c.names[i])
+			return fmt.Errorf("transform: source %s has values of 32 bits, which those who read it do not know",
+				c.names[i])
 		}
 	}
 	return nil
@@ -428,7 +434,8 @@ func wellFormed(v *vector.Vector, t spec.Type, rows int) error {
 		return fmt.Errorf("the op made %d offsets for %d rows, or such that do not start at 0", len(v.Offsets), rows)
 	}
 	n := v.Len()
-	if v.Valid != nil && len(v.Valid) < vector.Words(rows) || t.List && v.ElemValid != nil && len(v.ElemValid) < vector.Words(n) {
+	if v.Valid != nil && len(v.Valid) < vector.Words(rows) || t.List && v.ElemValid != nil &&
+		len(v.ElemValid) < vector.Words(n) {
 		return errors.New("the op made a validity bitmap that is too short")
 	}
 	if have := valuesOf(v); have < n {

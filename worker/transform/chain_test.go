@@ -19,10 +19,20 @@ func program() *pb.Program {
 	return &pb.Program{
 		Sources: []*pb.Source{{Name: "user", Type: scalar(pb.Kind_INT64).Proto()}, {Name: "items", Type: ids}},
 		Steps: []*pb.Step{
-			{Op: "sigrid_hash", Version: 1, Params: map[string]*pb.Value{"max": value(100)}, In: []uint32{1}, Outs: 1, Name: "items", At: "transforms[0]", Type: ids},
+			{
+				Op: "sigrid_hash", Version: 1, Params: map[string]*pb.Value{"max": value(100)}, In: []uint32{1},
+				Outs: 1,
+				Name: "items", At: "transforms[0]", Type: ids,
+			},
 			{Op: "sample", Version: 1, Params: values{"rate": 0.5}.proto(), At: "transforms[1]"},
-			{Op: "ngram", Version: 1, Params: map[string]*pb.Value{"n": value(1), "max": value(100)}, In: []uint32{0, 1}, Outs: 1, Name: "both", At: "transforms[2]", Type: ids},
-			{Op: "first_x", Version: 1, Params: map[string]*pb.Value{"x": value(2)}, In: []uint32{3}, Outs: 1, Name: "cut", At: "transforms[3]", Type: ids},
+			{
+				Op: "ngram", Version: 1, Params: map[string]*pb.Value{"n": value(1), "max": value(100)},
+				In: []uint32{0, 1}, Outs: 1, Name: "both", At: "transforms[2]", Type: ids,
+			},
+			{
+				Op: "first_x", Version: 1, Params: map[string]*pb.Value{"x": value(2)}, In: []uint32{3}, Outs: 1,
+				Name: "cut", At: "transforms[3]", Type: ids,
+			},
 		},
 	}
 }
@@ -92,7 +102,10 @@ func TestStepsThatAreAlikeShareAKernel(t *testing.T) {
 	for _, op := range []string{"plus", "keeping"} {
 		for _, by := range []float64{1, 2} {
 			for in := range uint32(2) {
-				p.Steps = append(p.Steps, &pb.Step{Op: op, Version: 1, Params: values{"by": by}.proto(), In: []uint32{in}, Outs: 1, Type: number})
+				p.Steps = append(p.Steps, &pb.Step{
+					Op: op, Version: 1, Params: values{"by": by}.proto(),
+					In: []uint32{in}, Outs: 1, Type: number,
+				})
 			}
 		}
 	}
@@ -103,7 +116,10 @@ func TestStepsThatAreAlikeShareAKernel(t *testing.T) {
 	if made["plus"] != 2 || made["keeping"] != 4 {
 		t.Errorf("made %v kernels, want 2 and 4", made)
 	}
-	slots, err := c.Run([]*vector.Vector{vectorOf(scalar(pb.Kind_FLOAT64), []any{10.0}), vectorOf(scalar(pb.Kind_FLOAT64), []any{20.0})})
+	slots, err := c.Run([]*vector.Vector{
+		vectorOf(scalar(pb.Kind_FLOAT64), []any{10.0}),
+		vectorOf(scalar(pb.Kind_FLOAT64), []any{20.0}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +141,30 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 		unknown bool
 		spoil   func(p *pb.Program)
 	}{
-		{"transforms[0]: unknown op sigird_hash; nearest: sigrid_hash", true, func(p *pb.Program) { p.Steps[0].Op = "sigird_hash" }},
-		{"transforms[0]: unknown op sigrid_hash of version 2: this worker has version 1", true, func(p *pb.Program) { p.Steps[0].Version = 2 }},
-		{"transforms[2]: ngram reads slot 7, but only 3 come before it", false, func(p *pb.Program) { p.Steps[2].In[0] = 7 }},
-		{"transforms[3]: first_x makes list<int64> of its inputs, but the program says int64", false, func(p *pb.Program) { p.Steps[3].Type = scalar(pb.Kind_INT64).Proto() }},
-		{"transforms[1]: sample makes 0 features, but the program counts 1", false, func(p *pb.Program) { p.Steps[1].Outs = 1 }},
-		{"transforms[2]: ngram makes 1 features, but the program counts 0", false, func(p *pb.Program) { p.Steps[2].Outs = 0 }},
+		{
+			"transforms[0]: unknown op sigird_hash; nearest: sigrid_hash",
+			true, func(p *pb.Program) { p.Steps[0].Op = "sigird_hash" },
+		},
+		{
+			"transforms[0]: unknown op sigrid_hash of version 2: this worker has version 1",
+			true, func(p *pb.Program) { p.Steps[0].Version = 2 },
+		},
+		{
+			"transforms[2]: ngram reads slot 7, but only 3 come before it",
+			false, func(p *pb.Program) { p.Steps[2].In[0] = 7 },
+		},
+		{
+			"transforms[3]: first_x makes list<int64> of its inputs, but the program says int64",
+			false, func(p *pb.Program) { p.Steps[3].Type = scalar(pb.Kind_INT64).Proto() },
+		},
+		{
+			"transforms[1]: sample makes 0 features, but the program counts 1",
+			false, func(p *pb.Program) { p.Steps[1].Outs = 1 },
+		},
+		{
+			"transforms[2]: ngram makes 1 features, but the program counts 0",
+			false, func(p *pb.Program) { p.Steps[2].Outs = 0 },
+		},
 		{"transforms[0]: max: missing", false, func(p *pb.Program) { p.Steps[0].Params = nil }},
 		{"transforms[3]: in: want a list, found int64", false, func(p *pb.Program) { p.Steps[3].In[0] = 0 }},
 	}
@@ -175,11 +209,27 @@ func TestRunSurvivesBadOps(t *testing.T) {
 		as     func(error) bool
 		kernel kernelFunc
 	}{
-		{"own error", func(err error) bool { return errors.Is(err, errOwn) }, func(*vector.Vector, []*vector.Vector) error { return errOwn }},
-		{"the op panicked, which is a bug of it; please report it with what the worker's log says: oh", func(err error) bool { return errors.As(err, &panicked) && len(panicked.Stack) > 0 }, func(*vector.Vector, []*vector.Vector) error { panic("oh") }},
+		{
+			"own error", func(err error) bool { return errors.Is(err, errOwn) },
+			func(*vector.Vector, []*vector.Vector) error { return errOwn },
+		},
+		{
+			"the op panicked, which is a bug of it; please report it with what the worker's log says: oh",
+			func(err error) bool { return errors.As(err, &panicked) && len(panicked.Stack) > 0 }, func(*vector.Vector,
+				[]*vector.Vector,
+			) error {
+				panic("oh")
+			},
+		},
 		{"the op made 0 offsets for 2 rows", nil, func(*vector.Vector, []*vector.Vector) error { return nil }},
-		{"the op made 1 rows of list<int64>, not 2", nil, func(out *vector.Vector, _ []*vector.Vector) error { out.Rows = 1; return nil }},
-		{"the op made 0 values where there should be 5", nil, func(out *vector.Vector, _ []*vector.Vector) error { out.Offsets = []int32{0, 1, 5}; return nil }},
+		{
+			"the op made 1 rows of list<int64>, not 2",
+			nil, func(out *vector.Vector, _ []*vector.Vector) error { out.Rows = 1; return nil },
+		},
+		{
+			"the op made 0 values where there should be 5",
+			nil, func(out *vector.Vector, _ []*vector.Vector) error { out.Offsets = []int32{0, 1, 5}; return nil },
+		},
 		{"the op made a validity bitmap that is too short", nil, func(out *vector.Vector, _ []*vector.Vector) error {
 			out.Offsets, out.I64, out.ElemValid = []int32{0, 1, 5}, make([]int64, 5), []uint64{}
 			return nil
@@ -193,7 +243,8 @@ func TestRunSurvivesBadOps(t *testing.T) {
 		}
 		in := vectorOf(scalar(pb.Kind_INT64), []any{nil, nil})
 		_, err := chainOf(t, op, nil, in.Type).Run([]*vector.Vector{in})
-		if err == nil || !strings.HasPrefix(err.Error(), "transforms[0] (bad making out): "+c.want) || c.as != nil && !c.as(err) {
+		if err == nil || !strings.HasPrefix(err.Error(), "transforms[0] (bad making out): "+c.want) || c.as != nil &&
+			!c.as(err) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
@@ -202,10 +253,14 @@ func TestRunSurvivesBadOps(t *testing.T) {
 // TestSteadyStateAllocatesNothing runs every op over every type that it takes, with nulls and without.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	params := map[string]values{
-		"bucketize": {"borders": []float64{0.5, 1}}, "clamp": {"min": 0}, "first_x": {"x": 2}, "ngram": {"n": 2, "max": 10},
+		"bucketize": {"borders": []float64{0.5, 1}}, "clamp": {"min": 0}, "first_x": {"x": 2}, "ngram": {
+			"n":   2,
+			"max": 10,
+		},
 		"normalize": {"mean": 1, "std": 2}, "sigrid_hash": {"max": 10}, "log1p": nil,
-		"box_cox": {"lambda": 0.5}, "scale_to_0_1": {"min": 0, "max": 1}, "scale_to_z_score": {"mean": 1, "std": 2}, "positive_modulus": {"modulus": 3},
-		"onehot": {"size": 4}, "map_id": {"keys": []any{1, 2}}, "local_hour": {"timezone": "Asia/Tokyo"},
+		"box_cox": {"lambda": 0.5}, "scale_to_0_1": {"min": 0, "max": 1}, "scale_to_z_score": {"mean": 1, "std": 2},
+		"positive_modulus": {"modulus": 3},
+		"onehot":           {"size": 4}, "map_id": {"keys": []any{1, 2}}, "local_hour": {"timezone": "Asia/Tokyo"},
 	}
 	fillers := map[pb.Kind]any{pb.Kind_BOOL: true, pb.Kind_BINARY: "filler"}
 	ran := 0
@@ -214,7 +269,13 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			variants := []values{params[op.Name]}
 			switch op.Name {
 			case "cast":
-				variants = []values{{"to": "bool"}, {"to": "int32"}, {"to": "int64"}, {"to": "float32"}, {"to": "float64"}}
+				variants = []values{
+					{"to": "bool"},
+					{"to": "int32"},
+					{"to": "int64"},
+					{"to": "float32"},
+					{"to": "float64"},
+				}
 			case "fill_null":
 				variants = []values{{"value": orElse(fillers[in.Type.Kind], any(1))}}
 			}
@@ -255,7 +316,8 @@ func exampleVectors() []*vector.Vector {
 			lists = append(lists, slices.Repeat(some, i%3))
 		}
 		all = append(all, vectorOf(scalar(kind), rows), vectorOf(list(kind), lists))
-		all = append(all, vectorOf(scalar(kind), append(rows, nil)), vectorOf(list(kind), append(lists, nil, []any{nil})))
+		all = append(all, vectorOf(scalar(kind), append(rows, nil)),
+			vectorOf(list(kind), append(lists, nil, []any{nil})))
 	}
 	return all
 }

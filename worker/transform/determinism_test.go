@@ -21,19 +21,59 @@ func TestFloatsAreTheSameEverywhere(t *testing.T) {
 		params values
 		want   map[pb.Kind]uint64
 	}{
-		{log1p(), nil, map[pb.Kind]uint64{pb.Kind_INT64: 0xb18a0012781af182, pb.Kind_FLOAT32: 0x4a4c209c6ef1fec7, pb.Kind_FLOAT64: 0xb4d412e37005839c}},
-		{normalize(), values{"mean": 3.7, "std": 9.1}, map[pb.Kind]uint64{pb.Kind_INT64: 0x1bc7965a0d86bd1, pb.Kind_FLOAT32: 0x249a15d583c6d270, pb.Kind_FLOAT64: 0x249a15d583c6d270}},
-		{clamp(), values{"min": -2, "max": 700}, map[pb.Kind]uint64{pb.Kind_FLOAT32: 0xba6a57f717d6a132, pb.Kind_FLOAT64: 0x2980cd92ba00a8d0}},
-		{bucketize(), values{"borders": []float64{-1, 0.1, 3, 1e3, 1e6}}, map[pb.Kind]uint64{pb.Kind_INT64: 0x9a63325120cb48c4, pb.Kind_FLOAT32: 0xcdc58f6bd7353e7, pb.Kind_FLOAT64: 0xcdc58f6bd7353e7}},
-		{logit(), values{"eps": 1e-7}, map[pb.Kind]uint64{pb.Kind_INT64: 0x6490a940d7fcf025, pb.Kind_FLOAT32: 0xba1b9fdff3c23fbe, pb.Kind_FLOAT64: 0xa7cf74516660152b}},
+		{log1p(), nil, map[pb.Kind]uint64{
+			pb.Kind_INT64: 0xb18a0012781af182, pb.Kind_FLOAT32: 0x4a4c209c6ef1fec7,
+			pb.Kind_FLOAT64: 0xb4d412e37005839c,
+		}},
+		{normalize(), values{"mean": 3.7, "std": 9.1}, map[pb.Kind]uint64{
+			pb.Kind_INT64:   0x1bc7965a0d86bd1,
+			pb.Kind_FLOAT32: 0x249a15d583c6d270, pb.Kind_FLOAT64: 0x249a15d583c6d270,
+		}},
+		{clamp(), values{"min": -2, "max": 700}, map[pb.Kind]uint64{
+			pb.Kind_FLOAT32: 0xba6a57f717d6a132,
+			pb.Kind_FLOAT64: 0x2980cd92ba00a8d0,
+		}},
+		{
+			bucketize(),
+			values{"borders": []float64{-1, 0.1, 3, 1e3, 1e6}},
+			map[pb.Kind]uint64{
+				pb.Kind_INT64: 0x9a63325120cb48c4, pb.Kind_FLOAT32: 0xcdc58f6bd7353e7,
+				pb.Kind_FLOAT64: 0xcdc58f6bd7353e7,
+			},
+		},
+		{logit(), values{"eps": 1e-7}, map[pb.Kind]uint64{
+			pb.Kind_INT64:   0x6490a940d7fcf025,
+			pb.Kind_FLOAT32: 0xba1b9fdff3c23fbe, pb.Kind_FLOAT64: 0xa7cf74516660152b,
+		}},
 		{logit(), nil, map[pb.Kind]uint64{pb.Kind_FLOAT32: 0x767e51c074381497, pb.Kind_FLOAT64: 0x95effe777956fe1c}},
-		{boxCox(), values{"lambda": 0}, map[pb.Kind]uint64{pb.Kind_FLOAT32: 0x8b89d5be3032e24b, pb.Kind_FLOAT64: 0xe1e96524f27ee309}},
-		{boxCox(), values{"lambda": 0.37}, map[pb.Kind]uint64{pb.Kind_INT64: 0x2fd5fdbaff03ff95, pb.Kind_FLOAT32: 0xc4e1d470315e3c61, pb.Kind_FLOAT64: 0x5fcf57db88b50d50}},
-		{boxCox(), values{"lambda": -1.3}, map[pb.Kind]uint64{pb.Kind_FLOAT32: 0x6e8a5190590eb46c, pb.Kind_FLOAT64: 0xc1f540b683132633}},
-		{scaleTo01(), values{"min": -0.3, "max": 7.7}, map[pb.Kind]uint64{pb.Kind_INT64: 0xf57623e305d744f5, pb.Kind_FLOAT32: 0x9e24a7b75318b3fa, pb.Kind_FLOAT64: 0xafc6049c31846cb8}},
-		{scaleToZScore(), values{"mean": 3.7, "std": 9.1}, map[pb.Kind]uint64{pb.Kind_FLOAT32: 0x249a15d583c6d270, pb.Kind_FLOAT64: 0x7edfef1fe2c8a70f}},
-		{cast(), values{"to": "float32"}, map[pb.Kind]uint64{pb.Kind_INT64: 0x14795120d039fbf1, pb.Kind_FLOAT64: 0x365d6c1c91e00933}},
-		{cast(), values{"to": "int32"}, map[pb.Kind]uint64{pb.Kind_FLOAT32: 0xeec4390aec7023b5, pb.Kind_FLOAT64: 0x7359977a0835080f}},
+		{boxCox(), values{"lambda": 0}, map[pb.Kind]uint64{
+			pb.Kind_FLOAT32: 0x8b89d5be3032e24b,
+			pb.Kind_FLOAT64: 0xe1e96524f27ee309,
+		}},
+		{boxCox(), values{"lambda": 0.37}, map[pb.Kind]uint64{
+			pb.Kind_INT64:   0x2fd5fdbaff03ff95,
+			pb.Kind_FLOAT32: 0xc4e1d470315e3c61, pb.Kind_FLOAT64: 0x5fcf57db88b50d50,
+		}},
+		{boxCox(), values{"lambda": -1.3}, map[pb.Kind]uint64{
+			pb.Kind_FLOAT32: 0x6e8a5190590eb46c,
+			pb.Kind_FLOAT64: 0xc1f540b683132633,
+		}},
+		{scaleTo01(), values{"min": -0.3, "max": 7.7}, map[pb.Kind]uint64{
+			pb.Kind_INT64:   0xf57623e305d744f5,
+			pb.Kind_FLOAT32: 0x9e24a7b75318b3fa, pb.Kind_FLOAT64: 0xafc6049c31846cb8,
+		}},
+		{scaleToZScore(), values{"mean": 3.7, "std": 9.1}, map[pb.Kind]uint64{
+			pb.Kind_FLOAT32: 0x249a15d583c6d270,
+			pb.Kind_FLOAT64: 0x7edfef1fe2c8a70f,
+		}},
+		{cast(), values{"to": "float32"}, map[pb.Kind]uint64{
+			pb.Kind_INT64:   0x14795120d039fbf1,
+			pb.Kind_FLOAT64: 0x365d6c1c91e00933,
+		}},
+		{cast(), values{"to": "int32"}, map[pb.Kind]uint64{
+			pb.Kind_FLOAT32: 0xeec4390aec7023b5,
+			pb.Kind_FLOAT64: 0x7359977a0835080f,
+		}},
 	}
 	inputs := fixedNumbers(1 << 16)
 	for _, c := range cases {

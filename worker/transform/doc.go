@@ -7,8 +7,9 @@
 // that a caller may run them before or after rows were chosen.
 //
 // A Chain runs a column's steps one after another, while the column is in cache, and values that nobody reads any more
-// lend their memory to the next step. Hot loops have a form in assembly (_amd64.s) for CPUs with AVX or AVX-512, beside one in
-// plain Go that other CPUs run, that a vector's rest goes through, and that fuzz tests compare with, bit for bit.
+// lend their memory to the next step. Hot loops have a form in assembly (_amd64.s) for CPUs with AVX or AVX-512, beside
+// one in plain Go that other CPUs run, that a vector's rest goes through, and that fuzz tests compare with, bit for
+// bit.
 //
 // A Registry is immutable and safe for concurrent use. A Chain holds the memory of its results and belongs to one
 // stream: it is not safe for concurrent use.

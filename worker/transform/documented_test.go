@@ -18,7 +18,8 @@ func resolve(t *testing.T, transforms string) *pb.Program {
 	if strings.Contains(transforms, "photo") {
 		features = "[{dense: int_*}, {sparse: cat_*}, {image: photo}]"
 	}
-	s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: " + features + "\ntransforms:\n" + transforms))
+	s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: " + features +
+		"\ntransforms:\n" + transforms))
 	if err != nil {
 		t.Fatalf("%s\n%v", transforms, err)
 	}
@@ -59,7 +60,10 @@ func TestExamplesAreValid(t *testing.T) {
 	for _, op := range transform.Builtin().Ops() {
 		before, after := around(op.Name)
 		p := resolve(t, before+"  - "+op.Example+"\n"+after)
-		if !slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOp() == op.Name && s.GetVersion() == op.Version }) {
+		if !slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool {
+			return s.GetOp() == op.Name &&
+				s.GetVersion() == op.Version
+		}) {
 			t.Errorf("%s: the program of %s has no such step", op.Name, op.Example)
 		}
 		if _, err := transform.Compile(transform.Builtin(), p); err != nil {

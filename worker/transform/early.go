@@ -14,8 +14,8 @@ type earlier interface {
 	early(input spec.Type) vector.Early
 }
 
-// findEarly marks the steps that take a source which nothing else reads, the sources whose values behind that step, if there is
-// one, are read by nothing but outputs that take narrow ones, and those that only dense outputs read.
+// findEarly marks the steps that take a source which nothing else reads, the sources whose values behind that step, if
+// there is one, are read by nothing but outputs that take narrow ones, and those that only dense outputs read.
 func (c *Chain) findEarly(p *pb.Program) {
 	readers, takers, stackers := make([]int, len(c.slots)), make([]int, len(c.slots)), make([]int, len(c.slots))
 	for i := range c.steps {
@@ -39,21 +39,23 @@ func (c *Chain) findEarly(p *pb.Program) {
 	}
 	only := func(by []int, slot int) bool { return readers[slot] > 0 && readers[slot] == by[slot] }
 	narrow := func(slot int, t spec.Type) bool { return t.Kind == pb.Kind_INT64 && only(takers, slot) }
-	c.early, c.narrow, c.stacked = make([]int, len(c.sources)), make([]bool, len(c.sources)), make([]bool, len(c.sources))
+	c.early, c.narrow, c.stacked = make([]int, len(c.sources)), make([]bool, len(c.sources)), make([]bool,
+		len(c.sources))
 	for i, t := range c.sources {
 		c.early[i], c.narrow[i], c.stacked[i] = -1, narrow(i, t), only(stackers, i)
 	}
 	for i := range c.steps {
 		s := &c.steps[i]
-		if _, can := s.kernel.(earlier); can && len(s.from) == 1 && int(s.from[0]) < len(c.sources) && readers[s.from[0]] == 1 {
+		if _, can := s.kernel.(earlier); can && len(s.from) == 1 && int(s.from[0]) < len(c.sources) &&
+			readers[s.from[0]] == 1 {
 			s.early, c.early[s.from[0]] = true, i
 			c.narrow[s.from[0]] = narrow(len(c.sources)+i, s.typ)
 		}
 	}
 }
 
-// Early returns what the maker of a source's values may do on the way, if there is anything. Run leaves the step out where the source's
-// vector says that it was taken.
+// Early returns what the maker of a source's values may do on the way, if there is anything. Run leaves the step out
+// where the source's vector says that it was taken.
 func (c *Chain) Early(source int) (vector.Early, bool) {
 	at, e := c.early[source], vector.Early{}
 	if at >= 0 {

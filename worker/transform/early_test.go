@@ -8,13 +8,19 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// earlyProgram fills a and takes its logarithm; hashes b; hashes c, which is shown as it is, too; and fills d for two steps.
+// earlyProgram fills a and takes its logarithm; hashes b; hashes c, which is shown as it is, too; and fills d for two
+// steps.
 func earlyProgram() *pb.Program {
 	number, ids := scalar(pb.Kind_FLOAT32).Proto(), list(pb.Kind_INT64).Proto()
 	hash := values{"max": 100}.proto()
 	fill := values{"value": 2}.proto()
 	return &pb.Program{
-		Sources: []*pb.Source{{Name: "a", Type: number}, {Name: "b", Type: ids}, {Name: "c", Type: ids}, {Name: "d", Type: number}},
+		Sources: []*pb.Source{
+			{Name: "a", Type: number},
+			{Name: "b", Type: ids},
+			{Name: "c", Type: ids},
+			{Name: "d", Type: number},
+		},
 		Steps: []*pb.Step{
 			{Op: "fill_null", Version: 1, Params: fill, In: []uint32{0}, Outs: 1, Type: number},
 			{Op: "log1p", Version: 1, In: []uint32{4}, Outs: 1, Type: number},
@@ -32,8 +38,8 @@ func earlyProgram() *pb.Program {
 	}
 }
 
-// Only the first step of a source that nothing else reads may be taken by whoever makes it, and is then left out, window by window: the
-// results are the same.
+// Only the first step of a source that nothing else reads may be taken by whoever makes it, and is then left out,
+// window by window: the results are the same.
 func TestEarly(t *testing.T) {
 	program := earlyProgram()
 	c, err := Compile(Builtin(), program)
@@ -41,7 +47,8 @@ func TestEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for source, want := range []bool{true, true, false, false} {
-		if e, ok := c.Early(source); ok != want || (e.Fill != nil) != (source == 0) || (e.Change != nil) != (source == 1) || e.Narrow != (source == 1) {
+		if e, ok := c.Early(source); ok != want || (e.Fill != nil) != (source == 0) ||
+			(e.Change != nil) != (source == 1) || e.Narrow != (source == 1) {
 			t.Errorf("source %d: %v, %v", source, e, ok)
 		}
 	}
@@ -62,7 +69,8 @@ func TestEarly(t *testing.T) {
 		}
 		in := sources()
 		if window%2 == 0 {
-			in[0], in[1] = vectorOf(in[0].Type, []any{float32(1), float32(2)}), vectorOf(in[1].Type, []any{[]any{bucketOf(1), nil}, nil})
+			in[0], in[1] = vectorOf(in[0].Type, []any{float32(1), float32(2)}), vectorOf(in[1].Type,
+				[]any{[]any{bucketOf(1), nil}, nil})
 			in[0].Early, in[1].Early = true, true
 		}
 		got, err := c.Run(in)
@@ -86,12 +94,18 @@ func bucketOf(id int64) int64 {
 	return out[0]
 }
 
-// Only vectors whose values nothing reads but outputs that know them may be narrow, and those that did not go through the step before such
-// outputs may not.
+// Only vectors whose values nothing reads but outputs that know them may be narrow, and those that did not go through
+// the step before such outputs may not.
 func TestNarrowReaders(t *testing.T) {
 	id, hash := scalar(pb.Kind_INT64).Proto(), values{"max": 100}.proto()
 	program := &pb.Program{
-		Sources: []*pb.Source{{Name: "shown", Type: id}, {Name: "hashed", Type: id}, {Name: "both", Type: id}, {Name: "dense", Type: id}, {Name: "unread", Type: id}},
+		Sources: []*pb.Source{
+			{Name: "shown", Type: id},
+			{Name: "hashed", Type: id},
+			{Name: "both", Type: id},
+			{Name: "dense", Type: id},
+			{Name: "unread", Type: id},
+		},
 		Steps: []*pb.Step{
 			{Op: "sigrid_hash", Version: 1, Params: hash, In: []uint32{1}, Outs: 1, Type: id},
 			{Op: "sigrid_hash", Version: 1, Params: hash, In: []uint32{2}, Outs: 1, Type: id},
@@ -151,7 +165,10 @@ func TestNullsOfDense(t *testing.T) {
 			{Name: "weight", Type: float},
 			{Name: "clamped", Type: float},
 		},
-		Steps: []*pb.Step{{Op: "clamp", Version: 1, Params: values{"min": 0, "max": 1}.proto(), In: []uint32{5}, Outs: 1, Type: float}},
+		Steps: []*pb.Step{{
+			Op: "clamp", Version: 1, Params: values{"min": 0, "max": 1}.proto(), In: []uint32{5},
+			Outs: 1, Type: float,
+		}},
 		Outputs: []*pb.Output{
 			{Layout: pb.Layout_DENSE, Slots: []uint32{0, 1, 2, 3, 4, 5, 6}},
 			{Layout: pb.Layout_DENSE, Slots: []uint32{0}},

@@ -61,14 +61,18 @@ func ExampleRegistry_With() {
 	float64s := &pb.Type{Kind: pb.Kind_FLOAT64}
 	chain, err := transform.Compile(ops, &pb.Program{
 		Sources: []*pb.Source{{Name: "price", Type: float64s}, {Name: "size", Type: float64s}},
-		Steps:   []*pb.Step{{Op: "ratio", Version: 1, In: []uint32{0, 1}, Outs: 1, Name: "ratio", At: "transforms[0]", Type: float64s}},
+		Steps: []*pb.Step{{
+			Op: "ratio", Version: 1, In: []uint32{0, 1}, Outs: 1, Name: "ratio", At: "transforms[0]",
+			Type: float64s,
+		}},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	number := spec.TypeFromProto(float64s)
-	price := &vector.Vector{Type: number, Rows: 4, F64: []float64{6, 99, 8, 5}, Valid: []uint64{0b1101}} // row 1 is null
+	// row 1 is null
+	price := &vector.Vector{Type: number, Rows: 4, F64: []float64{6, 99, 8, 5}, Valid: []uint64{0b1101}}
 	size := &vector.Vector{Type: number, Rows: 4, F64: []float64{3, 2, 4, 0}}
 	slots, err := chain.Run([]*vector.Vector{price, size})
 	if err != nil {

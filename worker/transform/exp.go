@@ -29,8 +29,8 @@ func ln64(x float64) float64 {
 	return head + (tail + (float64(k*ln2Lo) + cell.lo + float64(float64(r*r)*logSeries(r))))
 }
 
-// expm1 is e^y - 1, off by less than 2 units in the last place. It writes y as k*ln(2) + r with r at most half of ln(2),
-// takes e^r - 1 from its series, and scales by 2^k.
+// expm1 is e^y - 1, off by less than 2 units in the last place. It writes y as k*ln(2) + r with r at most half of
+// ln(2), takes e^r - 1 from its series, and scales by 2^k.
 func expm1(y float64) float64 {
 	const (
 		perLn2   = 0x1.71547652b82fep+0 // 1/ln(2)

@@ -53,7 +53,10 @@ func TestLn64IsWithinOneUlp(t *testing.T) {
 			t.Fatalf("ln64(%x) is off by %v units in the last place", x, off)
 		}
 	}
-	for x, want := range map[float64]float64{0: math.Inf(-1), 1: 0, -1: math.NaN(), math.NaN(): math.NaN(), math.Inf(1): math.Inf(1), math.E: 1} {
+	for x, want := range map[float64]float64{
+		0: math.Inf(-1), 1: 0, -1: math.NaN(), math.NaN(): math.NaN(),
+		math.Inf(1): math.Inf(1), math.E: 1,
+	} {
 		if got := ln64(x); !same(got, want) {
 			t.Errorf("ln64(%v): got %v, want %v", x, got, want)
 		}
@@ -76,7 +79,10 @@ func TestExpm1IsWithinTwoUlps(t *testing.T) {
 	}
 	t.Logf("the worst is off by %.2f units in the last place", worst)
 	inf := math.Inf(1)
-	for y, want := range map[float64]float64{0: 0, inf: inf, -inf: -1, -60: -1, 709.79: inf, math.NaN(): math.NaN(), 0x1.62e42fefa39efp+9: 0x1.fffffffffff2ap+1023} {
+	for y, want := range map[float64]float64{
+		0: 0, inf: inf, -inf: -1, -60: -1, 709.79: inf, math.NaN(): math.NaN(),
+		0x1.62e42fefa39efp+9: 0x1.fffffffffff2ap+1023,
+	} {
 		if got := expm1(y); !same(got, want) {
 			t.Errorf("expm1(%v): got %x, want %x", y, got, want)
 		}
@@ -87,7 +93,10 @@ func TestLogit64IsWithinThreeUlps(t *testing.T) {
 	one := big.NewFloat(1)
 	for i := range 5_000 {
 		share := float64(mix(uint64(i))>>11) * 0x1p-53
-		x := [...]float64{share, 0.5 + (share-0.5)*0x1p-30, math.Ldexp(share, -i%900), 1 - math.Ldexp(share, -i%50)}[i%4]
+		x := [...]float64{
+			share, 0.5 + (share-0.5)*0x1p-30, math.Ldexp(share, -i%900),
+			1 - math.Ldexp(share, -i%50),
+		}[i%4]
 		if x == 0 || x == 1 || x == 0.5 {
 			continue
 		}
@@ -105,17 +114,32 @@ func TestLogitGolden(t *testing.T) {
 		{
 			"as torch.logit", scalar(pb.Kind_FLOAT32), nil,
 			[]any{f32(0.5), f32(0), f32(1), f32(-0.1), f32(1.1), f32(nan), nil, f32(0.75), f32(0.0010000000474974513)},
-			[]any{f32(0), f32(-inf), f32(inf), f32(nan), f32(nan), f32(nan), nil, f32(1.0986122886681098), f32(-6.906754732131958)},
+			[]any{
+				f32(0), f32(-inf), f32(inf), f32(nan), f32(nan), f32(nan), nil, f32(1.0986122886681098),
+				f32(-6.906754732131958),
+			},
 		},
 		{
 			"with eps", scalar(pb.Kind_FLOAT64),
 			values{"eps": 1e-6},
 			[]any{0., 1., -3., 7., nan, nil, 0.5, inf, -inf},
-			[]any{-13.815509557963773, 13.815509557935018, -13.815509557963773, 13.815509557935018, nan, nil, 0., 13.815509557935018, -13.815509557963773},
+			[]any{
+				-13.815509557963773, 13.815509557935018, -13.815509557963773, 13.815509557935018, nan, nil, 0.,
+				13.815509557935018, -13.815509557963773,
+			},
 		},
-		{"eps that float32 cannot tell from 0 at 1", scalar(pb.Kind_FLOAT32), values{"eps": 1e-9}, []any{f32(1)}, []any{f32(20.72326583694641)}},
+		{
+			"eps that float32 cannot tell from 0 at 1", scalar(pb.Kind_FLOAT32),
+			values{"eps": 1e-9},
+			[]any{f32(1)},
+			[]any{f32(20.72326583694641)},
+		},
 		{"eps 0", scalar(pb.Kind_FLOAT64), values{"eps": 0}, []any{-1., 2.}, []any{-inf, inf}},
-		{"lists of ints", list(pb.Kind_INT32), nil, []any{[]any{int32(0), nil, int32(2)}, nil, []any{}}, []any{[]any{f32(-inf), nil, f32(nan)}, nil, []any{}}},
+		{
+			"lists of ints", list(pb.Kind_INT32), nil,
+			[]any{[]any{int32(0), nil, int32(2)}, nil, []any{}},
+			[]any{[]any{f32(-inf), nil, f32(nan)}, nil, []any{}},
+		},
 	})
 }
 
@@ -124,11 +148,24 @@ func TestBoxCoxGolden(t *testing.T) {
 	f32 := func(x float64) any { return float32(x) }
 	special := []any{0., -1., inf, nan, nil, 1.}
 	runGolden(t, boxCox(), []golden1{
-		{"a half", scalar(pb.Kind_FLOAT32), values{"lambda": 0.5}, []any{f32(4), f32(9), f32(0), f32(-1), nil, f32(1), f32(2)}, []any{f32(2), f32(4), f32(-2), f32(nan), nil, f32(0), f32(0.8284271247461901)}},
-		{"zero is the logarithm", scalar(pb.Kind_FLOAT64), values{"lambda": 0}, append([]any{2.}, special...), []any{math.Ln2, -inf, nan, inf, nan, nil, 0.}},
+		{"a half", scalar(pb.Kind_FLOAT32), values{"lambda": 0.5}, []any{
+			f32(4), f32(9), f32(0), f32(-1), nil, f32(1),
+			f32(2),
+		}, []any{f32(2), f32(4), f32(-2), f32(nan), nil, f32(0), f32(0.8284271247461901)}},
+		{
+			"zero is the logarithm", scalar(pb.Kind_FLOAT64),
+			values{"lambda": 0},
+			append([]any{2.}, special...),
+			[]any{math.Ln2, -inf, nan, inf, nan, nil, 0.},
+		},
 		{"above zero", scalar(pb.Kind_FLOAT64), values{"lambda": 2}, special, []any{-0.5, nan, inf, nan, nil, 0.}},
 		{"below zero", scalar(pb.Kind_FLOAT64), values{"lambda": -2}, special, []any{-inf, nan, 0.5, nan, nil, 0.}},
-		{"lists of ints", list(pb.Kind_INT64), values{"lambda": 1}, []any{[]any{int64(3), nil}, nil}, []any{[]any{f32(2), nil}, nil}},
+		{
+			"lists of ints", list(pb.Kind_INT64),
+			values{"lambda": 1},
+			[]any{[]any{int64(3), nil}, nil},
+			[]any{[]any{f32(2), nil}, nil},
+		},
 	})
 }
 
@@ -142,7 +179,8 @@ func TestBoxCoxIsClose(t *testing.T) {
 		log := exactLog(newBig().SetFloat64(float64(x)))
 		power := exactExp(log.Mul(log, newBig().SetFloat64(lambda)))
 		want, _ := newBig().Quo(power.Sub(power, big.NewFloat(1)), newBig().SetFloat64(lambda)).Float32()
-		out := run(t, chainOf(t, boxCox(), values{"lambda": lambda}, scalar(pb.Kind_FLOAT32)), vectorOf(scalar(pb.Kind_FLOAT32), []any{x}))
+		out := run(t, chainOf(t, boxCox(), values{"lambda": lambda}, scalar(pb.Kind_FLOAT32)),
+			vectorOf(scalar(pb.Kind_FLOAT32), []any{x}))
 		if got := out.F32[0]; got != want && got != math.Nextafter32(want, got) {
 			t.Fatalf("box_cox %v of %x: got %x, want %x", lambda, x, got, want)
 		}
@@ -180,7 +218,8 @@ func TestFloatOpsProperty(t *testing.T) {
 
 // drawNumbers draws a kind of numbers, and that of what ops like log1p make of it.
 func drawNumbers(t *rapid.T) (from, to pb.Kind) {
-	from, to = rapid.SampledFrom([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64}).Draw(t, "kind"), pb.Kind_FLOAT32
+	from, to = rapid.SampledFrom([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64}).Draw(t,
+		"kind"), pb.Kind_FLOAT32
 	if from == pb.Kind_FLOAT64 {
 		to = from
 	}
@@ -190,25 +229,69 @@ func drawNumbers(t *rapid.T) (from, to pb.Kind) {
 func TestScaleGolden(t *testing.T) {
 	f32 := func(x float64) any { return float32(x) }
 	ints := []any{int64(1), int64(2), int64(3), nil, int64(4), int64(5)}
-	seconds := []any{int64(1_700_000_000), int64(1_700_000_050), int64(1_700_000_100), nil} // float32 rounds to 128 of them
+	// float32 rounds to 128 of them
+	seconds := []any{int64(1_700_000_000), int64(1_700_000_050), int64(1_700_000_100), nil}
 	// TorchArrow's test_functional_cpu.py, the statistics that it finds given.
 	runGolden(t, scaleTo01(), []golden1{
-		{"TorchArrow's", scalar(pb.Kind_INT64), values{"min": 1, "max": 5}, ints, []any{f32(0), f32(0.25), f32(0.5), nil, f32(0.75), f32(1)}},
-		{"timestamps", scalar(pb.Kind_INT64), values{"min": 1_700_000_000, "max": 1_700_000_100}, seconds, []any{f32(0), f32(0.5), f32(1), nil}},
-		{"int32", list(pb.Kind_INT32), values{"min": 1 << 24, "max": 1<<24 + 4}, []any{[]any{int32(1<<24 + 1), nil}, nil}, []any{[]any{f32(0.25), nil}, nil}},
-		{"outside", list(pb.Kind_FLOAT64), values{"min": -1, "max": 1}, []any{[]any{-3., nil, math.NaN(), math.Inf(1)}, nil}, []any{[]any{-1., nil, math.NaN(), math.Inf(1)}, nil}},
-		{"float32", scalar(pb.Kind_FLOAT32), values{"min": 0.1, "max": 0.7}, []any{f32(0.3)}, []any{(float32(0.3) - float32(0.1)) / float32(0.7-0.1)}},
+		{
+			"TorchArrow's", scalar(pb.Kind_INT64),
+			values{"min": 1, "max": 5},
+			ints,
+			[]any{f32(0), f32(0.25), f32(0.5), nil, f32(0.75), f32(1)},
+		},
+		{
+			"timestamps", scalar(pb.Kind_INT64),
+			values{"min": 1_700_000_000, "max": 1_700_000_100},
+			seconds,
+			[]any{f32(0), f32(0.5), f32(1), nil},
+		},
+		{
+			"int32", list(pb.Kind_INT32),
+			values{"min": 1 << 24, "max": 1<<24 + 4},
+			[]any{[]any{int32(1<<24 + 1), nil}, nil},
+			[]any{[]any{f32(0.25), nil}, nil},
+		},
+		{
+			"outside", list(pb.Kind_FLOAT64),
+			values{"min": -1, "max": 1},
+			[]any{[]any{-3., nil, math.NaN(), math.Inf(1)}, nil},
+			[]any{[]any{-1., nil, math.NaN(), math.Inf(1)}, nil},
+		},
+		{
+			"float32", scalar(pb.Kind_FLOAT32),
+			values{"min": 0.1, "max": 0.7},
+			[]any{f32(0.3)},
+			[]any{(float32(0.3) - float32(0.1)) / float32(0.7-0.1)},
+		},
 	})
 	runGolden(t, scaleToZScore(), []golden1{
 		{
 			"TorchArrow's", scalar(pb.Kind_INT64),
 			values{"mean": 3, "std": 1.5811388300841898},
 			ints,
-			[]any{f32(-1.2649110555648804), f32(-0.6324555277824402), f32(0), nil, f32(0.6324555277824402), f32(1.2649110555648804)},
+			[]any{
+				f32(-1.2649110555648804), f32(-0.6324555277824402), f32(0), nil, f32(0.6324555277824402),
+				f32(1.2649110555648804),
+			},
 		},
-		{"timestamps", scalar(pb.Kind_INT64), values{"mean": 1_700_000_050, "std": 40}, seconds, []any{f32(-1.25), f32(0), f32(1.25), nil}},
-		{"TorchArrow's floats", scalar(pb.Kind_FLOAT32), values{"mean": 1.5, "std": 0.5773502588272095}, []any{f32(1), f32(2)}, []any{f32(-0.866025447845459), f32(0.866025447845459)}},
-		{"float64", scalar(pb.Kind_FLOAT64), values{"mean": 0.1, "std": 0.3}, []any{1., nil}, []any{(1 - 0.1) / 0.3, nil}},
+		{
+			"timestamps", scalar(pb.Kind_INT64),
+			values{"mean": 1_700_000_050, "std": 40},
+			seconds,
+			[]any{f32(-1.25), f32(0), f32(1.25), nil},
+		},
+		{
+			"TorchArrow's floats", scalar(pb.Kind_FLOAT32),
+			values{"mean": 1.5, "std": 0.5773502588272095},
+			[]any{f32(1), f32(2)},
+			[]any{f32(-0.866025447845459), f32(0.866025447845459)},
+		},
+		{
+			"float64", scalar(pb.Kind_FLOAT64),
+			values{"mean": 0.1, "std": 0.3},
+			[]any{1., nil},
+			[]any{(1 - 0.1) / 0.3, nil},
+		},
 	})
 }
 
@@ -236,8 +319,21 @@ func TestScaleProperty(t *testing.T) {
 func TestPositiveModulusGolden(t *testing.T) {
 	i64 := func(x int64) any { return x }
 	runGolden(t, positiveModulus(), []golden1{
-		{"negative ids", scalar(pb.Kind_INT64), values{"modulus": 5}, []any{i64(-7), i64(7), i64(0), i64(-5), nil, i64(math.MinInt64)}, []any{i64(3), i64(2), i64(0), i64(0), nil, i64(2)}},
-		{"lists", list(pb.Kind_INT32), values{"modulus": 1 << 40}, []any{[]any{int32(-1), nil}, nil, []any{}}, []any{[]any{i64(1<<40 - 1), nil}, nil, []any{}}},
+		{
+			"negative ids", scalar(pb.Kind_INT64),
+			values{"modulus": 5},
+			[]any{i64(-7), i64(7), i64(0), i64(-5), nil, i64(math.MinInt64)},
+			[]any{
+				i64(3), i64(2), i64(0), i64(0),
+				nil, i64(2),
+			},
+		},
+		{
+			"lists", list(pb.Kind_INT32),
+			values{"modulus": 1 << 40},
+			[]any{[]any{int32(-1), nil}, nil, []any{}},
+			[]any{[]any{i64(1<<40 - 1), nil}, nil, []any{}},
+		},
 		{"one", scalar(pb.Kind_INT32), values{"modulus": 1}, []any{int32(-1)}, []any{i64(0)}},
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -265,13 +361,48 @@ func TestNumberOpsSayWhatIsWrong(t *testing.T) {
 		{"logit", nil, []spec.Type{text}, "in: want a scalar or list of numbers, found binary; cast turns it into one"},
 		{"box_cox", nil, []spec.Type{floats}, "lambda: missing; want a number"},
 		{"box_cox", values{"lambda": math.Inf(1)}, []spec.Type{floats}, "lambda: want a finite number, found +Inf"},
-		{"scale_to_0_1", values{"min": 1, "max": 1}, []spec.Type{floats}, "max: want a finite float32 above min, which is 1, found 1"},
-		{"scale_to_0_1", values{"min": -1e300, "max": 1}, []spec.Type{floats}, "min: want a finite float32, found -1e+300"},
-		{"scale_to_0_1", values{"min": -1e308, "max": 1e308}, []spec.Type{doubles}, "max: want a finite number above min, which is -1e+308, found 1e+308"},
-		{"scale_to_0_1", values{"min": 0, "max": math.Inf(1)}, []spec.Type{scalar(pb.Kind_INT64)}, "max: want a finite number above min, which is 0, found +Inf"},
-		{"scale_to_z_score", values{"mean": 1, "std": 0}, []spec.Type{doubles}, "std: want a finite number above 0, found 0"},
-		{"positive_modulus", values{"modulus": 0}, []spec.Type{scalar(pb.Kind_INT32)}, "modulus: want a positive int, found 0"},
-		{"positive_modulus", values{"modulus": 3}, []spec.Type{floats}, "in: want a scalar or list of ints, found float32"},
+		{
+			"scale_to_0_1",
+			values{"min": 1, "max": 1},
+			[]spec.Type{floats},
+			"max: want a finite float32 above min, which is 1, found 1",
+		},
+		{
+			"scale_to_0_1",
+			values{"min": -1e300, "max": 1},
+			[]spec.Type{floats},
+			"min: want a finite float32, found -1e+300",
+		},
+		{
+			"scale_to_0_1",
+			values{"min": -1e308, "max": 1e308},
+			[]spec.Type{doubles},
+			"max: want a finite number above min, which is -1e+308, found 1e+308",
+		},
+		{
+			"scale_to_0_1",
+			values{"min": 0, "max": math.Inf(1)},
+			[]spec.Type{scalar(pb.Kind_INT64)},
+			"max: want a finite number above min, which is 0, found +Inf",
+		},
+		{
+			"scale_to_z_score",
+			values{"mean": 1, "std": 0},
+			[]spec.Type{doubles},
+			"std: want a finite number above 0, found 0",
+		},
+		{
+			"positive_modulus",
+			values{"modulus": 0},
+			[]spec.Type{scalar(pb.Kind_INT32)},
+			"modulus: want a positive int, found 0",
+		},
+		{
+			"positive_modulus",
+			values{"modulus": 3},
+			[]spec.Type{floats},
+			"in: want a scalar or list of ints, found float32",
+		},
 	})
 }
 

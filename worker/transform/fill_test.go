@@ -13,14 +13,39 @@ import (
 func TestFillNullGolden(t *testing.T) {
 	text := func(s string) any { return []byte(s) }
 	runGolden(t, fillNull(), []golden1{
-		{"int64", scalar(pb.Kind_INT64), values{"value": 7}, []any{int64(1), nil, int64(3)}, []any{int64(1), int64(7), int64(3)}},
-		{"int32 by a float without fraction", scalar(pb.Kind_INT32), values{"value": 7.0}, []any{nil, nil}, []any{int32(7), int32(7)}},
-		{"float32 by an int", scalar(pb.Kind_FLOAT32), values{"value": -1}, []any{nil, float32(2)}, []any{float32(-1), float32(2)}},
-		{"float32 by infinity", scalar(pb.Kind_FLOAT32), values{"value": math.Inf(1)}, []any{nil}, []any{float32(math.Inf(1))}},
+		{
+			"int64", scalar(pb.Kind_INT64),
+			values{"value": 7},
+			[]any{int64(1), nil, int64(3)},
+			[]any{int64(1), int64(7), int64(3)},
+		},
+		{
+			"int32 by a float without fraction", scalar(pb.Kind_INT32),
+			values{"value": 7.0},
+			[]any{nil, nil},
+			[]any{int32(7), int32(7)},
+		},
+		{
+			"float32 by an int", scalar(pb.Kind_FLOAT32),
+			values{"value": -1},
+			[]any{nil, float32(2)},
+			[]any{float32(-1), float32(2)},
+		},
+		{
+			"float32 by infinity", scalar(pb.Kind_FLOAT32),
+			values{"value": math.Inf(1)},
+			[]any{nil},
+			[]any{float32(math.Inf(1))},
+		},
 		{"float64 beyond float32", scalar(pb.Kind_FLOAT64), values{"value": 1e39}, []any{nil}, []any{1e39}},
 		{"float64", scalar(pb.Kind_FLOAT64), values{"value": 0.1}, []any{nil, 2.0}, []any{0.1, 2.0}},
 		{"bool", scalar(pb.Kind_BOOL), values{"value": false}, []any{nil, true}, []any{false, true}},
-		{"text", scalar(pb.Kind_BINARY), values{"value": "none"}, []any{text("a"), nil, text("")}, []any{text("a"), text("none"), text("")}},
+		{
+			"text", scalar(pb.Kind_BINARY),
+			values{"value": "none"},
+			[]any{text("a"), nil, text("")},
+			[]any{text("a"), text("none"), text("")},
+		},
 		{
 			"lists: elements only", list(pb.Kind_INT64),
 			values{"value": 0},

@@ -9,14 +9,15 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// BenchmarkFused measures what one loop would save that does a column's steps value by value: a chain of steps, beside the same
-// arithmetic in one loop written by hand, over pieces of a column that are those of windows with many columns, of few, and larger than
-// the caches.
+// BenchmarkFused measures what one loop would save that does a column's steps value by value: a chain of steps, beside
+// the same arithmetic in one loop written by hand, over pieces of a column that are those of windows with many columns,
+// of few, and larger than the caches.
 func BenchmarkFused(b *testing.B) {
 	for _, n := range []int{512, 4096, 1 << 20} {
 		v := fusedInput(n)
 		b.Run(fmt.Sprintf("fill+log1p+scale/chain/%d", n), func(b *testing.B) {
-			benchSteps(b, v, opStep{fillNull(), values{"value": 0}}, opStep{log1p(), nil}, opStep{scaleTo01(), values{"min": 1, "max": 26}})
+			benchSteps(b, v, opStep{fillNull(), values{"value": 0}}, opStep{log1p(), nil},
+				opStep{scaleTo01(), values{"min": 1, "max": 26}})
 		})
 		b.Run(fmt.Sprintf("fill+log1p+scale/fused/%d", n), func(b *testing.B) {
 			benchLoop(b, v, func(dst []float32, valid []uint64, src []float32) {
@@ -32,7 +33,8 @@ func BenchmarkFused(b *testing.B) {
 			benchLoop(b, v, func(dst []float32, _ []uint64, src []float32) { logs32(dst, src) })
 		})
 		b.Run(fmt.Sprintf("clamp+scale/chain/%d", n), func(b *testing.B) {
-			benchSteps(b, v, opStep{clamp(), values{"min": 0, "max": 100}}, opStep{scaleTo01(), values{"min": 1, "max": 26}})
+			benchSteps(b, v, opStep{clamp(), values{"min": 0, "max": 100}},
+				opStep{scaleTo01(), values{"min": 1, "max": 26}})
 		})
 		b.Run(fmt.Sprintf("clamp+scale/fused/%d", n), func(b *testing.B) {
 			benchLoop(b, v, func(dst []float32, _ []uint64, src []float32) {
@@ -57,7 +59,10 @@ type opStep struct {
 
 // fusedInput has a null in eight values.
 func fusedInput(n int) *vector.Vector {
-	v := &vector.Vector{Type: scalar(pb.Kind_FLOAT32), Rows: n, F32: make([]float32, n), Valid: make([]uint64, vector.Words(n))}
+	v := &vector.Vector{
+		Type: scalar(pb.Kind_FLOAT32), Rows: n, F32: make([]float32, n),
+		Valid: make([]uint64, vector.Words(n)),
+	}
 	for i := range v.F32 {
 		v.F32[i] = float32(i%97) / 3
 	}
@@ -69,14 +74,18 @@ func fusedInput(n int) *vector.Vector {
 
 func benchSteps(b *testing.B, in *vector.Vector, steps ...opStep) {
 	b.Helper()
-	p := &pb.Program{Sources: []*pb.Source{{Name: "x", Type: in.Type.Proto()}}, Outputs: []*pb.Output{{Slots: []uint32{uint32(len(steps))}}}}
+	p := &pb.Program{
+		Sources: []*pb.Source{{Name: "x", Type: in.Type.Proto()}},
+		Outputs: []*pb.Output{{Slots: []uint32{uint32(len(steps))}}},
+	}
 	for i, s := range steps {
 		sig, err := Builtin().Check(s.op.Name, s.params.proto(), []spec.Type{in.Type})
 		if err != nil {
 			b.Fatal(err)
 		}
 		p.Steps = append(p.Steps, &pb.Step{
-			Op: s.op.Name, Version: sig.Version, Params: sig.Params, Outs: 1, Name: fmt.Sprint("x", i), In: []uint32{uint32(i)}, Type: sig.Out.Proto(),
+			Op: s.op.Name, Version: sig.Version, Params: sig.Params, Outs: 1, Name: fmt.Sprint("x", i),
+			In: []uint32{uint32(i)}, Type: sig.Out.Proto(),
 		})
 	}
 	chain, err := Compile(Builtin(), p)

@@ -188,7 +188,8 @@ func (g *guest) leave(out *vector.Vector) {
 	if out.Type.List && !hasNulls(out.ElemValid, out.Len()) {
 		out.ElemValid = nil
 	}
-	g.data = vector.Grow(g.data, len(out.Data)) // for the next window; this one's may be an input's, or the kernel's own
+	// for the next window; this one's may be an input's, or the kernel's own
+	g.data = vector.Grow(g.data, len(out.Data))
 }
 
 // takes is about how many bytes the copies of inputs take. The result's memory is counted as that of every step.

@@ -51,7 +51,8 @@ func TestNullsOfOpsOfOnesOwn(t *testing.T) {
 				t.Errorf("row %d is null, and has %v behind it", i, x)
 			}
 		}
-		if out := run(t, c, vectorOf(number, []any{6.0}), vectorOf(number, []any{2.0})); out.Valid != nil || out.F64[0] != 3 {
+		if out := run(t, c, vectorOf(number, []any{6.0}), vectorOf(number, []any{2.0})); out.Valid != nil ||
+			out.F64[0] != 3 {
 			t.Errorf("got %v with bitmap %v", out.F64, out.Valid)
 		}
 	}
@@ -123,7 +124,8 @@ func TestListsOfOpsOfOnesOwn(t *testing.T) {
 		return nil
 	}), numbers, numbers, number)
 	out := run(t, c, vectorOf(numbers, []any{[]any{1.0, nil, 3.0}, nil, []any{}, []any{4.0}}),
-		vectorOf(numbers, []any{[]any{10.0, 20.0, nil}, nil, []any{}, []any{40.0}}), vectorOf(number, []any{1.0, 1.0, 1.0, nil}))
+		vectorOf(numbers, []any{[]any{10.0, 20.0, nil}, nil, []any{}, []any{40.0}}), vectorOf(number,
+			[]any{1.0, 1.0, 1.0, nil}))
 	if got := rowsOf(out); !same(got, []any{[]any{11.0, nil, nil}, nil, []any{}, []any{nil}}) {
 		t.Errorf("got %v", got)
 	}

@@ -33,13 +33,21 @@ func TestSigridHashGolden(t *testing.T) {
 			[]any{[]any{int64(1)}, []any{}, nil, []any{int64(14), nil, int64(16)}},
 			[]any{[]any{int64(60)}, []any{}, nil, []any{int64(83), nil, int64(2)}},
 		},
-		{"one bucket", scalar(pb.Kind_INT64), values{"max": 1}, []any{int64(-5), int64(0), int64(7)}, []any{int64(0), int64(0), int64(0)}},
+		{
+			"one bucket", scalar(pb.Kind_INT64),
+			values{"max": 1},
+			[]any{int64(-5), int64(0), int64(7)},
+			[]any{int64(0), int64(0), int64(0)},
+		},
 		{"nulls", scalar(pb.Kind_INT64), values{"max": 100}, []any{nil, int64(16)}, []any{nil, int64(2)}},
 		{
 			"text", list(pb.Kind_BINARY),
 			values{"max": 1000000, "salt": 3},
 			[]any{[]any{[]byte("05db9164"), []byte("")}, nil},
-			[]any{[]any{int64(naiveHash(xxhash.Sum64String("05db9164"), 3, 1000000)), naiveHash(0xef46db3751d8e999, 3, 1000000)}, nil},
+			[]any{[]any{
+				int64(naiveHash(xxhash.Sum64String("05db9164"), 3, 1000000)),
+				naiveHash(0xef46db3751d8e999, 3, 1000000),
+			}, nil},
 		},
 	})
 }

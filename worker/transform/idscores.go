@@ -136,7 +136,10 @@ func foldScores(name string, fold func(all, score float64) float64) Op {
 		},
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &scoreFold{fold: fold}
-			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(longest(in[:1]), longest(in)) }}, nil
+			return &rowFloats{
+				of:      k.row,
+				scratch: func(in []*vector.Vector) int64 { return scratchOf(longest(in[:1]), longest(in)) },
+			}, nil
 		},
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/simd"
 )
 
-// BenchmarkKernels compares kernels with their plain form and with copying as many bytes, in nanoseconds of a value. The
-// values fit the first level of cache, as those of a window mostly do.
+// BenchmarkKernels compares kernels with their plain form and with copying as many bytes, in nanoseconds of a value.
+// The values fit the first level of cache, as those of a window mostly do.
 func BenchmarkKernels(b *testing.B) {
 	ints, floats := make([]int64, 2048), make([]float32, 2048)
 	for i := range ints {
@@ -33,7 +33,8 @@ func BenchmarkKernels(b *testing.B) {
 		}
 		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
 		kernels(func(simd string) {
-			benchKernel(b, fmt.Sprintf("bucketize of %d/%s", n, simd), len(ints), func() { bucketFloat32(found, floats, table) })
+			benchKernel(b, fmt.Sprintf("bucketize of %d/%s", n, simd), len(ints),
+				func() { bucketFloat32(found, floats, table) })
 		})
 	}
 	benchKernel(b, "copy/int64", len(ints), func() { copy(hashed, ints) })

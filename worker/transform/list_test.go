@@ -11,7 +11,12 @@ import (
 func TestFirstXGolden(t *testing.T) {
 	long := []any{int64(1), nil, int64(3), int64(4)}
 	runGolden(t, firstX(), []golden1{
-		{"cut", list(pb.Kind_INT64), values{"x": 2}, []any{long, nil, []any{}, []any{int64(5)}, long}, []any{[]any{int64(1), nil}, nil, []any{}, []any{int64(5)}, []any{int64(1), nil}}},
+		{
+			"cut", list(pb.Kind_INT64),
+			values{"x": 2},
+			[]any{long, nil, []any{}, []any{int64(5)}, long},
+			[]any{[]any{int64(1), nil}, nil, []any{}, []any{int64(5)}, []any{int64(1), nil}},
+		},
 		{"nothing to cut", list(pb.Kind_INT64), values{"x": 4}, []any{long, nil, []any{}}, []any{long, nil, []any{}}},
 		{"more than an int32 holds", list(pb.Kind_INT64), values{"x": 1 << 40}, []any{long}, []any{long}},
 		{

@@ -35,13 +35,48 @@ func TestLocalHourGolden(t *testing.T) {
 		at("1880-01-01T00:06:32Z"),
 	}
 	runGolden(t, localHour(), []golden1{
-		{"Berlin", scalar(pb.Kind_INT64), values{"timezone": "Europe/Berlin"}, berlin, hours(23, 0, 1, 3, 2, 2, 1, 3, 3, 0, 1)},
-		{"half an hour", scalar(pb.Kind_INT32), values{"timezone": "Asia/Kolkata"}, []any{int32(0), int32(1800), int32(-1), nil}, []any{int32(5), int32(6), int32(5), nil}},
-		{"across the date line", scalar(pb.Kind_INT64), values{"timezone": "Pacific/Apia"}, []any{at("2011-12-30T09:59:59Z"), at("2011-12-30T10:00:00Z")}, hours(23, 0)},
-		{"the ends of time", scalar(pb.Kind_INT64), values{"timezone": "UTC"}, []any{int64(math.MaxInt64), int64(math.MinInt64), int64(-1)}, hours(15, 8, 23)},
-		{"milliseconds", list(pb.Kind_INT64), values{"timezone": "UTC", "unit": "ms"}, []any{[]any{int64(3_600_000), int64(3_599_999), int64(-1), nil}, nil}, []any{[]any{int32(1), int32(0), int32(23), nil}, nil}},
-		{"microseconds", scalar(pb.Kind_INT64), values{"timezone": "UTC", "unit": "us"}, []any{int64(3_600_000_000), int64(-1)}, hours(1, 23)},
-		{"nanoseconds", scalar(pb.Kind_INT64), values{"timezone": "UTC", "unit": "ns"}, []any{int64(3_600_000_000_000), int64(-1), int64(math.MinInt64)}, hours(1, 23, 0)},
+		{
+			"Berlin", scalar(pb.Kind_INT64),
+			values{"timezone": "Europe/Berlin"},
+			berlin,
+			hours(23, 0, 1, 3, 2, 2, 1, 3, 3, 0, 1),
+		},
+		{
+			"half an hour", scalar(pb.Kind_INT32),
+			values{"timezone": "Asia/Kolkata"},
+			[]any{int32(0), int32(1800), int32(-1), nil},
+			[]any{int32(5), int32(6), int32(5), nil},
+		},
+		{
+			"across the date line", scalar(pb.Kind_INT64),
+			values{"timezone": "Pacific/Apia"},
+			[]any{at("2011-12-30T09:59:59Z"), at("2011-12-30T10:00:00Z")},
+			hours(23, 0),
+		},
+		{
+			"the ends of time", scalar(pb.Kind_INT64),
+			values{"timezone": "UTC"},
+			[]any{int64(math.MaxInt64), int64(math.MinInt64), int64(-1)},
+			hours(15, 8, 23),
+		},
+		{
+			"milliseconds", list(pb.Kind_INT64),
+			values{"timezone": "UTC", "unit": "ms"},
+			[]any{[]any{int64(3_600_000), int64(3_599_999), int64(-1), nil}, nil},
+			[]any{[]any{int32(1), int32(0), int32(23), nil}, nil},
+		},
+		{
+			"microseconds", scalar(pb.Kind_INT64),
+			values{"timezone": "UTC", "unit": "us"},
+			[]any{int64(3_600_000_000), int64(-1)},
+			hours(1, 23),
+		},
+		{
+			"nanoseconds", scalar(pb.Kind_INT64),
+			values{"timezone": "UTC", "unit": "ns"},
+			[]any{int64(3_600_000_000_000), int64(-1), int64(math.MinInt64)},
+			hours(1, 23, 0),
+		},
 	})
 }
 
@@ -65,13 +100,16 @@ func TestLocalHourProperty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seconds := rapid.OneOf(rapid.Int64Range(-1<<33, 1<<34), rapid.Int64Range(-1<<40, 1<<40), rapid.Int64Range(1e9, 2e9))
+		seconds := rapid.OneOf(rapid.Int64Range(-1<<33, 1<<34), rapid.Int64Range(-1<<40, 1<<40),
+			rapid.Int64Range(1e9, 2e9))
 		if len(z.Starts) > 1 { // near a change
 			change := rapid.SampledFrom(z.Starts[1:]).Draw(t, "change")
-			seconds = rapid.OneOf(seconds, rapid.Int64Range(change-2, change+2), rapid.Int64Range(change-2+cycle, change+2+cycle))
+			seconds = rapid.OneOf(seconds, rapid.Int64Range(change-2, change+2),
+				rapid.Int64Range(change-2+cycle, change+2+cycle))
 		}
 		times := rapid.SliceOfN(seconds, 1, 40).Draw(t, "times")
-		out := run(t, chainOf(t, localHour(), values{"timezone": name}, scalar(pb.Kind_INT64)), vectorOf(scalar(pb.Kind_INT64), wideRows(times)))
+		out := run(t, chainOf(t, localHour(), values{"timezone": name}, scalar(pb.Kind_INT64)),
+			vectorOf(scalar(pb.Kind_INT64), wideRows(times)))
 		for i, at := range times {
 			want := time.Unix(at, 0).In(place)
 			if at > 1<<37 { // far off, the time package is no longer exact about rules
@@ -95,10 +133,25 @@ func TestLocalHourSaysWhatIsWrong(t *testing.T) {
 	ids := []spec.Type{scalar(pb.Kind_INT64)}
 	checkMistakes(t, []mistake{
 		{"local_hour", nil, ids, "timezone: missing; want a text"},
-		{"local_hour", values{"timezone": "Europe/Berln"}, ids, "timezone: release 2025c of the IANA database has no Europe/Berln; nearest: Europe/Berlin"},
-		{"local_hour", values{"timezone": "Local"}, ids, "timezone: release 2025c of the IANA database has no Local; names are as Europe/Berlin, or UTC"},
+		{
+			"local_hour",
+			values{"timezone": "Europe/Berln"},
+			ids,
+			"timezone: release 2025c of the IANA database has no Europe/Berln; nearest: Europe/Berlin",
+		},
+		{
+			"local_hour",
+			values{"timezone": "Local"},
+			ids,
+			"timezone: release 2025c of the IANA database has no Local; names are as Europe/Berlin, or UTC",
+		},
 		{"local_hour", values{"timezone": "UTC", "unit": "h"}, ids, "unit: want one of s, ms, us, ns, found 'h'"},
-		{"local_hour", values{"timezone": "UTC"}, []spec.Type{scalar(pb.Kind_FLOAT64)}, "in: want a scalar or list of ints, found float64"},
+		{
+			"local_hour",
+			values{"timezone": "UTC"},
+			[]spec.Type{scalar(pb.Kind_FLOAT64)},
+			"in: want a scalar or list of ints, found float64",
+		},
 	})
 }
 
@@ -122,11 +175,14 @@ func TestLocalHourKnowsTheUnit(t *testing.T) {
 		"{op: enumerate, in: at, out: x}":                     "",
 		"{op: positive_modulus, in: at, out: x, modulus: 60}": "",
 	} {
-		s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: {sparse: x}\ntransforms: [" + op + ", {op: local_hour, in: x, timezone: UTC}]"))
+		s, err := spec.Parse(
+			[]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: {sparse: x}\ntransforms: [" + op +
+				", {op: local_hour, in: x, timezone: UTC}]"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = spec.Resolve(s, schema, Builtin()); (err == nil) != (want == "") || err != nil && err.Error() != want {
+		if _, err = spec.Resolve(s, schema, Builtin()); (err == nil) != (want == "") || err != nil &&
+			err.Error() != want {
 			t.Errorf("%s: got %v, want %q", op, err, want)
 		}
 	}

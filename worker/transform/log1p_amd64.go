@@ -11,8 +11,8 @@ import (
 // they are those from at on, without those whose bits in hard are set.
 //
 // Where log1p32 computes in float64, this computes in sums of two float32: high, and a low that is at most 2^-12 of it
-// or, near 0, of x. Their sum is rounded twice, with low a little more and a little less than it is. If that gives the same
-// number then it is the nearest, which is what log1p32 returns: for all 2^32 of them, which were compared.
+// or, near 0, of x. Their sum is rounded twice, with low a little more and a little less than it is. If that gives the
+// same number then it is the nearest, which is what log1p32 returns: for all 2^32 of them, which were compared.
 //
 //go:noescape
 func log1p32AVX512(dst, src *float32, n int, cells *floatCells) (at int, hard uint32)

@@ -127,8 +127,14 @@ func TestLog1pGolden(t *testing.T) {
 	runGolden(t, log1p(), []golden1{
 		{
 			"float32", scalar(pb.Kind_FLOAT32), nil,
-			[]any{f32(0), f32(negative0), f32(1), f32(-0.5), f32(-1), f32(-1.5), f32(inf), f32(-inf), f32(nan), nil, f32(1e-40), f32(-1e-10)},
-			[]any{f32(0), f32(negative0), f32(math.Ln2), f32(-math.Ln2), f32(-inf), f32(nan), f32(inf), f32(nan), f32(nan), nil, f32(1e-40), f32(-1e-10)},
+			[]any{
+				f32(0), f32(negative0), f32(1), f32(-0.5), f32(-1), f32(-1.5), f32(inf), f32(-inf), f32(nan), nil,
+				f32(1e-40), f32(-1e-10),
+			},
+			[]any{
+				f32(0), f32(negative0), f32(math.Ln2), f32(-math.Ln2), f32(-inf), f32(nan), f32(inf), f32(nan),
+				f32(nan), nil, f32(1e-40), f32(-1e-10),
+			},
 		},
 		{
 			"float64", scalar(pb.Kind_FLOAT64), nil,
@@ -146,7 +152,8 @@ func TestLog1pGolden(t *testing.T) {
 
 func TestLog1pProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind := rapid.SampledFrom([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64}).Draw(t,
+			"kind")
 		to := pb.Kind_FLOAT32
 		if kind == pb.Kind_FLOAT64 {
 			to = kind

@@ -16,10 +16,13 @@ func logit() Op {
 		Summary: "ln(x / (1-x)), of x moved into [eps, 1-eps] if eps is given, as torch.logit. Ints count as float32.",
 		Exact: "ln(x/(1-x)); 0 gives -inf, 1 gives inf, what lies outside and NaN give NaN. With eps, x below " +
 			"eps counts as eps and x above 1-eps as 1-eps. Kinds as for `log1p`, see below",
-		Maps:    true,
-		Inputs:  scalarOrListOfNumbers,
-		Output:  floatLikeInput,
-		Params:  []Param{{Name: "eps", Want: Number, Doc: "from 0 to 0.5; left out, results are infinite at 0 and 1, and NaN outside"}},
+		Maps:   true,
+		Inputs: scalarOrListOfNumbers,
+		Output: floatLikeInput,
+		Params: []Param{{
+			Name: "eps", Want: Number,
+			Doc: "from 0 to 0.5; left out, results are infinite at 0 and 1, and NaN outside",
+		}},
 		Example: "{op: logit, in: int_1, eps: 0.000001}",
 		Infer:   inferFloat,
 		New: func(p Params, in []spec.Type) (Kernel, error) {
@@ -44,8 +47,8 @@ func logit() Op {
 	}
 }
 
-// logit64 is off by less than 3 units in the last place. From 1/4 on, where x / (1-x) may be near 1, it is the logarithm of 1
-// plus what that differs by, which is exact but for the division.
+// logit64 is off by less than 3 units in the last place. From 1/4 on, where x / (1-x) may be near 1, it is the
+// logarithm of 1 plus what that differs by, which is exact but for the division.
 func logit64(x float64) float64 {
 	if x < 0.25 {
 		return ln64(x / (1 - x))
@@ -91,8 +94,8 @@ func inferFloat(p Params, in []spec.Type) (spec.Type, error) {
 	return inferFloat32(p, in)
 }
 
-// float64Kernel maps numbers by a function of float64: those of other kinds are rounded to float32 first, and their results
-// after.
+// float64Kernel maps numbers by a function of float64: those of other kinds are rounded to float32 first, and their
+// results after.
 func float64Kernel(from pb.Kind, f func(float64) float64) Kernel {
 	switch from {
 	case pb.Kind_INT32:

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// mapID looks ids up in a dictionary. That stands in the spec, so that results depend on nothing else: a file could change
-// below a running job.
+// mapID looks ids up in a dictionary. That stands in the spec, so that results depend on nothing else: a file could
+// change below a running job.
 func mapID() Op {
 	return Op{
 		Name:    "map_id",
@@ -139,7 +139,8 @@ func mapValues[V mapValue](p Params, keys int64, read func(p Params, name string
 	case hasRange && (!p.Has("first") || !p.Has("count")):
 		return nil, errors.New("first, count: want both of them, or else keys")
 	case hasRange && p.Int("first") > math.MaxInt64-(p.Int("count")-1):
-		return nil, fmt.Errorf("first, count: want a range that ends at %d or before, found %d ids from %d on", int64(math.MaxInt64), p.Int("count"), p.Int("first"))
+		return nil, fmt.Errorf("first, count: want a range that ends at %d or before, found %d ids from %d on",
+			int64(math.MaxInt64), p.Int("count"), p.Int("first"))
 	case hasRange:
 		keys = p.Int("count")
 	case keys == 0:

@@ -71,7 +71,8 @@ func newClamp(p Params, in []spec.Type) (Kernel, error) {
 		}
 		n, ok := integer(p.Value(name))
 		if !ok || n < least || n > most {
-			return nil, fmt.Errorf("%s: want an int from %d to %d to clamp %v, found %s", name, least, most, in[0], show(p.Value(name)))
+			return nil, fmt.Errorf("%s: want an int from %d to %d to clamp %v, found %s",
+				name, least, most, in[0], show(p.Value(name)))
 		}
 		*bound = n
 	}

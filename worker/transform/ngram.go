@@ -38,7 +38,8 @@ func ngram() Op {
 			}
 			for _, t := range in {
 				if !isInteger(t.Kind) {
-					return spec.Type{}, fmt.Errorf("in: want scalars or lists of ints, found %v; sigrid_hash makes ids of text", t)
+					return spec.Type{}, fmt.Errorf(
+						"in: want scalars or lists of ints, found %v; sigrid_hash makes ids of text", t)
 				}
 			}
 			return spec.Type{Kind: pb.Kind_INT64, List: true}, nil
@@ -86,7 +87,8 @@ func (k *grams) Run(out *vector.Vector, in []*vector.Vector) error {
 		ids += v.Len()
 	}
 	if ids > math.MaxInt32 {
-		return fmt.Errorf("the features have %d ids in one window of %d rows; the most is %d", ids, out.Rows, math.MaxInt32)
+		return fmt.Errorf("the features have %d ids in one window of %d rows; the most is %d",
+			ids, out.Rows, math.MaxInt32)
 	}
 	out.Valid, out.ElemValid = nil, nil
 	out.Offsets = vector.Grow(out.Offsets, out.Rows+1)

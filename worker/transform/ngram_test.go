@@ -64,10 +64,34 @@ func TestNgramGolden(t *testing.T) {
 		a, b   []any
 		want   []any
 	}{
-		{"n = 1 is sigrid_hash", values{"n": 1, "max": 100}, []any{i64(0, 1, 2), nil, i64()}, []any{i64(3), i64(16), nil}, []any{i64(6, 60, 54, 54), i64(2), i64()}},
-		{"pairs across features", values{"n": 2, "max": 1000}, []any{i64(1, 2), i64(1), i64(), nil}, []any{i64(3), i64(2, 3), i64(1), nil}, []any{i64(710, 322), i64(710, 322), i64(), i64()}},
-		{"nulls are left out", values{"n": 2, "max": 1000}, []any{[]any{int64(1), nil, int64(2)}}, []any{[]any{nil, int64(3)}}, []any{i64(710, 322)}},
-		{"any int64, salted", values{"n": 3, "salt": 5}, []any{i64(1, 2)}, []any{i64(3)}, []any{i64(-8047518880959891080)}},
+		{
+			"n = 1 is sigrid_hash",
+			values{"n": 1, "max": 100},
+			[]any{i64(0, 1, 2), nil, i64()},
+			[]any{i64(3), i64(16), nil},
+			[]any{i64(6, 60, 54, 54), i64(2), i64()},
+		},
+		{
+			"pairs across features",
+			values{"n": 2, "max": 1000},
+			[]any{i64(1, 2), i64(1), i64(), nil},
+			[]any{i64(3), i64(2, 3), i64(1), nil},
+			[]any{i64(710, 322), i64(710, 322), i64(), i64()},
+		},
+		{
+			"nulls are left out",
+			values{"n": 2, "max": 1000},
+			[]any{[]any{int64(1), nil, int64(2)}},
+			[]any{[]any{nil, int64(3)}},
+			[]any{i64(710, 322)},
+		},
+		{
+			"any int64, salted",
+			values{"n": 3, "salt": 5},
+			[]any{i64(1, 2)},
+			[]any{i64(3)},
+			[]any{i64(-8047518880959891080)},
+		},
 		{"n above all lengths", values{"n": 1 << 40}, []any{i64(1, 2)}, []any{i64(3)}, []any{i64()}},
 	}
 	typ := list(pb.Kind_INT64)

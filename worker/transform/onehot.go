@@ -32,7 +32,8 @@ func onehot() Op {
 		Example: "{op: onehot, in: cat_1, out: cat_1_marks, size: 10}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			if !isInteger(in[0].Kind) {
-				return spec.Type{}, fmt.Errorf("in: want a scalar or list of ints, found %v; bucketize makes ints of numbers", in[0])
+				return spec.Type{}, fmt.Errorf(
+					"in: want a scalar or list of ints, found %v; bucketize makes ints of numbers", in[0])
 			}
 			return spec.Type{Kind: pb.Kind_FLOAT32, List: true}, nil
 		},
@@ -57,8 +58,13 @@ func (k marks[S]) Makes(rows int64) int64 { return min(rows*int64(k.size), maxMa
 func (k marks[S]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	if fit := maxMade / k.size; v.Rows > fit {
-		return &RowError{fit, fmt.Sprintf("makes %d values, as each before it, and the rows of a window may have %d together; choose a smaller size, or write row groups of fewer rows",
-			k.size, maxMade)}
+		return &RowError{
+			fit,
+			fmt.Sprintf(
+				"makes %d values, as each before it, and the rows of a window may have %d together; choose a smaller "+
+					"size, or write row groups of fewer rows",
+				k.size, maxMade),
+		}
 	}
 	out.Valid, out.ElemValid = nil, nil
 	out.Offsets = vector.Grow(out.Offsets, v.Rows+1)

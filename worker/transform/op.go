@@ -23,8 +23,8 @@ type Op struct {
 	Maps bool
 	// Inputs and Output say which types the op takes and makes, in words: "scalar or list of numbers".
 	Inputs, Output string
-	// Keeps: the result's values mean what those of the first input do, as timestamps of a unit: they were chosen, moved,
-	// replaced or converted, and nothing else was computed of them.
+	// Keeps: the result's values mean what those of the first input do, as timestamps of a unit: they were chosen,
+	// moved, replaced or converted, and nothing else was computed of them.
 	Keeps bool
 	// Pictures: Infer knows about kind PICTURE. Else such inputs are refused before it is asked.
 	Pictures bool
@@ -48,23 +48,24 @@ type Kernel interface {
 	// Run fills out from in. Inputs have values of their type, never codes, nor 32 bits of a wider one. Where they are
 	// null they hold zero: 0, false or no bytes.
 	//
-	// The caller has set out.Type and out.Rows, and has made out of them. A scalar is zero in each row, and null where one
-	// of the inputs is. A list has the lengths and null rows of the first input that is one, and is empty if none is. Its
-	// elements are zero, and null where those of a list of the same lengths are, or a scalar is. A kernel writes values to
-	// out, clears bits of out.Valid and out.ElemValid for more nulls, sets bits for fewer, or assigns slices of its own.
+	// The caller has set out.Type and out.Rows, and has made out of them. A scalar is zero in each row, and null where
+	// one of the inputs is. A list has the lengths and null rows of the first input that is one, and is empty if none
+	// is. Its elements are zero, and null where those of a list of the same lengths are, or a scalar is. A kernel
+	// writes values to out, clears bits of out.Valid and out.ElemValid for more nulls, sets bits for fewer, or assigns
+	// slices of its own.
 	//
 	// A kernel may share slices of in with out, by assigning them, and must never change in. A steady state without
 	// allocations is expected.
 	//
 	// Ops that are built in are handed less. Their inputs hold anything where they are null. Bitmaps, offsets and bytes
-	// of out are as the last Run left them, and so are values, unless the kernel is a Borrower. Hence a slice of out that
-	// such a kernel shares in some calls it does not write through in others.
+	// of out are as the last Run left them, and so are values, unless the kernel is a Borrower. Hence a slice of out
+	// that such a kernel shares in some calls it does not write through in others.
 	Run(out *vector.Vector, in []*vector.Vector) error
 }
 
-// Borrower is a Kernel that keeps no values from one Run to the next: the slice of values that out comes with is memory for
-// them, of any length, which others had before. A step's memory goes to the next one when nobody reads it any more, so that
-// a column's steps share what is in cache.
+// Borrower is a Kernel that keeps no values from one Run to the next: the slice of values that out comes with is memory
+// for them, of any length, which others had before. A step's memory goes to the next one when nobody reads it any more,
+// so that a column's steps share what is in cache.
 type Borrower interface {
 	Kernel
 	// Borrows reports whether the result's values may also be those of an input, by sharing their slice.
@@ -86,19 +87,21 @@ type repeatable interface {
 // Maker is a Kernel that makes more values than it gets, as many whatever they are.
 type Maker interface {
 	Kernel
-	// Makes is how many values there are of so many rows. It depends on the op's parameters alone: it may be called while another
-	// goroutine runs the kernel.
+	// Makes is how many values there are of so many rows. It depends on the op's parameters alone: it may be called
+	// while another goroutine runs the kernel.
 	Makes(rows int64) int64
 }
 
-// Sizer is a Kernel whose result may be far larger than what it is made of; how large, lengths and nulls of the inputs say.
+// Sizer is a Kernel whose result may be far larger than what it is made of; how large, lengths and nulls of the inputs
+// say.
 type Sizer interface {
 	Kernel
 	// Size is how many bytes Run is going to allocate, at most, beyond what its inputs have.
 	Size(in []*vector.Vector) (int64, error)
 }
 
-// Scratcher is a Kernel that works in memory of its own which grows with the longest rows of its inputs, and which it keeps.
+// Scratcher is a Kernel that works in memory of its own which grows with the longest rows of its inputs, and which it
+// keeps.
 type Scratcher interface {
 	Kernel
 	// Scratch is how many bytes it takes for such inputs, at most; 0 if they are few.
@@ -142,7 +145,8 @@ func Values[T Value](v *vector.Vector) *[]T {
 }
 
 // Elementwise makes a kernel of a loop over values: rows of scalars, elements of lists. The loop gets slices of equal
-// length, and fills dst; it keeps nothing. Nulls have values, too, which are zero; they stay null, and lists keep their lengths.
+// length, and fills dst; it keeps nothing. Nulls have values, too, which are zero; they stay null, and lists keep their
+// lengths.
 func Elementwise[D, S Value](loop func(dst []D, src []S)) Kernel {
 	return elementwise[D, S]{loop: loop}
 }

@@ -42,8 +42,8 @@ func depthFirst(sources int, steps []step) []int {
 	return order
 }
 
-// outlive returns for each step of an order the steps whose values nobody reads after it. Slots that outputs show, all if
-// there are no outputs, are read for as long as the window lasts.
+// outlive returns for each step of an order the steps whose values nobody reads after it. Slots that outputs show, all
+// if there are no outputs, are read for as long as the window lasts.
 func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]int {
 	const forever = -1
 	last := make([]int, sources+len(steps)) // step after which a slot is not read, in places of the order
@@ -104,7 +104,8 @@ func (m *memory) into(v *vector.Vector) {
 // sharesValues reports whether v's values are those of another vector.
 func sharesValues(v, with *vector.Vector) bool {
 	a, b := memoryOf(v), memoryOf(with)
-	return begins(a.b, b.b) || begins(a.i32, b.i32) || begins(a.i64, b.i64) || begins(a.f32, b.f32) || begins(a.f64, b.f64)
+	return begins(a.b, b.b) || begins(a.i32, b.i32) || begins(a.i64, b.i64) || begins(a.f32, b.f32) ||
+		begins(a.f64, b.f64)
 }
 
 func begins[T any](a, b []T) bool { return cap(a) > 0 && cap(b) > 0 && &a[:1][0] == &b[:1][0] }

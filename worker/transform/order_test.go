@@ -10,22 +10,30 @@ import (
 )
 
 func TestStepsFollowTheirColumn(t *testing.T) {
-	steps := []step{{from: []uint32{0}}, {from: []uint32{1}}, {from: []uint32{2}}, {from: []uint32{3, 2}}, {}, {from: []uint32{2, 2}}}
+	steps := []step{
+		{from: []uint32{0}},
+		{from: []uint32{1}},
+		{from: []uint32{2}},
+		{from: []uint32{3, 2}},
+		{},
+		{from: []uint32{2, 2}},
+	}
 	if got, want := depthFirst(2, steps), []int{4, 0, 2, 5, 1, 3}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// TestSpareMemoryChangesNothing runs random programs of steps that borrow memory, that share their inputs' values always
-// or where there are no nulls, and that do neither, over windows with and without nulls: outputs are the same as in a chain where
-// every slot is one, and no memory is ever spare.
+// TestSpareMemoryChangesNothing runs random programs of steps that borrow memory, that share their inputs' values
+// always or where there are no nulls, and that do neither, over windows with and without nulls: outputs are the same as
+// in a chain where every slot is one, and no memory is ever spare.
 func TestSpareMemoryChangesNothing(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		all := randomProgram(t, r)
 		few := &pb.Program{Sources: all.Sources, Steps: all.Steps}
 		for range 1 + r.IntN(3) {
-			few.Outputs = append(few.Outputs, &pb.Output{Slots: []uint32{uint32(r.IntN(len(all.Sources) + len(all.Steps)))}})
+			few.Outputs = append(few.Outputs,
+				&pb.Output{Slots: []uint32{uint32(r.IntN(len(all.Sources) + len(all.Steps)))}})
 		}
 		want, err := Compile(Builtin(), all)
 		if err != nil {
@@ -48,7 +56,8 @@ func TestSpareMemoryChangesNothing(t *testing.T) {
 			for _, o := range few.Outputs {
 				slot := o.Slots[0]
 				if a, b := hashOf(gotten[slot]), hashOf(wanted[slot]); a != b {
-					t.Fatalf("seed %d: slot %d of %v: got %v, want %v", seed, slot, all.Steps, rowsOf(gotten[slot]), rowsOf(wanted[slot]))
+					t.Fatalf("seed %d: slot %d of %v: got %v, want %v", seed, slot, all.Steps, rowsOf(gotten[slot]),
+						rowsOf(wanted[slot]))
 				}
 			}
 		}
@@ -74,7 +83,10 @@ func randomProgram(t *testing.T, r *rand.Rand) *pb.Program {
 			{"log1p", nil},
 		}
 		op := ops[r.IntN(len(ops))]
-		s := &pb.Step{Op: op.name, Version: 1, Params: op.params.proto(), In: []uint32{uint32(r.IntN(len(p.Sources) + i))}, Outs: 1, Type: float.Proto()}
+		s := &pb.Step{
+			Op: op.name, Version: 1, Params: op.params.proto(),
+			In: []uint32{uint32(r.IntN(len(p.Sources) + i))}, Outs: 1, Type: float.Proto(),
+		}
 		p.Steps = append(p.Steps, s)
 	}
 	return p

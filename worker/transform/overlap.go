@@ -65,7 +65,10 @@ func compareIDs(name string, of func(t *overlapTable, left, right []int64) float
 		},
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &comparison{of: of}
-			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(longest(in[:1]), longest(in)) }}, nil
+			return &rowFloats{
+				of:      k.row,
+				scratch: func(in []*vector.Vector) int64 { return scratchOf(longest(in[:1]), longest(in)) },
+			}, nil
 		},
 	}
 }

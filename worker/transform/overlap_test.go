@@ -30,16 +30,19 @@ func TestSimilarityIsTorchArrows(t *testing.T) {
 	checkRows(t, scoreMin(), nil, f32s(1, 0, 7, 10), ids, others, otherScores)
 	checkRows(t, scoreMax(), nil, f32s(3, 0, 7, 11), ids, others, otherScores)
 	checkRows(t, cosineSimilarity(), nil, f32s(
-		14/math.Sqrt(14)/math.Sqrt(14), 0, 49/math.Sqrt(49+64+81)/math.Sqrt(49+400), (400.+121)/math.Sqrt(400+121+144)/math.Sqrt(400+121+169),
+		14/math.Sqrt(14)/math.Sqrt(14), 0, 49/math.Sqrt(49+64+81)/math.Sqrt(49+400),
+		(400.+121)/math.Sqrt(400+121+144)/math.Sqrt(400+121+169),
 	), ids, scores, others, otherScores)
 
 	// The examples of its functional.py. It says 3 for the count of the first row, which is not what it computes.
 	few := idLists(i64s(1, 2, 3), i64s(5, 8), i64s(13))
 	checkRows(t, idOverlapCount(), nil, f32s(1, 0, 1), few, idLists(i64s(1), i64s(2, 3), i64s(13)))
 	repeated := idLists(i64s(1, 1, 2, 3), i64s(5, 8), i64s(13))
-	checkRows(t, jaccardSimilarity(), nil, f32s(0.75, 0, 0.2), repeated, idLists(i64s(1, 2, 3), i64s(2, 3), i64s(13, 13, 13, 13, 13)))
+	checkRows(t, jaccardSimilarity(), nil, f32s(0.75, 0, 0.2), repeated,
+		idLists(i64s(1, 2, 3), i64s(2, 3), i64s(13, 13, 13, 13, 13)))
 	one := idLists(i64s(1, 2, 3))
-	checkRows(t, cosineSimilarity(), nil, f32s(22/math.Sqrt(14)/math.Sqrt(50)), one, scoreLists(f32s(1, 2, 3)), one, scoreLists(f32s(5, 4, 3)))
+	checkRows(t, cosineSimilarity(), nil, f32s(22/math.Sqrt(14)/math.Sqrt(50)), one, scoreLists(f32s(1, 2, 3)), one,
+		scoreLists(f32s(5, 4, 3)))
 	checkRows(t, scoreSum(), nil, f32s(9), one, idLists(i64s(1, 2)), scoreLists(f32s(5, 4)))
 	checkRows(t, scoreMin(), nil, f32s(4), one, idLists(i64s(1, 2)), scoreLists(f32s(5, 4)))
 	checkRows(t, scoreMax(), nil, f32s(5), one, idLists(i64s(1, 2)), scoreLists(f32s(5, 4)))
@@ -89,9 +92,11 @@ func TestSimilarityAtTheEdges(t *testing.T) {
 	checkRows(t, scoreMax(), nil, f32s(nan, inf, 3, 0.25), ids, others, otherScores)
 	checkRows(t, scoreSum(), nil, f32s(nan, inf, 6, 0.25), ids, others, otherScores)
 
-	// Scores of one id are summed; vectors of length 0 have no angle; what only one list has cannot make the product NaN.
+	// Scores of one id are summed; vectors of length 0 have no angle; what only one list has cannot make the product
+	// NaN.
 	ids, scores = idLists(i64s(1, 1), i64s(1), i64s(), i64s(1)), scoreLists(f32s(1, 2), f32s(0), f32s(), f32s(inf))
-	others, otherScores = idLists(i64s(1, 2, 1), i64s(1), i64s(1), i64s(2)), scoreLists(f32s(2, 4, 1), f32s(1), f32s(1), f32s(1))
+	others, otherScores = idLists(i64s(1, 2, 1), i64s(1), i64s(1), i64s(2)), scoreLists(f32s(2, 4, 1), f32s(1), f32s(1),
+		f32s(1))
 	checkRows(t, cosineSimilarity(), nil, f32s(0.6, nan, nan, 0), ids, scores, others, otherScores)
 }
 
@@ -100,10 +105,17 @@ func TestListJoinsGolden(t *testing.T) {
 	left := idLists(i64s(1, 2, 3), i64s(1, 2, 2), i64s(1, nil, nil), i64s(1, nil), i64s(), nil, i64s(1))
 	right := idLists(i64s(4, 5, 6), i64s(1, 1, 2), i64s(1, 1, nil), i64s(2), i64s(), i64s(1), nil)
 	checkRows(t, intersect(), nil, []any{i64s(), i64s(1, 2), i64s(1, nil), i64s(), i64s(), nil, nil}, left, right)
-	checkRows(t, union(), nil, []any{i64s(1, 2, 3, 4, 5, 6), i64s(1, 2), i64s(1, nil), i64s(1, nil, 2), i64s(), nil, nil}, left, right)
+	checkRows(t, union(), nil, []any{
+		i64s(1, 2, 3, 4, 5, 6), i64s(1, 2), i64s(1, nil), i64s(1, nil, 2), i64s(), nil,
+		nil,
+	}, left, right)
 	// TorchArrow's test_functional.py.
 	checkRows(t, intersect(), nil, []any{i64s(12), i64s(22, 23), i64s(32)},
-		feature{list(pb.Kind_INT32), []any{[]any{int32(11), int32(12), int32(13)}, []any{int32(21), int32(22), int32(23), int32(24), int32(25), int32(26)}, []any{int32(31), int32(32)}}},
+		feature{list(pb.Kind_INT32), []any{
+			[]any{int32(11), int32(12), int32(13)},
+			[]any{int32(21), int32(22), int32(23), int32(24), int32(25), int32(26)},
+			[]any{int32(31), int32(32)},
+		}},
 		idLists(i64s(12, 22, 23, 32), i64s(12, 22, 23, 32), i64s(12, 22, 23, 32)))
 	item := feature{scalar(pb.Kind_INT64), []any{int64(9), nil}}
 	checkRows(t, union(), nil, []any{i64s(1, 9), nil}, idLists(i64s(1), i64s(1)), item)
@@ -273,7 +285,8 @@ func TestScoresProperty(t *testing.T) {
 			if len(shared) == 0 {
 				shared = []float64{0}
 			}
-			sum, least, most = append(sum, float32(total)), append(least, float32(slices.Min(shared))), append(most, float32(slices.Max(shared)))
+			sum, least, most = append(sum, float32(total)), append(least, float32(slices.Min(shared))), append(most,
+				float32(slices.Max(shared)))
 		}
 		checkRows(t, scoreSum(), nil, sum, left, right, of["right"])
 		checkRows(t, scoreMin(), nil, least, left, right, of["right"])

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Image ops compute nothing when they run: a vector of pictures is the encoded bytes and what to do with them. The tensor
-// layout has each picture made where it lies in a batch, so that none is decoded that is not sent.
+// Image ops compute nothing when they run: a vector of pictures is the encoded bytes and what to do with them. The
+// tensor layout has each picture made where it lies in a batch, so that none is decoded that is not sent.
 
 func isPicture(t spec.Type) bool { return t.Kind == pb.Kind_PICTURE }
 
@@ -23,7 +23,8 @@ const pictures = "pictures"
 // checkPictures refuses an input that is not of pictures.
 func checkPictures(in spec.Type) error {
 	if !isPicture(in) {
-		return fmt.Errorf("in: want pictures, found %v; decode_jpeg, decode_png or decode_image makes pictures of encoded ones", in)
+		return fmt.Errorf(
+			"in: want pictures, found %v; decode_jpeg, decode_png or decode_image makes pictures of encoded ones", in)
 	}
 	return nil
 }

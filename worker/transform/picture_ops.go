@@ -39,7 +39,10 @@ func decodeOp(name string, format images.Format, exact, summary string) Op {
 		Inputs:  "binary scalar, an encoded picture a row",
 		Output:  pictures,
 		Params: []Param{
-			{Name: "mode", Want: Text, Default: "rgb", OneOf: []string{"rgb", "gray"}, Doc: "channels: red, green and blue, or luminance"},
+			{
+				Name: "mode", Want: Text, Default: "rgb", OneOf: []string{"rgb", "gray"},
+				Doc: "channels: red, green and blue, or luminance",
+			},
 		},
 		Example: fmt.Sprintf("{op: %s, in: photo}", name),
 	}
@@ -177,9 +180,11 @@ func centerCrop() Op {
 			have := &out.Picture
 			switch {
 			case have.Height == 0 && have.Shorter == 0:
-				return spec.Type{}, fmt.Errorf("in: found %v, of which some may be smaller than the part; resize them first", in[0])
+				return spec.Type{}, fmt.Errorf(
+					"in: found %v, of which some may be smaller than the part; resize them first", in[0])
 			case max(have.Height, have.Shorter) < int32(height) || max(have.Width, have.Shorter) < int32(width):
-				return spec.Type{}, fmt.Errorf("size: found %s, which is more than the pictures have: %v", show(p.Value("size")), in[0])
+				return spec.Type{}, fmt.Errorf("size: found %s, which is more than the pictures have: %v",
+					show(p.Value("size")), in[0])
 			}
 			have.Height, have.Width, have.Shorter = int32(height), int32(width), 0
 			return out, nil
@@ -237,8 +242,14 @@ func randomResizedCrop() Op {
 				Name: "size", Want: Numbers, Required: true, Positional: true, Python: sizes,
 				Doc: "[height, width], or one number for both",
 			},
-			{Name: "scale", Want: Numbers, Default: []float64{0.08, 1}, Doc: "from and to: the part's share of the area, above 0"},
-			{Name: "ratio", Want: Numbers, Default: []float64{3. / 4, 4. / 3}, Doc: "from and to: the part's width by its height"},
+			{
+				Name: "scale", Want: Numbers, Default: []float64{0.08, 1},
+				Doc: "from and to: the part's share of the area, above 0",
+			},
+			{
+				Name: "ratio", Want: Numbers, Default: []float64{3. / 4, 4. / 3},
+				Doc: "from and to: the part's width by its height",
+			},
 			{Name: "seed", Want: Int, Default: 0, Doc: "beside the spec's seed"},
 		},
 		Example: "{op: random_resized_crop, in: photo, size: 224}",
@@ -279,7 +290,8 @@ func newCrop(p Params) (*images.RandomCrop, error) {
 	}{{"scale", &c.Scale, 1}, {"ratio", &c.Ratio, 1000}} {
 		given := p.Numbers(r.name)
 		if len(given) != 2 || given[0] < 0.001 || given[1] < given[0] || given[1] > r.most {
-			return nil, fmt.Errorf("%s: want two numbers that do not descend, from 0.001 to %v, found %s", r.name, r.most, show(p.Value(r.name)))
+			return nil, fmt.Errorf("%s: want two numbers that do not descend, from 0.001 to %v, found %s",
+				r.name, r.most, show(p.Value(r.name)))
 		}
 		*r.into = [2]float64{given[0], given[1]}
 	}

@@ -27,7 +27,8 @@ var _ spec.Catalog = (*Registry)(nil)
 func Builtin() *Registry {
 	ops := []Op{
 		bucketize(), cast(), clamp(), fillNull(), firstX(), log1p(), ngram(), normalize(), sample(), sigridHash(),
-		boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(), mapIDOfInts(), localHour(),
+		boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(), mapIDOfInts(),
+		localHour(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),
@@ -43,8 +44,8 @@ func Builtin() *Registry {
 }
 
 // With returns a registry that has r's ops and those given. An op may come in several versions: specs get the newest,
-// sessions that were opened with an older one keep that. A version of a name that is there already, or an op that is not complete,
-// is an error.
+// sessions that were opened with an older one keep that. A version of a name that is there already, or an op that is
+// not complete, is an error.
 func (r *Registry) With(ops ...Op) (*Registry, error) {
 	all := maps.Clone(r.ops)
 	if all == nil {
@@ -134,7 +135,10 @@ func (r *Registry) Check(op string, params map[string]*pb.Value, in []spec.Type)
 	if err != nil {
 		return spec.Signature{}, err
 	}
-	return spec.Signature{Version: o.Version, Out: b.out, SelectsRows: b.selector != nil, Keeps: o.Keeps, Params: b.params.values}, nil
+	return spec.Signature{
+		Version: o.Version, Out: b.out, SelectsRows: b.selector != nil, Keeps: o.Keeps,
+		Params: b.params.values,
+	}, nil
 }
 
 func (r *Registry) find(op string) (*Op, error) {
@@ -160,7 +164,8 @@ func (r *Registry) version(op string, version uint32) (*Op, error) {
 		}
 		have = append(have, fmt.Sprint(o.Version))
 	}
-	return nil, fmt.Errorf("%w %s of version %d: this worker has version %s; run one of the release that opened the session",
+	return nil, fmt.Errorf(
+		"%w %s of version %d: this worker has version %s; run one of the release that opened the session",
 		ErrUnknownOp, op, version, strings.Join(have, " and "))
 }
 

@@ -102,9 +102,13 @@ func checkRoles(in []spec.Type, roles ...role) error {
 	for i, r := range roles {
 		switch {
 		case r == roleIDs && !isInteger(in[i].Kind):
-			return fmt.Errorf("in: want ids as feature %d, a scalar or list of ints, found %v; sigrid_hash makes ids of text", i+1, in[i])
+			return fmt.Errorf(
+				"in: want ids as feature %d, a scalar or list of ints, found %v; sigrid_hash makes ids of text",
+				i+1, in[i])
 		case r == roleScores && !isInteger(in[i].Kind) && !isFloat(in[i].Kind):
-			return fmt.Errorf("in: want scores as feature %d, a scalar or list of numbers, found %v; cast turns it into one", i+1, in[i])
+			return fmt.Errorf(
+				"in: want scores as feature %d, a scalar or list of numbers, found %v; cast turns it into one",
+				i+1, in[i])
 		case r == roleScores && in[i].List != in[i-1].List:
 			return fmt.Errorf("in: want a score for each id, found %v as scores of %v", in[i], in[i-1])
 		}
@@ -114,13 +118,18 @@ func checkRoles(in []spec.Type, roles ...role) error {
 
 // errUnequal is of a row whose scores are not one for each id.
 func errUnequal(row, ids, scores int) error {
-	return &RowError{row, fmt.Sprintf("has %d ids and %d scores; they must be as many: see that both features stem from one list", ids, scores)}
+	return &RowError{
+		row,
+		fmt.Sprintf("has %d ids and %d scores; they must be as many: see that both features stem from one list",
+			ids, scores),
+	}
 }
 
 // manyValues is how many values of a window are worth asking for the memory to work on its longest row.
 const manyValues = 1024
 
-// longest is how many values the row has that has most, of all features together; 0 if the window has less than manyValues in lists.
+// longest is how many values the row has that has most, of all features together; 0 if the window has less than
+// manyValues in lists.
 func longest(in []*vector.Vector) int {
 	total := 0
 	for _, v := range in {
@@ -143,8 +152,8 @@ func longest(in []*vector.Vector) int {
 	return most
 }
 
-// scratchOf is about what an op takes that numbers so many ids of a row in a table, and counts them, and reads all of its values as int64
-// or float64.
+// scratchOf is about what an op takes that numbers so many ids of a row in a table, and counts them, and reads all of
+// its values as int64 or float64.
 func scratchOf(numbered, all int) int64 {
 	if all == 0 {
 		return 0
@@ -154,8 +163,8 @@ func scratchOf(numbered, all int) int64 {
 
 func tableWidth(n int) int { return max(4, bits.Len(uint(2*n))) }
 
-// spread makes hashes of ids by multiplication, whose upper bits count. It is another one in each process, so that no file can have ids
-// that all fall on one place of a table. Results do not depend on it.
+// spread makes hashes of ids by multiplication, whose upper bits count. It is another one in each process, so that no
+// file can have ids that all fall on one place of a table. Results do not depend on it.
 var spread = rand.Uint64() | 1 //nolint:gochecknoglobals // of the process
 
 // idTable numbers distinct ids from 0 in the order of their first occurrence: a hash table that is emptied by counting

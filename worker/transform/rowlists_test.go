@@ -80,7 +80,10 @@ func checkRows(t failer, op Op, params values, want []any, in ...feature) {
 
 // plainRows is a window of a type without nulls.
 func plainRows(typ spec.Type) []any {
-	value := map[pb.Kind]any{pb.Kind_INT32: int32(7), pb.Kind_INT64: int64(7), pb.Kind_FLOAT32: float32(7), pb.Kind_FLOAT64: 7., pb.Kind_BINARY: []byte("7")}[typ.Kind]
+	value := map[pb.Kind]any{
+		pb.Kind_INT32: int32(7), pb.Kind_INT64: int64(7), pb.Kind_FLOAT32: float32(7),
+		pb.Kind_FLOAT64: 7., pb.Kind_BINARY: []byte("7"),
+	}[typ.Kind]
 	if typ.List {
 		return []any{[]any{value, value}, []any{value, value}, []any{value, value}}
 	}
@@ -97,21 +100,28 @@ func TestOnehotGolden(t *testing.T) {
 }
 
 func TestEnumerateGolden(t *testing.T) {
-	checkRows(t, enumerate(), nil, []any{i64s(0, 1, 2), nil, i64s(), i64s(0)}, scoreLists(f32s(0.5, nil, 1), nil, f32s(), f32s(nil)))
-	checkRows(t, enumerate(), values{"start": -1}, []any{i64s(-1, 0)}, feature{list(pb.Kind_BINARY), []any{[]any{[]byte("a"), nil}}})
+	checkRows(t, enumerate(), nil, []any{i64s(0, 1, 2), nil, i64s(), i64s(0)},
+		scoreLists(f32s(0.5, nil, 1), nil, f32s(), f32s(nil)))
+	checkRows(t, enumerate(), values{"start": -1}, []any{i64s(-1, 0)},
+		feature{list(pb.Kind_BINARY), []any{[]any{[]byte("a"), nil}}})
 }
 
 func TestSortByScoreGolden(t *testing.T) {
 	ids := idLists(i64s(1, 2, 3, 4, 5, 6), i64s(7, nil, 9), nil, i64s(1), i64s())
 	ranks := scoreLists(f32s(0.5, nil, 2, 0.5, math.NaN(), -1), f32s(1, 2, 3), f32s(1), nil, f32s())
 	checkRows(t, sortByScore(), nil, []any{i64s(3, 1, 4, 6, 2, 5), i64s(9, nil, 7), nil, nil, i64s()}, ids, ranks)
-	checkRows(t, sortByScore(), values{"ascending": true}, []any{i64s(6, 1, 4, 3, 2, 5), i64s(7, nil, 9), nil, nil, i64s()}, ids, ranks)
-	checkRows(t, sortByScore(), nil, []any{f32s(2, 0.5, 0.5, -1, nil, math.NaN()), f32s(3, 2, 1), f32s(1), nil, f32s()}, ranks)
+	checkRows(t, sortByScore(), values{"ascending": true}, []any{
+		i64s(6, 1, 4, 3, 2, 5), i64s(7, nil, 9), nil, nil,
+		i64s(),
+	}, ids, ranks)
+	checkRows(t, sortByScore(), nil, []any{f32s(2, 0.5, 0.5, -1, nil, math.NaN()), f32s(3, 2, 1), f32s(1), nil, f32s()},
+		ranks)
 	zeros := scoreLists(f32s(math.Copysign(0, -1), 0, math.Inf(-1), math.Inf(1), nil))
 	checkRows(t, sortByScore(), nil, []any{i64s(4, 1, 2, 3, 5)}, idLists(i64s(1, 2, 3, 4, 5)), zeros)
 	extremes := idLists(i64s(int64(math.MinInt64), nil, int64(math.MaxInt64)))
 	checkRows(t, sortByScore(), nil, []any{i64s(int64(math.MaxInt64), int64(math.MinInt64), nil)}, extremes)
-	checkRows(t, sortByScore(), values{"ascending": true}, []any{i64s(int64(math.MinInt64), int64(math.MaxInt64), nil)}, extremes)
+	checkRows(t, sortByScore(), values{"ascending": true}, []any{i64s(int64(math.MinInt64), int64(math.MaxInt64), nil)},
+		extremes)
 }
 
 func TestSortByScoreProperty(t *testing.T) {
@@ -186,7 +196,10 @@ func TestCartesianGolden(t *testing.T) {
 	pair := func(salt uint64, a, b int64) any {
 		return int64(combine(salt, mixID(uint64(a))*golden+mixID(uint64(b))))
 	}
-	checkRows(t, cartesian(), values{"salt": 9}, []any{i64s(pair(9, 1, 5), pair(9, 1, 6), pair(9, 2, 5), pair(9, 2, 6)), i64s(), i64s(), i64s()}, left, right)
+	checkRows(t, cartesian(), values{"salt": 9}, []any{
+		i64s(pair(9, 1, 5), pair(9, 1, 6), pair(9, 2, 5), pair(9, 2, 6)),
+		i64s(), i64s(), i64s(),
+	}, left, right)
 	many, none := idLists(slices.Repeat(i64s(1), 1<<14)), idLists(i64s(nil))
 	checkRows(t, cartesian(), nil, []any{i64s()}, many, many, none)
 }
@@ -198,7 +211,10 @@ func TestCartesianAgreesWithNgram(t *testing.T) {
 		params := values{"salt": rapid.Int64().Draw(t, "salt"), "max": rapid.Int64Range(1, 1000).Draw(t, "max")}
 		in, rows := make([]feature, n), rapid.IntRange(1, 3).Draw(t, "rows")
 		for i := range in {
-			in[i].typ = spec.Type{Kind: rapid.SampledFrom([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64}).Draw(t, "kind"), List: rapid.Bool().Draw(t, "list")}
+			in[i].typ = spec.Type{
+				Kind: rapid.SampledFrom([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64}).Draw(t, "kind"),
+				List: rapid.Bool().Draw(t, "list"),
+			}
 			in[i].rows = rowsOfLength(t, in[i].typ, rows)
 		}
 		want := make([]any, rows)
@@ -237,17 +253,47 @@ func rowsOfLength(t *rapid.T, typ spec.Type, n int) []any {
 func TestListOpsSayWhatIsWrong(t *testing.T) {
 	ids, floats, number := list(pb.Kind_INT64), list(pb.Kind_FLOAT32), scalar(pb.Kind_INT64)
 	checkMistakes(t, []mistake{
-		{"onehot", values{"size": 1 << 20}, []spec.Type{ids}, "size: want at most 65536, found 1048576; longer rows are cheaper as ids"},
-		{"onehot", values{"size": 9}, []spec.Type{floats}, "in: want a scalar or list of ints, found list<float32>; bucketize makes ints of numbers"},
+		{
+			"onehot",
+			values{"size": 1 << 20},
+			[]spec.Type{ids},
+			"size: want at most 65536, found 1048576; longer rows are cheaper as ids",
+		},
+		{
+			"onehot",
+			values{"size": 9},
+			[]spec.Type{floats},
+			"in: want a scalar or list of ints, found list<float32>; bucketize makes ints of numbers",
+		},
 		{"enumerate", nil, []spec.Type{number}, "in: want a list, found int64"},
-		{"sort_by_score", nil, []spec.Type{ids, floats, ids}, "in: want a list and its scores, or one list to sort by itself, found 3 features"},
+		{
+			"sort_by_score", nil,
+			[]spec.Type{ids, floats, ids},
+			"in: want a list and its scores, or one list to sort by itself, found 3 features",
+		},
 		{"sort_by_score", nil, []spec.Type{ids, number}, "in: want lists of numbers, found int64"},
 		{"cartesian", nil, []spec.Type{ids}, "in: want two or more features of ints, found 1"},
-		{"cartesian", nil, []spec.Type{ids, floats}, "in: want scalars or lists of ints, found list<float32>; sigrid_hash makes ids of text"},
+		{
+			"cartesian", nil,
+			[]spec.Type{ids, floats},
+			"in: want scalars or lists of ints, found list<float32>; sigrid_hash makes ids of text",
+		},
 		{"union", nil, []spec.Type{ids}, "in: want 2 features [ids ids], found 1"},
-		{"intersect", nil, []spec.Type{ids, floats}, "in: want ids as feature 2, a scalar or list of ints, found list<float32>; sigrid_hash makes ids of text"},
-		{"score_sum", nil, []spec.Type{ids, ids, list(pb.Kind_BINARY)}, "in: want scores as feature 3, a scalar or list of numbers, found list<binary>; cast turns it into one"},
-		{"cosine_similarity", nil, []spec.Type{number, floats, ids, floats}, "in: want a score for each id, found list<float32> as scores of int64"},
+		{
+			"intersect", nil,
+			[]spec.Type{ids, floats},
+			"in: want ids as feature 2, a scalar or list of ints, found list<float32>; sigrid_hash makes ids of text",
+		},
+		{
+			"score_sum", nil,
+			[]spec.Type{ids, ids, list(pb.Kind_BINARY)},
+			"in: want scores as feature 3, a scalar or list of numbers, found list<binary>; cast turns it into one",
+		},
+		{
+			"cosine_similarity", nil,
+			[]spec.Type{number, floats, ids, floats},
+			"in: want a score for each id, found list<float32> as scores of int64",
+		},
 	})
 }
 
@@ -265,8 +311,19 @@ func TestRowsThatNoOpTakes(t *testing.T) {
 		{cosineSimilarity(), nil, []feature{three, two, three, two}, "row 701 has 3 ids and 2 scores"},
 		{cosineSimilarity(), nil, []feature{two.asIDs(), two, three, two}, "row 701 has 3 ids and 2 scores"},
 		{scoreMax(), nil, []feature{two.asIDs(), three, two}, "row 701 has 3 ids and 2 scores"},
-		{cartesian(), nil, []feature{many, many}, "row 700 has 16384 x 16384 combinations of its ids, and the rows of a window may have 67108864 together; shorten the lists before, with first_x"},
-		{onehot(), values{"size": 1 << 16}, []feature{{scalar(pb.Kind_INT32), slices.Repeat([]any{int32(1)}, 1025)}}, "row 1724 makes 65536 values, as each before it, and the rows of a window may have 67108864 together; choose a smaller size, or write row groups of fewer rows"},
+		{
+			cartesian(), nil,
+			[]feature{many, many},
+			"row 700 has 16384 x 16384 combinations of its ids, and the rows of a window may have 67108864 " +
+				"together; shorten the lists before, with first_x",
+		},
+		{
+			onehot(),
+			values{"size": 1 << 16},
+			[]feature{{scalar(pb.Kind_INT32), slices.Repeat([]any{int32(1)}, 1025)}},
+			"row 1724 makes 65536 values, as each before it, and the rows of a window may have 67108864 together; " +
+				"choose a smaller size, or write row groups of fewer rows",
+		},
 	} {
 		var types []spec.Type
 		var in []*vector.Vector
@@ -323,15 +380,24 @@ func listOps() map[string]listOp {
 		if kind == pb.Kind_INT32 {
 			scores = list(pb.Kind_INT32)
 		}
-		for _, op := range []Op{cartesian(), intersect(), union(), hasOverlap(), idOverlapCount(), jaccardSimilarity()} {
+		for _, op := range []Op{
+			cartesian(), intersect(), union(), hasOverlap(), idOverlapCount(),
+			jaccardSimilarity(),
+		} {
 			all[fmt.Sprint(op.Name, " of ", ids)] = listOp{op, nil, []spec.Type{ids, ids}}
 		}
 		for _, op := range []Op{scoreSum(), scoreMin(), scoreMax()} {
 			all[fmt.Sprint(op.Name, " of ", ids)] = listOp{op, nil, []spec.Type{ids, ids, scores}}
 		}
 		all[fmt.Sprint("sort_by_score of ", ids)] = listOp{sortByScore(), nil, []spec.Type{ids, scores}}
-		all[fmt.Sprint("cosine_similarity of ", ids)] = listOp{cosineSimilarity(), nil, []spec.Type{ids, scores, ids, scores}}
-		all[fmt.Sprint("has_overlap of ", scalar(kind), " and ", ids)] = listOp{hasOverlap(), nil, []spec.Type{scalar(kind), ids}}
+		all[fmt.Sprint("cosine_similarity of ", ids)] = listOp{
+			cosineSimilarity(), nil,
+			[]spec.Type{ids, scores, ids, scores},
+		}
+		all[fmt.Sprint("has_overlap of ", scalar(kind), " and ", ids)] = listOp{
+			hasOverlap(), nil,
+			[]spec.Type{scalar(kind), ids},
+		}
 	}
 	return all
 }
@@ -365,7 +431,8 @@ func manyRows(typ spec.Type) []any {
 	return rows
 }
 
-// TestIDsThatWouldFallOnOnePlace: ids that would, were they multiplied by a number that whoever writes a file may know, do not.
+// TestIDsThatWouldFallOnOnePlace: ids that would, were they multiplied by a number that whoever writes a file may know,
+// do not.
 func TestIDsThatWouldFallOnOnePlace(t *testing.T) {
 	const n = 1 << 18
 	inverse := uint64(1) // of golden, modulo 2^64

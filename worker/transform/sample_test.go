@@ -17,7 +17,8 @@ func sampleChain(t failer, params values) *Chain {
 	if err != nil || !sig.SelectsRows {
 		t.Fatalf("check sample: selects rows: %v, error: %v", sig.SelectsRows, err)
 	}
-	c, err := Compile(r, &pb.Program{Steps: []*pb.Step{{Op: "sample", Version: sig.Version, Params: sig.Params, At: "transforms[0]"}}})
+	c, err := Compile(r,
+		&pb.Program{Steps: []*pb.Step{{Op: "sample", Version: sig.Version, Params: sig.Params, At: "transforms[0]"}}})
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -45,10 +46,12 @@ func TestRandomGolden(t *testing.T) {
 
 func TestSampleProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rate := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, math.Nextafter(1, 0)})).Draw(t, "rate")
+		rate := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, math.Nextafter(1, 0)})).Draw(t,
+			"rate")
 		seed := rapid.Int64().Draw(t, "seed")
 		rows := Rows{
-			Seed: rapid.Int64().Draw(t, "program seed"), Epoch: rapid.Uint32().Draw(t, "epoch"), File: rapid.Uint64().Draw(t, "file"),
+			Seed: rapid.Int64().Draw(t, "program seed"), Epoch: rapid.Uint32().Draw(t, "epoch"),
+			File:  rapid.Uint64().Draw(t, "file"),
 			First: rapid.Int64Range(0, 1<<40).Draw(t, "first"), N: rapid.IntRange(0, 200).Draw(t, "rows"),
 		}
 		before := rapid.SliceOfN(rapid.Uint64(), (rows.N+63)/64, (rows.N+63)/64).Draw(t, "selected before")

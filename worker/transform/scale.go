@@ -32,8 +32,8 @@ func scaleTo01() Op {
 	}
 }
 
-// scaleToZScore is TorchArrow's functional.scale_to_z_score with the column's statistics given. Other than normalize, it
-// keeps float64, and subtracts from ints before it rounds.
+// scaleToZScore is TorchArrow's functional.scale_to_z_score with the column's statistics given. Other than normalize,
+// it keeps float64, and subtracts from ints before it rounds.
 func scaleToZScore() Op {
 	return Op{
 		Name:    "scale_to_z_score",
@@ -56,8 +56,8 @@ func scaleToZScore() Op {
 	}
 }
 
-// newScale makes (x - offset) / span, where parameter from is the offset, and to is to blame for the span. Of ints it is
-// computed in float64: float32 does not tell ids and timestamps that are near each other apart.
+// newScale makes (x - offset) / span, where parameter from is the offset, and to is to blame for the span. Of ints it
+// is computed in float64: float32 does not tell ids and timestamps that are near each other apart.
 func newScale(kind pb.Kind, p Params, from, to string, span float64) (Kernel, error) {
 	offset := p.Number(from)
 	what := "number"

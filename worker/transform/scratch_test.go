@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// TestScratchIsEnough has kernels work on one long row among short ones: they allocate no more than they ask for, beside results that are
-// as long as their inputs, and do not ask for many times as much.
+// TestScratchIsEnough has kernels work on one long row among short ones: they allocate no more than they ask for,
+// beside results that are as long as their inputs, and do not ask for many times as much.
 func TestScratchIsEnough(t *testing.T) {
 	const rows, long = 200, 100_000
 	list := func(kind pb.Kind) *vector.Vector {
@@ -88,7 +88,8 @@ func TestAlikeStepsShareATable(t *testing.T) {
 	for i := range 26 {
 		p.Sources = append(p.Sources, &pb.Source{Type: &pb.Type{Kind: pb.Kind_INT64}})
 		p.Steps = append(p.Steps, &pb.Step{
-			Op: "map_id", Version: 1, Params: values{"keys": keys}.proto(), In: []uint32{uint32(i)}, Outs: 1, Type: &pb.Type{Kind: pb.Kind_INT64},
+			Op: "map_id", Version: 1, Params: values{"keys": keys}.proto(), In: []uint32{uint32(i)}, Outs: 1,
+			Type: &pb.Type{Kind: pb.Kind_INT64},
 		})
 	}
 	c, err := Compile(Builtin(), p)
@@ -101,7 +102,10 @@ func TestAlikeStepsShareATable(t *testing.T) {
 	}
 	sources := make([]*vector.Vector, 26)
 	for i := range sources {
-		sources[i] = &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64}, Rows: 2, I64: []int64{int64(3 * i), int64(3*i + 1)}}
+		sources[i] = &vector.Vector{
+			Type: spec.Type{Kind: pb.Kind_INT64}, Rows: 2,
+			I64: []int64{int64(3 * i), int64(3*i + 1)},
+		}
 	}
 	slots, err := c.Run(sources)
 	if err != nil {

@@ -55,7 +55,8 @@ type listJoin struct {
 func (k *listJoin) Run(out *vector.Vector, in []*vector.Vector) error {
 	most := in[0].Len() + in[1].Len()
 	if most > math.MaxInt32 {
-		return fmt.Errorf("the features have %d ids in one window of %d rows; the most is %d", most, out.Rows, math.MaxInt32)
+		return fmt.Errorf("the features have %d ids in one window of %d rows; the most is %d",
+			most, out.Rows, math.MaxInt32)
 	}
 	out.Offsets = vector.Grow(out.Offsets, out.Rows+1)
 	out.Offsets[0], out.Valid, out.ElemValid = 0, nil, nil

@@ -79,8 +79,10 @@ func TestLog1pOfAllBinades(t *testing.T) {
 // TestLog1pOfCloseCalls compares log1p with its plain form where float32 arithmetic alone misses the nearest float.
 func TestLog1pOfCloseCalls(t *testing.T) {
 	sameLogs(t, []float32{
-		0x1.0da334p-17, -0x1.d32a8cp-07, -0x1.de5d7cp-07, -0x1.ed78bcp-07, 0x1.010e6p-06, 0x1.fe3132p-06, 0x1.018596p-05, 753292.25, 1787475.2e2,
-		0x1.000a62p+56, 0x1.68143cp+67, 0x1.c03014p+82, 0x1.fffffep+125, 0x1p+126, 0x1.8p+126, math.MaxFloat32, -0x1.fffffep-1, 1e-40, 1 << 24, 1<<24 - 1,
+		0x1.0da334p-17, -0x1.d32a8cp-07, -0x1.de5d7cp-07, -0x1.ed78bcp-07, 0x1.010e6p-06, 0x1.fe3132p-06,
+		0x1.018596p-05, 753292.25, 1787475.2e2,
+		0x1.000a62p+56, 0x1.68143cp+67, 0x1.c03014p+82, 0x1.fffffep+125, 0x1p+126, 0x1.8p+126, math.MaxFloat32,
+		-0x1.fffffep-1, 1e-40, 1 << 24, 1<<24 - 1,
 	})
 }
 
@@ -92,7 +94,8 @@ func sameLogs(t *testing.T, x []float32) {
 		logs32(got, got)
 		for i := range want {
 			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-				t.Fatalf("%s, log1p of %v (%#x): got %#x, want %#x", simd, x[i], math.Float32bits(x[i]), math.Float32bits(got[i]), math.Float32bits(want[i]))
+				t.Fatalf("%s, log1p of %v (%#x): got %#x, want %#x", simd, x[i], math.Float32bits(x[i]),
+					math.Float32bits(got[i]), math.Float32bits(want[i]))
 			}
 		}
 		logs32(got, x)
@@ -143,7 +146,8 @@ func FuzzBuckets(f *testing.F) {
 				x = 0
 			}
 			borders[i] = float64(x)
-			keys = append(keys, x, math.Nextafter32(x, 1e38), math.Nextafter32(x, -1e38), math.Float32frombits(r.Uint32()))
+			keys = append(keys, x, math.Nextafter32(x, 1e38), math.Nextafter32(x, -1e38),
+				math.Float32frombits(r.Uint32()))
 		}
 		slices.Sort(borders)
 		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
@@ -157,7 +161,8 @@ func FuzzBuckets(f *testing.F) {
 					least, _ = slices.BinarySearch(borders, float64(x))
 				}
 				if got[i] != want[i] || int(got[i]) != least {
-					t.Fatalf("%s, %v of borders %v: got %d, in plain Go %d, want %d", simd, x, borders, got[i], want[i], least)
+					t.Fatalf("%s, %v of borders %v: got %d, in plain Go %d, want %d",
+						simd, x, borders, got[i], want[i], least)
 				}
 			}
 		})
@@ -170,14 +175,18 @@ func FuzzClampAndNormalize(f *testing.F) {
 	f.Add(uint64(2), 7, float32(0), float32(math.Inf(1)))
 	f.Fuzz(func(t *testing.T, seed uint64, n int, low, high float32) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		x := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), low, high, -low, -high, float32(math.Inf(-1))}
+		x := []float32{
+			0, float32(math.Copysign(0, -1)), float32(math.NaN()), low, high, -low, -high,
+			float32(math.Inf(-1)),
+		}
 		for range n & 255 {
 			x = append(x, math.Float32frombits(r.Uint32()))
 		}
 		got, want := make([]float32, len(x)), make([]float32, len(x))
 		check := func(op string) {
 			for i := range x {
-				if math.Float32bits(got[i]) != math.Float32bits(want[i]) && want[i] == want[i] || (got[i] == got[i]) != (want[i] == want[i]) {
+				if math.Float32bits(got[i]) != math.Float32bits(want[i]) && want[i] == want[i] ||
+					(got[i] == got[i]) != (want[i] == want[i]) {
 					t.Fatalf("%s of %v with %v and %v: got %v, want %v", op, x[i], low, high, got[i], want[i])
 				}
 			}

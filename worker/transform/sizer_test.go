@@ -14,18 +14,23 @@ import (
 func TestFilledTextIsAskedFor(t *testing.T) {
 	const rows, value = 100, 10_000
 	text := spec.Type{Kind: pb.Kind_BINARY}
-	v := &vector.Vector{Type: text, Rows: rows, Ends: make([]int32, rows+1), Valid: []uint64{1 << 63, 1 << 40}} // the last is no row
+	// the last is no row
+	v := &vector.Vector{Type: text, Rows: rows, Ends: make([]int32, rows+1), Valid: []uint64{1 << 63, 1 << 40}}
 	v.Data = []byte("abc")
 	for i := 64; i <= rows; i++ {
 		v.Ends[i] = 3
 	}
-	s := step{kernel: &fillBytes{value: strings.Repeat("v", value)}, swells: true, from: []uint32{0}, in: make([]*vector.Vector, 1), typ: text}
+	s := step{
+		kernel: &fillBytes{value: strings.Repeat("v", value)}, swells: true, from: []uint32{0},
+		in: make([]*vector.Vector, 1), typ: text,
+	}
 	var asked int64
 	c := &Chain{ask: Ask{Result: func(n int64) error { asked = n; return nil }}}
 	if err := c.run(&s, []*vector.Vector{v}, rows); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.out.Data) != 99*value+3 || int64(cap(s.out.Data)) > asked+16 || string(s.out.Data[63*value:63*value+4]) != "abcv" {
+	if len(s.out.Data) != 99*value+3 || int64(cap(s.out.Data)) > asked+16 ||
+		string(s.out.Data[63*value:63*value+4]) != "abcv" {
 		t.Errorf("made are %d bytes, in memory of %d, and asked for %d", len(s.out.Data), cap(s.out.Data), asked)
 	}
 }

@@ -29,7 +29,8 @@ func sortByScore() Op {
 		Example: "{op: sort_by_score, in: [cat_1, scores_1], out: cat_1_best}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			if len(in) != 1 && len(in) != 2 {
-				return spec.Type{}, fmt.Errorf("in: want a list and its scores, or one list to sort by itself, found %d features", len(in))
+				return spec.Type{}, fmt.Errorf(
+					"in: want a list and its scores, or one list to sort by itself, found %d features", len(in))
 			}
 			for _, t := range in {
 				if !t.List || !isInteger(t.Kind) && !isFloat(t.Kind) {

@@ -207,7 +207,10 @@ func chainIn(t failer, r *Registry, op Op, params values, in ...spec.Type) *Chai
 		t.Fatalf("%s with %v of %v: %v", op.Name, params, in, err)
 	}
 	p := &pb.Program{}
-	s := &pb.Step{Op: op.Name, Version: sig.Version, Params: sig.Params, Outs: 1, Name: "out", At: "transforms[0]", Type: sig.Out.Proto()}
+	s := &pb.Step{
+		Op: op.Name, Version: sig.Version, Params: sig.Params, Outs: 1, Name: "out", At: "transforms[0]",
+		Type: sig.Out.Proto(),
+	}
 	for i, typ := range in {
 		p.Sources = append(p.Sources, &pb.Source{Name: fmt.Sprint("source", i), Type: typ.Proto()})
 		s.In = append(s.In, uint32(i))
@@ -311,13 +314,19 @@ func drawValue(k pb.Kind) *rapid.Generator[any] {
 	case pb.Kind_INT64:
 		return rapid.OneOf(rapid.Int64(), rapid.Int64Range(-5, 5)).AsAny()
 	case pb.Kind_FLOAT32:
-		special := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), -1, 1}
+		special := []float32{
+			0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)),
+			float32(math.Inf(-1)), -1, 1,
+		}
 		return rapid.OneOf(rapid.Float32(), rapid.SampledFrom(special), rapid.Float32Range(-3, 3)).AsAny()
 	case pb.Kind_FLOAT64:
 		special := []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), -1, 1, 1 << 31, 1 << 63}
 		return rapid.OneOf(rapid.Float64(), rapid.SampledFrom(special), rapid.Float64Range(-3, 3)).AsAny()
 	}
-	texts := []string{"", "0", "1", "-17", "+5", "9223372036854775808", "-99999999999999999999", "1.5", ".5e3", "1e400", "nan", "-Inf", "TRUE", "false", "0x1", "1_0", "e5", "12 "}
+	texts := []string{
+		"", "0", "1", "-17", "+5", "9223372036854775808", "-99999999999999999999", "1.5", ".5e3", "1e400",
+		"nan", "-Inf", "TRUE", "false", "0x1", "1_0", "e5", "12 ",
+	}
 	text := rapid.Map(rapid.SampledFrom(texts), func(s string) []byte { return []byte(s) })
 	return rapid.OneOf(text, rapid.SliceOfN(rapid.Byte(), 0, 6)).AsAny()
 }

@@ -132,7 +132,8 @@ func (w *walker) entry(uri string, e fs.DirEntry) (wanted bool, err error) {
 	return info.IsDir() && !w.q.Flat && (w.q.Enter == nil || w.q.Enter(uri+"/")), nil
 }
 
-// unlessGone passes errors on, but for those of a name that is not there any more, or is a file's where a directory was.
+// unlessGone passes errors on, but for those of a name that is not there any more, or is a file's where a directory
+// was.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
@@ -146,7 +147,8 @@ func (Disk) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) er
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(name(f.Uri), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that took the file's place has nobody wait for its writer
+	// a pipe that took the file's place has nobody wait for its writer
+	file, err := os.OpenFile(name(f.Uri), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return classify(err)
 	}
@@ -171,7 +173,8 @@ func describe(uri string, info fs.FileInfo) *pb.File {
 	return &pb.File{Uri: uri, Size: info.Size(), Etag: ETag(info)}
 }
 
-// ETag changes when the file is replaced, or written: unless that leaves its length and its time of modification as they were.
+// ETag changes when the file is replaced, or written: unless that leaves its length and its time of modification as
+// they were.
 func ETag(info fs.FileInfo) string {
 	var inode uint64
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
-// TestDirectoryVanishes has one go, or become a file, between being listed and being read: what comes behind it is listed.
+// TestDirectoryVanishes has one go, or become a file, between being listed and being read: what comes behind it is
+// listed.
 func TestDirectoryVanishes(t *testing.T) {
 	for name, change := range map[string]func(dir string) error{
 		"it is gone":   os.RemoveAll,
@@ -58,7 +59,8 @@ func TestListPassesErrorsOn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "part"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := Disk{}.List(t.Context(), object.Query{Prefix: Scheme + root + "/"}, func(*pb.File) error { return fs.ErrNotExist })
+	err := Disk{}.List(t.Context(), object.Query{Prefix: Scheme + root + "/"},
+		func(*pb.File) error { return fs.ErrNotExist })
 	if err == nil {
 		t.Error("no error")
 	}

@@ -1,6 +1,6 @@
 // Package keys finds the keys of encrypted Parquet files by the key metadata in them. Package storage holds a Ring for
-// each profile that has a source of keys (README.md, there); formats/parquet asks it. Neither keys nor tokens are in errors,
-// logs or the output of fmt. A Ring may be used by many goroutines at once.
+// each profile that has a source of keys (README.md, there); formats/parquet asks it. Neither keys nor tokens are in
+// errors, logs or the output of fmt. A Ring may be used by many goroutines at once.
 package keys
 
 import (
@@ -144,7 +144,8 @@ func (r *Ring) open(ctx context.Context, metadata []byte) ([]byte, error) {
 	if !m.Double {
 		return r.source.unwrap(ctx, m.Master, m.DEK)
 	}
-	kek, err := r.find("kek\x00"+m.Master+"\x00"+m.WrappedKEK, func() ([]byte, error) { return r.source.unwrap(ctx, m.Master, m.WrappedKEK) })
+	kek, err := r.find("kek\x00"+m.Master+"\x00"+m.WrappedKEK,
+		func() ([]byte, error) { return r.source.unwrap(ctx, m.Master, m.WrappedKEK) })
 	if err != nil {
 		return nil, fmt.Errorf("key encryption key: %w", err)
 	}
@@ -166,7 +167,8 @@ type material struct {
 
 // parseMaterial reads key metadata, which may be a name instead.
 func parseMaterial(metadata []byte) (m material, isMaterial bool, err error) {
-	if !strings.HasPrefix(strings.TrimSpace(string(metadata)), "{") || json.Unmarshal(metadata, &m) != nil || m.Type == "" {
+	if !strings.HasPrefix(strings.TrimSpace(string(metadata)), "{") || json.Unmarshal(metadata, &m) != nil ||
+		m.Type == "" {
 		return m, false, nil //nolint:nilerr // a name that looks like JSON
 	}
 	switch {

@@ -51,7 +51,8 @@ func TestMistakesAreNamedAndShowNoSecrets(t *testing.T) {
 		fmt.Sprintf(material, "short", "aHVudGVyMg=="):                           `master key "short"`,
 	} {
 		_, err := newRing(t, keys.Config{File: path}).Key(t.Context(), []byte(metadata))
-		if err == nil || !strings.Contains(err.Error(), want) || !storage.IsOurs(err) || strings.Contains(err.Error(), "hunter2") {
+		if err == nil || !strings.Contains(err.Error(), want) || !storage.IsOurs(err) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", metadata, err, want)
 		}
 	}
@@ -60,7 +61,8 @@ func TestMistakesAreNamedAndShowNoSecrets(t *testing.T) {
 		t.Errorf("broken file: %v", err)
 	}
 	var none *keys.Ring
-	if _, err := none.Key(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "--storage-config") || !storage.IsOurs(err) {
+	if _, err := none.Key(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "--storage-config") ||
+		!storage.IsOurs(err) {
 		t.Errorf("no ring: %v", err)
 	}
 }
@@ -72,9 +74,13 @@ func TestConfigurationMistakes(t *testing.T) {
 		"must be https":      {Vault: &keys.Vault{Address: "http://vault.example:8200", TokenEnv: "X"}},
 		"not a URL":          {Vault: &keys.Vault{Address: "https://me:hunter2@vault.example", TokenEnv: "X"}},
 		"token_file, or":     {Vault: &keys.Vault{Address: "https://vault.example"}},
-		"no certificates":    {Vault: &keys.Vault{Address: "https://vault.example", TokenEnv: "X", CAFile: "keys_test.go"}},
+		"no certificates": {Vault: &keys.Vault{
+			Address: "https://vault.example", TokenEnv: "X",
+			CAFile: "keys_test.go",
+		}},
 	} {
-		if _, err := keys.New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := keys.New(cfg); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -112,7 +118,10 @@ func vaultAt(t *testing.T, h http.Handler, token string, timeout time.Duration) 
 			t.Fatal(err)
 		}
 	}
-	return newRing(t, keys.Config{Vault: &keys.Vault{Address: service.URL, TokenFile: tokenFile, CAFile: ca, Timeout: timeout}})
+	return newRing(t, keys.Config{Vault: &keys.Vault{
+		Address: service.URL, TokenFile: tokenFile, CAFile: ca,
+		Timeout: timeout,
+	}})
 }
 
 func TestVault(t *testing.T) {
@@ -141,7 +150,8 @@ func TestVault(t *testing.T) {
 	}
 	for status, ours := range map[int]bool{403: true, 404: true, 307: true, 503: false, 429: false} {
 		_, err := vaultAt(t, answer(status, key), keystest.Token, 0).Key(t.Context(), ask)
-		if err == nil || storage.IsOurs(err) != ours || storage.IsTransient(err) == ours || !strings.Contains(err.Error(), `master key "prices"`) {
+		if err == nil || storage.IsOurs(err) != ours || storage.IsTransient(err) == ours ||
+			!strings.Contains(err.Error(), `master key "prices"`) {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
@@ -150,7 +160,8 @@ func TestVault(t *testing.T) {
 			t.Errorf("answer %q was taken", body)
 		}
 	}
-	if _, err := r.Key(t.Context(), []byte("name")); err == nil || !strings.Contains(err.Error(), "does not give away") {
+	if _, err := r.Key(t.Context(), []byte("name")); err == nil ||
+		!strings.Contains(err.Error(), "does not give away") {
 		t.Errorf("a named key: %v", err)
 	}
 }

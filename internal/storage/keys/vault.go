@@ -71,7 +71,8 @@ func newVault(cfg Vault) (*vault, error) {
 	}
 	// A redirection would carry the token elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &vault{cfg: cfg, base: base, client: &http.Client{Transport: t, CheckRedirect: stay, Timeout: cfg.Timeout}}, nil
+	return &vault{cfg: cfg, base: base, client: &http.Client{Transport: t, CheckRedirect: stay, Timeout: cfg.Timeout}},
+		nil
 }
 
 func isLoopback(host string) bool {
@@ -95,12 +96,14 @@ func (v *vault) unwrap(ctx context.Context, master, wrapped string) ([]byte, err
 			Plaintext string `json:"plaintext"`
 		} `json:"data"`
 	}
-	if err := v.call(ctx, v.base.JoinPath("v1", v.cfg.Mount, "decrypt", url.PathEscape(master)), body, &answer); err != nil {
+	if err := v.call(ctx, v.base.JoinPath("v1", v.cfg.Mount, "decrypt", url.PathEscape(master)), body,
+		&answer); err != nil {
 		return nil, fmt.Errorf("keys: vault at %s, master key %q: %w", v.base.Host, master, err)
 	}
 	key, err := base64.StdEncoding.DecodeString(answer.Data.Plaintext)
 	if err != nil || len(key) == 0 {
-		return nil, fmt.Errorf("keys: vault at %s, master key %q: the answer holds no key in base64", v.base.Host, master)
+		return nil, fmt.Errorf("keys: vault at %s, master key %q: the answer holds no key in base64",
+			v.base.Host, master)
 	}
 	return key, nil
 }

@@ -14,8 +14,8 @@ type Store struct {
 	Schemes []string
 	// Canonical checks a URI of one of the schemes, and completes it. Its errors repeat the URI.
 	Canonical func(uri string) (string, error)
-	// Profile returns a pointer to an empty profile, which YAML is decoded into: a struct with a field for "type", too. An
-	// empty profile opens the store as its own tools would.
+	// Profile returns a pointer to an empty profile, which YAML is decoded into: a struct with a field for "type", too.
+	// An empty profile opens the store as its own tools would.
 	Profile func() Profile
 	// Backend, in place of Profile, is that of a store which needs none.
 	Backend Backend
@@ -39,7 +39,7 @@ type Backend interface {
 	Stat(ctx context.Context, uri string) (*pb.File, error)
 	// List hands each file that q asks for to yield, and ends with yield's error if it has one.
 	List(ctx context.Context, q Query, yield func(*pb.File) error) error
-	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed; its errors
-	// need not name the file.
+	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed; its
+	// errors need not name the file.
 	ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error
 }

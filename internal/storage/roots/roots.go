@@ -1,5 +1,5 @@
-// Package roots says whom connections of storage trust: the system's authorities, and those of a file that a profile or a
-// key service names. It keeps no state.
+// Package roots says whom connections of storage trust: the system's authorities, and those of a file that a profile or
+// a key service names. It keeps no state.
 package roots
 
 import (

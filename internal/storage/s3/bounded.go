@@ -15,7 +15,8 @@ const (
 
 var errLongAnswer = errors.New("its answer has more than 8 MiB, which no page of a listing has")
 
-// bounded is a transport whose answers end, whatever the service sends. Objects are not bounded: who asks for a range reads no more.
+// bounded is a transport whose answers end, whatever the service sends. Objects are not bounded: who asks for a range
+// reads no more.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

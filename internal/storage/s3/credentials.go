@@ -16,7 +16,8 @@ import (
 
 var errNoCredentials = errors.New("no AWS credentials found")
 
-// credentials returns the profile's credentials, and whether they renew themselves: variables stay as the process began.
+// credentials returns the profile's credentials, and whether they renew themselves: variables stay as the process
+// began.
 func (p *Profile) credentials() (creds *credentials.Credentials, renewed bool, err error) {
 	switch p.source() {
 	case Anonymous:
@@ -83,7 +84,8 @@ func (c *chain) retrieve(cc *credentials.CredContext) (credentials.Value, error)
 			return v, nil
 		}
 	}
-	err := object.Ours(fmt.Errorf("%w; set them up or use a profile with credentials: anonymous: %s", errNoCredentials, strings.Join(why, "; ")))
+	err := object.Ours(fmt.Errorf("%w; set them up or use a profile with credentials: anonymous: %s",
+		errNoCredentials, strings.Join(why, "; ")))
 	if c.found || hasRole() {
 		return credentials.Value{}, object.Transient(err) // the service that renews them may come back
 	}
@@ -150,7 +152,10 @@ func (r *renewing) RetrieveWithCredContext(cc *credentials.CredContext) (credent
 		}
 		return r.value, nil
 	case <-time.After(time.Until(r.asked.Add(patience))):
-		return credentials.Value{}, object.Transient(object.Ours(fmt.Errorf("credential_process of profile %s does not answer; it was waited for %s", r.profile, patience)))
+		return credentials.Value{},
+			object.Transient(object.Ours(
+				fmt.Errorf("credential_process of profile %s does not answer; it was waited for %s",
+					r.profile, patience)))
 	}
 }
 
@@ -158,7 +163,8 @@ func (r *renewing) start(cc *credentials.CredContext) {
 	coming := make(chan retrieved, 1)
 	r.coming, r.asked = coming, time.Now()
 	go func() {
-		// Of its own, as a request may be given up that others wait for as well. What goes by HTTP ends before patience.
+		// Of its own, as a request may be given up that others wait for as well. What goes by HTTP ends before
+		// patience.
 		ctx, cancel := context.WithTimeout(context.Background(), patience/2)
 		defer cancel()
 		v, err := r.chain.retrieve(&credentials.CredContext{Client: cc.Client, Endpoint: cc.Endpoint, Context: ctx})

@@ -60,7 +60,8 @@ func TestStuckProcess(t *testing.T) {
 		for i, want := range []time.Duration{patience, 0, 0} {
 			begun := time.Now()
 			_, err := c.GetWithContext(nil)
-			if !object.IsTransient(err) || !strings.Contains(err.Error(), "credential_process of profile lab does not answer") {
+			if !object.IsTransient(err) ||
+				!strings.Contains(err.Error(), "credential_process of profile lab does not answer") {
 				t.Errorf("error %v, want a transient one that names the profile", err)
 			}
 			if d := time.Since(begun); d != want {

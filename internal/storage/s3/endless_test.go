@@ -21,7 +21,8 @@ func endless(pages *atomic.Int64, suffix string) http.Handler {
 			return
 		}
 		n := pages.Add(1)
-		fmt.Fprintf(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>", n)
+		fmt.Fprintf(w,
+			"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>", n)
 		for i := range 1000 {
 			fmt.Fprintf(w, `<Contents><Key>d/%09d/%05d%s</Key><ETag>"e"</ETag><Size>10</Size></Contents>`, n, i, suffix)
 		}
@@ -44,12 +45,21 @@ func TestEndlessListing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var pages atomic.Int64
 			s := newStore(t, storage.Config{
-				Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: serve(t, endless(&pages, tc.suffix)), Region: "r", Credentials: "anonymous"}},
-				Listing:  tc.limits,
+				Profiles: map[string]storage.Profile{
+					"default": &s3.Profile{
+						Endpoint: serve(t, endless(&pages, tc.suffix)), Region: "r",
+						Credentials: "anonymous",
+					},
+				},
+				Listing: tc.limits,
 			})
 			_, err := s.List(t.Context(), "", []string{"s3://bucket/d/"})
-			setting := map[string]string{"files": "listing.max_files", "memory": "listing.max_bytes", "time": "listing.timeout"}[name]
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), setting) || storage.IsTransient(err) {
+			setting := map[string]string{
+				"files": "listing.max_files", "memory": "listing.max_bytes",
+				"time": "listing.timeout",
+			}[name]
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), setting) ||
+				storage.IsTransient(err) {
 				t.Errorf("error %v; want %q and %s", err, tc.want, setting)
 			}
 			if n := pages.Load(); tc.pages > 0 && n > tc.pages {
@@ -85,7 +95,12 @@ func TestEndlessAnswers(t *testing.T) {
 					sent.Add(int64(len(fill)))
 				}
 			}))
-			s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: url, Region: "r", Credentials: "anonymous"}}})
+			s := newStore(t, storage.Config{
+				Profiles: map[string]storage.Profile{"default": &s3.Profile{
+					Endpoint: url, Region: "r",
+					Credentials: "anonymous",
+				}},
+			})
 			_, err := s.List(t.Context(), "", []string{"s3://bucket/d/"})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || storage.IsTransient(err) {
 				t.Errorf("error %v, want %q", err, tc.want)

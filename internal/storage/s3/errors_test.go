@@ -38,10 +38,19 @@ func TestRegion(t *testing.T) {
 		code               string
 		want               string // of the error; "" for none at the second attempt
 	}{
-		"learned":    {"", "", http.StatusBadRequest, "AuthorizationHeaderMalformed", ""},
-		"configured": {"us-west-2", "", http.StatusBadRequest, "AuthorizationHeaderMalformed", "set the storage profile's region to eu-west-1"},
-		"moved":      {"us-west-2", "eu-west-1", http.StatusMovedPermanently, "", "set the storage profile's region to eu-west-1"},
-		"somewhere":  {"us-west-2", "", http.StatusTemporaryRedirect, "TemporaryRedirect", "set the storage profile's region:"},
+		"learned": {"", "", http.StatusBadRequest, "AuthorizationHeaderMalformed", ""},
+		"configured": {
+			"us-west-2", "", http.StatusBadRequest, "AuthorizationHeaderMalformed",
+			"set the storage profile's region to eu-west-1",
+		},
+		"moved": {
+			"us-west-2", "eu-west-1", http.StatusMovedPermanently, "",
+			"set the storage profile's region to eu-west-1",
+		},
+		"somewhere": {
+			"us-west-2", "", http.StatusTemporaryRedirect, "TemporaryRedirect",
+			"set the storage profile's region:",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +74,10 @@ func TestRegion(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"} {
+			for _, name := range []string{
+				"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION",
+				"AWS_DEFAULT_REGION",
+			} {
 				t.Setenv(name, "")
 			}
 			t.Setenv("KEY", "k")
@@ -80,7 +92,8 @@ func TestRegion(t *testing.T) {
 			_, err = c.Stat(t.Context(), "s3://bucket/x")
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) || object.IsTransient(err) {
-					t.Errorf("error %v, transient: %v; want one for good with %q", err, object.IsTransient(err), tc.want)
+					t.Errorf("error %v, transient: %v; want one for good with %q", err, object.IsTransient(err),
+						tc.want)
 				}
 				return
 			}

@@ -71,7 +71,8 @@ func (p *Profile) Validate() error {
 		}
 	case FromEnv:
 		if p.AccessKeyEnv == "" || p.SecretKeyEnv == "" {
-			return errors.New("credentials: env needs access_key_env and secret_key_env, the names of environment variables")
+			return errors.New(
+				"credentials: env needs access_key_env and secret_key_env, the names of environment variables")
 		}
 	default:
 		return errors.New("unknown kind of credentials; use aws, env or anonymous")
@@ -106,7 +107,8 @@ func (p *Profile) endpoint() (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("the endpoint's scheme must be http or https")
 	case u.User != nil:
-		return nil, errors.New("the endpoint holds credentials; take them out and use access_key_env and secret_key_env")
+		return nil, errors.New(
+			"the endpoint holds credentials; take them out and use access_key_env and secret_key_env")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "":
 		return nil, errors.New("the endpoint must have no path; write https://host:port")
 	}

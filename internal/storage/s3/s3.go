@@ -65,7 +65,8 @@ func New(p *Profile) (*Client, error) {
 		return nil, fmt.Errorf("S3 client: %w", err)
 	}
 	return &Client{
-		core: minio.Core{Client: client}, credentials: creds, renewed: renewed, region: region, payer: p.RequestPayer, transport: transport,
+		core: minio.Core{Client: client}, credentials: creds, renewed: renewed, region: region, payer: p.RequestPayer,
+		transport: transport,
 	}, nil
 }
 
@@ -99,7 +100,8 @@ func (c *Client) Stat(ctx context.Context, uri string) (*pb.File, error) {
 // is another, the endpoint is https): a GET has one.
 func isBare(err error) bool {
 	var answer minio.ErrorResponse
-	return errors.As(err, &answer) && strings.HasPrefix(answer.Code, "400") // minio-go takes the status for want of a code
+	// minio-go takes the status for want of a code
+	return errors.As(err, &answer) && strings.HasPrefix(answer.Code, "400")
 }
 
 // pay has this request paid by who reads, and not by the bucket's owner.

@@ -113,7 +113,8 @@ func testRefused(t *testing.T, m *storagetest.MinIO) {
 		"dead":      "given up after 2 attempts",
 	} {
 		_, err := s.List(t.Context(), profile, []string{"s3://closed/x.parquet"})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "s3://closed/x.parquet") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "s3://closed/x.parquet") {
 			t.Errorf("%s: error %v, want one with %q that names the file", profile, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "not-the-secret") {
@@ -123,13 +124,14 @@ func testRefused(t *testing.T, m *storagetest.MinIO) {
 	if _, err := s.List(t.Context(), "right", []string{"s3://closed/x.parquet"}); err != nil {
 		t.Errorf("right: %v", err)
 	}
-	if _, err := s.List(t.Context(), "right", []string{"s3://no-such-bucket/x/"}); err == nil || !strings.Contains(err.Error(), "no bucket no-such-bucket") {
+	if _, err := s.List(t.Context(), "right", []string{"s3://no-such-bucket/x/"}); err == nil ||
+		!strings.Contains(err.Error(), "no bucket no-such-bucket") {
 		t.Errorf("error %v, want one that names the bucket", err)
 	}
 }
 
-// testFarAway reads through a proxy that lets no request pass before all that are wanted at once are there: what a round trip takes
-// is paid once for all of them. Connections are kept, for a far one takes round trips to open.
+// testFarAway reads through a proxy that lets no request pass before all that are wanted at once are there: what a
+// round trip takes is paid once for all of them. Connections are kept, for a far one takes round trips to open.
 func testFarAway(t *testing.T, m *storagetest.MinIO) {
 	const parallel, part, rounds = 8, 64 << 10, 5
 	content := make([]byte, parallel*part)
@@ -160,7 +162,8 @@ func testFarAway(t *testing.T, m *storagetest.MinIO) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range rounds {
-		got, err := storage.ReadRanges(ctx, s, "", f, []storage.Range{{Length: f.Size}}, storage.Reading{Part: part, Parallel: parallel},
+		got, err := storage.ReadRanges(ctx, s, "", f, []storage.Range{{Length: f.Size}},
+			storage.Reading{Part: part, Parallel: parallel},
 			func(size int64) ([]byte, error) { return make([]byte, size), nil })
 		if err != nil {
 			t.Fatal(err)

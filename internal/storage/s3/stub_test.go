@@ -42,8 +42,12 @@ func refuse(w http.ResponseWriter, status int, code string) {
 
 func stubStore(t *testing.T, endpoint string) *storage.Store {
 	return newStore(t, storage.Config{
-		Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: endpoint, Region: "r", Credentials: "anonymous"}},
-		Retry:    storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: 500 * time.Millisecond}, // minio-go pauses for up to 200 ms
+		Profiles: map[string]storage.Profile{"default": &s3.Profile{
+			Endpoint: endpoint, Region: "r",
+			Credentials: "anonymous",
+		}},
+		// minio-go pauses for up to 200 ms
+		Retry: storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: 500 * time.Millisecond},
 	})
 }
 
@@ -56,11 +60,12 @@ func TestFaults(t *testing.T) {
 	}{
 		"busy":      {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "SlowDown") }, nil, 2},
 		"throttled": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "RequestTimeout") }, nil, 2},
-		"expired":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "ExpiredToken") }, errAny, 1}, // nobody renews it
-		"internal":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, nil, 2},
-		"unknown":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(524) }, nil, 2},
-		"hung up":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) }, nil, 2},
-		"lacking":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(501) }, errAny, 1},
+		// nobody renews it
+		"expired":  {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "ExpiredToken") }, errAny, 1},
+		"internal": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, nil, 2},
+		"unknown":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(524) }, nil, 2},
+		"hung up":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) }, nil, 2},
+		"lacking":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(501) }, errAny, 1},
 		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "5")
 			answer(w, etag, "23")
@@ -68,9 +73,18 @@ func TestFaults(t *testing.T) {
 		}, nil, 2},
 		"no answer": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil, 2},
 		"hangs":     {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil, 2},
-		"changed":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 412, "PreconditionFailed") }, storage.ErrChanged, 1},
-		"no match":  {func(w http.ResponseWriter, _ *http.Request) { answer(w, "other", "23456") }, storage.ErrChanged, 1},
-		"shorter":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 416, "InvalidRange") }, storage.ErrChanged, 1},
+		"changed": {
+			func(w http.ResponseWriter, _ *http.Request) { refuse(w, 412, "PreconditionFailed") },
+			storage.ErrChanged, 1,
+		},
+		"no match": {
+			func(w http.ResponseWriter, _ *http.Request) { answer(w, "other", "23456") }, storage.ErrChanged,
+			1,
+		},
+		"shorter": {
+			func(w http.ResponseWriter, _ *http.Request) { refuse(w, 416, "InvalidRange") },
+			storage.ErrChanged, 1,
+		},
 		"gone":      {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "NoSuchKey") }, fs.ErrNotExist, 1},
 		"forbidden": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "AccessDenied") }, errAny, 1},
 		"no ranges": {func(w http.ResponseWriter, _ *http.Request) {
@@ -127,7 +141,8 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestPrivateCA(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, etag, "23456") }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, etag, "23456") }))
 	server.Config.ErrorLog = nil
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -141,7 +156,10 @@ func TestPrivateCA(t *testing.T) {
 	with.CAFile = ca
 	missing := profile
 	missing.CAFile = ca + ".missing"
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"with": &with, "without": &profile, "missing": &missing}})
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+		"with": &with, "without": &profile,
+		"missing": &missing,
+	}})
 	buf := make([]byte, 5)
 	if err := s.ReadAt(t.Context(), "with", stubFile, buf, 2); err != nil {
 		t.Error(err)
@@ -150,7 +168,8 @@ func TestPrivateCA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, text := range [][]byte{other, pem.EncodeToMemory(block), append(other, pem.EncodeToMemory(block)...)} { // the authority is replaced
+	// the authority is replaced
+	for i, text := range [][]byte{other, pem.EncodeToMemory(block), append(other, pem.EncodeToMemory(block)...)} {
 		if err := os.WriteFile(ca, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +178,12 @@ func TestPrivateCA(t *testing.T) {
 			t.Errorf("the authorities of version %d: %v", i, err)
 		}
 	}
-	for profile, want := range map[string]string{"without": "set the storage profile's ca_file", "missing": "ca.pem.missing"} {
-		if err := s.ReadAt(t.Context(), profile, stubFile, buf, 2); err == nil || !strings.Contains(err.Error(), want) || !storage.IsOurs(err) {
+	for profile, want := range map[string]string{
+		"without": "set the storage profile's ca_file",
+		"missing": "ca.pem.missing",
+	} {
+		if err := s.ReadAt(t.Context(), profile, stubFile, buf, 2); err == nil ||
+			!strings.Contains(err.Error(), want) || !storage.IsOurs(err) {
 			t.Errorf("%s: error %v, of this process: %v; want one with %q", profile, err, storage.IsOurs(err), want)
 		}
 	}
@@ -190,12 +213,16 @@ func TestMistakes(t *testing.T) {
 		fmt.Fprint(w, `<!doctype html><html><head><meta charset="utf-8"></head><body>Sign in</body></html>`)
 	}))
 	for name, tc := range map[string]struct{ endpoint, want string }{
-		"http":  {strings.Replace(page, "http:", "https:", 1), "check whether the storage profile's endpoint is http or https"},
+		"http": {
+			strings.Replace(page, "http:", "https:", 1),
+			"check whether the storage profile's endpoint is http or https",
+		},
 		"no S3": {page, "XML"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := stubStore(t, tc.endpoint).List(t.Context(), "", []string{"s3://bucket/data/"})
-			if err == nil || storage.IsTransient(err) || strings.Contains(err.Error(), "attempts") || !strings.Contains(err.Error(), tc.want) {
+			if err == nil || storage.IsTransient(err) || strings.Contains(err.Error(), "attempts") ||
+				!strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, transient: %v; want one for good with %q", err, storage.IsTransient(err), tc.want)
 			}
 		})
@@ -223,7 +250,9 @@ func TestListingIsCut(t *testing.T) {
 				w.(http.Flusher).Flush()
 				panic(http.ErrAbortHandler)
 			})))
-			if files, err := s.List(t.Context(), "", []string{"s3://bucket/data/"}); err != nil || len(files) != 1 || requests.Load() != 3 { // the last looks for an Iceberg table's metadata
+			// the last looks for an Iceberg table's metadata
+			if files, err := s.List(t.Context(), "", []string{"s3://bucket/data/"}); err != nil || len(files) != 1 ||
+				requests.Load() != 3 {
 				t.Errorf("listed %v, %v, by %d requests", files, err, requests.Load())
 			}
 		})
@@ -239,8 +268,15 @@ func TestDirectoryOfPolicy(t *testing.T) {
 		"found": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, listing)
 		}, ""},
-		"nothing": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<ListBucketResult></ListBucketResult>") }, "access denied"},
-		"denied":  {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "SignatureDoesNotMatch") }, "and as a directory: m"},
+		"nothing": {func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
+		}, "access denied"},
+		"denied": {
+			func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "SignatureDoesNotMatch") },
+			"and as a directory: m",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stubStore(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -254,7 +290,8 @@ func TestDirectoryOfPolicy(t *testing.T) {
 			switch {
 			case tc.want == "" && (err != nil || len(files) != 1):
 				t.Errorf("listed %v, %v", files, err)
-			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "access denied")):
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), "access denied")):
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
 		})
@@ -265,7 +302,8 @@ func TestDirectoryOfPolicy(t *testing.T) {
 func TestRequestPayer(t *testing.T) {
 	t.Setenv("KEY", "k")
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Amz-Request-Payer") != "requester" || !strings.Contains(r.Header.Get("Authorization"), "x-amz-request-payer") {
+		if r.Header.Get("X-Amz-Request-Payer") != "requester" ||
+			!strings.Contains(r.Header.Get("Authorization"), "x-amz-request-payer") {
 			refuse(w, 403, "AccessDenied")
 		} else if r.URL.Query().Has("list-type") {
 			fmt.Fprint(w, listing)
@@ -274,9 +312,13 @@ func TestRequestPayer(t *testing.T) {
 		}
 	}))
 	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
-		"default": &s3.Profile{Endpoint: url, Region: "r", AccessKeyEnv: "KEY", SecretKeyEnv: "KEY", RequestPayer: "requester"},
+		"default": &s3.Profile{
+			Endpoint: url, Region: "r", AccessKeyEnv: "KEY", SecretKeyEnv: "KEY",
+			RequestPayer: "requester",
+		},
 	}})
-	if files, err := s.List(t.Context(), "", []string{stubFile.GetUri(), "s3://bucket/data/"}); err != nil || len(files) != 2 {
+	if files, err := s.List(t.Context(), "", []string{stubFile.GetUri(), "s3://bucket/data/"}); err != nil ||
+		len(files) != 2 {
 		t.Errorf("listed %v, %v", files, err)
 	}
 	if err := s.ReadAt(t.Context(), "", stubFile, make([]byte, 5), 2); err != nil {
@@ -288,8 +330,10 @@ func TestRequestPayer(t *testing.T) {
 func withoutCredentials(t *testing.T) {
 	t.Helper()
 	for _, key := range []string{
-		"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_PROFILE", "AWS_CONFIG_FILE",
-		"AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+		"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_PROFILE",
+		"AWS_CONFIG_FILE",
+		"AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI",
 	} {
 		t.Setenv(key, "")
 	}
@@ -301,8 +345,10 @@ func withoutCredentials(t *testing.T) {
 func TestCredentialProcess(t *testing.T) {
 	withoutCredentials(t)
 	dir := t.TempDir()
-	script := "echo started >> " + dir + "/starts\n" + `echo '{"Version": 1, "AccessKeyId": "KEY", "SecretAccessKey": "s"}'` + "\n"
-	for name, text := range map[string]string{"process": script, "config": "[profile lab]\ncredential_process = sh " + dir + "/process\n"} {
+	script := "echo started >> " + dir + "/starts\n" +
+		`echo '{"Version": 1, "AccessKeyId": "KEY", "SecretAccessKey": "s"}'` + "\n"
+	for name, text := range map[string]string{"process": script, "config": "[profile lab]\ncredential_process = sh " +
+		dir + "/process\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +361,10 @@ func TestCredentialProcess(t *testing.T) {
 		}
 		answer(w, etag, "23456")
 	}))
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: url, Region: "r", AWSProfile: "lab"}}})
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{
+		Endpoint: url,
+		Region:   "r", AWSProfile: "lab",
+	}}})
 	for range 3 {
 		if err := s.ReadAt(t.Context(), "", stubFile, make([]byte, 5), 2); err != nil {
 			t.Fatal(err)
@@ -345,7 +394,10 @@ func TestExpired(t *testing.T) {
 	}))
 	list := func(p s3.Profile) error {
 		p.Endpoint, p.Region = url, "r"
-		s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &p}, Retry: storage.Retry{Attempts: 2, Delay: time.Millisecond}})
+		s := newStore(t, storage.Config{
+			Profiles: map[string]storage.Profile{"default": &p},
+			Retry:    storage.Retry{Attempts: 2, Delay: time.Millisecond},
+		})
 		_, err := s.List(t.Context(), "", []string{stubFile.GetUri()})
 		return err
 	}
@@ -353,15 +405,21 @@ func TestExpired(t *testing.T) {
 	if err := list(s3.Profile{}); err != nil || fetched.Load() != 2 {
 		t.Errorf("a role that was fetched %d times: %v", fetched.Load(), err)
 	}
-	if err := list(s3.Profile{}); err == nil || !strings.Contains(err.Error(), "renew the storage profile's credentials") || !storage.IsOurs(err) {
+	if err := list(s3.Profile{}); err == nil ||
+		!strings.Contains(err.Error(), "renew the storage profile's credentials") || !storage.IsOurs(err) {
 		t.Errorf("a role whose credentials stay expired: %v, of this process: %v", err, storage.IsOurs(err))
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "OLD")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
-	for name, p := range map[string]s3.Profile{"AWS's variables": {}, "variables": {AccessKeyEnv: "AWS_ACCESS_KEY_ID", SecretKeyEnv: "AWS_SECRET_ACCESS_KEY"}} {
+	for name, p := range map[string]s3.Profile{
+		"AWS's variables": {},
+		"variables":       {AccessKeyEnv: "AWS_ACCESS_KEY_ID", SecretKeyEnv: "AWS_SECRET_ACCESS_KEY"},
+	} {
 		err := list(p)
-		if err == nil || !strings.Contains(err.Error(), "renew the storage profile's credentials") || !storage.IsOurs(err) || storage.IsTransient(err) {
-			t.Errorf("%s: error %v, of this process: %v, transient: %v", name, err, storage.IsOurs(err), storage.IsTransient(err))
+		if err == nil || !strings.Contains(err.Error(), "renew the storage profile's credentials") ||
+			!storage.IsOurs(err) || storage.IsTransient(err) {
+			t.Errorf("%s: error %v, of this process: %v, transient: %v", name, err, storage.IsOurs(err),
+				storage.IsTransient(err))
 		}
 	}
 }
@@ -372,7 +430,8 @@ func TestRoleIsRenewed(t *testing.T) {
 	keys := make(chan string, 2)
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/role" {
-			fmt.Fprintf(w, `{"AccessKeyId":"KEY-%d","SecretAccessKey":"s","Token":"t","Expiration":"2006-01-02T15:04:05Z"}`,
+			fmt.Fprintf(w,
+				`{"AccessKeyId":"KEY-%d","SecretAccessKey":"s","Token":"t","Expiration":"2006-01-02T15:04:05Z"}`,
 				fetched.Add(1))
 			return
 		}
@@ -385,7 +444,10 @@ func TestRoleIsRenewed(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/role")
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: url, Region: "r"}}})
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{
+		Endpoint: url,
+		Region:   "r",
+	}}})
 	for _, want := range []string{"KEY-1", "KEY-2"} {
 		if err := s.ReadAt(t.Context(), "", stubFile, make([]byte, 5), 2); err != nil {
 			t.Fatal(err)

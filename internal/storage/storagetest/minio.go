@@ -50,7 +50,8 @@ func findMinIO(t testing.TB) string {
 		return path
 	}
 	if home, err := os.UserHomeDir(); err == nil {
-		if path := filepath.Join(home, "go", "bin", "minio"); exec.CommandContext(t.Context(), path, "--version").Run() == nil {
+		if path := filepath.Join(home, "go", "bin", "minio"); exec.CommandContext(t.Context(), path,
+			"--version").Run() == nil {
 			return path
 		}
 	}

@@ -56,7 +56,11 @@ func testList(t *testing.T, fx Fixture) {
 		uris string // relative to Base, separated by blanks
 		want string
 	}{
-		{"data/", "data/_h=3/p.parquet data/a.parquet data/b.PARQUET data/c.parq data/d.pq data/day=1/p.parquet data/day=2/p.parquet data/deep/er/f.parquet"},
+		{
+			"data/",
+			"data/_h=3/p.parquet data/a.parquet data/b.PARQUET data/c.parq data/d.pq data/day=1/p.parquet " +
+				"data/day=2/p.parquet data/deep/er/f.parquet",
+		},
 		{"data/deep", "data/deep/er/f.parquet"},
 		{"data/e.csv", "data/e.csv"},
 		{"data/_SUCCESS", "data/_SUCCESS"},
@@ -68,7 +72,10 @@ func testList(t *testing.T, fx Fixture) {
 		{"data/day=?/*.parquet", "data/day=1/p.parquet data/day=2/p.parquet"},
 		{"data/day=*/", "data/day=1/p.parquet data/day=2/p.parquet"},
 		{"data/**/p.parquet", "data/_h=3/p.parquet data/day=1/p.parquet data/day=2/p.parquet"},
-		{"data/**/*.parquet", "data/_h=3/p.parquet data/a.parquet data/day=1/p.parquet data/day=2/p.parquet data/deep/er/f.parquet"},
+		{
+			"data/**/*.parquet",
+			"data/_h=3/p.parquet data/a.parquet data/day=1/p.parquet data/day=2/p.parquet data/deep/er/f.parquet",
+		},
 		{"data*/[a-z].parquet", "data/a.parquet data2/g.parquet"},
 		{"data2 data/d.pq data2/", "data/d.pq data2/g.parquet"},
 		{`odd/\[x\].parquet`, "odd/[x].parquet"},
@@ -90,7 +97,8 @@ func testList(t *testing.T, fx Fixture) {
 	}
 }
 
-// testListTables: directories of tables, whose logs tell which files count, are refused, but not files that are named one by one.
+// testListTables: directories of tables, whose logs tell which files count, are refused, but not files that are named
+// one by one.
 func testListTables(t *testing.T, fx Fixture) {
 	for _, name := range []string{
 		"delta/a.parquet", "delta/day=1/b.parquet", "delta/_delta_log/00000000000000000000.json",
@@ -102,18 +110,23 @@ func testListTables(t *testing.T, fx Fixture) {
 		fx.Put(t, name, []byte(name))
 	}
 	for uri, want := range map[string]string{
-		"delta": "Delta Lake (_delta_log/", "delta/": "Delta Lake (_delta_log/", "delta/*.parquet": "Delta Lake (_delta_log/",
-		"delta/day=1/": "Delta Lake (_delta_log/", "delta/day=*/": "Delta Lake (_delta_log/", "delta/**/*.parquet": "Delta Lake (_delta_log/",
-		"in/": "Delta Lake (_delta_log/", "in/*/c.parquet": "Delta Lake (_delta_log/",
+		"delta": "Delta Lake (_delta_log/", "delta/": "Delta Lake (_delta_log/",
+		"delta/*.parquet": "Delta Lake (_delta_log/",
+		"delta/day=1/":    "Delta Lake (_delta_log/", "delta/day=*/": "Delta Lake (_delta_log/",
+		"delta/**/*.parquet": "Delta Lake (_delta_log/",
+		"in/":                "Delta Lake (_delta_log/", "in/*/c.parquet": "Delta Lake (_delta_log/",
 		"hudi/": "Hudi (.hoodie/", "hudi/a.*": "Hudi (.hoodie/",
-		"ice/": "Iceberg (metadata/v1.metadata.json", "ice/data/": "Iceberg (metadata/v1", "ice/data/day=1/": "Iceberg (metadata/v1",
-		"delta/a.parquet": "", "ice/data/a.parquet": "", "plain/": "", "plain/*.parquet": "", "plain/day=1/": "", "delta/_delta_log/*.json": "",
+		"ice/": "Iceberg (metadata/v1.metadata.json", "ice/data/": "Iceberg (metadata/v1",
+		"ice/data/day=1/": "Iceberg (metadata/v1",
+		"delta/a.parquet": "", "ice/data/a.parquet": "", "plain/": "", "plain/*.parquet": "", "plain/day=1/": "",
+		"delta/_delta_log/*.json": "",
 	} {
 		files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
 		if want == "" && (err != nil || len(files) == 0) {
 			t.Errorf("%s: %d files, %v", uri, len(files), err)
 		}
-		if want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "one by one")) {
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "one by one")) {
 			t.Errorf("%s: %d files, %v; want an error with %q", uri, len(files), err, want)
 		}
 	}
@@ -151,7 +164,8 @@ func testListNothing(t *testing.T, fx Fixture) {
 			t.Errorf("%s: error %v, want one with %q that names the URI", uri, err, want)
 		}
 	}
-	if _, err := fx.Storage.List(t.Context(), "no-such", []string{fx.Base}); err == nil || !strings.Contains(err.Error(), "no-such") {
+	if _, err := fx.Storage.List(t.Context(), "no-such", []string{fx.Base}); err == nil ||
+		!strings.Contains(err.Error(), "no-such") {
 		t.Errorf("unknown profile: error %v, want one that names it", err)
 	}
 }
@@ -223,7 +237,15 @@ func testCancelled(t *testing.T, fx Fixture) {
 func testRanges(t *testing.T, fx Fixture) {
 	content := random(300_000)
 	f := one(t, fx, content)
-	ranges := spans([][2]int64{{200_000, 50_000}, {0, 10}, {12, 30_000}, {299_999, 1}, {7, 0}, {210_000, 90_000}, {60_000, 5}})
+	ranges := spans([][2]int64{
+		{200_000, 50_000},
+		{0, 10},
+		{12, 30_000},
+		{299_999, 1},
+		{7, 0},
+		{210_000, 90_000},
+		{60_000, 5},
+	})
 	how := storage.Reading{MaxGap: 100, Part: 20_000, Parallel: 3}
 	out, err := storage.ReadRanges(t.Context(), fx.Storage, fx.Profile, f, ranges, how,
 		func(n int64) ([]byte, error) { return make([]byte, n), nil })

@@ -1,7 +1,7 @@
 // Package zoneinfo holds the IANA time zone database, release 2025c, as Go 1.26 brings it along. It is a file of this
-// repository, and not the machine's database nor that of the Go toolchain, so that a worker's results depend on neither.
-// Another release may change what local hours are: whoever replaces zoneinfo.zip raises the version of the ops that use
-// it. The package keeps no state and is safe for concurrent use.
+// repository, and not the machine's database nor that of the Go toolchain, so that a worker's results depend on
+// neither. Another release may change what local hours are: whoever replaces zoneinfo.zip raises the version of the ops
+// that use it. The package keeps no state and is safe for concurrent use.
 package zoneinfo
 
 import (

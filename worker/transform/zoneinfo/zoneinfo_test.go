@@ -12,7 +12,8 @@ import (
 // change with it.
 func TestDatabaseIsPinned(t *testing.T) {
 	sum := sha256.Sum256(database)
-	if got, want := hex.EncodeToString(sum[:]), "8f55634d05f8bca1f7bc7c69c5933428c69357e0bdf565e5ba224e3f88ff12e8"; got != want {
+	if got, want := hex.EncodeToString(
+		sum[:]), "8f55634d05f8bca1f7bc7c69c5933428c69357e0bdf565e5ba224e3f88ff12e8"; got != want {
 		t.Errorf("the database's SHA-256 is %s, want %s", got, want)
 	}
 }

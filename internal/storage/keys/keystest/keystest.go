@@ -33,7 +33,8 @@ func masters() map[string]string {
 	}
 }
 
-// KeyFile writes a file with the named keys (footer, prices, texts, default; all if none is named), and returns its path.
+// KeyFile writes a file with the named keys (footer, prices, texts, default; all if none is named), and returns its
+// path.
 func KeyFile(t testing.TB, names ...string) string {
 	t.Helper()
 	all := map[string]string{}
@@ -155,7 +156,8 @@ func unwrap(master []byte, ciphertext string) (string, error) {
 // Files has pyarrow write the files of write.py and returns their folder.
 func Files(t testing.TB) string {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import pyarrow.parquet.encryption").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c",
+		"import pyarrow.parquet.encryption").CombinedOutput(); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("python3 with pyarrow is missing: %s", out)
 		}
@@ -164,7 +166,8 @@ func Files(t testing.TB) string {
 	service := httptest.NewServer(Service())
 	defer service.Close()
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "python3", "-c", script, dir, service.URL).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c", script, dir,
+		service.URL).CombinedOutput(); err != nil {
 		t.Fatalf("pyarrow: %v\n%s", err, out)
 	}
 	return dir

@@ -48,7 +48,8 @@ func (w *Writer) MakeBucket(ctx context.Context, name string) error {
 
 // Put writes an object, or replaces it.
 func (w *Writer) Put(ctx context.Context, bucket, key string, content []byte) error {
-	_, err := w.client.PutObject(ctx, bucket, key, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{})
+	_, err := w.client.PutObject(ctx, bucket, key, bytes.NewReader(content), int64(len(content)),
+		minio.PutObjectOptions{})
 	return err
 }
 
