@@ -299,7 +299,8 @@ func (m *Master) listedAgain(ctx context.Context, limits access.Limits, of *pb.S
 		now := plan.Fingerprint(of.GetSpec(), files, bytes, m.cfg.Plan)
 		return nil, status.Errorf(codes.FailedPrecondition,
 			"session %q is closed, and its dataset has changed since it was opened (%s): "+
-				"its checkpoints say nothing of the new files; bring the dataset back as it was, or begin a new session",
+				"its checkpoints say nothing of the new files; bring the dataset back as it was, or begin a "+
+				"new session",
 			of.GetId(), plan.FileDifferences(of.GetFingerprint(), now, files))
 	}
 	return files, nil

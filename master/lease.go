@@ -115,7 +115,8 @@ func (r *runner) expire(now time.Time) error {
 		}
 		unreported := r.unreported(p.Rank)
 		r.logger.Warn(
-			"a trainer's lease ended; others get its shards, and rows that it handed over since its last Sync with them",
+			"a trainer's lease ended; others get its shards, and rows that it handed over since its last "+
+				"Sync with them",
 			"rank", p.Rank, "incarnation", p.Incarnation, "rows_at_most", unreported)
 		_, changed, err := r.change(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation, Unreported: unreported})
 		if err != nil {

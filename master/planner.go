@@ -294,7 +294,8 @@ func (r *runner) takePlan(p plannedBlock) error {
 		Reason:  fmt.Sprintf("block %d of epoch %d cannot be planned: %v", p.command.Block, p.command.Epoch, p.err),
 	}
 	if fail.BadData {
-		fail.Reason += "; bring the file back as it was listed, or begin a new session over the files that there are now"
+		fail.Reason += "; bring the file back as it was listed, or begin a new session over the files that " +
+			"there are now"
 	}
 	_, changes, err := r.change(fail)
 	if err == nil {

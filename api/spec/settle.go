@@ -48,7 +48,8 @@ func Settle(s *pb.Spec, with Opened) (settled *pb.Spec, byDefault bool, err erro
 	case s.GetOnError().GetSkip() > 0 && s.Order != pb.Order_DETERMINISTIC: // which no ending goes with
 		return nil, false, Problems{
 			{Path: "last_batch", Message: fmt.Sprintf("found nothing, with on_error: skip and %d ranks, "+
-				"whose batches on_error may make fewer; want pad, with which all ranks get equally many, or uneven, for "+
+				"whose batches on_error may make fewer; want pad, with which all ranks get equally many, or "+
+				"uneven, for "+
 				"ranks that do not "+
 				"wait for each other (drop, the default of several ranks, counts rows before they are read, and goes "+
 				"with on_error: fail alone)", with.World)},

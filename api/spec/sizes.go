@@ -115,7 +115,8 @@ func (r *resolver) sizes(s *pb.Spec) {
 		}
 		r.problems.add("on_error.skip",
 			"found %d with %s, where steps follow from rows that are counted before they are read: "+
-				"rows that are left out would break them; want on_error: fail, and files that cannot be read out of the "+
+				"rows that are left out would break them; want on_error: fail, and files that cannot be "+
+				"read out of the "+
 				"dataset", n, with)
 	}
 }

@@ -42,7 +42,8 @@ func (r *report) say(format string, args ...any) {
 // again are the flags of the same run.
 func (o options) again() string {
 	text := fmt.Sprintf(
-		"--faults %d --seed %d --workers %d --masters %d --trainers %d --rows %d --epochs %d --last-batch %s --order %s",
+		"--faults %d --seed %d --workers %d --masters %d --trainers %d --rows %d --epochs %d --last-batch "+
+			"%s --order %s",
 		o.faults, o.seed, o.workers, o.masters, o.trainers, o.rows, o.epochs, o.lastBatch, o.order)
 	for _, f := range []struct {
 		flag string

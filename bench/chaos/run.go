@@ -134,7 +134,8 @@ func (r *report) watch(ctx context.Context, j *job, stop context.CancelCauseFunc
 		if stuck := j.stuckFor(); stuck > r.options.stuck {
 			stop(
 				fmt.Errorf(
-					"a rank did not get a batch for %v, with these faults under way: %v\n%s\nthe logs of all processes "+
+					"a rank did not get a batch for %v, with these faults under way: %v\n%s\nthe logs of "+
+						"all processes "+
 						"end with their goroutines",
 					stuck.Round(time.Second), r.storm.underWay(), j.where()))
 			for _, u := range r.fleet.units {

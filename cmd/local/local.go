@@ -47,10 +47,12 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"workers, as\n" +
 			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, " +
 			"however\n" +
-			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, streams go on\n" +
+			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, " +
+			"streams go on\n" +
 			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers " +
 			"can make\n" +
-			"use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
+			"use of, each with its part of the CPUs. With --output json, one line tells programs where the " +
+			"fleet is:\n" +
 			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of " +
 			"them ask for}.\n" +
 			"With --feed it is `penstock feed` besides, and ends with the program. With --workers 0 all of it\n" +
@@ -203,6 +205,7 @@ func (l *local) announce(out io.Writer, a process.Announcement, output string) e
 		"  penstock read spec.yaml --master %s --token-file %s\n"+
 		"  penstock.DataLoader(..., master=%q, connection=penstock.Connection(token_file=%q))  # in Python\n\n"+
 		"Logs are in %s\n",
-		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile, l.dir)
+		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address,
+		a.TokenFile, l.dir)
 	return err
 }

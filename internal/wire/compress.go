@@ -28,7 +28,8 @@ func (c Compression) codec() byte { return byte(c) - 1 }
 func compressionOf(codec, method byte) (Compression, error) {
 	if codec > 1 || method != 0 {
 		return None, fmt.Errorf(
-			"wire: compression codec %d with method %d; Arrow has LZ4_FRAME (0) and ZSTD (1), each buffer by itself (0)",
+			"wire: compression codec %d with method %d; Arrow has LZ4_FRAME (0) and ZSTD (1), each buffer "+
+				"by itself (0)",
 			codec, method)
 	}
 	return Compression(codec + 1), nil

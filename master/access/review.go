@@ -195,7 +195,8 @@ func (r *Review) ask(ctx context.Context, token string) (identity.Identity, erro
 	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusOK {
 		return identity.Identity{},
 			fmt.Errorf(
-				"token review: the Kubernetes API answers %s; this process's service account must be allowed to create "+
+				"token review: the Kubernetes API answers %s; this process's service account must be "+
+					"allowed to create "+
 					"tokenreviews (ClusterRole system:auth-delegator)", resp.Status)
 	}
 	var a tokenReview

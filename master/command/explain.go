@@ -85,7 +85,8 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 		return fmt.Sprintf("nothing: it is over. `penstock session describe %s` tells how it went", s.GetSession())
 	case pb.SessionState_FAILED:
 		return fmt.Sprintf(
-			"mend what it says, then `penstock session delete %s` and start the job again, or give the job another name", s.GetSession())
+			"mend what it says, then `penstock session delete %s` and start the job again, or give the job "+
+				"another name", s.GetSession())
 	case pb.SessionState_WAITING:
 		return fmt.Sprintf(
 			"start the job, with this session's name; `penstock doctor --session %s` shows what its trainers need. "+
@@ -130,7 +131,8 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 				"read: `penstock top` shows which are idle"
 		}
 		return "workers have time to spare, but too few streams are open or they are too short: give workers more " +
-			"--slots, write more files or larger row groups, or give the session a larger part of the workers (--weight " +
+			"--slots, write more files or larger row groups, or give the session a larger part of the " +
+			"workers (--weight " +
 			"of `penstock session create`, share= of a loader)"
 	case pb.Bottleneck_TRAINER:
 		return "nothing: the trainers take all that they can"

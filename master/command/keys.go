@@ -46,7 +46,8 @@ func Keys() *cobra.Command {
 			"tls.key, worker.token, gossip.key\n" +
 			"  master/     of masters alone: the token that opens everything, ticket.key, and the certificate " +
 			"etcd.crt that they show etcd\n" +
-			"  storage/    a user and a password for an object store of the fleet's own, such as the laptop overlay's\n" +
+			"  storage/    a user and a password for an object store of the fleet's own, such as the laptop " +
+			"overlay's\n" +
 			"  etcd/       of etcd: certificates for its ports, and one that its members show each other\n" +
 			"  authority/  the authorities' own keys, of which no process needs one: keep them in a safe place\n\n" +
 			"All processes of a fleet share one certificate, whose name is penstock: callers set --tls-server-name " +

@@ -167,7 +167,8 @@ func (s *State) admit(p Checkpoint) error {
 		return refused(
 			"the state of rank %d is of a dataset that was cut otherwise, by another release of penstock or into "+
 				"blocks, shards or windows of other sizes: "+
-				"planner digest %x, the session's is %x; restore it with the release and the settings that it was taken "+
+				"planner digest %x, the session's is %x; restore it with the release and the settings that "+
+				"it was taken "+
 				"under", p.Rank, p.PlannerDigest, s.id.PlannerDigest)
 	case p.Generation == 0 || p.Generation > maxGeneration:
 		return refused("the state of rank %d is of generation %d; generations count from 1", p.Rank, p.Generation)

@@ -81,7 +81,8 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 			"is, unless --memory or --memory-limit is given)")
 	flags.Lookup("max-memory").DefValue = "" // said above
 	flags.Var(&f.limit, "memory-limit",
-		"bytes that the process may take, such as its container's limit: --memory is then what leaves room for the rest")
+		"bytes that the process may take, such as its container's limit: --memory is then what leaves room "+
+			"for the rest")
 	flags.BoolVar(&f.network, "network", false,
 		"send batches by network to trainers of this user on this machine, too, who else read them where the worker "+
 			"made them")
