@@ -345,7 +345,8 @@ func (w *Worker) warn(f *failures, err error) {
 // refused reports whether a master has answered that it does not take this worker.
 func refused(err error) bool {
 	switch status.Code(err) {
-	case codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.InvalidArgument, codes.FailedPrecondition:
+	case codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.InvalidArgument,
+		codes.FailedPrecondition:
 		return true
 	}
 	return false
