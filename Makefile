@@ -40,7 +40,7 @@ RACELESS  = $(shell go list ./api/... ./bench/... ./cmd/demo/... ./internal/conv
 # The model checker has nothing but random jobs: make soak runs many more of them.
 MODEL     = $(shell go list ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.
-LOOPS     = $(shell go list ./worker/formats/parquet ./worker/filter ./worker/images/... ./worker/transform/...)
+LOOPS     = $(shell go list ./worker/formats/... ./worker/filter ./worker/images/... ./worker/transform/...)
 # Tests with real processes: one that fails is run once more by itself, and named if it then passes.
 PROCESSES = $(shell go list ./bench/chaos ./bench/cluster ./bench/scale ./client/conformance ./internal/storage/s3 ./master ./master/store/...)
 
