@@ -5,8 +5,8 @@
 // the Arrow Flight streams of worker. Positions and sets come from api/position.
 //
 // A session owns four kinds of goroutines, all waited for by Close (or by the end of Open's context): one that Syncs
-// and waits for the others, one that opens streams, one for each open stream, and one or, while a worker is late, two
-// for each of those, that read. (gRPC has one more for each stream, which ends by itself once that does.) Rows travel
+// and waits for the others, one that opens streams, one for each open stream, and one reader for each of these (two
+// while a worker is late). (gRPC has one more for each stream, which ends by itself once that does.) Rows travel
 //
 //	stream goroutine ─ piece.queue (bounded in bytes) ─▶ Next: copied once into a pooled batch ─▶ training loop
 //

@@ -7,7 +7,7 @@ import (
 
 // Where the spec pads last batches and the order is fast, every rank hands over equally many batches in an epoch, each
 // of batch_size rows, so that ranks which wait for each other after each batch (an all-reduce) do not wait for ever.
-// master/session/steps.go has the rules and why they hold.
+// master/session/pad.go has the rules and why they hold.
 
 // maxAhead bounds how many steps a rank announces that it has not made. Rows for them are not given back, and all ranks
 // would have to make them, with nothing but padding, should its rows go to others in a lost lease.

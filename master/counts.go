@@ -27,8 +27,8 @@ const (
 	countsAtOnce = 16
 	// countTimeout bounds the count of one shard by one worker.
 	countTimeout = 5 * time.Minute
-	// mostCountPause is the longest pause between two rounds of asking.
-	mostCountPause = 5 * time.Second
+	// maxCountPause is the longest pause between two rounds of asking.
+	maxCountPause = 5 * time.Second
 	// countRefusals is in how many rounds running all candidates must refuse to count a shard until the session fails:
 	// other workers may be candidates by then.
 	countRefusals = 3
@@ -100,7 +100,7 @@ func (c *count) fill(ctx context.Context) error {
 		c.logger.Warn("workers cannot count the rows of all shards yet; asking again",
 			"epoch", c.block.GetEpoch(), "block", c.block.GetIndex(), "shards", len(left), "error", err)
 		select {
-		case <-time.After(min(retryEvery<<min(round, 10), mostCountPause)):
+		case <-time.After(min(retryEvery<<min(round, 10), maxCountPause)):
 		case <-places.outdated:
 		case <-ctx.Done():
 			return ctx.Err()

@@ -183,6 +183,6 @@ func (r *runner) commit(w store.Writes, changes session.Changes) error {
 		r.silence.recorded = heard
 	}
 	r.tickets.update(w)
-	r.tellChanges()
+	r.emitChanges()
 	return nil
 }

@@ -131,7 +131,7 @@ func (r *runner) expire(now time.Time) error {
 	err := r.commit(store.Writes{}, changes)
 	switch {
 	case err == nil:
-		r.tellExpired(expired, atRisk)
+		r.emitExpired(expired, atRisk)
 	// ranks' keys may be long: fewer, when their leases have ended again
 	case errors.Is(err, store.ErrTooLarge) && len(expired) > 1:
 		r.together = len(expired) / 2

@@ -11,9 +11,9 @@ import (
 const (
 	// listingBytes bounds the listings kept in memory: two of a million files.
 	listingBytes = 512 << 20
-	// fileBytes is what a listed file takes besides its URI and ETag, and mostFileBytes what it is thought to take
+	// fileBytes is what a listed file takes besides its URI and ETag, and maxFileBytes what it is thought to take
 	// before it is read.
-	fileBytes, mostFileBytes = 128, 256
+	fileBytes, maxFileBytes = 128, 256
 )
 
 // listings are those of the datasets that were planned lately, one for all sessions that read the same files, up to a
@@ -35,7 +35,7 @@ func newListings(limit int64) *listings { return &listings{lru.New[string, *list
 func (l *listings) get(
 	ctx context.Context, digest string, files int64, read func(context.Context) ([]*pb.File, error),
 ) ([]*pb.File, error) {
-	one := l.kept.Add(digest, new(listing), files*mostFileBytes)
+	one := l.kept.Add(digest, new(listing), files*maxFileBytes)
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	if one.files == nil {

@@ -19,7 +19,7 @@ import (
 // take no more memory than they may: what was dropped is read again.
 func TestListingsAreBounded(t *testing.T) {
 	const files = 10
-	const limit = 3 * files * mostFileBytes
+	const limit = 3 * files * maxFileBytes
 	l := newListings(limit)
 	reads := map[string]int{}
 	get := func(digest string, err error) {

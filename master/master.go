@@ -40,8 +40,8 @@ import (
 // describedBytes bounds the descriptions of files kept in memory.
 const describedBytes = 64 << 20
 
-// leastLease is the shortest lease that is taken.
-const leastLease = 100 * time.Millisecond
+// minLease is the shortest lease that is taken.
+const minLease = 100 * time.Millisecond
 
 // Config says how a master runs. New fills in defaults and checks it.
 type Config struct {
@@ -118,9 +118,9 @@ func New(cfg Config) (*Master, error) {
 		return nil, errors.New("master: Listener, Store or Connect, Storage, Ops, Signer and Logger are needed")
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
-	if cfg.Lease < leastLease {
+	if cfg.Lease < minLease {
 		return nil, fmt.Errorf("master: a lease of %v; at least %v is needed, which is several Syncs",
-			cfg.Lease, leastLease)
+			cfg.Lease, minLease)
 	}
 	cfg.CloseAfter = max(cmp.Or(cfg.CloseAfter, 10*time.Minute), 2*cfg.Lease)
 	if cfg.SessionTTL < 0 || cfg.SessionTTL > 0 && cfg.SessionTTL < cfg.Lease {
@@ -190,7 +190,7 @@ func (m *Master) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.
-		if err := m.grpc.Serve(rpc.Doorstep(m.cfg.Listener)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := m.grpc.Serve(rpc.LimitStrangers(m.cfg.Listener)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("master: serve: %w", err)
 		}
 		return nil

@@ -155,7 +155,7 @@ func (t *term) create(req *wanted) error {
 		return failed
 	}
 	if created {
-		r.tell(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""),
+		r.emit(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""),
 			humanize.IBytes(uint64(d.Bytes)),
 			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))
 	}
@@ -196,18 +196,18 @@ func checkOpen(req *pb.OpenRequest) error {
 		return status.Errorf(codes.InvalidArgument, "session id %q: want printable characters, 1 to %d bytes",
 			id[:min(len(id), maxID)], maxID)
 	}
-	if s := req.GetShare(); !(s.GetWeight() >= 0 && s.GetWeight() <= mostWeight) || s.GetMaxWorkers() > 0 &&
+	if s := req.GetShare(); !(s.GetWeight() >= 0 && s.GetWeight() <= maxWeight) || s.GetMaxWorkers() > 0 &&
 		s.GetMinWorkers() > s.GetMaxWorkers() {
 		return status.Errorf(codes.InvalidArgument,
 			"a share of weight %g with %d to %d workers: want a weight from 0 (which means 1) to %d, and a minimum "+
 				"that is not above the maximum",
-			s.GetWeight(), s.GetMinWorkers(), s.GetMaxWorkers(), mostWeight)
+			s.GetWeight(), s.GetMinWorkers(), s.GetMaxWorkers(), maxWeight)
 	}
 	return nil
 }
 
-// mostWeight bounds a session's weight.
-const mostWeight = 1_000_000
+// maxWeight bounds a session's weight.
+const maxWeight = 1_000_000
 
 // sameSpec refuses to attach to a session of another spec, or of another share, if that is asked for.
 func sameSpec(of *pb.Session, req *pb.OpenRequest) error {

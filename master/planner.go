@@ -27,8 +27,8 @@ const (
 	describedAtOnce = 16
 	// planTimeout bounds the planning of one block.
 	planTimeout = 5 * time.Minute
-	// mostPlanPause is the longest pause between two tries to plan a block.
-	mostPlanPause = 30 * time.Second
+	// maxPlanPause is the longest pause between two tries to plan a block.
+	maxPlanPause = 30 * time.Second
 )
 
 // describer finds out what files of one dataset hold. It may be used by many goroutines at once.
@@ -237,7 +237,7 @@ func (r *runner) pauseAfter(fails int) {
 	if fails == 0 {
 		return
 	}
-	timer := time.NewTimer(min(retryEvery<<min(fails-1, 10), mostPlanPause))
+	timer := time.NewTimer(min(retryEvery<<min(fails-1, 10), maxPlanPause))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -224,7 +224,7 @@ func (r *runner) run() error {
 	}
 	r.end = errNoSession(r.name)
 	r.logger.Info("session deleted")
-	r.tell(pb.EventKind_SESSION, "deleted")
+	r.emit(pb.EventKind_SESSION, "deleted")
 	return nil
 }
 
@@ -276,7 +276,7 @@ func (r *runner) reload() error {
 	for try := 0; r.term.ctx.Err() == nil; try++ {
 		err := r.load()
 		if err == nil {
-			r.tellChanges()
+			r.emitChanges()
 		}
 		if err == nil || fatal(err) {
 			return err

@@ -66,7 +66,7 @@ func (s *scaler) run() error {
 	for {
 		if seen, ok := s.measured(); ok {
 			if err := s.step(ctx, &seen); ctx.Err() == nil {
-				s.tellTrouble(err)
+				s.logTrouble(err)
 			}
 		}
 		select {
@@ -207,8 +207,8 @@ func (s *scaler) awaitDrain(ctx context.Context, victims []string) {
 	}
 }
 
-// tellTrouble makes an event of an actuator that begins to fail, fails otherwise, or works again.
-func (s *scaler) tellTrouble(err error) {
+// logTrouble makes an event of an actuator that begins to fail, fails otherwise, or works again.
+func (s *scaler) logTrouble(err error) {
 	now := ""
 	if err != nil {
 		now = err.Error()

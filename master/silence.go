@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// mostHeardStep is how much later trainers may have been heard of than etcd knows, at most: it is written no more
+// maxHeardStep is how much later trainers may have been heard of than etcd knows, at most: it is written no more
 // often.
-const mostHeardStep = time.Hour
+const maxHeardStep = time.Hour
 
 // silence tells since when no trainer of a session was heard of. It belongs to the session's goroutine.
 type silence struct {
@@ -25,7 +25,7 @@ type silence struct {
 // load takes what lies in etcd. A trainer may have been heard of a step later; and after a time without a leader, or in
 // which etcd took no writes, trainers, of whom nobody could hear, have as long to report.
 func (s *silence) load(now time.Time, stored *store.Session, ttl time.Duration) {
-	s.step = mostHeardStep
+	s.step = maxHeardStep
 	if ttl > 0 {
 		s.step = min(s.step, ttl/16)
 	}
@@ -61,7 +61,7 @@ func (r *runner) abandon(now time.Time) error {
 	}
 	err := r.remove(call{reply: make(chan answer, 1)})
 	if errors.Is(err, store.ErrNotFound) {
-		r.tell(pb.EventKind_SESSION, "expired: no trainer was heard of for %v (--session-ttl)", ttl)
+		r.emit(pb.EventKind_SESSION, "expired: no trainer was heard of for %v (--session-ttl)", ttl)
 		r.logger.Warn("session expired: no trainer was heard of for --session-ttl",
 			"heard", r.silence.heard.UTC().Format(time.RFC3339), "session_ttl", ttl)
 		return err

@@ -1,6 +1,6 @@
 // Package worker is the stateless process that turns (spec, shard, cursor) into streams of batches. It joins the
 // fleet by gossip, learns from a master which keys sign tickets, and serves Flight. The path of the data, package
-// by package: columns (Parquet to vectors), filter, transform, tensor, joined in pipeline and sent by serve.
+// by package: formats (files to vectors), filter, transform, tensor, joined in pipeline and sent by serve.
 //
 // A Worker's Run owns all of its goroutines.
 package worker
@@ -39,8 +39,8 @@ import (
 
 const (
 	overRead = 256 << 10
-	// leastBatch and mostBatch bound the size of batches (batchBytes).
-	leastBatch, mostBatch = 1 << 20, 4 << 20
+	// minBatch and mostBatch bound the size of batches (batchBytes).
+	minBatch, mostBatch = 1 << 20, 4 << 20
 	// arrayBytes is what arrays of larger batches have: the worker and a trainer take a microsecond for each, and about
 	// four to copy as much.
 	arrayBytes = 16 << 10
@@ -175,7 +175,7 @@ func New(cfg Config) (*Worker, error) {
 // batchBytes is about the size of a batch on the wire. Each array of a batch costs the worker and the trainer, above
 // all in Python, so batches are as large as a stream can afford to have a few of.
 func batchBytes(memory int64, slots int) int64 {
-	return min(max(memory/int64(slots)/pipeline.BatchShares, leastBatch), mostBatch)
+	return min(max(memory/int64(slots)/pipeline.BatchShares, minBatch), mostBatch)
 }
 
 // Run serves until ctx ends, then drains: it leaves the fleet's candidates, ends its streams between two batches and
@@ -202,7 +202,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.
-		if err := w.grpc.Serve(rpc.Doorstep(w.cfg.Listener)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := w.grpc.Serve(rpc.LimitStrangers(w.cfg.Listener)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("worker: serve: %w", err)
 		}
 		return nil

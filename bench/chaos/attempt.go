@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// mostVain is how many attempts in a row may end by themselves without a step.
-	mostVain = 5
+	// maxVain is how many attempts in a row may end by themselves without a step.
+	maxVain = 5
 	// checkpointEvery is how often the job takes a checkpoint.
 	checkpointEvery = 700 * time.Millisecond
 	// holdFor is how long the job holds for one: a rank that hangs shall not keep the others from reading on.
@@ -199,7 +199,7 @@ func (a *attempt) hopeless() error {
 		a.vain = 0
 		return nil
 	}
-	if a.vain++; a.vain < mostVain {
+	if a.vain++; a.vain < maxVain {
 		return nil
 	}
 	return fmt.Errorf("%d attempts in a row ended without a step; the last line above says why", a.vain)

@@ -63,9 +63,9 @@ func rowValues(file, row int) values {
 
 // What the spec of a full run does with a row, as recount.py does, too.
 const (
-	leastX       = -800 // of rows that the filter keeps
+	minX         = -800 // of rows that the filter keeps
 	clampX       = 500
-	mostIDs      = 4
+	maxIDs       = 4
 	pictureSide  = 6
 	pictureShown = 4 // its middle, whose sides are as long
 	fullSpec     = "filter: x >= -800\ntransforms:\n- {op: clamp, in: x, min: -500, max: 500}\n- {op: first_x, in: " +
@@ -78,10 +78,10 @@ func (o *options) wanted(v values) (values, bool) {
 	if !o.full {
 		return v, true
 	}
-	if !(v.x >= leastX) { // nor a null
+	if !(v.x >= minX) { // nor a null
 		return v, false
 	}
-	v.x, v.ids = min(max(v.x, -clampX), clampX), v.ids[:min(len(v.ids), mostIDs)]
+	v.x, v.ids = min(max(v.x, -clampX), clampX), v.ids[:min(len(v.ids), maxIDs)]
 	return v, true
 }
 

@@ -182,12 +182,12 @@ func TestRecountOfAFullRun(t *testing.T) {
 		}
 		out := rowValues(0, 0)
 		for row := 0; ; row++ {
-			if out = rowValues(0, row); out.x < leastX { // it must not come
+			if out = rowValues(0, row); out.x < minX { // it must not come
 				kept = append(kept, record{row: int64(row), sums: out.sums()})
 				break
 			}
 		}
-		kept[3].sums.ids = mostIDs + 1
+		kept[3].sums.ids = maxIDs + 1
 		return kept
 	})
 	total := testEpochs * (430 - left)

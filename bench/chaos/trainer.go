@@ -176,7 +176,7 @@ func (t *trainer) train(ctx context.Context) error {
 	wait, returned := time.Duration(0), int64(0)
 	var named *namedMark
 	for {
-		if err := t.tell(message{Step: step, Ended: ended, Wait: wait, Returned: returned, Named: named}); err != nil {
+		if err := t.send(message{Step: step, Ended: ended, Wait: wait, Returned: returned, Named: named}); err != nil {
 			return err
 		}
 		select {
@@ -228,7 +228,7 @@ func (t *trainer) next(ctx context.Context) (*client.Batch, error) {
 	return b, err
 }
 
-func (t *trainer) tell(m message) error {
+func (t *trainer) send(m message) error {
 	state, err := proto.Marshal(t.session.State())
 	if err != nil {
 		return err

@@ -53,9 +53,9 @@ func (j *trained) hang(rank int, tr *trainer) {
 	eventually(j.t, "the lease ends", func() bool { return !j.rank(rank).GetPresent() })
 }
 
-// atMostAgain holds that all rows were handed over, and that no more of them came again than the master says of the
+// maxAgain holds that all rows were handed over, and that no more of them came again than the master says of the
 // rank.
-func (j *trained) atMostAgain(rank, rows int) (again int) {
+func (j *trained) maxAgain(rank, rows int) (again int) {
 	j.t.Helper()
 	for _, n := range j.seen {
 		again += n - 1
@@ -93,14 +93,14 @@ func TestTrainersGo(t *testing.T) {
 			tr.take(j.seen)
 			j.hang(0, tr)
 			j.together(other) // it gets all
-			again := j.atMostAgain(0, rows)
+			again := j.maxAgain(0, rows)
 			tr.signal(syscall.SIGCONT)
 			why := tr.end(j.seen) // without a failure, if it had told all in time
 			if again > 0 && !strings.Contains(why,
 				"rank 0 is fenced: its lease ended, and other ranks were granted rows that it handed over since") {
 				j.t.Errorf("%d rows came again, and it says %q", again, why)
 			}
-			j.atMostAgain(0, rows)
+			j.maxAgain(0, rows)
 		},
 		"is started twice": func(j *trained) {
 			first := j.start(0, 1, 0)
@@ -113,7 +113,7 @@ func TestTrainersGo(t *testing.T) {
 				j.t.Errorf("the first start ends with: %s", why)
 			}
 			j.together(second)
-			j.atMostAgain(0, rows)
+			j.maxAgain(0, rows)
 		},
 		"dies and is started again": func(j *trained) {
 			other := j.start(1, 2, 0)
@@ -125,7 +125,7 @@ func TestTrainersGo(t *testing.T) {
 			}
 			last := j.start(0, 2, 0)
 			j.together(last, other)
-			if j.atMostAgain(0, rows) == 0 {
+			if j.maxAgain(0, rows) == 0 {
 				j.t.Error("no row came again, though three trainers died that had told nobody of theirs")
 			}
 		},

@@ -66,7 +66,7 @@ type logTable [128]struct {
 }
 
 const (
-	leastZ    = 0.6875
+	minZ      = 0.6875
 	belowOne  = 80 // cells of 2^-8 below 1; those above are of 2^-7
 	ln2High   = 0x1.62e42fefa38p-1
 	ln2Low    = 0x1.ef35793c7673p-45
@@ -81,7 +81,7 @@ func newLogTable() *logTable {
 			t[i].c = 1
 			continue
 		case i < belowOne:
-			t[i].c = leastZ + float64((float64(i)+0.5)/256)
+			t[i].c = minZ + float64((float64(i)+0.5)/256)
 		default:
 			t[i].c = 1 + float64((float64(i-belowOne)+0.5)/128)
 		}
@@ -128,7 +128,7 @@ func (t *logTable) ln(x float64) float64 {
 // parts is ln(sum + lost).
 func (t *logTable) parts(sum, lost float64) float64 {
 	z, k := math.Frexp(sum) // in [0.5, 1)
-	if z < leastZ {
+	if z < minZ {
 		z, k = z*2, k-1
 	}
 	cell := t[cellOf(z)]
@@ -141,7 +141,7 @@ func (t *logTable) parts(sum, lost float64) float64 {
 
 func cellOf(z float64) int {
 	if z < 1 {
-		return int((z - leastZ) * 256)
+		return int((z - minZ) * 256)
 	}
 	return belowOne + int((z-1)*128)
 }

@@ -53,14 +53,14 @@ type PhaseResult struct {
 }
 
 const (
-	tolerance   = 0.1
-	reversal    = 10 * time.Minute
-	mostPerHour = 2
-	// mostReversals an hour are no flapping: two in a day, since a peak may come just when the fleet had shrunk.
-	mostReversals = 0.1
-	mostBraked    = 12  // decisions an hour while the bottleneck is elsewhere
-	brakedTo      = 1.3 // of the workers before
-	brakedAtMost  = 1.6
+	tolerance  = 0.1
+	reversal   = 10 * time.Minute
+	maxPerHour = 2
+	// maxReversals an hour are no flapping: two in a day, since a peak may come just when the fleet had shrunk.
+	maxReversals = 0.1
+	maxBraked    = 12  // decisions an hour while the bottleneck is elsewhere
+	brakedTo     = 1.3 // of the workers before
+	brakedPeak   = 1.6
 	// greedyUnder and greedyOver the fewest is right where workers are found by doubling.
 	greedyUnder, greedyOver = 0.75, 1.5
 )
@@ -96,13 +96,13 @@ func judge(w *world, fewest []int) Result {
 		}
 	}
 	if w.NoFlapping {
-		if float64(r.Reversals) > mostReversals*r.Hours {
+		if float64(r.Reversals) > maxReversals*r.Hours {
 			r.Failures = append(r.Failures, fmt.Sprintf("it flaps: %d decisions took back the one before within %s",
 				r.Reversals, reversal))
 		}
-		if r.PerHour > mostPerHour {
+		if r.PerHour > maxPerHour {
 			r.Failures = append(r.Failures, fmt.Sprintf("%.1f decisions an hour are more than %d",
-				r.PerHour, mostPerHour))
+				r.PerHour, maxPerHour))
 		}
 		if r.Stall >= fewStalls {
 			r.Failures = append(r.Failures, fmt.Sprintf("trainers wait %.1f%% of their time", 100*r.Stall))
@@ -177,7 +177,7 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 	case braked:
 		before, _ := wanted(w.history, p.From-time.Minute, p.From)
 		_, most := wanted(w.history, p.From, p.To)
-		if r.Workers > brakedTo*before || float64(most) > brakedAtMost*before {
+		if r.Workers > brakedTo*before || float64(most) > brakedPeak*before {
 			fail("%.1f workers in the end and %d at most, where %.1f were before and more do not help",
 				r.Workers, most, before)
 		}
@@ -190,7 +190,7 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 				decisions++
 			}
 		}
-		if float64(decisions) > mostBraked*max(1, (p.To-p.From).Hours()) {
+		if float64(decisions) > maxBraked*max(1, (p.To-p.From).Hours()) {
 			fail("%d decisions, though none can help", decisions)
 		}
 	case crowded:

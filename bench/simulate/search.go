@@ -11,8 +11,8 @@ import (
 const (
 	// fewStalls is the share of their time that trainers may wait.
 	fewStalls = 0.01
-	// mostOfAll is the part of the rows that trainers could get at most that is nearly all.
-	mostOfAll = 0.9
+	// maxOfAll is the part of the rows that trainers could get at most that is nearly all.
+	maxOfAll = 0.9
 	// warmUp is how long a constant fleet is left alone before its trainers' waiting counts.
 	warmUp = time.Minute
 	// luck is how many times each number of workers is tried: in minutes, streams meet on workers more or less luckily.
@@ -79,7 +79,7 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, erro
 	enough := func(n int) (bool, error) {
 		stalled, rows, err := try(n)
 		if p.Expect == greedy {
-			return rows >= mostOfAll*all, err
+			return rows >= maxOfAll*all, err
 		}
 		return stalled < fewStalls, err
 	}
@@ -122,12 +122,12 @@ const noSize = -1
 // why says what keeps as many workers as there may be from being enough.
 func (sc *Scenario) why(p Phase, rec *Recorded) string {
 	for _, j := range constant(*sc, p).Jobs {
-		load, streams := j.Load*j.Steps[0].Factor, float64(j.Trainers*place.MostStreams)
+		load, streams := j.Load*j.Steps[0].Factor, float64(j.Trainers*place.MaxStreams)
 		if most := streams * rec.Workloads[j.Workload].StreamCPUs / sc.CPUs; most < load {
 			return fmt.Sprintf(
 				"session %s asks for the work of %.4g workers, and the %d streams that each of its %d trainers may "+
 					"have can use that of %.4g; add trainers",
-				j.Name, load, place.MostStreams, j.Trainers, most)
+				j.Name, load, place.MaxStreams, j.Trainers, most)
 		}
 		if load > float64(sc.Max) {
 			return fmt.Sprintf("session %s asks for the work of %.4g; raise --workers", j.Name, load)

@@ -23,8 +23,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// leastToScale is how many rows it takes for trainers' speed to change, and the fleet to follow, before all is over.
-const leastToScale = 1_000_000
+// minToScale is how many rows it takes for trainers' speed to change, and the fleet to follow, before all is over.
+const minToScale = 1_000_000
 
 // options are the demo's flags.
 type options struct {
@@ -275,7 +275,7 @@ func run(ctx context.Context, o options, show *progress, tell func(*Report) erro
 		show.say("the dataset has no rows, and so no middle to kill a worker in")
 		o.kill = 0
 	}
-	o.steady = o.steady || o.data != "" || j.total < leastToScale
+	o.steady = o.steady || o.data != "" || j.total < minToScale
 	report, err := j.run(ctx, o, dir, show, tell)
 	if report == nil && ctx.Err() != nil && !o.keep {
 		return nil, errors.Join(errors.New("demo: interrupted"), os.RemoveAll(dir))

@@ -50,8 +50,8 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-// leastLimit is what the runtime's memory limit is at least: below it nothing is done but collect.
-const leastLimit = 16 << 20
+// minLimit is what the runtime's memory limit is at least: below it nothing is done but collect.
+const minLimit = 16 << 20
 
 var memoryLimit struct { //nolint:gochecknoglobals // of the runtime, of which there is one
 	sync.Mutex       // held while it changes
@@ -104,7 +104,7 @@ func moveMemoryLimit(bytes int64) {
 	defer memoryLimit.Unlock()
 	if now := debug.SetMemoryLimit(-1); now < math.MaxInt64 {
 		limit := now + bytes - memoryLimit.above
-		memoryLimit.above = max(0, leastLimit-limit)
+		memoryLimit.above = max(0, minLimit-limit)
 		debug.SetMemoryLimit(limit + memoryLimit.above)
 	}
 }

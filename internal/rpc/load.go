@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// mostUnderWay bounds the requests on connections whose callers are known, in bytes: what has come of those that
+	// maxUnderWay bounds the requests on connections whose callers are known, in bytes: what has come of those that
 	// are still coming, and those that are being answered. Beyond it the connection with the most is closed, which
 	// nobody needs to be who is well: it is eight of the largest requests.
-	mostUnderWay = 8 * MaxRequest
-	// mostOwed bounds the answers that have not been written yet, in bytes. No connection is owed more than is still
+	maxUnderWay = 8 * MaxRequest
+	// maxOwed bounds the answers that have not been written yet, in bytes. No connection is owed more than is still
 	// free, so that those who read nothing leave room for others, and who finds none is refused, and may try again.
-	mostOwed   = 8 * MaxRequest
-	mostAnswer = mostOwed / 2 // what is free, then, is as much
+	maxOwed   = 8 * MaxRequest
+	maxAnswer = maxOwed / 2 // what is free, then, is as much
 	// takeTimeout is how long an answer waits for its caller to take it, before the connection is closed.
 	takeTimeout = time.Minute
 )
 
-// loads is what all connections of a doorstep have under way. doorstep.mu guards it, and each load.
+// loads is what all connections of a strangerListener have under way. strangerListener.mu guards it, and each load.
 type loads struct {
 	under int64                  // requests
 	of    map[*stranger]struct{} // that have any
@@ -121,7 +121,7 @@ func (s *stranger) owe(bytes int64) *debt {
 	d := s.door
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.gone || s.owed+bytes > mostOwed-d.owed-bytes {
+	if s.gone || s.owed+bytes > maxOwed-d.owed-bytes {
 		return nil
 	}
 	s.owed += bytes
@@ -130,7 +130,7 @@ func (s *stranger) owe(bytes int64) *debt {
 }
 
 // waive says that a connection is closed: gRPC drops the answers that it has for it.
-func (d *doorstep) waive(s *stranger) {
+func (d *strangerListener) waive(s *stranger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owed -= s.owed
@@ -148,7 +148,7 @@ func (s *stranger) note() {
 func (l *load) all() int64 { return l.loose + l.held }
 
 // carry adds what was read from a connection to what is coming on it, if anything is.
-func (d *doorstep) carry(s *stranger, bytes int64) {
+func (d *strangerListener) carry(s *stranger, bytes int64) {
 	d.mu.Lock()
 	if s.coming > 0 {
 		s.loose += bytes
@@ -160,8 +160,8 @@ func (d *doorstep) carry(s *stranger, bytes int64) {
 }
 
 // greedy is the connection with the most requests under way, if that is too much of all; else nil.
-func (d *doorstep) greedy() (most *stranger) {
-	if d.under <= mostUnderWay {
+func (d *strangerListener) greedy() (most *stranger) {
+	if d.under <= maxUnderWay {
 		return nil
 	}
 	for s := range d.of {
@@ -191,9 +191,9 @@ func unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grp
 	if mem.IsBelowBufferPoolingThreshold(size) { // gRPC counts no references to it
 		return reply, nil
 	}
-	if size > mostAnswer {
+	if size > maxAnswer {
 		return nil, status.Errorf(codes.ResourceExhausted,
-			"the answer would have %d bytes, and may have %d; ask for less", size, mostAnswer)
+			"the answer would have %d bytes, and may have %d; ask for less", size, maxAnswer)
 	}
 	d := u.conn.owe(int64(size))
 	if d == nil {

@@ -56,7 +56,7 @@ func newDeskAt(t *testing.T, l net.Listener) *desk {
 	}
 	healthpb.RegisterHealthServer(s, d)
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(rpc.Doorstep(l)) }()
+	go func() { served <- s.Serve(rpc.LimitStrangers(l)) }()
 	t.Cleanup(func() {
 		s.Stop()
 		if err := <-served; err != nil {

@@ -118,7 +118,7 @@ func (c Config) Anonymous() Config {
 }
 
 // NewServer returns a gRPC server that follows cfg, and options besides, such as Guarded. The caller registers
-// services, and serves on a Doorstep.
+// services, and serves on a LimitStrangers.
 func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

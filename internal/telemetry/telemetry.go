@@ -125,7 +125,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
 	group.Go(func() error {
-		door := rpc.Doorstep(s.cfg.Listener)
+		door := rpc.LimitStrangers(s.cfg.Listener)
 		serve := func() error { return s.http.Serve(door) }
 		if s.cfg.TLS != nil {
 			serve = func() error { return s.http.ServeTLS(door, "", "") }

@@ -102,21 +102,21 @@ func (l *Link) Receive() ([]byte, error) {
 }
 
 // Waits reports whether a link of a name waits for a stream.
-func (l *Lobby) Waits(name string) bool {
+func (l *LinkServer) Waits(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting[name] != nil
 }
 
 // Open is how many links are open.
-func (l *Lobby) Open() int {
+func (l *LinkServer) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
 // Expire closes the links that wait.
-func (l *Lobby) Expire() {
+func (l *LinkServer) Expire() {
 	l.mu.Lock()
 	waiting := slices.Collect(maps.Values(l.waiting))
 	l.mu.Unlock()

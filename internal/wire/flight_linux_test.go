@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// mostBuffered is how many bytes the kernel may hold of a connection at one end: the third number of a setting.
-func mostBuffered(t *testing.T, setting string) int64 {
+// maxBuffered is how many bytes the kernel may hold of a connection at one end: the third number of a setting.
+func maxBuffered(t *testing.T, setting string) int64 {
 	t.Helper()
 	data, err := os.ReadFile("/proc/sys/net/ipv4/" + setting)
 	if err != nil {
@@ -52,7 +52,7 @@ func sendOn(ctx context.Context, conn net.Conn, size int, most int64, written *a
 // ends. Neither the worker nor the client reads or writes ahead of them.
 func TestInFlightIsTheKernels(t *testing.T) {
 	const size, before = 256 << 10, 64 << 20 // read before the client stops, so that the buffers grow
-	bound := mostBuffered(t, "tcp_rmem") + mostBuffered(t, "tcp_wmem")
+	bound := maxBuffered(t, "tcp_rmem") + maxBuffered(t, "tcp_wmem")
 	conn, worker := pair(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var written atomic.Int64

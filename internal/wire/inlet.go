@@ -9,9 +9,9 @@ import (
 const (
 	// ahead is what is read at once where messages begin. Bodies are read into their memory.
 	ahead = 4 << 10
-	// A reader of messages of which more than leastMark is left sleeps until that has come, or mostMark of it: to be
+	// A reader of messages of which more than minMark is left sleeps until that has come, or maxMark of it: to be
 	// woken for each segment of 64 KiB costs both sides more than to copy it.
-	leastMark, mostMark = 64 << 10, 1 << 20
+	minMark, maxMark = 64 << 10, 1 << 20
 )
 
 // inlet is a link as its client reads it: small parts of messages through a buffer, bodies straight into the memory
@@ -96,8 +96,8 @@ func (in *inlet) fill(p []byte) error {
 
 // mark is how many of left bytes to await.
 func mark(left int) int {
-	if left < leastMark {
+	if left < minMark {
 		return 1
 	}
-	return min(left, mostMark)
+	return min(left, maxMark)
 }

@@ -26,9 +26,9 @@ import (
 const (
 	prefixBytes = 16
 	lent        = 1 << 31
-	// mostHeader and mostMeta bound a message's header and app_metadata.
-	mostHeader = arrowipc.MaxHeader
-	mostMeta   = 64 << 10
+	// maxHeader and maxMeta bound a message's header and app_metadata.
+	maxHeader = arrowipc.MaxHeader
+	maxMeta   = 64 << 10
 	// idBytes identify a link. They are random, so that nobody can guess another one's.
 	idBytes = 16
 	// accepted is what a server answers once a stream may ask for the link.
@@ -56,7 +56,7 @@ type link struct {
 	known  bool         // a stream has named it
 	expiry *time.Timer  // of a server's that waits
 	caller string       // of a server's: whose stream named it last; before, the host that it comes from
-	gone   bool         // of a server's, under Lobby.mu: its client is
+	gone   bool         // of a server's, under LinkServer.mu: its client is
 	ending atomic.Bool  // a client's brings the rest of its batches, or nothing any more
 	prefix [prefixBytes]byte
 
@@ -174,7 +174,7 @@ func (l *link) receive(m *Message) error {
 	switch {
 	case header == 0 && meta == 0 && body == 0 && follows == 0:
 		return errEnd
-	case header > mostHeader || meta > mostMeta || body > maxBody || follows > maxBody:
+	case header > maxHeader || meta > maxMeta || body > maxBody || follows > maxBody:
 		return fmt.Errorf("%w: header, app_metadata and body of %d, %d and %d bytes, %d more behind them",
 			errMessage, header, meta, body, follows)
 	}

@@ -31,7 +31,7 @@ type linked struct {
 func serveLinked(t *testing.T) *linked {
 	t.Helper()
 	l := &linked{}
-	option, err := rpc.Links(rpc.Config{}, wire.Preface, l.lobby.Enter)
+	option, err := rpc.Links(rpc.Config{}, wire.Preface, l.linkServer.Enter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func serveLinked(t *testing.T) *linked {
 	l.links = wire.NewLinks("", l.dial)
 	t.Cleanup(func() {
 		l.links.Close()
-		l.lobby.Close()
+		l.linkServer.Close()
 	})
 	return l
 }
@@ -153,7 +153,7 @@ func TestLargeBatch(t *testing.T) {
 func TestLinkGone(t *testing.T) {
 	l := serveLinked(t)
 	readAll(t, l.get(t.Context(), t))
-	l.lobby.Close()
+	l.linkServer.Close()
 	readAll(t, l.get(t.Context(), t))
 	if l.byGRPC.Load() == 0 {
 		t.Error("no batch came by gRPC")
@@ -165,7 +165,7 @@ func TestLinkGone(t *testing.T) {
 func TestIdleLinkClosed(t *testing.T) {
 	l := serveLinked(t)
 	readAll(t, l.get(t.Context(), t))
-	l.lobby.Expire()
+	l.linkServer.Expire()
 	if _, err := (*l.last.Load()).Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatalf("the link ends with %v", err)
 	}
@@ -238,9 +238,9 @@ func TestLinkCancelled(t *testing.T) {
 	}
 }
 
-// TestLobbyIsBounded: whoever opens links for no stream does not fill the server's memory.
-func TestLobbyIsBounded(t *testing.T) {
-	var lobby wire.Lobby
+// TestLinkServerIsBounded: whoever opens links for no stream does not fill the server's memory.
+func TestLinkServerIsBounded(t *testing.T) {
+	var linkServer wire.LinkServer
 	var open atomic.Int64
 	enter := func(i int) error {
 		near, far := net.Pipe()
@@ -250,7 +250,7 @@ func TestLobbyIsBounded(t *testing.T) {
 			_, _ = near.Write(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i))) // else Enter fails
 			_, _ = io.Copy(io.Discard, near)
 		}()
-		return lobby.Enter(closing{far, sync.OnceFunc(func() { open.Add(-1) })})
+		return linkServer.Enter(closing{far, sync.OnceFunc(func() { open.Add(-1) })})
 	}
 	for i := range 1000 {
 		if err := enter(i); err != nil {
@@ -260,12 +260,12 @@ func TestLobbyIsBounded(t *testing.T) {
 	if n := open.Load(); n == 0 || n == 1000 {
 		t.Errorf("%d links wait", n)
 	}
-	lobby.Close()
+	linkServer.Close()
 	if n := open.Load(); n != 0 {
 		t.Errorf("%d links are open", n)
 	}
 	if err := enter(1000); err == nil || open.Load() != 0 {
-		t.Errorf("a closed lobby lets links in: %v", err)
+		t.Errorf("a closed linkServer lets links in: %v", err)
 	}
 }
 

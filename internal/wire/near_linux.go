@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/shared"
 )
 
-// mostMapped bounds what a client maps of a stream's: many times what a stream's server has.
-const mostMapped = 64
+// maxMapped bounds what a client maps of a stream's: many times what a stream's server has.
+const maxMapped = 64
 
 // nearName is the name of the Unix socket of a server that is reached at an address. It exists within a network
 // namespace, without a file.
@@ -34,7 +34,7 @@ func ListenNear(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // ServeNear lets clients of the same user on this machine open near links until ctx ends, and closes their listener.
-func (l *Lobby) ServeNear(ctx context.Context, listener net.Listener) {
+func (l *LinkServer) ServeNear(ctx context.Context, listener net.Listener) {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // what it waits for fails then
 	defer stop()
 	var entering sync.WaitGroup
@@ -54,7 +54,7 @@ func (l *Lobby) ServeNear(ctx context.Context, listener net.Listener) {
 }
 
 // enterNear lets a near link in, if the process at its other end is of the same user.
-func (l *Lobby) enterNear(conn net.Conn) error {
+func (l *LinkServer) enterNear(conn net.Conn) error {
 	var first [len(Preface)]byte
 	err := errors.Join(ofUser(conn, os.Geteuid()), conn.SetDeadline(time.Now().Add(nearTimeout)))
 	if err == nil {
@@ -268,7 +268,7 @@ func newLoans(conn net.Conn) *loans {
 		return nil
 	}
 	return &loans{
-		conn: near, oob: make([]byte, unix.CmsgSpace(4*mostMapped)), mapped: make(map[uint32]*Memory),
+		conn: near, oob: make([]byte, unix.CmsgSpace(4*maxMapped)), mapped: make(map[uint32]*Memory),
 		back: make(chan struct{}, 1),
 	}
 }
@@ -297,7 +297,7 @@ func (l *loans) read(p []byte) (int, error) {
 		l.closeFiles()
 		return 0, net.ErrClosed
 	// the next file would be taken for one that is missing
-	case bad != nil || len(l.files) > mostMapped || flags&unix.MSG_CTRUNC != 0:
+	case bad != nil || len(l.files) > maxMapped || flags&unix.MSG_CTRUNC != 0:
 		l.closeFiles()
 		return 0, errors.Join(errLoan, bad)
 	}
@@ -322,7 +322,7 @@ func (l *loans) take(number uint32, n int) (*Memory, error) {
 	}
 	m := l.mapped[number]
 	if m == nil {
-		if len(l.files) == 0 || len(l.mapped) == mostMapped {
+		if len(l.files) == 0 || len(l.mapped) == maxMapped {
 			return nil, errLoan
 		}
 		file := l.files[0]

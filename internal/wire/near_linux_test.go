@@ -47,7 +47,7 @@ func serveNear(t *testing.T) *near {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
-	serving.Go(func() { n.lobby.ServeNear(ctx, l) })
+	serving.Go(func() { n.linkServer.ServeNear(ctx, l) })
 	n.links = wire.NewLinks(n.address, n.dial)
 	t.Cleanup(func() {
 		cancel()
@@ -230,7 +230,7 @@ func TestNearBatchesCountUntilTheyAreReleased(t *testing.T) {
 	}
 	first[1].Release()
 	await(t, "one client has released all", &n.kept, func(bytes int64) bool { return bytes > 0 && bytes < all })
-	n.lobby.Close()
+	n.linkServer.Close()
 	await(t, "the server has closed", &n.kept, func(bytes int64) bool { return bytes == 0 })
 	check(t, second[1], records()[1])
 	second[1].Release()

@@ -14,7 +14,7 @@ import (
 func ListenNear(context.Context, string) (net.Listener, error) { return nil, errors.ErrUnsupported }
 
 // ServeNear has nothing to serve.
-func (l *Lobby) ServeNear(context.Context, net.Listener) {}
+func (l *LinkServer) ServeNear(context.Context, net.Listener) {}
 
 func dialNear(context.Context, string) (net.Conn, error) { return nil, errors.ErrUnsupported }
 

@@ -72,7 +72,7 @@ func TestStatusComesLongBefore(t *testing.T) {
 			near, far := net.Pipe()
 			go func() {
 				_, _ = io.ReadFull(far, make([]byte, len(wire.Preface))) // else Enter fails
-				_ = s.lobby.Enter(far)
+				_ = s.linkServer.Enter(far)
 			}()
 			return slowly(t, near), nil
 		})
@@ -91,7 +91,7 @@ func TestStatusComesLongBefore(t *testing.T) {
 			t.Errorf("%d batches went by gRPC", n)
 		}
 		links.Close()
-		s.lobby.Close()
+		s.linkServer.Close()
 	})
 }
 
@@ -145,7 +145,7 @@ func TestRefusedStreamKeepsItsLink(t *testing.T) {
 // TestCloseFails: that a link cannot be closed well matters to no stream.
 func TestCloseFails(t *testing.T) {
 	s := &server{}
-	option, err := rpc.Links(rpc.Config{}, wire.Preface, func(c net.Conn) error { return s.lobby.Enter(noisy{c}) })
+	option, err := rpc.Links(rpc.Config{}, wire.Preface, func(c net.Conn) error { return s.linkServer.Enter(noisy{c}) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestCloseFails(t *testing.T) {
 	s.fail = nil
 	stream = get()
 	var closing sync.WaitGroup
-	closing.Go(s.lobby.Close) // while the link is in use, so that the worker closes it in the end
+	closing.Go(s.linkServer.Close) // while the link is in use, so that the worker closes it in the end
 	readAll(t, stream)
 	closing.Wait()
 	readAll(t, get()) // which names it
@@ -323,7 +323,7 @@ func TestStrangersTakeNoLinks(t *testing.T) {
 		defer near.Close()
 		strangers = append(strangers, near)
 		entered := make(chan error, 1)
-		go func() { entered <- l.lobby.Enter(far) }()
+		go func() { entered <- l.linkServer.Enter(far) }()
 		if _, err := near.Write([]byte{0: byte(i), 1: byte(i >> 8), 15: 1}); err != nil {
 			t.Fatal(err)
 		}

@@ -20,9 +20,9 @@ type Pool struct {
 }
 
 const (
-	leastBits = 12 // of the smallest size, 4 KiB
-	steps     = 4  // sizes for each power of two, so that at most a fifth of a buffer lies idle
-	classes   = steps * 24
+	minBits = 12 // of the smallest size, 4 KiB
+	steps   = 4  // sizes for each power of two, so that at most a fifth of a buffer lies idle
+	classes = steps * 24
 )
 
 // Memory is a pool's. Its capacity may be more than was asked for.
@@ -47,12 +47,12 @@ func (m *Memory) arrays(nodes, buffers int) ([]Node, [][]byte) {
 
 // class returns the class of sizes that n bytes fall into, and its size.
 func class(n int) (int, int) {
-	if n <= 1<<leastBits {
-		return 0, 1 << leastBits
+	if n <= 1<<minBits {
+		return 0, 1 << minBits
 	}
 	exp := bits.Len(uint(n-1)) - 1 // 2^exp < n <= 2^(exp+1)
 	step := (n - 1 - 1<<exp) >> (exp - 2)
-	return 1 + steps*(exp-leastBits) + step, 1<<exp + (step+1)<<(exp-2)
+	return 1 + steps*(exp-minBits) + step, 1<<exp + (step+1)<<(exp-2)
 }
 
 // take has nodes and buffers of another memory, whose batch is in this one now.

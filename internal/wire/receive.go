@@ -72,7 +72,7 @@ func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte
 // open makes the call, and receives the schema.
 func (s *Stream) open(ctx context.Context, conn *grpc.ClientConn, ticket []byte) (err error) {
 	s.in, err = conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, doGet,
-		grpc.ForceCodecV2(NewCodec()), grpc.MaxCallRecvMsgSize(mostMessage))
+		grpc.ForceCodecV2(NewCodec()), grpc.MaxCallRecvMsgSize(maxMessage))
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func (s *Stream) open(ctx context.Context, conn *grpc.ClientConn, ticket []byte)
 	return nil
 }
 
-// mostMessage bounds a message by gRPC: what a worker sends is shorter.
-const mostMessage = maxBody + mostHeader + mostMeta + 1<<10
+// maxMessage bounds a message by gRPC: what a worker sends is shorter.
+const maxMessage = maxBody + maxHeader + maxMeta + 1<<10
 
 // tooLong tells gRPC's refusal of a long message from a busy worker's, whose status is the same.
 func tooLong(err error) error {

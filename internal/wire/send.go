@@ -12,9 +12,9 @@ import (
 // leaving is how long a call may last whose client has closed its link, until that is a failure.
 const leaving = time.Second
 
-// mostHeld is how large a batch may be on a link that waits for the next one, with which it is written: two such are as
+// maxHeld is how large a batch may be on a link that waits for the next one, with which it is written: two such are as
 // much as the client sleeps for.
-const mostHeld = mostMark / 2
+const maxHeld = maxMark / 2
 
 // Sender sends batches on a stream whose server has a Codec. It belongs to one goroutine.
 type Sender struct {
@@ -28,7 +28,7 @@ type Sender struct {
 	link          *link   // nil: batches go by gRPC
 	lender        *lender // of a near one
 	ctx           context.Context
-	lobby         *Lobby
+	linkServer    *LinkServer
 	uninterrupted func() bool // until now, and from now on
 	run           []*parcel   // that wait
 }
@@ -74,7 +74,7 @@ func (s *Sender) Send(b *Batch, written func()) error {
 	case s.link != nil:
 		p.line(b, s.how)
 		s.run = append(s.run, p)
-		if more && len(s.run) == 1 && p.length <= mostHeld {
+		if more && len(s.run) == 1 && p.length <= maxHeld {
 			return nil
 		}
 		return s.Flush()
@@ -153,7 +153,7 @@ func (s *Sender) Close(err error) error {
 	if !s.uninterrupted() && err == nil {
 		err = context.Cause(s.ctx)
 	}
-	if err != nil || !s.lobby.keep(s.link) {
+	if err != nil || !s.linkServer.keep(s.link) {
 		_ = s.link.Close() // whatever it says, the batches were sent or err says why not
 	}
 	if s.lender != nil {

@@ -136,11 +136,11 @@ func filled(n int) *memory.Buffer {
 // repeater sends a record n times.
 type repeater struct {
 	flight.BaseFlightServer
-	kind  string
-	rec   arrow.Record
-	n     int
-	pool  wire.Pool
-	lobby wire.Lobby
+	kind       string
+	rec        arrow.Record
+	n          int
+	pool       wire.Pool
+	linkServer wire.LinkServer
 }
 
 func (s *repeater) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
@@ -158,7 +158,7 @@ func (s *repeater) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer)
 
 // send sends as worker/serve does.
 func (s *repeater) send(out flight.FlightService_DoGetServer) (err error) {
-	sender, err := s.lobby.Sender(out.Context(), out, "", wire.None, &s.pool)
+	sender, err := s.linkServer.Sender(out.Context(), out, "", wire.None, &s.pool)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func newLine(b *testing.B, kind string, size int, rec arrow.Record, n int) func(
 		if links != nil {
 			links.Close()
 		}
-		s.lobby.Close()
+		s.linkServer.Close()
 		err := conn.Close()
 		srv.Stop()
 		if err := errors.Join(err, <-served); err != nil {
@@ -239,7 +239,7 @@ func newLine(b *testing.B, kind string, size int, rec arrow.Record, n int) func(
 func newServer(b *testing.B, s *repeater) *grpc.Server {
 	srv := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
 	if s.kind != stock {
-		links, err := rpc.Links(rpc.Config{}, wire.Preface, s.lobby.Enter)
+		links, err := rpc.Links(rpc.Config{}, wire.Preface, s.linkServer.Enter)
 		if err == nil {
 			srv, err = rpc.NewServer(rpc.Config{}, grpc.ForceServerCodecV2(wire.NewCodec()), links)
 		}

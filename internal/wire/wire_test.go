@@ -87,17 +87,17 @@ func sharing(rec arrow.Record) arrow.Record {
 // server sends records and counts what it has of them.
 type server struct {
 	flight.BaseFlightServer
-	how       wire.Compression
-	out, left atomic.Int64
-	cancelled int64 // streams, of each of which gRPC may forget a message
-	pool      wire.Pool
-	address   string
-	lobby     wire.Lobby
-	caller    string
-	byGRPC    atomic.Int64 // batches
-	fail      error        // that streams end with
-	refuse    error        // that they begin with
-	ended     chan error   // what Close says, if it is wanted
+	how        wire.Compression
+	out, left  atomic.Int64
+	cancelled  int64 // streams, of each of which gRPC may forget a message
+	pool       wire.Pool
+	address    string
+	linkServer wire.LinkServer
+	caller     string
+	byGRPC     atomic.Int64 // batches
+	fail       error        // that streams end with
+	refuse     error        // that they begin with
+	ended      chan error   // what Close says, if it is wanted
 	// move, if it is set, moves a batch to memory that release gives back.
 	move func(ctx context.Context, b *wire.Batch) (release func(), err error)
 }
@@ -117,7 +117,7 @@ func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) e
 	if s.refuse != nil {
 		return s.refuse
 	}
-	sender, err := s.lobby.Sender(out.Context(), counting{out, &s.byGRPC}, s.caller, s.how, &s.pool)
+	sender, err := s.linkServer.Sender(out.Context(), counting{out, &s.byGRPC}, s.caller, s.how, &s.pool)
 	if err != nil {
 		return err
 	}
@@ -453,7 +453,7 @@ func TestManyZeros(t *testing.T) {
 		out := &sent{}
 		b := &wire.Batch{}
 		b.OnRelease(rec.Release)
-		sender, err := new(wire.Lobby).Sender(t.Context(), out, "", how, new(wire.Pool))
+		sender, err := new(wire.LinkServer).Sender(t.Context(), out, "", how, new(wire.Pool))
 		if err := errors.Join(err, b.Flatten(rec), sender.Send(b, func() {})); err != nil {
 			t.Fatal(err)
 		}

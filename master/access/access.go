@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// tellEvery is how often it is logged, at most, that somebody cannot be known.
-const tellEvery = 10 * time.Second
+// logEvery is how often it is logged, at most, that somebody cannot be known.
+const logEvery = 10 * time.Second
 
 // Config says whom to know. With none of Fleet, Workers, Tokens and Review everybody may do everything.
 type Config struct {
@@ -91,7 +91,7 @@ func (c *Control) Authenticator() identity.Authenticator {
 func (c *Control) Authenticate(ctx context.Context, token string) (identity.Identity, error) {
 	who, err := c.known.Authenticate(ctx, token)
 	if err != nil && !errors.Is(err, identity.ErrStranger) {
-		c.tell(err)
+		c.logUnknown(err)
 	}
 	if err == nil && c.namespaces != nil {
 		who.Roles = c.namespaces.Get().roles(who)
@@ -99,10 +99,10 @@ func (c *Control) Authenticate(ctx context.Context, token string) (identity.Iden
 	return who, err
 }
 
-// tell logs why it cannot be told whose a token is, now and then: the caller does not learn it.
-func (c *Control) tell(err error) {
+// logUnknown logs now and then why it is not known whose a token is: the caller does not learn it.
+func (c *Control) logUnknown(err error) {
 	now := time.Now().UnixNano()
-	if last := c.told.Load(); now-last >= tellEvery.Nanoseconds() && c.told.CompareAndSwap(last, now) {
+	if last := c.told.Load(); now-last >= logEvery.Nanoseconds() && c.told.CompareAndSwap(last, now) {
 		c.logger.Warn("whose token a caller shows cannot be told", "error", err)
 	}
 }

@@ -18,13 +18,13 @@ import (
 // allNamespaces is the namespace of tokens that open all of them.
 const allNamespaces = "*"
 
-// leastToken is the shortest token that is taken from a file.
-const leastToken = 16
+// minToken is the shortest token that is taken from a file.
+const minToken = 16
 
 // longWords are quoted words that may be tokens.
 //
 //nolint:gochecknoglobals // never changes
-var longWords = regexp.MustCompile(fmt.Sprintf(`"[^"]{%d,}"`, leastToken))
+var longWords = regexp.MustCompile(fmt.Sprintf(`"[^"]{%d,}"`, minToken))
 
 // tokenEntry is a token of the file.
 type tokenEntry struct {
@@ -77,10 +77,10 @@ func (e tokenEntry) sum() (sum [sha256.Size]byte, err error) {
 	switch {
 	case (e.Token == "") == (e.SHA256 == ""):
 		return sum, errors.New("want one of token and sha256 (`printf %s TOKEN | sha256sum`)")
-	case e.Token != "" && len(e.Token) < leastToken:
+	case e.Token != "" && len(e.Token) < minToken:
 		return sum, fmt.Errorf(
 			"the token has %d characters; one that nobody guesses has %d or more, such as of `openssl rand -hex 32`",
-			len(e.Token), leastToken)
+			len(e.Token), minToken)
 	case e.Token != "":
 		return sha256.Sum256([]byte(e.Token)), nil
 	}

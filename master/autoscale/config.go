@@ -17,7 +17,7 @@ type Config struct {
 	// StartUp is how long a worker may take from being asked for until it serves. More workers are not found to be of
 	// no help before.
 	StartUp time.Duration
-	// UpAfter is over how long the demand for more workers is measured, LeastUpAfter or more, and DownAfter for how
+	// UpAfter is over how long the demand for more workers is measured, MinUpAfter or more, and DownAfter for how
 	// long fewer must have been enough.
 	UpAfter, DownAfter time.Duration
 	// TrimAfter is for how long fewer must have been enough if the difference is small.
@@ -26,8 +26,8 @@ type Config struct {
 	BrakeFor time.Duration
 }
 
-// LeastUpAfter is the shortest UpAfter: demand is measured four times within it.
-const LeastUpAfter = 100 * time.Millisecond
+// MinUpAfter is the shortest UpAfter: demand is measured four times within it.
+const MinUpAfter = 100 * time.Millisecond
 
 // WithDefaults fills in what is not set, and checks the rest.
 func (c Config) WithDefaults() (Config, error) {
@@ -62,9 +62,9 @@ func (c Config) WithDefaults() (Config, error) {
 				"below it", c.MinWorkers, c.MaxWorkers)
 	case c.Utilisation < 0 || c.Utilisation > 1:
 		return c, fmt.Errorf("autoscale: a utilisation of %g is not between 0 and 1", c.Utilisation)
-	case c.UpAfter < LeastUpAfter:
+	case c.UpAfter < MinUpAfter:
 		return c, fmt.Errorf("autoscale: the time before it grows is %s; it must be %s or more",
-			c.UpAfter, LeastUpAfter)
+			c.UpAfter, MinUpAfter)
 	case c.TrimAfter < c.DownAfter || c.DownAfter < c.UpAfter:
 		return c, errors.New(
 			"autoscale: the times before it grows, shrinks and shrinks by little must not fall in this order")

@@ -33,7 +33,7 @@ const (
 	lossySome, lostSome = 12, 0.02
 	stillLost           = 0.85
 	// lifted at most, and each time.
-	mostLift, mostOnce = 2, 1.1
+	maxLift, maxOnce = 2, 1.1
 	// tenth of all workers is the most that a lift adds, so that a fleet that was too small by a hair is not too large
 	// by more than that.
 	tenth = 0.1
@@ -84,11 +84,11 @@ func (s *scaler) lift() {
 		switch { // if it has not what rows cost says, it has to grow to that first
 		case !all || lifted >= (1+little)*had:
 		case s.short(n):
-			lifted = s.liftTo(n, spare*had*min(n.Demand/n.Rate, mostOnce), n.wait)
+			lifted = s.liftTo(n, spare*had*min(n.Demand/n.Rate, maxOnce), n.wait)
 		default:
 			if lost := s.losing(n); lost > 0 {
 				if k := s.past.liftOf(n.ID); k < 0 || lost < stillLost*s.past.Lifts[k].Lost {
-					lifted = s.liftTo(n, spare*had*min(1/(1-lost), mostOnce), lost)
+					lifted = s.liftTo(n, spare*had*min(1/(1-lost), maxOnce), lost)
 				}
 			}
 		}
@@ -100,7 +100,7 @@ func (s *scaler) lift() {
 
 // liftTo lifts a session to so many workers, as far as it may be, and returns to how many.
 func (s *scaler) liftTo(n *need, workers, lost float64) float64 {
-	factor := min(min(workers, s.had(n)+tenth*float64(s.now.Workers))/n.workers, mostLift)
+	factor := min(min(workers, s.had(n)+tenth*float64(s.now.Workers))/n.workers, maxLift)
 	s.past.Lifts = slices.DeleteFunc(s.past.Lifts, func(l Lift) bool { return l.Session == n.ID })
 	s.past.Lifts = append(s.past.Lifts, Lift{
 		Session: n.ID, Factor: factor, Workers: n.workers * factor,

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/master/words"
 )
 
-// mostNamed bounds the sessions that a reason names.
-const mostNamed = 8
+// maxNamed bounds the sessions that a reason names.
+const maxNamed = 8
 
 // decision puts numbers and words to what was chosen.
 func (s *scaler) decision(to int, k kind) Decision {
@@ -129,7 +129,7 @@ func (s *scaler) because(d Decision) string {
 	for i := range needs {
 		switch words := s.peculiar(&needs[i]); {
 		case words == "":
-		case named == mostNamed:
+		case named == maxNamed:
 			others++
 		default:
 			parts = append(parts, words)

@@ -194,7 +194,7 @@ func (l *Log) load(ctx context.Context) bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.kept, l.loaded = kept, true
-			l.tell()
+			l.broadcast()
 			return true
 		}
 		l.pause(ctx, "cannot read the events; trying on", err)
@@ -202,8 +202,8 @@ func (l *Log) load(ctx context.Context) bool {
 	return false
 }
 
-// tell wakes those who wait for a change. The caller holds mu.
-func (l *Log) tell() {
+// broadcast wakes those who wait for a change. The caller holds mu.
+func (l *Log) broadcast() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -253,7 +253,7 @@ func (l *Log) took(next []*pb.Event) {
 	l.kept = append(l.kept, next...)
 	l.kept = l.kept[max(0, len(l.kept)-store.KeptEvents):]
 	l.waiting, l.begun = append([]*pb.Event(nil), l.waiting[len(next):]...), 0
-	l.tell()
+	l.broadcast()
 }
 
 func (l *Log) pause(ctx context.Context, what string, err error) {

@@ -68,5 +68,5 @@ func (p *Places) For(s *pb.Shard, zone string) []*pb.Worker {
 // over since placement is not even; and two if there are slots for them, since a trainer with one is as slow as the
 // worker that it happens to read from.
 func (p *Places) Streams(n int) uint32 {
-	return uint32(min(MostStreams, max(1, min(2, p.Slots/max(1, n)), p.Slots*3/4/max(1, n))))
+	return uint32(min(MaxStreams, max(1, min(2, p.Slots/max(1, n)), p.Slots*3/4/max(1, n))))
 }

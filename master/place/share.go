@@ -59,8 +59,8 @@ func total(v []float64) (sum float64) {
 	return sum
 }
 
-// MostStreams is how many streams a trainer keeps open at most.
-const MostStreams = 16
+// MaxStreams is how many streams a trainer keeps open at most.
+const MaxStreams = 16
 
 // whole keeps a hair's breadth, by which Divide gives less than there is, from costing a stream.
 const whole = 1e-6
@@ -73,7 +73,7 @@ func (p *Places) StreamsOf(part float64, n int, was uint32) uint32 {
 	}
 	slots := part/float64(p.Workers)*float64(p.Slots)/float64(max(1, n)) + whole
 	ideal := max(slots*3/4, min(2, slots)) // as in Streams
-	want := uint32(min(MostStreams, max(1, math.Floor(ideal))))
+	want := uint32(min(MaxStreams, max(1, math.Floor(ideal))))
 	if want < was && ideal >= float64(was)-max(0.5, 0.15*float64(was)) {
 		return was
 	}

@@ -61,7 +61,7 @@ func (s drop) rewind(m merged) {
 
 // grant tells a rank of its steps, asks it for what it holds above its need, and grants it up to that.
 func (s drop) grant(c Sync, k *rank, ch *Changes) (drained bool) {
-	s.tell(c.Rank, k, ch)
+	s.announce(c.Rank, k, ch)
 	n := needs{s.need(k, s.closed), s.need(k, s.closed+1)}
 	s.trim(c.Rank, k, n, ch)
 	wants := func(epoch uint32) bool { return c.WantsMore || len(within(k.held, epoch)) == 0 }
@@ -143,8 +143,8 @@ func (s drop) admit(r uint32, n *Steps, left uint32) error {
 	return nil
 }
 
-// tell works out what a rank is told of the steps of the epochs that it may read.
-func (s drop) tell(r uint32, k *rank, ch *Changes) {
+// announce works out what a rank is told of the steps of the epochs that it may read.
+func (s drop) announce(r uint32, k *rank, ch *Changes) {
 	for epoch := k.steps.Epoch; epoch <= s.closed+1 && epoch < s.id.Epochs; epoch++ {
 		due := s.due(k, epoch)
 		i := slices.IndexFunc(k.told, func(e EpochSteps) bool { return e.Epoch == epoch })

@@ -18,9 +18,9 @@ import (
 // socketFolders is how the names of the folders begin in which Embedded makes its sockets.
 const socketFolders = "penstock-etcd-"
 
-// mostTemporary is how long the name of a folder may be in which Embedded makes its socket: macOS has room for 103
+// maxTemporary is how long the name of a folder may be in which Embedded makes its socket: macOS has room for 103
 // bytes of a socket's path.
-const mostTemporary = 103 - len("/"+socketFolders+"4294967295/client.sock")
+const maxTemporary = 103 - len("/"+socketFolders+"4294967295/client.sock")
 
 // Embed is an etcd of one member in this process, for a single master, the demo and tests.
 type Embed struct {
@@ -100,7 +100,7 @@ func (e *Embed) clientURL(listen string) (url.URL, error) {
 	}
 	// Not in dir: a socket's path is short, and so must that of the temporary folder be.
 	temporary := os.TempDir()
-	if len(temporary) > mostTemporary {
+	if len(temporary) > maxTemporary {
 		temporary = "/tmp"
 	}
 	sweepSockets(temporary)

@@ -25,8 +25,8 @@ const overhead = 96 << 20
 // it.
 const gcPercent = 400
 
-// leastMemory is enough for one stream of small row groups; with less, every stream is served alone.
-const leastMemory = 16 << 20
+// minMemory is enough for one stream of small row groups; with less, every stream is served alone.
+const minMemory = 16 << 20
 
 // workerFlags are the settings of `penstock worker`.
 type workerFlags struct {
@@ -104,7 +104,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	}
 	if f.limit > 0 {
 		f.memory = f.limit - overhead - f.limit/16
-		if f.memory < leastMemory {
+		if f.memory < minMemory {
 			return fmt.Errorf("--memory-limit: %v leaves too little for streams; want 128MiB or more", &f.limit)
 		}
 	}
@@ -176,7 +176,7 @@ func MaxMemory() cli.Bytes {
 
 // CheckMemory checks what streams may hold as --memory says it.
 func CheckMemory(memory cli.Bytes) error {
-	if memory < leastMemory {
+	if memory < minMemory {
 		return fmt.Errorf("--memory: want 16MiB or more, found %v", &memory)
 	}
 	return nil

@@ -1,5 +1,5 @@
 // Package memory shares a number of bytes among the streams of a worker, before they allocate them. It stands below
-// columns and pipeline, which ask, and knows no stream: an Account is what one holds of a Budget, Buffers are what of
+// formats and pipeline, which ask, and knows no stream: an Account is what one holds of a Budget, Buffers are what of
 // it is read into, and a Pool keeps what closed accounts leave for the next ones. A Budget and its accounts may be used
 // by any number of goroutines.
 package memory

@@ -61,14 +61,14 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], ou
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		return errors.Join(err, c.tell(ctx, at.Window, out))
+		return errors.Join(err, c.moveCursor(ctx, at.Window, out))
 	}
 	return err
 }
 
-// tell has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it:
+// moveCursor has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it:
 // what the trainer makes of the failure begins there.
-func (c *computer) tell(ctx context.Context, window uint32, out chan<- Batch) error {
+func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Batch) error {
 	if c.sent.Window >= window {
 		return nil
 	}

@@ -1,5 +1,6 @@
 // Package pipeline turns (program, shard, cursor) into a stream of batches. It stands between serve, which sends the
-// batches, and formats, filter, transform and tensor, which do the work. What streams hold they ask memory for.
+// batches, and formats, filter, transform and tensor, which do the work. Streams reserve all memory that they hold from
+// package memory first.
 //
 // A Pipeline is shared by all streams of a worker. A Stream belongs to the goroutine that calls Run; Run owns the
 // goroutines of its three parts. The reader fetches the chunks of extents. The computer takes each window of

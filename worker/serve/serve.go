@@ -40,7 +40,7 @@ type Server struct {
 	slots    chan struct{}
 	logger   *slog.Logger
 	messages wire.Pool
-	links    wire.Lobby
+	links    wire.LinkServer
 	keys     atomic.Pointer[map[string][]byte]
 	programs weakmap.Map[string, pb.Program] // by digest; nobody changes them
 

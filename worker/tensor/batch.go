@@ -69,16 +69,16 @@ func (b *Batch) Held() int64 {
 // stays reports whether the batch keeps its memory: it is of its builder's session, or, if that is "", Go's.
 func (b *Batch) stays() bool { return b.with == b.owner.session }
 
-// mostMore is how much more memory is shared at most than a batch needs, so that it need not be another one for each
+// maxMore is how much more memory is shared at most than a batch needs, so that it need not be another one for each
 // that is longer.
-const mostMore = 64 << 20
+const maxMore = 64 << 20
 
 // grow has the batch have n bytes, which its session's trainers can map, if the machine has such.
 func (b *Batch) grow(n int) {
 	if len(b.memory) < n || !b.stays() {
 		b.drop()
 		if session := b.owner.session; session != "" {
-			b.share(max(n+min(n, mostMore), b.owner.least), session) // what is not used takes no memory
+			b.share(max(n+min(n, maxMore), b.owner.least), session) // what is not used takes no memory
 		}
 		if b.Shared == nil {
 			b.memory = make([]byte, withSlack(int64(n)))

@@ -67,7 +67,7 @@ func bitsOf[T int32 | int64 | uint32](values []T, enough uint64) uint64 {
 	for len(values) > 0 && uint64(a) < enough {
 		piece := values[:min(len(values), 1<<10)]
 		values = values[len(piece):]
-		most, n := bitsMost(piece)
+		most, n := bitsSIMD(piece)
 		a, piece = a|most, piece[n:]
 		for ; len(piece) >= 8; piece = piece[8:] {
 			x := (*[8]T)(piece)
@@ -101,7 +101,7 @@ func narrowed[D unsigned | int64, S number](dst []D, src []S) bool {
 
 // narrow writes values that fit.
 func narrow[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S) {
-	n := narrowMost(dst, src)
+	n := narrowSIMD(dst, src)
 	narrowPlain(dst[n:], src[n:])
 }
 
@@ -120,7 +120,7 @@ func narrowPlain[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S)
 
 // packed lays values below 2^24 out with 3 bytes each in the memory of dst, which is as long, and may be theirs.
 func packed(dst, values []uint32) []byte {
-	n := packMost(dst, values)
+	n := packSIMD(dst, values)
 	packPlain(dst, values, n)
 	return bytesOf(dst)[:3*len(values)]
 }

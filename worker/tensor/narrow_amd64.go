@@ -30,8 +30,8 @@ func packAVX2(dst, src unsafe.Pointer, n int)
 //go:noescape
 func bitsAVX2(words unsafe.Pointer, n int) uint64
 
-// bitsMost is the bits of as many of the first values as can be read with SIMD, and how many these are.
-func bitsMost[T int32 | int64 | uint32](values []T) (bits T, n int) {
+// bitsSIMD is the bits of as many of the first values as can be read with SIMD, and how many these are.
+func bitsSIMD[T int32 | int64 | uint32](values []T) (bits T, n int) {
 	const block = 16 * 8
 	size := int(unsafe.Sizeof(bits))
 	if n = len(values) * size &^ (block - 1) / size; simdLevel < simd.AVX2 || n == 0 {
@@ -44,8 +44,8 @@ func bitsMost[T int32 | int64 | uint32](values []T) (bits T, n int) {
 	return bits, n
 }
 
-// packMost packs as many of the first values as can be with SIMD, and returns how many.
-func packMost(dst, values []uint32) int {
+// packSIMD packs as many of the first values as can be with SIMD, and returns how many.
+func packSIMD(dst, values []uint32) int {
 	n := len(values) &^ 7
 	if simdLevel < simd.AVX2 || n == 0 {
 		return 0
@@ -54,8 +54,8 @@ func packMost(dst, values []uint32) int {
 	return n
 }
 
-// narrowMost narrows as many of the first values as can be with SIMD, and returns how many.
-func narrowMost[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S) int {
+// narrowSIMD narrows as many of the first values as can be with SIMD, and returns how many.
+func narrowSIMD[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S) int {
 	n := len(src) &^ 15
 	if simdLevel < simd.AVX2 || n == 0 {
 		return 0

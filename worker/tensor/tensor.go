@@ -234,11 +234,11 @@ func (b *Builder) Needs(batch *Batch, p Piece) int64 {
 
 // bytes is what a piece is laid out in.
 func (b *Builder) bytes(p Piece) int64 {
-	return p.Bytes + p.spare + alignment*(1+mostBuffers*int64(len(b.outputs)))
+	return p.Bytes + p.spare + alignment*(1+maxBuffers*int64(len(b.outputs)))
 }
 
-// mostBuffers is how many buffers an output has at most: offsets, values and weights.
-const mostBuffers = 3
+// maxBuffers is how many buffers an output has at most: offsets, values and weights.
+const maxBuffers = 3
 
 // Build lays a piece of the window's output out in a batch of Take's, which it releases if it fails.
 func (b *Builder) Build(batch *Batch, w *Window, p Piece) error {

@@ -65,7 +65,7 @@ func BenchmarkCatalogue(b *testing.B) {
 			}
 			perElement(b, values)
 			from, to := make([]byte, bytes/2), make([]byte, bytes/2)
-			b.ReportMetric(leastTime(func() { run(b, chain, in...) })/leastTime(func() { copy(to, from) }), "x_memcpy")
+			b.ReportMetric(minTime(func() { run(b, chain, in...) })/minTime(func() { copy(to, from) }), "x_memcpy")
 		})
 	}
 }
@@ -78,8 +78,8 @@ func width(typ spec.Type) int {
 	return int(unsafe.Sizeof(int64(0)))
 }
 
-// leastTime of several runs is what least disturbs: other processes of the machine only add to it.
-func leastTime(f func()) float64 {
+// minTime of several runs is what least disturbs: other processes of the machine only add to it.
+func minTime(f func()) float64 {
 	least := time.Duration(1 << 62)
 	for range 20 {
 		start := time.Now()

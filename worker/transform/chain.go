@@ -154,7 +154,7 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 			s.out = *slots[s.from[0]]
 		} else {
 			if last >= 0 && c.steps[last].op != s.op {
-				c.tell(last)
+				c.report(last)
 			}
 			if err := c.runStep(s, slots, rows); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.label, c.placed(err))
@@ -165,13 +165,13 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 		c.retire(c.dead[at])
 	}
 	if last >= 0 {
-		c.tell(last)
+		c.report(last)
 	}
 	return slots, nil
 }
 
-// tell tells who watches.
-func (c *Chain) tell(step int) {
+// report tells who watches.
+func (c *Chain) report(step int) {
 	if c.ran != nil {
 		c.ran(step)
 	}

@@ -1,5 +1,5 @@
 // Package vector holds a column of one window in Arrow's memory layout: the form in which data passes from
-// columns through transform to tensor. Vectors are scratch: whoever made one may reuse its memory for the next
+// formats through transform to tensor. Vectors are scratch: whoever made one may reuse its memory for the next
 // window, so nobody keeps it longer. A vector's slices may be shared with other vectors (an op that keeps the
 // lengths shares Offsets) and are therefore never changed after it has been handed on. Not safe for concurrent
 // writes.

@@ -181,7 +181,7 @@ func (m *Master) joinStarts(at *pb.RankSteps) []*pb.LaneStart {
 	return m.laneStarts(at)
 }
 
-// restoreLanes begins anew at the step that the ranks' states tell, all the same.
+// restoreLanes begins anew at the step that the ranks' states stepsKnown, all the same.
 func (m *Master) restoreLanes(states []*pb.State) {
 	for i, st := range states {
 		if i > 0 && (st.GetClosedEpochs() != m.begun.GetEpoch() || st.GetHanded() != m.begun.GetHanded()) ||

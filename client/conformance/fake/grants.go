@@ -91,7 +91,7 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 		Finished: m.Closed == m.Data.Epochs, BaseVersion: m.version, Release: m.Release.Intersect(r.Held).Proto(),
 		Drained: m.Next >= int(m.Closed+1)*len(m.Data.Shards) && len(m.Returned.Intersect(end)) == 0,
 	}
-	reply.Steps, reply.Checkpoint = m.tell(req.GetSteps()), m.orderFor(req.GetRank())
+	reply.Steps, reply.Checkpoint = m.stepsKnown(req.GetSteps()), m.orderFor(req.GetRank())
 	if req.GetBaseVersion() != m.version {
 		reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
 		reply.Skipped, reply.SkippedRowGroups = m.skipped, uint32(len(m.skipped))
@@ -125,14 +125,14 @@ func (m *Master) told() (base []*pb.Interval, members, departed []uint32, rows [
 		}
 	}
 	start := position.Position{Epoch: m.Closed}
-	if m.leftBehind() {
+	if m.lagging() {
 		start.Epoch--
 	}
 	return consumed.Subtract(position.Set{{To: start}}).Proto(), members, departed, rows
 }
 
-// leftBehind reports whether a training loop may be in the newest closed epoch, where states tell of that row by row.
-func (m *Master) leftBehind() bool {
+// lagging reports whether a training loop may be in the newest closed epoch, where states stepsKnown of that row by row.
+func (m *Master) lagging() bool {
 	if m.counted() {
 		return false
 	}
@@ -144,8 +144,8 @@ func (m *Master) leftBehind() bool {
 	return false
 }
 
-// tell is what a rank is told of steps.
-func (m *Master) tell(at *pb.RankSteps) (told []*pb.EpochSteps) {
+// stepsKnown is what a rank is told of steps.
+func (m *Master) stepsKnown(at *pb.RankSteps) (told []*pb.EpochSteps) {
 	for epoch := at.GetEpoch(); at != nil && epoch < m.Data.Epochs && epoch <= m.Closed+1; epoch++ {
 		e := &pb.EpochSteps{Epoch: epoch, Steps: m.steps[epoch]}
 		if m.counted() {

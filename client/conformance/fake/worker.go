@@ -38,8 +38,8 @@ type Worker struct {
 	// Links has it send batches on links to those who have some, as workers do.
 	Links bool
 
-	lobby wire.Lobby
-	pool  wire.Pool
+	linkServer wire.LinkServer
+	pool       wire.Pool
 }
 
 // Record is a run of rows that is about to be sent.
@@ -65,11 +65,11 @@ func (n *Net) Worker(name string, w *Worker) (stop func()) {
 	if !w.Links {
 		return n.Serve(name, register)
 	}
-	links, err := rpc.Links(rpc.Config{}, wire.Preface, w.lobby.Enter)
+	links, err := rpc.Links(rpc.Config{}, wire.Preface, w.linkServer.Enter)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.t.Cleanup(w.lobby.Close)
+	n.t.Cleanup(w.linkServer.Close)
 	return n.Serve(name, register, links, grpc.ForceServerCodecV2(wire.NewCodec()))
 }
 
@@ -88,7 +88,7 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	}
 	out := &sender{Worker: w, stream: stream, narrow: req.GetNarrow()}
 	if w.Links {
-		if out.batches, err = w.lobby.Sender(stream.Context(), stream, "", wire.None, &w.pool); err != nil {
+		if out.batches, err = w.linkServer.Sender(stream.Context(), stream, "", wire.None, &w.pool); err != nil {
 			return err
 		}
 		defer func() { err = out.batches.Close(err) }()

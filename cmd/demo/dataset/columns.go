@@ -50,8 +50,8 @@ const (
 	sparseColumns = 26
 	longestList   = 24
 	// Labels of 1, in 1/1024: of all rows, and how many more for each of two features that tell of them.
-	rarely = 30
-	often  = 220
+	baseRate = 30
+	raisedBy = 220
 )
 
 // CriteoColumns are those of Criteo. Sizes of vocabularies, lengths of lists and shares of nulls vary from column
@@ -80,7 +80,7 @@ func CriteoColumns() []Column {
 // checksum names the parameters in the manifest and the directory.
 func (t Table) checksum() string {
 	h := sha256.New()
-	fmt.Fprintln(h, formatVersion, rarely, often, t.FileRows, t.GroupRows, rowsPerFile, rowsPerGroup, smallestFile,
+	fmt.Fprintln(h, formatVersion, baseRate, raisedBy, t.FileRows, t.GroupRows, rowsPerFile, rowsPerGroup, smallestFile,
 		filesIfSmall, groupsOfAFile, smallestGroup)
 	for _, c := range t.Columns {
 		fmt.Fprintf(h, "%+v\n", c)

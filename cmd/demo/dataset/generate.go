@@ -45,14 +45,14 @@ func (g *Generator) AppendIDs(to []int64, col, row int) (ids []int64, ok bool) {
 // positives is the probability, in 1/1024, of a row's label to be 1. It follows from two features, so that there is
 // something to learn.
 func (g *Generator) positives(row int) uint64 {
-	p := uint64(rarely)
+	p := uint64(baseRate)
 	if g.firstDense >= 0 {
 		if v, ok := g.Number(g.firstDense, row); ok && v > 2 {
-			p += often
+			p += raisedBy
 		}
 	}
 	if g.firstSparse >= 0 && g.samplers[g.firstSparse].length(cell(row, g.firstSparse)) > 2 {
-		p += often
+		p += raisedBy
 	}
 	return p
 }

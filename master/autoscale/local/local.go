@@ -73,10 +73,10 @@ func (f *Fleet) Join(gossip string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gossip = gossip
-	f.tell()
+	f.notify()
 }
 
-func (f *Fleet) tell() {
+func (f *Fleet) notify() {
 	select {
 	case f.changed <- struct{}{}:
 	default:
@@ -110,7 +110,7 @@ func (f *Fleet) Scale(_ context.Context, workers int, drain []string) error {
 		close(f.kept[i].retired)
 		f.kept = slices.Delete(f.kept, i, i+1)
 	}
-	f.tell()
+	f.notify()
 	return nil
 }
 

@@ -8,9 +8,9 @@ const (
 	// aheadDictionary is how many bytes a dictionary has that does not stay in the caches near the core while the
 	// window's other columns take their turns.
 	aheadDictionary = 256 << 10
-	// aheadTimes is how many times as many bytes of values are looked up in it once it is there, aheadMost the most.
+	// aheadTimes is how many times as many bytes of values are looked up in it once it is there, maxAhead the most.
 	aheadTimes = 4
-	aheadMost  = 2 << 20
+	maxAhead   = 2 << 20
 )
 
 // ahead holds values of a page that were looked up in a large dictionary before the window wants them.
@@ -27,7 +27,7 @@ func (a *ahead[T]) begin(on bool) { a.on, a.left = on, nil }
 func (a *ahead[T]) room(entries int, m *decode.Allowance) bool {
 	var t T
 	size := int64(unsafe.Sizeof(t))
-	n := min(aheadTimes*entries, aheadMost/int(size))
+	n := min(aheadTimes*entries, maxAhead/int(size))
 	if n <= len(a.buffer) {
 		return true
 	}

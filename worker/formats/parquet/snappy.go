@@ -18,9 +18,9 @@ const (
 )
 
 const (
-	// snappyMost is the longest element that is copied so; room for two stays free behind what is read and written.
-	snappyMost = 64
-	snappySlop = 2 * snappyMost
+	// maxSnappy is the longest element that is copied so; room for two stays free behind what is read and written.
+	maxSnappy  = 64
+	snappySlop = 2 * maxSnappy
 	// snappyStep is the least offset of a copy that may be by steps.
 	snappyStep = stepBytes
 	// snappyLong is the tag's length of literals whose length stands behind the tag.

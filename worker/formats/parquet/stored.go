@@ -44,8 +44,8 @@ func join(parts [][]byte, size int) []byte {
 	return page[:size:size]
 }
 
-// mostParts bounds those of a page, which writers cut at 64 KiB or more.
-func mostParts(size int) int { return size>>16 + 2 }
+// maxParts bounds those of a page, which writers cut at 64 KiB or more.
+func maxParts(size int) int { return size>>16 + 2 }
 
 // snappyParts finds the parts of a page that has only literals.
 func snappyParts(parts [][]byte, src []byte, size int) ([][]byte, bool) {
@@ -55,7 +55,7 @@ func snappyParts(parts [][]byte, src []byte, size int) ([][]byte, bool) {
 	}
 	total := 0
 	for at := front; at < len(src); {
-		if src[at]&3 != snappyLiteral || len(parts) == mostParts(size) {
+		if src[at]&3 != snappyLiteral || len(parts) == maxParts(size) {
 			return parts, false
 		}
 		from, n, ok := snappyLiteralAt(src, at)
@@ -91,7 +91,7 @@ func zstdParts(parts [][]byte, src []byte, size int) (_ [][]byte, sum []byte, ok
 		most = min(most, int(frame.WindowSize))
 	}
 	for last := false; !last; {
-		if len(src) < zstdHeader || len(parts) == mostParts(size) {
+		if len(src) < zstdHeader || len(parts) == maxParts(size) {
 			return parts, nil, false
 		}
 		header := int(src[0]) | int(src[1])<<8 | int(src[2])<<16

@@ -128,12 +128,12 @@ type acTable struct {
 const (
 	pairBits  = 11
 	pairCount = 6
-	pairEnd   = 63 + pairMost // more than any place that an entry without it leads to
+	pairEnd   = 63 + maxPair // more than any place that an entry without it leads to
 	pairZeros = 13
 	pairLast  = 17
 	pairFirst = 24
 	pairNone  = 63 << pairCount // leads behind the block
-	pairMost  = 31              // coefficients of an entry
+	maxPair   = 31              // coefficients of an entry
 )
 
 // An entry of skips is, from the lowest bit: 6 bits, how many bits to take; and how many coefficients these stand for,
@@ -142,7 +142,7 @@ const (
 	skipCount = 6
 	skipEnd   = 256
 	skipNone  = 128 << skipCount
-	skipMost  = 63 // coefficients of an entry
+	maxSkip   = 63 // coefficients of an entry
 )
 
 // expand makes pairs and skips, if that was not done yet.
@@ -166,7 +166,7 @@ func (t *acTable) fill(at uint32, left int, p prefix) {
 		count, value, taken := t.step(at<<(32-left), left)
 		next := at + 1<<(left-taken)
 		switch {
-		case taken == 0 || int(p.skip>>skipCount)+count > skipMost:
+		case taken == 0 || int(p.skip>>skipCount)+count > maxSkip:
 			t.pairs[at], t.skips[at] = cmp.Or(p.pair, pairNone), cmp.Or(p.skip, skipNone)
 			next = at + 1
 		case count > 0:
@@ -199,7 +199,7 @@ func (p prefix) with(count int, value int32, taken int) prefix {
 	case p.codes == 0 && value == value<<24>>24:
 		p.pair = uint32(value)<<pairFirst | uint32(count-1)<<pairZeros | more
 		p.codes = 1
-	case p.codes == 1 && value == value<<25>>25 && total <= pairMost:
+	case p.codes == 1 && value == value<<25>>25 && total <= maxPair:
 		p.pair += uint32(value)&127<<pairLast + more
 		p.codes = 2
 	default:

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// mostStrangers bounds the connections of which no caller is known yet. One more waits until the one that has been
+	// maxStrangers bounds the connections of which no caller is known yet. One more waits until the one that has been
 	// there longest has had patience, and takes its place.
-	mostStrangers = 1024
-	patience      = time.Second
-	// mostStrange bounds what strangers have sent, in bytes, all together: the one that has been there longest is sent
+	maxStrangers = 1024
+	patience     = time.Second
+	// maxStrange bounds what strangers have sent, in bytes, all together: the one that has been there longest is sent
 	// away for more. It is as much as they can have a process hold. strangeCall is what a call costs besides its bytes.
-	mostStrange = 32 << 20
+	maxStrange  = 32 << 20
 	strangeCall = 16 << 10
 )
 
-// Doorstep is a listener whose connections are strangers' until Welcome. All strangers together take no more than a
+// LimitStrangers is a listener whose connections are strangers' until Welcome. All strangers together take no more than a
 // bounded part of the process, whatever they send, and make room for each other: a flood of them keeps nobody out who
 // is soon known. What those send who are known is bounded, too: see load.
-func Doorstep(l net.Listener) net.Listener {
-	return &doorstep{
+func LimitStrangers(l net.Listener) net.Listener {
+	return &strangerListener{
 		Listener: l, left: make(chan struct{}, 1), closed: make(chan struct{}),
 		loads: loads{of: map[*stranger]struct{}{}},
 	}
 }
 
 // Welcome says that a call's caller is known, and with it the connection. It does nothing for what did not come over a
-// doorstep.
+// strangerListener.
 func Welcome(ctx context.Context) {
 	if s := strangerOf(ctx); s != nil {
 		s.door.forget(s)
 	}
 }
 
-// strangerOf is the connection of a call, nil if it did not come over a doorstep.
+// strangerOf is the connection of a call, nil if it did not come over a strangerListener.
 func strangerOf(ctx context.Context) *stranger {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -50,7 +50,7 @@ func strangerOf(ctx context.Context) *stranger {
 	return from.conn
 }
 
-type doorstep struct {
+type strangerListener struct {
 	net.Listener
 	left   chan struct{} // gets one when a stranger has left
 	closed chan struct{}
@@ -65,7 +65,7 @@ type doorstep struct {
 // stranger is a connection whose caller has not authenticated yet. Once it has, the connection is used as any other.
 type stranger struct {
 	net.Conn
-	door  *doorstep
+	door  *strangerListener
 	since time.Time
 	known atomic.Bool // it is no stranger's any more
 	// Under door.mu:
@@ -81,7 +81,7 @@ type from struct {
 }
 
 // Accept implements net.Listener.
-func (d *doorstep) Accept() (net.Conn, error) {
+func (d *strangerListener) Accept() (net.Conn, error) {
 	conn, err := d.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -98,10 +98,10 @@ func (d *doorstep) Accept() (net.Conn, error) {
 }
 
 // makeRoom waits until there is room for one more. It reports whether there is, before the listener is closed.
-func (d *doorstep) makeRoom() bool {
+func (d *strangerListener) makeRoom() bool {
 	for {
 		d.mu.Lock()
-		if d.strangers.Len() < mostStrangers {
+		if d.strangers.Len() < maxStrangers {
 			d.mu.Unlock()
 			return true
 		}
@@ -125,13 +125,13 @@ func (d *doorstep) makeRoom() bool {
 }
 
 // Close implements net.Listener.
-func (d *doorstep) Close() error {
+func (d *strangerListener) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Listener.Close()
 }
 
 // forget takes a connection from the strangers, if it is one's.
-func (d *doorstep) forget(s *stranger) {
+func (d *strangerListener) forget(s *stranger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.place == nil {
@@ -148,14 +148,14 @@ func (d *doorstep) forget(s *stranger) {
 }
 
 // charge adds to what a stranger has sent, and sends away who has been there longest while that is too much of all.
-func (d *doorstep) charge(s *stranger, n int64) {
+func (d *strangerListener) charge(s *stranger, n int64) {
 	var away []*stranger
 	d.mu.Lock()
 	if s.place != nil {
 		s.bytes += n
 		d.bytes += n
 	}
-	over := d.bytes - mostStrange
+	over := d.bytes - maxStrange
 	for e := d.strangers.Front(); e != nil && over > 0; e = e.Next() {
 		longest := e.Value.(*stranger) //nolint:forcetypeassert // see above
 		away, over = append(away, longest), over-longest.bytes

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-// street is a doorstep, and who came to it.
+// street is a strangerListener, and who came to it.
 type street struct {
 	t      *testing.T
 	pipe   *bufconn.Listener
@@ -27,7 +27,7 @@ type street struct {
 
 func newStreet(t *testing.T) *street {
 	pipe := bufconn.Listen(1 << 10)
-	s := &street{t: t, pipe: pipe, door: rpc.Doorstep(pipe), inside: make(chan net.Conn, 5000)}
+	s := &street{t: t, pipe: pipe, door: rpc.LimitStrangers(pipe), inside: make(chan net.Conn, 5000)}
 	s.reads.Go(func() {
 		for {
 			conn, err := s.door.Accept()

@@ -14,19 +14,19 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// visitor is the client of a link in a lobby.
+// visitor is the client of a link in a linkServer.
 type visitor struct {
 	net.Conn
 	name string
 }
 
 // enter opens a link, which waits for its first stream then.
-func enter(t *testing.T, lobby *wire.Lobby, i int) *visitor {
+func enter(t *testing.T, linkServer *wire.LinkServer, i int) *visitor {
 	t.Helper()
 	near, far := net.Pipe()
 	t.Cleanup(func() { _ = near.Close() })
 	v := &visitor{near, string(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)))}
-	go func() { _ = lobby.Enter(far) }()
+	go func() { _ = linkServer.Enter(far) }()
 	if _, err := io.WriteString(near, v.name); err != nil {
 		t.Fatal(err)
 	}
@@ -40,10 +40,10 @@ func enter(t *testing.T, lobby *wire.Lobby, i int) *visitor {
 }
 
 // stream has a caller's stream, without batches, use the link.
-func (v *visitor) stream(t *testing.T, lobby *wire.Lobby, caller string) {
+func (v *visitor) stream(t *testing.T, linkServer *wire.LinkServer, caller string) {
 	t.Helper()
 	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("penstock-link-bin", v.name))
-	sender, err := lobby.Sender(ctx, accepting{}, caller, wire.None, new(wire.Pool))
+	sender, err := linkServer.Sender(ctx, accepting{}, caller, wire.None, new(wire.Pool))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,15 +61,15 @@ func (accepting) SendHeader(metadata.MD) error { return nil }
 // TestClosedLinksLeave: a link that its client closes is closed at once, in a stream's use or not.
 func TestClosedLinksLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var lobby wire.Lobby
-		defer lobby.Close()
+		var linkServer wire.LinkServer
+		defer linkServer.Close()
 		for i := range 300 {
-			v := enter(t, &lobby, i)
+			v := enter(t, &linkServer, i)
 			if i%2 == 0 {
-				v.stream(t, &lobby, "caller")
+				v.stream(t, &linkServer, "caller")
 			}
 			_ = v.Close()
-			if synctest.Wait(); lobby.Open() > 0 || lobby.Waits(v.name) {
+			if synctest.Wait(); linkServer.Open() > 0 || linkServer.Waits(v.name) {
 				t.Fatalf("link %d is kept, and its client has closed it", i)
 			}
 		}
@@ -93,18 +93,18 @@ func TestLinksMakeRoom(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var lobby wire.Lobby
-			defer lobby.Close()
+			var linkServer wire.LinkServer
+			defer linkServer.Close()
 			var links []*visitor
 			for i, caller := range tc.callers {
-				v := enter(t, &lobby, i)
+				v := enter(t, &linkServer, i)
 				if caller != "" {
-					v.stream(t, &lobby, caller)
+					v.stream(t, &linkServer, caller)
 				}
 				links = append(links, v)
 			}
 			for i, v := range links {
-				if want := i >= tc.from && i < tc.end; lobby.Waits(v.name) != want {
+				if want := i >= tc.from && i < tc.end; linkServer.Waits(v.name) != want {
 					t.Errorf("%s: link %d waits: %v", name, i, !want)
 				}
 			}

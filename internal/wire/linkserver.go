@@ -20,8 +20,8 @@ const (
 	longestWait = time.Minute
 )
 
-// Lobby is where a server's links wait for the streams that they are for. The zero value is ready for use; Close it.
-type Lobby struct {
+// LinkServer is where a server's links wait for the streams that they are for. The zero value is ready for use; Close it.
+type LinkServer struct {
 	mu      sync.Mutex
 	waiting map[string]*link
 	open    map[*link]struct{} // also those that streams use, or whose clients may have memory mapped
@@ -31,7 +31,7 @@ type Lobby struct {
 
 // Enter takes over a connection whose client opens a link. It reads the link's name, for which the connection's
 // deadline holds; whoever calls it lifts that then.
-func (l *Lobby) Enter(conn net.Conn) error {
+func (l *LinkServer) Enter(conn net.Conn) error {
 	id := make([]byte, idBytes)
 	if _, err := io.ReadFull(conn, id); err != nil {
 		return errors.Join(err, conn.Close())
@@ -48,7 +48,7 @@ func (l *Lobby) Enter(conn net.Conn) error {
 }
 
 // enter lets a new link wait, and hears what its client says as long as it is open.
-func (l *Lobby) enter(in *link) bool {
+func (l *LinkServer) enter(in *link) bool {
 	if !l.keep(in) {
 		return false
 	}
@@ -66,7 +66,7 @@ func (l *Lobby) enter(in *link) bool {
 }
 
 // listen notices that a link's client leaves: nothing else does while the link waits.
-func (l *Lobby) listen(in *link) {
+func (l *LinkServer) listen(in *link) {
 	err := in.hear()
 	l.mu.Lock()
 	in.gone = true
@@ -81,7 +81,7 @@ func (l *Lobby) listen(in *link) {
 }
 
 // keep lets a link wait, if it may. The one that makes room for it is closed.
-func (l *Lobby) keep(in *link) bool {
+func (l *LinkServer) keep(in *link) bool {
 	l.mu.Lock()
 	var longest *link
 	defer func() {
@@ -107,7 +107,7 @@ func (l *Lobby) keep(in *link) bool {
 
 // excess is the link that makes room for another one; nil if there is room: of its caller's that which has waited
 // longest, or of all. One that waits for its first stream drives out none that has had one. l.mu must be held.
-func (l *Lobby) excess(next *link) *link {
+func (l *LinkServer) excess(next *link) *link {
 	var longest, own *link
 	waiting, owned := 0, 0
 	for _, in := range l.waiting {
@@ -139,13 +139,13 @@ func longer(a, b *link) *link {
 }
 
 // remove ends a link's wait. l.mu must be held.
-func (l *Lobby) remove(in *link) {
+func (l *LinkServer) remove(in *link) {
 	delete(l.waiting, in.id)
 	in.expiry.Stop()
 }
 
 // expire closes a link that has waited too long. One that was used meanwhile has a timer of its own.
-func (l *Lobby) expire(in *link) {
+func (l *LinkServer) expire(in *link) {
 	l.mu.Lock()
 	expired := time.Since(in.since) >= longestWait
 	l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *Lobby) expire(in *link) {
 }
 
 // drop closes a link if it still waits.
-func (l *Lobby) drop(in *link) {
+func (l *LinkServer) drop(in *link) {
 	l.mu.Lock()
 	waits := l.waiting[in.id] == in
 	if waits {
@@ -169,7 +169,7 @@ func (l *Lobby) drop(in *link) {
 
 // Close closes the links that wait and those whose clients may have memory mapped, and lets no more in. It waits for
 // the others, which streams use: they close theirs when they end.
-func (l *Lobby) Close() {
+func (l *LinkServer) Close() {
 	l.mu.Lock()
 	l.closed = true
 	var closing []*link
@@ -189,7 +189,7 @@ func (l *Lobby) Close() {
 }
 
 // lend has the memory of a stream's batches be lent on a near link; nil if it is none.
-func (l *Lobby) lend(in *link) *lender {
+func (l *LinkServer) lend(in *link) *lender {
 	to := newLender(in.Conn)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +202,7 @@ func (l *Lobby) lend(in *link) *lender {
 
 // claim returns the link that a caller's call names, nil if it names none that waits, and tells the caller so. It must
 // be called before the call's first message.
-func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream, caller string) (*link, error) {
+func (l *LinkServer) claim(ctx context.Context, call grpc.ServerStream, caller string) (*link, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	named := md.Get(asks)
 	if len(named) != 1 {
@@ -227,7 +227,7 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream, caller string
 // Sender sends the batches of a call: on the link that it names, if it does, else by gRPC. Links of one host that the
 // same caller named last are one caller's. To end ctx, which is of the call's, interrupts what it sends on a link. It
 // must be made before the call's first message, and Closed. What it adds to the batches' memory is the pool's.
-func (l *Lobby) Sender(
+func (l *LinkServer) Sender(
 	ctx context.Context, out grpc.ServerStream, caller string, how Compression, pool *Pool,
 ) (*Sender, error) {
 	s := &Sender{out: out, how: how, pool: pool}
@@ -236,7 +236,7 @@ func (l *Lobby) Sender(
 		return nil, err
 	}
 	if s.link != nil {
-		s.lobby, s.ctx = l, ctx
+		s.linkServer, s.ctx = l, ctx
 		if s.lender = l.lend(s.link); s.lender != nil {
 			s.how = None // nothing is sent
 		}

@@ -37,8 +37,8 @@ func (k eventKeeper) AppendEvents(ctx context.Context, events []*pb.Event) error
 	return k.Store.AppendEvents(ctx, k.leadership, events)
 }
 
-// tellWorkers makes events of workers that come, drain and go.
-func (t *term) tellWorkers() error {
+// emitWorkers makes events of workers that come, drain and go.
+func (t *term) emitWorkers() error {
 	known := byName(t.master.fleet.Members(fleet.Worker))
 	drained := map[string]bool{}
 	for {
@@ -155,8 +155,8 @@ func listed(names []string) string {
 	return english.WordSeries(names, "and")
 }
 
-// tell adds an event of this session.
-func (r *runner) tell(kind pb.EventKind, format string, args ...any) {
+// emit adds an event of this session.
+func (r *runner) emit(kind pb.EventKind, format string, args ...any) {
 	r.term.events.Add(r.event(kind, fmt.Sprintf(format, args...)))
 }
 
@@ -180,8 +180,8 @@ func (r *runner) toTell() told {
 	}
 }
 
-// tellChanges makes events of what became of the session since it was called last. What it tells lies in etcd.
-func (r *runner) tellChanges() {
+// emitChanges makes events of what became of the session since it was called last. What it tells lies in etcd.
+func (r *runner) emitChanges() {
 	before, now := r.told, r.toTell()
 	r.told = now
 	if now.generation != before.generation {
@@ -192,51 +192,51 @@ func (r *runner) tellChanges() {
 				from.Name, humanize.Comma(int64(from.Step)),
 				english.Plural(int(r.state.World()), "trainer", ""), now.generation)
 		}
-		r.tell(pb.EventKind_CHECKPOINT, "%s", how)
+		r.emit(pb.EventKind_CHECKPOINT, "%s", how)
 	}
 	skipped, _ := r.state.Skipped()
 	for _, k := range skipped[min(before.skipped, len(skipped)):] {
-		r.tell(pb.EventKind_DATA,
+		r.emit(pb.EventKind_DATA,
 			"%s rows are left out of epoch %d: row group %d of %s, from row %d on, cannot be read: %s",
 			humanize.Comma(k.Rows), k.Epoch+1, k.RowGroup, k.File, k.FirstRow, k.Words)
 	}
-	r.tellCheckpoints(before.named, now.named)
+	r.emitCheckpoints(before.named, now.named)
 	if now.state == before.state {
 		return
 	}
 	switch now.state {
 	case pb.SessionState_FAILED:
-		r.tell(pb.EventKind_SESSION, "failed: %s", r.state.Failure())
+		r.emit(pb.EventKind_SESSION, "failed: %s", r.state.Failure())
 	case pb.SessionState_FINISHED:
-		r.tell(pb.EventKind_SESSION, "finished: %s handed over in %s",
+		r.emit(pb.EventKind_SESSION, "finished: %s handed over in %s",
 			words.Count(r.state.Progress().GetRowsDelivered(), "row"),
 			english.Plural(int(spec.Epochs(r.meta.GetSession().GetSpec())), "epoch", ""))
 	default:
 		if isOver(before.state) {
-			r.tell(pb.EventKind_SESSION, "is open again")
+			r.emit(pb.EventKind_SESSION, "is open again")
 		}
 	}
 }
 
-func (r *runner) tellCheckpoints(before, now []*session.Named) {
+func (r *runner) emitCheckpoints(before, now []*session.Named) {
 	has := func(list []*session.Named, n *session.Named) bool {
 		return slices.ContainsFunc(list, func(o *session.Named) bool { return o.Name == n.Name && o.Nonce == n.Nonce })
 	}
 	for _, n := range now {
 		if !has(before, n) {
-			r.tell(pb.EventKind_CHECKPOINT, "checkpoint %s was taken, of step %s",
+			r.emit(pb.EventKind_CHECKPOINT, "checkpoint %s was taken, of step %s",
 				n.Name, humanize.Comma(int64(n.Step)))
 		}
 	}
 	for _, n := range before {
 		if !has(now, n) {
-			r.tell(pb.EventKind_CHECKPOINT, "checkpoint %s was deleted", n.Name)
+			r.emit(pb.EventKind_CHECKPOINT, "checkpoint %s was deleted", n.Name)
 		}
 	}
 }
 
-// tellExpired says whose leases ended.
-func (r *runner) tellExpired(ranks []uint32, rows int64) {
+// emitExpired says whose leases ended.
+func (r *runner) emitExpired(ranks []uint32, rows int64) {
 	if len(ranks) == 0 {
 		return
 	}
