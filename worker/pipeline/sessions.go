@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/memory"
@@ -115,26 +118,25 @@ func (s *sessions) counters() (all *pb.WorkerCounters, each []*pb.SessionCounter
 	return all, each
 }
 
+// total adds up two counters.
 func total(a, b *pb.WorkerCounters) *pb.WorkerCounters {
-	out := &pb.WorkerCounters{
-		Rows: a.GetRows() + b.GetRows(), Requests: a.GetRequests() + b.GetRequests(),
-		BytesRead: a.GetBytesRead() + b.GetBytesRead(), BytesNeeded: a.GetBytesNeeded() + b.GetBytesNeeded(),
-		BytesSent: a.GetBytesSent() + b.GetBytesSent(), BytesCrossZone: a.GetBytesCrossZone() + b.GetBytesCrossZone(),
-		BytesLent: a.GetBytesLent() + b.GetBytesLent(), BytesLinked: a.GetBytesLinked() + b.GetBytesLinked(),
-		StorageNs: a.GetStorageNs() + b.GetStorageNs(), DecodeNs: a.GetDecodeNs() + b.GetDecodeNs(),
-		TransformNs: a.GetTransformNs() + b.GetTransformNs(), TensorNs: a.GetTensorNs() + b.GetTensorNs(),
-		SendNs: a.GetSendNs() + b.GetSendNs(), OpenNs: a.GetOpenNs() + b.GetOpenNs(),
-		BlockedNs:        a.GetBlockedNs() + b.GetBlockedNs(),
-		UntrustedIndexes: a.GetUntrustedIndexes() + b.GetUntrustedIndexes(),
-	}
+	out := &pb.WorkerCounters{}
 	ops := map[string]int64{}
-	for _, op := range slices.Concat(a.GetOps(), b.GetOps()) {
-		ops[op.GetOp()] += op.GetNs()
+	for _, c := range []*pb.WorkerCounters{a, b} {
+		c.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			if f.Kind() == protoreflect.Int64Kind {
+				sum := out.ProtoReflect().Get(f).Int() + v.Int()
+				out.ProtoReflect().Set(f, protoreflect.ValueOfInt64(sum))
+			}
+			return true
+		})
+		for _, op := range c.GetOps() {
+			ops[op.GetOp()] += op.GetNs()
+		}
 	}
-	for name, ns := range ops {
-		out.Ops = append(out.Ops, &pb.OpTime{Op: name, Ns: ns})
+	for _, name := range slices.Sorted(maps.Keys(ops)) {
+		out.Ops = append(out.Ops, &pb.OpTime{Op: name, Ns: ops[name]})
 	}
-	slices.SortFunc(out.GetOps(), func(a, b *pb.OpTime) int { return cmp.Compare(a.GetOp(), b.GetOp()) })
 	return out
 }
 
