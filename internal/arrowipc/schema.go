@@ -16,8 +16,9 @@ const (
 	metadataV5    = 4
 	typeTimestamp = 10
 	typeUnion     = 14
-	// maxDepth is how deep fields may lie within each other.
-	maxDepth = 64
+	// maxDepth is how deep fields may lie within each other. maxFields bounds them all: each takes hundreds of bytes.
+	maxDepth  = 64
+	maxFields = 1 << 18
 )
 
 var (
@@ -52,7 +53,7 @@ func Schema(header []byte) (schema *arrow.Schema, err error) {
 	}
 	defer func() { // arrow's reader of flatbuffers panics where they point outside
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errSchema, p)
+			err = fmt.Errorf("schema: a field has a type that cannot be read here: %v", p)
 		}
 	}()
 	r, err := ipc.NewReaderFromMessageReader(
@@ -74,18 +75,24 @@ func checkSchema(header []byte) error {
 	if _, endian := schema.field(0, 2); endian != nil && binary.LittleEndian.Uint16(endian) != 0 {
 		return errEndian
 	}
-	w := schemaWalk{left: 4 * int64(len(header))} // writers may share strings
+	w := schemaWalk{left: 4 * int64(len(header)), fields: maxFields} // writers may share strings
 	w.each(schema, 1, func(f Table) { w.field(f, 0) })
 	w.metadata(schema, 2)
-	if w.left < 0 {
+	switch {
+	case w.fields < 0:
+		return fmt.Errorf("it has more than %d fields, which is more than can be read", maxFields)
+	case w.left < 0:
 		return errSchema
 	}
 	return nil
 }
 
-// schemaWalk counts what a schema is made of: left is how many bytes that may come to. It is negative where that is too
-// much, or lies outside.
-type schemaWalk struct{ left int64 }
+// schemaWalk counts what a schema is made of: left is how many bytes that may come to, and fields how many of these. Either
+// is negative where that is too much, or lies outside.
+type schemaWalk struct {
+	left   int64
+	fields int
+}
 
 // vector counts a vector of elements of a size, which is a Table's field, and returns where it is and how many there
 // are.
@@ -117,7 +124,7 @@ func (w *schemaWalk) each(t Table, i int, f func(Table)) {
 }
 
 func (w *schemaWalk) field(f Table, depth int) {
-	if depth == maxDepth {
+	if w.fields--; depth == maxDepth || w.fields < 0 {
 		w.left = -1
 		return
 	}

@@ -103,6 +103,16 @@ func (t Table) Byte(i int) byte {
 	return 0
 }
 
+// Int64s is a vector of numbers; a field that is left out has none.
+func (t Table) Int64s(i int) ([]int64, bool) {
+	v, ok := t.Structs(i, 8)
+	out := make([]int64, len(v)/8)
+	for k := range out {
+		out[k] = int64(binary.LittleEndian.Uint64(v[8*k:]))
+	}
+	return out, ok
+}
+
 // Structs is a vector of structs of a size; a field that is left out has none.
 func (t Table) Structs(i, size int) ([]byte, bool) {
 	pos, p := t.field(i, 4)

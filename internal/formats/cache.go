@@ -32,8 +32,7 @@ func (c *Cache) Load(
 	if err != nil {
 		return nil, err
 	}
-	c.kept.Add(key, loaded, loaded.Size())
-	return loaded, nil
+	return c.kept.Add(key, loaded, loaded.Size()), nil
 }
 
 // Has reports whether the description of a file is in memory.

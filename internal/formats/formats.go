@@ -61,8 +61,13 @@ func unclaimed(all []format.Format, in *format.Input) string {
 		names = append(names, known.Name())
 	}
 	why := fmt.Sprintf("not %s: it ends in %q", strings.Join(names, " or "), tail[max(0, len(tail)-4):])
-	if len(tail) == 0 {
+	switch {
+	case len(tail) == 0:
 		why = "the file is empty"
+	case bytes.HasSuffix(tail, []byte("\xff\xff\xff\xff\x00\x00\x00\x00")):
+		why = "it is in Arrow's stream format, which is not read: write it as a file, with pyarrow.ipc.new_file"
+	case bytes.HasSuffix(tail, []byte("FEA1")):
+		why = "it is of version 1 of Feather, which is not read: write it again with pyarrow.feather.write_feather"
 	}
 	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
 	if storage.IsText(uri) || len(tail) > 0 && !bytes.ContainsFunc(tail, control) {

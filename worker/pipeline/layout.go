@@ -93,9 +93,9 @@ func (l *layout) unit(i int, limit int64) *unit { return l.units(i, 1, 0, limit)
 
 // units is what is read at once from an extent of the ticket on: it, and at most so many extents of at most so
 // many bytes together.
-func (l *layout) units(i, max int, together, limit int64) *unit {
+func (l *layout) units(i, count int, together, limit int64) *unit {
 	u := &unit{how: l.how, done: make(chan struct{})}
-	for wanted := int64(0); i < len(l.groups) && len(u.groups) < max; i++ {
+	for wanted := int64(0); i < len(l.groups) && len(u.groups) < count; i++ {
 		g := &extent{Extent: l.groups[i], ranges: l.ranges(l.groups[i]), skip: l.skip(i)}
 		for _, r := range g.ranges {
 			wanted += r.Length
@@ -105,7 +105,7 @@ func (l *layout) units(i, max int, together, limit int64) *unit {
 		}
 		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)
 	}
-	u.size = u.how.Size(u.ranges)
+	u.size = max(u.how.Size(u.ranges), u.apart())
 	if len(u.groups) == 1 && u.size > limit {
 		whole := *u
 		if u.divide(limit); whole.size <= longPagesTimes*limit && l.grown(u) > whole.size-whole.size/4 {
@@ -113,6 +113,18 @@ func (l *layout) units(i, max int, together, limit int64) *unit {
 		}
 	}
 	return u
+}
+
+// apart is what the extents of several take if each is read by itself, as where they cannot be together: they may have
+// bytes in common.
+func (u *unit) apart() (bytes int64) {
+	if len(u.groups) < 2 {
+		return 0
+	}
+	for _, g := range u.groups {
+		bytes += storage.Reading{MaxGap: -1}.Size(g.ranges)
+	}
+	return bytes
 }
 
 // longPagesTimes is how many times as large as the limit one may be that is read as a whole because in pieces it would

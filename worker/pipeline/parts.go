@@ -1,9 +1,12 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -54,11 +57,10 @@ func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 	if r.fronts == nil {
 		r.fronts = make([][]byte, len(g.ranges))
 	}
-	buffer := u.buffer[u.pieces.next:]
+	buffer, overlap := u.buffer[u.pieces.next:], overlaps(u.ranges)
 	for i, chunk := range g.ranges {
 		c := &p.chunks[i]
-		shared := !apart(u.ranges[max(i-1, 0):min(i+2, len(u.ranges))])
-		*c = part{of: p, chunk: chunk, front: g.chunks[i], read: make(chan error, 1), own: r.fronts[i], shared: shared}
+		*c = part{of: p, chunk: chunk, front: g.chunks[i], read: make(chan error, 1), own: r.fronts[i], shared: overlap[i]}
 		if int64(len(c.front)) < chunk.Length {
 			c.next, buffer = buffer[:u.pieces.size:u.pieces.size], buffer[u.pieces.size:]
 			c.readAhead()
@@ -66,6 +68,29 @@ func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 		p.sources = append(p.sources, c)
 	}
 	return p
+}
+
+// overlaps says which ranges have bytes in common with others.
+func overlaps(ranges []storage.Range) []bool {
+	order := make([]int, len(ranges))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranges[a].Offset, ranges[b].Offset) })
+	out := make([]bool, len(ranges))
+	last := -1 // that ends latest
+	for _, i := range order {
+		if ranges[i].Length == 0 {
+			continue
+		}
+		if last >= 0 && ranges[i].Offset < ranges[last].Offset+ranges[last].Length {
+			out[i], out[last] = true, true
+		}
+		if last < 0 || ranges[i].Offset+ranges[i].Length > ranges[last].Offset+ranges[last].Length {
+			last = i
+		}
+	}
+	return out
 }
 
 // close waits for what is being read. The next extent's parts get the memory: it is not free, for the decoder refers
@@ -93,6 +118,9 @@ func (c *part) fetch() error {
 
 // Bytes is that of decode.Source.
 func (c *part) Bytes(from, n int) ([]byte, error) {
+	if from < c.at {
+		return nil, errors.New("its parts are not in the order in which they are looked at: the file is damaged")
+	}
 	for from+n > c.at+len(c.front) {
 		if err := c.advance(from, n); err != nil {
 			return nil, err
@@ -132,7 +160,7 @@ func (c *part) grow(n int) error {
 	if old := int64(cap(c.own)); int64(n) > old {
 		got, err := r.quota.more(c.of.ctx, int64(n), int64(n)+int64(len(c.next)))
 		if err != nil {
-			return fmt.Errorf("a page of %d bytes: %w", n, err)
+			return fmt.Errorf("a part of %d bytes: %w", n, err)
 		}
 		c.own = make([]byte, got)
 		r.uncounted = true

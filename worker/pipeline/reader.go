@@ -77,8 +77,8 @@ func (r *reader) next(ctx context.Context, i int) *unit {
 }
 
 // unit is what is read at once from an extent of the ticket on, of at most so many extents.
-func (r *reader) unit(i, max int, limit int64) *unit {
-	return r.layout.units(i, max, min(r.quota.limits().unit(), r.quota.buffers.Base()/2), limit)
+func (r *reader) unit(i, count int, limit int64) *unit {
+	return r.layout.units(i, count, min(r.quota.limits().unit(), r.quota.buffers.Base()/2), limit)
 }
 
 // large reports whether an extent is worth being asked for its index.

@@ -22,7 +22,7 @@ func (c *sparse) Bytes(from, n int) ([]byte, error) {
 			return c.data[i][at:], nil
 		}
 	}
-	return nil, errors.New("it is not where the page index has it: the file is damaged")
+	return nil, errors.New("it is not where the index has it: the file is damaged")
 }
 
 // sparseChunks are the chunks of an extent of which a selection was read.

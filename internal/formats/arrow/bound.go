@@ -18,6 +18,7 @@ type Bound struct {
 	buffers      []int   // of a batch, that are read, in their order
 	dictionaries []int64 // that are read, in the order of their ids
 	shared       []shared
+	sharedBytes  int64 // of these, in the file
 }
 
 // shared is a buffer of a dictionary.
@@ -53,6 +54,7 @@ func (b *Bound) findBuffers() {
 				b.shared = append(b.shared, shared{part, i})
 			}
 		}
+		b.sharedBytes += stored(b.Parts(id))
 	}
 }
 
@@ -85,9 +87,10 @@ func (b *Bound) Has(source int) bool { return b.Bindings[source].Stored() }
 // Cost is what all sources of a record batch take: dictionaries are read for each.
 func (b *Bound) Cost(batch int) format.Cost {
 	var cost format.Cost
-	for i := range b.Chunks() {
-		cost.Stored += b.Chunk(batch, i).Length
+	for _, i := range b.buffers {
+		cost.Stored += b.batches[batch].Buffers[i].Length
 	}
+	cost.Stored += b.sharedBytes
 	seen := map[*Array]bool{}
 	for _, at := range b.Bindings {
 		for _, a := range at.Arrays {
@@ -108,6 +111,9 @@ func (b *Bound) SourceCost(batch, source int) format.Cost {
 		for _, i := range a.buffers() {
 			cost.Stored += b.batches[batch].Buffers[i].Length
 		}
+		if a.Index != nil {
+			cost.Stored += stored(b.Parts(a.ID))
+		}
 		cost.Columns++
 		cost.Decoded += b.decoded(batch, a)
 	}
@@ -125,7 +131,14 @@ func (b *Bound) decoded(batch int, a *Array) int64 {
 		width = 4
 	}
 	values := width * g.Lengths[a.Array]
-	if a.Index == nil && a.Kind == pb.Kind_BINARY {
+	if a.Index != nil && a.Kind == pb.Kind_BINARY {
+		rows := int64(0)
+		for _, part := range b.Parts(a.ID) {
+			rows += part.Rows
+		}
+		return values + int64(float64(b.dictionaryBytes(a.ID))/float64(max(1, rows))*float64(g.Lengths[a.Array]))
+	}
+	if a.Kind == pb.Kind_BINARY {
 		bytes := g.Buffers[a.Buffers+a.Own()-1].Length
 		if g.Codec != Uncompressed {
 			bytes *= packed
@@ -156,8 +169,8 @@ func (b *Bound) Chunk(batch, i int) format.Chunk {
 	if i < len(b.buffers) {
 		at = b.buffers[i]
 	} else {
-		shared := b.shared[i-len(b.buffers)]
-		of, at = shared.part, shared.buffer
+		dictionary := b.shared[i-len(b.buffers)]
+		of, at = dictionary.part, dictionary.buffer
 	}
 	c := format.Chunk{Range: of.Buffers[at]}
 	if of.Codec == Uncompressed {
@@ -194,10 +207,7 @@ func (b *Bound) Window(batch, source int, rows int64) format.Size {
 // dictionaryBytes estimates what a dictionary takes once it is decoded.
 func (b *Bound) dictionaryBytes(id int64) (n int64) {
 	for _, part := range b.Parts(id) {
-		bytes := int64(0)
-		for _, r := range part.Buffers {
-			bytes += r.Length
-		}
+		bytes := stored([]*Batch{part})
 		if part.Codec != Uncompressed {
 			bytes *= packed
 		}

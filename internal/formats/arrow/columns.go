@@ -73,7 +73,7 @@ func (w *walk) array(f field, p place) (a *Array, meaning, reason string, err er
 		a.Structs, a.Inner = p.outer, p.structs
 	}
 	if t, ok := a.Type.(*arrow.DictionaryType); ok {
-		a.Type, a.Index = stored(t.ValueType), stored(t.IndexType)
+		a.Type, a.Index = storedAs(t.ValueType), storedAs(t.IndexType)
 		if a.ID, err = w.dictionary(f, t); err != nil {
 			return nil, "", "", err
 		}
@@ -114,6 +114,9 @@ func (w *walk) count(f field) error {
 		return err
 	}
 	w.take(buffersOf(t, w.v5))
+	if id := t.ID(); id == arrow.STRING_VIEW || id == arrow.BINARY_VIEW {
+		w.views = append(w.views, w.buffers)
+	}
 	children, err := f.children()
 	if err != nil {
 		return err
@@ -137,7 +140,7 @@ func buffersOf(t arrow.DataType, v5 bool) int {
 		return 0
 	case arrow.STRUCT, arrow.FIXED_SIZE_LIST:
 		return 1
-	case arrow.STRING, arrow.BINARY, arrow.LARGE_STRING, arrow.LARGE_BINARY:
+	case arrow.STRING, arrow.BINARY, arrow.LARGE_STRING, arrow.LARGE_BINARY, arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW:
 		return 3
 	case arrow.SPARSE_UNION:
 		return 1 + validity
@@ -188,7 +191,7 @@ func mapProblem(sides []field) string {
 	for i, name := range []string{"keys", "values"} {
 		t := sides[i].kind()
 		if d, ok := t.(*arrow.DictionaryType); ok {
-			t = stored(d.ValueType)
+			t = storedAs(d.ValueType)
 		}
 		kind, _, reason := kindOf(t)
 		switch {
@@ -211,7 +214,17 @@ func (w *walk) unsupported(f field, p place, reason string) error {
 	return nil
 }
 
+// maxNames bounds the bytes of all columns' names: each has those of the structs around it.
+const maxNames = 64 << 20
+
 func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array) {
+	for _, level := range path {
+		w.names += len(level) + 1
+	}
+	if w.names > maxNames {
+		w.err = fmt.Errorf("its columns' names have more than %d bytes, which is more than can be read", maxNames)
+		return
+	}
 	c.Name, c.Path = strings.Join(path, "."), path
 	w.columns = append(w.columns, c)
 	w.spans, w.arraysOf = append(w.spans, buffers), append(w.arraysOf, arrays)

@@ -57,7 +57,7 @@ func (f *File) add(b block, data []byte) error {
 		if !ok {
 			return errHeader
 		}
-		batch, err := batchOf(header, b.body, f.layout.arrays, f.layout.buffers)
+		batch, err := batchOf(header, b.body, f.layout.shape)
 		if err == nil {
 			f.batches = append(f.batches, batch)
 		}
@@ -73,16 +73,23 @@ func (f *File) add(b block, data []byte) error {
 	if !ok || !known {
 		return errHeader
 	}
-	batch, err := batchOf(values, b.body, shape.arrays, shape.buffers)
+	batch, err := batchOf(values, b.body, shape)
 	if err != nil {
 		return err
 	}
 	if delta := header.Byte(2) != 0; !delta && len(f.dictionaries[id]) > 0 {
 		return fmt.Errorf("dictionary %d is there twice: the file is damaged", id)
 	}
+	if len(f.dictionaries[id]) == maxParts {
+		return fmt.Errorf("dictionary %d has more than %d parts, which is more than can be read: write the file again",
+			id, maxParts)
+	}
 	f.dictionaries[id] = append(f.dictionaries[id], batch)
 	return nil
 }
+
+// maxParts bounds the parts of a dictionary, which are read for each record batch.
+const maxParts = 10_000
 
 // unframe is a message without what stands in front of it: its length, behind a mark that older writers left out.
 func unframe(data []byte) ([]byte, error) {
@@ -96,12 +103,14 @@ func unframe(data []byte) ([]byte, error) {
 	return data[4:][:binary.LittleEndian.Uint32(data)], nil
 }
 
-// batchOf reads a RecordBatch of so many arrays and buffers, which lie in a body.
-func batchOf(t arrowipc.Table, body storage.Range, arrays, buffers int) (*Batch, error) {
+// batchOf reads a RecordBatch of a shape, whose buffers lie in a body.
+func batchOf(t arrowipc.Table, body storage.Range, of shape) (*Batch, error) {
+	arrays, buffers := of.arrays, of.buffers
 	nodes, okNodes := t.Structs(1, 16)
 	ranges, okRanges := t.Structs(2, 16)
+	ranges, okViews := of.withoutViews(t, ranges)
 	b := &Batch{Rows: t.Int64(0)}
-	if !okNodes || !okRanges || len(nodes) != 16*arrays || len(ranges) != 16*buffers || b.Rows < 0 ||
+	if !okNodes || !okRanges || !okViews || len(nodes) != 16*arrays || len(ranges) != 16*buffers || b.Rows < 0 ||
 		b.Rows > math.MaxInt32 {
 		return nil, errHeader
 	}
@@ -129,6 +138,25 @@ func batchOf(t arrowipc.Table, body storage.Range, arrays, buffers int) (*Batch,
 		b.Buffers[i] = storage.Range{Offset: body.Offset + offset, Length: length}
 	}
 	return b, nil
+}
+
+// withoutViews leaves out of buffers those that arrays of views have beyond two each, as many as the batch says. So buffers
+// have the numbers that the schema gives them.
+func (s shape) withoutViews(t arrowipc.Table, buffers []byte) ([]byte, bool) {
+	counts, ok := t.Int64s(4)
+	if len(s.views) == 0 || !ok || len(counts) != len(s.views) {
+		return buffers, ok && len(counts) == len(s.views)
+	}
+	out, from := make([]byte, 0, len(buffers)), 0
+	for i, at := range s.views {
+		to := from + 16*at - len(out)
+		if counts[i] < 0 || to < from || to > len(buffers) || counts[i] > int64(len(buffers)-to)/16 {
+			return nil, false
+		}
+		out = append(out, buffers[from:to]...)
+		from = to + 16*int(counts[i])
+	}
+	return append(out, buffers[from:]...), true
 }
 
 // finish makes the extents of the batches that were read.
@@ -181,6 +209,21 @@ func (f *File) Stored(column int) (n int64) {
 	for _, b := range f.batches {
 		for i := span.from; i < span.to; i++ {
 			n += b.Buffers[i].Length
+		}
+	}
+	for _, a := range f.layout.arraysOf[column] {
+		if a.Index != nil {
+			n += stored(f.dictionaries[a.ID])
+		}
+	}
+	return n
+}
+
+// stored is how many bytes the parts of a dictionary have in the file.
+func stored(parts []*Batch) (n int64) {
+	for _, p := range parts {
+		for _, r := range p.Buffers {
+			n += r.Length
 		}
 	}
 	return n

@@ -8,10 +8,12 @@ package arrow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/penstock-ml/penstock/internal/arrowipc"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -25,7 +27,7 @@ const (
 	// minFile is a file's magic at its front, with padding, and its trailer.
 	minFile = 8 + trailer
 	// maxFooter bounds a footer's bytes, and maxHeaders those of all batches' headers.
-	maxFooter, maxHeaders = 256 << 20, 256 << 20
+	maxFooter, maxHeaders = arrowipc.MaxHeader - 1<<10, 256 << 20
 	// blockBytes is a footer's entry of a batch.
 	blockBytes = 24
 )
@@ -61,7 +63,10 @@ func (Format) Describe(ctx context.Context, in *format.Input) (format.File, erro
 	if err != nil {
 		return nil, fmt.Errorf("footer: %w", err)
 	}
-	const v5 = 4 // of MetadataVersion
+	const v4, v5 = 3, 4 // of MetadataVersion
+	if root.Byte(0) < v4 {
+		return nil, errors.New("footer: it is of a version before 0.8 of Arrow, which cannot be read: write the file again")
+	}
 	f := &File{dictionaries: map[int64][]*Batch{}}
 	if f.layout, err = layoutOf(schema, table, root.Byte(0) >= v5); err != nil {
 		return nil, fmt.Errorf("footer: %w", err)
@@ -112,6 +117,9 @@ func (f *File) read(ctx context.Context, in *format.Input, footer arrowipc.Table
 			blocks, ranges = append(blocks, b), append(ranges, b.header)
 		}
 	}
+	if err := apart(ranges); err != nil {
+		return err
+	}
 	data, err := readHeaders(ctx, in, ranges)
 	if err != nil {
 		return err
@@ -124,13 +132,25 @@ func (f *File) read(ctx context.Context, in *format.Input, footer arrowipc.Table
 	return f.finish()
 }
 
+// apart refuses headers that lie on each other: a short file would stand for very many.
+func apart(ranges []storage.Range) error {
+	sorted := slices.SortedFunc(slices.Values(ranges), func(a, b storage.Range) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].Offset < sorted[i-1].Offset+sorted[i-1].Length {
+			return errors.New("footer: headers of batches lie on each other: the file is damaged")
+		}
+	}
+	return nil
+}
+
 func readHeaders(ctx context.Context, in *format.Input, ranges []storage.Range) ([][]byte, error) {
 	return storage.ReadRanges(ctx, in.Storage, in.Profile, in.File, ranges, storage.Reading{},
 		func(size int64) ([]byte, error) {
-			if size > 2*maxHeaders {
-				return nil, fmt.Errorf("the batches' headers have %d bytes; at most %d can be read", size, maxHeaders)
+			if size > maxHeaders {
+				return nil, fmt.Errorf("the batches' headers have %d bytes; at most %d can be read: write larger record batches",
+					size, maxHeaders)
 			}
-			if err := in.Take(size); err != nil {
+			if err := in.Take(2 * size); err != nil { // and what is made of them
 				return nil, err
 			}
 			return make([]byte, size), nil

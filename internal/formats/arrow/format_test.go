@@ -3,6 +3,7 @@ package arrow_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"reflect"
@@ -184,16 +185,38 @@ func TestDamage(t *testing.T) {
 	if refused == 0 {
 		t.Error("none was refused")
 	}
+	var stream bytes.Buffer
+	if err := ipc.NewWriter(&stream, ipc.WithSchema(s)).Close(); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		data []byte
 		want string
 	}{
-		"cut short":            {good[:len(good)-20], "not Arrow: it ends in"},
-		"no more than its end": {good[len(good)-10:], "it is damaged"},
+		"a stream":              {stream.Bytes(), "stream format, which is not read: write it as a file"},
+		"headers on each other": {onEachOther(good), "lie on each other"},
+		"cut short":             {good[:len(good)-20], "not Arrow: it ends in"},
+		"no more than its end":  {good[len(good)-10:], "it is damaged"},
 	} {
 		if _, err := load(t, c.data); err == nil || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(err.Error(), "mem://x.arrow") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+}
+
+// onEachOther makes the footer's second record batch have the place of the first.
+func onEachOther(file []byte) []byte {
+	data := bytes.Clone(file)
+	le := binary.LittleEndian
+	footer := data[len(data)-10-int(le.Uint32(data[len(data)-10:])) : len(data)-10]
+	for at := 0; at+48 <= len(footer); at += 4 { // a vector of two blocks stands behind its length
+		first, second := footer[at:][:24], footer[at+24:][:24]
+		end := le.Uint64(first) + uint64(le.Uint32(first[8:])) + le.Uint64(first[16:])
+		if at >= 4 && le.Uint32(footer[at-4:]) == 2 && end == le.Uint64(second) {
+			copy(second, first)
+			return data
+		}
+	}
+	return nil
 }

@@ -21,8 +21,11 @@ type layout struct {
 	size         int64 // about, of this in memory
 }
 
-// shape is how many arrays and buffers a batch has.
-type shape struct{ arrays, buffers int }
+// shape is how many arrays and buffers a batch has, and after which buffers those of views come, whose number varies.
+type shape struct {
+	arrays, buffers int
+	views           []int
+}
 
 // span is a run of buffers.
 type span struct{ from, to int }
@@ -65,10 +68,10 @@ func layoutOf(s *arrow.Schema, t arrowipc.Table, v5 bool) (*layout, error) {
 		}
 	}
 	l.shape = w.shape
-	for i := range l.columns {
-		l.size += 256 + 3*int64(len(l.columns[i].Name))
+	for i, c := range l.columns {
+		l.size += 256 + 3*int64(len(c.Name)+len(c.Unsupported)) + 256*int64(len(l.arraysOf[i]))
 	}
-	return l, nil
+	return l, w.err
 }
 
 // field is a field of a schema, and the table that it was read from.
@@ -96,11 +99,11 @@ func (f field) children() ([]field, error) {
 }
 
 // kind is the field's type, or that by which an extension's values are stored.
-func (f field) kind() arrow.DataType { return stored(f.Type) }
+func (f field) kind() arrow.DataType { return storedAs(f.Type) }
 
-func stored(t arrow.DataType) arrow.DataType {
+func storedAs(t arrow.DataType) arrow.DataType {
 	if e, ok := t.(arrow.ExtensionType); ok {
-		return stored(e.StorageType())
+		return storedAs(e.StorageType())
 	}
 	return t
 }
@@ -122,7 +125,9 @@ func (p place) enter(name string) place {
 type walk struct {
 	*layout
 	shape
-	v5 bool
+	v5    bool
+	names int   // bytes of columns' names
+	err   error // why there are too many
 }
 
 // take numbers an array and its buffers, and returns the first of these.

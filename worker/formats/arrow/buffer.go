@@ -84,8 +84,11 @@ func (b *buffer) open() error {
 		return nil
 	}
 	const prefix = 8
-	if b.length < prefix || b.length > math.MaxInt32 {
+	if b.length < prefix {
 		return errShort
+	}
+	if b.length > math.MaxInt32 {
+		return tooLarge(b.length)
 	}
 	stored, err := b.source.Bytes(0, int(b.length))
 	if err != nil {
@@ -98,9 +101,7 @@ func (b *buffer) open() error {
 		size = int64(len(stored))
 	}
 	if size < 0 || size > math.MaxInt32 {
-		return fmt.Errorf(
-			"a buffer of %d bytes when decompressed; at most %d can be read: write smaller record batches",
-			size, math.MaxInt32)
+		return tooLarge(size)
 	}
 	if b.data, err = decode.Grow(b.memory, b.data[:0], int(size)); err != nil {
 		return err
@@ -111,6 +112,10 @@ func (b *buffer) open() error {
 		return nil
 	}
 	return b.codecs.decompress(b.codec, b.data[:size], stored)
+}
+
+func tooLarge(size int64) error {
+	return fmt.Errorf("a compressed buffer of %d bytes; at most %d can be read: write smaller record batches", size, math.MaxInt32)
 }
 
 // codecs decompress buffers. The zero value is ready for use.

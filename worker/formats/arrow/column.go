@@ -121,14 +121,14 @@ func intersect(room []uint64, n int, runs []run, of []*buffer) (grown, valid []u
 		if b.length == 0 { // as where none is null
 			continue
 		}
+		bits, first, err := b.bits(runs)
+		if err != nil {
+			return room, nil, err
+		}
 		if valid == nil {
 			room = vector.Grow(room, vector.Words(n))
 			setBits(room, n)
 			valid = room
-		}
-		bits, first, err := b.bits(runs)
-		if err != nil {
-			return room, nil, err
 		}
 		at := 0
 		for _, r := range runs {

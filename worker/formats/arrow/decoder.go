@@ -59,10 +59,13 @@ func NewDecoder(sources []*pb.Source) *Decoder {
 // Memory is what the decoder may hold.
 func (d *Decoder) Memory() *decode.Allowance { return &d.memory }
 
-// Forget has the decoder know nothing of the last file any more.
+// Forget gives up the last file, and all memory.
 func (d *Decoder) Forget() {
 	d.bound, d.err = nil, errNoBatch
 	d.buffers, d.dictionaries, d.columns, d.selectors = nil, nil, nil, nil
+	d.codecs.input.Reset(nil)
+	clear(d.readers)
+	clear(d.out)
 	d.memory.Give(d.memory.Held())
 }
 
@@ -117,7 +120,7 @@ func (d *Decoder) bind(b *arrow.Bound) error {
 		d.columns = append(d.columns, c)
 		return c, nil
 	}
-	selectors := map[*arrow.Array]*decode.Selector{}
+	selectors := map[use]*decode.Selector{}
 	for i, at := range b.Bindings {
 		var err error
 		source := d.sources[i]
@@ -135,12 +138,12 @@ func (d *Decoder) bind(b *arrow.Bound) error {
 			if err = errors.Join(errKeys, errValues); err != nil {
 				break
 			}
-			if selectors[at.Arrays[1]] == nil {
-				s := decode.NewSelector(keys, values, keys.out.Type.Kind, kind, &d.memory)
-				selectors[at.Arrays[1]] = s
-				d.selectors = append(d.selectors, selector{s, keys})
+			as := use{at.Arrays[1], kind}
+			if selectors[as] == nil {
+				selectors[as] = decode.NewSelector(keys, values, keys.out.Type.Kind, kind, &d.memory)
+				d.selectors = append(d.selectors, selector{selectors[as], keys})
 			}
-			d.readers[i], err = selectors[at.Arrays[1]].Pick(source.GetKey())
+			d.readers[i], err = selectors[as].Pick(source.GetKey())
 		}
 		if err != nil {
 			return fmt.Errorf("feature %s: %w", source.GetName(), err)

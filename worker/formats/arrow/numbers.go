@@ -3,6 +3,7 @@ package arrow
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"unsafe"
 
 	lib "github.com/apache/arrow/go/v15/arrow"
@@ -12,10 +13,12 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// conversion makes values of a kind of as many in a file, each of a width; nil: there is none.
+// conversion makes values of a kind of as many in a file, each of a width; nil: there is none. What cannot be converted is
+// bad, which no other value is; where bad is nil, all can. Nulls have any bits, so that it is an error only of other values.
 type conversion[T any] struct {
 	width   int
-	convert func(dst []T, src []byte) error
+	convert func(dst []T, src []byte)
+	bad     *T
 }
 
 // number is a type of numbers as they are stored.
@@ -27,38 +30,49 @@ type number interface {
 func from[S, T number]() conversion[T] {
 	var s S
 	size := int(unsafe.Sizeof(s))
-	return conversion[T]{size, func(dst []T, src []byte) error {
+	return conversion[T]{size, func(dst []T, src []byte) {
 		for i := range dst {
 			dst[i] = T(*(*S)(unsafe.Pointer(&src[i*size])))
 		}
-		return nil
-	}}
+	}, nil}
 }
 
 // same takes numbers as they are.
 func same[T number]() conversion[T] {
 	var t T
 	size := int(unsafe.Sizeof(t))
-	return conversion[T]{size, func(dst []T, src []byte) error {
+	return conversion[T]{size, func(dst []T, src []byte) {
 		if len(dst) > 0 {
 			copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), len(dst)*size), src)
 		}
-		return nil
-	}}
+	}, nil}
 }
 
-// times multiplies numbers of type S.
-func times[S, T int32 | int64](factor T) conversion[T] {
-	c := from[S, T]()
-	return conversion[T]{c.width, func(dst []T, src []byte) error {
-		_ = c.convert(dst, src) // it cannot fail
+// seconds makes milliseconds of seconds.
+func seconds[T int32 | int64](bad T) conversion[T] {
+	c := same[T]()
+	return conversion[T]{c.width, func(dst []T, src []byte) {
+		c.convert(dst, src)
 		for i, v := range dst {
-			if dst[i] = v * factor; dst[i]/factor != v {
-				return errors.New("a time in seconds is too far off to be one in milliseconds")
+			if dst[i] = v * 1000; dst[i]/1000 != v {
+				dst[i] = bad
 			}
 		}
-		return nil
-	}}
+	}, &bad}
+}
+
+// days makes days of milliseconds.
+func days() conversion[int32] {
+	const day = 24 * 60 * 60 * 1000
+	bad := int32(math.MinInt32)
+	return conversion[int32]{8, func(dst []int32, src []byte) {
+		for i := range dst {
+			n := int64(binary.LittleEndian.Uint64(src[8*i:])) / day
+			if dst[i] = int32(n); int64(dst[i]) != n {
+				dst[i] = bad
+			}
+		}
+	}, &bad}
 }
 
 func int32s(t lib.DataType) conversion[int32] {
@@ -73,19 +87,13 @@ func int32s(t lib.DataType) conversion[int32] {
 		return from[uint16, int32]()
 	case lib.TIME32:
 		if t.(*lib.Time32Type).Unit == lib.Second {
-			return times[int32, int32](1000)
+			return seconds[int32](math.MinInt32)
 		}
 		return same[int32]()
 	case lib.INT32, lib.DATE32:
 		return same[int32]()
 	case lib.DATE64:
-		const day = 24 * 60 * 60 * 1000
-		return conversion[int32]{8, func(dst []int32, src []byte) error {
-			for i := range dst {
-				dst[i] = int32(int64(binary.LittleEndian.Uint64(src[8*i:])) / day)
-			}
-			return nil
-		}}
+		return days()
 	}
 	return conversion[int32]{}
 }
@@ -96,7 +104,7 @@ func int64s(t lib.DataType) conversion[int64] {
 		return from[uint32, int64]()
 	case lib.TIMESTAMP:
 		if t.(*lib.TimestampType).Unit == lib.Second {
-			return times[int64, int64](1000)
+			return seconds[int64](math.MinInt64)
 		}
 		return same[int64]()
 	case lib.INT64, lib.UINT64, lib.TIME64, lib.DURATION:
@@ -123,12 +131,11 @@ func float32s(t lib.DataType) conversion[float32] {
 	case lib.FLOAT32:
 		return same[float32]()
 	case lib.FLOAT16:
-		return conversion[float32]{2, func(dst []float32, src []byte) error {
+		return conversion[float32]{2, func(dst []float32, src []byte) {
 			for i := range dst {
 				dst[i] = format.Float16(binary.LittleEndian.Uint16(src[2*i:]))
 			}
-			return nil
-		}}
+		}, nil}
 	}
 	return conversion[float32]{}
 }
@@ -141,7 +148,7 @@ func float64s(t lib.DataType) conversion[float64] {
 		return from[float32, float64]()
 	case lib.DECIMAL128:
 		scale := decode.NewDecimal(int(t.(*lib.Decimal128Type).Scale))
-		return conversion[float64]{16, func(dst []float64, src []byte) error {
+		return conversion[float64]{16, func(dst []float64, src []byte) {
 			for i := range dst {
 				low, high := binary.LittleEndian.Uint64(src[16*i:]), binary.LittleEndian.Uint64(src[16*i+8:])
 				negative := int64(high) < 0
@@ -152,8 +159,7 @@ func float64s(t lib.DataType) conversion[float64] {
 				}
 				dst[i] = scale.Parts(negative, high, low)
 			}
-			return nil
-		}}
+		}, nil}
 	}
 	if narrow := float32s(t); narrow.convert != nil {
 		return widened[float32, float64](narrow)
@@ -163,23 +169,23 @@ func float64s(t lib.DataType) conversion[float64] {
 
 // widened converts to S, and then to T.
 func widened[S, T number](c conversion[S]) conversion[T] {
-	var room []S
-	return conversion[T]{c.width, func(dst []T, src []byte) error {
-		const step = 1024
-		if room == nil {
-			room = make([]S, step)
-		}
+	const step = 1024
+	var room [step]S
+	wide := conversion[T]{width: c.width}
+	if c.bad != nil {
+		bad := T(*c.bad)
+		wide.bad = &bad
+	}
+	wide.convert = func(dst []T, src []byte) {
 		for at := 0; at < len(dst); at += step {
 			part := room[:min(step, len(dst)-at)]
-			if err := c.convert(part, src[at*c.width:]); err != nil {
-				return err
-			}
+			c.convert(part, src[at*c.width:])
 			for i, v := range part {
 				dst[at+i] = T(v)
 			}
 		}
-		return nil
-	}}
+	}
+	return wide
 }
 
 // numbers are values of one width.
@@ -212,15 +218,18 @@ func (s *numbers[T]) read(at int, runs []run) error {
 		return err
 	}
 	for _, r := range runs {
-		if err := s.convert(s.out[at:at+r.n], data[s.width*(r.from-all.from):]); err != nil {
-			return err
-		}
+		s.convert(s.out[at:at+r.n], data[s.width*(r.from-all.from):])
 		at += r.n
 	}
 	return nil
 }
 
 func (s *numbers[T]) show(v *vector.Vector, n int) error {
+	for i := 0; s.bad != nil && i < n; i++ {
+		if s.out[i] == *s.bad && !v.ElemIsNull(i) {
+			return errors.New("a date or time is too far off to be read")
+		}
+	}
 	s.into(v, s.out[:n])
 	return nil
 }

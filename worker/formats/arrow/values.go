@@ -91,6 +91,7 @@ type zeros struct {
 	kind   pb.Kind
 	ends   []int32
 	words  []uint64
+	none   []uint64 // validity
 }
 
 func newZeros(kind pb.Kind, m *decode.Allowance) (values, error) {
@@ -112,7 +113,9 @@ func (z *zeros) read(int, []run) error { return nil }
 
 // show marks all as null.
 func (z *zeros) show(v *vector.Vector, n int) error {
-	none := make([]uint64, vector.Words(n))
+	z.none = vector.Grow(z.none, vector.Words(n))
+	clear(z.none)
+	none := z.none
 	if v.Type.List {
 		v.ElemValid = none
 	} else {

@@ -218,12 +218,17 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 			}
 			continue
 		}
-		for _, key := range []string{"1", "2", "300"} {
-			s := &pb.Source{
-				Name: s.GetName() + key, Path: s.GetPath(), Type: s.GetType(), Key: &key,
-				Meaning: s.GetMeaning(),
+		kinds := []pb.Kind{column.Type.Kind}
+		if wide, ok := widened(column.Type.Kind); ok {
+			kinds = append(kinds, wide)
+		}
+		for _, kind := range kinds {
+			for _, key := range []string{"1", "2", "300"} {
+				sources = append(sources, &pb.Source{
+					Name: fmt.Sprint(column.Name, key, kind), Path: column.Path, Type: &pb.Type{Kind: kind}, Key: &key,
+					Meaning: column.Meaning,
+				})
 			}
-			sources = append(sources, s)
 		}
 	}
 	return sources

@@ -5,6 +5,7 @@ import decimal
 import pathlib
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -29,6 +30,8 @@ scalars = pa.table({
     "duration": column(pa.duration("ms"), lambda i: i),
     "decimal": column(pa.decimal128(38, 10), lambda i: decimal.Decimal(i * 7919 - 10_000).scaleb(-6)),
     "nothing": pa.nulls(ROWS),
+    # A null of numpy's, NaT, stands there as the least integer.
+    "not_a_time": pa.array(np.where(np.arange(ROWS) % 7 == 3, np.datetime64("NaT"), np.datetime64("2020-01-01", "s")), pa.timestamp("s")),
     "last": column(pa.int16(), lambda i: i - 250, nulls=0),
 })
 lists = pa.table({
@@ -72,7 +75,9 @@ dense = pa.UnionArray.from_dense(
 runs = pa.RunEndEncodedArray.from_arrays(pa.array([ROWS // 2, ROWS], pa.int32()), pa.array(["a", "b"]))
 readable = {"first": column(pa.int32(), lambda i: i), "after": column(pa.string(), str), "end": column(pa.float64(), float)}
 odd = pa.table({
-    "first": readable["first"], "union": union, "dense": dense, "after": readable["after"], "runs": runs,
+    "first": readable["first"], "union": union, "dense": dense,
+    "views": column(pa.string_view(), lambda i: str(i) * 9), "after": readable["after"], "runs": runs,
+    "bytes": column(pa.binary_view(), lambda i: b"x" * (i % 40)),
     "lists": column(pa.list_(pa.list_(pa.int8())), lambda i: [[1], []]),
     "decimal": column(pa.decimal256(60, 2), decimal.Decimal), "end": readable["end"],
 })
