@@ -190,7 +190,8 @@ func (m *Master) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.
-		if err := m.grpc.Serve(rpc.LimitStrangers(m.cfg.Listener)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := m.grpc.Serve(rpc.LimitStrangers(m.cfg.Listener)); err != nil &&
+			!errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("master: serve: %w", err)
 		}
 		return nil

@@ -202,7 +202,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.
-		if err := w.grpc.Serve(rpc.LimitStrangers(w.cfg.Listener)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := w.grpc.Serve(rpc.LimitStrangers(w.cfg.Listener)); err != nil &&
+			!errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("worker: serve: %w", err)
 		}
 		return nil

@@ -42,11 +42,16 @@ var offline = []string{
 	"api/position", "api/spec", "api/filter",
 }
 
-// Of formats know those who describe files by them, plan by what these say, and decode them. One format is its own folders' affair.
+// Of formats know those who describe files by them, plan by what these say, and decode them. One format is its own
+// folders' affair.
 var formats = map[string][]string{
-	"internal/formats":         {"internal/formats", "internal/storage/keys", "master", "worker/formats", "worker/pipeline", "cmd"},
-	"worker/formats":           {"worker/formats", "worker/pipeline", "cmd"},
-	"internal/formats/parquet": {"internal/formats", "internal/storage/keys", "worker/formats"}, // keys are of encrypted Parquet
+	"internal/formats": {
+		"internal/formats", "internal/storage/keys", "master", "worker/formats",
+		"worker/pipeline", "cmd",
+	},
+	"worker/formats": {"worker/formats", "worker/pipeline", "cmd"},
+	// keys are of encrypted Parquet
+	"internal/formats/parquet": {"internal/formats", "internal/storage/keys", "worker/formats"},
 	"internal/formats/arrow":   {"internal/formats", "worker/formats"},
 	"worker/formats/parquet":   {"worker/formats"},
 	"worker/formats/arrow":     {"worker/formats"},
@@ -100,12 +105,14 @@ func TestDecisionsAreOffline(t *testing.T) {
 
 func TestFormatsEndAtTheWindow(t *testing.T) {
 	eachImport(t, func(file, imported string) {
-		if strings.HasSuffix(file, "_test.go") || strings.Contains(file, "test/") || strings.HasPrefix(file, "master/session/") {
+		if strings.HasSuffix(file, "_test.go") || strings.Contains(file, "test/") ||
+			strings.HasPrefix(file, "master/session/") {
 			return
 		}
 		for dir, users := range formats {
 			ours := strings.HasPrefix(imported+"/", module+"/"+dir+"/")
-			if ours && !slices.ContainsFunc(users, func(user string) bool { return strings.HasPrefix(file, user+"/") }) {
+			if ours && !slices.ContainsFunc(users,
+				func(user string) bool { return strings.HasPrefix(file, user+"/") }) {
 				t.Errorf("%s imports %s: only %v may", file, imported, users)
 			}
 		}

@@ -87,8 +87,8 @@ func checkSchema(header []byte) error {
 	return nil
 }
 
-// schemaWalk counts what a schema is made of: left is how many bytes that may come to, and fields how many of these. Either
-// is negative where that is too much, or lies outside.
+// schemaWalk counts what a schema is made of: left is how many bytes that may come to, and fields how many of these.
+// Either is negative where that is too much, or lies outside.
 type schemaWalk struct {
 	left   int64
 	fields int

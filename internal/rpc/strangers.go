@@ -22,8 +22,8 @@ const (
 	strangeCall = 16 << 10
 )
 
-// LimitStrangers is a listener whose connections are strangers' until Welcome. All strangers together take no more than a
-// bounded part of the process, whatever they send, and make room for each other: a flood of them keeps nobody out who
+// LimitStrangers is a listener whose connections are strangers' until Welcome. All strangers together take no more than
+// a bounded part of the process, whatever they send, and make room for each other: a flood of them keeps nobody out who
 // is soon known. What those send who are known is bounded, too: see load.
 func LimitStrangers(l net.Listener) net.Listener {
 	return &strangerListener{

@@ -41,8 +41,8 @@ type way struct {
 }
 
 // NewLinks makes links to the server at an address: near ones, if it is a process of this user on this machine, or of
-// connections that a function opens to it, where it calls LinkServer.Enter for those that begin with Preface. Without an
-// address there are no near ones.
+// connections that a function opens to it, where it calls LinkServer.Enter for those that begin with Preface. Without
+// an address there are no near ones.
 func NewLinks(address string, dial func(context.Context) (net.Conn, error)) *Links {
 	l := &Links{}
 	if address != "" {

@@ -20,7 +20,8 @@ const (
 	longestWait = time.Minute
 )
 
-// LinkServer is where a server's links wait for the streams that they are for. The zero value is ready for use; Close it.
+// LinkServer is where a server's links wait for the streams that they are for. The zero value is ready for use; Close
+// it.
 type LinkServer struct {
 	mu      sync.Mutex
 	waiting map[string]*link

@@ -5,9 +5,9 @@
 // of one user on one machine, their memory is lent rather than sent. worker/serve sends with it and client receives.
 // The formats are on the page of worker/serve.
 //
-// A Codec, a Pool, a LinkServer and Links may be shared by goroutines; a Stream and a Sender belong to one. A Stream owns
-// another goroutine until its context ends, and a LinkServer one for each link until its client has closed it; a Batch has
-// one owner, who releases it.
+// A Codec, a Pool, a LinkServer and Links may be shared by goroutines; a Stream and a Sender belong to one. A Stream
+// owns another goroutine until its context ends, and a LinkServer one for each link until its client has closed it; a
+// Batch has one owner, who releases it.
 package wire
 
 import (

@@ -66,8 +66,8 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], ou
 	return err
 }
 
-// moveCursor has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it:
-// what the trainer makes of the failure begins there.
+// moveCursor has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before
+// it: what the trainer makes of the failure begins there.
 func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Batch) error {
 	if c.sent.Window >= window {
 		return nil

@@ -60,7 +60,10 @@ func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 	buffer, overlap := u.buffer[u.pieces.next:], overlaps(u.ranges)
 	for i, chunk := range g.ranges {
 		c := &p.chunks[i]
-		*c = part{of: p, chunk: chunk, front: g.chunks[i], read: make(chan error, 1), own: r.fronts[i], shared: overlap[i]}
+		*c = part{
+			of: p, chunk: chunk, front: g.chunks[i], read: make(chan error, 1), own: r.fronts[i],
+			shared: overlap[i],
+		}
 		if int64(len(c.front)) < chunk.Length {
 			c.next, buffer = buffer[:u.pieces.size:u.pieces.size], buffer[u.pieces.size:]
 			c.readAhead()

@@ -15,9 +15,17 @@ func TestOverlaps(t *testing.T) {
 	}{
 		{nil, []bool{}},
 		{[]storage.Range{{Offset: 8, Length: 4}, {Offset: 0, Length: 8}}, []bool{false, false}},
-		{[]storage.Range{{Offset: 0, Length: 4}, {Offset: 9, Length: 3}, {Offset: 0, Length: 4}}, []bool{true, false, true}},
 		{
-			[]storage.Range{{Offset: 0, Length: 10}, {Offset: 2, Length: 1}, {Offset: 5, Length: 1}, {Offset: 10, Length: 1}},
+			[]storage.Range{{Offset: 0, Length: 4}, {Offset: 9, Length: 3}, {Offset: 0, Length: 4}},
+			[]bool{true, false, true},
+		},
+		{
+			[]storage.Range{
+				{Offset: 0, Length: 10},
+				{Offset: 2, Length: 1},
+				{Offset: 5, Length: 1},
+				{Offset: 10, Length: 1},
+			},
 			[]bool{true, true, true, false},
 		},
 		{[]storage.Range{{Offset: 4, Length: 0}, {Offset: 4, Length: 2}}, []bool{false, false}},

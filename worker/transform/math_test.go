@@ -124,7 +124,8 @@ func TestNormalizeProperty(t *testing.T) {
 		std := rapid.Float64Range(0.001, 100).Draw(t, "std")
 		checkElementwise(t, normalize(), values{"mean": mean, "std": std}, drawNumberKind(t), pb.Kind_FLOAT32,
 			func(x any) any {
-				// float64 has more than twice float32's bits: rounding its result once more is as good as rounding once.
+				// float64 has more than twice float32's bits: rounding its result once more is as good as rounding
+				// once.
 				difference := float32(float64(asFloat32(x)) - float64(float32(mean)))
 				return float32(float64(difference) / float64(float32(std)))
 			})

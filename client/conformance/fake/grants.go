@@ -131,7 +131,8 @@ func (m *Master) told() (base []*pb.Interval, members, departed []uint32, rows [
 	return consumed.Subtract(position.Set{{To: start}}).Proto(), members, departed, rows
 }
 
-// lagging reports whether a training loop may be in the newest closed epoch, where states stepsKnown of that row by row.
+// lagging reports whether a training loop may be in the newest closed epoch, where states stepsKnown of that row by
+// row.
 func (m *Master) lagging() bool {
 	if m.counted() {
 		return false

@@ -140,8 +140,8 @@ func batchOf(t arrowipc.Table, body storage.Range, of shape) (*Batch, error) {
 	return b, nil
 }
 
-// withoutViews leaves out of buffers those that arrays of views have beyond two each, as many as the batch says. So buffers
-// have the numbers that the schema gives them.
+// withoutViews leaves out of buffers those that arrays of views have beyond two each, as many as the batch says. So
+// buffers have the numbers that the schema gives them.
 func (s shape) withoutViews(t arrowipc.Table, buffers []byte) ([]byte, bool) {
 	counts, ok := t.Int64s(4)
 	if len(s.views) == 0 || !ok || len(counts) != len(s.views) {

@@ -65,7 +65,8 @@ func (Format) Describe(ctx context.Context, in *format.Input) (format.File, erro
 	}
 	const v4, v5 = 3, 4 // of MetadataVersion
 	if root.Byte(0) < v4 {
-		return nil, errors.New("footer: it is of a version before 0.8 of Arrow, which cannot be read: write the file again")
+		return nil, errors.New(
+			"footer: it is of a version before 0.8 of Arrow, which cannot be read: write the file again")
 	}
 	f := &File{dictionaries: map[int64][]*Batch{}}
 	if f.layout, err = layoutOf(schema, table, root.Byte(0) >= v5); err != nil {
@@ -134,7 +135,8 @@ func (f *File) read(ctx context.Context, in *format.Input, footer arrowipc.Table
 
 // apart refuses headers that lie on each other: a short file would stand for very many.
 func apart(ranges []storage.Range) error {
-	sorted := slices.SortedFunc(slices.Values(ranges), func(a, b storage.Range) int { return cmp.Compare(a.Offset, b.Offset) })
+	sorted := slices.SortedFunc(slices.Values(ranges),
+		func(a, b storage.Range) int { return cmp.Compare(a.Offset, b.Offset) })
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i].Offset < sorted[i-1].Offset+sorted[i-1].Length {
 			return errors.New("footer: headers of batches lie on each other: the file is damaged")
@@ -147,7 +149,8 @@ func readHeaders(ctx context.Context, in *format.Input, ranges []storage.Range) 
 	return storage.ReadRanges(ctx, in.Storage, in.Profile, in.File, ranges, storage.Reading{},
 		func(size int64) ([]byte, error) {
 			if size > maxHeaders {
-				return nil, fmt.Errorf("the batches' headers have %d bytes; at most %d can be read: write larger record batches",
+				return nil, fmt.Errorf(
+					"the batches' headers have %d bytes; at most %d can be read: write larger record batches",
 					size, maxHeaders)
 			}
 			if err := in.Take(2 * size); err != nil { // and what is made of them

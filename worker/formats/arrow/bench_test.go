@@ -14,7 +14,8 @@ import (
 // BenchmarkDecode decodes record batches of 20,000 rows of a type, beside Parquet files of the same rows.
 func BenchmarkDecode(b *testing.B) {
 	for _, t := range []arrow.DataType{
-		arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32, arrow.FixedWidthTypes.Boolean, arrow.BinaryTypes.String,
+		arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32, arrow.FixedWidthTypes.Boolean,
+		arrow.BinaryTypes.String,
 		arrow.ListOf(arrow.PrimitiveTypes.Int64),
 	} {
 		s := arrow.NewSchema([]arrow.Field{{Name: "c", Type: t, Nullable: true}}, nil)

@@ -38,7 +38,8 @@ func (b *binaries) read(at int, runs []run) error {
 	}
 	first, last := offset(0), offset(all.n)
 	if first < 0 || last < first {
-		return fmt.Errorf("values %d to %d have bytes %d to %d: the file is damaged", all.from, all.from+all.n-1, first, last)
+		return fmt.Errorf("values %d to %d have bytes %d to %d: the file is damaged",
+			all.from, all.from+all.n-1, first, last)
 	}
 	data, err := b.bytes.bytes(first, last-first)
 	if err != nil {

@@ -115,7 +115,8 @@ func (b *buffer) open() error {
 }
 
 func tooLarge(size int64) error {
-	return fmt.Errorf("a compressed buffer of %d bytes; at most %d can be read: write smaller record batches", size, math.MaxInt32)
+	return fmt.Errorf("a compressed buffer of %d bytes; at most %d can be read: write smaller record batches",
+		size, math.MaxInt32)
 }
 
 // codecs decompress buffers. The zero value is ready for use.

@@ -13,8 +13,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// conversion makes values of a kind of as many in a file, each of a width; nil: there is none. What cannot be converted is
-// bad, which no other value is; where bad is nil, all can. Nulls have any bits, so that it is an error only of other values.
+// conversion makes values of a kind of as many in a file, each of a width; nil: there is none. What cannot be converted
+// is bad, which no other value is; where bad is nil, all can. Nulls have any bits, so that it is an error only of other
+// values.
 type conversion[T any] struct {
 	width   int
 	convert func(dst []T, src []byte)
