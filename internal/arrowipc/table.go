@@ -115,43 +115,36 @@ func (t Table) Int64s(i int) ([]int64, bool) {
 
 // Structs is a vector of structs of a size; a field that is left out has none.
 func (t Table) Structs(i, size int) ([]byte, bool) {
-	pos, p := t.field(i, 4)
-	if p == nil {
-		return nil, true
-	}
-	to, ok := follow(t.b, pos)
-	if !ok {
-		return nil, false
-	}
-	n := int64(binary.LittleEndian.Uint32(t.b[to:]))
-	if n > int64(len(t.b)/size) {
-		return nil, false
-	}
-	v := at(t.b, int64(to)+4, int(n)*size)
-	return v, v != nil || n == 0
+	v, _, ok := t.vector(i, size)
+	return v, ok
 }
 
 // Tables are those of a vector; a field that is left out has none.
 func (t Table) Tables(i int) ([]Table, bool) {
+	v, first, ok := t.vector(i, 4)
+	out := make([]Table, len(v)/4)
+	for k := range out {
+		at, inside := follow(t.b, first+4*int64(k))
+		out[k], ok = Table{t.b, at}, ok && inside
+	}
+	return out, ok
+}
+
+// vector is the elements of one, each of a size, and where the first is; a field that is left out has none.
+func (t Table) vector(i, size int) (v []byte, first int64, ok bool) {
 	pos, p := t.field(i, 4)
 	if p == nil {
-		return nil, true
+		return nil, 0, true
 	}
 	to, ok := follow(t.b, pos)
 	if !ok {
-		return nil, false
+		return nil, 0, false
 	}
-	n := int(binary.LittleEndian.Uint32(t.b[to:]))
-	if n > len(t.b)/4 {
-		return nil, false
+	n := int64(binary.LittleEndian.Uint32(t.b[to:]))
+	if n > int64(len(t.b)/size) {
+		return nil, 0, false
 	}
-	out := make([]Table, n)
-	for k := range out {
-		at, ok := follow(t.b, int64(to)+4+4*int64(k))
-		if !ok {
-			return nil, false
-		}
-		out[k] = Table{t.b, at}
-	}
-	return out, true
+	first = int64(to) + 4
+	v = at(t.b, first, int(n)*size)
+	return v, first, v != nil || n == 0
 }

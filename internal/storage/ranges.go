@@ -148,3 +148,26 @@ func readRuns(ctx context.Context, st Storage, profile string, f *pb.File, runs 
 	}
 	return context.Cause(ctx) // parts may have been left out
 }
+
+// Overlaps says which ranges have bytes in common with others.
+func Overlaps(ranges []Range) []bool {
+	order := make([]int, len(ranges))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranges[a].Offset, ranges[b].Offset) })
+	out := make([]bool, len(ranges))
+	last := -1 // that ends latest
+	for _, i := range order {
+		if ranges[i].Length == 0 {
+			continue
+		}
+		if last >= 0 && ranges[i].Offset < ranges[last].Offset+ranges[last].Length {
+			out[i], out[last] = true, true
+		}
+		if last < 0 || ranges[i].Offset+ranges[i].Length > ranges[last].Offset+ranges[last].Length {
+			last = i
+		}
+	}
+	return out
+}

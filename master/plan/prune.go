@@ -39,7 +39,7 @@ func newExtentFilter(program *pb.Program) (*extentFilter, error) {
 }
 
 // excludes reports whether no row of an extent passes.
-func (f *extentFilter) excludes(b format.Bound, extent int) bool {
+func (f *extentFilter) excludes(b format.Planned, extent int) bool {
 	if f.expr == nil {
 		return false
 	}
@@ -53,7 +53,7 @@ func (f *extentFilter) excludes(b format.Bound, extent int) bool {
 }
 
 // untrusted counts the statistics of an extent that the filter would use, if they did not contradict themselves.
-func (f *extentFilter) untrusted(b format.Bound, extent int) (count int64, first string) {
+func (f *extentFilter) untrusted(b format.Planned, extent int) (count int64, first string) {
 	for _, i := range f.read {
 		if why := b.Contradiction(extent, i); why != "" {
 			if count++; count == 1 {

@@ -33,7 +33,7 @@ type File struct {
 
 // bind finds a program's sources in the file. It may lack some; one that holds a source as another type than the
 // session was opened with is an error.
-func (f File) bind(sources []*pb.Source) (format.Bound, error) {
+func (f File) bind(sources []*pb.Source) (format.Planned, error) {
 	b, err := f.Holds.Bind(sources)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %s: %w; the files with which the session was opened are otherwise: "+
@@ -118,7 +118,7 @@ func newPlanner(cfg Config, program *pb.Program) (*planner, error) {
 }
 
 // cut makes the shards of one file, in file order: runs of extents up to the configured bytes.
-func (p *planner) cut(f File, bound format.Bound) ([]*pb.Shard, Counts, error) {
+func (p *planner) cut(f File, bound format.Planned) ([]*pb.Shard, Counts, error) {
 	counts := Counts{Files: 1}
 	var shards []*pb.Shard
 	var room int64
@@ -158,7 +158,7 @@ func (p *planner) cut(f File, bound format.Bound) ([]*pb.Shard, Counts, error) {
 }
 
 // countUntrusted counts what statistics of an extent the filter cannot use.
-func (p *planner) countUntrusted(counts *Counts, f File, bound format.Bound, extent int) {
+func (p *planner) countUntrusted(counts *Counts, f File, bound format.Planned, extent int) {
 	chunks, first := p.filter.untrusted(bound, extent)
 	if chunks == 0 {
 		return

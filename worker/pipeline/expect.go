@@ -17,7 +17,7 @@ type expected struct {
 }
 
 // expect is what a file lets expect of the windows of extents.
-func expect(file format.Bound, program *pb.Program, chain *transform.Chain, groups []*pb.Extent) expected {
+func expect(file format.Read, program *pb.Program, chain *transform.Chain, groups []*pb.Extent) expected {
 	e := expected{tables: chain.Tables()}
 	for _, g := range groups {
 		rows := min(g.GetWindowRows(), g.GetRows())
@@ -43,7 +43,7 @@ func (e *expected) see(sources []format.Size, rows int64) (more bool) {
 }
 
 // sourceSizes estimates the sources of a window of an extent, and all that they take.
-func sourceSizes(file format.Bound, program *pb.Program, g *pb.Extent, rows int64) (sizes []format.Size, bytes int64) {
+func sourceSizes(file format.Read, program *pb.Program, g *pb.Extent, rows int64) (sizes []format.Size, bytes int64) {
 	maps := make(map[string]bool) // that are decoded, once for all of their keys
 	for i, src := range program.GetSources() {
 		z := file.Window(int(g.GetIndex()), i, rows)

@@ -105,7 +105,7 @@ func (l *layout) units(i, count int, together, limit int64) *unit {
 		}
 		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)
 	}
-	u.size = max(u.how.Size(u.ranges), u.apart())
+	u.size = max(u.how.Size(u.ranges), u.separately())
 	if len(u.groups) == 1 && u.size > limit {
 		whole := *u
 		if u.divide(limit); whole.size <= longPagesTimes*limit && l.grown(u) > whole.size-whole.size/4 {
@@ -115,9 +115,9 @@ func (l *layout) units(i, count int, together, limit int64) *unit {
 	return u
 }
 
-// apart is what the extents of several take if each is read by itself, as where they cannot be together: they may have
-// bytes in common.
-func (u *unit) apart() (bytes int64) {
+// separately is what the extents of several take if each is read by itself, as where they cannot be together: they may
+// have bytes in common.
+func (u *unit) separately() (bytes int64) {
 	if len(u.groups) < 2 {
 		return 0
 	}

@@ -1,12 +1,10 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -57,7 +55,7 @@ func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 	if r.fronts == nil {
 		r.fronts = make([][]byte, len(g.ranges))
 	}
-	buffer, overlap := u.buffer[u.pieces.next:], overlaps(u.ranges)
+	buffer, overlap := u.buffer[u.pieces.next:], storage.Overlaps(u.ranges)
 	for i, chunk := range g.ranges {
 		c := &p.chunks[i]
 		*c = part{
@@ -71,29 +69,6 @@ func (r *reader) startParts(ctx context.Context, u *unit) *parts {
 		p.sources = append(p.sources, c)
 	}
 	return p
-}
-
-// overlaps says which ranges have bytes in common with others.
-func overlaps(ranges []storage.Range) []bool {
-	order := make([]int, len(ranges))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranges[a].Offset, ranges[b].Offset) })
-	out := make([]bool, len(ranges))
-	last := -1 // that ends latest
-	for _, i := range order {
-		if ranges[i].Length == 0 {
-			continue
-		}
-		if last >= 0 && ranges[i].Offset < ranges[last].Offset+ranges[last].Length {
-			out[i], out[last] = true, true
-		}
-		if last < 0 || ranges[i].Offset+ranges[i].Length > ranges[last].Offset+ranges[last].Length {
-			last = i
-		}
-	}
-	return out
 }
 
 // close waits for what is being read. The next extent's parts get the memory: it is not free, for the decoder refers

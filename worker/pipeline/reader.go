@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -207,7 +208,7 @@ func (r *reader) extents(ctx context.Context, in <-chan *unit) iter.Seq2[*extent
 				yield(nil, err)
 				return
 			}
-			own := apart(u.ranges)
+			own := !slices.Contains(storage.Overlaps(u.ranges), true) // a leaf may be read as two kinds
 			for _, g := range u.groups {
 				if g.apart = own; !r.hand(ctx, u, g, yield) {
 					return
@@ -256,16 +257,4 @@ func (r *reader) hand(ctx context.Context, u *unit, g *extent, yield func(*exten
 		g.sources = wholeChunks(g.chunks)
 	}
 	return yield(g, nil)
-}
-
-// apart reports whether ranges lie one behind another, so that no two share memory: a leaf may be read as two kinds.
-func apart(ranges []storage.Range) bool {
-	end := int64(0)
-	for _, r := range ranges {
-		if r.Offset < end {
-			return false
-		}
-		end = r.Offset + r.Length
-	}
-	return true
 }

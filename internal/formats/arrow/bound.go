@@ -187,7 +187,7 @@ const pageBytes = 1 << 20
 // Window estimates what a source takes in a window.
 func (b *Bound) Window(batch, source int, rows int64) format.Size {
 	if !b.Has(source) {
-		return format.DefaultSize(b.Sources[source], rows)
+		return format.AbsentSize(b.Sources[source], rows)
 	}
 	var z format.Size
 	g := b.batches[batch]
@@ -218,14 +218,10 @@ func (b *Bound) dictionaryBytes(id int64) (n int64) {
 
 // Stats is what is known without reading values: of sources that the file lacks.
 func (b *Bound) Stats(batch, source int) (filter.Stats, bool) {
-	rows := b.batches[batch].Rows
-	switch at := b.Bindings[source]; {
-	case at.Access == format.Nulls:
-		return format.AllNull(rows), true
-	case !at.Stored():
-		return format.Default(b.Sources[source], rows)
+	if b.Has(source) {
+		return filter.Stats{}, false
 	}
-	return filter.Stats{}, false
+	return format.AbsentStats(b.Bindings[source].Access, b.Sources[source], b.batches[batch].Rows)
 }
 
 // Contradiction is nothing, since there are no statistics.

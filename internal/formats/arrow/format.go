@@ -8,7 +8,6 @@ package arrow
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -118,8 +117,8 @@ func (f *File) read(ctx context.Context, in *format.Input, footer arrowipc.Table
 			blocks, ranges = append(blocks, b), append(ranges, b.header)
 		}
 	}
-	if err := apart(ranges); err != nil {
-		return err
+	if slices.Contains(storage.Overlaps(ranges), true) { // a short file would stand for very many batches
+		return errors.New("footer: headers of batches lie on each other: the file is damaged")
 	}
 	data, err := readHeaders(ctx, in, ranges)
 	if err != nil {
@@ -131,18 +130,6 @@ func (f *File) read(ctx context.Context, in *format.Input, footer arrowipc.Table
 		}
 	}
 	return f.finish()
-}
-
-// apart refuses headers that lie on each other: a short file would stand for very many.
-func apart(ranges []storage.Range) error {
-	sorted := slices.SortedFunc(slices.Values(ranges),
-		func(a, b storage.Range) int { return cmp.Compare(a.Offset, b.Offset) })
-	for i := 1; i < len(sorted); i++ {
-		if sorted[i].Offset < sorted[i-1].Offset+sorted[i-1].Length {
-			return errors.New("footer: headers of batches lie on each other: the file is damaged")
-		}
-	}
-	return nil
 }
 
 func readHeaders(ctx context.Context, in *format.Input, ranges []storage.Range) ([][]byte, error) {

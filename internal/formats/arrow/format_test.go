@@ -2,9 +2,7 @@ package arrow_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -14,37 +12,16 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
-	"github.com/apache/arrow/go/v15/parquet"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
-
-// oneFile is a Storage of one file.
-type oneFile []byte
-
-func (m oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
-	return []*pb.File{m.file()}, nil
-}
-
-func (m oneFile) file() *pb.File {
-	return &pb.File{Uri: "mem://x.arrow", Size: int64(len(m))}
-}
-func (m oneFile) Keys(string) *keys.Ring { return nil }
-func (m oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
-	if offset < 0 || offset+int64(len(buf)) > int64(len(m)) {
-		return errors.New("a read outside of the file")
-	}
-	copy(buf, m[offset:])
-	return nil
-}
 
 func load(t testing.TB, data []byte) (format.File, error) {
 	t.Helper()
-	return formats.Load(t.Context(), oneFile(data), "", oneFile(data).file(), nil)
+	st := &filetest.One{URI: "mem://x.arrow", Data: data}
+	return formats.Load(t.Context(), st, "", st.File(), nil)
 }
 
 // schema has what both Arrow's and Parquet's files can hold, as Go's writers write it.
@@ -88,62 +65,16 @@ func records(s *arrow.Schema, rows ...int) []arrow.Record {
 	return out
 }
 
-func arrowFile(t testing.TB, s *arrow.Schema, records []arrow.Record, options ...ipc.Option) []byte {
-	t.Helper()
-	var out buffer
-	w, err := ipc.NewFileWriter(&out, append(options, ipc.WithSchema(s))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		if err := w.Write(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-// buffer is a file in memory.
-type buffer struct{ bytes.Buffer }
-
-func (b *buffer) Seek(offset int64, whence int) (int64, error) {
-	if offset != 0 || whence == 0 {
-		return 0, errors.New("no seeking")
-	}
-	return int64(b.Len()), nil
-}
-
-func parquetFile(t testing.TB, s *arrow.Schema, records []arrow.Record) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(s, &out, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		if err := w.Write(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
 // TestColumnsAreParquets: a table has the same columns and extents, whichever format it was written in.
 func TestColumnsAreParquets(t *testing.T) {
 	s := schema()
 	all := records(s, 100, 7)
-	want, err := load(t, parquetFile(t, s, all))
+	want, err := load(t, filetest.Parquet(t, s, all))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, options := range map[string][]ipc.Option{"plain": nil, "zstd": {ipc.WithZstd()}, "lz4": {ipc.WithLZ4()}} {
-		got, err := load(t, arrowFile(t, s, all, options...))
+		got, err := load(t, filetest.Arrow(t, s, all, options...))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -165,7 +96,7 @@ func TestColumnsAreParquets(t *testing.T) {
 // TestDamage: whatever bytes of a file are others, it is described or refused.
 func TestDamage(t *testing.T) {
 	s := schema()
-	good := arrowFile(t, s, records(s, 3, 2))
+	good := filetest.Arrow(t, s, records(s, 3, 2))
 	r := rand.New(rand.NewPCG(1, 2))
 	refused := 0
 	for range 3000 {

@@ -6,14 +6,11 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// AllNull are the statistics of rows that are null.
-func AllNull(rows int64) filter.Stats { return filter.Stats{Nulls: rows, Rows: rows} }
-
-// Default are the statistics of a source that a file lacks: all rows have its default, or null. It returns false for a
-// default of which nothing can be said.
-func Default(s *pb.Source, rows int64) (filter.Stats, bool) {
-	if s.GetDefault().GetKind() == nil {
-		return AllNull(rows), true
+// AbsentStats are the statistics of a source of which a file has no values: all rows are null, or have its default. It
+// returns false for a default of which nothing can be said.
+func AbsentStats(how Access, s *pb.Source, rows int64) (filter.Stats, bool) {
+	if how == Nulls || s.GetDefault().GetKind() == nil {
+		return filter.Stats{Nulls: rows, Rows: rows}, true
 	}
 	v, ok := defaultValue(s)
 	if !ok {
@@ -22,8 +19,8 @@ func Default(s *pb.Source, rows int64) (filter.Stats, bool) {
 	return filter.Stats{Min: v, Max: v, HasMinMax: true, Rows: rows}, true
 }
 
-// DefaultSize is what a source that a file lacks takes in so many rows.
-func DefaultSize(s *pb.Source, rows int64) Size {
+// AbsentSize is what a source that a file lacks takes in so many rows.
+func AbsentSize(s *pb.Source, rows int64) Size {
 	n := rows * int64(max(1, len(spec.Elements(s.GetDefault()))))
 	return Size{n, n*int64(8+len(s.GetDefault().GetText())) + 4*rows}
 }

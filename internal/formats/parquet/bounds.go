@@ -14,10 +14,8 @@ import (
 func (b *Bound) Stats(rowGroup, source int) (filter.Stats, bool) {
 	s, rows := b.Sources[source], b.RowGroups[rowGroup].Rows
 	switch {
-	case b.Bindings[source].Access == format.Nulls:
-		return format.AllNull(rows), true
 	case !b.Has(source):
-		return format.Default(s, rows)
+		return format.AbsentStats(b.Bindings[source].Access, s, rows)
 	case !scalar(s):
 		return filter.Stats{}, false
 	}

@@ -66,7 +66,7 @@ func (c *Chunk) indexed() bool {
 // Window estimates what a source takes in a window.
 func (b *Bound) Window(rowGroup, source int, rows int64) format.Size {
 	if !b.Has(source) {
-		return format.DefaultSize(b.Sources[source], rows)
+		return format.AbsentSize(b.Sources[source], rows)
 	}
 	var z format.Size
 	g := &b.RowGroups[rowGroup]

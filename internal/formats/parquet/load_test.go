@@ -2,45 +2,19 @@ package parquet_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
-	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
-
-// oneFile is a Storage of one file that counts its reads.
-type oneFile struct {
-	data  []byte
-	reads int
-}
-
-func (m *oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
-	return []*pb.File{m.file()}, nil
-}
-
-func (m *oneFile) file() *pb.File { return &pb.File{Uri: "mem://x.parquet", Size: int64(len(m.data))} }
-
-func (m *oneFile) Keys(string) *keys.Ring { return nil }
-
-func (m *oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
-	m.reads++
-	if offset < 0 || offset+int64(len(buf)) > int64(len(m.data)) {
-		return fmt.Errorf("read of %d bytes at %d outside of %d", len(buf), offset, len(m.data))
-	}
-	copy(buf, m.data[offset:])
-	return nil
-}
 
 func load(t *testing.T, data []byte) *parquet.Footer {
 	t.Helper()
-	m := &oneFile{data: data}
-	f, err := formats.Load(t.Context(), m, "", m.file(), nil)
+	m := &filetest.One{URI: "mem://x.parquet", Data: data}
+	f, err := formats.Load(t.Context(), m, "", m.File(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +53,8 @@ func TestLoadRefuses(t *testing.T) {
 		}), `row group 0, column "\xff": its bytes 4 to`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &oneFile{data: tc.data}
-			_, err := formats.Load(t.Context(), m, "", m.file(), nil)
+			m := &filetest.One{URI: "mem://x.parquet", Data: tc.data}
+			_, err := formats.Load(t.Context(), m, "", m.File(), nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) ||
 				!strings.Contains(err.Error(), "mem://x.parquet") {
 				t.Fatalf("error %v, want one with %q that names the file", err, tc.want)
@@ -97,12 +71,12 @@ func TestLoadReadsOnceOrTwice(t *testing.T) {
 		"small": {oneColumn(t, 100), 1},
 		"wide":  {wide(t, 3000), 2},
 	} {
-		m := &oneFile{data: tc.data}
-		if _, err := formats.Load(t.Context(), m, "", m.file(), nil); err != nil {
+		m := &filetest.One{URI: "mem://x.parquet", Data: tc.data}
+		if _, err := formats.Load(t.Context(), m, "", m.File(), nil); err != nil {
 			t.Fatal(err)
 		}
-		if m.reads != tc.reads {
-			t.Errorf("%s: %d reads, want %d", name, m.reads, tc.reads)
+		if m.Reads != tc.reads {
+			t.Errorf("%s: %d reads, want %d", name, m.Reads, tc.reads)
 		}
 	}
 }

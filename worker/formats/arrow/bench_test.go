@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
 )
 
@@ -19,10 +20,10 @@ func BenchmarkDecode(b *testing.B) {
 		arrow.ListOf(arrow.PrimitiveTypes.Int64),
 	} {
 		s := arrow.NewSchema([]arrow.Field{{Name: "c", Type: t, Nullable: true}}, nil)
-		records := formattest.Records(rand.New(rand.NewPCG(1, 4)), s, 20_000, 20_000)
+		records := filetest.Records(rand.New(rand.NewPCG(1, 4)), s, 20_000, 20_000)
 		for name, data := range map[string][]byte{
-			"arrow": write(b, s, records), "zstd": write(b, s, records, ipc.WithZstd()),
-			"parquet": formattest.Parquet(b, s, records),
+			"arrow": filetest.Arrow(b, s, records), "zstd": filetest.Arrow(b, s, records, ipc.WithZstd()),
+			"parquet": filetest.Parquet(b, s, records),
 		} {
 			b.Run(fmt.Sprint(t, "/", name), func(b *testing.B) { formattest.Decode(b, data, 40_000) })
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
 )
 
@@ -13,9 +14,9 @@ import (
 func FuzzFile(f *testing.F) {
 	for seed := range uint64(2) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		s := formattest.Schema(r)
+		s := filetest.Schema(r)
 		for _, options := range [][]ipc.Option{nil, {ipc.WithZstd()}} {
-			f.Add(write(f, s, formattest.Records(r, s, 3, 2), options...))
+			f.Add(filetest.Arrow(f, s, filetest.Records(r, s, 3, 2), options...))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { _ = formattest.Read(t.Context(), data) })

@@ -13,15 +13,12 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/parquet"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/internal/storage/keys"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -40,29 +37,10 @@ func Run(t *testing.T, write Write) {
 func twins(t *testing.T, write Write) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		s := Schema(r)
-		records := Records(r, s, 1+r.IntN(200), 0, 1+r.IntN(90))
-		Equal(t, fmt.Sprintf("seed %d", seed), Parquet(t, s, records), write(t, s, records))
+		s := filetest.Schema(r)
+		records := filetest.Records(r, s, 1+r.IntN(200), 0, 1+r.IntN(90))
+		Equal(t, fmt.Sprintf("seed %d", seed), filetest.Parquet(t, s, records), write(t, s, records))
 	}
-}
-
-// Parquet writes records to a file of Parquet, each to a row group.
-func Parquet(t testing.TB, s *arrow.Schema, records []arrow.Record) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(s, &out, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		if err := w.Write(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
 }
 
 // Equal holds the rows of a file against those of another one, whose row groups may be others.
@@ -116,8 +94,8 @@ func damage(t *testing.T, write Write) {
 	failed, survived := 0, 0
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		s := Schema(r)
-		good := write(t, s, Records(r, s, 20, 15))
+		s := filetest.Schema(r)
+		good := write(t, s, filetest.Records(r, s, 20, 15))
 		for range 300 {
 			data := bytes.Clone(good)
 			for range 1 + r.IntN(4) {
@@ -137,8 +115,8 @@ func damage(t *testing.T, write Write) {
 
 // Read decodes all of a file that may be damaged.
 func Read(ctx context.Context, data []byte) error {
-	st := oneFile{data}
-	f, err := formats.Load(ctx, st, "", st.file(), nil)
+	st := &filetest.One{URI: "mem://file", Data: data}
+	f, err := formats.Load(ctx, st, "", st.File(), nil)
 	if err != nil {
 		return err
 	}
@@ -156,7 +134,7 @@ func Read(ctx context.Context, data []byte) error {
 		if e.Rows > 1<<16 {
 			return fmt.Errorf("%d rows are claimed", e.Rows)
 		}
-		if err := d.Reset(st.file().GetUri(), b, extent, chunksOf(b, extent, data, false)); err != nil {
+		if err := d.Reset(st.File().GetUri(), b, extent, chunksOf(b, extent, data, false)); err != nil {
 			return err
 		}
 		if _, err := d.Next(int(e.Rows)); err != nil {
@@ -166,31 +144,10 @@ func Read(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// oneFile is a Storage of one file.
-type oneFile struct{ data []byte }
-
-func (m oneFile) file() *pb.File { return &pb.File{Uri: "mem://file", Size: int64(len(m.data))} }
-
-func (m oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
-	return []*pb.File{m.file()}, nil
-}
-
-func (m oneFile) Keys(string) *keys.Ring { return nil }
-
-func (m oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
-	if offset < 0 || offset > int64(len(m.data)-len(buf)) {
-		return fmt.Errorf("a read of %d bytes at %d of %d", len(buf), offset, len(m.data))
-	}
-	copy(buf, m.data[offset:])
-	return nil
-}
-
-var _ storage.Storage = oneFile{}
-
 func open(t testing.TB, data []byte) format.File {
 	t.Helper()
-	st := oneFile{data}
-	f, err := formats.Load(t.Context(), st, "", st.file(), nil)
+	st := &filetest.One{URI: "mem://file", Data: data}
+	f, err := formats.Load(t.Context(), st, "", st.File(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
@@ -115,28 +116,14 @@ func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 // rows.
 func Arrow(t testing.TB, seed uint64, groups ...int) []byte {
 	t.Helper()
-	var out seeker
-	w, err := ipc.NewFileWriter(&out, ipc.WithSchema(schema()), ipc.WithZstd())
-	if err != nil {
-		t.Fatalf("write Arrow: %v", err)
-	}
-	for rec := range records(seed, groups) {
-		err := w.Write(rec)
-		rec.Release()
-		if err != nil {
-			t.Fatalf("write Arrow: %v", err)
+	all := slices.Collect(records(seed, groups))
+	defer func() {
+		for _, rec := range all {
+			rec.Release()
 		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatalf("write Arrow: %v", err)
-	}
-	return out.Bytes()
+	}()
+	return filetest.Arrow(t, schema(), all, ipc.WithZstd())
 }
-
-// seeker is a file in memory, which its writer asks where it stands.
-type seeker struct{ bytes.Buffer }
-
-func (s *seeker) Seek(int64, int) (int64, error) { return int64(s.Len()), nil }
 
 // Write writes a file of records, each of which becomes a row group, and releases them. Its pages are of version 2,
 // unless options say otherwise: in pages of version 1, arrow's writer copies the levels of a page for each few that it

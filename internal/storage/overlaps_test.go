@@ -1,4 +1,4 @@
-package pipeline
+package storage_test
 
 import (
 	"slices"
@@ -30,7 +30,7 @@ func TestOverlaps(t *testing.T) {
 		},
 		{[]storage.Range{{Offset: 4, Length: 0}, {Offset: 4, Length: 2}}, []bool{false, false}},
 	} {
-		if got := overlaps(test.ranges); !slices.Equal(got, test.want) {
+		if got := storage.Overlaps(test.ranges); !slices.Equal(got, test.want) {
 			t.Errorf("%v: %v, want %v", test.ranges, got, test.want)
 		}
 	}

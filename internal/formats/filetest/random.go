@@ -1,4 +1,4 @@
-package formattest
+package filetest
 
 import (
 	"fmt"
