@@ -116,9 +116,8 @@ func TestNoMasterAnswers(t *testing.T) {
 			log := &diary{}
 			job, err := client.Open(context.WithoutCancel(t.Context()), client.Config{
 				Masters: []string{wire.Address, other}, Session: "job", Spec: s, Budget: budget,
-				Logger: slog.New(slog.NewTextHandler(log, nil)), Dial: func(address string) (*grpc.ClientConn,
-					error,
-				) {
+				Logger: slog.New(slog.NewTextHandler(log, nil)),
+				Dial: func(address string) (*grpc.ClientConn, error) {
 					return rpc.Dial(address, f.RPC())
 				},
 				DialLink: rpc.LinkDialer(f.RPC()),

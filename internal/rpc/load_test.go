@@ -220,9 +220,7 @@ func TestAnswersUnderWay(t *testing.T) {
 		dial := func() *grpc.ClientConn {
 			t.Helper()
 			conn, err := grpc.NewClient("passthrough:///desk", grpc.WithTransportCredentials(insecure.NewCredentials()),
-				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-					error,
-				) {
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 					return pipe.DialContext(ctx)
 				}),
 				grpc.WithStaticStreamWindowSize(1<<20),

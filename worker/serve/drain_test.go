@@ -3,13 +3,11 @@ package serve
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
@@ -71,11 +69,7 @@ func TestDrainDuringARead(t *testing.T) {
 func TestDrainOfAReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)
-		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-			error,
-		) {
-			return l.DialContext(ctx)
-		})
+		dial := within(l)
 		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 20)
 		hangs := make(chan struct{})
 		r.store.Hook = func(context.Context, *pb.File, int64, int64) error {
@@ -120,11 +114,7 @@ func TestDrainOfAReadThatHangs(t *testing.T) {
 func TestDrainCutsASend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)
-		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-			error,
-		) {
-			return l.DialContext(ctx)
-		})
+		dial := within(l)
 		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
 		rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
 		if err != nil {

@@ -34,11 +34,7 @@ func TestLinkCutInABatch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := bufconn.Listen(1 << 10)
-			dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-				error,
-			) {
-				return l.DialContext(ctx)
-			})
+			dial := within(l)
 			r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
 			conn, err := grpc.NewClient("passthrough:///bufconn", dial,
 				grpc.WithTransportCredentials(insecure.NewCredentials()))

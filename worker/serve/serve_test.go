@@ -347,6 +347,11 @@ func TestSchemaComesBeforeTheData(t *testing.T) {
 	}
 }
 
+// within has a client reach a listener of this process.
+func within(l *bufconn.Listener) grpc.DialOption {
+	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+}
+
 func TestCorruptChunk(t *testing.T) {
 	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20, 30)
 	foot := pipelinetest.Footer(t, r.store, r.ticket.File)
@@ -500,11 +505,7 @@ func memoryForOne(t *testing.T, groups ...int) func(*pipeline.Config) {
 func TestBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bufconn.Listen(1 << 10)
-		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-			error,
-		) {
-			return l.DialContext(ctx)
-		})
+		dial := within(l)
 		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
 		rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
 		if err != nil {
