@@ -96,25 +96,62 @@ func (c costs) with(chosen []target, now costs) costs {
 	return out
 }
 
-// compare prints both, and fails if a benchmark takes more than before, is gone, or was not there.
+// least returns the lesser costs of both.
+func (c costs) least(other costs) costs {
+	out := maps.Clone(c)
+	for at, is := range other {
+		if was, had := c[at]; had {
+			is = cost{min(was.instructions, is.instructions), min(was.allocs, is.allocs)}
+		}
+		out[at] = is
+	}
+	return out
+}
+
+// targets are the benchmarks, each as one target.
+func (c costs) targets() []target {
+	var all []target
+	for _, at := range c.names() {
+		all = append(all, target{at.pkg, exactly(at.bench)})
+	}
+	return all
+}
+
+// worse returns those of now that cost more than in c, the baseline.
+func (c costs) worse(now costs) costs {
+	out := costs{}
+	for at, is := range now {
+		if was, had := c[at]; had && judge(was, is, had, true) != "" {
+			out[at] = is
+		}
+	}
+	return out
+}
+
+// compare prints both, what is wrong last, and fails if a benchmark takes more than before, is gone, or was not there.
 func compare(w io.Writer, before, now costs) error {
 	all := maps.Clone(before)
 	maps.Copy(all, now)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PACKAGE\tBENCHMARK\tINSTRUCTIONS\tBEFORE\tRATIO\tALLOCS\tBEFORE\t")
-	worse := false
+	var wrong []string
 	for _, at := range all.names() {
 		was, had := before[at]
 		is, has := now[at]
 		verdict := judge(was, is, had, has)
-		worse = worse || verdict != ""
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.3f\t%d\t%d\t%s\n", at.pkg, at.bench, is.instructions, was.instructions,
+		line := fmt.Sprintf("%s\t%s\t%d\t%d\t%.3f\t%d\t%d\t%s\n", at.pkg, at.bench, is.instructions, was.instructions,
 			float64(is.instructions)/max(1, float64(was.instructions)), is.allocs, was.allocs, verdict)
+		if verdict != "" {
+			wrong = append(wrong, line)
+			continue
+		}
+		fmt.Fprint(t, line)
 	}
+	fmt.Fprint(t, strings.Join(wrong, ""))
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print the comparison: %w", err)
 	}
-	if worse {
+	if len(wrong) > 0 {
 		return errWorse
 	}
 	return nil

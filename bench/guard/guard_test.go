@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,5 +53,19 @@ func TestCompare(t *testing.T) {
 		if (err != nil) != c.worse || c.worse && !strings.Contains(out.String(), c.what) {
 			t.Errorf("%s: %v, it printed\n%s", c.what, err, &out)
 		}
+	}
+}
+
+func TestLeast(t *testing.T) {
+	lucky, unlucky, other := name{"./a", "X"}, name{"./a", "Y"}, name{"./b", "Z"}
+	before := costs{lucky: {1000, 0}, unlucky: {1000, 0}, other: {1000, 0}}
+	now := costs{lucky: {1000, 0}, unlucky: {1100, 1}, other: {1200, 0}}
+	worse := before.worse(now)
+	if want := (costs{unlucky: {1100, 1}, other: {1200, 0}}); !maps.Equal(worse, want) {
+		t.Errorf("above the baseline: %v, want %v", worse, want)
+	}
+	again := now.least(costs{unlucky: {1010, 0}, other: {1300, 0}})
+	if want := (costs{lucky: {1000, 0}, unlucky: {1010, 0}, other: {1200, 0}}); !maps.Equal(again, want) {
+		t.Errorf("the least of both: %v, want %v", again, want)
 	}
 }

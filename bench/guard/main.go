@@ -31,8 +31,13 @@ func targets() []target {
 	}
 }
 
-// slack is the part by which a count may be above its baseline: goroutines of the runtime take their share.
-const slack = 0.05
+const (
+	// slack is the part by which a count may be above its baseline: goroutines of the runtime take their share.
+	slack = 0.05
+	// repeats is how often a benchmark above its baseline is measured again; the least of all counts is its cost, for
+	// what comes by chance only adds.
+	repeats = 2
+)
 
 func main() {
 	os.Exit(cli.Main(command()))
@@ -61,7 +66,15 @@ func command() *cobra.Command {
 			if update {
 				return writeCosts(baseline, before.with(chosen, now))
 			}
-			return compare(cmd.OutOrStdout(), before.of(chosen), now)
+			before = before.of(chosen)
+			for again := 0; again < repeats && len(before.worse(now)) > 0; again++ {
+				second, err := measure(cmd.Context(), before.worse(now).targets(), cmd.ErrOrStderr())
+				if err != nil {
+					return err
+				}
+				now = now.least(second)
+			}
+			return compare(cmd.OutOrStdout(), before, now)
 		},
 	}
 	cmd.Flags().StringVar(&baseline, "baseline", filepath.Join("bench", "guard", "baseline.txt"),
