@@ -416,7 +416,6 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	s.restore = restore{attempt: s.restore.attempt + 1, round: s.restore.round} // of which no rank has a part
 	s.rewind(m, make([]*rank, world), ch)
-	s.joins = 0 // nobody has joined yet
 	s.from, s.restoredBy = RestoredFrom{Name: n.Name, Step: n.Step, Epoch: m.closed}, c.Nonce
 	return Reply{}, nil
 }

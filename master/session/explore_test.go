@@ -195,7 +195,7 @@ func (x *explorer) begin() (*node, error) {
 	m.id.Epochs, m.id.FirstWorldSize, m.id.LastBatch, m.id.Selects = uint32(len(x.d)), uint32(x.world),
 		ending(x.pad > 0), x.selects
 	m.id.BatchSize = uint64(cmp.Or(x.pad, 100))
-	m.passes = newPasses()
+	m.passes = newModelPasses()
 	s, err := New(m.id)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ type model struct {
 	saved   *saved
 	taken   map[uint32]stale // an earlier state of each rank
 
-	passes *passes      // nil: no training loop leaves an epoch before its end
+	passes *modelPasses // nil: no training loop leaves an epoch before its end
 	faults *faults      // nil: all rows can be read
 	moved  bool         // states went to another etcd, where of what was skipped only the number is known
 	before position.Set // what was skipped before the restored states
@@ -72,8 +72,8 @@ type chaos struct {
 
 // comparing compares whole states; nil and empty are the same.
 var comparing = cmp.Options{
-	cmp.AllowUnexported(State{}, plannedBlocks{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{}, seen{}, restore{},
-		part{}, taking{}),
+	cmp.AllowUnexported(State{}, members{}, passes{}, plannedBlocks{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{},
+		seen{}, restore{}, part{}, taking{}),
 	cmpopts.EquateEmpty(),
 }
 
@@ -120,7 +120,7 @@ func run(draw func(n int) int, c chaos) (err error) {
 	}
 	m.id.Epochs, m.id.FirstWorldSize = uint32(len(m.d)), uint32(1+draw(3))
 	if c.passes {
-		m.passes = newPasses()
+		m.passes = newModelPasses()
 	}
 	if c.bad {
 		m.faults = randomFaults(m.d, draw)

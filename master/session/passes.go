@@ -25,6 +25,13 @@ import (
 // States of which one names each are not of the same step, and are refused together, as at an epoch's end: a restore
 // neither repeats nor leaves out what only some of the ranks left.
 
+// passes are the epochs that ranks left.
+type passes struct {
+	leftEpochs      []EpochSteps // that some rank left and are not closed, and the job's step after each
+	abandonedEpochs uint32       // that all ranks left, with a rest
+	abandonedShards int64        // of these rests, about
+}
+
 // leavePasses takes in that a training loop left all epochs before c.From.
 func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) {
 	epoch := min(c.From, s.closed+s.policy().ahead(), s.id.Epochs)
@@ -50,40 +57,32 @@ func (c *Sync) noteLeft(s *State, k *rank, epoch uint32) {
 	if c.Steps != nil && c.Steps.Epoch >= epoch {
 		step -= min(step, c.Steps.Handed)
 	}
-	s.leftEpochs = slices.Clone(s.leftEpochs)
 	for e := max(s.closed, k.steps.Epoch); e < epoch; e++ {
-		i := slices.IndexFunc(s.leftEpochs, func(l EpochSteps) bool { return l.Epoch == e })
-		if i < 0 {
-			s.leftEpochs = append(s.leftEpochs, EpochSteps{Epoch: e, Steps: step})
-		} else {
-			s.leftEpochs[i].Steps = max(s.leftEpochs[i].Steps, step)
-		}
+		s.noteLeft(e, step)
 	}
 }
 
-// leftAtStep is the job's step behind an epoch that some rank left.
-func (s *State) leftAtStep(epoch uint32) (step uint64, left bool) {
-	i := slices.IndexFunc(s.leftEpochs, func(l EpochSteps) bool { return l.Epoch == epoch })
+// noteLeft notes that a rank left an epoch, so that the next one begins at a step of the job or later.
+func (p *passes) noteLeft(epoch uint32, step uint64) {
+	p.leftEpochs = slices.Clone(p.leftEpochs)
+	if i := p.leftIndex(epoch); i >= 0 {
+		p.leftEpochs[i].Steps = max(p.leftEpochs[i].Steps, step)
+		return
+	}
+	p.leftEpochs = append(p.leftEpochs, EpochSteps{Epoch: epoch, Steps: step})
+}
+
+// leftAtStep is the job's step after an epoch that some rank left.
+func (p *passes) leftAtStep(epoch uint32) (step uint64, left bool) {
+	i := p.leftIndex(epoch)
 	if i < 0 {
 		return 0, false
 	}
-	return s.leftEpochs[i].Steps, true
+	return p.leftEpochs[i].Steps, true
 }
 
-// leftByAll reports whether the training loops of all ranks that are waited for, maybe those whose leases ended, too,
-// are in later epochs, and there is one.
-func (s *State) leftByAll(epoch uint32, expired bool) bool {
-	found := false
-	for _, k := range s.ranks {
-		switch {
-		case k == nil || k.departed || k.expired && !expired:
-		case k.steps.Epoch <= epoch:
-			return false
-		default:
-			found = found || k.present()
-		}
-	}
-	return found
+func (p *passes) leftIndex(epoch uint32) int {
+	return slices.IndexFunc(p.leftEpochs, func(l EpochSteps) bool { return l.Epoch == epoch })
 }
 
 // abandon counts what is left of an epoch that closes. It goes to nobody.

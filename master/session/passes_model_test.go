@@ -7,14 +7,16 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// passes is what the model knows of epochs that training loops left.
-type passes struct {
+// modelPasses is what the model knows of epochs that training loops left.
+type modelPasses struct {
 	some      map[uint32]bool // that some loop left
 	abandoned map[uint32]bool // that closed with a rest
 	apart     bool            // ranks left at different places, and so are not in step any more
 }
 
-func newPasses() *passes { return &passes{some: map[uint32]bool{}, abandoned: map[uint32]bool{}} }
+func newModelPasses() *modelPasses {
+	return &modelPasses{some: map[uint32]bool{}, abandoned: map[uint32]bool{}}
+}
 
 // leavePass lets a trainer, or all of them where they are at one place, leave the epoch that it is in.
 func (m *model) leavePass() {

@@ -84,8 +84,8 @@ func Load(
 		returned: position.SetFromProto(head.GetReturned()), base: position.SetFromProto(head.GetBase()),
 		baseVersion: head.GetBaseVersion(), failure: head.GetFailure(), badData: head.GetBadData(),
 		skipped: skippedFromProto(head.GetSkipped()), skippedBefore: head.GetSkippedBefore(),
-		blocks: plannedBlocks{seen: seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()}},
-		ranks:  make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
+		blocks:   plannedBlocks{seen: seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()}},
+		restored: head.GetRestored(), members: members{ranks: make([]*rank, head.GetWorldSize())},
 		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()),
 		promised: head.GetPromised(), stepsClosed: head.GetStepsClosed(), stepsLost: head.StepsClosed == nil,
 		restore: restore{
@@ -93,8 +93,7 @@ func Load(
 			world: head.GetRestoreWorldSize(),
 		},
 	}
-	s.leftEpochs, s.abandonedEpochs, s.abandonedShards = epochStepsFromProto(head.GetLeft()), head.GetAbandonedEpochs(),
-		head.GetAbandonedShards()
+	s.passes = passes{epochStepsFromProto(head.GetLeft()), head.GetAbandonedEpochs(), head.GetAbandonedShards()}
 	s.taking, s.from, s.restoredBy = takingFromProto(head.GetCheckpoint()), restoredFromProto(head.GetRestoredFrom()),
 		head.GetRestoredBy()
 	for _, m := range checkpoints {
@@ -123,12 +122,7 @@ func Load(
 	for r, m := range ranks {
 		s.loadRank(r, m)
 	}
-	for _, k := range s.ranks {
-		if k != nil {
-			s.joins = max(s.joins, k.joined)
-		}
-	}
-	s.countAbsent()
+	s.members = newMembers(s.ranks)
 	s.forgetConsumed()
 	if err := s.policy().load(head); err != nil {
 		return nil, fmt.Errorf("session %s: %w", id.Session, err)

@@ -383,13 +383,12 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.baseVersion++
 	s.begun = m.begun()
 	s.leftEpochs = nil
-	s.steps, s.stepsClosed, s.stepsLost, s.promised, s.joins = nil, -int64(m.handed), false, 0, 1
+	s.steps, s.stepsClosed, s.stepsLost, s.promised = nil, -int64(m.handed), false, 0
 	if s.taking.active() {
 		checkpointing{s}.giveUp(ch, "the session was restored")
 	}
 	s.from, s.restoredBy = RestoredFrom{}, ""
-	s.ranks, s.world = ranks, uint32(len(ranks))
-	s.countAbsent()
+	s.members, s.world = newMembers(ranks), uint32(len(ranks))
 	s.restore.parts = nil
 	s.policy().rewind(m)
 	ch.Head = true

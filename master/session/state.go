@@ -67,22 +67,17 @@ type State struct {
 	// baseVersion counts the changes of base, closed, members and departed.
 	baseVersion uint64
 	blocks      plannedBlocks
-	ranks       []*rank // by number; nil: never joined in this generation
-	absent      int     // ranks that are nil
+	members
 	restore     restore
 	restored    uint64       // the restore attempt that made this generation
 	begun       Steps        // where the training loops of this generation began
 	steps       []EpochSteps // of closed epochs that a training loop may be in
 	stepsClosed int64        // from begun to the start of the open epoch
 	stepsLost   bool         // stepsClosed is not known: a release that does not know it has led
-	leftEpochs  []EpochSteps // epochs that some rank left, and the job's step behind each
-	promised    uint64       // steps of the open epoch, by ranks that have started again since
-	joins       uint64       // the newest rank.joined
-	failure     string
-	badData     bool // of the failure: data cannot be read, or changed
-
-	abandonedEpochs uint32 // that all ranks left, with a rest
-	abandonedShards int64  // of these rests, about
+	passes
+	promised uint64 // steps of the open epoch, by ranks that have started again since
+	failure  string
+	badData  bool // of the failure: data cannot be read, or changed
 
 	skipped       []Skipped // in all epochs
 	skippedBefore uint32    // row groups that were skipped elsewhere, as far as states that were restored tell
@@ -90,35 +85,6 @@ type State struct {
 	taking        taking
 	from          RestoredFrom
 	restoredBy    string // nonce of the newest Restore
-}
-
-// rank is one rank's part of the state.
-type rank struct {
-	incarnation uint64
-	nonce       string
-	kind        pb.JoinKind
-	revision    uint64 // counts the changes of held and releasing, but for consumption; see State.revision
-	held        position.Set
-	consumed    position.Set
-	releasing   position.Set // asked back, part of held
-	asked       uint64       // revision at which it was asked last
-	answered    bool         // it has said since what it releases
-	idle        uint32       // see takeover.go; 1 more than the epoch, 0: in none
-	departed    bool
-	expired     bool  // the lease ended, and no Sync came since
-	mayRepeat   int64 // rows at most that others hand over again, of earlier incarnations
-	atRisk      int64 // the same of this one, since its lease ended
-	// what was taken when a lease of this incarnation ended, and it did not report as consumed since
-	revoked   position.Set
-	counters  Counters
-	earlier   Counters // of earlier incarnations
-	steps     Steps
-	begun     Steps        // where this incarnation's training loop began
-	joined    uint64       // number of this incarnation's join among those of all ranks
-	heard     uint64       // the newest join before this rank was last heard of
-	begunStep uint64       // of the job, where this incarnation's training loop began
-	part      *Checkpoint  // of the checkpoint that is being taken
-	told      []EpochSteps // to this incarnation, of epochs that are not closed; where last batches are dropped
 }
 
 // New returns the state of a session that just opened.
@@ -132,7 +98,7 @@ func New(id Identity) (*State, error) {
 	}
 	return &State{
 		id: id, generation: 1, world: id.FirstWorldSize, baseVersion: 1,
-		ranks: make([]*rank, id.FirstWorldSize), absent: int(id.FirstWorldSize),
+		members: newMembers(make([]*rank, id.FirstWorldSize)),
 	}, nil
 }
 
@@ -219,37 +185,6 @@ func (s *State) Pieces(r uint32) ([]Piece, []LaneStart) {
 	return s.policy().pieces(r, k), s.policy().starts(k)
 }
 
-// Member identifies a rank's present start.
-type Member struct {
-	Rank        uint32
-	Incarnation uint64
-}
-
-// Present lists the ranks whose leases run, for the timers of a new leader.
-func (s *State) Present() []Member {
-	var out []Member
-	for i, k := range s.ranks {
-		if k != nil && k.present() {
-			out = append(out, Member{Rank: uint32(i), Incarnation: k.incarnation})
-		}
-	}
-	return out
-}
-
-// Joined reports whether any rank has joined in this generation.
-func (s *State) Joined() bool {
-	return slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil })
-}
-
-func (k *rank) present() bool { return !k.departed && !k.expired }
-
-func (s *State) rank(r uint32) *rank {
-	if int64(r) >= int64(len(s.ranks)) {
-		return nil
-	}
-	return s.ranks[r]
-}
-
 // batch is the number of rows of a rank's batch.
 func (s *State) batch() uint64 {
 	if s.id.GlobalBatch > 0 {
@@ -295,27 +230,6 @@ func (s *State) forgetConsumed() {
 	for _, k := range s.ranks {
 		if k != nil {
 			k.consumed = from(k.consumed, start)
-		}
-	}
-}
-
-// revokedSince is what an ended lease took of epochs that are not closed; of a rank that was not heard of since, all,
-// so that it can be told if others have handed over what it did.
-func (k *rank) revokedSince(start position.Position) position.Set {
-	if k.expired {
-		return k.revoked
-	}
-	return from(k.revoked, start)
-}
-
-// allJoined reports whether each rank has joined in this generation.
-func (s *State) allJoined() bool { return s.absent == 0 }
-
-func (s *State) countAbsent() {
-	s.absent = 0
-	for _, k := range s.ranks {
-		if k == nil {
-			s.absent++
 		}
 	}
 }

@@ -113,18 +113,6 @@ func (s *State) endSteps() {
 	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 
-// startedWith is the newest of the ranks that joined after a rank was last heard of, and may wait for it; nil: it
-// starts alone.
-func (s *State) startedWith(k *rank, waits func(other *rank) bool) (with *rank) {
-	newest := k.heard
-	for _, other := range s.ranks {
-		if other != nil && other != k && !other.departed && other.joined > newest && waits(other) {
-			with, newest = other, other.joined
-		}
-	}
-	return with
-}
-
 // stepAt is the job's step at a place; see Named.
 func (s *State) stepAt(n Steps) uint64 {
 	if n.Epoch > s.closed {
