@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// TestASessionBetweenEpochsIsOpenedAgain holds that what remains of a session without a limit that all left behind an
+// TestASessionBetweenEpochsIsOpenedAgain holds that what remains of a session without a limit that all left after an
 // epoch suffices to go on with the next one, and that it is not closed within one.
 func TestASessionBetweenEpochsIsOpenedAgain(t *testing.T) {
 	for name, id := range map[string]Identity{"uneven": {}, "pad": {LastBatch: pb.LastBatch_PAD}} {

@@ -32,7 +32,7 @@ func (b block) end() position.Position {
 	return position.Position{Epoch: b.epoch + 1}
 }
 
-// advance is the shard border n shards behind the start of p's shard, at most the block's end.
+// advance is the shard border n shards after the start of p's shard, at most the block's end.
 func (b block) advance(p position.Position, n int64) position.Position {
 	if int64(p.Shard)+n >= int64(b.shards) {
 		return b.end()
@@ -71,7 +71,7 @@ type plannedBlocks struct {
 	seen   seen
 }
 
-// search returns the index in all.list of the first block that ends behind p.
+// search returns the index in all.list of the first block that ends after p.
 func (all *plannedBlocks) search(p position.Position) int {
 	return sort.Search(len(all.list), func(i int) bool {
 		b := all.list[i]
@@ -96,7 +96,7 @@ func (all *plannedBlocks) epoch(epoch uint32) *epochPlan {
 	return nil
 }
 
-// canonical moves a place behind the last shard of a block or the last block of an epoch to the start of what follows.
+// canonical moves a place after the last shard of a block or the last block of an epoch to the start of what follows.
 // The start of an empty block stays: it is the end of the one before.
 func (all *plannedBlocks) canonical(p position.Position) position.Position {
 	if b, ok := all.find(p); ok && p.Shard > 0 && p.Shard >= b.shards {

@@ -19,7 +19,7 @@ func TestCheckFinds(t *testing.T) {
 		"the frontier is":         func(s *State) { s.closed = 1 },
 		"1 epochs are closed":     func(s *State) { s.closed, s.id.Epochs = 1, 0 },
 		"not in memory":           func(s *State) { s.blocks.list = nil },
-		"behind the last shard":   func(s *State) { s.blocks.list[0].shards = 1 },
+		"after the last shard":    func(s *State) { s.blocks.list[0].shards = 1 },
 		"asked to release":        func(s *State) { s.ranks[0].releasing = s.ranks[0].consumed },
 		"has departed or its lea": func(s *State) { s.ranks[0].expired = true },
 	} {
@@ -66,7 +66,7 @@ func FuzzCalls(f *testing.F) {
 	seed(&pb.SyncRequest{Consumed: first.Proto(), WantsMore: true}, state.Proto())
 	state.Consumed = position.Set{{From: pos(0, 0, 9), To: pos(0, 7, 0)}, {From: pos(0, 9, 9), To: pos(0, 1<<30, 5)}}
 	seed(&pb.SyncRequest{Consumed: state.Consumed.Proto(), Released: first.Proto(), Leave: true}, state.Proto())
-	state.Consumed = position.Set{{From: pos(0, 9, 9), To: pos(0, 1<<30, 5)}} // begins behind the epoch's last block
+	state.Consumed = position.Set{{From: pos(0, 9, 9), To: pos(0, 1<<30, 5)}} // begins after the epoch's last block
 	seed(&pb.SyncRequest{}, state.Proto())
 	f.Fuzz(func(t *testing.T, sync, state []byte) {
 		var q pb.SyncRequest

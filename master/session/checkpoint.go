@@ -14,7 +14,7 @@ import (
 )
 
 // A named checkpoint is taken while ranks train. The master chooses a step that no rank has reached, as far as it
-// knows, and orders a State behind it from each rank that is there; the part of each lies in its own key. When all are
+// knows, and orders a State after it from each rank that is there; the part of each lies in its own key. When all are
 // there they are merged as for a restore, and what comes out is written under the name, in the transaction in which the
 // last part comes. A rank that was faster than the order says that it missed the step, and all are asked again, for a
 // step further ahead. So a leader may die at any point: whoever follows finds the order and the parts.
@@ -72,7 +72,7 @@ type Part struct {
 	Missed bool
 }
 
-// Order asks a rank for its State behind a batch. See pb.CheckpointOrder.
+// Order asks a rank for its State after a batch. See pb.CheckpointOrder.
 type Order struct {
 	ID            uint64
 	Name          string

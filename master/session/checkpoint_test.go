@@ -163,7 +163,7 @@ func TestARankThatStartsAgainBringsItsPartAgain(t *testing.T) {
 	j.do(j.part(0, j.do(j.sync(0)).Order, shard(0, 0, 0)))
 	j.join(0, "again")
 	if o := j.do(j.sync(0)).Order; o == nil || o.Batches != 0 {
-		t.Errorf("a rank that began again behind the step is asked for %+v", o)
+		t.Errorf("a rank that began again after the step is asked for %+v", o)
 	}
 	j.do(j.part(1, j.do(j.sync(1)).Order, shard(0, 0, 1)))
 	if j.s.Named("c") != nil {
@@ -206,7 +206,7 @@ func TestRanksThatStartTogetherAreInStep(t *testing.T) {
 	}
 }
 
-// A rank that was killed behind an epoch's last batch, of which it had not told, and comes back in the next one counts
+// A rank that was killed after an epoch's last batch, of which it had not told, and comes back in the next one counts
 // that batch.
 func TestARankThatComesBackInALaterEpochIsInStep(t *testing.T) {
 	j := newPadded(t, 2, 2)
@@ -235,7 +235,7 @@ func TestARankThatComesBackInALaterEpochIsInStep(t *testing.T) {
 }
 
 // Where last batches are padded, the State of a rank that comes to a step when the epoch is closed may have all of the
-// epoch, also what others got behind that step.
+// epoch, also what others got after that step.
 func TestACheckpointHasNoRowsOfLaterSteps(t *testing.T) {
 	for _, last := range []uint64{4, 5} { // steps of the epoch
 		j := newPadded(t, 2, 2)

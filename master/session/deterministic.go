@@ -13,9 +13,9 @@ import (
 // block is granted to the ranks of its lanes, and stays theirs: nothing is given back, and the rows of a rank that died
 // wait for it. So there are no sets here: base, consumed, held and returned stay empty, and the frontier is the next
 // block to plan. Of an epoch that is not closed, a rank has consumed the rows of its lanes before its step, and holds
-// those behind it.
+// those after it.
 //
-// Blocks are planned in order, and remembered until all ranks are behind them. Enough of them are planned that the
+// Blocks are planned in order, and remembered until all ranks are past them. Enough of them are planned that the
 // slowest rank need not wait; ranks that are faster wait for it, as they would in step. An epoch is closed once all its
 // ranks have handed over its steps, which are known when its last block is planned.
 
@@ -27,10 +27,52 @@ const stepsAhead = 16
 // rank goes on.
 const maxStarts = 1 << 14
 
-// deterministic is the order whose rows lie in lanes, with any ending.
-type deterministic struct{ *State }
+// deterministic is the order whose rows lie in lanes.
+type deterministic struct {
+	*State
+	ending laneEnding
+}
+
+// laneEnding is what becomes of the last rows of an epoch, once all of it lies in lanes.
+type laneEnding interface {
+	// steps is how many steps lanes of so many rows make, at a rank's share of each.
+	steps(rows []uint64, share uint64) uint64
+	// dropped is how many of these rows are in none of so many steps.
+	dropped(rows []uint64, share, steps uint64) uint64
+}
+
+// lanesOf has the last rows of an epoch make a step, unless they are dropped.
+func lanesOf(s *State) deterministic {
+	if s.id.LastBatch == pb.LastBatch_DROP {
+		return deterministic{s, wholeSteps{}}
+	}
+	return deterministic{s, allRows{}}
+}
+
+// allRows has a last step of the rows that are left.
+type allRows struct{}
+
+func (allRows) steps(rows []uint64, share uint64) uint64 {
+	return (slices.Max(rows) + share - 1) / share
+}
+
+func (allRows) dropped([]uint64, uint64, uint64) uint64 { return 0 }
+
+// wholeSteps has steps of equally many rows alone.
+type wholeSteps struct{}
+
+func (wholeSteps) steps(rows []uint64, share uint64) uint64 { return slices.Min(rows) / share }
+
+func (wholeSteps) dropped(rows []uint64, share, steps uint64) uint64 {
+	n := uint64(0)
+	for _, r := range rows {
+		n += r - steps*share
+	}
+	return n
+}
 
 func (s deterministic) counts() bool          { return true }
+func (s deterministic) countsOutputs() bool   { return true }
 func (s deterministic) consumed(position.Set) {}
 func (s deterministic) skips() bool           { return false } // rows were counted: none can be left out
 // a rank may have ended the epoch after the open one, too
@@ -85,12 +127,12 @@ func (s deterministic) passed(_ *rank, epoch uint32) (n uint64, known bool) { re
 
 func (s deterministic) ended(uint64) (EpochSteps, bool) { return s.laneEpoch(s.closed), true }
 
-// rest is about how many shards have rows behind a step of the job, or are not planned.
+// rest is about how many shards have rows after a step of the job, or are not planned.
 func (s deterministic) rest(epoch uint32, step uint64) int64 {
 	rest := s.free(nil, epoch)
 	made := int64(step) - int64(s.from.Step) - s.stepsClosed
 	for _, b := range s.blocks.list {
-		if b.epoch == epoch && s.behind(b, Steps{Epoch: epoch, Handed: uint64(max(0, made))}) {
+		if b.epoch == epoch && s.reaches(b, Steps{Epoch: epoch, Handed: uint64(max(0, made))}) {
 			rest += int64(b.shards)
 		}
 	}
@@ -100,7 +142,7 @@ func (s deterministic) rest(epoch uint32, step uint64) int64 {
 // lanes is where the rows of a block lie. It never changes.
 type lanes struct {
 	before, after []uint64 // by lane: rows of the epoch before the block, and with it
-	most          uint64   // of after
+	max           uint64   // of after
 	pieces        []plan.Piece
 }
 
@@ -128,7 +170,7 @@ func (b block) lay(before []uint64) *lanes {
 	}
 	l := &lanes{before: before}
 	l.pieces, l.after = plan.Lanes(shards, before, b.index+1 == b.blocks)
-	l.most = slices.Max(l.after)
+	l.max = slices.Max(l.after)
 	return l
 }
 
@@ -158,7 +200,7 @@ func (n Steps) less(m Steps) bool {
 	return n.Epoch < m.Epoch || n.Epoch == m.Epoch && n.Handed < m.Handed
 }
 
-// open is where a training loop goes on that has handed over so much: behind what is closed, and all that is known to
+// open is where a training loop goes on that has handed over so much: after what is closed, and all that is known to
 // be over.
 func (s deterministic) open(n Steps) Steps {
 	if n.Epoch < s.closed {
@@ -233,12 +275,12 @@ func (s deterministic) slowest() Steps {
 	return out
 }
 
-// behind reports whether a block has rows that are behind some steps.
-func (s deterministic) behind(b block, n Steps) bool {
+// reaches reports whether a block has rows after some steps.
+func (s deterministic) reaches(b block, n Steps) bool {
 	if b.epoch != n.Epoch {
 		return b.epoch > n.Epoch
 	}
-	return b.lanes.most > n.Handed*s.id.share()
+	return b.lanes.max > n.Handed*s.id.share()
 }
 
 // dropPassed forgets the blocks that all ranks are past, also those that departed, and that have just begun: these go
@@ -250,7 +292,7 @@ func (s deterministic) dropPassed() {
 			if k != nil && k.begun.less(n) && k.begun.Epoch >= s.closed && s.waits(k) {
 				n = k.begun
 			}
-			return s.behind(b, n)
+			return s.reaches(b, n)
 		}
 		return !slices.ContainsFunc(s.ranks, needs)
 	})
@@ -265,7 +307,7 @@ func (s deterministic) needsPlan() (epoch, index uint32, ok bool) {
 	at := s.slowest()
 	blocks, shards := 0, int64(0)
 	for _, b := range s.blocks.list {
-		if s.behind(b, at) {
+		if s.reaches(b, at) {
 			blocks++
 			shards += int64(b.shards)
 		}
@@ -283,22 +325,18 @@ func (s deterministic) laneSteps(epoch uint32) (steps uint64, final bool) {
 	if e == nil {
 		return 0, false
 	}
-	share := s.id.share()
-	if final = e.blocks > 0 && e.planned == e.blocks; final && s.id.LastBatch != pb.LastBatch_DROP {
-		return (slices.Max(e.lanes) + share - 1) / share, true
+	if e.blocks > 0 && e.planned == e.blocks {
+		return s.ending.steps(e.lanes, s.id.share()), true
 	}
-	return slices.Min(e.lanes) / share, final
+	return wholeSteps{}.steps(e.lanes, s.id.share()), false
 }
 
 // laneEpoch is what a rank is told of an epoch.
 func (s deterministic) laneEpoch(epoch uint32) EpochSteps {
 	e := EpochSteps{Epoch: epoch}
 	e.Steps, e.Final = s.laneSteps(epoch)
-	if e.Final && s.id.LastBatch == pb.LastBatch_DROP {
-		for _, rows := range s.laneRows(epoch) {
-			e.Dropped += rows
-		}
-		e.Dropped -= e.Steps * s.id.GlobalBatch
+	if e.Final {
+		e.Dropped = s.ending.dropped(s.laneRows(epoch), s.id.share(), e.Steps)
 	}
 	return e
 }
@@ -379,14 +417,14 @@ func (s deterministic) answer(rank uint32, k *rank, at *Steps, r Reply) Reply {
 	return r
 }
 
-// pieces lists, in order, the planned rows of a rank's lanes behind the steps that it reported.
+// pieces lists, in order, the planned rows of a rank's lanes after the steps that it reported.
 func (s deterministic) pieces(r uint32, k *rank) []Piece {
 	at, world := s.at(k), uint64(s.world)
 	first := uint32(uint64(r) * uint64(s.id.Lanes) / world)
 	end := uint32(uint64(r+1) * uint64(s.id.Lanes) / world)
 	var out []Piece
 	for _, b := range s.blocks.list {
-		if !s.behind(b, at) {
+		if !s.reaches(b, at) {
 			continue
 		}
 		for _, p := range b.lanes.pieces {
@@ -412,13 +450,13 @@ func (b block) interval(p plan.Piece) position.Interval {
 	return iv
 }
 
-// starts lists where blocks begin that have rows behind a rank's steps, and the block to plan next; the first ones of
+// starts lists where blocks begin that have rows after a rank's steps, and the block to plan next; the first ones of
 // them, of which the very first is not beyond those steps in any lane.
 func (s deterministic) starts(k *rank) []LaneStart {
 	var out []LaneStart
 	at := s.at(k)
 	for _, b := range s.blocks.list {
-		if s.behind(b, at) {
+		if s.reaches(b, at) {
 			out = append(out, LaneStart{Epoch: b.epoch, Block: b.index, Rows: b.lanes.before})
 		}
 	}

@@ -77,8 +77,8 @@ func TestLanesOfRanksThatLeftAtAnEpochsEnd(t *testing.T) {
 		want Steps
 	}{
 		"before the last step": {leave(Steps{Handed: 19}, Steps{Handed: 19}), Steps{Handed: 19}},
-		"one behind it":        {leave(Steps{Handed: 20}, Steps{Handed: 19}), Steps{Handed: 19}},
-		"behind it":            {leave(Steps{Handed: 20}, Steps{Handed: 20}), Steps{Epoch: 1}},
+		"one before it":        {leave(Steps{Handed: 20}, Steps{Handed: 19}), Steps{Handed: 19}},
+		"after it":             {leave(Steps{Handed: 20}, Steps{Handed: 20}), Steps{Epoch: 1}},
 		"one in the next epoch": {func(t *testing.T, s *State) {
 			t.Helper()
 			for rank := range uint32(2) {
@@ -176,7 +176,7 @@ func TestLanesTellAStart(t *testing.T) {
 	must(t, s, Join{Rank: 0, World: 1, Nonce: "a"})
 	for handed, block := range []uint32{0, 0, 1, 1, 1, 2} {
 		syncs(t, s, 0, Steps{Handed: uint64(handed)}, false)
-		starts := deterministic{s}.starts(s.rank(0))
+		starts := lanesOf(s).starts(s.rank(0))
 		if len(starts) != 1 || starts[0].Block != block || slices.Max(starts[0].Rows) > uint64(handed) {
 			t.Errorf("at step %d it is told of %d starts, the first of block %d, want that of block %d",
 				handed, len(starts), starts[0].Block, block)
@@ -203,7 +203,7 @@ func TestLanesOfARankThatLeftLongAgo(t *testing.T) {
 func TestLaneStatesFromOutside(t *testing.T) {
 	state := Checkpoint{Version: 1, Session: "s", Generation: 1, World: 1, GlobalBatch: 4}
 	for name, change := range map[string]func(*Checkpoint){
-		"a block behind all epochs": func(c *Checkpoint) {
+		"a block after all epochs": func(c *Checkpoint) {
 			c.Closed, c.Start = 2, LaneStart{Epoch: 2, Block: 3, Rows: []uint64{0, 0}}
 		},
 		"a block that lies nowhere": func(c *Checkpoint) {

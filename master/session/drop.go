@@ -34,9 +34,10 @@ import (
 // drop is the ending where last batches are dropped.
 type drop struct{ fast }
 
-func (s drop) counts() bool  { return true }
-func (s drop) ahead() uint32 { return 2 } // a rank may have ended the epoch after the open one, too
-func (s drop) keep() uint32  { return s.closed }
+func (s drop) countsOutputs() bool { return true }
+func (s drop) counts() bool        { return true }
+func (s drop) ahead() uint32       { return 2 } // a rank may have ended the epoch after the open one, too
+func (s drop) keep() uint32        { return s.closed }
 
 func (s drop) needsPlan() (epoch, index uint32, ok bool) {
 	return s.nextBlock(s.told, s.starved) // what is left of an epoch that ranks were told of may be left for good
@@ -209,11 +210,11 @@ func cost(shares []share, steps uint64) (n uint64) {
 
 // affordable is the most steps that shares can come to with so many batches.
 func affordable(shares []share, batches uint64) uint64 {
-	most := batches
+	limit := batches
 	for _, s := range shares {
-		most = max(most, s.handed+batches)
+		limit = max(limit, s.handed+batches)
 	}
-	n := sort.Search(int(min(most, maxSteps)), func(i int) bool { return cost(shares, uint64(i)+1) > batches })
+	n := sort.Search(int(min(limit, maxSteps)), func(i int) bool { return cost(shares, uint64(i)+1) > batches })
 	return uint64(n)
 }
 

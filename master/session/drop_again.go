@@ -43,7 +43,7 @@ func (s drop) ends() ends {
 	return e
 }
 
-// pass is a place behind the ends of epochs that have no more steps from there on.
+// pass is a place after the ends of epochs that have no more steps from there on.
 func (e ends) pass(n Steps) Steps {
 	n.Ready = 0
 	for n.Epoch >= e.first && n.Epoch < e.first+uint32(len(e.steps)) && n.Handed >= e.steps[n.Epoch-e.first] {

@@ -12,7 +12,7 @@ import (
 type dropped struct {
 	cameBack  map[uint64]bool // generations in which a rank came back after it had left
 	restarted bool            // without states, so that ranks may lose a batch to be in step
-	most      int             // ranks that there ever were
+	maxRanks  int             // ranks that there ever were
 }
 
 func (m *model) beginDropping(batchSize int) {
@@ -56,7 +56,7 @@ func (m *model) checkShares() {
 	if m.drop == nil {
 		return
 	}
-	m.drop.most = max(m.drop.most, int(m.s.world))
+	m.drop.maxRanks = max(m.drop.maxRanks, int(m.s.world))
 	for epoch := m.s.closed; epoch <= m.s.closed+1; epoch++ {
 		if need := cost((drop{fast{m.s}}).shares(epoch), 0); need > (fast{m.s}).left(epoch)/m.s.batch() {
 			m.fail("ranks were told of %d batches of epoch %d, of which %d rows are left",
@@ -80,9 +80,9 @@ func (m *model) verdictOnDropped() error {
 			}
 		}
 		left := m.passes != nil && m.passes.some[epoch]
-		if most := m.drop.most*m.batchSize - 1; !left && missing > most && len(m.drop.cameBack) == 0 &&
+		if limit := m.drop.maxRanks*m.batchSize - 1; !left && missing > limit && len(m.drop.cameBack) == 0 &&
 			!m.drop.restarted && len(m.away) == 0 {
-			return fmt.Errorf("%d rows of epoch %d are missing; at most %d are dropped", missing, epoch, most)
+			return fmt.Errorf("%d rows of epoch %d are missing; at most %d are dropped", missing, epoch, limit)
 		}
 	}
 	return nil

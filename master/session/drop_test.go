@@ -136,7 +136,7 @@ func TestDropOfRanksThatAllLeft(t *testing.T) {
 			dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, true)
 			r := must(t, s, Join{Rank: first, World: 2, Nonce: "again"})
 			if r.Begun.Handed != 4 {
-				t.Fatalf("rank %d begins at %+v, and the other left behind batch 4", first, r.Begun)
+				t.Fatalf("rank %d begins at %+v, and the other left after batch 4", first, r.Begun)
 			}
 			told := dropSync(t, s, first, Steps{Handed: 4 + taken, Ready: 4 + taken}, false)
 			if told[0].Final && told[0].Steps != 10 || told[0].Steps <= 4+firstBatches {
@@ -174,7 +174,7 @@ func TestDropOfARankThatComesBackAlone(t *testing.T) {
 	}
 	if told := dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, false); len(told) != 1 ||
 		told[0] != (EpochSteps{Steps: 30, Final: true}) {
-		t.Errorf("told of %+v behind three batches", told)
+		t.Errorf("told of %+v after three batches", told)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestDropOfRanksThatAllLeftBeforeAnEpochsEnd(t *testing.T) {
 		dropSync(t, s, 0, at, false)
 	}
 	if r := must(t, s, Join{Rank: 1, World: 2, Nonce: "again"}); r.Begun.Epoch != 0 || r.Begun.Handed != 9 {
-		t.Errorf("rank 1 begins at %+v, and rank 0 waits for it behind batch 10", r.Begun)
+		t.Errorf("rank 1 begins at %+v, and rank 0 waits for it after batch 10", r.Begun)
 	}
 	for range 2 {
 		for rank := range uint32(2) {

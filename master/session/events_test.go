@@ -46,7 +46,7 @@ func (m *model) start(r uint32) {
 		}
 	}
 	t.joined(reply)
-	padded := m.batchSize > 0 && m.drop == nil // with drop it may begin behind an epoch of which no rank got a step
+	padded := m.batchSize > 0 && m.drop == nil // with drop it may begin after an epoch of which no rank got a step
 	alone := m.passes != nil                   // it may begin with one that left the first epoch and started again
 	if first := reply.Incarnation == 1; first && padded && !alone && reply.Begun.Epoch != m.s.begun.Epoch {
 		m.fail("rank %d joins for the first time, and begins at %+v; its generation began at %+v",

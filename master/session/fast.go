@@ -225,7 +225,7 @@ func (s fast) admitState(p Checkpoint) error {
 
 func (s fast) fit(m merged, world uint32) (merged, error) { return m, s.id.fitsWorld(world) }
 
-// rewind has granting begin behind what the states consumed.
+// rewind has granting begin after what the states consumed.
 func (s fast) rewind(m merged) {
 	s.blocks.forget(s.closed)
 	s.advanceFrontier()
@@ -245,7 +245,7 @@ func (s fast) forget(start position.Position) {
 	}
 }
 
-// advanceFrontier moves the frontier to the end of the epoch in which the base ends, if that lies behind it. What is
+// advanceFrontier moves the frontier to the end of the epoch in which the base ends, if that lies after it. What is
 // not consumed there becomes returned, and is planned as such. No block can begin or end inside that part.
 func (s fast) advanceFrontier() {
 	start := position.Position{Epoch: s.closed}
@@ -265,7 +265,7 @@ func (s fast) advanceFrontier() {
 }
 
 // absorb gives base and returned canonical borders, now that b is planned: a state that was restored may have others,
-// behind the last shard of a block or the last block of an epoch. If b is empty, what is returned of it is moved to
+// after the last shard of a block or the last block of an epoch. If b is empty, what is returned of it is moved to
 // base.
 func (s fast) absorb(b block) {
 	base := s.blocks.canonicalSet(s.base)

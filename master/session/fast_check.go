@@ -53,7 +53,7 @@ func (s fast) checkRank(r uint32, k *rank, planned position.Set) error {
 	case !planned.Covers(k.held):
 		return fmt.Errorf("rank %d holds positions of blocks that are not in memory", r)
 	case !s.blocks.canonicalSet(k.held).Equal(k.held):
-		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v",
+		return fmt.Errorf("rank %d holds positions after the last shard of a block: %v, not %v",
 			r, k.held, s.blocks.canonicalSet(k.held))
 	case !k.held.Covers(k.releasing):
 		return fmt.Errorf("rank %d is asked to release what it does not hold", r)

@@ -195,7 +195,7 @@ func TestLeaseEnds(t *testing.T) {
 			t.Errorf("present: %v", j.s.Present())
 		}
 		if got := j.more(1); got[0].From != half.To {
-			t.Errorf("rank 1 was granted %v, want the rest behind %v", got, half)
+			t.Errorf("rank 1 was granted %v, want the rest after %v", got, half)
 		}
 	}
 }

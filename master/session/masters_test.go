@@ -94,7 +94,7 @@ func (g *masters) apply(c Command) (Reply, error) {
 	return Reply{}, errUnavailable
 }
 
-// call is apply with what always holds behind it.
+// call is apply with what always holds after it.
 func (g *masters) call(c Command) (Reply, error) {
 	r, err := g.apply(c)
 	truth := g.m.load()

@@ -26,7 +26,7 @@ func moved() []Checkpoint {
 	}
 }
 
-// A new session goes on behind positions that it never granted, skipping blocks that need no planning.
+// A new session goes on after positions that it never granted, skipping blocks that need no planning.
 func TestRestoreFromAnotherSession(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		j := newJob(t, 2, 2)

@@ -46,7 +46,7 @@ type counts struct {
 
 // countsOf are a block's counts.
 func (s *State) countsOf(o Outputs) *counts {
-	if s.id.counted() || len(o) > 0 {
+	if s.policy().countsOutputs() || len(o) > 0 {
 		return newCounts(o)
 	}
 	return nil

@@ -27,7 +27,8 @@ import (
 // pad is the ending where last batches are padded.
 type pad struct{ fast }
 
-func (s pad) counts() bool { return true }
+func (s pad) countsOutputs() bool { return false }
+func (s pad) counts() bool        { return true }
 
 // sharesOut tells the sessions whose rows are shared out evenly: no rows are left out. In others idle ranks take over.
 func (s pad) sharesOut() bool { return !s.id.Selects }

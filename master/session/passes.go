@@ -17,11 +17,11 @@ import (
 //     for, as at an epoch's end, and where ranks count steps so is one that has not joined.
 //   - How many steps were made of it follows from what its ranks had handed over when they left.
 //
-// A new start of a rank that left an epoch goes on in the next one where ranks count steps, as behind an end, and else
+// A new start of a rank that left an epoch goes on in the next one where ranks count steps, as after an end, and else
 // with the open epoch: there, and where no Sync had told that it left, it reads what is free of that, as a start
 // without a State does.
 //
-// A State that was taken before its loop left the epoch names its rest, one that was taken behind that the next epoch.
+// A State that was taken before its loop left the epoch names its rest, one that was taken after that the next epoch.
 // States of which one names each are not of the same step, and are refused together, as at an epoch's end: a restore
 // neither repeats nor leaves out what only some of the ranks left.
 
@@ -51,7 +51,7 @@ func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) {
 	ch.rank(c.Rank)
 }
 
-// noteLeft notes the job's step behind the epochs before one, which a rank has left.
+// noteLeft notes the job's step after the epochs before one, which a rank has left.
 func (c *Sync) noteLeft(s *State, k *rank, epoch uint32) {
 	step := k.step()
 	if c.Steps != nil && c.Steps.Epoch >= epoch {

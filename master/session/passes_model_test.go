@@ -78,7 +78,7 @@ func (m *model) closedSince(c Command, closed, abandoned uint32, unconsumed posi
 		return
 	}
 	for ; closed < m.s.closed; closed++ {
-		if _, restores := c.(Join); restores { // to states that were taken behind it
+		if _, restores := c.(Join); restores { // to states that were taken after it
 			if m.passes.some[closed] && m.rest(closed) {
 				m.passes.abandoned[closed] = true
 			}

@@ -5,7 +5,7 @@ import (
 )
 
 // NeedsPlan returns the block to plan next, so that grants need not wait: the block of the next positions to grant
-// and the one behind it, and more while they have fewer than two shards for each rank.
+// and the one after it, and more while they have fewer than two shards for each rank.
 func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 	if s.failure != "" {
 		return 0, 0, false

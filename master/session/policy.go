@@ -21,7 +21,7 @@ type policy interface {
 // policy is the session's.
 func (s *State) policy() policy {
 	if s.id.Lanes > 0 {
-		return deterministic{s}
+		return lanesOf(s)
 	}
 	switch s.id.LastBatch {
 	case pb.LastBatch_DROP:
@@ -73,6 +73,8 @@ type counting interface {
 	stepsOf(epoch uint32) (n uint64, known bool)
 	// passed is the same of an epoch that a rank is past.
 	passed(k *rank, epoch uint32) (n uint64, known bool)
+	// countsOutputs reports whether outputs are counted when a block is planned.
+	countsOutputs() bool
 }
 
 // closing is when epochs end, and what is kept of them.
@@ -81,7 +83,7 @@ type closing interface {
 	// all of them make equally many: one that has not joined yet begins where its generation began, and the others wait
 	// for it there, however few rows are left. Those that left or died have joined.
 	over(epoch uint32) bool
-	// ended is what ranks that are behind are told of the open epoch, which has so many steps, once it is closed.
+	// ended is what ranks that lag are told of the open epoch, which has so many steps, once it is closed.
 	ended(steps uint64) (EpochSteps, bool)
 	// forget forgets what nobody gets of the epochs before a position, which are closed, and what was told of them.
 	forget(start position.Position)

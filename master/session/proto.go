@@ -143,7 +143,7 @@ func (s *State) loadCounts(blocks []*pb.Block) error {
 		}
 	}
 	for _, b := range s.blocks.list {
-		if b.counts == nil && s.id.counted() {
+		if b.counts == nil && s.policy().countsOutputs() {
 			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
 		}
 		if err := b.checkOutputs(); err != nil {

@@ -33,7 +33,7 @@ func randomFaults(d dataset, draw func(n int) int) *faults {
 	return f
 }
 
-// rowGroup is the first window of the row group in which p lies, and the place behind the last.
+// rowGroup is the first window of the row group in which p lies, and the place after the last.
 func (f *faults) rowGroup(p position.Position) (from, to position.Position) {
 	from, to = p.ShardStart(), p.ShardStart()
 	from.Window = p.Window / 2 * 2
@@ -58,7 +58,7 @@ func (f *faults) rowGroups() (never, ever int) {
 	return never, len(bad)
 }
 
-// mayBeSkipped reports whether a row is in a row group behind rows that cannot be read, or among them.
+// mayBeSkipped reports whether a row is in a row group after rows that cannot be read, or among them.
 func (f *faults) mayBeSkipped(row position.Position) bool {
 	from, _ := f.rowGroup(row)
 	for ; from.Window <= row.Window; from.Window++ {

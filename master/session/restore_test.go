@@ -382,7 +382,7 @@ func TestConsumedIsForgottenBehindTheLastLoop(t *testing.T) {
 	}
 }
 
-// Ranks take their States behind one batch of a padded epoch, one of them before the last rows of it went into a later
+// Ranks take their States after one batch of a padded epoch, one of them before the last rows of it went into a later
 // batch, and one when these have closed it. Where a rank had left, that one had all of the epoch in earlier releases.
 func TestRestoreOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 	const all = 5 // steps of the epoch

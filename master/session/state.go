@@ -51,9 +51,6 @@ type Identity struct {
 	GlobalBatch    uint64 // if not 0: rows of a step over all ranks, whatever the world size
 }
 
-// counted reports whether outputs are counted when a block is planned.
-func (id *Identity) counted() bool { return id.Lanes > 0 || id.LastBatch == pb.LastBatch_DROP }
-
 // State is a session's state. Create one with New or Load.
 type State struct {
 	id         Identity
@@ -234,7 +231,7 @@ func (s *State) forgetConsumed() {
 	}
 }
 
-// at is where a rank's training loop is, or will be when it joins. Closed epochs are behind it.
+// at is where a rank's training loop is, or will be when it joins. Closed epochs are before it.
 func (s *State) at(k *rank) Steps {
 	n := s.begun
 	if k != nil {
@@ -249,7 +246,7 @@ func (s *State) at(k *rank) Steps {
 // before reports whether a set has positions before p.
 func before(s position.Set, p position.Position) bool { return len(s) > 0 && s[0].From.Less(p) }
 
-// from returns the part of a set at and behind p.
+// from returns the part of a set at and after p.
 func from(s position.Set, p position.Position) position.Set {
 	if !before(s, p) {
 		return s

@@ -148,7 +148,7 @@ func (s *State) firstEpoch() uint32 {
 }
 
 // foresees reports whether a State may have rows of later steps: it tells of whole epochs, and ranks that left may have
-// handed over the last of them behind its step, or any rank where the trainer is of an earlier release.
+// handed over the last of them after its step, or any rank where the trainer is of an earlier release.
 func (s *State) foresees(p *Checkpoint) bool {
 	whole, steps := wholeEpochs(p.Base, p.Closed), uint64(0)
 	for _, e := range s.steps {

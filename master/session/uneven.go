@@ -3,6 +3,7 @@ package session
 // uneven is the ending where each rank reads on until an epoch has no more rows, whatever the others got.
 type uneven struct{ takeover }
 
+func (s uneven) countsOutputs() bool                 { return false }
 func (s uneven) counts() bool                        { return false }
 func (s uneven) stepsOf(uint32) (uint64, bool)       { return 0, false }
 func (s uneven) passed(*rank, uint32) (uint64, bool) { return 0, false }
