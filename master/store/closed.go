@@ -76,18 +76,6 @@ func (s *Store) Closed(ctx context.Context, name Name) (*Closed, error) {
 	return s.decodeClosed(name, kv)
 }
 
-func (s *Store) decodeClosed(name Name, kv *mvccpb.KeyValue) (*Closed, error) {
-	raw, err := s.decoder.DecodeAll(kv.Value, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: key %q: %w", ErrCorrupt, kv.Key, err)
-	}
-	c := &Closed{Name: name, ClosedSession: &pb.ClosedSession{}, revision: kv.ModRevision}
-	if err := proto.Unmarshal(raw, c.ClosedSession); err != nil {
-		return nil, fmt.Errorf("%w: key %q: %w", ErrCorrupt, kv.Key, err)
-	}
-	return c, nil
-}
-
 // Checkpoints reads the checkpoints of a session, in no order.
 func (s *Store) Checkpoints(ctx context.Context, name Name) ([]*pb.Checkpoint, error) {
 	var out []*pb.Checkpoint

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -72,9 +71,7 @@ type Store struct {
 	client *clientv3.Client
 	cfg    Config
 	keys   layout
-	// Both are used through their stateless EncodeAll and DecodeAll only.
-	encoder *zstd.Encoder
-	decoder *zstd.Decoder
+	codec
 }
 
 // Open connects to etcd and reads from it once, so that wrong endpoints or credentials show at once. For an etcd that
@@ -102,11 +99,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 
 // attempt opens the store unless etcd does not answer.
 func attempt(ctx context.Context, cfg Config) (*Store, error) {
-	s := &Store{cfg: cfg, keys: layout{prefix: cfg.Prefix}}
-	if err := s.codecs(); err != nil {
+	c, err := newCodec()
+	if err != nil {
 		return nil, err
 	}
-	var err error
+	s := &Store{cfg: cfg, keys: layout{prefix: cfg.Prefix}, codec: c}
 	if s.client, err = connect(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -116,20 +113,6 @@ func attempt(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, errors.Join(readError(fmt.Sprintf("open %v", cfg.Endpoints), err), s.Close())
 	}
 	return s, nil
-}
-
-// codecs makes the compressor of blocks and its opposite.
-func (s *Store) codecs() error {
-	var err error
-	s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true))
-	if err != nil {
-		return fmt.Errorf("store: zstd: %w", err)
-	}
-	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlockBytes))
-	if err != nil {
-		return fmt.Errorf("store: zstd: %w", err)
-	}
-	return nil
 }
 
 func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
