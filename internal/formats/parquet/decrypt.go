@@ -9,12 +9,13 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/parquet/crypt"
 	"github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
 // Keys finds the keys of encrypted files. Its errors are marked as storage.IsTransient or storage.IsOurs.
 type Keys interface {
 	// Key returns the key that key metadata stands for.
-	Key(ctx context.Context, metadata []byte) (*crypt.Key, error)
+	Key(ctx context.Context, metadata []byte) (*keys.Key, error)
 	// AADPrefix is what files must be bound to; "" if they need not be.
 	AADPrefix() string
 }
@@ -22,8 +23,8 @@ type Keys interface {
 // noKeys is the Keys of who has none.
 type noKeys struct{}
 
-func (noKeys) Key(context.Context, []byte) (*crypt.Key, error) { return nil, errors.New("no keys") }
-func (noKeys) AADPrefix() string                               { return "" }
+func (noKeys) Key(context.Context, []byte) (*keys.Key, error) { return nil, errors.New("no keys") }
+func (noKeys) AADPrefix() string                              { return "" }
 
 // secrets is what a file's encryption needs while its footer is read.
 type secrets struct {
@@ -88,7 +89,7 @@ func (s *secrets) use(a algorithm) error {
 }
 
 // key finds a key, and asks once only for one that is missing.
-func (s *secrets) key(metadata []byte) (*crypt.Key, error) {
+func (s *secrets) key(metadata []byte) (*keys.Key, error) {
 	if err := s.missing[string(metadata)]; err != nil {
 		return nil, err
 	}

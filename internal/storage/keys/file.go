@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-
-	"github.com/penstock-ml/penstock/internal/formats/parquet/crypt"
 )
 
 // keyFile is a file with keys. It is read anew for each key that is not known yet, so that keys may be added.
@@ -44,7 +42,7 @@ func (f keyFile) unwrap(_ context.Context, master, wrapped string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	k, err := crypt.NewKey(b)
+	k, err := newKey(b)
 	if err != nil {
 		return nil, fmt.Errorf("keys: master key %q in %s: %w", master, f.path, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/penstock-ml/penstock/internal/formats/parquet/crypt"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
@@ -41,7 +40,7 @@ type Ring struct {
 	prefix string
 
 	mu    sync.Mutex
-	known map[string]*crypt.Key // by key metadata, or by a wrapped key and its master's name
+	known map[string]*Key // by key metadata, or by a wrapped key and its master's name
 }
 
 // maxKnown bounds the keys that a Ring remembers.
@@ -55,7 +54,7 @@ const Unnamed = "default"
 
 // New returns the ring that cfg describes. It reads and connects to nothing until a key is asked for.
 func New(cfg Config) (*Ring, error) {
-	r := &Ring{prefix: cfg.AADPrefix, known: map[string]*crypt.Key{}}
+	r := &Ring{prefix: cfg.AADPrefix, known: map[string]*Key{}}
 	switch {
 	case cfg.File != "" && cfg.Vault != nil:
 		return nil, errors.New("keys come from a file or from a vault, not from both: leave one out")
@@ -92,7 +91,7 @@ var errNone = errors.New("this process has no keys for the storage profile: name
 
 // Key returns the key that metadata stands for: its name, or key material of Parquet's key management tools. A
 // failure is marked as storage.IsTransient or storage.IsOurs.
-func (r *Ring) Key(ctx context.Context, metadata []byte) (*crypt.Key, error) {
+func (r *Ring) Key(ctx context.Context, metadata []byte) (*Key, error) {
 	if r == nil {
 		return nil, object.Ours(errNone)
 	}
@@ -104,7 +103,7 @@ func (r *Ring) Key(ctx context.Context, metadata []byte) (*crypt.Key, error) {
 }
 
 // find returns a known key, or makes it one.
-func (r *Ring) find(as string, open func() ([]byte, error)) (*crypt.Key, error) {
+func (r *Ring) find(as string, open func() ([]byte, error)) (*Key, error) {
 	r.mu.Lock()
 	k := r.known[as]
 	r.mu.Unlock()
@@ -115,7 +114,7 @@ func (r *Ring) find(as string, open func() ([]byte, error)) (*crypt.Key, error) 
 	if err != nil {
 		return nil, err
 	}
-	if k, err = crypt.NewKey(b); err != nil {
+	if k, err = newKey(b); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -186,10 +185,10 @@ func parseMaterial(metadata []byte) (m material, isMaterial bool, err error) {
 }
 
 // unwrapLocally opens a key that another one wrapped.
-func unwrapLocally(k *crypt.Key, wrapped string, aad []byte) ([]byte, error) {
+func unwrapLocally(k *Key, wrapped string, aad []byte) ([]byte, error) {
 	sealed, err := base64.StdEncoding.DecodeString(wrapped)
 	if err != nil {
 		return nil, errors.New("a wrapped key is not base64")
 	}
-	return k.OpenLocally(sealed, aad)
+	return k.unwrap(sealed, aad)
 }

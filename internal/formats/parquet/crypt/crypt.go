@@ -1,7 +1,7 @@
 // Package crypt opens the modules of encrypted Parquet files (Parquet Modular Encryption, AES_GCM_V1 and
 // AES_GCM_CTR_V1). Package parquet opens footers, column metadata and page indexes with it and gives each column chunk
 // a Chunk, by which worker/formats/parquet opens its pages. A File, a Chunk and their keys never change and may be used
-// by many goroutines; an Opener is scratch of one. Keys come from package storage and are in no output of this package.
+// by many goroutines; an Opener is scratch of one. Keys come from storage/keys and are in no output of this package.
 package crypt
 
 import (
@@ -11,6 +11,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
 // Module is a kind of module, numbered as in the format's specification.
@@ -48,25 +50,6 @@ const maxOrdinal = 1<<15 - 1
 // ErrOpen says that a module is not what was written with the key at its place in the file.
 var ErrOpen = errors.New("it does not decrypt: the key is wrong, or the file was damaged or tampered with")
 
-// Key is an AES key, ready for use.
-type Key struct {
-	block cipher.Block
-	gcm   cipher.AEAD
-}
-
-// NewKey returns the key of 16, 24 or 32 bytes.
-func NewKey(key []byte) (*Key, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("a key has %d bytes; want 16, 24 or 32", len(key))
-	}
-	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	return &Key{block, gcm}, nil
-}
-
 // File is what all modules of a file have in common.
 type File struct {
 	// AAD is what each module is bound to: the AAD prefix and the file's unique bytes.
@@ -76,12 +59,12 @@ type File struct {
 }
 
 // Verify checks the signature that follows a plaintext footer.
-func (f *File) Verify(key *Key, footer, signature []byte) error {
+func (f *File) Verify(key *keys.Key, footer, signature []byte) error {
 	if len(signature) != SignatureSize {
 		return fmt.Errorf("its signature has %d bytes; want %d", len(signature), SignatureSize)
 	}
 	aad := append(append([]byte(nil), f.AAD...), byte(Footer))
-	sealed := key.gcm.Seal(nil, signature[:nonceSize], footer, aad)
+	sealed := key.GCM.Seal(nil, signature[:nonceSize], footer, aad)
 	if subtle.ConstantTimeCompare(sealed[len(footer):], signature[nonceSize:]) == 0 {
 		return errors.New("its signature does not fit: the key is wrong, or the footer was damaged or tampered with")
 	}
@@ -91,12 +74,12 @@ func (f *File) Verify(key *Key, footer, signature []byte) error {
 // Chunk opens the modules of one column chunk.
 type Chunk struct {
 	file             *File
-	key              *Key
+	key              *keys.Key
 	rowGroup, column uint16
 }
 
 // Chunk returns what opens the modules of a column chunk.
-func (f *File) Chunk(key *Key, rowGroup, column int) (*Chunk, error) {
+func (f *File) Chunk(key *keys.Key, rowGroup, column int) (*Chunk, error) {
 	if rowGroup < 0 || rowGroup > maxOrdinal || column < 0 || column > maxOrdinal {
 		return nil, fmt.Errorf("row group %d, column %d is encrypted; both are below %d in files that can be",
 			rowGroup, column, maxOrdinal+1)
@@ -108,7 +91,7 @@ func (f *File) Chunk(key *Key, rowGroup, column int) (*Chunk, error) {
 type Opener struct{ aad []byte }
 
 // OpenFooter opens the footer of a file.
-func (o *Opener) OpenFooter(f *File, key *Key, module []byte) ([]byte, error) {
+func (o *Opener) OpenFooter(f *File, key *keys.Key, module []byte) ([]byte, error) {
 	o.aad = append(append(o.aad[:0], f.AAD...), byte(Footer))
 	return o.open(nil, key, module)
 }
@@ -131,12 +114,12 @@ func (o *Opener) Open(dst []byte, c *Chunk, kind Module, number int, module []by
 	return o.open(dst, c.key, module)
 }
 
-func (o *Opener) open(dst []byte, key *Key, module []byte) ([]byte, error) {
+func (o *Opener) open(dst []byte, key *keys.Key, module []byte) ([]byte, error) {
 	if err := check(module, PrefixSize+nonceSize+tagSize); err != nil {
 		return nil, err
 	}
 	nonce, sealed := module[PrefixSize:PrefixSize+nonceSize], module[PrefixSize+nonceSize:]
-	out, err := key.gcm.Open(dst[:0], nonce, sealed, o.aad)
+	out, err := key.GCM.Open(dst[:0], nonce, sealed, o.aad)
 	if err != nil {
 		return nil, ErrOpen
 	}
@@ -156,7 +139,7 @@ func (c *Chunk) openCTR(dst, module []byte) ([]byte, error) {
 		dst = make([]byte, len(sealed))
 	}
 	dst = dst[:len(sealed)]
-	cipher.NewCTR(c.key.block, start[:]).XORKeyStream(dst, sealed)
+	cipher.NewCTR(c.key.Block, start[:]).XORKeyStream(dst, sealed)
 	return dst, nil
 }
 
@@ -194,16 +177,4 @@ func (c *Chunk) PlainSize(stored int) (int, error) {
 		return 0, fmt.Errorf("an encrypted page of %d bytes; it has at least %d", stored, over)
 	}
 	return stored - over, nil
-}
-
-// OpenLocally opens what a key encrypted as key management tools do: nonce, ciphertext and tag, bound to aad.
-func (k *Key) OpenLocally(sealed, aad []byte) ([]byte, error) {
-	if len(sealed) < nonceSize+tagSize {
-		return nil, fmt.Errorf("a wrapped key of %d bytes", len(sealed))
-	}
-	out, err := k.gcm.Open(nil, sealed[:nonceSize], sealed[nonceSize:], aad)
-	if err != nil {
-		return nil, errors.New("it does not unwrap: the master key is another one, or the key material is damaged")
-	}
-	return out, nil
 }
