@@ -41,7 +41,7 @@ func (k kernel) Run(out *vector.Vector, in []*vector.Vector) error {
 }
 `
 
-// ownMain does what main.go and the registry's page tell a user to do: copy main.go into another module, and add an op,
+// ownMain does what main.go and the registry's page tell a user to do: write such a main in another module, and add an op,
 // here in versions 1 to newest. It returns the binary, which lists that op beside ours.
 func ownMain(t *testing.T, newest int) string {
 	t.Helper()
@@ -70,11 +70,13 @@ func ownMain(t *testing.T, newest int) string {
 	mod := replace(read("go.mod"), "module github.com/penstock-ml/penstock", "module example.com/mine")
 	mod += "\nrequire github.com/penstock-ml/penstock v0.0.0\n\nreplace github.com/penstock-ml/penstock => " + root +
 		"\n"
-	main := replace(read("main.go"), `	if err := command(transform.Builtin()).ExecuteContext(ctx); err != nil {`, `	ops, err := transform.Builtin().With(`+strings.Join(versions, ", ")+`)
+	main := replace(read("main.go"), `func main() { cmd.Main(release, transform.Builtin()) }`, `func main() {
+	ops, err := transform.Builtin().With(`+strings.Join(versions, ", ")+`)
 	if err != nil {
 		panic(err)
 	}
-	if err := command(ops).ExecuteContext(ctx); err != nil {`)
+	cmd.Main(release, ops)
+}`)
 	for name, text := range map[string]string{
 		"go.mod": mod, "go.sum": read("go.sum"), "main.go": main,
 		"grow.go": ownOp,

@@ -1,0 +1,83 @@
+// Package cmd is the command line of Penstock: all that its one binary does. Each folder below has a command, but for
+// generate.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	clientcommand "github.com/penstock-ml/penstock/client/command"
+	"github.com/penstock-ml/penstock/cmd/demo"
+	"github.com/penstock-ml/penstock/cmd/doctor"
+	"github.com/penstock-ml/penstock/cmd/local"
+	"github.com/penstock-ml/penstock/cmd/offline"
+	"github.com/penstock-ml/penstock/cmd/read"
+	mastercommand "github.com/penstock-ml/penstock/master/command"
+	workercommand "github.com/penstock-ml/penstock/worker/command"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// Main runs the command that the process was started with, on workers and masters that have these ops, and ends the
+// process: with status 1 if it failed. Release is what --version prints; "" is the version of the main module.
+func Main(release string, ops *transform.Registry) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends what does not end at the first
+	err := Command(version(release), ops).ExecuteContext(ctx)
+	if err == nil {
+		os.Exit(0)
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintln(os.Stderr, "penstock:", err)
+	os.Exit(1)
+}
+
+// Command is `penstock`, with all its commands.
+func Command(version string, ops *transform.Registry) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "penstock",
+		Short:   "Preprocess training data on a fleet of workers, and stream tensors to trainers",
+		Example: "  penstock demo",
+		Version: version,
+		// Main prints errors.
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		demo.Command(),
+		mastercommand.Master(ops, root.Version),
+		workercommand.Worker(ops, root.Version),
+		local.Command(root.Version, ops),
+		mastercommand.Keys(),
+		mastercommand.Session(),
+		mastercommand.Top(),
+		mastercommand.Explain(),
+		mastercommand.Events(),
+		offline.Validate(ops),
+		offline.Plan(ops),
+		read.Command(root.Version, ops),
+		clientcommand.Feed(root.Version),
+		offline.Convert(),
+		doctor.Command(root.Version),
+		offline.Show(),
+		offline.Ops(ops),
+	)
+	return root
+}
+
+func version(release string) string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
