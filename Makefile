@@ -22,7 +22,7 @@ PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6
 
-.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz ops proto \
+.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
@@ -56,11 +56,11 @@ test-go: tools python ## the product, with the race detector where there are gor
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
 
 test-python: build python $(PEERS) ## the Python package's tests that need no torch, and those of bench/peers
-	$(PYTEST_RUN) ../../.venv/bin/python -m pytest -n 3 --ignore=tests/torch --durations=10
+	$(PYTEST_RUN) ../../.venv/bin/python -m pytest -n 3 --dist loadgroup --ignore=tests/torch --durations=10
 	cd bench/peers && PENSTOCK_BINARY=$(CURDIR)/penstock PEERS_BINARY=$(PEERS) ../../.venv/bin/python -m pytest
 
 test-torch: build .venv-torch/ready ## those that need it, on CPUs
-	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest -n 2 --timeout 400 tests/torch --durations=10
+	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest -n 2 --dist loadgroup --timeout 400 tests/torch --durations=10
 
 test-pythons: build ## a part of them under each other Python that is here, the oldest with the oldest dependencies
 	@for v in 3.10 3.12 3.13; do \
@@ -70,7 +70,7 @@ test-pythons: build ## a part of them under each other Python that is here, the 
 		case $$v in 3.10) packages="$(PYTHON_OLDEST)";; *) packages="$(PYTHON_NEWEST)";; esac; \
 		echo "=== Python $$v with $$packages"; venv=$(CURDIR)/.venv-$$v; \
 		"$$python" -m venv $$venv && $$venv/bin/pip install --quiet $(PYTEST) $$packages && \
-		(cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock $$venv/bin/python -m pytest -n 3 --ignore=tests/torch \
+		(cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock $$venv/bin/python -m pytest -n 3 --dist loadgroup --ignore=tests/torch \
 			-m "every_python or not fleet and not slow and not tools") || exit 1; \
 	done
 
@@ -121,8 +121,19 @@ fuzz:             ## a minute of each fuzz test
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s -fuzzminimizetime 1x $$p || exit 1; done; done
 
-ops:              ## write what ops declare into the Python package and their reference; a test says if that is due
-	go generate ./worker/transform
+generate:         ## what declarations say, in what people read: ops, commands, Go's names; a test says if that is due
+	go run ./cmd/generate
+
+docs: .venv-docs/ready ## docs/.site, the documentation's pages; a link or anchor that leads nowhere is an error
+	cd docs && ../.venv-docs/bin/zensical build --clean --strict
+
+docs-serve: .venv-docs/ready ## the same at http://localhost:8000, made anew when a page changes
+	cd docs && ../.venv-docs/bin/zensical serve
+
+.venv-docs/ready: docs/requirements.txt
+	python3 -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	touch $@
 
 proto: tools      ## regenerate api/pb
 	protoc --go_out=. --go_opt=module=github.com/penstock-ml/penstock \

@@ -10,12 +10,12 @@ import (
 
 func TestFilesAreUpToDate(t *testing.T) {
 	for _, f := range files() {
-		is, want, err := f.texts("../../worker/transform", transform.Builtin())
+		is, want, err := f.texts("../..")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(is, want) {
-			t.Errorf("%s is not what the ops' declarations say: run `go generate ./worker/transform`", f.path)
+			t.Errorf("%s is not what the declarations say: run `make generate`", f.path)
 		}
 	}
 }

@@ -197,24 +197,36 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 		first += "."
 	}
 	b.WriteString(`    """` + first + "\n")
-	if more {
-		b.WriteString("\n" + paragraph("", rest))
+	if op.Fails != "" {
+		rest += " Reading fails at " + op.Fails + "."
 	}
-	b.WriteByte('\n')
+	if rest != "" {
+		b.WriteString("\n" + paragraph("    ", rest))
+	}
+	var args []string
 	if op.Select == nil {
 		in := "in_: " + op.Inputs
 		if op.Maps {
 			in += "; of several names each by itself"
 		}
-		b.WriteString(paragraph("    ", in+"."))
+		args = append(args, in+".")
 	}
 	for i, p := range params {
-		b.WriteString(paragraph("    ", describe(op.Params[i], p)))
+		args = append(args, describe(op.Params[i], p))
 	}
-	b.WriteString(paragraph("    ", "Result: "+strings.ReplaceAll(op.Output, "`", "")+"."))
-	if op.Fails != "" {
-		b.WriteString(paragraph("    ", "Reading fails at "+op.Fails+"."))
+	switch {
+	case op.Select != nil:
+	case op.Maps:
+		args = append(args, "out: name of the result; by default it replaces the input.")
+	default:
+		args = append(args, "out: name of the result.")
 	}
+	b.WriteString("\n    Args:\n")
+	for _, a := range args {
+		b.WriteString(paragraph("        ", a))
+	}
+	b.WriteString("\n    Returns:\n")
+	b.WriteString(paragraph("        ", "A transform whose result is "+strings.ReplaceAll(op.Output, "`", "")+"."))
 	return b.String() + `    """` + "\n"
 }
 
@@ -236,16 +248,22 @@ func describe(p transform.Param, d transform.ParamDescription) string {
 	return text + "."
 }
 
-// paragraph breaks text into lines of a docstring; further ones begin with the indent.
+// paragraph breaks text into lines of a docstring, behind an indent; if it has parameters' own, further lines have more.
 func paragraph(indent, text string) string {
 	var b strings.Builder
-	line := "   "
-	for _, word := range strings.Fields(text) {
+	line := indent
+	for i, word := range strings.Fields(text) {
 		if len(line)+1+len(word) > columns {
 			b.WriteString(line + "\n")
-			line = "   " + indent
+			line = indent
+			if len(indent) > len("    ") {
+				line += "    "
+			}
 		}
-		line += " " + word
+		if i > 0 && strings.TrimSpace(line) != "" {
+			line += " "
+		}
+		line += word
 	}
 	return b.String() + line + "\n"
 }

@@ -14,5 +14,3 @@
 // A Registry is immutable and safe for concurrent use. A Chain holds the memory of its results and belongs to one
 // stream: it is not safe for concurrent use.
 package transform
-
-//go:generate go run ../../cmd/generate

@@ -18,8 +18,12 @@ _LONGEST = 40  # characters of a value that are shown
 class Column(NamedTuple):
     """A feature of a loader's batches.
 
-    layout: where it is: "dense" (a column of batch.dense), "sparse", "label", "bytes", "image" or "provenance".
-    dtype: of its values, as NumPy names it. shape: of a row's values; () is one value, (None,) any number.
+    Attributes:
+        name: as the batch has it.
+        layout: where it is: "dense" (a column of batch.dense), "sparse", "label", "bytes", "image" or "provenance".
+        dtype: of its values, as NumPy names it.
+        shape: of a row's values; () is one value, (None,) any number.
+        weighted: whether each value has a float32 beside it.
     """
 
     name: str

@@ -37,9 +37,10 @@ _From = TypeVar("_From")
 class Sparse:
     """A jagged feature: row i has values[offsets[i]:offsets[i + 1]].
 
-    values: int64 or float32, all rows' values one after the other.
-    offsets: int32 [B + 1]; the first is 0, the last the number of values.
-    weights: float32, a score for each value; None where the spec names no weights.
+    Attributes:
+        values: int64 or float32, all rows' values one after the other.
+        offsets: int32 [B + 1]; the first is 0, the last the number of values.
+        weights: float32, a score for each value; None where the spec names no weights.
     """
 
     __slots__ = ("_format", "name", "offsets", "values", "weights")

@@ -63,7 +63,11 @@ class Features:
 def dense(*names: Names, default: Scalar | None = None) -> Features:
     """Scalar numbers and bools, stacked with all other dense features into the one float32 [B, D] of batch.dense.
 
-    Nulls are NaN. default is the value of rows whose file lacks the column.
+    Nulls are NaN.
+
+    Args:
+        *names: names of columns or results of transforms, or globs of them.
+        default: the value of rows whose file lacks the column.
     """
     return _features(names, "dense", default)
 
@@ -71,26 +75,44 @@ def dense(*names: Names, default: Scalar | None = None) -> Features:
 def sparse(*names: Names, weights: str = "", default: Value | None = None) -> Features:
     """Jagged ids or floats, a tensor each: batch.sparse[name] with values (int64 or float32) and offsets (int32 [B+1]).
 
-    weights names a list feature that holds a float score for each value. A null row is empty.
+    A null row is empty.
+
+    Args:
+        *names: names of columns or results of transforms, or globs of them.
+        weights: names a list feature that holds a float score for each value.
+        default: the value, or list of values, of rows whose file lacks the column.
     """
     return _features(names, "sparse", default, weights=weights)
 
 
 def label(*names: Names, default: Scalar | None = None) -> Features:
-    """Scalar numbers and bools, a tensor [B] each, of the feature's own type: batch.label, or batch.labels[name]."""
+    """Scalar numbers and bools, a tensor [B] each, of the feature's own type: batch.label, or batch.labels[name].
+
+    Args:
+        *names: names of columns or results of transforms, or globs of them.
+        default: the value of rows whose file lacks the column.
+    """
     return _features(names, "label", default)
 
 
 def bytes_(*names: Names, default: str | None = None) -> Features:
-    """Strings and byte arrays, one byte string a row: batch.bytes[name]. Null is empty."""
+    """Strings and byte arrays, one byte string a row: batch.bytes[name]. Null is empty.
+
+    Args:
+        *names: names of columns or results of transforms, or globs of them.
+        default: the value of rows whose file lacks the column.
+    """
     return _features(names, "bytes", default)
 
 
 def image(*names: Names, shape: tuple[int, int, int] | None = None) -> Features:
     """Images as batch.images[name]: pictures that decode_jpeg() and others made, or byte arrays of raw pixels.
 
-    Raw pixels need their shape, (H, W, C), and have exactly H*W*C bytes: uint8 [B, H, W, C]. Pictures are that, too, or
-    float32 after normalize(); with shape (C, H, W) they are [B, C, H, W].
+    Args:
+        *names: names of columns or results of transforms, or globs of them.
+        shape: of raw pixels, (H, W, C): each row has exactly H*W*C bytes, and the tensor is uint8 [B, H, W, C].
+            Pictures need none: they are that, too, or float32 after normalize(). With shape (C, H, W) they are
+            [B, C, H, W].
     """
     return _features(names, "image", None, shape=tuple(shape or ()))
 

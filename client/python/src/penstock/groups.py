@@ -65,19 +65,20 @@ class Data(_Group):
 
         penstock.DataLoader(uri, ..., data=penstock.Data(partitions="day < '2026-02-01'", provenance=True))
 
-    partitions: chooses files by the hive keys of their paths, as filter= of the loader chooses rows by columns. By
-        default all files are read.
-    storage: the storage profile of the fleet that opens the URIs. By default the one that is called "default".
-    global_batch_size: rows of a step over all ranks, who share it evenly: in place of batch_size= of the loader, which
-        is rows per rank. By default the loader has that.
-    lanes: of order="deterministic", 8,192 at most: each rank has equally many, so that the sequence of rows is the same
-        for every world size that divides them. By default they are as many as the ranks that open the session.
-    provenance: True has batches say of each row which one of which file it was, as batch.files and batch.rows. By
-        default they do not.
-    on_error: what becomes of rows that no worker can read: "fail", the default, ends the session with DataError;
-        {"skip": N} leaves out, and reports, up to N row groups.
+    Args:
+        partitions: chooses files by the hive keys of their paths, as filter= of the loader chooses rows by columns. By
+            default all files are read.
+        storage: the storage profile of the fleet that opens the URIs. By default the one that is called "default".
+        global_batch_size: rows of a step over all ranks, which share it evenly. It takes the place of batch_size= of
+            the loader, which is rows per rank.
+        lanes: of order="deterministic", 8,192 at most. Each rank has equally many, so the sequence of rows is the same
+            for every world size that divides them. By default they are as many as the ranks that open the session.
+        provenance: True has batches say of each row which row of which file it was, as batch.files and batch.rows.
+        on_error: what happens to rows that no worker can read. "fail", the default, ends the session with DataError.
+            {"skip": N} leaves out, and reports, up to N row groups.
 
-    Raises SpecError for values that no spec can hold. Names and expressions are the master's to check.
+    Raises:
+        SpecError: a value that no spec can hold. The master checks names and expressions.
     """
 
     partitions: str = ""
@@ -104,14 +105,15 @@ class Ranks(_Group):
         mesh = init_device_mesh("cuda", (4, 2), mesh_dim_names=("dp", "tp"))
         penstock.DataLoader(uri, ..., ranks=penstock.Ranks(mesh=mesh))
 
-    process_group, mesh: one of the two, for jobs whose ranks share replicas: this rank's data-parallel group of
-        torch.distributed, or a DeviceMesh, of which the dimensions dp..., data..., fsdp... and hsdp... count. Ranks of
-        one replica get the same batches, and iterate in lock-step; every rank of the job makes the loader. By default
-        each rank reads rows of its own.
-    share: of the workers, where sessions compete for them: a weight, 1 by default, or
-        {"weight": 2, "min_workers": 1, "max_workers": 8}. It counts when the session is opened for the first time.
-    join_timeout: seconds, 600 by default, that a rank waits for those that do not open the loader, where all make
-        equally many steps. Then it raises RanksAbsent.
+    Args:
+        process_group: this rank's data-parallel group of torch.distributed, for jobs whose ranks share replicas. Ranks
+            of one replica get the same batches, and iterate in lock-step. Every rank of the job makes the loader. By
+            default each rank reads rows of its own.
+        mesh: in place of process_group, a DeviceMesh. Its dimensions named dp..., data..., fsdp... and hsdp... count.
+        share: of the workers, where sessions compete for them. It is a weight, 1 by default, or
+            {"weight": 2, "min_workers": 1, "max_workers": 8}. It counts when the session is opened for the first time.
+        join_timeout: seconds that a rank waits for ranks that have not opened the loader, where all make equally many
+            steps. Then it raises RanksAbsent.
     """
 
     process_group: Any = None
@@ -134,20 +136,23 @@ class Connection(_Group):
     All of it is about the fleet that master= names, but for memory=. Files are read anew when they change, so that
     tokens and certificates may be renewed while the job runs. What the environment has counts once a loader is made.
 
-    token, token_file: one of the two: the token that the fleet's masters ask for, or the file that it is in. By default
-        the file that PENSTOCK_TOKEN_FILE names, else there is none. repr() shows no token.
-    tls: True trusts the system's authorities. With ca= or cert= it is by TLS, too. By default it is not.
-    ca: a file (PEM) with the authorities that the fleet's certificates come from. By default that of PENSTOCK_TLS_CA.
-    cert, key: files (PEM) of this process's certificate, where the fleet asks for one. By default it has none.
-    server_name: the name that the fleet's certificate bears, where that is not each port's host, as on Kubernetes. By
-        default that of PENSTOCK_TLS_SERVER_NAME, else the host.
-    namespace: of the session, where the token is for several. By default the token's own, or "default".
-    zone: has batches come from workers of the same zone first. By default no worker comes first.
-    compression: of batches on their way from workers, for slow links: "none", the default, "lz4" or "zstd".
-    connect_timeout: seconds without a master, 30 by default, until the session that is to open raises
-        MasterUnreachable. timeout= of the loader is that of a session which is open.
-    memory: bytes that streams may hold in each worker of the fleet that a loader without master= starts: more of it
-        hides a slower storage. By default it is a part of the machine's memory.
+    Args:
+        token: the token that the fleet's masters ask for. repr() does not show it.
+        token_file: in place of token, a file that has it. By default the file that PENSTOCK_TOKEN_FILE names, if any.
+        tls: True trusts the system's authorities. With ca or cert the connection is by TLS, too. By default it is not.
+        ca: a file (PEM) with the authorities that the fleet's certificates come from. By default that of
+            PENSTOCK_TLS_CA.
+        cert: a file (PEM) with this process's certificate, where the fleet asks for one.
+        key: a file (PEM) with the key of cert.
+        server_name: the name that the fleet's certificate bears, where that is not each port's host, as on Kubernetes.
+            By default that of PENSTOCK_TLS_SERVER_NAME, else the host.
+        namespace: of the session, where the token is for several. By default the token's own, or "default".
+        zone: has batches come from workers of the same zone first.
+        compression: of batches on their way from workers, for slow links: "none", "lz4" or "zstd".
+        connect_timeout: seconds without a master until opening a session raises MasterUnreachable. timeout= of the
+            loader is for a session that is open.
+        memory: bytes that streams may hold in each worker of the fleet that a loader without master= starts. More of
+            it hides slower storage. By default it is a part of the machine's memory.
     """
 
     token: str | None = field(default=None, repr=False)

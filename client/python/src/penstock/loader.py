@@ -39,63 +39,67 @@ from penstock.position import Checkpoint, Position
 class DataLoader:
     """Batches of a dataset, in tensor layout, each row once per epoch over all ranks.
 
-    iter(loader) begins the next epoch, also where the loop broke out of the one before; right after load_state_dict()
-    it reads the rest of the one that was saved. With epochs=N, after the last of them it raises EpochsExhausted. The
-    session opens at the first iter(), len() or use of state, and lives until close(), the end of a `with` block, or the
-    end of the process. schema and peek() look without it. In programs that have imported torch, a loader is a
+    iter(loader) begins the next epoch, also where the loop broke out of the one before. Right after load_state_dict()
+    it reads the rest of the epoch that was saved. With epochs=N it raises EpochsExhausted after the last of them.
+
+    The session opens at the first iter(), len() or use of state. It lives until close(), the end of a `with` block, or
+    the end of the process. schema and peek() open no session. In programs that have imported torch, a loader is a
     torch.utils.data.IterableDataset.
 
-    What to read, in place of a spec file (api/spec/README.md has the details):
+    Args: What to read
         uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
-        spec: instead of everything in this group, a YAML or JSON spec: its path, or the text itself.
+        spec: a YAML or JSON spec, its path or its text, in place of all other arguments of this group.
         features: sums of dense(), sparse(), label(), bytes_() and image().
-        transforms: a list of fill_null(), log1p(), sigrid_hash(), ..., applied in order, or a single one.
+        transforms: fill_null(), log1p(), sigrid_hash() and so on: a list, applied in order, or a single one.
         filter: chooses rows by columns.
         batch_size: rows of a batch, per rank.
-        last_batch: "uneven" hands over the last rows of an epoch as a shorter batch. With "drop" and "pad" all ranks
-            get equally many batches, full ones: "drop" leaves out the rows that are left; "pad" fills batches up, and
-            batch.mask tells rows from padding. By default one rank gets "uneven", and several "drop", as a warning says
-            once: the session keeps what it was opened with, and who restores its states what they were saved with.
-        seed, shuffle: the order of files, shards and rows, anew in each epoch.
-        order: "fast": ranks take rows as fast as they are, so that batches differ from run to run, even with
-            shuffle=False. Only the rows of a shard come in the same order, bit for bit. "deterministic": the sequence
-            of batches is the same bit for bit, whatever workers there are and whatever fails, for every world size that
-            divides the lanes (by default the first one).
-        epochs: how many passes there are at most; by default there is no limit. One more raises EpochsExhausted.
-        data: penstock.Data has the rest: partitions, storage, global_batch_size, lanes, provenance and on_error.
+        last_batch: what happens to the last rows of an epoch. "uneven" makes a shorter batch of them. With "drop" and
+            "pad" all ranks get equally many full batches: "drop" leaves out the rows that are left, and "pad" fills
+            batches up, where batch.mask tells rows from padding. By default one rank gets "uneven", and several get
+            "drop", which a warning says once. A session keeps what it was opened with.
+        order: "fast" hands rows over as ranks take them, so batches differ from run to run, also with shuffle=False.
+            "deterministic" makes the same sequence of batches, bit for bit, whatever workers there are and whatever
+            fails, for every world size that divides the lanes.
+        seed: of the order of files, shards and rows.
+        shuffle: True mixes files, shards and rows anew in each epoch.
+        epochs: how many passes there are at most; by default there is no limit.
+        data: a penstock.Data with the rest: partitions, storage, global_batch_size, lanes, provenance and on_error.
 
-    Who reads:
+    Args: Who reads
         master: "host:port" of any master, or several. None starts a fleet on this machine.
-        workers: worker processes of that fleet. By default there are none: the process that makes the batches is all
-            of it, and they take no way over a network.
-        session: the id under which all ranks of the job read, and under which a restarted job finds its session again.
-            By default the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
-            unique.
-        name: tells the loaders of one job apart, such as "train" and "validation". Where several ranks each read all
-            rows, as rank=0 of world_size=1, and the job has a run id, theirs too: name=f"validation-{rank}". With one
-            name they would be the same rank of one session, of whom all but the newest get Fenced.
-        rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE, else
-            that of srun's task. With last_batch="uneven" ranks take rows as fast as they are, and so get different
-            numbers of batches. One that has read its last row waits in the iterator until all have: no loop whose ranks
-            wait for each other, as under DDP, ends with it.
-        ranks: penstock.Ranks has the rest: process_group and mesh of ranks that share replicas, share and join_timeout.
-        connection: penstock.Connection is how the loader reaches the fleet: token and TLS, namespace, zone,
-            compression, connect_timeout, and the memory of a fleet on this machine.
+        workers: worker processes of the fleet that a loader without master= starts. By default there are none: the
+            process that makes the batches does the work, and batches cross no network.
+        session: the id under which all ranks of the job read. A job that starts again finds its session by it. By
+            default it is the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
+            it is unique.
+        name: tells the loaders of one job apart, such as "train" and "validation". Ranks that each read all rows, as
+            rank=0 of world_size=1, need a name each, such as f"validation-{rank}": with one name they would be the same
+            rank of one session, and all but the newest would get Fenced.
+        rank: the data-parallel rank. By default that of torch.distributed, else RANK, else that of srun's task.
+        world_size: the number of ranks, found in the same way.
+        ranks: a penstock.Ranks with the rest: process_group and mesh of ranks that share replicas, share and
+            join_timeout.
+        connection: a penstock.Connection: token and TLS, namespace, zone, compression, connect_timeout, and the memory
+            of a fleet on this machine.
 
-    What the loop gets:
+    Args: What the loop gets
         format: "torch", "numpy" or "arrow" arrays; "auto" is torch in programs that have imported it, else NumPy.
-        device, pin_memory: copies batches to a device, or to page-locked memory (then the copy does not block).
-        map: a function of a Batch, applied here, whose result is yielded. loader.position is the batch's position.
-        on_break: what iter() does where the loop broke out. "next" begins the next epoch: what is left of this goes to
-            the ranks that still read it, and to nobody once all have left it. Until then state_dict() names the rest.
-            "resume" goes on where the loop stopped.
-        budget: bytes received ahead, 256 MiB by default; each worker's stream has a part of them, or one message.
-        timeout: seconds without a row, 300 by default, until WorkersUnreachable or MasterUnreachable; iterating goes on
-            behind what came last. Waiting for other ranks does not count.
+        device: where batches are copied to.
+        pin_memory: True copies batches to page-locked memory, from where the copy to a device does not block.
+        map: a function of a Batch, applied in this process. The loop gets its result, and loader.position says which
+            batch it was.
+        on_break: what iter() does after the loop broke out of an epoch. "next" begins the next epoch. What is left goes
+            to the ranks that still read it, and to nobody once all have left it; until then state_dict() names the
+            rest. "resume" goes on where the loop stopped.
+        budget: bytes received ahead. Each worker's stream gets a part of them, or one message.
+        timeout: seconds without a row until WorkersUnreachable or MasterUnreachable is raised. Iterating goes on after
+            the last batch. Waiting for other ranks does not count.
         progress: shows a progress bar.
 
-    Mistakes raise penstock.errors.Error's subclasses: those in the arguments at once, those that only the master sees
-    (SpecError, SessionMismatch, ...) when the session opens, and failures while reading in the loop.
+    Raises:
+        Error: a subclass of penstock.errors.Error. Mistakes in the arguments raise at once. Those that only the master
+            sees (SpecError, SessionMismatch and others) raise when the session opens, and failures while reading raise
+            in the loop.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ def _builder(build: Callable[Call, Transform]) -> Callable[Call, Transform]:
     return checked
 
 
-# begin: written by `go generate ./worker/transform`
+# begin: written by `make generate`
 
 
 @_builder
@@ -64,9 +64,13 @@ def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
 
     Ints count as float32.
 
-    in_: scalar or list of numbers; of several names each by itself.
-    lambda_: a number: finite.
-    Result: float64 for float64, else float32; scalar or list like the input.
+    Args:
+        in_: scalar or list of numbers; of several names each by itself.
+        lambda_: a number: finite.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
     return op("box_cox", in_, out=out, **{"lambda": lambda_})
 
@@ -75,9 +79,13 @@ def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
 def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -> Transform:
     """The index of the first border that is not below the number, or the count of borders (for NaN, too).
 
-    in_: scalar or list of numbers; of several names each by itself.
-    borders: a list of numbers: at least one, in ascending order.
-    Result: int32, scalar or list like the input.
+    Args:
+        in_: scalar or list of numbers; of several names each by itself.
+        borders: a list of numbers: at least one, in ascending order.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is int32, scalar or list like the input.
     """
     return op("bucketize", in_, out=out, borders=borders)
 
@@ -86,13 +94,17 @@ def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -
 def cartesian(in_: Names, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
     """Hashes each combination of one id of each feature into one id, as ngram would.
 
-    The last feature's ids change fastest.
+    The last feature's ids change fastest. Reading fails at a row of so many combinations that a window would have more
+    than 2^26.
 
-    in_: two or more scalars or lists of ints.
-    salt: an int, by default 0: makes hashes of the same ids differ.
-    max: a positive int, or None: results lie in [0, max); left out: any int64.
-    Result: list<int64>, never null.
-    Reading fails at a row of so many combinations that a window would have more than 2^26.
+    Args:
+        in_: two or more scalars or lists of ints.
+        salt: an int, by default 0: makes hashes of the same ids differ.
+        max: a positive int, or None: results lie in [0, max); left out: any int64.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is list<int64>, never null.
     """
     return op("cartesian", in_, out=out, salt=salt, max=max)
 
@@ -104,9 +116,13 @@ def cast(in_: Names, to: str, *, out: str | None = None) -> Transform:
     Out of range gives the nearest value, fractions are cut off, NaN as int or bool and text that does not parse give
     null.
 
-    in_: scalar or list of anything; of several names each by itself.
-    to: one of bool, int32, int64, float32, float64: the new kind.
-    Result: scalar or list, like the input, of the kind to.
+    Args:
+        in_: scalar or list of anything; of several names each by itself.
+        to: one of bool, int32, int64, float32, float64: the new kind.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is scalar or list, like the input, of the kind to.
     """
     return op("cast", in_, out=out, to=to)
 
@@ -115,9 +131,13 @@ def cast(in_: Names, to: str, *, out: str | None = None) -> Transform:
 def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
     """Cuts out the middle of resized pictures.
 
-    in_: pictures; of several names each by itself.
-    size: a list of numbers: [height, width], or one number for both.
-    Result: pictures.
+    Args:
+        in_: pictures; of several names each by itself.
+        size: a list of numbers: [height, width], or one number for both.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is pictures.
     """
     return op("center_crop", in_, out=out, size=size)
 
@@ -126,10 +146,14 @@ def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None
 def clamp(in_: Names, *, min: float | None = None, max: float | None = None, out: str | None = None) -> Transform:  # noqa: A002
     """Moves numbers below min to min and above max to max; NaN stays.
 
-    in_: scalar or list of numbers; of several names each by itself.
-    min: a number, or None: least result; an int for features of ints.
-    max: a number, or None: greatest result; an int for features of ints.
-    Result: the input's type.
+    Args:
+        in_: scalar or list of numbers; of several names each by itself.
+        min: a number, or None: least result; an int for features of ints.
+        max: a number, or None: greatest result; an int for features of ints.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is the input's type.
     """
     return op("clamp", in_, out=out, min=min, max=max)
 
@@ -138,11 +162,15 @@ def clamp(in_: Names, *, min: float | None = None, max: float | None = None, out
 def cosine_similarity(in_: Names, *, out: str) -> Transform:
     """The cosine of two lists of ids as vectors of their scores.
 
-    Those of one id are summed, as TorchArrow's functional.get_cosine_similarity; NaN for a vector of length 0.
+    Those of one id are summed, as TorchArrow's functional.get_cosine_similarity; NaN for a vector of length 0. Reading
+    fails at a row that has more or fewer scores than ids.
 
-    in_: ids, their scores, other ids, their scores: scalars or lists of ints and of numbers.
-    Result: float32; null if an input, or an element of one, is null.
-    Reading fails at a row that has more or fewer scores than ids.
+    Args:
+        in_: ids, their scores, other ids, their scores: scalars or lists of ints and of numbers.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is float32; null if an input, or an element of one, is null.
     """
     return op("cosine_similarity", in_, out=out)
 
@@ -151,11 +179,16 @@ def cosine_similarity(in_: Names, *, out: str) -> Transform:
 def decode_image(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
     """Makes pictures of files that each are JPEG or PNG, by their first bytes.
 
-    in_: binary scalar, an encoded picture a row; of several names each by itself.
-    mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
-    upright: True or False, by default False: turn JPEGs as the orientation in their EXIF says.
-    Result: pictures.
     Reading fails at a row that is no such picture, or a damaged one.
+
+    Args:
+        in_: binary scalar, an encoded picture a row; of several names each by itself.
+        mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
+        upright: True or False, by default False: turn JPEGs as the orientation in their EXIF says.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is pictures.
     """
     return op("decode_image", in_, out=out, mode=mode, upright=upright)
 
@@ -164,11 +197,16 @@ def decode_image(in_: Names, *, mode: str = "rgb", upright: bool = False, out: s
 def decode_jpeg(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
     """Makes pictures of JPEG files, baseline or progressive: the pixels that libjpeg-turbo makes.
 
-    in_: binary scalar, an encoded picture a row; of several names each by itself.
-    mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
-    upright: True or False, by default False: turn JPEGs as the orientation in their EXIF says.
-    Result: pictures.
     Reading fails at a row that is no such picture, or a damaged one.
+
+    Args:
+        in_: binary scalar, an encoded picture a row; of several names each by itself.
+        mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
+        upright: True or False, by default False: turn JPEGs as the orientation in their EXIF says.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is pictures.
     """
     return op("decode_jpeg", in_, out=out, mode=mode, upright=upright)
 
@@ -177,10 +215,15 @@ def decode_jpeg(in_: Names, *, mode: str = "rgb", upright: bool = False, out: st
 def decode_png(in_: Names, *, mode: str = "rgb", out: str | None = None) -> Transform:
     """Makes pictures of PNG files; alpha and the lower 8 of 16 bits are left out.
 
-    in_: binary scalar, an encoded picture a row; of several names each by itself.
-    mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
-    Result: pictures.
     Reading fails at a row that is no such picture, or a damaged one.
+
+    Args:
+        in_: binary scalar, an encoded picture a row; of several names each by itself.
+        mode: one of rgb, gray, by default "rgb": channels: red, green and blue, or luminance.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is pictures.
     """
     return op("decode_png", in_, out=out, mode=mode)
 
@@ -189,9 +232,13 @@ def decode_png(in_: Names, *, mode: str = "rgb", out: str | None = None) -> Tran
 def enumerate(in_: Names, *, start: int = 0, out: str | None = None) -> Transform:  # noqa: A001
     """The places of each list's elements, from start on; null elements have places, too.
 
-    in_: list of anything; of several names each by itself.
-    start: an int, by default 0: place of the first element.
-    Result: list<int64> of the input's lengths.
+    Args:
+        in_: list of anything; of several names each by itself.
+        start: an int, by default 0: place of the first element.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is list<int64> of the input's lengths.
     """
     return op("enumerate", in_, out=out, start=start)
 
@@ -200,9 +247,13 @@ def enumerate(in_: Names, *, start: int = 0, out: str | None = None) -> Transfor
 def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform:
     """Replaces null rows of a scalar, or null elements of a list, by a value; a null list stays null.
 
-    in_: scalar or list of anything; of several names each by itself.
-    value: a number, text or bool: of the feature's kind.
-    Result: the input's type.
+    Args:
+        in_: scalar or list of anything; of several names each by itself.
+        value: a number, text or bool: of the feature's kind.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is the input's type.
     """
     return op("fill_null", in_, out=out, value=value)
 
@@ -211,9 +262,13 @@ def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform
 def first_x(in_: Names, x: int, *, out: str | None = None) -> Transform:
     """The first x elements of each list, null ones included.
 
-    in_: list of anything; of several names each by itself.
-    x: a positive int: greatest length.
-    Result: the input's type.
+    Args:
+        in_: list of anything; of several names each by itself.
+        x: a positive int: greatest length.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is the input's type.
     """
     return op("first_x", in_, out=out, x=x)
 
@@ -222,10 +277,14 @@ def first_x(in_: Names, x: int, *, out: str | None = None) -> Transform:
 def flip(in_: Names, p: float = 0.5, *, seed: int = 0, out: str | None = None) -> Transform:
     """Mirrors each picture, left to right, with probability p, anew in each epoch.
 
-    in_: pictures; of several names each by itself.
-    p: a number from 0 to 1, by default 0.5.
-    seed: an int, by default 0: beside the spec's seed.
-    Result: pictures.
+    Args:
+        in_: pictures; of several names each by itself.
+        p: a number from 0 to 1, by default 0.5.
+        seed: an int, by default 0: beside the spec's seed.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is pictures.
     """
     return op("flip", in_, out=out, p=p, seed=seed)
 
@@ -234,8 +293,12 @@ def flip(in_: Names, p: float = 0.5, *, seed: int = 0, out: str | None = None) -
 def has_overlap(in_: Names, *, out: str) -> Transform:
     """1 if the lists share an id, else 0, as TorchArrow's functional.has_id_overlap.
 
-    in_: two scalars or lists of ints.
-    Result: float32; null if an input, or an element of one, is null.
+    Args:
+        in_: two scalars or lists of ints.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is float32; null if an input, or an element of one, is null.
     """
     return op("has_overlap", in_, out=out)
 
@@ -244,8 +307,12 @@ def has_overlap(in_: Names, *, out: str) -> Transform:
 def id_overlap_count(in_: Names, *, out: str) -> Transform:
     """How many ids the lists share, each as often as in both, as TorchArrow's functional.id_overlap_count.
 
-    in_: two scalars or lists of ints.
-    Result: float32; null if an input, or an element of one, is null.
+    Args:
+        in_: two scalars or lists of ints.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is float32; null if an input, or an element of one, is null.
     """
     return op("id_overlap_count", in_, out=out)
 
@@ -254,8 +321,12 @@ def id_overlap_count(in_: Names, *, out: str) -> Transform:
 def intersect(in_: Names, *, out: str) -> Transform:
     """The elements of the first list that are in the second, too, each once, in the first's order.
 
-    in_: two scalars or lists of ints.
-    Result: list<int64>; null if an input is null; a null element counts as a value.
+    Args:
+        in_: two scalars or lists of ints.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is list<int64>; null if an input is null; a null element counts as a value.
     """
     return op("intersect", in_, out=out)
 
@@ -266,8 +337,12 @@ def jaccard_similarity(in_: Names, *, out: str) -> Transform:
 
     NaN for two empty lists, as TorchArrow's functional.get_jaccard_similarity.
 
-    in_: two scalars or lists of ints.
-    Result: float32; null if an input, or an element of one, is null.
+    Args:
+        in_: two scalars or lists of ints.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is float32; null if an input, or an element of one, is null.
     """
     return op("jaccard_similarity", in_, out=out)
 
@@ -278,10 +353,14 @@ def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = 
 
     It goes by release 2025c of the IANA database, which workers bring along.
 
-    in_: scalar or list of ints: time since 1970-01-01 00:00 UTC; of several names each by itself.
-    timezone: a text: its IANA name, as Europe/Berlin.
-    unit: one of s, ms, us, ns, by default "s": what the timestamps count; a column of timestamps has its own.
-    Result: int32, scalar or list like the input.
+    Args:
+        in_: scalar or list of ints: time since 1970-01-01 00:00 UTC; of several names each by itself.
+        timezone: a text: its IANA name, as Europe/Berlin.
+        unit: one of s, ms, us, ns, by default "s": what the timestamps count; a column of timestamps has its own.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is int32, scalar or list like the input.
     """
     return op("local_hour", in_, out=out, timezone=timezone, unit=unit)
 
@@ -292,8 +371,12 @@ def log1p(in_: Names, *, out: str | None = None) -> Transform:
 
     Ints count as float32.
 
-    in_: scalar or list of numbers; of several names each by itself.
-    Result: float64 for float64, else float32; scalar or list like the input.
+    Args:
+        in_: scalar or list of numbers; of several names each by itself.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
     return op("log1p", in_, out=out)
 
@@ -304,9 +387,13 @@ def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Tr
 
     Ints count as float32.
 
-    in_: scalar or list of numbers; of several names each by itself.
-    eps: a number, or None: from 0 to 0.5; left out, results are infinite at 0 and 1, and NaN outside.
-    Result: float64 for float64, else float32; scalar or list like the input.
+    Args:
+        in_: scalar or list of numbers; of several names each by itself.
+        eps: a number, or None: from 0 to 0.5; left out, results are infinite at 0 and 1, and NaN outside.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
     return op("logit", in_, out=out, eps=eps)
 
@@ -326,13 +413,18 @@ def map_id(
 
     Others become default, or null without one.
 
-    in_: scalar or list of ints or text; of several names each by itself.
-    keys: a list of numbers, texts or bools, or None: ints or texts, no two alike; this, or first and count.
-    first: an int, or None: least id of the range.
-    count: a positive int, or None: ids in the range.
-    values: a list of numbers, or None: ints or floats, one for each key; left out: the key's place, from 0.
-    default: a number, or None: for what is no key; left out: null.
-    Result: int64, or float32 if a value or the default is a float; scalar or list like the input.
+    Args:
+        in_: scalar or list of ints or text; of several names each by itself.
+        keys: a list of numbers, texts or bools, or None: ints or texts, no two alike; this, or first and count.
+        first: an int, or None: least id of the range.
+        count: a positive int, or None: ids in the range.
+        values: a list of numbers, or None: ints or floats, one for each key; left out: the key's place, from 0.
+        default: a number, or None: for what is no key; left out: null.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is int64, or float32 if a value or the default is a float; scalar or list like the
+            input.
     """
     return op("map_id", in_, out=out, keys=keys, first=first, count=count, values=values, default=default)
 
@@ -341,11 +433,15 @@ def map_id(
 def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
     """Joins the features' ids row by row, without nulls, and hashes each n consecutive ones into one id.
 
-    in_: one or more scalars or lists of ints.
-    n: a positive int: ids that make one.
-    salt: an int, by default 0: makes hashes of the same ids differ.
-    max: a positive int, or None: results lie in [0, max); left out: any int64.
-    Result: list<int64>, never null.
+    Args:
+        in_: one or more scalars or lists of ints.
+        n: a positive int: ids that make one.
+        salt: an int, by default 0: makes hashes of the same ids differ.
+        max: a positive int, or None: results lie in [0, max); left out: any int64.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is list<int64>, never null.
     """
     return op("ngram", in_, out=out, n=n, salt=salt, max=max)
 
@@ -356,10 +452,14 @@ def normalize(
 ) -> Transform:
     """(x - mean) / std, in float32; of a picture's bytes, x/255 takes the place of x.
 
-    in_: scalar or list of numbers, or pictures; of several names each by itself.
-    mean: a number or a list of numbers: finite; of pictures one for each channel, or for all.
-    std: a number or a list of numbers: finite, above 0; of pictures one for each channel, or for all.
-    Result: float32, scalar or list like the input, or pictures of float32.
+    Args:
+        in_: scalar or list of numbers, or pictures; of several names each by itself.
+        mean: a number or a list of numbers: finite; of pictures one for each channel, or for all.
+        std: a number or a list of numbers: finite, above 0; of pictures one for each channel, or for all.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is float32, scalar or list like the input, or pictures of float32.
     """
     return op("normalize", in_, out=out, mean=mean, std=std)
 
@@ -368,12 +468,15 @@ def normalize(
 def onehot(in_: Names, size: int, *, out: str | None = None) -> Transform:
     """A list of size floats for each row: 1 at each of its ids, 0 elsewhere.
 
-    Nulls and ids outside [0, size) leave zeros.
+    Nulls and ids outside [0, size) leave zeros. Reading fails at a window of more than 2^26 values.
 
-    in_: scalar or list of ints; of several names each by itself.
-    size: a positive int: length of each list, at most 65536.
-    Result: list<float32>, never null, of length size.
-    Reading fails at a window of more than 2^26 values.
+    Args:
+        in_: scalar or list of ints; of several names each by itself.
+        size: a positive int: length of each list, at most 65536.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is list<float32>, never null, of length size.
     """
     return op("onehot", in_, out=out, size=size)
 
@@ -382,9 +485,13 @@ def onehot(in_: Names, size: int, *, out: str | None = None) -> Transform:
 def positive_modulus(in_: Names, modulus: int, *, out: str | None = None) -> Transform:
     """The remainder of the division by modulus, in [0, modulus) for negative ids, too.
 
-    in_: scalar or list of ints; of several names each by itself.
-    modulus: a positive int: count of results, as of an embedding table's rows.
-    Result: int64, scalar or list like the input.
+    Args:
+        in_: scalar or list of ints; of several names each by itself.
+        modulus: a positive int: count of results, as of an embedding table's rows.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is int64, scalar or list like the input.
     """
     return op("positive_modulus", in_, out=out, modulus=modulus)
 
@@ -403,12 +510,16 @@ def random_resized_crop(
 
     It is torchvision's RandomResizedCrop.
 
-    in_: pictures; of several names each by itself.
-    size: a list of numbers: [height, width], or one number for both.
-    scale: a list of numbers, by default (0.08, 1.0): from and to: the part's share of the area, above 0.
-    ratio: a list of numbers, by default (0.75, 1.3333333333333333): from and to: the part's width by its height.
-    seed: an int, by default 0: beside the spec's seed.
-    Result: pictures.
+    Args:
+        in_: pictures; of several names each by itself.
+        size: a list of numbers: [height, width], or one number for both.
+        scale: a list of numbers, by default (0.08, 1.0): from and to: the part's share of the area, above 0.
+        ratio: a list of numbers, by default (0.75, 1.3333333333333333): from and to: the part's width by its height.
+        seed: an int, by default 0: beside the spec's seed.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is pictures.
     """
     return op("random_resized_crop", in_, out=out, size=size, scale=scale, ratio=ratio, seed=seed)
 
@@ -417,9 +528,13 @@ def random_resized_crop(
 def resize(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
     """Resizes pictures: bilinear, with antialiasing, to the pixels that Pillow makes.
 
-    in_: pictures; of several names each by itself.
-    size: a list of numbers: [height, width], or one number: the shorter side, the ratio is kept.
-    Result: pictures.
+    Args:
+        in_: pictures; of several names each by itself.
+        size: a list of numbers: [height, width], or one number: the shorter side, the ratio is kept.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is pictures.
     """
     return op("resize", in_, out=out, size=size)
 
@@ -430,9 +545,12 @@ def sample(rate: float, *, seed: int = 0) -> Transform:
 
     To split a dataset, filter by hash(KEY, seed) % 100: samples of one seed overlap.
 
-    rate: a number from 0 to 1: 1 keeps all rows, 0 none.
-    seed: an int, by default 0: beside the spec's seed.
-    Result: none: it selects rows.
+    Args:
+        rate: a number from 0 to 1: 1 keeps all rows, 0 none.
+        seed: an int, by default 0: beside the spec's seed.
+
+    Returns:
+        A transform whose result is none: it selects rows.
     """
     return op("sample", (), rate=rate, seed=seed)
 
@@ -441,10 +559,14 @@ def sample(rate: float, *, seed: int = 0) -> Transform:
 def scale_to_0_1(in_: Names, *, min: float, max: float, out: str | None = None) -> Transform:  # noqa: A002
     """(x - min) / (max - min): [min, max] becomes [0, 1], and what lies outside stays outside.
 
-    in_: scalar or list of numbers; of several names each by itself.
-    min: a number: what becomes 0; finite.
-    max: a number: what becomes 1; finite, above min.
-    Result: float64 for float64, else float32; scalar or list like the input.
+    Args:
+        in_: scalar or list of numbers; of several names each by itself.
+        min: a number: what becomes 0; finite.
+        max: a number: what becomes 1; finite, above min.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
     return op("scale_to_0_1", in_, out=out, min=min, max=max)
 
@@ -453,10 +575,14 @@ def scale_to_0_1(in_: Names, *, min: float, max: float, out: str | None = None) 
 def scale_to_z_score(in_: Names, mean: float, std: float, *, out: str | None = None) -> Transform:
     """(x - mean) / std; like normalize, but float64 stays float64, and ints are rounded to float32 last.
 
-    in_: scalar or list of numbers; of several names each by itself.
-    mean: a number: what becomes 0; finite.
-    std: a number: finite, above 0.
-    Result: float64 for float64, else float32; scalar or list like the input.
+    Args:
+        in_: scalar or list of numbers; of several names each by itself.
+        mean: a number: what becomes 0; finite.
+        std: a number: finite, above 0.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
     return op("scale_to_z_score", in_, out=out, mean=mean, std=std)
 
@@ -465,11 +591,15 @@ def scale_to_z_score(in_: Names, mean: float, std: float, *, out: str | None = N
 def score_max(in_: Names, *, out: str) -> Transform:
     """The greatest score of the second list's ids that are in the first, too, 0 if there is none.
 
-    As TorchArrow's functional.get_score_max; NaN if one is.
+    As TorchArrow's functional.get_score_max; NaN if one is. Reading fails at a row that has more or fewer scores than
+    ids.
 
-    in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
-    Result: float32; null if an input, or an element of one, is null.
-    Reading fails at a row that has more or fewer scores than ids.
+    Args:
+        in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is float32; null if an input, or an element of one, is null.
     """
     return op("score_max", in_, out=out)
 
@@ -478,11 +608,15 @@ def score_max(in_: Names, *, out: str) -> Transform:
 def score_min(in_: Names, *, out: str) -> Transform:
     """The least score of the second list's ids that are in the first, too, 0 if there is none.
 
-    As TorchArrow's functional.get_score_min; NaN if one is.
+    As TorchArrow's functional.get_score_min; NaN if one is. Reading fails at a row that has more or fewer scores than
+    ids.
 
-    in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
-    Result: float32; null if an input, or an element of one, is null.
-    Reading fails at a row that has more or fewer scores than ids.
+    Args:
+        in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is float32; null if an input, or an element of one, is null.
     """
     return op("score_min", in_, out=out)
 
@@ -491,11 +625,14 @@ def score_min(in_: Names, *, out: str) -> Transform:
 def score_sum(in_: Names, *, out: str) -> Transform:
     """The sum of the scores of the second list's ids that are in the first, too.
 
-    As TorchArrow's functional.get_score_sum.
+    As TorchArrow's functional.get_score_sum. Reading fails at a row that has more or fewer scores than ids.
 
-    in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
-    Result: float32; null if an input, or an element of one, is null.
-    Reading fails at a row that has more or fewer scores than ids.
+    Args:
+        in_: ids, other ids, the scores of those: scalars or lists of ints, the scores of numbers.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is float32; null if an input, or an element of one, is null.
     """
     return op("score_sum", in_, out=out)
 
@@ -504,10 +641,14 @@ def score_sum(in_: Names, *, out: str) -> Transform:
 def sigrid_hash(in_: Names, *, max: int, salt: int = 0, out: str | None = None) -> Transform:  # noqa: A002
     """Hashes ids into [0, max), as TorchArrow's functional.sigrid_hash; text by its XXH64.
 
-    in_: scalar or list of ints or text; of several names each by itself.
-    salt: an int, by default 0: makes hashes of the same id differ.
-    max: a positive int: count of results, as of an embedding table's rows.
-    Result: int64, scalar or list like the input.
+    Args:
+        in_: scalar or list of ints or text; of several names each by itself.
+        salt: an int, by default 0: makes hashes of the same id differ.
+        max: a positive int: count of results, as of an embedding table's rows.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is int64, scalar or list like the input.
     """
     return op("sigrid_hash", in_, out=out, salt=salt, max=max)
 
@@ -518,9 +659,13 @@ def sort_by_score(in_: Names, *, out: str, ascending: bool = False) -> Transform
 
     Equal ones keep their order, those without a score (null, NaN) come last. A list alone is sorted by itself.
 
-    in_: a list of numbers, and its scores: a list of numbers of the same lengths.
-    ascending: True or False, by default False: the least score first.
-    Result: the first input's type; null if an input is null.
+    Args:
+        in_: a list of numbers, and its scores: a list of numbers of the same lengths.
+        ascending: True or False, by default False: the least score first.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is the first input's type; null if an input is null.
     """
     return op("sort_by_score", in_, out=out, ascending=ascending)
 
@@ -529,13 +674,17 @@ def sort_by_score(in_: Names, *, out: str, ascending: bool = False) -> Transform
 def union(in_: Names, *, out: str) -> Transform:
     """The elements of the first list and then those of the second, each once.
 
-    in_: two scalars or lists of ints.
-    Result: list<int64>; null if an input is null; a null element counts as a value.
+    Args:
+        in_: two scalars or lists of ints.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is list<int64>; null if an input is null; a null element counts as a value.
     """
     return op("union", in_, out=out)
 
 
-# end: written by `go generate ./worker/transform`
+# end: written by `make generate`
 
 
 def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform:

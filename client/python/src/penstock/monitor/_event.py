@@ -28,9 +28,11 @@ def _now() -> datetime.datetime:
 class Event:
     """Something that happened once: a type for programs, a message for people, and what belongs to it.
 
-    type: dotted, such as "penstock.failover"; handlers choose by it.
-    timestamp: aware; now if not given.
-    metadata: figures and names, such as {"session": "job-7", "rank": 0}.
+    Attributes:
+        type: dotted, such as "penstock.failover"; handlers choose by it.
+        message: for people.
+        timestamp: aware; now if not given.
+        metadata: figures and names, such as {"session": "job-7", "rank": 0}.
     """
 
     type: str

@@ -22,9 +22,11 @@ from penstock.monitor._stat import STAT_EVENT
 class JSONLines:
     """Writes each event as one line of JSON: {"type", "message", "timestamp" (ISO 8601, UTC), "metadata"}.
 
-    to: a path, which is appended to and closed by close(); or an open text file, which stays open and the caller's.
     Lines are written at once and whole, so that the ranks of a machine may share a path. NaN and infinities become
     null, which JSON has no other word for.
+
+    Args:
+        to: a path, which is appended to and closed by close(); or an open text file, which stays open and the caller's.
     """
 
     def __init__(self, to: str | os.PathLike[str] | TextIO) -> None:
@@ -64,8 +66,11 @@ def _json_value(value: Any) -> Any:
 class TensorBoard:
     """Shows the figures of Stat events as scalars over time, and all other events as texts under their type.
 
-    to: a SummaryWriter, which stays the caller's; or a log directory, for which a writer is made, with
-    torch.utils.tensorboard or else tensorboardX, and closed by close(). Steps are seconds since this handler was made.
+    Steps are seconds since this handler was made.
+
+    Args:
+        to: a SummaryWriter, which stays the caller's; or a log directory, for which a writer is made, with
+            torch.utils.tensorboard or else tensorboardX, and closed by close().
     """
 
     def __init__(self, to: Any) -> None:
