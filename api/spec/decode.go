@@ -132,6 +132,9 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 	}
 	if fd == nil {
 		names := fieldNames(fields)
+		if _, ok := m.Interface().(*pb.Feature); ok {
+			names = append(slices.Sorted(maps.Keys(layouts())), names...)
+		}
 		d.problems.add(at, "unknown field%s%s; known here: %s",
 			atLine(n), hint(Nearest(key, slices.Values(names))), strings.Join(names, ", "))
 		return

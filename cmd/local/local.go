@@ -197,6 +197,14 @@ func (l *local) clean(private string, failed bool) error {
 	return errors.Join(errs...)
 }
 
+// dashboard says where to look at the fleet, and what to show there.
+func dashboard(a process.Announcement) string {
+	if a.HTTP == "" {
+		return ""
+	}
+	return fmt.Sprintf("The dashboard is at http://%s; it asks for the token, which is in %s\n", a.HTTP, a.TokenFile)
+}
+
 func (l *local) announce(out io.Writer, a process.Announcement, output string) error {
 	if output == "json" {
 		return cli.PrintJSON(out, a)
@@ -204,8 +212,8 @@ func (l *local) announce(out io.Writer, a process.Announcement, output string) e
 	_, err := fmt.Fprintf(out, "A fleet of 1 master and %s is up at %s, until this command ends (Ctrl-C).\n\n"+
 		"  penstock read spec.yaml --master %s --token-file %s\n"+
 		"  penstock.DataLoader(..., master=%q, connection=penstock.Connection(token_file=%q))  # in Python\n\n"+
-		"Logs are in %s\n",
+		"%sLogs are in %s\n",
 		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address,
-		a.TokenFile, l.dir)
+		a.TokenFile, dashboard(a), l.dir)
 	return err
 }

@@ -24,14 +24,15 @@ func TestSlots(t *testing.T) {
 func TestLocalSaysHowToReadFromIt(t *testing.T) {
 	var out strings.Builder
 	l := local{workers: 2, dir: "/tmp/logs"}
-	if err := l.announce(&out, process.Announcement{Address: "127.0.0.1:7070", TokenFile: "/tmp/token"},
-		"text"); err != nil {
+	if err := l.announce(&out, process.Announcement{
+		Address: "127.0.0.1:7070", HTTP: "127.0.0.1:7072", TokenFile: "/tmp/token",
+	}, "text"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"2 workers is up", "penstock read spec.yaml --master 127.0.0.1:7070 --token-file /tmp/token\n",
 		`penstock.DataLoader(..., master="127.0.0.1:7070", connection=penstock.Connection(token_file="/tmp/token"))`,
-		"/tmp/logs",
+		"The dashboard is at http://127.0.0.1:7072;", "/tmp/logs",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, out.String())

@@ -15,6 +15,7 @@ import pytest
 
 import penstock
 from penstock import _binary
+from penstock import _binary
 from tests.conftest import REPOSITORY, Dataset
 
 PACKAGE = REPOSITORY / "client" / "python"
@@ -193,3 +194,7 @@ def test_a_fleet_of_its_own(penstock_binary: Path, dataset: Dataset, monkeypatch
             seen = [place for batch in loader for place in zip(batch.files, batch.rows, strict=True)]
             assert len(seen) == dataset.rows
             assert {(int(f), int(r)) for f, r in seen} == dataset.places()
+
+
+def test_version() -> None:
+    assert penstock.__version__ == _binary.version()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from penstock import errors, monitor
+from penstock import _binary, errors, monitor
 from penstock._diagnosis import Stats
 from penstock.batch import Batch, Bytes, Sparse
 from penstock.features import Features, bytes_, dense, image, label, sparse
@@ -131,7 +131,9 @@ __all__ = [
 if not TYPE_CHECKING:  # which know what there is
 
     def __getattr__(name: str) -> object:
-        """Answers the name of an op that is none as the master does."""
+        """Looks the version up when it is asked for, and answers the name of an op that is none as the master does."""
+        if name == "__version__":
+            return _binary.version()
         near = difflib.get_close_matches(name, __all__, n=1)
         hint = f"nearest: {near[0]}" if near else "`penstock ops` lists the ops that there are"
         raise errors.UnknownName(
