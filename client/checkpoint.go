@@ -89,7 +89,7 @@ func (h *handover) snapshot() snapshot {
 	l := &h.shared.ledger
 	at := snapshot{
 		ended: l.ended, closed: l.epoch, handed: l.handed, rows: h.terms.joined.GetEarlier().GetRows() + h.handed.rows,
-		base: l.base, consumed: l.consumed, remembers: l.pads,
+		base: l.base, consumed: l.consumed, remembers: l.pacing.pads(),
 	}
 	if l.ended > l.epoch { // the master is still to hear of it
 		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)

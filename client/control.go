@@ -113,9 +113,9 @@ func (c *control) progress() (finished, idle, shared bool, now known) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
 	l := &c.shared.ledger
-	idle = l.pacing().starved()
-	shared = (idle || l.drained) && (!l.alone || l.pacing().counts())
-	return c.shared.finished, idle, shared, known{closed: l.epoch, steps: l.planned[l.current()].steps}
+	idle = l.pacing.starved()
+	shared = (idle || l.drained) && (!l.alone || l.pacing.counts())
+	return l.finished, idle, shared, known{closed: l.epoch, steps: l.planned[l.current()].steps}
 }
 
 // synced notes how a Sync ended.
@@ -190,7 +190,7 @@ func (c *control) request() *pb.SyncRequest {
 	}
 	req.Pace = c.handover.pace.proto(buffered)
 	l.request(req)
-	l.pacing().report(req, c.shared.making())
+	l.pacing.report(req, c.shared.making())
 	req.Checkpoint = c.handover.part()
 	return req
 }
@@ -211,7 +211,6 @@ func (c *control) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 		c.fetcher.granted()
 	}
 	c.handover.obey(reply.GetCheckpoint())
-	sh.finished = reply.GetFinished() || sh.ledger.epoch >= c.terms.epochs
 	c.sayIdle()
 	sh.announce()
 	signal(sh.slot)
@@ -225,7 +224,7 @@ func (c *control) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 // sayIdle says once an epoch why Next waits when the rest of it is other ranks'. shared.mu must be held.
 func (c *control) sayIdle() {
 	l, world := &c.shared.ledger, c.terms.cfg.WorldSize
-	if world < 2 || c.shared.finished || c.saidIdle > l.epoch || !l.ahead() && (!l.through || !l.pacing().idles()) {
+	if world < 2 || l.finished || c.saidIdle > l.epoch || !l.ahead() && (!l.through || !l.pacing.idles()) {
 		return
 	}
 	if len(l.absent(world)) > 0 { // awaitRanks says for whom it waits

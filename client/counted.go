@@ -1,27 +1,50 @@
 package client
 
 import (
-	"io"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
 // counted is the pacing where outputs are counted: a rank hands over its i-th batch once the epoch has i steps, and
 // when it has handed over a final number of them it goes on with the next epoch, whatever the master has closed.
-type counted struct{ ledger *ledger }
+type counted struct {
+	ledger *ledger
+	pad    bool // last batches: steps in which this rank has no rows are batches, too
+}
 
-func (p counted) counts() bool    { return true }
-func (p counted) current() uint32 { return p.ledger.ended }
-func (p counted) ahead() bool     { return false }
-func (p counted) lags() bool      { return false }
-func (p counted) starved() bool   { return p.ledger.epochIdle() || !p.due() }
-func (p counted) idles() bool     { return false }
-func (p counted) yields() bool    { return true }
+func (p counted) counts() bool     { return true }
+func (p counted) pads() bool       { return p.pad }
+func (p counted) current() uint32  { return p.ledger.ended }
+func (p counted) ahead() bool      { return false }
+func (p counted) starved() bool    { return p.ledger.epochIdle() || !p.due() }
+func (p counted) idles() bool      { return false }
+func (p counted) hasNews(int) bool { return false }
 
-func (p counted) keeps(int) position.Set { return nil }
+// next is the batch of a step.
+func (p counted) next(have int, _ bool) next {
+	l := p.ledger
+	switch {
+	case l.ended >= l.epochs:
+		return nextEnd
+	case p.over():
+		return nextEpochEnd
+	case !p.due() || !l.order().filled(have):
+		return nextWaits
+	case have == 0 && !p.pad:
+		return nextBlank
+	}
+	return nextBatch
+}
 
-func (p counted) mayPad() bool { return false }
+// gives gives the batch in the making up if rows of it are asked for: this rank has others for it then, and another one
+// may wait for these.
+func (p counted) gives(asked position.Set, _ int) position.Set {
+	l := p.ledger
+	if len(asked.Intersect(position.NewSet(l.pending...))) > 0 {
+		l.pending, l.discard = nil, true
+	}
+	return asked.Subtract(l.gone())
+}
 
 // report says how many batches it made, of the epoch after the open one at most.
 func (p counted) report(req *pb.SyncRequest, _ int) {
@@ -43,48 +66,4 @@ func (p counted) due() bool { return p.ledger.handed < p.ledger.planned[p.ledger
 func (p counted) over() bool {
 	e := p.ledger.planned[p.ledger.ended]
 	return e.final && p.ledger.handed >= e.steps
-}
-
-// hand returns the batch of a step.
-func (p counted) hand(h *handover, ends bool) (*Batch, error) {
-	l := p.ledger
-	have := h.made()
-	switch {
-	case l.ended >= h.terms.epochs:
-		return nil, io.EOF
-	case p.over():
-		if n := l.planned[l.ended].dropped; n > 0 {
-			h.handed.dropped += int64(n)
-			h.terms.log.Info("what was left of an epoch, less than a batch of each rank, is dropped",
-				"event", "rows_dropped", "epoch", l.ended, "rows", n)
-		}
-		l.endEpoch(have)
-		signal(h.shared.wake)
-		signal(h.shared.slot)
-		signal(h.shared.ready)
-		if ends {
-			return nil, ErrEpochEnd
-		}
-		return nil, nil
-	case !p.due(), !l.order().filled(have), !h.leased():
-		return nil, nil
-	}
-	blank := have == 0 && !h.terms.pads
-	if !blank {
-		h.beginBatch()
-		if err := h.complete(h.build); err != nil { // before its rows count as consumed
-			return nil, err
-		}
-	}
-	l.handOver()
-	l.order().begin()
-	if blank {
-		l.handed++ // a last step, of which this rank's lanes have nothing
-		l.blank++
-		h.checkpointing.pass(h.stepsMade())
-		signal(h.shared.wake)
-		signal(h.shared.ready)
-		return nil, nil
-	}
-	return h.finishBatch(), nil
 }

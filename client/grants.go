@@ -69,14 +69,10 @@ func sameShard(grants []grant, iv position.Interval) bool {
 	return len(grants) > 0 && grants[len(grants)-1].From.ShardStart() == iv.From.ShardStart()
 }
 
-// release gives back what the master asked for, except rows that are consumed. Those of the batch in the making stay,
-// too, unless outputs are counted: this rank has others for it then, and another one may wait for these. making is
-// their number.
+// release gives back what the master asked for, as far as the pacing does. making is the number of rows in the batch in
+// the making.
 func (l *ledger) release(asked position.Set, making int) {
-	if l.pacing().yields() && len(asked.Intersect(position.NewSet(l.pending...))) > 0 {
-		l.pending, l.discard = nil, true
-	}
-	l.released = asked.Subtract(l.gone()).Subtract(l.pacing().keeps(making))
+	l.released = l.pacing.gives(asked, making)
 	if len(l.released) == 0 {
 		return
 	}

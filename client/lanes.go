@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -49,12 +50,25 @@ func (o inLanes) forget(p *piece) {
 // snapshot has the step say it all.
 func (o inLanes) snapshot(at *snapshot) {
 	lanes := o.lanes()
-	at.consumed, at.base.consumed = nil, nil
+	at.consumed, at.base.consumed, at.remembers = nil, nil, false
 	at.start, at.globalBatch = lanes.start(at.ended, at.handed), lanes.rows*uint64(lanes.count)
 }
 
 type laneOf struct {
 	epoch, lane uint32
+}
+
+// lanesOf are those that a rank has in a session, nil if its order has none.
+func lanesOf(s *pb.Session, rank, world uint32) (*lanes, error) {
+	if s.GetSpec().GetOrder() != pb.Order_DETERMINISTIC {
+		return nil, nil
+	}
+	n, batch := s.GetLanes(), s.GetBatchSize()
+	if n == 0 || n%world != 0 || batch%int64(n/world) != 0 {
+		return nil, fmt.Errorf("the master's session has %d lanes; %d ranks with batches of %d rows cannot share them",
+			n, world, batch)
+	}
+	return newLanes(n, rank, world, int(batch)), nil
 }
 
 // newLanes are those of a rank, of count lanes in all, where each rank's batch has so many rows.

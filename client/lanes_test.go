@@ -90,7 +90,8 @@ func TestLanesShareStreams(t *testing.T) {
 		f := newFetcher(new(terms), newShared())
 		l := &f.shared.ledger
 		l.streams, l.grants = 1, shard.grants()
-		l.countSteps(steps{counted: true, lanes: newLanes(lanes, 0, 1, int(lanes)), batch: int(lanes)}, nil, nil)
+		l.pacing, l.lanes, l.batch = counted{ledger: l}, newLanes(lanes, 0, 1, int(lanes)), int(lanes)
+		l.countSteps(nil, nil)
 		l.planned[0] = epochSteps{steps: (shard.total + uint64(lanes) - 1) / uint64(lanes), final: true}
 		l.order().reconcile()
 

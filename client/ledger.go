@@ -14,12 +14,14 @@ import (
 type ledger struct {
 	steps
 	holdings
+	pacing   pacing
 	epoch    uint32              // the open one: the master closed those before it
 	base     base                // of State
 	consumed position.Set        // handed over
 	pending  []position.Interval // in the batch in the making, or without rows
 	retired  bool                // a piece has ended since rows were handed over
 	discard  bool                // the batch in the making holds rows that this rank does not hold any more
+	finished bool                // the master has closed all epochs
 	alone    bool                // there is no other rank
 	idle     bool                // the request made last said so
 	drained  bool                // all of the open epoch is granted to someone
@@ -59,7 +61,7 @@ func (l *ledger) request(req *pb.SyncRequest) {
 	req.BaseVersion = l.base.version
 	req.Refused = l.refusals()
 	req.FromEpoch = l.left
-	l.idle = l.pacing().idles()
+	l.idle = l.pacing.idles()
 	req.Idle = l.idle
 }
 
@@ -71,6 +73,7 @@ func from(s position.Set, epoch uint32) position.Set {
 // apply takes over the answer to the request made last. making is the number of rows in the batch in the making.
 func (l *ledger) apply(reply *pb.SyncReply, making int) error {
 	l.epoch = max(l.epoch, reply.GetClosedEpochs())
+	l.finished = reply.GetFinished() || l.epoch >= l.epochs
 	l.streams = max(1, int(reply.GetStreams()))
 	l.drained = reply.GetDrained()
 	if v := reply.GetBaseVersion(); v != l.base.version {

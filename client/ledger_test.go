@@ -27,13 +27,20 @@ func grantOf(t interface{ Fatal(...any) }, iv position.Interval, workers ...stri
 	return &pb.Grant{Interval: iv.Proto(), Ticket: signed}
 }
 
+// newLedger is one of a rank that reads on until an epoch has no more rows.
+func newLedger(h holdings) *ledger {
+	l := &ledger{holdings: h}
+	l.pacing = free{l}
+	return l
+}
+
 // TestLedgerKeepsThePartition grants, receives, takes, hands over and takes back at random, and checks after each
 // step that what is held is exactly what is pending and what the pieces have, without overlap.
 func TestLedgerKeepsThePartition(t *testing.T) {
 	const shards, windows, rows = 4, 3, 6
 	rapid.Check(t, func(t *rapid.T) {
 		shard := func(i int) position.Position { return position.Position{Block: uint32(i)} }
-		l := &ledger{holdings: holdings{streams: 2}}
+		l := newLedger(holdings{streams: 2})
 		held := position.Set{}
 		sync := func() {
 			held = held.Subtract(l.consumed)
@@ -149,7 +156,7 @@ func checkLedger(t *rapid.T, l *ledger, held position.Set) {
 func TestLatePieceGoesFirst(t *testing.T) {
 	at := func(epoch, shard uint32) position.Position { return position.Position{Epoch: epoch, Shard: shard} }
 	next := position.Interval{From: at(1, 0), To: at(1, 1)}
-	l := &ledger{}
+	l := newLedger(holdings{})
 	apply := func(ivs ...position.Interval) {
 		reply := &pb.SyncReply{Streams: 1}
 		for _, iv := range ivs {
@@ -184,7 +191,7 @@ func TestRefusedPieceIsReported(t *testing.T) {
 		return position.Position{Epoch: epoch, Shard: shard, Window: window}
 	}
 	next := position.Interval{From: at(1, 0, 0), To: at(1, 1, 0)}
-	l := &ledger{}
+	l := newLedger(holdings{})
 	apply := func(ivs ...position.Interval) {
 		reply := &pb.SyncReply{Streams: 1}
 		for _, iv := range ivs {
@@ -222,7 +229,7 @@ func TestRefusedPieceIsReported(t *testing.T) {
 
 func TestUnchangedReplyKeepsPieces(t *testing.T) {
 	iv := position.Interval{To: position.Position{Shard: 1}}
-	l := &ledger{}
+	l := newLedger(holdings{})
 	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1")}}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +266,8 @@ func TestStreamsReadAheadOfLentMemory(t *testing.T) {
 		for range wire.Kept {
 			p.queue = append(p.queue, chunk{rec: &wireRecord{batch: &wire.Batch{Lent: c.lent}}, hi: c.rows})
 		}
-		l := ledger{steps: steps{batch: 100}, holdings: holdings{streams: 1, pieces: []*piece{p}}}
+		l := newLedger(holdings{streams: 1, pieces: []*piece{p}})
+		l.batch = 100
 		if got := l.mayReceive(p, 1, 1<<20); got != c.want {
 			t.Errorf("lent %v, %d rows: a stream may receive: %v", c.lent, c.rows, got)
 		}
@@ -304,10 +312,8 @@ func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
 		{5, 10, position.Set{{From: at(0, 0), To: at(0, 16)}}},
 		{9, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}}, // all that it has
 	} {
-		l := &ledger{
-			steps:    steps{pads: true, batch: 10, handed: 2, reported: c.reported},
-			holdings: holdings{pieces: []*piece{holding(0, 8, 8), holding(1, 9), holding(2)}},
-		}
+		l := newLedger(holdings{pieces: []*piece{holding(0, 8, 8), holding(1, 9), holding(2)}})
+		l.pacing, l.steps = padded{free{l}}, steps{batch: 10, handed: 2, reported: c.reported}
 		all := position.Set{{From: at(0, 0), To: at(3, 0)}}
 		if l.release(all, c.making); !l.released.Equal(all.Subtract(c.want)) {
 			t.Errorf("%d steps announced, %d rows in the making: gives back %v, want all but %v",
@@ -320,7 +326,7 @@ func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
 // to it, who holds nothing; an answer from before that may be followed by what another rank gives back.
 func TestThroughOnlyWhenAsked(t *testing.T) {
 	iv := position.Interval{To: position.Position{Shard: 1}}
-	l := &ledger{}
+	l := newLedger(holdings{})
 	exchange := func(reply *pb.SyncReply) (idle bool) {
 		var req pb.SyncRequest
 		l.request(&req)

@@ -79,92 +79,105 @@ func (h *handover) beginBatch() {
 func (h *handover) handOver(ends bool) (*Batch, error) {
 	h.shared.mu.Lock()
 	defer h.shared.mu.Unlock()
-	if h.shared.err != nil {
-		return nil, h.shared.err
-	}
-	return h.shared.ledger.pacing().hand(h, ends)
-}
-
-// handRows is handOver where outputs are not counted. shared.mu must be held.
-func (h *handover) handRows(p pacing, ends bool) (*Batch, error) {
-	have, l := h.made(), &h.shared.ledger
-	switch {
-	case l.ended >= h.terms.epochs && !p.lags():
-		return nil, io.EOF
-	case p.ahead() && !h.shared.finished:
-		return nil, nil
-	}
-	if p.lags() {
-		if b, err := h.catchUp(ends); b != nil || err != nil || p.lags() {
-			return b, err
-		}
-	}
-	if ends && l.ended < h.closed() { // what is in the making is the next one's
-		l.enter(l.ended + 1)
-		return nil, ErrEpochEnd
-	}
-	full := have > 0 && (have == h.terms.batch || l.through && l.epochIdle())
-	if !full && have > 0 || len(l.pending) > 0 && !h.leased() {
-		return nil, nil
-	}
-	if full {
-		if err := h.complete(h.build); err != nil { // before its rows count as consumed
-			return nil, err
-		}
-	}
-	if len(l.pending) > 0 && l.handOver() {
-		signal(h.shared.wake)
-	}
-	switch {
-	case !full && p.mayPad():
-		h.beginBatch() // an empty one may be what was discarded left
-		if err := h.complete(h.build); err != nil {
-			return nil, err
-		}
-	case !full && h.shared.finished:
-		l.enter(h.terms.epochs)
-		return nil, io.EOF
-	case !full:
-		return nil, nil
-	}
-	return h.finishBatch(), nil
-}
-
-// closed is how many epochs the master has closed. shared.mu must be held.
-func (h *handover) closed() uint32 {
-	if h.shared.finished {
-		return h.terms.epochs
-	}
-	return h.shared.ledger.epoch
-}
-
-// catchUp pads an epoch that the master has closed until this rank had as many batches as all others, and goes on to
-// the next. It returns nothing at the open epoch, or if there is to wait; ErrEpochEnd, if ends are told. shared.mu must
-// be held.
-func (h *handover) catchUp(ends bool) (*Batch, error) {
 	l := &h.shared.ledger
-	for l.ended < l.final {
-		if l.pacing().mayPad() {
-			build := h.spares.take()
-			if err := h.complete(build); err != nil {
-				return nil, err
-			}
-			return h.batchOf(build), nil
+	for {
+		if h.shared.err != nil {
+			return nil, h.shared.err
 		}
-		l.enter(l.ended + 1)
-		signal(h.shared.wake)
-		if ends {
-			return nil, ErrEpochEnd
+		next := l.pacing.next(h.made(), ends)
+		if next.consumes() && !h.leased() {
+			return nil, nil
+		}
+		switch next {
+		case nextWaits:
+			return nil, nil
+		case nextPasses:
+			h.consume()
+		case nextBatch:
+			return h.batch()
+		case nextPadding:
+			return h.padding()
+		case nextBlank:
+			h.blank()
+			return nil, nil
+		case nextEpochEnd:
+			if h.endEpoch(); ends {
+				return nil, ErrEpochEnd
+			}
+		case nextEnd:
+			l.enter(h.terms.epochs)
+			return nil, io.EOF
 		}
 	}
-	return nil, nil
+}
+
+// consume makes the rows of the batch in the making consumed. shared.mu must be held.
+func (h *handover) consume() {
+	l := &h.shared.ledger
+	if l.handOver() {
+		signal(h.shared.wake)
+	}
+	l.order().begin()
+}
+
+// batch hands over the batch in the making. shared.mu must be held.
+func (h *handover) batch() (*Batch, error) {
+	// There is none yet if it is of padding alone.
+	h.beginBatch()
+	if err := h.complete(h.build); err != nil { // before its rows count as consumed
+		return nil, err
+	}
+	h.consume()
+	l := &h.shared.ledger
+	l.enter(l.current())
+	b := h.batchOf(h.build)
+	h.build = nil
+	for w, n := range h.shared.building {
+		h.handed.byWorker[w] += n
+	}
+	clear(h.shared.building)
+	return b, nil
+}
+
+// padding hands over a batch without rows. Rows in the making are the next epoch's. shared.mu must be held.
+func (h *handover) padding() (*Batch, error) {
+	build := h.spares.take()
+	if err := h.complete(build); err != nil {
+		return nil, err
+	}
+	return h.batchOf(build), nil
+}
+
+// blank passes a step without a batch. shared.mu must be held.
+func (h *handover) blank() {
+	h.consume()
+	l := &h.shared.ledger
+	l.handed++
+	l.blank++
+	h.checkpointing.pass(h.stepsMade())
+	signal(h.shared.wake)
+	signal(h.shared.ready)
+}
+
+// endEpoch goes on to the next epoch. shared.mu must be held.
+func (h *handover) endEpoch() {
+	l := &h.shared.ledger
+	if n := l.planned[l.ended].dropped; n > 0 {
+		h.handed.dropped += int64(n)
+		h.terms.log.Info("what was left of an epoch, less than a batch of each rank, is dropped",
+			"event", "rows_dropped", "epoch", l.ended, "rows", n)
+	}
+	l.endEpoch(h.made())
+	signal(h.shared.wake)
+	signal(h.shared.slot)
+	signal(h.shared.ready)
 }
 
 // complete pads buffers, if the spec says so. It fails, and with it the session, if some of their memory is not where
 // it should be. shared.mu must be held.
 func (h *handover) complete(build *buffers) error {
 	build.valid = build.rows
-	if h.terms.pads {
+	if h.shared.ledger.pacing.pads() {
 		build.pad(h.terms.batch - build.rows)
 	}
 	err := build.misplaced()
@@ -174,23 +187,10 @@ func (h *handover) complete(build *buffers) error {
 	return err
 }
 
-// finishBatch makes the batch in the making the trainer's. shared.mu must be held.
-func (h *handover) finishBatch() *Batch {
-	l := &h.shared.ledger
-	l.enter(l.current())
-	b := h.batchOf(h.build)
-	h.build = nil
-	for w, n := range h.shared.building {
-		h.handed.byWorker[w] += n
-	}
-	clear(h.shared.building)
-	return b
-}
-
 // batchOf makes a batch of the loop's epoch of complete buffers. shared.mu must be held.
 func (h *handover) batchOf(build *buffers) *Batch {
 	l := &h.shared.ledger
-	if l.pacing().counts() {
+	if l.pacing.counts() {
 		l.handed++
 		signal(h.shared.wake)
 	}

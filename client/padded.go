@@ -17,12 +17,29 @@ const maxAhead = 4
 type padded struct{ free }
 
 func (p padded) counts() bool { return true }
-func (p padded) lags() bool   { return p.ledger.ended < p.ledger.epoch }
+func (p padded) pads() bool   { return true }
 
-// mayPad reports whether nothing of the open epoch is left for this rank, and some rank has the rows of this step.
-func (p padded) mayPad() bool {
+// lags reports whether the loop is in an epoch that the master has closed, and gets more batches of it.
+func (p padded) lags() bool { return p.ledger.ended < p.ledger.epoch }
+
+// next is padding once nothing of an epoch is left for this rank, as long as some rank has the rows of a step.
+func (p padded) next(have int, ends bool) next {
 	l := p.ledger
-	return l.handed < l.planned[l.ended].steps && (p.lags() || l.through && l.epochIdle())
+	due := l.handed < l.planned[l.ended].steps
+	if p.lags() {
+		switch {
+		case l.ended >= l.final: // the master is still to say how many steps it has
+			return nextWaits
+		case due:
+			return nextPadding
+		}
+		return nextEpochEnd
+	}
+	n := p.free.next(have, ends)
+	if n == nextWaits && have == 0 && !p.ahead() && due && l.through && l.epochIdle() {
+		return nextPadding
+	}
+	return n
 }
 
 // report announces steps, too.
@@ -37,7 +54,10 @@ func (p padded) report(req *pb.SyncRequest, making int) {
 	req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
 }
 
-func (p padded) hand(h *handover, ends bool) (*Batch, error) { return h.handRows(p, ends) }
+// hasNews reports whether others have more steps to make.
+func (p padded) hasNews(making int) bool {
+	return !p.ahead() && p.ready(making) > p.ledger.reported
+}
 
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
 // in the making.
@@ -58,8 +78,12 @@ func (p padded) ready(making int) uint64 {
 	return l.handed + min(uint64((rows+l.batch-1)/l.batch), maxAhead)
 }
 
-// keeps is a row for each step that was announced: all ranks make those, and a step in which none of them has a row
+// gives keeps a row for each step that was announced: all ranks make those, and a step in which none of them has a row
 // means nothing to them.
+func (p padded) gives(asked position.Set, making int) position.Set {
+	return p.free.gives(asked, making).Subtract(p.keeps(making))
+}
+
 func (p padded) keeps(making int) position.Set {
 	l := p.ledger
 	if l.reported <= l.handed || p.lags() || p.ahead() {

@@ -156,7 +156,7 @@ func (s *Session) EpochBatches() (n uint64, known bool) {
 	defer s.shared.mu.Unlock()
 	l := &s.shared.ledger
 	e := l.planned[l.ended]
-	return e.steps, l.pacing().counts() && e.final
+	return e.steps, l.pacing.counts() && e.final
 }
 
 // Info is the session as the master described it when this rank joined.

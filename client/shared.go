@@ -7,13 +7,12 @@ import (
 
 // shared is what the parts of a session have in common: the ledger, the session's end, and whom to wake for both.
 type shared struct {
-	// mu guards ledger, building, finished and err, and the fields of fetcher, handover and control that say so. All of
+	// mu guards ledger, building and err, and the fields of fetcher, handover and control that say so. All of
 	// them have this one mutex, since a hand-over needs the ledger, the lease and the session's end as of one moment,
 	// and a Sync reports on all parts as of one.
 	mu       sync.Mutex
 	ledger   ledger
 	building map[string]int64 // rows of the batch in the making, by worker
-	finished bool             // the master has closed all epochs
 	err      error            // why the session ended
 
 	cancel context.CancelFunc // ends all goroutines
@@ -23,10 +22,12 @@ type shared struct {
 }
 
 func newShared() *shared {
-	return &shared{
+	s := &shared{
 		building: make(map[string]int64),
 		ready:    make(chan struct{}, 1), wake: make(chan struct{}, 1), slot: make(chan struct{}, 1),
 	}
+	s.ledger.pacing = free{&s.ledger}
+	return s
 }
 
 // fail ends the session; the first reason counts.
@@ -58,8 +59,7 @@ func (s *shared) making() int {
 
 // announce wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
 func (s *shared) announce() {
-	l := &s.ledger
-	if p, pads := l.pacing().(padded); pads && !p.ahead() && l.drained && p.ready(s.making()) > l.reported {
+	if l := &s.ledger; l.drained && l.pacing.hasNews(s.making()) {
 		signal(s.wake)
 	}
 }

@@ -15,16 +15,15 @@ import (
 type steps struct {
 	ended    uint32 // epochs that it has ended or left; base and consumed are of the later ones
 	left     uint32 // the epoch after the newest one that it left; 0: it left none
-	pads     bool   // last batches, in order fast
-	counted  bool   // outputs are
 	lanes    *lanes // in order deterministic
 	batch    int    // rows
+	epochs   uint32 // of the session
 	handed   uint64 // batches of the loop's epoch
 	planned  map[uint32]epochSteps
 	before   uint64 // counted: batches of the epoch before
-	final    uint32 // pads: of the epochs before it, planned is all
+	final    uint32 // of the epochs before it, planned is all
 	blank    uint64 // lanes: steps in which this rank had no rows
-	reported uint64 // pads: by the newest Sync
+	reported uint64 // padded: by the newest Sync
 }
 
 // epochSteps is how many steps an epoch has, as far as the master said.
@@ -35,10 +34,8 @@ type epochSteps struct {
 }
 
 // countSteps prepares for a loop that goes on where the master says.
-func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart) {
-	s.planned = make(map[uint32]epochSteps)
-	s.ended, s.left = l.ended, l.left
-	l.steps = s
+func (l *ledger) countSteps(begun *pb.RankSteps, starts []*pb.LaneStart) {
+	l.planned = make(map[uint32]epochSteps)
 	l.enter(begun.GetEpoch())
 	l.handed = begun.GetHanded()
 	l.order().learn(starts)
@@ -46,7 +43,7 @@ func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart
 
 // learn takes over what a reply says of steps.
 func (l *ledger) learn(reply *pb.SyncReply) {
-	if !l.pacing().counts() {
+	if !l.pacing.counts() {
 		return
 	}
 	for _, e := range reply.GetSteps() {
@@ -55,16 +52,24 @@ func (l *ledger) learn(reply *pb.SyncReply) {
 			steps: max(known.steps, e.GetSteps()), final: known.final || e.GetFinal(), dropped: e.GetDropped(),
 		}
 	}
-	if l.pads {
-		l.final = l.epoch
-	}
+	l.final = l.epoch
 	if !reply.GetUnchanged() {
 		l.order().learn(reply.GetStarts())
 	}
 }
 
-// endEpoch goes on to the next epoch. What is left of the one before is in no step.
+// endEpoch goes on to the next epoch. What is left of the one before is in no step. making is the number of rows in the
+// batch in the making; where the master has closed the epoch, they are the next one's.
 func (l *ledger) endEpoch(making int) {
+	if l.ended == l.current() {
+		l.giveUp()
+		l.discard = making > 0
+	}
+	l.enter(l.ended + 1)
+}
+
+// giveUp drops what there is of the loop's epoch.
+func (l *ledger) giveUp() {
 	for _, p := range slices.Clone(l.pieces) {
 		if p.taken.Epoch > l.ended {
 			continue
@@ -74,17 +79,10 @@ func (l *ledger) endEpoch(making int) {
 	}
 	next := position.Position{Epoch: l.ended + 1}
 	l.pending = slices.DeleteFunc(l.pending, func(iv position.Interval) bool { return iv.From.Less(next) })
-	l.discard = making > 0
-	l.enter(l.ended + 1)
 }
 
-// leaveEpoch goes on to the next epoch though this one has more. making is the number of rows in the batch in the
-// making.
+// leaveEpoch goes on to the next epoch though this one has more.
 func (l *ledger) leaveEpoch(making int) {
-	if l.ended == l.current() {
-		l.endEpoch(making)
-	} else { // the master has closed it, and what is in the making is the next one's
-		l.enter(l.ended + 1)
-	}
+	l.endEpoch(making)
 	l.left = l.ended
 }

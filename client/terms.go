@@ -24,7 +24,6 @@ type terms struct {
 	lease   time.Duration
 	layout  *layout // of what the program makes
 	batch   int     // rows
-	pads    bool    // last batches
 	epochs  uint32
 }
 
@@ -41,8 +40,7 @@ func (t *terms) settle() error {
 		return fmt.Errorf("the program: %w", err)
 	}
 	t.layout = layout
-	t.batch, t.pads = int(t.session.GetBatchSize()), t.session.GetSpec().GetLastBatch() == pb.LastBatch_PAD
-	t.epochs = spec.Epochs(t.session.GetSpec())
+	t.batch, t.epochs = int(t.session.GetBatchSize()), spec.Epochs(t.session.GetSpec())
 	if t.batch < 1 {
 		return fmt.Errorf("the master's spec has batch_size %d; it must be positive", t.batch)
 	}
@@ -54,29 +52,19 @@ func (t *terms) settle() error {
 
 // begin makes the ledger the one that this rank begins with.
 func (t *terms) begin(l *ledger) error {
+	lanes, err := lanesOf(t.session, t.cfg.Rank, t.cfg.WorldSize)
+	if err != nil {
+		return err
+	}
 	j := t.joined
 	*l = ledger{
-		steps: steps{batch: t.batch}, holdings: holdings{streams: 1}, epoch: j.GetClosedEpochs(),
+		steps:    steps{batch: t.batch, epochs: t.epochs, lanes: lanes},
+		holdings: holdings{streams: 1}, pacing: pacingOf(t.session.GetSpec(), l), epoch: j.GetClosedEpochs(),
 		consumed: position.SetFromProto(j.GetConsumed()), alone: t.cfg.WorldSize == 1,
 	}
 	l.setBase(j)
-	return t.countSteps(l)
-}
-
-// countSteps has the ledger count steps, where ranks do.
-func (t *terms) countSteps(l *ledger) error {
-	of := t.session.GetSpec()
-	c := steps{batch: t.batch, pads: t.pads, counted: of.GetLastBatch() == pb.LastBatch_DROP}
-	if of.GetOrder() == pb.Order_DETERMINISTIC {
-		n, world := t.session.GetLanes(), t.cfg.WorldSize
-		if n == 0 || n%world != 0 || uint64(t.batch)%uint64(n/world) != 0 {
-			return fmt.Errorf("the master's session has %d lanes; %d ranks with batches of %d rows cannot share them",
-				n, world, t.batch)
-		}
-		c.pads, c.counted, c.lanes = false, true, newLanes(n, t.cfg.Rank, world, t.batch)
-	}
-	if c.pads || c.counted {
-		l.countSteps(c, t.joined.GetSteps(), t.joined.GetStarts())
+	if l.pacing.counts() {
+		l.countSteps(j.GetSteps(), j.GetStarts())
 	} else {
 		l.enter(t.beginsIn())
 	}

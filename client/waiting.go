@@ -58,7 +58,7 @@ func (l *ledger) unread() bool { return slices.ContainsFunc(l.pieces, l.reads) }
 // absent are the ranks that have not joined, where this one can go no further before they do: each makes as many steps
 // as the others.
 func (l *ledger) absent(world uint32) (ranks []uint32) {
-	if p := l.pacing(); !p.counts() || !p.starved() {
+	if p := l.pacing; !p.counts() || !p.starved() {
 		return nil
 	}
 	for rank := range world {

@@ -272,7 +272,7 @@ func arrive(t testing.TB, d *flight.FlightData) (*fetcher, error) {
 	}
 	p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
 	f := newFetcher(&terms{layout: testLayout(t)}, newShared())
-	f.shared.ledger = ledger{holdings: holdings{streams: 1, pieces: []*piece{p}}}
+	f.shared.ledger.holdings = holdings{streams: 1, pieces: []*piece{p}}
 	in := &incoming{st: newStream(f, p), a: new(attempt)}
 	m := wire.NewMessage(&received)
 	if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, m); err != nil {
