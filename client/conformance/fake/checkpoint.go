@@ -9,40 +9,47 @@ import (
 // retryAhead is how many steps later a checkpoint is taken whose step a rank missed.
 const retryAhead = 4
 
-// Order asks all ranks for their States behind a step, as the batches of their first start count them. It is called in
+// checkpoints are those that the master asks for.
+type checkpoints struct {
+	order  *pb.CheckpointOrder  // nil: none yet
+	parted map[uint32]*pb.State // what ranks brought for it
+}
+
+// Order asks all ranks for their States after a step, as the batches of their first start count them. It is called in
 // Change.
-func (m *Master) Order(name string, step uint64) {
-	m.order = &pb.CheckpointOrder{Id: m.order.GetId() + 1, Name: name, Step: step, Batches: step}
-	m.parted = make(map[uint32]*pb.State)
+func (c *checkpoints) Order(name string, step uint64) {
+	c.order = &pb.CheckpointOrder{Id: c.order.GetId() + 1, Name: name, Step: step, Batches: step}
+	c.parted = make(map[uint32]*pb.State)
 }
 
 // Ordered is the step that is asked for, or was last. It is called in Look.
-func (m *Master) Ordered() uint64 { return m.order.GetStep() }
+func (c *checkpoints) Ordered() uint64 { return c.order.GetStep() }
 
 // Part is what a rank brought for it. It is called in Look.
-func (m *Master) Part(rank uint32) *pb.State { return m.parted[rank] }
+func (c *checkpoints) Part(rank uint32) *pb.State { return c.parted[rank] }
 
 // orderFor is what a rank is asked for.
-func (m *Master) orderFor(rank uint32) *pb.CheckpointOrder {
-	if m.parted[rank] != nil {
+func (c *checkpoints) orderFor(rank uint32) *pb.CheckpointOrder {
+	if c.parted[rank] != nil {
 		return nil
 	}
-	return m.order
+	return c.order
 }
 
-// takePart takes in what a rank answers; answers to earlier orders do not count.
-func (m *Master) takePart(req *pb.SyncRequest) {
+// takePart takes in what a rank answers; answers to earlier orders do not count. It returns what is wrong with it.
+func (c *checkpoints) takePart(req *pb.SyncRequest) (problems []string) {
 	p, handed := req.GetCheckpoint(), uint64(req.GetCounters().GetBatches())
-	if p == nil || p.GetId() != m.order.GetId() {
-		return
+	if p == nil || p.GetId() != c.order.GetId() {
+		return nil
 	}
-	if p.GetMissed() == (p.GetState() != nil) || handed < m.order.GetBatches() {
-		m.problems = append(m.problems, fmt.Sprintf("after %d batches, the order %v is answered with %v",
-			handed, m.order, p))
+	if p.GetMissed() == (p.GetState() != nil) || handed < c.order.GetBatches() {
+		problems = append(problems, fmt.Sprintf("after %d batches, the order %v is answered with %v",
+			handed, c.order, p))
 	}
 	if p.GetMissed() {
-		m.Order(m.order.GetName(), m.order.GetStep()+retryAhead)
-		return
+		c.Order(c.order.GetName(), c.order.GetStep()+retryAhead)
+		return problems
 	}
-	m.parted[req.GetRank()] = p.GetState()
+	c.parted[req.GetRank()] = p.GetState()
+	return problems
 }

@@ -42,6 +42,9 @@ func (d *Dataset) Rows() int {
 	return n
 }
 
+// blocks of an epoch.
+func (d *Dataset) blocks() int { return (len(d.Shards) + d.BlockShards - 1) / d.BlockShards }
+
 // Start is the position of shard i, or of what follows it.
 func (d *Dataset) Start(epoch uint32, i int) position.Position {
 	if i >= len(d.Shards) {
@@ -77,6 +80,38 @@ func (d *Dataset) In(set position.Set, f func(r Row, lo, hi int)) {
 			}
 		}
 	}
+}
+
+// rowsIn is the number of rows in a set of positions.
+func (d *Dataset) rowsIn(set position.Set) (n int) {
+	d.In(set, func(_ Row, lo, hi int) { n += hi - lo })
+	return n
+}
+
+// tail is the rows of a set after its first ones.
+func (d *Dataset) tail(set position.Set, rows int) (tail position.Set) {
+	d.In(set, func(r Row, lo, hi int) {
+		n := min(rows, hi-lo)
+		if rows -= n; n == hi-lo {
+			return
+		}
+		from := d.Start(r.Epoch, r.Shard)
+		from.Window, from.K = uint32(r.Window), uint64(lo+n)
+		to := from
+		to.K = uint64(hi)
+		tail = tail.Union(position.Set{{From: from, To: to}})
+	})
+	return tail
+}
+
+// windowEnd is where a position's window ends.
+func (d *Dataset) windowEnd(p position.Position) position.Position {
+	i := d.Index(p)
+	p.Window, p.K = p.Window+1, 0
+	if int(p.Window) >= len(d.Shards[i]) {
+		return d.Start(p.Epoch, i+1)
+	}
+	return p
 }
 
 // IDs of all rows in a set of positions, in order.

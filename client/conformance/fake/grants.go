@@ -52,7 +52,10 @@ func (m *Master) grant(r *Member) bool {
 		return false
 	}
 	if from := max(m.Closed, r.from); len(m.Returned.Subtract(before(from))) > 0 {
-		got := m.capped(r, m.returnedRun(from))
+		got := m.returnedRun(from)
+		if m.drops() {
+			got = drop{m}.capped(r, got)
+		}
 		r.Held, m.Returned = r.Held.Union(got), m.Returned.Subtract(got)
 		return len(got) > 0
 	}
@@ -100,7 +103,7 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 		return reply
 	}
 	if m.inLanes() {
-		reply.Grants, reply.Starts = m.laneGrants(req.GetRank(), r), m.laneStarts(r.steps)
+		reply.Grants, reply.Starts = lanes{m}.grants(req.GetRank(), r), lanes{m}.starts(r.steps)
 		return reply
 	}
 	for epoch := range m.Data.Epochs {
@@ -131,7 +134,7 @@ func (m *Master) told() (base []*pb.Interval, members, departed []uint32, rows [
 	return consumed.Subtract(position.Set{{To: start}}).Proto(), members, departed, rows
 }
 
-// lagging reports whether a training loop may be in the newest closed epoch, where states stepsKnown of that row by
+// lagging reports whether a training loop may be in the newest closed epoch, where states tell of that row by
 // row.
 func (m *Master) lagging() bool {
 	if m.counted() {

@@ -143,8 +143,8 @@ func (l *Layout) cut(p Piece, lo, hi uint64) []int64 {
 	return l.Data.IDs(position.Set{p.Interval})[lo-p.First : hi-p.First]
 }
 
-// behind is a piece from row on of its lane; it is empty if it has no such row.
-func (l *Layout) behind(p Piece, row uint64) Piece {
+// from is a piece from row on of its lane; it is empty if it has no such row.
+func (l *Layout) from(p Piece, row uint64) Piece {
 	if row <= p.First {
 		return p
 	}

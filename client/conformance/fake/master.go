@@ -53,11 +53,10 @@ type Master struct {
 	start    *pb.LaneStart          // of the block where planning goes on
 	parts    map[uint32][]*pb.State // of a collective restore
 	restored bool
-	order    *pb.CheckpointOrder  // nil: none yet
-	parted   map[uint32]*pb.State // what ranks brought for it
 	problems []string
 	skipped  []*pb.SkippedRows
 	badData  bool // of the failure
+	checkpoints
 }
 
 // Member is a rank that joined.
@@ -165,16 +164,16 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 		m.restore()
 	}
 	steps := m.stepsOf(r, kind)
-	if m.inLanes() {
-		r.steps = steps
-		r.revision++
-	}
 	reply := &pb.JoinReply{
-		Starts: m.joinStarts(steps), Steps: steps, Kind: kind, Generation: 1, Incarnation: r.Incarnation,
+		Steps: steps, Kind: kind, Generation: 1, Incarnation: r.Incarnation,
 		LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
 		Consumed: r.Consumed.Proto(), BaseVersion: m.version, Earlier: &pb.Counters{Rows: r.earlier},
 	}
 	reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
+	if m.inLanes() {
+		r.steps, reply.Starts = steps, lanes{m}.starts(steps)
+		r.revision++
+	}
 	return reply, nil
 }
 
@@ -201,7 +200,7 @@ func (m *Master) missing(world uint32) (ranks []uint32) {
 	return ranks
 }
 
-// restore begins anew behind the states that the ranks brought, once.
+// restore begins anew after the states that the ranks brought, once.
 func (m *Master) restore() {
 	if m.restored {
 		return
@@ -209,7 +208,7 @@ func (m *Master) restore() {
 	m.restored = true
 	m.version++
 	if m.inLanes() {
-		m.restoreLanes(slices.Concat(slices.Collect(maps.Values(m.parts))...))
+		lanes{m}.restore(slices.Concat(slices.Collect(maps.Values(m.parts))...))
 		return
 	}
 	m.Closed = m.Data.Epochs
@@ -243,7 +242,7 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	m.report(req, r)
 	m.consume(r, position.SetFromProto(req.GetConsumed()))
 	m.leavePasses(req, r)
-	m.takePart(req)
+	m.problems = append(m.problems, m.takePart(req)...)
 	m.refused(req, r)
 	if m.Failure != "" {
 		return m.failed(), nil
@@ -263,14 +262,16 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	m.close()
 	if m.inLanes() {
 		if req.GetWantsMore() {
-			m.planLanes()
+			lanes{m}.plan()
 		}
 		return m.reply(req, r), nil
 	}
 	if req.GetWantsMore() && !req.GetLeave() && m.grant(r) {
 		r.revision++
 	}
-	m.recall()
+	if m.drops() {
+		drop{m}.recall()
+	}
 	return m.reply(req, r), nil
 }
 

@@ -39,7 +39,7 @@ func (m *Master) leftByAll() (left bool) {
 func (m *Master) pass() {
 	m.Returned = m.Returned.Subtract(before(m.Closed + 1))
 	m.Next = max(m.Next, int(m.Closed+1)*len(m.Data.Shards))
-	m.Planned = max(m.Planned, int(m.Closed+1)*m.blocks())
+	m.Planned = max(m.Planned, int(m.Closed+1)*m.Data.blocks())
 }
 
 func before(epoch uint32) position.Set {

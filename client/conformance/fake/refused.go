@@ -13,7 +13,7 @@ func (m *Master) refused(req *pb.SyncRequest, r *Member) {
 	}
 	for _, f := range req.GetRefused() {
 		at := position.FromProto(f.GetAt())
-		part := r.Held.Intersect(position.Set{{From: at, To: m.behind(at)}})
+		part := r.Held.Intersect(position.Set{{From: at, To: m.Data.windowEnd(at)}})
 		if len(part) == 0 {
 			continue
 		}
@@ -30,14 +30,4 @@ func (m *Master) refused(req *pb.SyncRequest, r *Member) {
 		m.version++
 		r.revision++
 	}
-}
-
-// behind is where a position's window ends.
-func (m *Master) behind(p position.Position) position.Position {
-	i := m.Data.Index(p)
-	p.Window, p.K = p.Window+1, 0
-	if int(p.Window) >= len(m.Data.Shards[i]) {
-		return m.Data.Start(p.Epoch, i+1)
-	}
-	return p
 }
