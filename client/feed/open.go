@@ -172,8 +172,9 @@ func (f *feeder) describe() (*opened, error) {
 	info, begins := f.session.Info(), f.session.State()
 	out := &opened{
 		BatchSize: info.GetBatchSize(), WorldSize: info.GetWorldSize(), Epochs: spec.Epochs(info.GetSpec()),
-		Drops: info.GetSpec().GetLastBatch() == pb.LastBatch_DROP, LastBatch: ending(info.GetSpec()), Schema: schema,
-		Spec: fingerprint(info.GetSpec()),
+		Drops: info.GetSpec().GetLastBatch() == pb.LastBatch_DROP, Schema: schema,
+		LastBatch: strings.ToLower(begins.GetLastBatch().String()),
+		Spec:      fingerprint(info.GetSpec()),
 		// In order deterministic the count alone says so.
 		Begun: len(begins.GetBase()) > 0 || len(begins.GetConsumed()) > 0 || begins.GetHanded() > 0,
 	}
@@ -185,14 +186,6 @@ func (f *feeder) describe() (*opened, error) {
 		out.Counts = info.GetWorldSize() == 1 && countable(program)
 	}
 	return out, nil
-}
-
-// ending is what becomes of an epoch's last rows, as specs say it.
-func ending(s *pb.Spec) string {
-	if s.GetLastBatch() == pb.LastBatch_LAST_BATCH_UNSPECIFIED {
-		return strings.ToLower(pb.LastBatch_UNEVEN.String())
-	}
-	return strings.ToLower(s.GetLastBatch().String())
 }
 
 // countable reports whether as many rows come out of a program as go in.
