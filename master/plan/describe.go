@@ -106,8 +106,8 @@ func (d *Description) WriteText(w io.Writer) error {
 	if c.Files < int64(d.ListedFiles) {
 		fmt.Fprintf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
 	}
-	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.RowGroups, c.PrunedRowGroups,
-		c.EmptyRowGroups)
+	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.Extents, c.PrunedExtents,
+		c.EmptyExtents)
 	if c.UntrustedChunks > 0 {
 		fmt.Fprintf(t,
 			"untrusted\t%d\tcolumn chunks whose statistics contradict themselves, and exclude nothing; write these "+

@@ -25,7 +25,7 @@ func TestLanesAreAPartition(t *testing.T) {
 				case !last && p.Rows != shards[p.Shard]:
 					t.Fatalf("piece %+v is not the whole shard, of %d rows", p, shards[p.Shard])
 				case j > 0 && pieces[j-1].Shard > p.Shard:
-					t.Fatalf("piece %+v stands behind %+v", p, pieces[j-1])
+					t.Fatalf("piece %+v stands after %+v", p, pieces[j-1])
 				}
 				rows[p.Shard] += p.Rows
 				at[p.Lane] += p.Rows

@@ -55,8 +55,8 @@ func TestPruning(t *testing.T) {
 			prog.Filter = test.filter
 			_, counts, err := plan.Shards(plan.Config{}, prog, []plan.File{f}, 0)
 			check(t, err)
-			if counts.PrunedRowGroups != test.pruned || counts.PrunedRows != 10*test.pruned ||
-				counts.RowGroups != 2-test.pruned {
+			if counts.PrunedExtents != test.pruned || counts.PrunedRows != 10*test.pruned ||
+				counts.Extents != 2-test.pruned {
 				t.Errorf("%+v, want %d pruned", counts, test.pruned)
 			}
 		})
@@ -90,8 +90,8 @@ func TestPruningOfWidenedColumns(t *testing.T) {
 		prog.Filter = test.filter
 		_, counts, err := plan.Shards(plan.Config{}, prog, []plan.File{f}, 0)
 		check(t, err)
-		if counts.RowGroups != test.kept {
-			t.Errorf("%s as %v keeps %d row groups, want %d", test.filter, test.kind, counts.RowGroups, test.kept)
+		if counts.Extents != test.kept {
+			t.Errorf("%s as %v keeps %d row groups, want %d", test.filter, test.kind, counts.Extents, test.kept)
 		}
 	}
 }
@@ -102,11 +102,11 @@ func TestStatisticsThatContradictThemselves(t *testing.T) {
 		uniform(10, 80).within(40, 30))
 	for filter, want := range map[string]plan.Counts{
 		"id > 100": {
-			Files: 1, Shards: 1, RowGroups: 2, Rows: 20, PrunedRowGroups: 1, PrunedRows: 10,
+			Files: 1, Shards: 1, Extents: 2, Rows: 20, PrunedExtents: 1, PrunedRows: 10,
 			UntrustedChunks: 2, Untrusted: "file:///a row group 0 column id: its minimum is above its maximum",
 		},
-		"name is null": {Files: 1, Shards: 1, RowGroups: 3, Rows: 30},
-		"":             {Files: 1, Shards: 1, RowGroups: 3, Rows: 30},
+		"name is null": {Files: 1, Shards: 1, Extents: 3, Rows: 30},
+		"":             {Files: 1, Shards: 1, Extents: 3, Rows: 30},
 	} {
 		prog := program(source("id", pb.Kind_INT64, false), source("name", pb.Kind_BINARY, false))
 		prog.Filter = filter

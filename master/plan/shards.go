@@ -11,14 +11,14 @@ import (
 
 // Bounds of a window's rows: fewer shuffle badly, more make streams resume far back. What a column takes for each
 // window is most of the time where thousands of them do not fit into the caches: then the lower one is a row for each
-// columnsPerRow columns, up to maxLeastRows. For the sake of the lower one a window may grow to maxWindowGrowth times
+// columnsPerRow columns, up to maxFloorRows. For the sake of the lower one a window may grow to maxWindowGrowth times
 // the configured bytes, but no further.
 const (
 	minWindowRows   = 256
 	maxWindowRows   = 65536
 	maxWindowGrowth = 8
 	columnsPerRow   = 4
-	maxLeastRows    = 1024
+	maxFloorRows    = 1024
 )
 
 // maxBlockWindows bounds the windows of a block, which no honest file comes near: extents say how many rows they have,
@@ -46,14 +46,14 @@ func (f File) bind(sources []*pb.Source) (format.Planned, error) {
 type Counts struct {
 	Files  int64 `json:"files"`
 	Shards int64 `json:"shards"`
-	// Row groups, and their rows, that shards hold.
-	RowGroups int64 `json:"row_groups"`
-	Rows      int64 `json:"rows"`
-	// Row groups, and their rows, that statistics show to hold no row that passes the filter.
-	PrunedRowGroups int64 `json:"pruned_row_groups"`
-	PrunedRows      int64 `json:"pruned_rows"`
-	// Row groups without rows.
-	EmptyRowGroups int64 `json:"empty_row_groups"`
+	// Extents, and their rows, that shards hold.
+	Extents int64 `json:"row_groups"`
+	Rows    int64 `json:"rows"`
+	// Extents, and their rows, that statistics show to hold no row that passes the filter.
+	PrunedExtents int64 `json:"pruned_row_groups"`
+	PrunedRows    int64 `json:"pruned_rows"`
+	// Extents without rows.
+	EmptyExtents int64 `json:"empty_row_groups"`
 	// Column chunks of the filter whose statistics contradict themselves, so that they exclude nothing, and the first
 	// of them.
 	UntrustedChunks int64  `json:"untrusted_chunks,omitempty"`
@@ -64,11 +64,11 @@ type Counts struct {
 func (c *Counts) Add(d Counts) {
 	c.Files += d.Files
 	c.Shards += d.Shards
-	c.RowGroups += d.RowGroups
+	c.Extents += d.Extents
 	c.Rows += d.Rows
-	c.PrunedRowGroups += d.PrunedRowGroups
+	c.PrunedExtents += d.PrunedExtents
 	c.PrunedRows += d.PrunedRows
-	c.EmptyRowGroups += d.EmptyRowGroups
+	c.EmptyExtents += d.EmptyExtents
 	c.UntrustedChunks += d.UntrustedChunks
 	c.Untrusted = cmp.Or(c.Untrusted, d.Untrusted)
 }
@@ -124,12 +124,12 @@ func (p *planner) cut(f File, bound format.Planned) ([]*pb.Shard, Counts, error)
 	var room int64
 	for i, extent := range f.Holds.Extents() {
 		if extent.Rows == 0 {
-			counts.EmptyRowGroups++
+			counts.EmptyExtents++
 			continue
 		}
 		p.countUntrusted(&counts, f, bound, i)
 		if p.filter.excludes(bound, i) {
-			counts.PrunedRowGroups++
+			counts.PrunedExtents++
 			counts.PrunedRows += extent.Rows
 			continue
 		}
@@ -150,7 +150,7 @@ func (p *planner) cut(f File, bound format.Planned) ([]*pb.Shard, Counts, error)
 		p.windows += windows
 		s.Extents = append(s.Extents,
 			&pb.Extent{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window})
-		counts.RowGroups++
+		counts.Extents++
 		counts.Rows += extent.Rows
 	}
 	counts.Shards = int64(len(shards))
@@ -173,9 +173,9 @@ func windowRows(bytes, rows, columns, window int64) int64 {
 	perRow := max(1, (bytes+rows-1)/rows)
 	fit := min(maxWindowRows, window/perRow)
 	// Divided, not multiplied, since a window may be configured to any size.
-	least := min(max(minWindowRows, min(columns/columnsPerRow, maxLeastRows)),
+	floor := min(max(minWindowRows, min(columns/columnsPerRow, maxFloorRows)),
 		window/((perRow+maxWindowGrowth-1)/maxWindowGrowth))
-	return min(rows, max(1, least, fit))
+	return min(rows, max(1, floor, fit))
 }
 
 // Selects reports whether a program leaves rows out.

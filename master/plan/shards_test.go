@@ -74,12 +74,12 @@ func TestShardsHoldEachRowGroupOnce(t *testing.T) {
 				excluded := int64(binary.LittleEndian.Uint64(g.Chunks[0].Stats.Max)) < threshold
 				switch {
 				case g.Rows == 0:
-					want.EmptyRowGroups++
+					want.EmptyExtents++
 				case excluded:
-					want.PrunedRowGroups++
+					want.PrunedExtents++
 					want.PrunedRows += g.Rows
 				default:
-					want.RowGroups++
+					want.Extents++
 					want.Rows += g.Rows
 				}
 				if kept := g.Rows > 0 && !excluded; kept != (n == 1) || n > 1 {
