@@ -21,7 +21,7 @@ type Batch struct {
 	Files  []int32
 	RowIDs []int64
 
-	// Checkpoint, if set, is a named checkpoint that has its place right behind this batch: save the model under its
+	// Checkpoint, if set, is a named checkpoint that has its place right after this batch: save the model under its
 	// name, once it is trained on the batch, and before the next one. If the same name comes again, with a later step,
 	// that one counts.
 	Checkpoint *Checkpoint

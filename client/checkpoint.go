@@ -5,7 +5,7 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Checkpoint is a named checkpoint of the whole job, which the master has taken, or is about to take, behind a batch.
+// Checkpoint is a named checkpoint of the whole job, which the master has taken, or is about to take, after a batch.
 type Checkpoint struct {
 	Name string
 	// Step counts the batches of each rank, and in order deterministic those steps in which a rank has no rows, on from

@@ -12,7 +12,7 @@
 //
 // The trainer owns the cursor: rows count as consumed when Next returns their batch, and not before. Streams fail over
 // between a ticket's workers by themselves, so that they go on while no master can be reached. A stream that is late is
-// opened a second time, on the next worker: the first to bring rows behind the cursor wins, and what comes twice is
+// opened a second time, on the next worker: the first to bring rows after the cursor wins, and what comes twice is
 // dropped.
 //
 // Next, NextOfEpoch, Prepare, Batches, Close and Abandon belong to one goroutine; Info, RestoredFrom, State,

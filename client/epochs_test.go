@@ -28,7 +28,7 @@ func eachOrder(t *testing.T, d *fake.Dataset, f func(t *testing.T, fl *fake.Net,
 	}
 }
 
-// readEpochs reads a session to its end, and checks that the end of each epoch is told once, behind all of its batches.
+// readEpochs reads a session to its end, and checks that the end of each epoch is told once, after all of its batches.
 // It returns the rows, and how many batches came in each epoch.
 func readEpochs(t *testing.T, s *Session) (ids []int64, batches map[uint32]int) {
 	batches = make(map[uint32]int)
@@ -38,7 +38,7 @@ func readEpochs(t *testing.T, s *Session) (ids []int64, batches map[uint32]int) 
 		case errors.Is(err, io.EOF):
 			if _, again := s.NextOfEpoch(t.Context()); !errors.Is(again, io.EOF) || epoch != s.terms.epochs ||
 				s.Epoch() != epoch {
-				t.Errorf("behind %d epochs the session ends, in epoch %d, and then says %v", epoch, s.Epoch(), again)
+				t.Errorf("after %d epochs the session ends, in epoch %d, and then says %v", epoch, s.Epoch(), again)
 			}
 			return ids, batches
 		case errors.Is(err, ErrEpochEnd):

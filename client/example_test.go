@@ -29,7 +29,7 @@ func Example() {
 				return err
 			}
 			train(batch.Dense, batch.Sparse, batch.Labels)
-			state := session.State() // a checkpoint, to go on behind this batch with Config.Restore
+			state := session.State() // a checkpoint, to go on after this batch with Config.Restore
 			save(state)
 			if at := batch.Checkpoint; at != nil { // `penstock session checkpoint` takes one here, of all ranks
 				saveModel(at.Name, at.Step)

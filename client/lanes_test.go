@@ -37,7 +37,7 @@ func drawShard(t *rapid.T) *shardRows {
 	return s
 }
 
-// at is where a row is; behind the last is the next shard.
+// at is where a row is; after the last is the next shard.
 func (s *shardRows) at(row uint64) position.Position {
 	if row >= s.total {
 		return position.Position{Shard: 1}

@@ -223,7 +223,7 @@ func TestRefusedPieceIsReported(t *testing.T) {
 		t.Errorf("reports %v, though it was left out", req.GetRefused())
 	}
 	if len(l.pieces) != 2 || l.pieces[0] != p || len(p.queue) != 1 || l.pieces[1].received != at(1, 0, 2) {
-		t.Errorf("pieces %+v; want the rows before, and a piece behind", l.pieces)
+		t.Errorf("pieces %+v; want the rows before, and a piece after", l.pieces)
 	}
 }
 

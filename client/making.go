@@ -204,7 +204,7 @@ func (h *handover) batchOf(build *buffers) *Batch {
 	h.handed.bytes += build.size()
 	if b.Checkpoint = h.checkpointing.after(b.after, h.stepsMade()); b.Checkpoint != nil {
 		signal(h.shared.wake)
-		h.terms.log.Info("a checkpoint is taken behind this batch",
+		h.terms.log.Info("a checkpoint is taken after this batch",
 			"event", "checkpoint", "name", b.Checkpoint.Name, "step", b.Checkpoint.Step)
 	}
 	h.lastReturn, h.lastRows = time.Now(), build.valid

@@ -187,7 +187,7 @@ func (p *piece) take(n int) (c chunk, iv position.Interval) {
 	return c, iv
 }
 
-// trim gives up all from to on, which lies behind p.taken. Like push it returns the interval that needs no
+// trim gives up all from to on, which lies after p.taken. Like push it returns the interval that needs no
 // hand-over.
 func (p *piece) trim(to position.Position) position.Interval {
 	if !to.Less(p.to) {

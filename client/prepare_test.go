@@ -130,7 +130,7 @@ func TestPrepareOfAnEnd(t *testing.T) {
 		defer cancel()
 		s.Prepare(ctx.Done())
 		if ctx.Err() == nil {
-			t.Error("Prepare behind the last batch does not wait")
+			t.Error("Prepare after the last batch does not wait")
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

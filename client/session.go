@@ -122,7 +122,7 @@ func (s *Session) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 	}
 }
 
-// LeaveEpoch ends an epoch for this rank before its end, if the loop is in it still: Next goes on with the epoch behind
+// LeaveEpoch ends an epoch for this rank before its end, if the loop is in it still: Next goes on with the epoch after
 // it, and a State names that. The rest goes to the ranks that are still in the epoch, and to nobody once all have left
 // it; where ranks count no outputs, Next waits for that. Like Next it is for the one goroutine.
 func (s *Session) LeaveEpoch(epoch uint32) error { return s.handover.leaveEpoch(epoch) }
@@ -142,7 +142,7 @@ func (s *Session) State() *pb.State {
 // StateAfter is this rank's checkpoint as of a batch, for loops that read ahead; b may be released already.
 func (s *Session) StateAfter(b *Batch) *pb.State { return s.terms.state(b.after) }
 
-// Epoch is the one that the loop is in, from 0; the number of epochs behind the last.
+// Epoch is the one that the loop is in, from 0; the number of epochs after the last.
 func (s *Session) Epoch() uint32 {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()

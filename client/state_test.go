@@ -329,7 +329,7 @@ func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 		fl.Master("m", m)
 		s := open(t, config(fl, "m"))
 		for epoch := range uint32(2) {
-			// The streams end first, so that Next takes what lies behind the last row too.
+			// The streams end first, so that Next takes what lies after the last row too.
 			synctest.Wait()
 			_ = sleep(t.Context(), 10*s.terms.cfg.SyncEvery)
 			b, err := s.Next(t.Context())

@@ -34,7 +34,7 @@ type unserved struct {
 
 // Resume tells that a broken stream, or one that was late, went on.
 type Resume struct {
-	// Shard is where the shard starts; Cursor is behind the last row that came before.
+	// Shard is where the shard starts; Cursor is after the last row that came before.
 	Shard, Cursor position.Position
 	File          string
 	// From and To are the workers; they may be the same.

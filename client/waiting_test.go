@@ -65,7 +65,7 @@ func TestWaitingForWorkers(t *testing.T) {
 		defer cancel()
 		s.Prepare(ctx.Done())
 		if w := s.Waiting(); len(w.Workers) != 1 || w.Idle < time.Minute || w.Idle > 2*time.Minute {
-			t.Errorf("while it sends nothing any more behind one record: %+v", w)
+			t.Errorf("while it sends nothing any more after one record: %+v", w)
 		}
 	})
 }

@@ -212,7 +212,7 @@ func TestPlace(t *testing.T) {
 			name: "beyond the piece", cur: at(1, 4), to: at(1, 6), window: 1, k: 4, rows: 5, last: true, hi: 2,
 			after: at(1, 6),
 		},
-		{name: "behind the piece", cur: at(1, 4), to: at(1, 6), window: 2, rows: 5, first: true, after: at(1, 6)},
+		{name: "after the piece", cur: at(1, 4), to: at(1, 6), window: 2, rows: 5, first: true, after: at(1, 6)},
 		{name: "gap", cur: at(1, 4), to: end, window: 1, k: 5, rows: 1, bad: true},
 		{name: "gap to a window", cur: at(2, 0), to: end, window: 3, k: 5, rows: 1, bad: true},
 		{name: "window not ended", cur: at(1, 4), to: end, window: 2, rows: 1, bad: true},

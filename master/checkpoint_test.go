@@ -81,7 +81,7 @@ func TestACheckpointOutlivesLeaders(t *testing.T) {
 		return err == nil && s.GetWorldSize() == 4
 	})
 	if rest := train(t, joinAll(t, third, "run", 4), 0x7fffffff); !slices.Equal(append(got, rest...), want) {
-		t.Error("behind the checkpoint, other batches come")
+		t.Error("after the checkpoint, other batches come")
 	}
 	awaitEvent(t, third, pb.EventKind_CHECKPOINT, "run",
 		"restored to checkpoint noon, of step 9, for 4 trainers; generation 2")

@@ -36,7 +36,7 @@ func getSession(t *testing.T, m *node, id string) *pb.Session {
 	return s
 }
 
-// noon reads a session of lanes to its end, with a checkpoint behind its ninth step, and returns the batches behind
+// noon reads a session of lanes to its end, with a checkpoint after its ninth step, and returns the batches after
 // that.
 func noon(t *testing.T, m *node, dir string) []string {
 	t.Helper()
@@ -111,7 +111,7 @@ func TestAClosedSession(t *testing.T) {
 	check(t, restore(t, m, "noon"))
 	ranks := joinAll(t, m, "run", 1)
 	if rest := train(t, ranks, 0x7fffffff); !slices.Equal(rest, want) {
-		t.Error("behind the checkpoint, other batches come")
+		t.Error("after the checkpoint, other batches come")
 	}
 	leaveAll(t, m, "run", ranks[0].trainer)
 	_, err = m.DeleteCheckpoint(t.Context(), &pb.DeleteCheckpointRequest{Session: "run", Name: "noon"})

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// tellEvery is how often events tell of workers, at most: those that come or go at once are one event.
-	tellEvery = time.Second
+	// emitEvery is how often events tell of workers, at most: those that come or go at once are one event.
+	emitEvery = time.Second
 	// namedAtOnce is how many workers or ranks one event names.
 	namedAtOnce = 8
 )
@@ -65,10 +65,10 @@ func (t *term) emitWorkers() error {
 	}
 }
 
-// drainsMeanwhile waits for tellEvery, and returns which workers drained meanwhile: they may be gone at its end.
+// drainsMeanwhile waits for emitEvery, and returns which workers drained meanwhile: they may be gone at its end.
 func (t *term) drainsMeanwhile() map[string]bool {
 	drained := map[string]bool{}
-	over := time.After(tellEvery)
+	over := time.After(emitEvery)
 	for {
 		outdated := t.master.places.get().outdated
 		for _, m := range t.master.fleet.Members(fleet.Worker) {
@@ -172,7 +172,7 @@ type told struct {
 	named      []*session.Named
 }
 
-func (r *runner) toTell() told {
+func (r *runner) toEmit() told {
 	skipped, _ := r.state.Skipped()
 	return told{
 		state: r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped),
@@ -182,7 +182,7 @@ func (r *runner) toTell() told {
 
 // emitChanges makes events of what became of the session since it was called last. What it tells lies in etcd.
 func (r *runner) emitChanges() {
-	before, now := r.told, r.toTell()
+	before, now := r.told, r.toEmit()
 	r.told = now
 	if now.generation != before.generation {
 		how := fmt.Sprintf("restored to the states that its %s brought; generation %d",

@@ -97,7 +97,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("the newest is %v, want number %d", newest, last)
 	}
 	if none := eventsOf(t, second, &pb.ListEventsRequest{After: last}); len(none) != 0 {
-		t.Errorf("behind the last there is %v", none)
+		t.Errorf("after the last there is %v", none)
 	}
 }
 

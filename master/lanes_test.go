@@ -105,8 +105,8 @@ func (r *laneTrainer) rowsOf(g *pb.Grant) (out []string) {
 				before := window < from.GetWindow() || window == from.GetWindow() && k < from.GetK()
 				inShard := to.GetEpoch() == from.GetEpoch() && to.GetBlock() == from.GetBlock() &&
 					to.GetShard() == from.GetShard()
-				behind := inShard && (window > to.GetWindow() || window == to.GetWindow() && k >= to.GetK())
-				if !before && !behind {
+				after := inShard && (window > to.GetWindow() || window == to.GetWindow() && k >= to.GetK())
+				if !before && !after {
 					out = append(out, fmt.Sprintf("%d %s %d.%d.%d", tk.GetEpoch(), tk.GetFile().GetUri(), rg.GetIndex(),
 						window, k))
 				}

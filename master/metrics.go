@@ -189,8 +189,8 @@ func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
 	m.epoch.Write(ch, float64(s.GetProgress().GetEpoch()), id)
 	m.delivered.Write(ch, float64(s.GetProgress().GetRowsDelivered()), id)
 	m.abandoned.Write(ch, float64(s.GetProgress().GetAbandonedShards()), id)
-	if n, ok := observe.SharesOf(s.GetProgress(), s.GetPaddedBatch()); ok && n.Most > 0 {
-		m.imbalance.Write(ch, float64(n.Most-n.Least)/float64(n.Most), id)
+	if n, ok := observe.SharesOf(s.GetProgress(), s.GetPaddedBatch()); ok && n.MaxRows > 0 {
+		m.imbalance.Write(ch, float64(n.MaxRows-n.MinRows)/float64(n.MaxRows), id)
 		if s.GetPaddedBatch() > 0 {
 			m.padding.Write(ch, n.Padding, id)
 		}

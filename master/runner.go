@@ -121,7 +121,7 @@ func newRunner(t *term, name store.Name) (*runner, error) {
 		r.cancel()
 		return nil, err
 	}
-	r.told = r.toTell()
+	r.told = r.toEmit()
 	return r, nil
 }
 

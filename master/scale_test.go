@@ -57,9 +57,9 @@ func (a *actuator) fail(err error) {
 	a.err = err
 }
 
-func scaling(a *actuator, least, most int) master.Scaling {
+func scaling(a *actuator, minWorkers, maxWorkers int) master.Scaling {
 	return master.Scaling{Actuator: a, Config: autoscale.Config{
-		MinWorkers: least, MaxWorkers: most, StartUp: time.Minute,
+		MinWorkers: minWorkers, MaxWorkers: maxWorkers, StartUp: time.Minute,
 		UpAfter: 2 * time.Second, DownAfter: 3 * time.Second, TrimAfter: 4 * time.Second,
 	}}
 }

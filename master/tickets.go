@@ -62,7 +62,7 @@ func (o *ticketOffice) pieces(generation uint64, pieces []session.Piece, zone st
 func (o *ticketOffice) ticket(generation uint64, p position.Position, places *places, zone string) ([]byte, error) {
 	block := o.blocks[store.BlockID{Epoch: p.Epoch, Index: p.Block}]
 	if int(p.Shard) >= len(block.GetShards()) {
-		return nil, fmt.Errorf("master: position %v lies behind the %d shards of its block", p, len(block.GetShards()))
+		return nil, fmt.Errorf("master: position %v lies after the %d shards of its block", p, len(block.GetShards()))
 	}
 	shard := block.GetShards()[p.Shard]
 	return o.master.signer.Sign(&pb.Ticket{

@@ -39,15 +39,15 @@ func (e *Expr) Eval(lookup func(column string) (Value, bool)) (Truth, error) {
 		if e.Op == Or {
 			sign = -1
 		}
-		least := True
+		lowest := True
 		for _, arg := range e.Args {
 			t, err := arg.Eval(lookup)
 			if err != nil {
 				return Unknown, err
 			}
-			least = min(least, sign*t)
+			lowest = min(lowest, sign*t)
 		}
-		return sign * least, nil
+		return sign * lowest, nil
 	}
 	v, ok := lookup(e.Column)
 	v, ok, err := e.of(v, ok)

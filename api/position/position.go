@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Position is a place between two output rows of a session, before output row K of a window. The place behind
+// Position is a place between two output rows of a session, before output row K of a window. The place after
 // a shard's last row is written as the start of what follows it (see Grant.interval), so that neighbours meet.
 type Position struct {
 	Epoch, Block, Shard, Window uint32

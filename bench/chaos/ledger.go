@@ -67,7 +67,7 @@ func (l *ledger) flush() error {
 
 func (l *ledger) close() error { return errors.Join(l.flush(), l.file.Close()) }
 
-// segment is what counts of one trainer's ledger: its first records. Those behind were handed over after the checkpoint
+// segment is what counts of one trainer's ledger: its first records. Later ones were handed over after the checkpoint
 // that the job went back to.
 type segment struct {
 	Path    string

@@ -149,18 +149,18 @@ func hidden(cmd *cobra.Command) *cobra.Command {
 
 func (o *options) check() error {
 	var errs []error
-	least := func(flag string, value, minimum int) {
+	checkMin := func(flag string, value, minimum int) {
 		if value < minimum {
 			errs = append(errs, fmt.Errorf("--%s: want %d or more, found %d", flag, minimum, value))
 		}
 	}
-	least("faults", o.faults, 0)
-	least("workers", o.workers, 1)
-	least("masters", o.masters, 1)
-	least("trainers", o.trainers, 1)
-	least("rows", o.rows, 1000)
-	least("epochs", o.epochs, 0)
-	least("rows-per-fault", o.perFault, 1)
+	checkMin("faults", o.faults, 0)
+	checkMin("workers", o.workers, 1)
+	checkMin("masters", o.masters, 1)
+	checkMin("trainers", o.trainers, 1)
+	checkMin("rows", o.rows, 1000)
+	checkMin("epochs", o.epochs, 0)
+	checkMin("rows-per-fault", o.perFault, 1)
 	errs = append(errs, checkClasses(o.only))
 	if o.lastBatch != "uneven" && o.lastBatch != "pad" {
 		errs = append(errs, fmt.Errorf("--last-batch: want uneven or pad, found %q", o.lastBatch))

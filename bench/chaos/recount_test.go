@@ -37,7 +37,7 @@ func testLedger(t *testing.T, dir string, files []int, change func([]record) []r
 			l.add(r)
 		}
 		segments = append(segments, segment{Path: path, Rank: rank, Records: l.records})
-		l.add(record{file: 99, row: 1}) // behind the checkpoint: it does not count
+		l.add(record{file: 99, row: 1}) // after the checkpoint: it does not count
 		if err := l.close(); err != nil {
 			t.Fatal(err)
 		}

@@ -124,11 +124,11 @@ func (r *report) jobText(p func(string, ...any)) {
 	if len(r.fleet.ends) > 0 {
 		p("Processes of the fleet that ended by themselves, and were started again: %s.", counts(r.fleet.ends))
 	}
-	var most vitals
+	var highest vitals
 	for _, peak := range r.fleet.peaks {
-		most = most.max(peak)
+		highest = highest.max(peak)
 	}
-	p("The most that a process held: %v.", most)
+	p("The most that a process held: %v.", highest)
 	p("From a rank's end to the next batch: %s.", distribution(f.Restarts))
 	p("Time to get a batch: %s.", distribution(f.All))
 	p(

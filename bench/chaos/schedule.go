@@ -74,7 +74,7 @@ type kind struct {
 	weight      int
 	targets     []string
 	peers       []string
-	least, most time.Duration
+	min, max    time.Duration
 	resizes     bool // the job starts again after it, perhaps with another world size
 	isolated    bool // needs networks, or disks, of its own
 }
@@ -84,79 +84,79 @@ type kind struct {
 func kinds(lease time.Duration) []kind {
 	const ms, s = time.Millisecond, time.Second
 	return []kind{
-		{class: workers, name: "kill", weight: 4, targets: []string{"worker"}, least: 100 * ms, most: 3 * s},
-		{class: workers, name: "stop", weight: 2, targets: []string{"worker"}, least: 200 * ms, most: 2 * s},
-		{class: workers, name: "hang", weight: 1, targets: []string{"worker"}, least: 5 * s, most: 10 * s},
-		{class: workers, name: "slow", weight: 1, targets: []string{"worker"}, least: 2 * s, most: 6 * s},
-		{class: workers, name: "drain", weight: 2, targets: []string{"worker"}, least: 100 * ms, most: 2 * s},
-		{class: workers, name: "join", weight: 1, targets: []string{"extra"}, least: 2 * s, most: 6 * s},
+		{class: workers, name: "kill", weight: 4, targets: []string{"worker"}, min: 100 * ms, max: 3 * s},
+		{class: workers, name: "stop", weight: 2, targets: []string{"worker"}, min: 200 * ms, max: 2 * s},
+		{class: workers, name: "hang", weight: 1, targets: []string{"worker"}, min: 5 * s, max: 10 * s},
+		{class: workers, name: "slow", weight: 1, targets: []string{"worker"}, min: 2 * s, max: 6 * s},
+		{class: workers, name: "drain", weight: 2, targets: []string{"worker"}, min: 100 * ms, max: 2 * s},
+		{class: workers, name: "join", weight: 1, targets: []string{"extra"}, min: 2 * s, max: 6 * s},
 		{class: workers, name: "roll", weight: 1, targets: []string{"workers"}},
-		{class: workers, name: "squeeze", weight: 1, targets: []string{"worker"}, least: 2 * s, most: 5 * s},
+		{class: workers, name: "squeeze", weight: 1, targets: []string{"worker"}, min: 2 * s, max: 5 * s},
 
 		{
-			class: masters, name: "kill", weight: 3, targets: []string{"leader", "leader", "master"}, least: 100 * ms,
-			most: 4 * s,
+			class: masters, name: "kill", weight: 3, targets: []string{"leader", "leader", "master"}, min: 100 * ms,
+			max: 4 * s,
 		},
-		{class: masters, name: "stop", weight: 2, targets: []string{"leader", "master"}, least: 200 * ms, most: 3 * s},
-		{class: masters, name: "hang", weight: 1, targets: []string{"leader"}, least: 6 * s, most: 9 * s},
-		{class: masters, name: "slow", weight: 1, targets: []string{"leader"}, least: 2 * s, most: 5 * s},
-		{class: masters, name: "end", weight: 1, targets: []string{"leader", "master"}, least: 100 * ms, most: 2 * s},
-		{class: masters, name: "kill", weight: 1, targets: []string{"masters"}, least: 200 * ms, most: 3 * s},
+		{class: masters, name: "stop", weight: 2, targets: []string{"leader", "master"}, min: 200 * ms, max: 3 * s},
+		{class: masters, name: "hang", weight: 1, targets: []string{"leader"}, min: 6 * s, max: 9 * s},
+		{class: masters, name: "slow", weight: 1, targets: []string{"leader"}, min: 2 * s, max: 5 * s},
+		{class: masters, name: "end", weight: 1, targets: []string{"leader", "master"}, min: 100 * ms, max: 2 * s},
+		{class: masters, name: "kill", weight: 1, targets: []string{"masters"}, min: 200 * ms, max: 3 * s},
 
-		{class: etcd, name: "kill", weight: 3, targets: []string{"etcd"}, least: 100 * ms, most: 4 * s},
-		{class: etcd, name: "stop", weight: 2, targets: []string{"etcd"}, least: 200 * ms, most: 2 * s},
-		{class: etcd, name: "hang", weight: 1, targets: []string{"etcd"}, least: 4 * s, most: 8 * s},
-		{class: etcd, name: "slow", weight: 1, targets: []string{"etcd"}, least: 2 * s, most: 5 * s},
+		{class: etcd, name: "kill", weight: 3, targets: []string{"etcd"}, min: 100 * ms, max: 4 * s},
+		{class: etcd, name: "stop", weight: 2, targets: []string{"etcd"}, min: 200 * ms, max: 2 * s},
+		{class: etcd, name: "hang", weight: 1, targets: []string{"etcd"}, min: 4 * s, max: 8 * s},
+		{class: etcd, name: "slow", weight: 1, targets: []string{"etcd"}, min: 2 * s, max: 5 * s},
 		{
-			class: etcd, name: "kill", weight: 1, targets: []string{"etcd-majority", "etcds"}, least: 500 * ms,
-			most: 5 * s,
+			class: etcd, name: "kill", weight: 1, targets: []string{"etcd-majority", "etcds"}, min: 500 * ms,
+			max: 5 * s,
 		},
 		{
-			class: etcd, name: "stop", weight: 1, targets: []string{"etcd-majority", "etcds"}, least: 500 * ms,
-			most: 8 * s,
+			class: etcd, name: "stop", weight: 1, targets: []string{"etcd-majority", "etcds"}, min: 500 * ms,
+			max: 8 * s,
 		},
 
 		{class: trainers, name: "kill", weight: 3, targets: []string{"trainer", "trainer", "trainers"}, resizes: true},
-		{class: trainers, name: "stop", weight: 2, targets: []string{"trainer"}, least: 200 * ms, most: 3 * s},
+		{class: trainers, name: "stop", weight: 2, targets: []string{"trainer"}, min: 200 * ms, max: 3 * s},
 		{
-			class: trainers, name: "hang", weight: 1, targets: []string{"trainer"}, least: lease * 5 / 4,
-			most: lease * 7 / 4,
+			class: trainers, name: "hang", weight: 1, targets: []string{"trainer"}, min: lease * 5 / 4,
+			max: lease * 7 / 4,
 		},
-		{class: trainers, name: "slow", weight: 1, targets: []string{"trainer"}, least: 2 * s, most: 5 * s},
+		{class: trainers, name: "slow", weight: 1, targets: []string{"trainer"}, min: 2 * s, max: 5 * s},
 		{class: trainers, name: "resize", weight: 1, targets: []string{"trainers"}, resizes: true},
 
 		{
-			class: network, name: "cut", weight: 3, targets: []string{"worker"}, least: 500 * ms, most: 8 * s,
+			class: network, name: "cut", weight: 3, targets: []string{"worker"}, min: 500 * ms, max: 8 * s,
 			isolated: true,
 		},
 		{
 			class: network, name: "cut", weight: 2, targets: []string{"worker"},
-			peers: []string{"storage", "trainer", "masters"}, least: 500 * ms, most: 6 * s, isolated: true,
+			peers: []string{"storage", "trainer", "masters"}, min: 500 * ms, max: 6 * s, isolated: true,
 		},
 		{
 			class: network, name: "cut", weight: 2, targets: []string{"leader"},
-			peers: []string{"etcds", "trainers", "workers", ""}, least: 500 * ms, most: 8 * s, isolated: true,
+			peers: []string{"etcds", "trainers", "workers", ""}, min: 500 * ms, max: 8 * s, isolated: true,
 		},
 		{
 			class: network, name: "cut", weight: 1, targets: []string{"trainer"}, peers: []string{"masters", ""},
-			least: 500 * ms, most: lease * 7 / 4, isolated: true,
+			min: 500 * ms, max: lease * 7 / 4, isolated: true,
 		},
 		{
 			class: network, name: "cut", weight: 2, targets: []string{"etcd"}, peers: []string{"etcds", "masters", ""},
-			least: 500 * ms, most: 6 * s, isolated: true,
+			min: 500 * ms, max: 6 * s, isolated: true,
 		},
 		{
 			class: network, name: "lossy", weight: 2, targets: []string{
 				"worker", "leader", "etcd", "trainer",
 				"storage",
 			},
-			least: s, most: 5 * s, isolated: true,
+			min: s, max: 5 * s, isolated: true,
 		},
 
-		{class: disk, name: "kill", weight: 2, targets: []string{"storage"}, least: 100 * ms, most: 4 * s},
-		{class: disk, name: "stop", weight: 2, targets: []string{"storage"}, least: 200 * ms, most: 6 * s},
-		{class: disk, name: "slow", weight: 1, targets: []string{"storage"}, least: 2 * s, most: 6 * s},
-		{class: disk, name: "fill", weight: 1, targets: []string{"etcd"}, least: s, most: 4 * s, isolated: true},
+		{class: disk, name: "kill", weight: 2, targets: []string{"storage"}, min: 100 * ms, max: 4 * s},
+		{class: disk, name: "stop", weight: 2, targets: []string{"storage"}, min: 200 * ms, max: 6 * s},
+		{class: disk, name: "slow", weight: 1, targets: []string{"storage"}, min: 2 * s, max: 6 * s},
+		{class: disk, name: "fill", weight: 1, targets: []string{"etcd"}, min: s, max: 4 * s, isolated: true},
 	}
 }
 
@@ -210,8 +210,8 @@ func draw(random *rand.Rand, k kind, fleet shape) Fault {
 	if len(k.peers) > 0 {
 		f.Peer = one(random, k.peers, fleet)
 	}
-	if k.most > 0 {
-		f.For = (k.least + time.Duration(random.Int64N(int64(k.most-k.least)+1))).Round(time.Millisecond)
+	if k.max > 0 {
+		f.For = (k.min + time.Duration(random.Int64N(int64(k.max-k.min)+1))).Round(time.Millisecond)
 	}
 	if k.resizes {
 		f.World = random.IntN(3) - 1

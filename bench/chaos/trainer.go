@@ -62,7 +62,7 @@ type message struct {
 	// Wait is how long the step's Next took, and Returned when it had; 0 if there was none.
 	Wait     time.Duration
 	Returned int64 // Unix, in nanoseconds
-	// Named is the named checkpoint that has its place behind the step, if there is one.
+	// Named is the named checkpoint that has its place after the step, if there is one.
 	Named *namedMark
 	Ended bool // all epochs
 }

@@ -104,8 +104,8 @@ func (f *fleet) checkPeaks(ended bool) error {
 	var errs []error
 	for name, peak := range f.peaks {
 		// the extra one may be there for a moment only
-		tells := name != extraWorker && !strings.HasPrefix(name, trainerNames)
-		if ended && (f.full || f.lan == nil) && tells && peak.goroutines == 0 {
+		reports := name != extraWorker && !strings.HasPrefix(name, trainerNames)
+		if ended && (f.full || f.lan == nil) && reports && peak.goroutines == 0 {
 			errs = append(errs, fmt.Errorf("%s never told how many goroutines it has", name))
 		}
 		if peak.beyond(limits) {

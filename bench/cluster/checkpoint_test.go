@@ -27,12 +27,12 @@ type named struct {
 	batches [][][]row               // the same, of each rank in its order
 	saved   map[string]map[row]int  // what all had at a checkpoint's newest step
 	steps   map[string]uint64       // that step
-	behind  map[string]map[int]bool // the ranks that saved there
+	savedBy map[string]map[int]bool // the ranks that saved there
 }
 
 func newNamed(t *testing.T, before map[row]int, world int) *named {
 	j := &named{
-		T: t, saved: map[string]map[row]int{}, steps: map[string]uint64{}, behind: map[string]map[int]bool{},
+		T: t, saved: map[string]map[row]int{}, steps: map[string]uint64{}, savedBy: map[string]map[int]bool{},
 		batches: make([][][]row, world),
 	}
 	for range world {
@@ -57,12 +57,12 @@ func (j *named) got(rank int, b *client.Batch) {
 		return
 	}
 	if c.Step != j.steps[c.Name] {
-		j.saved[c.Name], j.steps[c.Name], j.behind[c.Name] = map[row]int{}, c.Step, map[int]bool{}
+		j.saved[c.Name], j.steps[c.Name], j.savedBy[c.Name] = map[row]int{}, c.Step, map[int]bool{}
 	}
 	for r, n := range j.ranks[rank] {
 		j.saved[c.Name][r] += n
 	}
-	j.behind[c.Name][rank] = true
+	j.savedBy[c.Name][rank] = true
 }
 
 // read lets ranks read until ctx ends, or to the end. A rank that is fenced says whether by a restore.
@@ -138,8 +138,8 @@ func TestNamedCheckpoint(t *testing.T) {
 	for _, job := range jobs {
 		_ = job.Close() // fenced
 	}
-	if len(j.behind["noon"]) != 4 {
-		t.Fatalf("ranks %v saved their models", j.behind["noon"])
+	if len(j.savedBy["noon"]) != 4 {
+		t.Fatalf("ranks %v saved their models", j.savedBy["noon"])
 	}
 	if n := len(j.saved["noon"]); n == 0 || n >= rows*epochs {
 		t.Fatalf("%d rows of %d had come by then", n, rows*epochs)
@@ -218,8 +218,8 @@ func TestNamedCheckpointOfDeterministicOrder(t *testing.T) {
 		_ = job.Close() // fenced
 	}
 	step := int(j.steps["noon"])
-	if len(j.behind["noon"]) != 2 || step == 0 || step >= len(whole) {
-		t.Fatalf("ranks %v saved their models, at step %d of %d", j.behind["noon"], step, len(whole))
+	if len(j.savedBy["noon"]) != 2 || step == 0 || step >= len(whole) {
+		t.Fatalf("ranks %v saved their models, at step %d of %d", j.savedBy["noon"], step, len(whole))
 	}
 	same := func(what string, got, want [][]row) {
 		if !slices.EqualFunc(got, want, slices.Equal) {
@@ -227,10 +227,10 @@ func TestNamedCheckpointOfDeterministicOrder(t *testing.T) {
 		}
 	}
 	same("before the checkpoint", j.sequence()[:step], whole[:step])
-	same("behind it, with four ranks", rest("job", 4), whole[step:])
+	same("after it, with four ranks", rest("job", 4), whole[step:])
 	run(t, 0, nil, append([]string{
 		"session", "restore", "other", "--from", write(t, "noon.json", text), "--world-size",
 		"1",
 	}, flags...)...)
-	same("behind it, in another session", rest("other", 1), whole[step:])
+	same("after it, in another session", rest("other", 1), whole[step:])
 }

@@ -212,18 +212,18 @@ func service(t *testing.T, ports ...string) string {
 func forward(conn net.Conn, ports []string) {
 	defer conn.Close()
 	for _, at := range ports {
-		behind, err := net.Dial("tcp", at)
+		upstream, err := net.Dial("tcp", at)
 		if err != nil {
 			continue
 		}
-		defer behind.Close()
+		defer upstream.Close()
 		var back sync.WaitGroup
 		back.Go(func() {
-			_, _ = io.Copy(conn, behind)
+			_, _ = io.Copy(conn, upstream)
 			conn.Close()
 		})
-		_, _ = io.Copy(behind, conn)
-		behind.Close()
+		_, _ = io.Copy(upstream, conn)
+		upstream.Close()
 		back.Wait()
 		return
 	}

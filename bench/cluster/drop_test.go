@@ -196,7 +196,7 @@ func TestDroppedLastBatchesRestore(t *testing.T) {
 	jobs = openRanks(t, c, "job", s, states)
 	const left = droppedRows - 2*into*droppedBatch // of the second epoch
 	if n, want := got.inStep(t, jobs, -1), left/(3*droppedBatch)+droppedRows/(3*droppedBatch); n != want {
-		t.Errorf("%d steps behind the restore, want %d", n, want)
+		t.Errorf("%d steps after the restore, want %d", n, want)
 	}
 	missing := got.missing(t)
 	if want := [...]int{

@@ -110,7 +110,7 @@ func TestImages(t *testing.T) {
 }
 
 // TestDamagedImages: a picture that is cut off or overwritten fails a session, which names file, row, op, cause and
-// what to do; or, if the spec lets row groups be skipped, its row and those of the row group behind it are left out,
+// what to do; or, if the spec lets row groups be skipped, its row and those of the row group after it are left out,
 // and named.
 func TestDamagedImages(t *testing.T) {
 	t.Parallel()

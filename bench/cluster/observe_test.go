@@ -113,7 +113,7 @@ func TestVerdictTrainer(t *testing.T) {
 		return m["job"].GetBottleneck() == pb.Bottleneck_TRAINER && m["job"].GetNeeded() > 0
 	})
 	job := o.GetSessions()[0]
-	if most := float64(s.GetBatchSize()) / 0.1; job.GetDemand() > most || job.GetNeeded() >= 1 ||
+	if limit := float64(s.GetBatchSize()) / 0.1; job.GetDemand() > limit || job.GetNeeded() >= 1 ||
 		!strings.Contains(o.GetVerdict(), "the training loop is the bottleneck") {
 		t.Errorf("%v of %v", job, o.GetVerdict())
 	}
@@ -154,12 +154,12 @@ func TestVerdictStorage(t *testing.T) {
 		minio.PutFile(t, "criteo", filepath.Base(f.GetUri()), strings.TrimPrefix(f.GetUri(), "file://"))
 	}
 	s.Dataset.Uri = []string{"s3://criteo/"}
-	behind, err := url.Parse(minio.Endpoint)
+	upstream, err := url.Parse(minio.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(behind)
+		r.SetURL(upstream)
 		r.Out.Host = r.In.Host // which is signed
 	}}
 	address := freeAddress(t)

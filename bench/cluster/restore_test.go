@@ -31,7 +31,7 @@ type row struct {
 }
 
 // TestRestore takes checkpoints of a job, lets it read on, and goes back: from each checkpoint, exactly the rows
-// behind it come, though workers died and the rows had been handed over once.
+// after it come, though workers died and the rows had been handed over once.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 20_000, 2

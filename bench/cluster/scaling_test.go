@@ -45,7 +45,7 @@ func scaledSpec(t *testing.T, rows int) *pb.Spec {
 type scaledJob struct {
 	dir     string
 	compute atomic.Int64  // what a step takes besides reading, in ns
-	last    atomic.Uint32 // the epoch behind whose end they stop
+	last    atomic.Uint32 // the epoch after whose end they stop
 	ended   atomic.Bool
 }
 

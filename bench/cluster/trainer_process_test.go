@@ -36,7 +36,7 @@ type assignment struct {
 	Masters []string
 	Secure  client.Security
 	Budget  int64 // 0: the default
-	// DieAfter has it kill itself behind so many answers, before it can tell the master of the last one; 0: it does
+	// DieAfter has it kill itself after so many answers, before it can tell the master of the last one; 0: it does
 	// not.
 	DieAfter int
 }

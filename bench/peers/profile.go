@@ -119,7 +119,7 @@ func (o *profileOrder) parts() []part {
 }
 
 // profile reads the dataset until all processes are profiled, and says where their CPU time went. What a process takes
-// while its last pass ends, behind its profile, is divided as the rest is.
+// while its last pass ends, after its profile, is divided as the rest is.
 func (t *trainer) profile(ctx context.Context, o *profileOrder) (*shares, error) {
 	parts, found := o.parts(), newShares()
 	began := make([]float64, len(parts))

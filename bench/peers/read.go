@@ -27,7 +27,7 @@ type order struct {
 	StepSeconds float64 `json:"step_seconds"`
 	// Dump, if set, is a directory for all that was read.
 	Dump string `json:"dump"`
-	// Profile, if set, asks for profiles, behind a first pass; nothing else is measured then.
+	// Profile, if set, asks for profiles, after a first pass; nothing else is measured then.
 	Profile *profileOrder `json:"profile"`
 }
 

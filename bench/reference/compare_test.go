@@ -190,7 +190,7 @@ func TestLedgerDamage(t *testing.T) {
 		}
 	}
 	if err := read(append(slices.Clone(whole), 0)); !errors.Is(err, ErrLedger) {
-		t.Errorf("bytes behind the trailer: %v", err)
+		t.Errorf("bytes after the trailer: %v", err)
 	}
 }
 

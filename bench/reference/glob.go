@@ -40,7 +40,7 @@ func matches(pattern, name string) bool {
 	return pattern[0] == name[0] && matches(pattern[1:], name[1:])
 }
 
-// inSet reports whether b is one of a set such as a-cx, or, behind ^, none of it.
+// inSet reports whether b is one of a set such as a-cx, or, after ^, none of it.
 func inSet(set string, b byte) bool {
 	set, negated := strings.CutPrefix(set, "^")
 	found := false

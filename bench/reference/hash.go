@@ -33,7 +33,7 @@ func sortFields(fields []Field) {
 // their names:
 //
 //	dense    Float32 for each column
-//	sparse   Len, then for each element Int or Float32, and with weights its Float32 behind it
+//	sparse   Len, then for each element Int or Float32, and with weights its Float32 after it
 //	label    Int (bools are 0 and 1), Float32 or Float64
 //	bytes    Bytes
 //	image    Bytes

@@ -25,7 +25,7 @@ type leafReader struct {
 	page  *page // the present one; before the first an empty one
 	// How many of the page's entries, and of its values that are not null, were read.
 	taken, present int
-	// entries[from:to] are the row's; those behind belong to the next ones.
+	// entries[from:to] are the row's; later ones belong to the next ones.
 	entries  []entry
 	from, to int
 }
@@ -84,7 +84,7 @@ func (r *leafReader) end() error {
 	return errors.New("it has more rows than its row group")
 }
 
-// more reads on behind entries, after dropping what precedes the present row. It returns io.EOF at the end.
+// more reads what follows entries, after dropping what precedes the present row. It returns io.EOF at the end.
 func (r *leafReader) more() error {
 	kept := copy(r.entries, r.entries[r.from:])
 	r.entries, r.from, r.to = r.entries[:kept], 0, r.to-r.from

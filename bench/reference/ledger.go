@@ -149,7 +149,7 @@ func readLedger(r io.Reader, each func(Record)) error {
 					ErrLedger, n, crc, rec.Row, rec.Hash)
 			}
 			if _, err := io.ReadFull(r, b[:1]); err != io.EOF {
-				return fmt.Errorf("%w: goes on behind its trailer", ErrLedger)
+				return fmt.Errorf("%w: goes on after its trailer", ErrLedger)
 			}
 			return nil
 		}

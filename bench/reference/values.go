@@ -102,7 +102,7 @@ func decodeInts32(e encoding.Encoding, data []byte) ([]int32, error) {
 	return out, err
 }
 
-// decodeBools reads bits, or runs of them behind their length in bytes. parquet-go takes a run of n bits for whole
+// decodeBools reads bits, or runs of them after their length in bytes. parquet-go takes a run of n bits for whole
 // bytes, each like the run's value.
 func decodeBools(e format.Encoding, data []byte, n int) ([]bool, error) {
 	switch {

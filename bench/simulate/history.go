@@ -84,14 +84,14 @@ func rate(history []point, from, to time.Duration) float64 {
 }
 
 // wanted is the mean number of workers that were wanted between two times, and the most.
-func wanted(history []point, from, to time.Duration) (mean float64, most int) {
+func wanted(history []point, from, to time.Duration) (mean float64, peak int) {
 	n := 0
 	for _, p := range history {
 		if p.At > from && p.At <= to {
 			mean += float64(p.Wanted)
-			most = max(most, p.Wanted)
+			peak = max(peak, p.Wanted)
 			n++
 		}
 	}
-	return mean / float64(max(1, n)), most
+	return mean / float64(max(1, n)), peak
 }

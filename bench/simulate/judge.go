@@ -176,10 +176,10 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 		}
 	case braked:
 		before, _ := wanted(w.history, p.From-time.Minute, p.From)
-		_, most := wanted(w.history, p.From, p.To)
-		if r.Workers > brakedTo*before || float64(most) > brakedPeak*before {
+		_, peak := wanted(w.history, p.From, p.To)
+		if r.Workers > brakedTo*before || float64(peak) > brakedPeak*before {
 			fail("%.1f workers in the end and %d at most, where %.1f were before and more do not help",
-				r.Workers, most, before)
+				r.Workers, peak, before)
 		}
 		if named := w.share(p, func(h point) bool { return h.Bottleneck == pb.Bottleneck_STORAGE }); named < 0.9 {
 			fail("storage is named as the bottleneck in %.0f%% of the time only", 100*named)
@@ -194,7 +194,7 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 			fail("%d decisions, though none can help", decisions)
 		}
 	case crowded:
-		if least := (1 - tolerance) * float64(r.Fewest); r.Workers > enough(r.Fewest) || r.Workers < least {
+		if minWorkers := (1 - tolerance) * float64(r.Fewest); r.Workers > enough(r.Fewest) || r.Workers < minWorkers {
 			fail("%.1f workers are wanted, where %d are needed", r.Workers, r.Fewest)
 		}
 		if r.Decisions > p.Decisions || r.Decisions == 0 {

@@ -19,7 +19,7 @@ type options struct {
 	size          float64
 
 	duration, startUp, delay, latency time.Duration
-	workers, least, begin             int
+	workers, minWorkers, begin        int
 	trainers, shards                  int
 	workload                          string
 	load, cpus, utilisation           float64
@@ -42,7 +42,7 @@ func (o *options) flags(cmd *cobra.Command) {
 		"part of the scenarios' workers, trainers and shards to simulate, and of no more than two hours if below 1")
 	f.DurationVar(&o.duration, "duration", 30*time.Minute, "virtual time to simulate")
 	f.IntVar(&o.workers, "workers", 1000, "the most workers that the scaler may have")
-	f.IntVar(&o.least, "min-workers", 0, "the fewest that it may have")
+	f.IntVar(&o.minWorkers, "min-workers", 0, "the fewest that it may have")
 	f.IntVar(&o.begin, "begin", 18, "workers at the beginning")
 	f.IntVar(&o.trainers, "trainers", 80, "trainers")
 	f.IntVar(&o.shards, "shards", 100_000, "shards of an epoch")
@@ -91,7 +91,7 @@ func (o *options) change(sc *Scenario, rec *Recorded, given func(string) bool) e
 	for name, set := range map[string]func(){
 		"duration":    func() { sc.Duration = o.duration.Round(tick) },
 		"workers":     func() { sc.Max = o.workers },
-		"min-workers": func() { sc.Min = o.least },
+		"min-workers": func() { sc.Min = o.minWorkers },
 		"begin":       func() { sc.Workers = o.begin },
 		"trainers":    func() { j.Trainers = o.trainers },
 		"shards":      func() { j.Shards = o.shards },
@@ -157,7 +157,7 @@ func parseSteps(texts []string) ([]Step, error) {
 		}
 		if timed {
 			if step.At, err = time.ParseDuration(at); err != nil {
-				return nil, fmt.Errorf("--step %s: want a time such as 10m behind the @: %w", text, err)
+				return nil, fmt.Errorf("--step %s: want a time such as 10m after the @: %w", text, err)
 			}
 		}
 		step.At = step.At.Round(tick)

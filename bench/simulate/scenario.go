@@ -132,11 +132,11 @@ func (sc *Scenario) check() error {
 				"session %s has %d trainers, %d shards and a load of %g workers: each must be more than 0",
 				j.Name, j.Trainers, j.Shards, j.Load))
 		}
-		if least := shardsEach * j.Trainers; j.Shards < least {
+		if minShards := shardsEach * j.Trainers; j.Shards < minShards {
 			errs = append(errs, fmt.Errorf(
 				"session %s: an epoch of %d shards is too short for %d trainers that take their steps together: "+
 					"some would have none while others do; %d are the fewest that can be simulated",
-				j.Name, j.Shards, j.Trainers, least))
+				j.Name, j.Shards, j.Trainers, minShards))
 		}
 	}
 	return errors.Join(errs...)

@@ -83,8 +83,8 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, erro
 		}
 		return stalled < fewStalls, err
 	}
-	most := max(1, sc.Max)
-	few, many := 0, min(most, max(1, sc.Workers))
+	maxWorkers := max(1, sc.Max)
+	few, many := 0, min(maxWorkers, max(1, sc.Workers))
 	for {
 		ok, err := enough(many)
 		if err != nil {
@@ -93,10 +93,10 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, erro
 		if ok {
 			break
 		}
-		if many == most {
+		if many == maxWorkers {
 			return noSize, nil
 		}
-		few, many = many, min(most, many+max(1, many/2))
+		few, many = many, min(maxWorkers, many+max(1, many/2))
 	}
 	for many-few > max(1, many/100) {
 		middle := (few + many) / 2
@@ -123,11 +123,11 @@ const noSize = -1
 func (sc *Scenario) why(p Phase, rec *Recorded) string {
 	for _, j := range constant(*sc, p).Jobs {
 		load, streams := j.Load*j.Steps[0].Factor, float64(j.Trainers*place.MaxStreams)
-		if most := streams * rec.Workloads[j.Workload].StreamCPUs / sc.CPUs; most < load {
+		if maxLoad := streams * rec.Workloads[j.Workload].StreamCPUs / sc.CPUs; maxLoad < load {
 			return fmt.Sprintf(
 				"session %s asks for the work of %.4g workers, and the %d streams that each of its %d trainers may "+
 					"have can use that of %.4g; add trainers",
-				j.Name, load, place.MaxStreams, j.Trainers, most)
+				j.Name, load, place.MaxStreams, j.Trainers, maxLoad)
 		}
 		if load > float64(sc.Max) {
 			return fmt.Sprintf("session %s asks for the work of %.4g; raise --workers", j.Name, load)

@@ -83,9 +83,9 @@ func TestWhatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		trainers, most int
-		load           float64
-		want           string
+		trainers, maxWorkers int
+		load                 float64
+		want                 string
 	}{
 		{1, 12, 9, "the 16 streams that each of its 1 trainers may have can use that of 4; add trainers"},
 		{
@@ -95,7 +95,7 @@ func TestWhatCannotBe(t *testing.T) {
 		},
 	} {
 		sc := one("custom", "")
-		sc.Duration, sc.Max, sc.Workers = 2*time.Minute, c.most, 2
+		sc.Duration, sc.Max, sc.Workers = 2*time.Minute, c.maxWorkers, 2
 		sc.Jobs[0].Trainers, sc.Jobs[0].Load = c.trainers, c.load
 		sc.Phases = []Phase{{0, sc.Duration, sized, 2}}
 		r, err := simulate(t.Context(), sc, rec)

@@ -114,18 +114,18 @@ func (k *worker) plan(dt float64) (bytes float64) {
 }
 
 // share divides CPU seconds evenly among the streams; what a stream does not need is for the others.
-func (k *worker) share(left float64) (most float64) {
+func (k *worker) share(left float64) (limit float64) {
 	open := 0
 	for _, s := range k.streams {
 		if s.sated = s.want <= 0; !s.sated {
 			open++
 		}
 	}
-	for most = left; open > 0; {
-		most = left / float64(open)
+	for limit = left; open > 0; {
+		limit = left / float64(open)
 		before := open
 		for _, s := range k.streams {
-			if need := s.want * s.cost; !s.sated && need <= most {
+			if need := s.want * s.cost; !s.sated && need <= limit {
 				s.sated = true
 				left -= need
 				open--
@@ -135,7 +135,7 @@ func (k *worker) share(left float64) (most float64) {
 			break
 		}
 	}
-	return most
+	return limit
 }
 
 // work makes the rows for which storage gave the bytes.

@@ -94,9 +94,9 @@ func Named(name string) (Workload, error) {
 // Validate returns what is wrong with a workload that was changed.
 func (w Workload) Validate() error {
 	for _, c := range []struct {
-		field       string
-		value       int
-		least, most int
+		field    string
+		value    int
+		min, max int
 	}{
 		{"rows", w.Rows, 1, math.MaxInt32},
 		{"dense", w.Dense, 0, 100_000},
@@ -112,8 +112,8 @@ func (w Workload) Validate() error {
 		{"height", w.Height, min(1, w.Width), 1 << 14},
 		{"crop", w.Crop, min(1, w.Width), 1 << 14},
 	} {
-		if c.value < c.least || c.value > c.most {
-			return fmt.Errorf("workload %s: %s is %d; want %d to %d", w.Name, c.field, c.value, c.least, c.most)
+		if c.value < c.min || c.value > c.max {
+			return fmt.Errorf("workload %s: %s is %d; want %d to %d", w.Name, c.field, c.value, c.min, c.max)
 		}
 	}
 	if w.Generated > 0 && !w.Transform {
@@ -148,17 +148,17 @@ const (
 	longestCut = 1024
 )
 
-// longer is how many of 1,024 lists go on behind each element so that they have about length elements on average. They
+// longer is how many of 1,024 lists go on after each element so that they have about length elements on average. They
 // are counted in whole lists of 1,024, rounded down, so that long ones need more than the reciprocal.
 func longer(length int) int {
-	most := 1024 - 1024/length
-	for length > 30 && meanLength(most) < length {
-		most++
+	count := 1024 - 1024/length
+	for length > 30 && meanLength(count) < length {
+		count++
 	}
-	if length > 30 && meanLength(most)-length > length-meanLength(most-1) {
-		most--
+	if length > 30 && meanLength(count)-length > length-meanLength(count-1) {
+		count--
 	}
-	return most
+	return count
 }
 
 func meanLength(longer int) int {

@@ -47,7 +47,7 @@ type Reply struct {
 	Valid int    `json:"valid,omitempty"` // rows of the batch that are not padding
 	End   bool   `json:"end,omitempty"`   // next: all epochs are over
 	State []byte `json:"state,omitempty"` // pb.State
-	// Checkpoint has its place behind the batch.
+	// Checkpoint has its place after the batch.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	Stats      *Stats      `json:"stats,omitempty"`
 }

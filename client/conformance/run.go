@@ -255,8 +255,8 @@ func (p *player) checkPace(rank uint32, want *Pace) error {
 	var got *pb.Pace
 	var told *pb.Counters
 	p.master.Look(func() { got, told = p.master.Ranks[rank].Pace, p.master.Ranks[rank].Counters })
-	tells := want.Steps > 0
-	if got.GetSteps() != want.Steps || got.GetRows() != want.Rows || tells != (got.GetStepNs() > 0) || tells &&
+	measured := want.Steps > 0
+	if got.GetSteps() != want.Steps || got.GetRows() != want.Rows || measured != (got.GetStepNs() > 0) || measured &&
 		got.GetStepNs() >= int64(want.Below) ||
 		got.GetStepNs()*int64(want.Steps/2) > told.GetComputeNs() || got.GetClientNs() <= 0 || got.GetBuffered() < 0 {
 		return fmt.Errorf("the master was told the pace %v, and %v; expected %+v", got, told, *want)
@@ -265,13 +265,13 @@ func (p *player) checkPace(rank uint32, want *Pace) error {
 }
 
 // checkStall compares how long next waited with what the client and the master know of it.
-func (p *player) checkStall(rank uint32, st Stats, least time.Duration) error {
+func (p *player) checkStall(rank uint32, st Stats, minStall time.Duration) error {
 	var told *pb.Counters
 	p.master.Look(func() { told = p.master.Ranks[rank].Counters })
-	if st.Stall < least.Seconds() || least > 0 &&
-		(st.Compute > least.Seconds()/2 || time.Duration(told.GetStallNs()) < least) {
+	if st.Stall < minStall.Seconds() || minStall > 0 &&
+		(st.Compute > minStall.Seconds()/2 || time.Duration(told.GetStallNs()) < minStall) {
 		return fmt.Errorf("stall %g s, compute %g s; the master was told %v; expected a stall of %v",
-			st.Stall, st.Compute, told, least)
+			st.Stall, st.Compute, told, minStall)
 	}
 	return nil
 }

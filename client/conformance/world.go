@@ -171,16 +171,16 @@ func (w *world) intercept(req proto.Message) error {
 
 // checkReport checks that a rank reports no rows as consumed that were not handed over. w.mu must be held.
 func (w *world) checkReport(r *rank, req *pb.SyncRequest) {
-	most := 0
+	limit := 0
 	for _, b := range r.batches {
-		most += len(b.ids)
+		limit += len(b.ids)
 	}
 	if r.asked { // the trainer may know of its next batch earlier
-		most += int(w.spec.GetBatchSize())
+		limit += int(w.spec.GetBatchSize())
 	}
-	if n := w.count(position.SetFromProto(req.GetConsumed())); n > most {
+	if n := w.count(position.SetFromProto(req.GetConsumed())); n > limit {
 		w.problems = append(w.problems, fmt.Sprintf("rank %d reported %d rows as consumed when it had been given %d",
-			req.GetRank(), n, most))
+			req.GetRank(), n, limit))
 	}
 }
 

@@ -239,7 +239,7 @@ func TestStates(t *testing.T) {
 				rest := before[i]
 				for b, err := range plain(t, again, st).Batches(t.Context()) {
 					if err != nil {
-						t.Fatalf("behind %d: %v", i, err)
+						t.Fatalf("after %d: %v", i, err)
 					}
 					rest = append(rest, b.Labels[0].I64[:b.Valid]...)
 					b.Release()
@@ -248,7 +248,7 @@ func TestStates(t *testing.T) {
 			}
 			for number, ended := range map[int]uint32{0: 0, 4: 0, 5: 1, 9: 1, 10: 2} {
 				if got := states[number].Epoch; got != ended {
-					t.Errorf("behind %d the state says that %d epochs have ended; expected %d", number, got, ended)
+					t.Errorf("after %d the state says that %d epochs have ended; expected %d", number, got, ended)
 				}
 			}
 		})
@@ -275,12 +275,12 @@ func TestStatesThatAreNotKept(t *testing.T) {
 	}
 	for _, number := range []uint64{rows, rows - statesKept + 1} {
 		if reply := p.ask(stateOf(number)); reply.States[0].Rows != int64(number) {
-			t.Errorf("behind %d: %v", number, reply)
+			t.Errorf("after %d: %v", number, reply)
 		}
 	}
 	for _, number := range []uint64{0, rows - statesKept, rows + 1, 1<<64 - 1} {
 		if reply := p.ask(stateOf(number)); reply.Error == nil {
-			t.Errorf("behind %d, of %d: %v", number, rows, reply)
+			t.Errorf("after %d, of %d: %v", number, rows, reply)
 		}
 	}
 	if reply := p.ask(stateOf(make([]uint64, statesKept+1)...)); reply.Error == nil {

@@ -76,7 +76,7 @@ func TestControlWithoutConnections(t *testing.T) {
 	})
 }
 
-// answers waits until Serve has gone on behind all that was asked for.
+// answers waits until Serve has gone on after all that was asked for.
 func (s *server) answers(t *testing.T) {
 	t.Helper()
 	p := s.connect(t)

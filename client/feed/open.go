@@ -211,7 +211,7 @@ func fingerprint(s *pb.Spec) map[string]any {
 	}
 }
 
-// longest is how much of a text stands in a fingerprint, in characters.
+// longestText is how much of a text stands in a fingerprint, in characters.
 const longestText = 80
 
 func brief(text string) string {

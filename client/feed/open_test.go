@@ -83,7 +83,7 @@ func TestLeaves(t *testing.T) {
 		}
 	}
 	if st := p.ask(stateOf(3)).States[0]; st.Epoch != 1 || st.Rows != 32 {
-		t.Errorf("behind it the state is %+v", st)
+		t.Errorf("after it the state is %+v", st)
 	}
 	p.next(read.Batch.Number)
 	if got, want := len(p.drain()), len(fl.master.Data.IDs(fl.master.Data.All()))/2; got+32 != want {

@@ -345,7 +345,7 @@ func (p *program) arrays(b *batch) (out [][]byte) {
 	return out
 }
 
-// labels is the place of fake.Schema's label among the arrays, behind the two of ids and sizes each, and the three of
+// labels is the place of fake.Schema's label among the arrays, after the two of ids and sizes each, and the three of
 // scored.
 const labels = 1 + 2 + 2 + 3
 

@@ -147,15 +147,15 @@ func (o *options) dataset(flags *pflag.FlagSet) {
 
 func (o options) check() error {
 	var errs []error
-	least := func(flag string, value, minimum int) {
+	checkMin := func(flag string, value, minimum int) {
 		if value < minimum {
 			errs = append(errs, fmt.Errorf("--%s: want %d or more, found %d", flag, minimum, value))
 		}
 	}
-	least("rows", o.rows, 1)
-	least("workers", o.workers, 1)
-	least("trainers", o.trainers, 1)
-	least("kill", o.kill, 0)
+	checkMin("rows", o.rows, 1)
+	checkMin("workers", o.workers, 1)
+	checkMin("trainers", o.trainers, 1)
+	checkMin("kill", o.kill, 0)
 	return errors.Join(errs...)
 }
 
@@ -261,7 +261,7 @@ func survey(ctx context.Context, st storage.Storage, uri string) (*job, []spec.F
 
 // run is the demo; the report says what was found, and is told as soon as it is; an error says that it could not be
 // run.
-func run(ctx context.Context, o options, show *progress, tell func(*Report) error) (*Report, error) {
+func run(ctx context.Context, o options, show *progress, onReport func(*Report) error) (*Report, error) {
 	defer show.end()
 	j, err := prepare(ctx, o, show)
 	if err != nil {
@@ -276,7 +276,7 @@ func run(ctx context.Context, o options, show *progress, tell func(*Report) erro
 		o.kill = 0
 	}
 	o.steady = o.steady || o.data != "" || j.total < minToScale
-	report, err := j.run(ctx, o, dir, show, tell)
+	report, err := j.run(ctx, o, dir, show, onReport)
 	if report == nil && ctx.Err() != nil && !o.keep {
 		return nil, errors.Join(errors.New("demo: interrupted"), os.RemoveAll(dir))
 	}

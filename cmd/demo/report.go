@@ -60,7 +60,7 @@ func (r *Report) trainers(last []trainerReport) {
 		r.LongestPauseMs = max(r.LongestPauseMs, float64(t.LongestPause)/float64(time.Millisecond))
 		r.Resumes = append(r.Resumes, t.Resumes...)
 		for worker, rows := range t.RowsByWorker {
-			if strings.Contains(worker, ".") { // behind the dot is the count of its processes
+			if strings.Contains(worker, ".") { // after the dot is the count of its processes
 				r.ReplacementRows += rows
 			}
 		}

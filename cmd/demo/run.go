@@ -48,7 +48,7 @@ type fleet struct {
 // run starts the fleet, kills as many workers as asked for, waits for the trainers, verifies, and tells what it found.
 // A fleet that does not stay has ended by then.
 func (j *job) run(
-	ctx context.Context, o options, dir string, show *progress, tell func(*Report) error,
+	ctx context.Context, o options, dir string, show *progress, onReport func(*Report) error,
 ) (*Report, error) {
 	f := &fleet{
 		job: j, options: o, dir: dir, token: rpc.NewSecret(rand.Text()), show: show,
@@ -74,7 +74,7 @@ func (j *job) run(
 		return nil, err
 	}
 	f.report.OK = len(f.report.Problems) == 0
-	if err := tell(&f.report); err != nil || !o.stay {
+	if err := onReport(&f.report); err != nil || !o.stay {
 		return &f.report, err
 	}
 	show.say("\nthe fleet stays, and so does its dashboard, http://%s/, with all that happened; Ctrl-C ends them",
@@ -95,14 +95,14 @@ func (f *fleet) start() (err error) {
 	if f.storageFile != "" {
 		flags = append(flags, "--storage-config="+f.storageFile)
 	}
-	least := f.workers
+	minWorkers := f.workers
 	if !f.steady {
-		least = 1
+		minWorkers = 1
 		flags = append(flags, "--worker-cpus=1", "--worker-flag=--slots=2")
 	}
 	f.master, err = local.Apart{
 		Listen: "127.0.0.1:0", TokenFile: f.tokenFile(), Data: filepath.Join(f.dir, "master"), Logs: f.dir,
-		Least: least, Most: f.workers, Flags: flags,
+		MinWorkers: minWorkers, MaxWorkers: f.workers, Flags: flags,
 	}.Start()
 	return err
 }

@@ -97,7 +97,7 @@ func (f *fleet) killWorker() (bool, error) {
 	streams := map[string]int{}
 	for _, t := range f.last {
 		for member, n := range t.Streams {
-			name, _, _ := strings.Cut(member, ".") // behind the dot is the count of its processes
+			name, _, _ := strings.Cut(member, ".") // after the dot is the count of its processes
 			streams[name] += n
 		}
 	}

@@ -151,12 +151,12 @@ func (t *target) connect(ctx context.Context) finding {
 	proxy := rpc.UnusedProxy(t.address)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fail("connection refused: nothing listens there", cmp.Or(t.readvertise(), rpc.StartMaster)+behind(proxy))
+		return fail("connection refused: nothing listens there", cmp.Or(t.readvertise(), rpc.StartMaster)+suffix(proxy))
 	case isTimeout(err):
 		return fail(fmt.Sprintf("no answer within %v", t.doctor.timeout), cmp.Or(t.readvertise(),
 			"a firewall or network policy may drop the packets, or the address is one of another network, as a "+
 				"pod's is outside of its cluster")+
-			behind(proxy))
+			suffix(proxy))
 	case err != nil:
 		return fail(err.Error(), cmp.Or(t.readvertise(), "check the route from here to there"))
 	}
@@ -165,11 +165,11 @@ func (t *target) connect(ctx context.Context) finding {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
 	remote, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	t.elsewhere = local != remote && !isLoopback(remote)
-	return good("from %s to %s%s", local, conn.RemoteAddr(), behind(proxy))
+	return good("from %s to %s%s", local, conn.RemoteAddr(), suffix(proxy))
 }
 
-// behind is a note that stands behind other words, if there is one.
-func behind(note string) string {
+// suffix is a note that stands after other words, if there is one.
+func suffix(note string) string {
 	if note == "" {
 		return ""
 	}
@@ -370,7 +370,7 @@ func (t *target) explain(err error) finding {
 const whosePort = "see whether this is a Penstock port at all: gossip has ports of its own, and a proxy may stand " +
 	"between"
 
-// cut is a failure whose words may hold the next step already, behind a semicolon.
+// cut is a failure whose words may hold the next step already, after a semicolon.
 func cut(words, otherwise string) finding {
 	seen, next, _ := strings.Cut(words, "; ")
 	return fail(seen, cmp.Or(next, otherwise))

@@ -19,9 +19,9 @@ type Apart struct {
 	TokenFile string // what all of them ask for
 	Data      string // folder of the master's data
 	Logs      string // folder of the processes' logs and, of each worker, a file with its process's number
-	// Workers there are from Least to Most.
-	Least, Most int
-	Flags       []string // of the master besides
+	// How many workers there are.
+	MinWorkers, MaxWorkers int
+	Flags                  []string // of the master besides
 }
 
 // Start starts the master, as a command of this binary.
@@ -33,7 +33,7 @@ func (a Apart) Start() (*process.Process, error) {
 	flags := append([]string{
 		"master", "--listen=" + a.Listen, "--gossip=127.0.0.1:0", "--join=", "--http=127.0.0.1:0",
 		"--data-dir=" + a.Data, "--token-file=" + a.TokenFile, "--scale=local", "--worker-dir=" + a.Logs,
-		fmt.Sprint("--min-workers=", a.Least), fmt.Sprint("--max-workers=", a.Most),
+		fmt.Sprint("--min-workers=", a.MinWorkers), fmt.Sprint("--max-workers=", a.MaxWorkers),
 	}, a.Flags...)
 	return process.Start(process.Config{
 		Name: "master", Binary: binary, Args: flags, Log: filepath.Join(a.Logs, "master.log"),
@@ -42,38 +42,38 @@ func (a Apart) Start() (*process.Process, error) {
 
 // apart has a fleet be such a master.
 func (l *local) apart(cmd *cobra.Command, f *fleet, data string) {
-	most := max(l.workers, l.most)
+	maxWorkers := max(l.workers, l.maxWorkers)
 	flags := append([]string{
-		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), most)), fmt.Sprint("--worker-cpus=",
-			l.cpus(most)),
+		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), maxWorkers)), fmt.Sprint("--worker-cpus=",
+			l.cpus(maxWorkers)),
 	}, passedOn(cmd)...)
-	if memory := l.workerMemory(cmd, most); memory != "" {
+	if memory := l.workerMemory(cmd, maxWorkers); memory != "" {
 		flags = append(flags, "--worker-flag="+memory)
 	}
 	f.start = func(context.Context) (server, error) {
 		return Apart{
-			Listen: l.listen, TokenFile: l.tokenFile, Data: data, Logs: l.dir, Least: l.workers, Most: most,
-			Flags: flags,
+			Listen: l.listen, TokenFile: l.tokenFile, Data: data, Logs: l.dir,
+			MinWorkers: l.workers, MaxWorkers: maxWorkers, Flags: flags,
 		}.Start()
 	}
 }
 
 // cpus is how many each worker uses. Where their number changes, each has its part, so that more of them do more.
-func (l *local) cpus(most int) int {
-	if l.workers == most {
+func (l *local) cpus(maxWorkers int) int {
+	if l.workers == maxWorkers {
 		return 0
 	}
-	return (runtime.GOMAXPROCS(0) + most - 1) / most
+	return (runtime.GOMAXPROCS(0) + maxWorkers - 1) / maxWorkers
 }
 
 // workerMemory is the flag of each worker's memory. What streams may hold if they need it is an eighth of the memory
 // that there is, the worker's default, or what of a quarter is left to each of several.
-func (l *local) workerMemory(cmd *cobra.Command, most int) string {
+func (l *local) workerMemory(cmd *cobra.Command, maxWorkers int) string {
 	if cmd.Flags().Changed("memory") {
 		return fmt.Sprint("--memory=", int64(l.memory))
 	}
-	if most > 2 {
-		return fmt.Sprint("--max-memory=", process.Memory(os.DirFS("/"))/4/int64(most))
+	if maxWorkers > 2 {
+		return fmt.Sprint("--max-memory=", process.Memory(os.DirFS("/"))/4/int64(maxWorkers))
 	}
 	return ""
 }

@@ -69,9 +69,9 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 	if err != nil {
 		return err
 	}
-	memory, most := cli.Bytes(worker.DefaultMemory), workercommand.MaxMemory()
+	memory, maxMemory := cli.Bytes(worker.DefaultMemory), workercommand.MaxMemory()
 	if cmd.Flags().Changed("memory") {
-		memory, most = l.memory, 0
+		memory, maxMemory = l.memory, 0
 	}
 	if err := workercommand.CheckMemory(memory); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 	f.work = func(ctx context.Context, join string) error {
 		cfg := worker.Config{
 			RPC: rpc.Config{Token: f.token}, Fleet: members, Storage: st, Ops: l.ops, Logger: f.logger,
-			Memory: int64(memory), MaxMemory: int64(most), Local: l.list, Version: l.release,
+			Memory: int64(memory), MaxMemory: int64(maxMemory), Local: l.list, Version: l.release,
 		}
 		cfg.Fleet.Join = []string{join}
 		return work(ctx, cfg)

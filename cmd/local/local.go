@@ -31,7 +31,7 @@ type local struct {
 	ops                    *transform.Registry
 	listen, tokenFile, dir string
 	stores                 cli.StorageFlags
-	workers, most          int
+	workers, maxWorkers    int
 	memory                 cli.Bytes
 	feeds                  bool
 	list                   *worker.Local // takes the worker in this process, if there is one
@@ -67,7 +67,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 	flags.StringVar(&l.listen, "listen", "127.0.0.1:0", "loopback address of the master; port 0 takes a free one")
 	flags.IntVar(&l.workers, "workers", 1,
 		"worker processes; they share the CPUs. 0, with --feed: all is in this process")
-	flags.IntVar(&l.most, "max-workers", 0,
+	flags.IntVar(&l.maxWorkers, "max-workers", 0,
 		"most worker processes, of which there are --workers at least (default: no more than these)")
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
@@ -145,11 +145,11 @@ func (l *local) check() error {
 	if l.workers < 0 || l.workers == 0 && !l.feeds {
 		return fmt.Errorf("--workers: want 1 or more, found %d", l.workers)
 	}
-	if l.most != 0 && l.workers == 0 {
+	if l.maxWorkers != 0 && l.workers == 0 {
 		return errors.New("--max-workers: is of worker processes; with --workers 0 there are none")
 	}
-	if l.most != 0 && l.most < l.workers {
-		return fmt.Errorf("--max-workers: want %d or more, which --workers asks for, found %d", l.workers, l.most)
+	if l.maxWorkers != 0 && l.maxWorkers < l.workers {
+		return fmt.Errorf("--max-workers: want %d or more, which --workers asks for, found %d", l.workers, l.maxWorkers)
 	}
 	host, _, err := net.SplitHostPort(l.listen)
 	if err != nil {

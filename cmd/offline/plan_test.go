@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestValidateAllFiles has a bad file behind what a session reads when it opens.
+// TestValidateAllFiles has a bad file after what a session reads when it opens.
 func TestValidateAllFiles(t *testing.T) {
 	path := clitest.Spec(t, clitest.Good)
 	bad := filepath.Join(filepath.Dir(path), "c.parquet")

@@ -41,7 +41,7 @@ type shown struct {
 // Show returns `penstock show`.
 func Show() *cobra.Command {
 	var stores cli.StorageFlags
-	var head, most int
+	var head, maxFiles int
 	var profile string
 	cmd := &cobra.Command{
 		Use:   "show URI",
@@ -57,7 +57,7 @@ func Show() *cobra.Command {
 	}
 	stores.Register(cmd.Flags())
 	cmd.Flags().IntVar(&head, "head", 5, "rows to show")
-	cmd.Flags().IntVar(&most, "files", 0, "look at so many files at most (default: at all)")
+	cmd.Flags().IntVar(&maxFiles, "files", 0, "look at so many files at most (default: at all)")
 	cmd.Flags().StringVar(&profile, "storage", "",
 		"storage profile, as a spec's dataset.storage (default: the one named default)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ func Show() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for flag, n := range map[string]int{"head": head, "files": most} {
+		for flag, n := range map[string]int{"head": head, "files": maxFiles} {
 			if n < 0 {
 				return fmt.Errorf("--%s: want 0 or more, found %d", flag, n)
 			}
@@ -74,7 +74,7 @@ func Show() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d := &shower{st: st, profile: profile, most: most}
+		d := &shower{st: st, profile: profile, maxFiles: maxFiles}
 		s, err := d.show(cmd.Context(), args[0], head)
 		if err != nil {
 			return fmt.Errorf("show %s: %w", args[0], err)
@@ -89,9 +89,9 @@ func Show() *cobra.Command {
 
 // shower looks at datasets of a storage.
 type shower struct {
-	st      storage.Storage
-	profile string
-	most    int // files to look at; 0: all
+	st       storage.Storage
+	profile  string
+	maxFiles int // files to look at; 0: all
 }
 
 func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error) {
@@ -100,8 +100,8 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 		return nil, err
 	}
 	listed := len(files)
-	if d.most > 0 {
-		files = files[:min(d.most, listed)]
+	if d.maxFiles > 0 {
+		files = files[:min(d.maxFiles, listed)]
 	}
 	all, err := d.describe(ctx, files)
 	if err != nil {

@@ -141,13 +141,13 @@ func (c shownColumn) text(v any) string {
 
 // short is a value of at most a few characters.
 func short(v any) string {
-	const most = 40
+	const limit = 40
 	text := []rune(fmt.Sprint(v))
 	if s, ok := v.(string); ok {
 		text = []rune(fmt.Sprintf("%q", s))
 	}
-	if len(text) > most {
-		return string(text[:most]) + "..."
+	if len(text) > limit {
+		return string(text[:limit]) + "..."
 	}
 	return string(text)
 }

@@ -67,7 +67,7 @@ func (r row) fields() []string {
 
 // show writes a value for people, of a list no more than its first elements.
 func show(v any) string {
-	const most = 5
+	const limit = 5
 	list, ok := v.([]any)
 	switch {
 	case v == nil:
@@ -76,17 +76,17 @@ func show(v any) string {
 		return short(v)
 	}
 	parts := []string{}
-	for _, x := range list[:min(len(list), most)] {
+	for _, x := range list[:min(len(list), limit)] {
 		parts = append(parts, show(x))
 	}
-	if len(list) > most {
-		parts = append(parts, fmt.Sprintf("and %d more", len(list)-most))
+	if len(list) > limit {
+		parts = append(parts, fmt.Sprintf("and %d more", len(list)-limit))
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 // rows decodes a file's first rows, as a worker would.
-func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema spec.Schema, most int) ([]row, error) {
+func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema spec.Schema, head int) ([]row, error) {
 	var sources []*pb.Source
 	for _, c := range schema.Columns {
 		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {
@@ -104,7 +104,7 @@ func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema
 	decoder.Memory().Allow(decodeBytes)
 	var out []row
 	for extent, e := range holds.Extents() {
-		n := int(min(int64(most-len(out)), e.Rows))
+		n := int(min(int64(head-len(out)), e.Rows))
 		if n == 0 {
 			continue
 		}

@@ -158,11 +158,11 @@ func names(columns []textColumn) []string {
 
 // some lists the first of many names.
 func some(names []string) string {
-	const most = 8
-	if len(names) <= most {
+	const limit = 8
+	if len(names) <= limit {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
 }
 
 // delimiter returns that of a text file: the option, or what its suffix says.

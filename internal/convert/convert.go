@@ -19,7 +19,7 @@ import (
 
 // Options says what Run does. Zero values stand for the defaults given.
 type Options struct {
-	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst behind it), or
+	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst after it), or
 	// .parquet, .parq or .pq. They have the same columns and are read one after another. A folder stands for such files
 	// below it, but for those whose names, or whose folders' names, begin with "." or "_".
 	Inputs []string
@@ -100,14 +100,14 @@ func (o *Options) check() error {
 	return nil
 }
 
-// errEnd is behind the last line or row. It is not io.EOF, which readers of damaged files wrap.
+// errEnd is after the last line or row. It is not io.EOF, which readers of damaged files wrap.
 var errEnd = errors.New("end of the input")
 
 // source makes records of input files.
 type source interface {
 	// schema of all records.
 	schema() *arrow.Schema
-	// next returns the next rows, at most limit, and errEnd behind the last.
+	// next returns the next rows, at most limit, and errEnd after the last.
 	next(ctx context.Context, limit int64) (arrow.Record, error)
 	// read is the number of input bytes used so far, of how many.
 	read() (used, total int64)
@@ -173,7 +173,7 @@ func openSource(ctx context.Context, o Options) (source, error) {
 	return nil, errors.New("the inputs are Parquet and text files: convert them one format at a time")
 }
 
-// piece is a record on its way to the writer, and what ends behind it.
+// piece is a record on its way to the writer, and what ends after it.
 type piece struct {
 	record              arrow.Record
 	endsGroup, endsFile bool
@@ -249,7 +249,7 @@ func (c *cutter) room() int64 {
 	return n
 }
 
-// add counts a record and reports what ends behind it.
+// add counts a record and reports what ends after it.
 func (c *cutter) add(rows, bytes int64) (endsGroup, endsFile bool) {
 	c.rows += rows
 	c.inGroup += rows

@@ -277,8 +277,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestEmptyFileBehindRecord has an empty gzip file where the next record would begin.
-func TestEmptyFileBehindRecord(t *testing.T) {
+// TestEmptyFileAfterRecord has an empty gzip file where the next record would begin.
+func TestEmptyFileAfterRecord(t *testing.T) {
 	whole := write(t, "a.csv", "x\n"+strings.Repeat("1\n", batchRows))
 	r := run(t, Options{Inputs: []string{whole, write(t, "b.csv.gz", ""), write(t, "c.csv", "x\n2\n")}})
 	if r.Rows != batchRows+1 {

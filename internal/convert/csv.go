@@ -47,7 +47,7 @@ const (
 	fieldStart scanState = iota
 	unquoted
 	inQuotes
-	closingQuote // behind a quote that closes the field, unless another one follows
+	closingQuote // after a quote that closes the field, unless another one follows
 	badQuote
 )
 
@@ -58,8 +58,8 @@ const (
 )
 
 var (
-	errBehindQuote = errors.New(
-		`a quoted field goes on behind its closing quote; inside of quotes, write a quote as ""`)
+	errAfterQuote = errors.New(
+		`a quoted field goes on after its closing quote; inside of quotes, write a quote as ""`)
 	errOpenQuote = errors.New("a quoted field does not end; if quotes mean nothing in this file, remove them first")
 )
 
@@ -169,7 +169,7 @@ func (l *lines) findEnd() (int, error) {
 			return l.from + s.at, nil
 		}
 		if s.state = l.step(s.state, c); s.state == badQuote {
-			return -1, errBehindQuote
+			return -1, errAfterQuote
 		}
 	}
 	switch {
@@ -181,7 +181,7 @@ func (l *lines) findEnd() (int, error) {
 	return l.to, nil
 }
 
-// step is the state behind a character that does not end the line.
+// step is the state after a character that does not end the line.
 func (l *lines) step(state scanState, c byte) scanState {
 	switch {
 	case state == inQuotes && c == '"':
@@ -223,7 +223,7 @@ func (l *lines) split(line []byte) {
 	}
 }
 
-// unquote takes what stands behind an opening quote and returns the field's text and what follows the closing quote,
+// unquote takes what stands after an opening quote and returns the field's text and what follows the closing quote,
 // which findEnd has seen. Doubled quotes are made single in place.
 func unquote(b []byte) (text, rest []byte) {
 	from, to := 0, 0

@@ -149,7 +149,7 @@ func TestLinesRoundTrip(t *testing.T) {
 			}
 		}
 		if _, err := l.next(); !errors.Is(err, errEnd) {
-			t.Fatalf("behind the last row: %v", err)
+			t.Fatalf("after the last row: %v", err)
 		}
 	})
 }

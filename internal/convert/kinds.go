@@ -160,7 +160,7 @@ func parseInt(text []byte) (int64, bool) {
 	return n, err == nil
 }
 
-// parseHex reads up to 16 hexadecimal digits, perhaps behind 0x. 16 digits may give a negative number.
+// parseHex reads up to 16 hexadecimal digits, perhaps after 0x. 16 digits may give a negative number.
 func parseHex(text []byte) (int64, bool) {
 	if len(text) > 2 && text[0] == '0' && text[1]|0x20 == 'x' {
 		text = text[2:]

@@ -199,8 +199,8 @@ func TestParquetErrors(t *testing.T) {
 	}
 }
 
-// TestChunkBehindEnd has files whose second row group, or only one, should lie behind their ends.
-func TestChunkBehindEnd(t *testing.T) {
+// TestChunkAfterEnd has files whose second row group, or only one, should lie after their ends.
+func TestChunkAfterEnd(t *testing.T) {
 	x := nullable("x", arrow.ListOf(arrow.PrimitiveTypes.Int64))
 	long := "[0" // than a footer
 	for i := range 2000 {

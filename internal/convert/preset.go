@@ -7,7 +7,7 @@ import (
 
 const criteoPreset = "criteo"
 
-// Numbers of Criteo's columns, behind the label.
+// Numbers of Criteo's columns, after the label.
 const (
 	criteoInts = 13
 	criteoCats = 26

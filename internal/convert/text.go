@@ -198,9 +198,9 @@ func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
 
 // valueError says what to do about a value that its column's kind does not take.
 func (t *text) valueError(c textColumn, f field) error {
-	const most = 40
-	shown := string(f.text[:min(len(f.text), most)])
-	if len(f.text) > most {
+	const limit = 40
+	shown := string(f.text[:min(len(f.text), limit)])
+	if len(f.text) > limit {
 		shown += "..."
 	}
 	advice := fmt.Sprintf("declare the column as %s:%v, or mend the file", c.name, wouldTake(c.kind, f))

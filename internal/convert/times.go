@@ -60,7 +60,7 @@ func kindOfTime(t time.Time) kind {
 	return timestampKind
 }
 
-// parseTime reads a date, or a date and a time of day behind a T or a space, perhaps with fractions of a second and
+// parseTime reads a date, or a date and a time of day after a T or a space, perhaps with fractions of a second and
 // with a zone. Without one it is UTC.
 func parseTime(text []byte) (time.Time, bool) {
 	const date = len(time.DateOnly)

@@ -25,8 +25,8 @@ func shares(m *Maglev) []int {
 func TestMaglevIsBalanced(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 10, 100, 1000} {
 		s := shares(NewMaglev(named(n)))
-		if least, most := slices.Min(s), slices.Max(s); most-least > 1 {
-			t.Errorf("%d members have %d to %d slots", n, least, most)
+		if low, high := slices.Min(s), slices.Max(s); high-low > 1 {
+			t.Errorf("%d members have %d to %d slots", n, low, high)
 		}
 	}
 }

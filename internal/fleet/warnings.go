@@ -19,12 +19,12 @@ type warnings struct {
 	told, quiet int
 }
 
-// take counts a warning, and reports whether to tell it, and how many were not told in the time that ended with it.
-func (w *warnings) take(now time.Time) (tell bool, untold int) {
+// take counts a warning, and reports whether it is due, and how many were not in the time that ended with it.
+func (w *warnings) take(now time.Time) (due bool, suppressed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now.Sub(w.since) >= warnEvery {
-		untold = w.quiet
+		suppressed = w.quiet
 		w.since, w.told, w.quiet = now, 0, 0
 	}
 	if w.told == maxWarnings {
@@ -32,16 +32,16 @@ func (w *warnings) take(now time.Time) (tell bool, untold int) {
 		return false, 0
 	}
 	w.told++
-	return true, untold
+	return true, suppressed
 }
 
 // warn tells of what other processes brought about.
 func (f *Fleet) warn(words string, args ...any) {
-	tell, untold := f.warnings.take(time.Now())
-	if untold > 0 {
-		f.cfg.Logger.Warn("gossip had more to warn of than is logged; see who reaches its port", "left_out", untold)
+	due, suppressed := f.warnings.take(time.Now())
+	if suppressed > 0 {
+		f.cfg.Logger.Warn("gossip had more to warn of than is logged; see who reaches its port", "left_out", suppressed)
 	}
-	if tell {
+	if due {
 		f.cfg.Logger.Warn(words, args...)
 	}
 }

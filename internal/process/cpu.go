@@ -66,10 +66,10 @@ func groups(root fs.FS, controller string) (out []string) {
 // quota is how many processors a control group may use, if that is limited.
 func quota(root fs.FS, group string) (float64, bool) {
 	if text, err := fs.ReadFile(root, path.Join(group, "cpu.max")); err == nil {
-		most, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-		return ratio(most, period)
+		quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+		return ratio(quota, period)
 	}
-	most, err := fs.ReadFile(root, path.Join(group, "cpu.cfs_quota_us"))
+	quota, err := fs.ReadFile(root, path.Join(group, "cpu.cfs_quota_us"))
 	if err != nil {
 		return 0, false
 	}
@@ -77,11 +77,11 @@ func quota(root fs.FS, group string) (float64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return ratio(strings.TrimSpace(string(most)), strings.TrimSpace(string(period)))
+	return ratio(strings.TrimSpace(string(quota)), strings.TrimSpace(string(period)))
 }
 
-func ratio(most, period string) (float64, bool) {
-	a, err := strconv.ParseFloat(most, 64)
+func ratio(quota, period string) (float64, bool) {
+	a, err := strconv.ParseFloat(quota, 64)
 	b, err2 := strconv.ParseFloat(period, 64)
 	return a / b, err == nil && err2 == nil && a > 0 && b > 0
 }

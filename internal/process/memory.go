@@ -17,7 +17,7 @@ import (
 // Memory is how many bytes of memory this process may use: the machine's, or less if its control group, or one above
 // that, has a limit; 0 if that is not known. root is the root of the file system.
 func Memory(root fs.FS) int64 {
-	most := machineMemory(root)
+	lowest := machineMemory(root)
 	for _, group := range groups(root, "memory") {
 		for _, name := range []string{"memory.max", "memory.limit_in_bytes"} { // of version 2 and 1
 			text, err := fs.ReadFile(root, path.Join(group, name))
@@ -25,11 +25,11 @@ func Memory(root fs.FS) int64 {
 				continue
 			}
 			if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && limit > 0 {
-				most = min(most, limit)
+				lowest = min(lowest, limit)
 			}
 		}
 	}
-	return most
+	return lowest
 }
 
 // machineMemory is the machine's memory in bytes, 0 if that is not known.

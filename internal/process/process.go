@@ -37,7 +37,7 @@ type Config struct {
 	// Env is added to this process's environment ("NAME=value"). The settings of the user's own fleet are left out of
 	// that: none but storage's and those of logs reach the child.
 	Env []string
-	// Log is the file that takes what the process writes to its standard error, behind what is there.
+	// Log is the file that takes what the process writes to its standard error, after what is there.
 	Log string
 }
 

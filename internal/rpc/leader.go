@@ -89,7 +89,7 @@ const StartMaster = "start a master, or name the address of one that runs (on 12
 // nameMaster is what to do about a port that is no master's.
 const nameMaster = ": name a master's --listen address, whose port is 7070 by default"
 
-// NotMaster says what a port is that answered a master's call with err, and what to do, behind a semicolon; "" where it
+// NotMaster says what a port is that answered a master's call with err, and what to do, after a semicolon; "" where it
 // may be a master's.
 func NotMaster(err error) string {
 	words := status.Convert(err).Message()
@@ -102,7 +102,7 @@ func NotMaster(err error) string {
 	return ""
 }
 
-// NextStep is what to do about a call to a master that failed with err, behind a semicolon; "" where that is not known.
+// NextStep is what to do about a call to a master that failed with err, after a semicolon; "" where that is not known.
 func NextStep(err error) string {
 	words := status.Convert(err).Message()
 	says := func(parts ...string) bool {

@@ -82,7 +82,7 @@ func TestAtLeader(t *testing.T) {
 			2,
 			[]string{"master " + leads + ": no such session"},
 		},
-		"behind one that is gone": {[]string{gone, follower}, 3, []string{"master " + leads + ": no such session"}},
+		"after one that is gone": {[]string{gone, follower}, 3, []string{"master " + leads + ": no such session"}},
 		"nobody leads": {
 			[]string{astray, gone, astray},
 			2,

@@ -60,7 +60,7 @@ func Links(cfg Config, preface [4]byte, enter func(net.Conn) error) (grpc.Server
 	return grpc.Creds(&parting{creds, preface, enter}), nil
 }
 
-// parting parts links from gRPC's connections, behind the handshake of both.
+// parting parts links from gRPC's connections, after the handshake of both.
 type parting struct {
 	credentials.TransportCredentials
 	preface [4]byte

@@ -160,16 +160,16 @@ func (d *strangerListener) carry(s *stranger, bytes int64) {
 }
 
 // greedy is the connection with the most requests under way, if that is too much of all; else nil.
-func (d *strangerListener) greedy() (most *stranger) {
+func (d *strangerListener) greedy() (busiest *stranger) {
 	if d.under <= maxUnderWay {
 		return nil
 	}
 	for s := range d.of {
-		if most == nil || s.all() > most.all() {
-			most = s
+		if busiest == nil || s.all() > busiest.all() {
+			busiest = s
 		}
 	}
-	return most
+	return busiest
 }
 
 func (s *stranger) sendAway() {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealed memory can neither become shorter, which would kill who reads behind its end, nor be written to by whoever
+// sealed memory can neither become shorter, which would kill who reads beyond its end, nor be written to by whoever
 // maps it from now on.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
@@ -33,9 +33,9 @@ func Make(n int, kept func(bytes int64)) (*Memory, error) {
 	return m, nil
 }
 
-// Map maps the memory of a file that another process has sent, of up to `most` bytes, to be read. The file stays the
+// Map maps the memory of a file that another process has sent, of up to maxBytes bytes, to be read. The file stays the
 // caller's. It fails for a file that could become shorter.
-func Map(file, most int) ([]byte, error) {
+func Map(file, maxBytes int) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
 	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
 		return nil, errors.Join(errors.New("shared memory could become shorter"), err)
@@ -44,8 +44,8 @@ func Map(file, most int) ([]byte, error) {
 	if err := unix.Fstat(file, &stat); err != nil {
 		return nil, os.NewSyscallError("fstat", err)
 	}
-	if stat.Size <= 0 || stat.Size > int64(most) {
-		return nil, fmt.Errorf("shared memory of %d bytes; there may be %d", stat.Size, most)
+	if stat.Size <= 0 || stat.Size > int64(maxBytes) {
+		return nil, fmt.Errorf("shared memory of %d bytes; there may be %d", stat.Size, maxBytes)
 	}
 	bytes, err := unix.Mmap(file, 0, int(stat.Size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {

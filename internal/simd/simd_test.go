@@ -15,6 +15,6 @@ func TestEachRunsWhatTheCPUHas(t *testing.T) {
 		ran = append(ran, name)
 	}, VNNI, AVX512, AVX2)
 	if want := []string{"AVX-512", "AVX2", "plain"}; !slices.Equal(ran, want) || level != AVX512 {
-		t.Errorf("got %v, and level %v behind them, want %v", ran, level, want)
+		t.Errorf("got %v, and level %v after them, want %v", ran, level, want)
 	}
 }

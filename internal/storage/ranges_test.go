@@ -23,7 +23,7 @@ type memory struct {
 	mu    sync.Mutex
 	reads []Range
 	now   int
-	most  int
+	peak  int
 }
 
 func (m *memory) List(context.Context, string, []string) ([]*pb.File, error) { return nil, nil }
@@ -34,7 +34,7 @@ func (m *memory) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, off
 	m.mu.Lock()
 	m.reads = append(m.reads, Range{offset, int64(len(buf))})
 	m.now++
-	m.most = max(m.most, m.now)
+	m.peak = max(m.peak, m.now)
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
@@ -118,8 +118,8 @@ func checkReads(t *rapid.T, m *memory, how Reading, allocated int64, wanted map[
 	if allocated > 2*int64(len(wanted)) {
 		t.Fatalf("%d bytes read, %d wanted", allocated, len(wanted))
 	}
-	if m.most > how.Parallel {
-		t.Fatalf("%d reads at a time", m.most)
+	if m.peak > how.Parallel {
+		t.Fatalf("%d reads at a time", m.peak)
 	}
 }
 

@@ -153,7 +153,7 @@ func (p *parcel) room(n int) []byte {
 	return p.meta[:0]
 }
 
-// cut lays out the body behind what m has already, and cuts m where buffers stand between.
+// cut lays out the body after what m has already, and cuts m where buffers stand between.
 func (p *parcel) cut(m []byte, buffers [][]byte) {
 	var zeros [Alignment]byte
 	p.pieces = p.pieces[:0]

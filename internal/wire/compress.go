@@ -53,9 +53,9 @@ func believable(bytes, packed int64) bool {
 	return bytes <= maxBody && bytes <= likelyBody+likelyRatio*packed
 }
 
-// most is how many bytes a byte can decompress to, rounded up: memory is not set aside for a length that cannot be
+// maxRatio is how many bytes a byte can decompress to, rounded up: memory is not set aside for a length that cannot be
 // true.
-func (c Compression) most() int64 {
+func (c Compression) maxRatio() int64 {
 	if c == LZ4 {
 		return 256
 	}
@@ -174,7 +174,7 @@ func decompress(b *Batch, c Compression, body int64, pool *Pool) (*Memory, error
 		n, packed := int64(binary.LittleEndian.Uint64(buf)), int64(len(buf)-lengthBytes)
 		if n == stored {
 			n = packed
-		} else if n < 0 || n > packed*c.most() {
+		} else if n < 0 || n > packed*c.maxRatio() {
 			return nil, fmt.Errorf("%w: it claims to have %d bytes, and is %d compressed", errPacked, n, packed)
 		}
 		lengths[i] = n

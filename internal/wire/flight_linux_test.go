@@ -27,13 +27,13 @@ func maxBuffered(t *testing.T, setting string) int64 {
 	return n
 }
 
-// sendOn sends batches of a size on a link, up to most bytes of them, and counts what was written. It has room for two,
+// sendOn sends batches of a size on a link, up to limit bytes of them, and counts what was written. It has room for two,
 // as a worker has.
-func sendOn(ctx context.Context, conn net.Conn, size int, most int64, written *atomic.Int64) error {
+func sendOn(ctx context.Context, conn net.Conn, size int, limit int64, written *atomic.Int64) error {
 	sender := wire.SendOn(ctx, conn)
 	room := make(chan struct{}, 2)
 	body := random(size)
-	for total := int64(0); total < most; total += int64(size) {
+	for total := int64(0); total < limit; total += int64(size) {
 		room <- struct{}{}
 		b := &wire.Batch{Rows: 1, Nodes: []wire.Node{{Length: 1}}, Buffers: [][]byte{nil, body}, More: true}
 		b.OnRelease(func() {})

@@ -16,12 +16,12 @@ import (
 
 // A link is a connection beside gRPC's that carries the batches of one stream at a time: written with writev, and read
 // straight into the memory where they stay. A message on it is a prefix, then Arrow's header, app_metadata and the
-// body. The prefix has their lengths, and how many bytes were written at once behind them. A prefix of zeros ends the
+// body. The prefix has their lengths, and how many bytes were written at once after them. A prefix of zeros ends the
 // stream's batches; its status comes by gRPC.
 //
 // On a near link, between two processes on one machine, a body may lie in memory that both have: its length has the bit
-// lent then, and the memory's number stands in the prefix for what is behind it. The memory's file comes with the
-// message, for the first time in a stream. The client gives the memory back by writing its number, and 0 behind the
+// lent then, and the memory's number stands in the prefix for what is after it. The memory's file comes with the
+// message, for the first time in a stream. The client gives the memory back by writing its number, and 0 after the
 // stream's end, when it has given back all.
 const (
 	prefixBytes = 16
@@ -175,7 +175,7 @@ func (l *link) receive(m *Message) error {
 	case header == 0 && meta == 0 && body == 0 && follows == 0:
 		return errEnd
 	case header > maxHeader || meta > maxMeta || body > maxBody || follows > maxBody:
-		return fmt.Errorf("%w: header, app_metadata and body of %d, %d and %d bytes, %d more behind them",
+		return fmt.Errorf("%w: header, app_metadata and body of %d, %d and %d bytes, %d more after them",
 			errMessage, header, meta, body, follows)
 	}
 	size := int(header) + int(meta)
@@ -290,12 +290,12 @@ func (p *parcel) name(b *Batch) error {
 	return nil
 }
 
-// preface is what stands before a message's body: the prefix, the header and app_metadata. It has room for more behind
+// preface is what stands before a message's body: the prefix, the header and app_metadata. It has room for more after
 // it.
-func (p *parcel) preface(b *Batch, c Compression, more int, length int64, body, behind uint32) []byte {
+func (p *parcel) preface(b *Batch, c Compression, more int, length int64, body, after uint32) []byte {
 	header := headerSize(len(b.Nodes), len(p.body))
 	m := p.room(prefixBytes + header + len(b.Meta) + more)
-	for _, n := range [...]uint32{uint32(header), uint32(len(b.Meta)), body, behind} {
+	for _, n := range [...]uint32{uint32(header), uint32(len(b.Meta)), body, after} {
 		m = binary.LittleEndian.AppendUint32(m, n)
 	}
 	return append(appendHeader(m, b, p.body, length, c), b.Meta...)

@@ -400,7 +400,7 @@ func (l *loans) forget() {
 }
 
 // close closes the connection, or only its end of it while batches lie in what is mapped. What is given back from then
-// on is unmapped, and the connection closed behind the last: the server counts until then what its client may have.
+// on is unmapped, and the connection closed after the last: the server counts until then what its client may have.
 func (l *loans) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

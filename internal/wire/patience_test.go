@@ -83,7 +83,7 @@ func TestStatusComesLongBefore(t *testing.T) {
 			}
 			readAll(t, stream)
 			if b, err := stream.Next(); !errors.Is(err, io.EOF) {
-				t.Errorf("behind its end the stream has %v, %v", b, err)
+				t.Errorf("after its end the stream has %v, %v", b, err)
 			}
 			time.Sleep(10 * time.Second)
 		}

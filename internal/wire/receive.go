@@ -28,7 +28,7 @@ type Stream struct {
 	schema *arrow.Schema
 	next   Message
 
-	// Return, if it is set, is called behind the last batch where batches are Lent: these are to be released soon then.
+	// Return, if it is set, is called after the last batch where batches are Lent: these are to be released soon then.
 	Return func() error
 
 	links *Links

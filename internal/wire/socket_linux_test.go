@@ -68,7 +68,7 @@ func untilAsleep(t *testing.T, conn *net.TCPConn) int {
 // line is a message on a link: of a body alone, which may be shorter than it says.
 func line(body []byte, says int) []byte { return lineOf(body, says, 0) }
 
-// lineOf is a message with so many bytes behind it, or so it says.
+// lineOf is a message with so many bytes after it, or so it says.
 func lineOf(body []byte, says, follows int) []byte {
 	le := binary.LittleEndian
 	return append(le.AppendUint32(le.AppendUint32(make([]byte, 8), uint32(says)), uint32(follows)), body...)
@@ -81,10 +81,10 @@ func random(n int) []byte {
 }
 
 // TestBodiesArrive: bodies of any size arrive as they were sent, however they come. Their reader sleeps until the end
-// of one is there, and waits for nothing behind it, as a small message there shows.
+// of one is there, and waits for nothing after it, as a small message there shows.
 func TestBodiesArrive(t *testing.T) {
-	const most = 256 << 10
-	for _, size := range []int{1, 4 << 10, 64<<10 + 1, most - 1, most, most + 1, 3*most + 1, 9 << 20} {
+	const limit = 256 << 10
+	for _, size := range []int{1, 4 << 10, 64<<10 + 1, limit - 1, limit, limit + 1, 3*limit + 1, 9 << 20} {
 		conn, worker := pair(t)
 		l := wire.NewLink(conn)
 		body := random(size)
@@ -116,7 +116,7 @@ func TestBodiesArrive(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := l.Receive(); err != nil || !bytes.Equal(got, []byte{7}) {
-				t.Fatalf("behind a body of %d bytes %d bytes come: %v", size, len(got), err)
+				t.Fatalf("after a body of %d bytes %d bytes come: %v", size, len(got), err)
 			}
 		}
 	}
@@ -129,8 +129,8 @@ func TestRunArrives(t *testing.T) {
 		conn, worker := pair(t)
 		l := wire.NewLink(conn)
 		first, second := random(size), random(size+1)
-		behind := line(second, len(second))
-		data := append(lineOf(first, len(first), len(behind)), behind...)
+		after := line(second, len(second))
+		data := append(lineOf(first, len(first), len(after)), after...)
 		received := make(chan []byte, 2)
 		go func() {
 			for range 2 {
@@ -173,7 +173,7 @@ func (o over) RecvMsg(any) error {
 	return status.Error(codes.Unavailable, "the worker has gone")
 }
 
-// TestBodyIsAnnouncedOnly: whoever announces a large body, or much behind it, and sends little has a bounded number of
+// TestBodyIsAnnouncedOnly: whoever announces a large body, or much after it, and sends little has a bounded number of
 // bytes awaited, and to end the stream or the connection ends the wait.
 func TestBodyIsAnnouncedOnly(t *testing.T) {
 	for name, announced := range map[string][]byte{

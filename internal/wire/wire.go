@@ -36,7 +36,7 @@ type Batch struct {
 	Lent bool
 	// Way is how one came that was received.
 	Way Way
-	// More is set of one to send if another waits already, to be sent right behind it.
+	// More is set of one to send if another waits already, to be sent right after it.
 	More bool
 	// Bytes is the memory of what it has, for one that was received also what it lies in, and Sent what it had on the
 	// network.
@@ -60,7 +60,7 @@ const (
 const Kept = 2
 
 // Receiver takes in what a stream brings: its schema, then its batches, which it releases, even those that it refuses.
-// An error ends the stream, which ends ctx. Behind the last batch of a stream that came to its end, Return has the
+// An error ends the stream, which ends ctx. After the last batch of a stream that came to its end, Return has the
 // receiver release soon what it keeps.
 type Receiver interface {
 	Schema(ctx context.Context, s *arrow.Schema) error

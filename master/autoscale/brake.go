@@ -117,14 +117,14 @@ func (b Before) helped(n *need, more float64) bool {
 	if n.wait < muchStall || n.wait < 0.7*b.Wait {
 		return true
 	}
-	could, most := more, faster
+	could, limit := more, faster
 	if n.Demand > 0 {
 		could = min(could, n.Demand/b.Rate)
 	}
 	if words.Unbounded(n.Demand) {
-		most = worth
+		limit = worth
 	}
-	return n.Rate/b.Rate >= min(1+helped*(could-1), most)
+	return n.Rate/b.Rate >= min(1+helped*(could-1), limit)
 }
 
 // brake notes that a growth was in vain for some sessions.

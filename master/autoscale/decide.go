@@ -124,8 +124,8 @@ func (s *scaler) learn() {
 	for i := range s.needs {
 		n := &s.needs[i]
 		had := s.had(n)
-		if most := max(1, unboundedTrial*had); words.Unbounded(n.Demand) && n.part > most {
-			n.part = n.within(most)
+		if limit := max(1, unboundedTrial*had); words.Unbounded(n.Demand) && n.part > limit {
+			n.part = n.within(limit)
 		}
 		if had > 0 && n.part > storageTrial*had && s.storageSlowed(n) {
 			n.part = n.within(storageTrial * had)
@@ -139,7 +139,7 @@ func (s *scaler) storageSlowed(n *need) bool {
 	if n.Storage < muchStorage || n.wait < muchStall {
 		return false
 	}
-	usual := s.window.least(s.cfg.UpAfter, func(one *Sample) float64 {
+	usual := s.window.lowest(s.cfg.UpAfter, func(one *Sample) float64 {
 		if was := one.session(n.ID); was != nil {
 			return was.Cost
 		}
@@ -186,8 +186,8 @@ func (s *scaler) probe() {
 		}
 		// and its cost will be known soon
 		patient := s.now.At.Sub(p.Since) < patience*s.cfg.UpAfter || n.wait < 0.5 || n.Demand > 0
-		if most := float64(n.Trainers); s.now.Wanted == 0 && p.Workers == 0 || !patient && p.Workers < most {
-			p.Workers, p.Since = min(max(1, 2*p.Workers), most), s.now.At
+		if limit := float64(n.Trainers); s.now.Wanted == 0 && p.Workers == 0 || !patient && p.Workers < limit {
+			p.Workers, p.Since = min(max(1, 2*p.Workers), limit), s.now.At
 		}
 		n.part = n.within(p.Workers)
 		probes = append(probes, p)
@@ -215,11 +215,11 @@ func (s *scaler) choose() (to int, k kind) {
 	case wanted != min(max(wanted, s.cfg.MinWorkers), s.cfg.MaxWorkers):
 		return s.bound(float64(wanted)), bounds
 	case len(s.vain) > 0:
-		least := 1
+		lowest := 1
 		if slices.ContainsFunc(s.needs, func(n need) bool { return n.unknown() || n.Stale }) {
-			least = max(s.from, 1) // they may need what there was before
+			lowest = max(s.from, 1) // they may need what there was before
 		}
-		return min(max(to, least), wanted), braking
+		return min(max(to, lowest), wanted), braking
 	case s.deaf():
 		return wanted, stale
 	case to > wanted && s.grows():
@@ -242,19 +242,19 @@ func (s *scaler) missing() int {
 	if !s.window.covers(s.late()) {
 		return 0
 	}
-	least, most := s.now.Wanted, 0
+	minWanted, maxWorkers := s.now.Wanted, 0
 	for _, one := range s.window.last(s.late()) {
-		least, most = min(least, one.Wanted), max(most, one.Workers+one.Silent)
+		minWanted, maxWorkers = min(minWanted, one.Wanted), max(maxWorkers, one.Workers+one.Silent)
 	}
-	return least - most
+	return minWanted - maxWorkers
 }
 
 // wait is the share of its trainers' time that the session loses that waits most.
-func (s *scaler) wait() (most float64) {
+func (s *scaler) wait() (longest float64) {
 	for i := range s.needs {
-		most = max(most, s.needs[i].wait)
+		longest = max(longest, s.needs[i].wait)
 	}
-	return most
+	return longest
 }
 
 func (s *scaler) stall() float64 { return s.recent.mean((*Sample).stall) }
@@ -268,7 +268,7 @@ func (s *scaler) grows() bool {
 	lately := s.window.last(long * s.cfg.UpAfter).median(s.needed)
 	waits := s.wait() >= muchStall || s.loses()
 	idle := s.recent.mean((*Sample).busy) < lazy*s.cfg.Utilisation // what rows cost then is less sure
-	if idle && !waits && wanted >= s.least() {
+	if idle && !waits && wanted >= s.minNeed() {
 		return false
 	}
 	if s.sum < (1+little)*wanted || s.sum < slack*wanted &&
@@ -285,8 +285,8 @@ func (s *scaler) grows() bool {
 	return s.settled()
 }
 
-// least is the sum of the sessions' minimums.
-func (s *scaler) least() (sum float64) {
+// minNeed is the sum of the sessions' minimums.
+func (s *scaler) minNeed() (sum float64) {
 	for i := range s.needs {
 		sum += s.needs[i].within(0)
 	}

@@ -236,9 +236,9 @@ func TestPausesDoNotLift(t *testing.T) {
 // so many that they are busy for slack times the utilisation aimed at, which is 0.896, at most: then nobody waits.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		least := rapid.IntRange(0, 20).Draw(t, "min")
+		minWorkers := rapid.IntRange(0, 20).Draw(t, "min")
 		cfg := Config{
-			MinWorkers: least, MaxWorkers: least + rapid.IntRange(1, 50).Draw(t, "more"),
+			MinWorkers: minWorkers, MaxWorkers: minWorkers + rapid.IntRange(1, 50).Draw(t, "more"),
 			UpAfter: 10 * time.Second, DownAfter: 30 * time.Second, TrimAfter: 90 * time.Second,
 			StartUp: 30 * time.Second,
 		}
@@ -262,10 +262,10 @@ func TestBounds(t *testing.T) {
 }
 
 func TestFromNothing(t *testing.T) {
-	for _, least := range []int{0, 1} {
-		f := newFleet(t, Config{MinWorkers: least}, least)
+	for _, minWorkers := range []int{0, 1} {
+		f := newFleet(t, Config{MinWorkers: minWorkers}, minWorkers)
 		f.run(5 * time.Minute)
-		if f.wanted() != least {
+		if f.wanted() != minWorkers {
 			t.Fatalf("%d workers with nothing to do", f.wanted())
 		}
 		f.sessions = []*session{train(8000, 0.01)}
@@ -279,7 +279,7 @@ func TestFromNothing(t *testing.T) {
 		}
 		f.sessions = nil
 		f.run(5 * time.Minute)
-		if f.wanted() != least {
+		if f.wanted() != minWorkers {
 			t.Errorf("%d workers when the session is gone", f.wanted())
 		}
 	}
@@ -356,13 +356,13 @@ func TestABrakeTakesNothingFromSessionsThatAreUnknown(t *testing.T) {
 		}
 	}
 	other.hidden = true
-	least, braked := f.wanted(), false
+	lowest, braked := f.wanted(), false
 	for range 60 {
 		f.run(2 * time.Second)
-		least, braked = min(least, f.wanted()), braked || len(f.past.Brakes) > 0
+		lowest, braked = min(lowest, f.wanted()), braked || len(f.past.Brakes) > 0
 	}
-	if !braked || least < before {
-		t.Errorf("braked: %v; there were %d workers, and later %d", braked, before, least)
+	if !braked || lowest < before {
+		t.Errorf("braked: %v; there were %d workers, and later %d", braked, before, lowest)
 	}
 }
 

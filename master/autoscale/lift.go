@@ -120,7 +120,7 @@ func (s *scaler) losing(n *need) (lost float64) {
 
 // loss is the share of time that a session's trainers lost in so many times UpAfter; 0 if it was less than that in
 // either half, or lately, or is on its way there.
-func (s *scaler) loss(n *need, times time.Duration, least float64) float64 {
+func (s *scaler) loss(n *need, times time.Duration, minLoss float64) float64 {
 	d := times * s.cfg.UpAfter
 	if n.Rate == 0 || brakeOf(s.past.Brakes, n.ID) != nil || !s.steadyFor(d) {
 		return 0
@@ -131,7 +131,7 @@ func (s *scaler) loss(n *need, times time.Duration, least float64) float64 {
 	if first := all[0].session(n.ID); first == nil || first.Demand == 0 || now.lost() < recovers*was.lost() {
 		return 0
 	}
-	if lately := s.window.last(long * s.cfg.UpAfter).pace(n.ID); min(was.lost(), now.lost(), lately.lost()) < least ||
+	if lately := s.window.last(long * s.cfg.UpAfter).pace(n.ID); min(was.lost(), now.lost(), lately.lost()) < minLoss ||
 		max(was.Storage, now.Storage) > muchStorage {
 		return 0
 	}

@@ -53,8 +53,9 @@ func oddSample(at time.Time, wanted int) *rapid.Generator[Sample] {
 // stay as they are, give it again.
 func TestOddMeasurements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		least := rapid.IntRange(0, 20).Draw(t, "least")
-		cfg, err := Config{MinWorkers: least, MaxWorkers: least + rapid.IntRange(1, 300).Draw(t, "more")}.WithDefaults()
+		minWorkers := rapid.IntRange(0, 20).Draw(t, "least")
+		maxWorkers := minWorkers + rapid.IntRange(1, 300).Draw(t, "more")
+		cfg, err := Config{MinWorkers: minWorkers, MaxWorkers: maxWorkers}.WithDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,11 +27,11 @@ const greatest, smallest = 1e15, 1e-12
 // sane is a sample without what cannot have been measured: numbers that are none, negative ones, shares of more than
 // all.
 func (s Sample) sane() Sample {
-	number := func(x, most float64) float64 {
+	number := func(x, limit float64) float64 {
 		if math.IsNaN(x) {
 			return 0 // unknown
 		}
-		return min(max(x, 0), most)
+		return min(max(x, 0), limit)
 	}
 	s.Workers, s.Wanted, s.Silent, s.Busy = max(s.Workers, 0), max(s.Wanted, 0), max(s.Silent, 0), number(s.Busy, 1)
 	s.Sessions = slices.Clone(s.Sessions)
@@ -74,21 +74,21 @@ func (w Window) covers(d time.Duration) bool {
 
 // peak is the greatest of the medians of f over stretches of a window. A stretch is as long as the measurement that
 // growing needs, so what the peak was is what the fleet would have been grown to.
-func (w Window) peak(stretch time.Duration, f func(*Sample) float64) (most float64) {
+func (w Window) peak(stretch time.Duration, f func(*Sample) float64) (highest float64) {
 	for m := range w.medians(stretch, f) {
-		most = max(most, m)
+		highest = max(highest, m)
 	}
-	return most
+	return highest
 }
 
-// least is the least of the medians of f that are not 0, or 0.
-func (w Window) least(stretch time.Duration, f func(*Sample) float64) (least float64) {
+// lowest is the lowest of the medians of f that are not 0, or 0.
+func (w Window) lowest(stretch time.Duration, f func(*Sample) float64) (lowest float64) {
 	for m := range w.medians(stretch, f) {
-		if m > 0 && (least == 0 || m < least) {
-			least = m
+		if m > 0 && (lowest == 0 || m < lowest) {
+			lowest = m
 		}
 	}
-	return least
+	return lowest
 }
 
 // medians goes over the medians of f over stretches of a window, from the newest one back.

@@ -198,7 +198,7 @@ func (c *sessionCommand) restore() *cobra.Command {
 		Short: "Put a session back to a checkpoint",
 		Long: "Puts a session back to a checkpoint: its own, by name, or one that `penstock session checkpoint " +
 			"--output json` wrote to a file, of\n" +
-			"this session or another. Trainers that run end with an error; started again, they go on right behind " +
+			"this session or another. Trainers that run end with an error; started again, they go on right after " +
 			"the checkpoint. With --from,\n" +
 			"a session that does not exist is opened with the spec in the file.",
 		Example: "  penstock session restore run-7 noon\n  penstock session restore run-7 noon --world-size 4\n  " +

@@ -84,7 +84,7 @@ func (e *events) run(cmd *cobra.Command, _ []string) error {
 	}
 }
 
-// print prints the events behind the last one.
+// print prints the events after the last one.
 func (e *events) print(ctx context.Context, out io.Writer, output string, cfg rpc.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

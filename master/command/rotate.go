@@ -14,7 +14,7 @@ import (
 
 // The steps of `penstock keys --rotate`. Between two of them all processes read what the first one wrote.
 const (
-	rotateAdd  = "add"  // new ones stand behind the old ones: every process takes both
+	rotateAdd  = "add"  // new ones stand after the old ones: every process takes both
 	rotateUse  = "use"  // new ones stand in front: they are shown, sign and encrypt
 	rotateDrop = "drop" // the old ones are gone
 )
@@ -83,7 +83,7 @@ func (k *keyMaker) rotate(step string) error {
 	return fmt.Errorf("keys: --rotate: want %s, %s or %s, found %q", rotateAdd, rotateUse, rotateDrop, step)
 }
 
-// addNext makes new secrets, and puts each behind the old one.
+// addNext makes new secrets, and puts each after the old one.
 func (k *keyMaker) addNext(again bool) error {
 	for _, r := range rotated() {
 		old, err := k.several(r.path, r.split)

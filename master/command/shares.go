@@ -16,9 +16,9 @@ func shares(s *pb.Session) string {
 	if !ok {
 		return ""
 	}
-	out := fmt.Sprintf("%s to %s rows a rank", humanize.Comma(n.Least), humanize.Comma(n.Most))
-	if n.Least == n.Most {
-		out = humanize.Comma(n.Most) + " rows a rank"
+	out := fmt.Sprintf("%s to %s rows a rank", humanize.Comma(n.MinRows), humanize.Comma(n.MaxRows))
+	if n.MinRows == n.MaxRows {
+		out = humanize.Comma(n.MaxRows) + " rows a rank"
 	}
 	if observe.PaddedBatch(s) > 0 {
 		out += fmt.Sprintf("; %.1f%% of the rows of batches are padding", 100*n.Padding)

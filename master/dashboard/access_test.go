@@ -165,8 +165,8 @@ func TestColours(t *testing.T) {
 		{"ground", "ink"},
 	}}
 	for _, front := range []string{"ink", "muted", "link"} {
-		for _, behind := range []string{"ground", "card", "hover"} {
-			pairs[4.5] = append(pairs[4.5], [2]string{front, behind})
+		for _, background := range []string{"ground", "card", "hover"} {
+			pairs[4.5] = append(pairs[4.5], [2]string{front, background})
 		}
 	}
 	for name := range colours {
@@ -178,12 +178,12 @@ func TestColours(t *testing.T) {
 	if len(pairs[3]) < 12 {
 		t.Fatalf("found but %v in %v", pairs[3], colours)
 	}
-	for least, some := range pairs {
+	for minContrast, some := range pairs {
 		for _, pair := range some {
 			for mode, name := range []string{"light", "dark"} {
 				a, b := luminance(t, colours[pair[0]][mode]), luminance(t, colours[pair[1]][mode])
-				if got := (max(a, b) + 0.05) / (min(a, b) + 0.05); got < least {
-					t.Errorf("%s on %s, %s: %.2f, want %.1f", pair[0], pair[1], name, got, least)
+				if got := (max(a, b) + 0.05) / (min(a, b) + 0.05); got < minContrast {
+					t.Errorf("%s on %s, %s: %.2f, want %.1f", pair[0], pair[1], name, got, minContrast)
 				}
 			}
 		}

@@ -58,7 +58,7 @@ func (d *Dashboard) next(ctx context.Context, f *feed) ([]byte, error) {
 
 // take finds a message, or says that the caller has to make it. Of more messages than there may be viewers it keeps no
 // more.
-func (r *round) take(number int64, w whatFor, most int) (m *making, mine bool) {
+func (r *round) take(number int64, w whatFor, limit int) (m *making, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.number != number {
@@ -69,7 +69,7 @@ func (r *round) take(number int64, w whatFor, most int) (m *making, mine bool) {
 		return m, false
 	}
 	m = &making{done: make(chan struct{})}
-	if len(r.made) < most {
+	if len(r.made) < limit {
 		r.made[w] = m
 	}
 	return m, true

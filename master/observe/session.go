@@ -77,11 +77,11 @@ func (t *trainer) rates() (rows, stall, client float64) {
 // demand is the rows/s that trainers could take: all ranks' batches in the time of the quickest step. In a job whose
 // ranks wait for each other, a rank that waits for a stalled one seems to compute.
 func (s *session) demand() float64 {
-	least, rows, known := int64(math.MaxInt64), 0.0, 0
+	fastest, rows, known := int64(math.MaxInt64), 0.0, 0
 	for _, t := range s.trainers {
 		// what trainers say may be anything
 		if t.pace.GetSteps() > 0 && t.pace.GetRows() > 0 && t.pace.GetRows() <= spec.MaxBatchSize {
-			least = min(least, max(1, t.pace.GetStepNs()))
+			fastest = min(fastest, max(1, t.pace.GetStepNs()))
 			rows += t.pace.GetRows()
 			known++
 		}
@@ -89,7 +89,7 @@ func (s *session) demand() float64 {
 	if known == 0 {
 		return 0
 	}
-	return rows / float64(known) * float64(len(s.trainers)) / (float64(least) / 1e9)
+	return rows / float64(known) * float64(len(s.trainers)) / (float64(fastest) / 1e9)
 }
 
 // spent adds to the cost of a row what was measured for some time: busy seconds of workers and rows sent, a second.

@@ -4,8 +4,8 @@ import "github.com/penstock-ml/penstock/api/pb"
 
 // Shares is how evenly the ranks of a session got its rows.
 type Shares struct {
-	Least, Most int64   // rows of a rank
-	Padding     float64 // part of the rows of batches, 0 to 1
+	MinRows, MaxRows int64   // rows of a rank
+	Padding          float64 // part of the rows of batches, 0 to 1
 }
 
 // SharesOf compares ranks, and reports whether there is anything to compare. Where last batches are padded, all batches
@@ -15,11 +15,11 @@ func SharesOf(p *pb.Progress, paddedBatch int64) (s Shares, ok bool) {
 	if len(ranks) == 0 || p.GetRowsDelivered() == 0 {
 		return Shares{}, false
 	}
-	s.Least = ranks[0].GetCounters().GetRows()
+	s.MinRows = ranks[0].GetCounters().GetRows()
 	room := int64(0)
 	for _, r := range ranks {
 		rows := r.GetCounters().GetRows()
-		s.Least, s.Most = min(s.Least, rows), max(s.Most, rows)
+		s.MinRows, s.MaxRows = min(s.MinRows, rows), max(s.MaxRows, rows)
 		room += r.GetCounters().GetBatches() * paddedBatch
 	}
 	if room > 0 {

@@ -76,5 +76,5 @@ type Cause struct {
 	Bottleneck pb.Bottleneck
 	Stage      string // the busiest, where workers or storage are the bottleneck
 	Verdict    string // in plain words, with the numbers
-	Why        string // the verdict's part behind how long the trainers waited
+	Why        string // the verdict's part after how long the trainers waited
 }

@@ -14,8 +14,8 @@ import (
 const (
 	// waits is the share of its time from which on a trainer that waits is a reason to look for why.
 	waits = 0.05
-	// most is the share of a stream's time that holds it up.
-	most = 0.5
+	// dominant is the share of a stream's time that holds it up.
+	dominant = 0.5
 	// crowded is the share of all slots from which on a stream is likely to find none.
 	crowded = 0.85
 	// full is the share of its time for which a worker is busy that has hardly any left. A stream for each of three
@@ -44,8 +44,8 @@ type evidence struct {
 // shutOut tells that streams of other sessions, whose trainers take nothing, have the slots that this session's streams
 // wait for. Where all are read, trainers are asked to leave a part of the slots free.
 func (e *evidence) shutOut(s *Session) bool {
-	return e.used < full && e.others+s.Open >= crowded*float64(e.slots) && e.held >= most*e.others &&
-		e.others >= most*s.Open
+	return e.used < full && e.others+s.Open >= crowded*float64(e.slots) && e.held >= dominant*e.others &&
+		e.others >= dominant*s.Open
 }
 
 // judge says what holds a session's trainers up. The first rule that holds decides:
@@ -81,9 +81,9 @@ func judge(s *Session, e *evidence) Cause {
 		c.Bottleneck, c.Stage = pb.Bottleneck_STREAMS, slots
 	case s.Open == 0:
 		c.Bottleneck = pb.Bottleneck_STREAMS
-	case s.Blocked >= most && e.used < full && e.buffered >= 2:
+	case s.Blocked >= dominant && e.used < full && e.buffered >= 2:
 		c.Bottleneck = pb.Bottleneck_CLIENT
-	case s.Blocked >= most && e.used < full: // workers that lack processors are slow to send, too
+	case s.Blocked >= dominant && e.used < full: // workers that lack processors are slow to send, too
 		c.Bottleneck = pb.Bottleneck_NETWORK
 	default:
 		c = inWorkers(s, e)

@@ -14,18 +14,18 @@ type Claim struct {
 // are too few for the minimums, these are met by weight.
 func Divide(pool float64, claims []Claim) []float64 {
 	n := len(claims)
-	nothing, least, needs, most := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	nothing, floors, needs, limits := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	for i, c := range claims {
-		most[i] = max(0, c.Max)
-		least[i] = min(max(0, c.Min), most[i])
-		needs[i] = min(max(c.Need, least[i]), most[i])
+		limits[i] = max(0, c.Max)
+		floors[i] = min(max(0, c.Min), limits[i])
+		needs[i] = min(max(c.Need, floors[i]), limits[i])
 	}
-	for _, step := range []struct{ low, high []float64 }{{nothing, least}, {least, needs}, {needs, most}} {
+	for _, step := range []struct{ low, high []float64 }{{nothing, floors}, {floors, needs}, {needs, limits}} {
 		if total(step.high) >= pool {
 			return level(pool, claims, step.low, step.high)
 		}
 	}
-	return most
+	return limits
 }
 
 // level gives each claim its weight times the same level, within its bounds, so that the whole pool is given.

@@ -53,29 +53,29 @@ func TestDivideIsFair(t *testing.T) {
 		pool := amount.Draw(t, "pool")
 		parts := Divide(pool, claims)
 		const near = 1e-6
-		least, most := 0.0, 0.0
+		minSum, maxSum := 0.0, 0.0
 		lacks := false // somebody has less than it needs
 		for i, c := range claims {
 			low := min(c.Min, c.Max)
-			least, most = least+low, most+c.Max
+			minSum, maxSum = minSum+low, maxSum+c.Max
 			if parts[i] < -near || parts[i] > c.Max+near {
 				t.Fatalf("part %d of %v is %g", i, claims, parts[i])
 			}
 			lacks = lacks || parts[i] < min(c.Need, c.Max)-near
 		}
-		if sum := total(parts); math.Abs(sum-min(pool, most)) > near*max(1, pool) {
+		if sum := total(parts); math.Abs(sum-min(pool, maxSum)) > near*max(1, pool) {
 			t.Fatalf("%g of %g is given: %v", sum, pool, parts)
 		}
 		for i, c := range claims {
 			low := min(c.Min, c.Max)
-			if least <= pool && parts[i] < low-near {
+			if minSum <= pool && parts[i] < low-near {
 				t.Fatalf("part %d, %g, is below the minimum %g", i, parts[i], low)
 			}
 			if lacks && parts[i] > max(low, c.Need)+near {
 				t.Fatalf("part %d, %g, is more than it needs, and others lack: %v", i, parts[i], parts)
 			}
 			for j, d := range claims { // who lacks has as much for its weight as anybody beyond their minimum
-				if least <= pool && parts[i] < min(c.Need, c.Max)-near && parts[j] > min(d.Min, d.Max)+near &&
+				if minSum <= pool && parts[i] < min(c.Need, c.Max)-near && parts[j] > min(d.Min, d.Max)+near &&
 					parts[i]/c.Weight < parts[j]/d.Weight-near*max(1, parts[j]/d.Weight) {
 					t.Fatalf("%d lacks with %g for a weight of %g, and %d has %g for %g",
 						i, parts[i], c.Weight, j, parts[j], d.Weight)

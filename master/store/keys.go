@@ -16,7 +16,7 @@ import (
 const maxID = 256
 
 // Name names a session among those of all namespaces, in each of which ids are unique. It stands in the session's keys:
-// its id, escaped, behind the namespace and a comma, unless that is the default one.
+// its id, escaped, after the namespace and a comma, unless that is the default one.
 type Name string
 
 // NameOf returns a session's name.
@@ -43,7 +43,7 @@ func (n Name) Split() (namespace, id string) {
 	return namespace, id
 }
 
-// String is for people, and no other session's: the id, behind the namespace and a slash, unless that is the default
+// String is for people, and no other session's: the id, after the namespace and a slash, unless that is the default
 // one and the id has none.
 func (n Name) String() string {
 	namespace, id := n.Split()
@@ -128,5 +128,5 @@ func numbers(key, dir string, want int) ([]uint32, error) {
 	return out, nil
 }
 
-// after is the first key behind all that begin with prefix.
+// after is the first key after all that begin with prefix.
 func after(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }

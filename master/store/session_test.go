@@ -301,7 +301,7 @@ func TestLatePagesOfAnEarlierCreate(t *testing.T) {
 	}
 }
 
-// Keys that are no session's stay, and keep nobody from leading, nor from the sessions behind them.
+// Keys that are no session's stay, and keep nobody from leading, nor from the sessions after them.
 func TestKeysOfNoSession(t *testing.T) {
 	s := open(t, etcd(t))
 	first := lead(t, s)

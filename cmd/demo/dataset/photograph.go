@@ -46,10 +46,10 @@ func photograph(seed uint64, width, height int) (parquet.ByteArray, error) {
 	return out.Bytes(), err
 }
 
-// paint fills a plane with noise of all sizes from coarsest down to least, in integers, which are the same everywhere.
-func paint(plane []byte, stride, height int, seed uint64, least int) {
+// paint fills a plane with noise of all sizes from coarsest down to finest, in integers, which are the same everywhere.
+func paint(plane []byte, stride, height int, seed uint64, finest int) {
 	sums := make([]int32, len(plane))
-	for size := coarsest; size >= least; size /= 2 {
+	for size := coarsest; size >= finest; size /= 2 {
 		seed = mix(seed + golden)
 		amplitude := int32(size) + 4 // of 1/f noise, with some grain
 		for y := range height {

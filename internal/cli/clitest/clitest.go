@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Good are the lines of a spec without mistakes, behind its dataset.
+// Good are the lines of a spec without mistakes, after its dataset.
 const Good = `
 features:
   - {name: x, layout: dense}

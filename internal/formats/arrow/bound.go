@@ -163,7 +163,7 @@ func (b *Bound) Parts(dictionary int64) []*Batch { return b.File.dictionaries[di
 // Chunks is how many buffers a record batch is decoded from, those of its dictionaries included.
 func (b *Bound) Chunks() int { return len(b.buffers) + len(b.shared) }
 
-// Chunk is a buffer of a record batch, or behind these one of a dictionary. A compressed one is decompressed whole.
+// Chunk is a buffer of a record batch, or after these one of a dictionary. A compressed one is decompressed whole.
 func (b *Bound) Chunk(batch, i int) format.Chunk {
 	of, at := b.batches[batch], 0
 	if i < len(b.buffers) {

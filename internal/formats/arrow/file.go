@@ -91,7 +91,7 @@ func (f *File) add(b block, data []byte) error {
 // maxParts bounds the parts of a dictionary, which are read for each record batch.
 const maxParts = 10_000
 
-// unframe is a message without what stands in front of it: its length, behind a mark that older writers left out.
+// unframe is a message without what stands in front of it: its length, after a mark that older writers left out.
 func unframe(data []byte) ([]byte, error) {
 	const mark = 0xffffffff
 	if len(data) >= 4 && binary.LittleEndian.Uint32(data) == mark {

@@ -141,7 +141,7 @@ func onEachOther(file []byte) []byte {
 	data := bytes.Clone(file)
 	le := binary.LittleEndian
 	footer := data[len(data)-10-int(le.Uint32(data[len(data)-10:])) : len(data)-10]
-	for at := 0; at+48 <= len(footer); at += 4 { // a vector of two blocks stands behind its length
+	for at := 0; at+48 <= len(footer); at += 4 { // a vector of two blocks stands after its length
 		first, second := footer[at:][:24], footer[at+24:][:24]
 		end := le.Uint64(first) + uint64(le.Uint32(first[8:])) + le.Uint64(first[16:])
 		if at >= 4 && le.Uint32(footer[at-4:]) == 2 && end == le.Uint64(second) {

@@ -128,7 +128,7 @@ func RowsOf(pages []Page, i int, rows int64) int64 {
 	return rows - pages[i].FirstRow
 }
 
-// PageAt is the page that has a row; behind the last one it is len(pages).
+// PageAt is the page that has a row; after the last one it is len(pages).
 func PageAt(pages []Page, row, rows int64) int {
 	if row >= rows {
 		return len(pages)

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
-// TestDirectoryVanishes has one go, or become a file, between being listed and being read: what comes behind it is
+// TestDirectoryVanishes has one go, or become a file, between being listed and being read: what comes after it is
 // listed.
 func TestDirectoryVanishes(t *testing.T) {
 	for name, change := range map[string]func(dir string) error{

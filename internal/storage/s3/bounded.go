@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxErrorAnswer bounds the body of an answer that refuses: what is behind it is left out.
+	// maxErrorAnswer bounds the body of an answer that refuses: what is after it is left out.
 	maxErrorAnswer = 1 << 20
 	// maxAnswer bounds other bodies but those of objects. A page of a listing has 1000 names of 1024 bytes at most.
 	maxAnswer = 8 << 20

@@ -31,7 +31,7 @@ type Config struct {
 	Hosts []string
 	// Quota bounds the database's bytes; 0 is etcd's default, 2 GiB.
 	Quota int64
-	// Command, if set, is what runs a member of an address, the member's own command behind it, such as ip netns exec.
+	// Command, if set, is what runs a member of an address, the member's own command after it, such as ip netns exec.
 	Command func(host string) []string
 }
 

@@ -144,12 +144,12 @@ func (c *Chunk) openCTR(dst, module []byte) ([]byte, error) {
 }
 
 // check compares a module's length with the one it begins with.
-func check(module []byte, least int) error {
+func check(module []byte, minSize int) error {
 	size, err := Size(module, len(module))
 	switch {
 	case err != nil:
 		return err
-	case size != len(module) || size < least:
+	case size != len(module) || size < minSize:
 		return fmt.Errorf("an encrypted module has %d bytes where it claims %d", len(module), size)
 	}
 	return nil
