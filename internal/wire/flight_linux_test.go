@@ -27,7 +27,7 @@ func maxBuffered(t *testing.T, setting string) int64 {
 	return n
 }
 
-// sendOn sends batches of a size on a link, up to limit bytes of them, and counts what was written. It has room for two,
+// sendOn sends batches of a size on a link, up to a limit in bytes, and counts what was written. It has room for two,
 // as a worker has.
 func sendOn(ctx context.Context, conn net.Conn, size int, limit int64, written *atomic.Int64) error {
 	sender := wire.SendOn(ctx, conn)
