@@ -15,7 +15,6 @@ import pytest
 
 import penstock
 from penstock import _binary
-from penstock import _binary
 from tests.conftest import REPOSITORY, Dataset
 
 PACKAGE = REPOSITORY / "client" / "python"

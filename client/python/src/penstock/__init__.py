@@ -128,6 +128,8 @@ __all__ = [
     "union",
 ]
 
+__version__: str
+
 if not TYPE_CHECKING:  # which know what there is
 
     def __getattr__(name: str) -> object:
