@@ -335,9 +335,8 @@ func (w *Worker) warn(f *failures, err error) {
 				"fleet's token, and are both of one release?", "error", err)
 	case f.count == silences && f.told == "":
 		w.cfg.Logger.Warn(
-			"no master answers this worker, which gets no new streams until one does: are the masters up, and does "+
-				"--tls fit them? "+
-				"`penstock doctor` checks each hop", "error", err)
+			"no master answers this worker, which gets no new streams until one does: are the masters up, does --join "+
+				"reach the fleet's gossip, and does --tls fit it? `penstock doctor` checks each hop", "error", err)
 	default:
 		w.cfg.Logger.Debug("no master answered; streams go on", "error", err)
 	}

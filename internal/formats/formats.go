@@ -60,6 +60,8 @@ func unclaimed(all []format.Format, in *format.Input) string {
 		}
 		names = append(names, known.Name())
 	}
+	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
+	text := storage.IsText(uri) || len(tail) > 0 && !bytes.ContainsFunc(tail, control)
 	why := fmt.Sprintf("not %s: it ends in %q", strings.Join(names, " or "), tail[max(0, len(tail)-4):])
 	switch {
 	case len(tail) == 0:
@@ -68,9 +70,10 @@ func unclaimed(all []format.Format, in *format.Input) string {
 		why = "it is in Arrow's stream format, which is not read: write it as a file, with pyarrow.ipc.new_file"
 	case bytes.HasSuffix(tail, []byte("FEA1")):
 		why = "it is of version 1 of Feather, which is not read: write it again with pyarrow.feather.write_feather"
+	case !text:
+		why += "; it is of another format, or was cut off: write it again"
 	}
-	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
-	if storage.IsText(uri) || len(tail) > 0 && !bytes.ContainsFunc(tail, control) {
+	if text {
 		why += "; " + storage.Convert
 	}
 	return why

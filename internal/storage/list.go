@@ -177,8 +177,8 @@ func nothing(looked string, o others) error {
 	if o.count == 0 {
 		return fmt.Errorf("nothing found; looked for %s: %w", looked, fs.ErrNotExist)
 	}
-	err := fmt.Errorf("nothing found; looked for %s; %d files are not wanted, such as %s: %w",
-		looked, o.count, o.example, fs.ErrNotExist)
+	err := fmt.Errorf("nothing found; looked for %s; files that are no data were passed over, such as %s: %w",
+		looked, o.example, fs.ErrNotExist)
 	if IsText(o.example) {
 		return fmt.Errorf("%w; %s", err, Convert)
 	}

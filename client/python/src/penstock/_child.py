@@ -23,7 +23,7 @@ class Log:
         size = os.fstat(self.file.fileno()).st_size
         # Without seek: the child writes at the same offset.
         tail = os.pread(self.file.fileno(), LOG_TAIL, max(0, size - LOG_TAIL)).decode(errors="replace").strip()
-        return f"its log ends with:\n{tail or '(nothing)'}"
+        return f"its log ends with:\n{tail}" if tail else "its log is empty"
 
     def close(self) -> None:
         """Lets go of it."""

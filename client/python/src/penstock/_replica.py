@@ -34,6 +34,7 @@ _T = TypeVar("_T")
 _DATA_DIMENSIONS = ("dp", "data", "fsdp", "hsdp")  # what names of mesh dimensions begin with
 # Of launchers' rank and world size. SLURM_NTASKS would be the job's, also where srun has not started them.
 _LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"))
+_WHOLE = _LAUNCHERS[:1]  # of which both are set or none; a batch script of Slurm's has a SLURM_PROCID, too
 _FOLLOW_TIMEOUT = datetime.timedelta(hours=1)  # for a rank of the replica to come to the next batch, too
 
 
@@ -133,6 +134,12 @@ def _checked(rank: int, world_size: int) -> Place:
 def _from_environment(environ: Mapping[str, str]) -> Place | None:
     for names in _LAUNCHERS:
         rank, world_size = map(environ.get, names)
+        if (rank or world_size) and names in _WHOLE and not (rank and world_size):
+            there, missing = names if rank else reversed(names)
+            raise errors.UsageError(
+                f"the environment has {there}={rank or world_size!r} and no {missing}; set both, or give rank= and "
+                "world_size="
+            )
         if rank or world_size:
             return _of_launcher(*names, rank or "0", world_size or "1")
     return None

@@ -31,7 +31,8 @@ def of(config: Config, e: Mapping[str, Any], *, opening: bool = False) -> errors
         return errors.UsageError(f"{session}: {words}")
     if e["kind"] == "missing":
         return errors.RestoreRefused(
-            f"{session}: {words}; every rank of the job must load its state, or an empty list of states"
+            f"{session}: {words}; every rank of the job must call load_state_dict(), with its own state or with a list "
+            "of all ranks' states"
         )
     if e["kind"] == "absent":
         return errors.RanksAbsent(f"{session}: {words}. join_timeout= of penstock.Ranks is how long it is waited")
@@ -82,7 +83,9 @@ def _not_opened(config: Config, e: Mapping[str, Any], words: str) -> errors.Erro
     """What the answer to the first calls means."""
     code = e["code"]
     if code == "InvalidArgument":
-        return errors.SpecError(f"{words}\ncorrect the spec; `penstock validate` checks one without a training job")
+        return errors.SpecError(
+            f"{words}\ncorrect what the message names; `penstock validate` checks a spec without a job"
+        )
     if code == "FailedPrecondition" and e["op"] == "join" and config.restore is not None:
         differences = "; ".join(config.differences(e.get("spec", {})))
         before = f"the state's spec and this one differ: {differences}\n" if differences else ""
