@@ -15,6 +15,8 @@ GOFUMPT       := mvdan.cc/gofumpt@v0.12.0
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PROTOC_GO     := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GRPC   := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+MERMAID       := https://registry.npmjs.org/mermaid/-/mermaid-12.3.0.tgz
+MERMAID_SHA256 := 336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3
 GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
 
 PYTEST        := pytest==9.2.0 pytest-rerunfailures==16.7 pytest-timeout==2.4.0 pytest-xdist==3.8.0 tqdm==4.70.1
@@ -124,16 +126,22 @@ fuzz:             ## a minute of each fuzz test
 generate:         ## what declarations say, in what people read: ops, commands, Go's names; a test says if that is due
 	go run ./cmd/generate
 
-docs: .venv-docs/ready ## docs/.site, the documentation's pages; a link or anchor that leads nowhere is an error
+docs: .venv-docs/ready docs/assets/mermaid.min.js ## docs/.site, the documentation's pages; a link or anchor that leads nowhere is an error
 	cd docs && ../.venv-docs/bin/zensical build --clean --strict
 
-docs-serve: .venv-docs/ready ## the same at http://localhost:8000, made anew when a page changes
+docs-serve: .venv-docs/ready docs/assets/mermaid.min.js ## the same at http://localhost:8000, made anew when a page changes
 	cd docs && ../.venv-docs/bin/zensical serve
 
 .venv-docs/ready: docs/requirements.txt
 	python3 -m venv .venv-docs
 	.venv-docs/bin/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
 	touch $@
+
+docs/assets/mermaid.min.js: # it draws the diagrams; without it pages would fetch it from elsewhere
+	mkdir -p $(@D)
+	curl --fail --silent --show-error --location --retry 3 $(MERMAID) | tar -xzO package/dist/mermaid.min.js > $@.part
+	echo "$(MERMAID_SHA256)  $@.part" | sha256sum --check --quiet
+	mv $@.part $@
 
 proto: tools      ## regenerate api/pb
 	protoc --go_out=. --go_opt=module=github.com/penstock-ml/penstock \

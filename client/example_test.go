@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-ml/penstock/client"
 )
 
-// The training loop of one rank. The README shows it.
+// The training loop of one rank.
 func Example() {
 	loop := func(ctx context.Context, spec *pb.Spec, rank, world uint32) error {
 		spec.Epochs = 3 // without a limit the loop goes on until it leaves

@@ -26,7 +26,7 @@ const (
 )
 
 // flightInfo lets any Flight client read a dataset through the fleet, outside of sessions: nothing is recorded, and
-// every call may read all of it. See worker/serve/README.md.
+// every call may read all of it. See docs/internals/streams.md.
 type flightInfo struct {
 	flight.BaseFlightServer
 	master *Master

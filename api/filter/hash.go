@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Hash is the hash function of one seed. What it gives is a promise (README.md, "Splits"): datasets are split by it for
+// Hash is the hash function of one seed. What it gives is a promise (docs/reference/filters.md, "Splits"): datasets are split by it for
 // years.
 type Hash uint64
 

@@ -245,12 +245,12 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 }
 
 // Spec says what a session reads and how. Users write it as YAML or JSON with these field names
-// (api/spec/README.md); a field that may be repeated also takes a single value there.
+// (docs/reference/spec.md); a field that may be repeated also takes a single value there.
 type Spec struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Dataset *Dataset               `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	// A predicate over source columns, such as `label == 1 and country in ('de', 'fr')`
-	// (api/filter/README.md). Rows for which it is not true are left out.
+	// (docs/reference/filters.md). Rows for which it is not true are left out.
 	Filter     string       `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	Features   []*Feature   `protobuf:"bytes,3,rep,name=features,proto3" json:"features,omitempty"`
 	Transforms []*Transform `protobuf:"bytes,4,rep,name=transforms,proto3" json:"transforms,omitempty"`

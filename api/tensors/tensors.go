@@ -1,7 +1,7 @@
 // Package tensors is the schema of the record batches that workers send and trainers receive: what a program's outputs
 // become, and the metadata that says which tensor each column is. worker/tensor lays them out, client reads them, and a
-// rank that gets no rows makes padding by the same schema; worker/tensor/README.md is the format's page. Everything is
-// a pure function.
+// rank that gets no rows makes padding by the same schema; docs/internals/tensors.md is the format's page. Everything
+// is a pure function.
 package tensors
 
 import (

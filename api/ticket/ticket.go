@@ -1,6 +1,6 @@
 // Package ticket signs and verifies the tickets that let a trainer open a shard's stream on a worker. The
-// master signs with an Ed25519 key; workers hold the public keys. See README.md for the format. A Signer and a
-// Verifier may be used by many goroutines at once.
+// master signs with an Ed25519 key; workers hold the public keys. See docs/internals/tickets.md for the format. A
+// Signer and a Verifier may be used by many goroutines at once.
 package ticket
 
 import (

@@ -41,22 +41,11 @@ func (k kernel) Run(out *vector.Vector, in []*vector.Vector) error {
 }
 `
 
-// ownMain does what main.go and the registry's page tell a user to do: write such a main in another module, and add an op,
-// here in versions 1 to newest. It returns the binary, which lists that op beside ours.
+// ownMain does what main.go and the registry's page tell a user to do: write such a main in another module, and add an
+// op, here in versions 1 to newest. It returns the binary, which lists that op beside ours.
 func ownMain(t *testing.T, newest int) string {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
 	replace := func(s, old, with string) string {
 		if !strings.Contains(s, old) {
 			t.Fatalf("no %q to replace", old)
@@ -67,20 +56,15 @@ func ownMain(t *testing.T, newest int) string {
 	for v := 1; v <= newest; v++ {
 		versions = append(versions, fmt.Sprintf("grow(%d)", v))
 	}
-	mod := replace(read("go.mod"), "module github.com/penstock-ml/penstock", "module example.com/mine")
-	mod += "\nrequire github.com/penstock-ml/penstock v0.0.0\n\nreplace github.com/penstock-ml/penstock => " + root +
-		"\n"
-	main := replace(read("main.go"), `func main() { cmd.Main(release, transform.Builtin()) }`, `func main() {
+	main := replace(readRoot(t, "main.go"), `func main() { cmd.Main(release, transform.Builtin()) }`, `func main() {
 	ops, err := transform.Builtin().With(`+strings.Join(versions, ", ")+`)
 	if err != nil {
 		panic(err)
 	}
 	cmd.Main(release, ops)
 }`)
-	for name, text := range map[string]string{
-		"go.mod": mod, "go.sum": read("go.sum"), "main.go": main,
-		"grow.go": ownOp,
-	} {
+	writeModule(t, dir)
+	for name, text := range map[string]string{"main.go": main, "grow.go": ownOp} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -257,7 +257,8 @@ func (r *rotation) has(name string, dropped []string) bool {
 	return true
 }
 
-// step takes one step of the rotation as deploy/README.md says, and waits until all processes have its files.
+// step takes one step of the rotation as docs/how-to/rotate-secrets.md says, and waits until all processes have its
+// files.
 func (r *rotation) step(name string, order ...string) {
 	r.t.Helper()
 	dropped := append(r.lines("master/token"), r.lines("fleet/worker.token")...)
@@ -295,9 +296,9 @@ func paced(tr *trainer, permits <-chan struct{}, got *[]handed) error {
 	}
 }
 
-// TestRotation replaces every secret of a fleet below a running job, by the procedure of deploy/README.md: no process
-// starts anew, no trainer fails, and each row comes once. A worker that begins after each step, and another that dies,
-// have trainers and workers meet by the secrets of that step; in the end the leading master dies, too.
+// TestRotation replaces every secret of a fleet below a running job, by the procedure of docs/how-to/rotate-secrets.md:
+// no process starts anew, no trainer fails, and each row comes once. A worker that begins after each step, and another
+// that dies, have trainers and workers meet by the secrets of that step; in the end the leading master dies, too.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 40_000, 6

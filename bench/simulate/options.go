@@ -35,7 +35,7 @@ type options struct {
 func (o *options) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.scenario, "scenario", "",
-		"what happens: all, or some of those in bench/README.md (default: what the flags below say)")
+		"what happens: all, or some of those in bench/results/simulate.md (default: what the flags below say)")
 	f.StringVar(&o.out, "out", filepath.Join("bench", "results"),
 		"folder that takes simulate.md, simulate.json and plots; empty: none")
 	f.Float64Var(&o.size, "size", 1,

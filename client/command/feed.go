@@ -15,7 +15,7 @@ func Feed(release string) *cobra.Command {
 		Short: "Hand batches to the program that started this one, in shared memory",
 		Long: "Hand batches to the program that started this one, in shared memory: standard input is a Unix " +
 			"socket, over which it\n" +
-			"opens sessions (client/feed/README.md). The Python package runs one in the background for all loaders " +
+			"opens sessions (docs/internals/feed.md). The Python package runs one in the background for all loaders " +
 			"of a process.",
 		Example: "  penstock feed <&3",
 		Args:    cobra.NoArgs,

@@ -1,5 +1,5 @@
 // Package feed hands batches to a program in another language, on this machine: it is a trainer in the program's place,
-// and lays the batches in memory that both have. README.md has what they say to each other.
+// and lays the batches in memory that both have. docs/internals/feed.md has what they say to each other.
 //
 // Serve owns the goroutines of each session: one that is its client.Session's one user, one that receives requests, so
 // that the connection's end ends whatever the other waits for, one that closes the connection when either has ended,

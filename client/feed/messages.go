@@ -34,7 +34,7 @@ type openRequest struct {
 	Security    security        `json:"security"`
 	Session     string          `json:"session"`
 	Spec        json.RawMessage `json:"spec,omitempty"`        // pb.Spec, as protobuf's JSON
-	SpecText    string          `json:"spec_text,omitempty"`   // or YAML or JSON (api/spec/README.md)
+	SpecText    string          `json:"spec_text,omitempty"`   // or YAML or JSON (docs/reference/spec.md)
 	WorkingDir  string          `json:"working_dir,omitempty"` // that its relative paths begin at
 	Rank        uint32          `json:"rank"`
 	WorldSize   uint32          `json:"world_size"`

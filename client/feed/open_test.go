@@ -241,7 +241,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestStatesAreBase64, as README.md says.
+// TestStatesAreBase64, as docs/internals/feed.md says.
 func TestStatesAreBase64(t *testing.T) {
 	data, err := framed(state{State: []byte{1, 2}})
 	if want := base64.StdEncoding.EncodeToString([]byte{1, 2}); err != nil ||

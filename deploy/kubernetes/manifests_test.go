@@ -70,7 +70,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// withKeys is a copy of the manifests with keys, as the README has it.
+// withKeys is a copy of the manifests with keys, as docs/how-to/production-kubernetes.md has it.
 func withKeys(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "kubernetes")

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
-// stores are those that there are (README.md says how one is added).
+// stores are those that there are (docs/reference/storage.md says how one is added).
 func stores() []object.Store {
 	return []object.Store{
 		file.Store(),

@@ -1,7 +1,7 @@
 // Package access decides who may do what at a master: whose token a call bears, which roles its method asks for, what
-// datasets, storage profiles and how much of the fleet a namespace has. README.md is the format of its two files.
-// Package master asks it: of each call by its headers, then of what the call is about. Its decisions are pure; only
-// tokens are looked up elsewhere (Review). A Control may be used by many goroutines at once.
+// datasets, storage profiles and how much of the fleet a namespace has. docs/reference/access.md is the format of its
+// two files. Package master asks it: of each call by its headers, then of what the call is about. Its decisions are
+// pure; only tokens are looked up elsewhere (Review). A Control may be used by many goroutines at once.
 package access
 
 import (

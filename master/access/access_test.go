@@ -32,16 +32,16 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// example is the nth example of a language in README.md.
+// example is the nth example of a language in docs/reference/access.md.
 func example(t *testing.T, language string, n int) string {
 	t.Helper()
-	page, err := os.ReadFile("README.md")
+	page, err := os.ReadFile("../../docs/reference/access.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := strings.Split(string(page), "```"+language+"\n")
 	if len(parts) <= n+1 {
-		t.Fatalf("README.md has %d examples of %s", len(parts)-1, language)
+		t.Fatalf("docs/reference/access.md has %d examples of %s", len(parts)-1, language)
 	}
 	text, _, _ := strings.Cut(parts[n+1], "```")
 	return text
@@ -86,7 +86,7 @@ func TestReadmesExamples(t *testing.T) {
 	}
 	sum := sha256.Sum256([]byte("a viewer's token"))
 	if !strings.Contains(example(t, "yaml", 0), hex.EncodeToString(sum[:])) {
-		t.Errorf("README.md should have the SHA-256 %x", sum)
+		t.Errorf("docs/reference/access.md should have the SHA-256 %x", sum)
 	}
 	wall, err := gate(c, "a viewer's token", "", "Observe")
 	if err != nil || !wall.Sees("speech") || !wall.Sees("vision") {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// Namespaces is a file of namespaces (README.md).
+// Namespaces is a file of namespaces (docs/reference/access.md).
 type Namespaces struct {
 	// Namespaces by name. One that is not there has no dataset, and so no session can be opened in it.
 	Namespaces map[string]Limits `yaml:"namespaces"`

@@ -22,7 +22,7 @@ func (f *accessFlags) register(flags *pflag.FlagSet) {
 		"file with the token of the workers, which lets its bearers report as such and do nothing else; it is the "+
 			"--token-file of penstock worker (default: that of this master). It is read anew when it changes")
 	flags.StringVar(&f.tokens, "tokens", "",
-		"YAML file with the tokens of callers, their namespaces and roles (see master/access/README.md); read anew "+
+		"YAML file with the tokens of callers, their namespaces and roles (see docs/reference/access.md); read anew "+
 			"when it changes")
 	flags.StringVar(&f.namespaces, "namespaces", "",
 		"YAML file that says what each namespace may read and take; read anew when it changes (default: all may "+

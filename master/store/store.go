@@ -1,5 +1,5 @@
 // Package store keeps the sessions' state in etcd and elects the master that may change it. Between the pure
-// state machine (master/session), whose writes it commits, and etcd, which nothing else imports. README.md
+// state machine (master/session), whose writes it commits, and etcd, which nothing else imports. docs/internals/etcd.md
 // beside this file is the storage format. A Store and a Leadership may be used by many goroutines at once; a
 // Session by one at a time.
 package store

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// fewOf is the part of a window's rows up to which an excerpt of them pays, whatever the steps: bench/README.md has
-// figures.
+// fewOf is the part of a window's rows up to which an excerpt of them pays, whatever the steps:
+// docs/performance/findings.md has figures.
 const fewOf = 4
 
 // few reports whether so few of a window's rows are chosen that the steps had better run on these alone.

@@ -1,6 +1,7 @@
 // Package serve is a worker's Flight port: it checks the ticket of a DoGet, opens the shard's stream in pipeline
-// and sends its batches as long as the trainer's window takes them (README.md describes the stream for Flight
-// clients of any make). A Server handles calls concurrently; it owns a goroutine for each stream, for which Wait waits.
+// and sends its batches as long as the trainer's window takes them (docs/internals/streams.md describes the stream for
+// Flight clients of any make). A Server handles calls concurrently; it owns a goroutine for each stream, for which Wait
+// waits.
 package serve
 
 import (

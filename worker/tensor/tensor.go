@@ -1,6 +1,7 @@
 // Package tensor lays vectors out as tensors: it takes the chosen rows of a window from the slots of a program
-// and writes them as one Arrow record batch in the wire layout (README.md). It follows transform and precedes
-// serve. A Builder and its batches belong to one stream; only Batch.Release may be called from another goroutine.
+// and writes them as one Arrow record batch in the wire layout (docs/internals/tensors.md). It follows transform and
+// precedes serve. A Builder and its batches belong to one stream; only Batch.Release may be called from another
+// goroutine.
 package tensor
 
 import (
@@ -112,7 +113,7 @@ func Arrays(p *pb.Program) (n int64) {
 }
 
 // Narrow has int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small:
-// README.md says when. Such batches are no Arrow records.
+// docs/internals/tensors.md says when. Such batches are no Arrow records.
 func (b *Builder) Narrow(to Widths) { b.widths = to }
 
 // Share has batches lie in memory that trainers of a session can map, where there is such, or, of none (""), in Go's.

@@ -74,7 +74,7 @@ func TestExamplesAreValid(t *testing.T) {
 
 // TestReadme resolves the page's example and looks for each op in its table.
 func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("../../docs/reference/ops.md")
 	if err != nil {
 		t.Fatal(err)
 	}

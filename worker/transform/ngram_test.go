@@ -49,7 +49,7 @@ func idsOf(row any) (ids []int64) {
 	return ids
 }
 
-// Values computed by another program, from the README: they hold for as long as the op's version is 1.
+// Values computed by another program, from docs/reference/ops.md: they hold for as long as the op's version is 1.
 func TestNgramGolden(t *testing.T) {
 	i64 := func(all ...int64) []any {
 		rows := []any{}

@@ -14,8 +14,8 @@ type Op struct {
 	Version uint32
 	// Summary is what the op does, as it stands in the catalogue. Its first sentence has a line for itself in Python.
 	Summary string
-	// Exact is what results are, as README.md has it: Markdown, for a cell of a table. Only ops that are built in need
-	// it.
+	// Exact is what results are, as docs/reference/ops.md has it: Markdown, for a cell of a table. Only ops that are
+	// built in need it.
 	Exact string
 	// Fails is data that ends a stream, in words: "a row that has more scores than ids". Most ops have none.
 	Fails string

@@ -31,7 +31,8 @@ func selected(c *Chain, rows Rows) []uint64 {
 	return sel
 }
 
-// Numbers computed by another program, from the README: they hold for as long as sessions are to give the same rows.
+// Numbers computed by another program, from docs/reference/ops.md: they hold for as long as sessions are to give the
+// same rows.
 func TestRandomGolden(t *testing.T) {
 	rows := Rows{Seed: 42, Epoch: 3, File: Hash("s3://bucket/part-0.parquet"), First: 1000, N: 4}
 	for i, want := range []uint64{0xc1db7f1329dbd47e, 0x73b029557a787630, 0x73e8ecc9f3e94cb4, 0x6e608cde572db9e3} {

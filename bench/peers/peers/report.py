@@ -108,7 +108,7 @@ def markdown(where: Mapping[str, Any], found: Sequence[Result], images: Sequence
     cpus = ", ".join(map(str, where["cpus"]))
     text = f"""# Penstock beside other systems
 
-Made by `make bench-peers`, with the arguments that stand above each table; bench/peers/README.md says how it is
+Made by `make bench-peers`, with the arguments that stand above each table; docs/performance/method.md says how it is
 measured.
 
 - CPU: {where["cpu"]}, CPUs {cpus} for each system (`taskset`); {where["memory_gib"]} GiB; Linux {where["kernel"]}

@@ -10,6 +10,8 @@ import datetime
 import json
 import os
 import queue
+import shlex
+import shutil
 import subprocess
 import threading
 from dataclasses import dataclass, field
@@ -293,3 +295,33 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kinds")
     pq.write_table(table, folder / "part.parquet", row_group_size=40)
     return folder
+
+
+@pytest.fixture(scope="session")
+def clicks_tsv(penstock_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with clicks.tsv, and the same as Parquet in data/."""
+    folder = tmp_path_factory.mktemp("clicks")
+    ints, cats = range(13), range(26)
+    lines = ["\t".join(["label", *(f"int_{i}" for i in ints), *(f"cat_{i}" for i in cats)])]
+    for row in range(3000):
+        numbers = ["" if (row + i) % 5 == 0 else str(row * (i + 1) % 1000 - 3) for i in ints]
+        ids = [f"{(row * 2654435761 + i * 40503) % 4294967296:08x}" for i in cats]
+        lines.append("\t".join([str(row % 2), *numbers, *ids]))
+    (folder / "clicks.tsv").write_text("\n".join(lines) + "\n")
+    convert = shlex.split("convert clicks.tsv --out data --hex cat_* --file-rows 1500")
+    subprocess.run([penstock_binary, *convert], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def page_folder(clicks_tsv: Path, tmp_path: Path, penstock_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a page. It is the working directory, and penstock is on the PATH."""
+    made = tmp_path / "page"
+    made.mkdir()
+    shutil.copytree(clicks_tsv, made, dirs_exist_ok=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "penstock").symlink_to(penstock_binary)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PENSTOCK_BINARY", str(penstock_binary))
+    monkeypatch.chdir(made)
+    return made

@@ -27,7 +27,7 @@ def _field(name: str, kind: pa.DataType, layout: str, **metadata: str) -> pa.Fie
 
 
 def record(rows: int = ROWS) -> pa.RecordBatch:
-    """Every layout of worker/tensor/README.md, as a worker would send it."""
+    """Every layout of docs/internals/tensors.md, as a worker would send it."""
     weighted = pa.struct([("value", pa.int64()), ("weight", pa.float32())])
     fields = [
         _field("dense", pa.list_(pa.float32(), 2), "dense", **{"penstock.names": json.dumps(["a", "b"])}),

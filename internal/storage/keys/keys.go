@@ -1,6 +1,6 @@
 // Package keys finds the keys of encrypted Parquet files by the key metadata in them. Package storage holds a Ring for
-// each profile that has a source of keys (README.md, there); formats/parquet asks it. Neither keys nor tokens are in
-// errors, logs or the output of fmt. A Ring may be used by many goroutines at once.
+// each profile that has a source of keys (docs/how-to/encrypted-files.md); formats/parquet asks it. Neither keys nor
+// tokens are in errors, logs or the output of fmt. A Ring may be used by many goroutines at once.
 package keys
 
 import (

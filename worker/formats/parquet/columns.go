@@ -8,7 +8,7 @@
 // holds, decoding ends with the rows that the footer claims or with an error that names file, row group, column and
 // page. The machine is taken to be little endian.
 //
-// Pages of encrypted chunks are opened before anything else is made of them; internal/storage/README.md says where the
+// Pages of encrypted chunks are opened before anything else is made of them; docs/reference/storage.md says where the
 // keys come from.
 //
 // A Decoder belongs to one goroutine.

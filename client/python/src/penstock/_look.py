@@ -1,6 +1,6 @@
 """What a loader gives, without reading: the schema of its batches, and some first rows as a table.
 
-Everything is immutable, and made of Arrow's schemas and records in tensor layout (worker/tensor/README.md).
+Everything is immutable, and made of Arrow's schemas and records in tensor layout (docs/internals/tensors.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A batch as a training loop sees it: views of its rows' memory in torch, NumPy or Arrow.
 
 The loader makes a Batch of the rows that the session hands over (_flat.py). Nothing is copied: arrays are views
-(worker/tensor/README.md says of what), all made when the first is asked for, but for Arrow's, and kept. Only Arrow's
+(docs/internals/tensors.md says of what), all made when the first is asked for, but for Arrow's, and kept. Only Arrow's
 bools are packed.
 
 torch tensors may be written in place: no other batch shares their memory. Features of one batch whose rows all have

@@ -2,7 +2,7 @@
 
     features = penstock.dense("int_*") + penstock.sparse("cat_*") + penstock.label("label")
 
-They check nothing but Python's own types. Names may be globs; the language is that of api/spec/README.md.
+They check nothing but Python's own types. Names may be globs; the language is that of docs/reference/spec.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It makes a message of api/pb/spec.proto, in protobuf's JSON, of features (features.py) and transforms (ops.py), and
 checks nothing but Python's own types: names, types and parameters are the master's to check, which reports all mistakes
-at once as SpecError. The language is that of api/spec/README.md.
+at once as SpecError. The language is that of docs/reference/spec.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The thin client: a session on the master, whose batches another process makes, in memory that both have.
 
-The Go client does all that takes time or thought (client/feed/README.md): it opens and joins the session, too. Here it
+The Go client does all that takes time or thought (docs/internals/feed.md): it opens and joins the session, too. Here it
 is asked for batches, and told of. feeder is the process and its sockets, exchange what is asked and answered, session
 the face. Above it stands penstock.loader. See session.py for who may call what from where.
 """

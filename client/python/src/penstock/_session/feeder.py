@@ -1,4 +1,4 @@
-"""The process that makes batches for the loaders of this one: a trainer written in Go (client/feed/README.md).
+"""The process that makes batches for the loaders of this one: a trainer written in Go (docs/internals/feed.md).
 
 It lays them in memory that both have. For fleets elsewhere it is `penstock feed`, which all loaders share; a fleet on
 this machine (penstock._onbox) does it itself. It ends when the sockets to it close, and so with this process, however
@@ -43,7 +43,7 @@ _Piece: TypeAlias = tuple[bytes, list[tuple[int, int, bytes]], int, Any]
 """What one call received: bytes, and what came along."""
 
 Message: TypeAlias = dict[str, Any]
-"""A request or an answer (client/feed/README.md)."""
+"""A request or an answer (docs/internals/feed.md)."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 

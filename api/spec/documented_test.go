@@ -1,0 +1,48 @@
+package spec
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+)
+
+func TestTheExampleOfTheReferenceResolves(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/spec.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the page has no example")
+	}
+	s := mustParse(t, text)
+	p, err := Resolve(s, newSchema(), newCatalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []string
+	for _, o := range p.GetOutputs() {
+		tensors = append(tensors, o.GetName())
+	}
+	if got := strings.Join(tensors,
+		" "); got != "label dense cat_0 cat_0_x_cat_1 words_id country_id age_bucket country photo" {
+		t.Errorf("got %s", got)
+	}
+	fields := s.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if name := string(fields.Get(i).Name()); !strings.Contains(text, name+":") ||
+			!strings.Contains(string(page), "| `"+name) {
+			t.Errorf("the page says nothing about %s", name)
+		}
+	}
+	formatted, err := Format(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := mustParse(t, string(formatted)); !proto.Equal(s, again) {
+		t.Errorf("written as\n%s", formatted)
+	}
+}
