@@ -24,7 +24,7 @@ PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6
 
-.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve proto \
+.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve test-docs proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
@@ -58,7 +58,7 @@ test-go: tools python ## the product, with the race detector where there are gor
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
 
 test-python: build python $(PEERS) ## the Python package's tests that need no torch, and those of bench/peers
-	$(PYTEST_RUN) ../../.venv/bin/python -m pytest -n 3 --dist loadgroup --ignore=tests/torch --durations=10
+	$(PYTEST_RUN) ../../.venv/bin/python -m pytest -n 3 --dist loadgroup --ignore=tests/torch --ignore=tests/torch/test_docs.py --durations=10
 	cd bench/peers && PENSTOCK_BINARY=$(CURDIR)/penstock PEERS_BINARY=$(PEERS) ../../.venv/bin/python -m pytest
 
 test-torch: build .venv-torch/ready ## those that need it, on CPUs
@@ -128,6 +128,9 @@ generate:         ## what declarations say, in what people read: ops, commands, 
 
 docs: .venv-docs/ready docs/assets/mermaid.min.js ## docs/.site, the documentation's pages; a link or anchor that leads nowhere is an error
 	cd docs && ../.venv-docs/bin/zensical build --clean --strict
+
+test-docs: build .venv-torch/ready ## the programs on pages that need torch; make test-python runs the others
+	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest --timeout 400 tests/torch/test_docs.py --durations=5
 
 docs-serve: .venv-docs/ready docs/assets/mermaid.min.js ## the same at http://localhost:8000, made anew when a page changes
 	cd docs && ../.venv-docs/bin/zensical serve
