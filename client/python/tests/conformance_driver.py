@@ -1,4 +1,4 @@
-"""The driver of this client for the suite in client/conformance, whose protocol docs/internals/conformance.md describes.
+"""The driver of this client for the suite in client/conformance; docs/internals/conformance.md describes the protocol.
 
 It obeys commands, JSON lines on stdin, and answers each with a line on stdout. It stands on penstock._session, below
 the loader: there batches are Arrow records, and the times that scenarios shorten can be set.

@@ -146,12 +146,11 @@ def test_beside_a_spec_there_is_no_more_to_read() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_help_has_every_field_and_what_its_default_is(kind: Any) -> None:
-    text = inspect.getdoc(kind) or ""
-    documented = re.findall(r"^((?:\w+, )*\w+): ", text, re.MULTILINE)
-    assert [name for names in documented for name in names.split(", ")] == list(groups.fields(kind))
-    for part in re.split(r"^(?=(?:\w+, )*\w+: )", text, flags=re.MULTILINE)[1:]:
-        assert "default" in part, part
-    assert list(inspect.signature(kind).parameters) == list(groups.fields(kind))
+    text, fields = inspect.getdoc(kind) or "", list(groups.fields(kind))
+    arguments = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert arguments and re.findall(r"^    (\w+): ", arguments[1], re.MULTILINE) == fields
+    assert list(inspect.signature(kind).parameters) == fields
+    assert all(p.default is not p.empty for p in inspect.signature(kind).parameters.values())
 
 
 def test_the_environment_stands_in(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_a_fleet_that_dies_says_so_and_is_not_used_again() -> None:
     fleet = LocalFleet()
     os.kill(pid(fleet), signal.SIGKILL)
     wait_until(lambda: fleet.error() is not None)
-    assert "ended by SIGKILL; its log ends with" in str(fleet.error())
+    assert "ended by SIGKILL; its log " in str(fleet.error())
     another = LocalFleet()
     assert another.address != fleet.address
     assert answers(another)
@@ -232,7 +232,7 @@ def test_a_loop_hears_of_its_fleet_s_end(
     ) as loader:
         next(iter(loader))
         os.kill(next(p for p in processes(pid(fleet)) if command(p) == victim), signal.SIGKILL)
-        with pytest.raises(LocalFleetError, match=r"the local fleet ended (.|\n)*its log ends with"):
+        with pytest.raises(LocalFleetError, match=r"the local fleet ended (.|\n)*its log (ends with|is empty)"):
             collections.deque(itertools.chain.from_iterable(itertools.repeat(loader)), maxlen=0)
         with pytest.raises(LocalFleetError):
             next(iter(loader))
