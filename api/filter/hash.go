@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// Hash is the hash function of one seed. What it gives is a promise (docs/reference/filters.md, "Splits"): datasets are split by it for
-// years.
+// Hash is the hash function of one seed. What it gives is a promise (docs/reference/filters.md, "Splits"): datasets are
+// split by it for years.
 type Hash uint64
 
 // NullID is the id of null: that of -1.

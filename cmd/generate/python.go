@@ -248,7 +248,7 @@ func describe(p transform.Param, d transform.ParamDescription) string {
 	return text + "."
 }
 
-// paragraph breaks text into lines of a docstring, behind an indent; if it has parameters' own, further lines have more.
+// paragraph breaks text into lines of a docstring, after an indent. Below a heading, further lines have more of it.
 func paragraph(indent, text string) string {
 	var b strings.Builder
 	line := indent

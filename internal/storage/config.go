@@ -17,8 +17,8 @@ const DefaultProfile = "default"
 // Profile says how a store is reached, such as a *s3.Profile. It holds no secrets, only where to find them.
 type Profile = object.Profile
 
-// Config is a process's storage configuration (docs/reference/storage.md). The zero value works: the profile "default" follows
-// the environment variables of AWS.
+// Config is a process's storage configuration (docs/reference/storage.md). The zero value works: the profile "default"
+// follows the environment variables of AWS.
 type Config struct {
 	// Profiles by name. Names do not tell case, nor "-" from "_". One that is nil is empty.
 	Profiles map[string]Profile
