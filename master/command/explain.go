@@ -126,20 +126,34 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 		return "the trainer's process is too busy to take batches: give it more CPU, make larger batches, or move " +
 			"work out of the training loop"
 	case pb.Bottleneck_STREAMS:
-		if s.GetStage() == "slots" {
-			return "give workers more --slots, or add workers, or close the loaders of other sessions that are not " +
-				"read: `penstock top` shows which are idle"
-		}
-		return "workers have time to spare, but too few streams are open or they are too short: give workers more " +
-			"--slots, write more files or larger row groups, or give the session a larger part of the " +
-			"workers (--weight " +
-			"of `penstock session create`, share= of a loader)"
+		return streamsNext(s)
 	case pb.Bottleneck_TRAINER:
 		return "nothing: the trainers take all that they can"
 	case pb.Bottleneck_NONE:
 		return "nothing: no trainer reads now"
 	}
 	return "wait some seconds, until enough is measured, and ask again"
+}
+
+// streamsNext is what to do about too few streams.
+func streamsNext(s *pb.SessionLoad) string {
+	joined, world := len(s.GetTrainers()), int(s.GetWorldSize())
+	switch {
+	case s.GetStage() == "slots":
+		return "give workers more --slots, or add workers, or close the loaders of other sessions that are not read: " +
+			"`penstock top` shows which are idle"
+	case s.GetStage() != "":
+		return "workers have time to spare, but too few streams are open or they are too short: write more files or " +
+			"smaller row groups, give workers more --slots, or give the session a larger part of the workers " +
+			"(--weight of `penstock session create`, share= of a loader)"
+	case joined < world:
+		return fmt.Sprintf("start the other ranks: %d of %d have joined. A rank that reads alone needs a world size of 1",
+			joined, world)
+	case world > 1:
+		return fmt.Sprintf("nothing, if the epoch ends. Else other ranks hold the rest: `penstock session show %s` says "+
+			"how much each has read", s.GetSession())
+	}
+	return "nothing: no row is left to read, or the dataset is too small to keep workers busy"
 }
 
 func bytesRead(seen *pb.Observation) (sum float64) {

@@ -182,6 +182,13 @@ func TestNextSteps(t *testing.T) {
 		"most of their time in decode. `penstock master":      {Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode"},
 		"give workers more --slots":                           {Bottleneck: pb.Bottleneck_STREAMS, Stage: "slots"},
 		"workers have time to spare, but too few streams are": {Bottleneck: pb.Bottleneck_STREAMS, Stage: "decode"},
+		"start the other ranks: 1 of 2 have joined": {
+			Bottleneck: pb.Bottleneck_STREAMS, WorldSize: 2, Trainers: []*pb.TrainerLoad{{}},
+		},
+		"other ranks hold the rest": {
+			Bottleneck: pb.Bottleneck_STREAMS, WorldSize: 2, Trainers: []*pb.TrainerLoad{{}, {}},
+		},
+		"nothing: no row is left": {Bottleneck: pb.Bottleneck_STREAMS, WorldSize: 1, Trainers: []*pb.TrainerLoad{{}}},
 	} {
 		if got := nextStep(s, &pb.Observation{}); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
