@@ -85,7 +85,7 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("restore: ranks %d have not joined for %v; each rank must restore, if only without a state",
+	return fmt.Sprintf("restore: ranks %d have not joined for %v; each rank must restore",
 		e.Ranks, e.Waited.Round(time.Second))
 }
 

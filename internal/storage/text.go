@@ -7,7 +7,7 @@ import (
 )
 
 // Convert is what to do about tables of text.
-const Convert = "of CSV and TSV files `penstock convert` makes Parquet"
+const Convert = "CSV and TSV files are not read as they are: `penstock convert` makes Parquet of them"
 
 // IsText tells tables of text by their names.
 func IsText(name string) bool {

@@ -122,8 +122,8 @@ class InFlight:
     """Batches that were yielded, and how far the loop has come with them."""
 
     def __init__(self, start: State) -> None:
-        self._done: Callable[[], State] = lambda: start  # behind what is done, and an epoch's end right behind that
-        self._newest = self._done  # behind what was yielded, be it a batch or an epoch's end
+        self._done: Callable[[], State] = lambda: start  # after what is done, and an epoch's end right after that
+        self._newest = self._done  # after what was yielded, be it a batch or an epoch's end
         self._open: collections.deque[_Open] = collections.deque(maxlen=_MOST)
         self.follows = False  # the loop says which batches it is done with
         self.keeps = False  # batches are kept until they are done
@@ -207,7 +207,7 @@ class InFlight:
         return bool(self._open)
 
     def state(self) -> State:
-        """The loop's state: behind the newest batch, or, once done() was called, behind the newest that is done."""
+        """The loop's state: after the newest batch, or, once done() was called, after the newest that is done."""
         return self.at()()
 
     def at(self) -> Callable[[], State]:

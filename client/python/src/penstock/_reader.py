@@ -29,7 +29,7 @@ class Read:
     epoch: int
     valid: int
     state: Callable[[], State]
-    checkpoint: Checkpoint | None = None  # that has its place behind them
+    checkpoint: Checkpoint | None = None  # that has its place after them
 
 
 class Reader(Protocol):

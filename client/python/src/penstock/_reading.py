@@ -172,7 +172,7 @@ class Reading:
         epochs = "1 epoch" if self.earlier == 1 else f"{self.earlier} epochs"
         logging.getLogger("penstock").warning(
             "session %s: an earlier start under this session id has read %s, and this one goes on with epoch %d "
-            "(counted from 0); %s; to go on behind a saved model, load its state by load_state_dict()",
+            "(counted from 0); %s; to go on after a saved model, load its state by load_state_dict()",
             self.stream.session, epochs, self.earlier, ANEW,
         )  # fmt: skip
 
@@ -208,7 +208,7 @@ class Reading:
     def next(self, ahead: bool = False) -> Any:
         """What the loop gets next of the epoch. Raises StopIteration once at its end.
 
-        ahead: it is not for the loop yet, and comes again unless the loop is done with it or gets one behind it.
+        ahead: it is not for the loop yet, and comes again unless the loop is done with it or gets one after it.
         """
         self.check_process()
         if not self._got:

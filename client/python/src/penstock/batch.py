@@ -192,7 +192,7 @@ class Batch:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """A named checkpoint that has its place right behind this batch, or None.
+        """A named checkpoint that has its place right after this batch, or None.
 
         Save the model under its name once it is trained on the batch, and before the next one. If the same name comes
         again, with a later step, that one counts.

@@ -295,8 +295,8 @@ class DataLoader:
         It is as of the batch that was yielded last; or of `after`; or, once done() was called, of the batch that the
         loop was last done with. Loops that read ahead need one of the two. All ranks take theirs at the same step.
 
-        It tells whether the loop has come to the epoch's end: a state that was taken inside the loop, behind the last
-        batch, goes on with an empty pass, one that was taken behind the loop with the next epoch. Count epochs from
+        It tells whether the loop has come to the epoch's end: a state that was taken inside the loop, after the last
+        batch, goes on with an empty pass, one that was taken after the loop with the next epoch. Count epochs from
         loader.epoch when going on: for epoch in range(loader.epoch, epochs).
         """
         reading = self._open()

@@ -1,4 +1,4 @@
-"""Where a training loop stands: behind which batch, and at which named checkpoint of the whole job.
+"""Where a training loop stands: after which batch, and at which named checkpoint of the whole job.
 
 Everything is immutable, and any thread may have it.
 """
@@ -26,7 +26,7 @@ class Checkpoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Position:
-    """Where the training loop stands behind one batch. `loader.state_dict(after=position)` is the state there."""
+    """Where the training loop stands after one batch. `loader.state_dict(after=position)` is the state there."""
 
     epoch: int
     number: int  # of the batch, counted from 0 since the loader was made or a state was loaded

@@ -132,7 +132,7 @@ class Connection:
             self._segments.setdefault(segment, np.frombuffer(mapped, np.uint8))
 
     def take(self, answer: Answer) -> None:
-        """Goes on behind an answer, unless code that ran within another call has done so."""
+        """Goes on after an answer, unless code that ran within another call has done so."""
         if answer.number != self._taken:
             return
         n = len(answer.message.get("segments", ()))

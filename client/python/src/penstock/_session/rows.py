@@ -18,7 +18,7 @@ from penstock.position import Checkpoint
 
 
 class After:
-    """A moment of the session: behind a batch, an epoch's end, or at its beginning."""
+    """A moment of the session: after a batch, an epoch's end, or at its beginning."""
 
     __slots__ = ("__weakref__", "number", "state")
 
@@ -34,7 +34,7 @@ class Rows:
     valid: how many of its rows are not padding, which is at its end.
     tensors: in the session's tensor layout, in the memory that it came in; record is the same as Arrow has it.
     after: the state of this rank once the batch is consumed, for Session.state.
-    checkpoint: of the whole job, that has its place behind this batch.
+    checkpoint: of the whole job, that has its place after this batch.
     """
 
     tensors: Flat

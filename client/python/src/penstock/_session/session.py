@@ -41,7 +41,7 @@ class _Offer(NamedTuple):
 
     rows: Rows | None
     after: After
-    epoch: int  # that the loop is in behind it
+    epoch: int  # that the loop is in after it
 
 
 class Session:
@@ -111,7 +111,7 @@ class Session:
         return offer.rows
 
     def leave(self, epoch: int) -> None:
-        """Ends an epoch before its end, if the loop is in it still: next goes on with the one behind it.
+        """Ends an epoch before its end, if the loop is in it still: next goes on with the one after it.
 
         What came of it and was not returned is dropped. An interrupt loses no more than that; call it again.
         """
