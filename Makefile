@@ -58,11 +58,11 @@ test-go: tools python ## the product, with the race detector where there are gor
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
 
 test-python: build python $(PEERS) ## the Python package's tests that need no torch, and those of bench/peers
-	$(PYTEST_RUN) ../../.venv/bin/python -m pytest -n 3 --dist loadgroup --ignore=tests/torch --ignore=tests/torch/test_docs.py --durations=10
+	$(PYTEST_RUN) ../../.venv/bin/python -m pytest -n 3 --dist loadgroup --ignore=tests/torch --durations=10
 	cd bench/peers && PENSTOCK_BINARY=$(CURDIR)/penstock PEERS_BINARY=$(PEERS) ../../.venv/bin/python -m pytest
 
 test-torch: build .venv-torch/ready ## those that need it, on CPUs
-	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest -n 2 --dist loadgroup --timeout 400 tests/torch --durations=10
+	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest -n 2 --dist loadgroup --timeout 400 tests/torch --ignore=tests/torch/test_docs.py --durations=10
 
 test-pythons: build ## a part of them under each other Python that is here, the oldest with the oldest dependencies
 	@for v in 3.10 3.12 3.13; do \

@@ -186,8 +186,8 @@ func (l *ledger) remove(p *piece) {
 // then it is copied.
 const readAhead = 2
 
-// mayReceive reports whether a stream may receive a message of about n bytes within the budget. What others wait after
-// it is of the same window.
+// mayReceive reports whether a stream may receive a message of about n bytes within the budget. Rows that wait
+// after it are of the same window.
 func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
 	if len(p.queue) == 0 || p.leads() {
 		return true

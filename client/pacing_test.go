@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -24,6 +25,22 @@ func TestPacingOf(t *testing.T) {
 		if got := pacingOf(c.spec, l); got != c.want {
 			t.Errorf("%v has %T %+v, want %T %+v", c.spec, got, got, c.want, c.want)
 		}
+	}
+}
+
+// TestEachEndingHasItsPacing holds that no value of the enum is taken for another one.
+func TestEachEndingHasItsPacing(t *testing.T) {
+	l, found := newLedger(holdings{}), map[string]pb.LastBatch{}
+	for n := range pb.LastBatch_name {
+		of := pb.LastBatch(n)
+		if of == pb.LastBatch_LAST_BATCH_UNSPECIFIED { // of sessions that an earlier release opened: uneven
+			continue
+		}
+		kind := fmt.Sprintf("%T", pacingOf(&pb.Spec{LastBatch: of}, l))
+		if other, taken := found[kind]; taken {
+			t.Errorf("%v and %v are both %s", of, other, kind)
+		}
+		found[kind] = of
 	}
 }
 
@@ -81,6 +98,29 @@ func TestNext(t *testing.T) {
 		}
 		if got := l.pacing.next(m.have, m.ends); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestCountedGivesItsBatchUp holds that rows which are asked for leave the batch in the making, and that others stay.
+func TestCountedGivesItsBatchUp(t *testing.T) {
+	at := func(shard uint32) position.Position { return position.Position{Shard: shard} }
+	making := position.Interval{From: at(1), To: at(2)}
+	for name, c := range map[string]struct {
+		asked position.Interval
+		left  bool
+	}{
+		"rows of the batch": {making, false},
+		"others":            {position.Interval{From: at(2), To: at(3)}, true},
+	} {
+		l := newLedger(holdings{})
+		l.pending = append(l.pending, making)
+		asked := position.NewSet(c.asked)
+		if got := (counted{ledger: l}).gives(asked, 1); !asked.Covers(got) || len(got) == 0 {
+			t.Errorf("%s: it gives %v of %v", name, got, asked)
+		}
+		if left := len(l.pending) > 0 && !l.discard; left != c.left {
+			t.Errorf("%s: the batch stays: %v, want %v", name, left, c.left)
 		}
 	}
 }

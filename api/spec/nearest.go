@@ -50,7 +50,7 @@ func distance(a, b string, limit int, rows *[3][]int) int {
 	}
 	for i := 1; i <= len(a); i++ {
 		row[0] = i
-		least := i
+		lowest := i
 		for j := 1; j <= len(b); j++ {
 			cost := 1
 			if a[i-1] == b[j-1] {
@@ -60,10 +60,10 @@ func distance(a, b string, limit int, rows *[3][]int) int {
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				row[j] = min(row[j], before[j-2]+1)
 			}
-			least = min(least, row[j])
+			lowest = min(lowest, row[j])
 		}
-		if least > limit {
-			return least
+		if lowest > limit {
+			return lowest
 		}
 		before, last, row = last, row, before
 	}
@@ -80,11 +80,11 @@ func hint(near string) string {
 
 // some are a few of the first of many names. Of those that differ in their last digits alone, the first stands for all.
 func some(names []string) string {
-	const most, first = 8, 100
+	const maxShown, first = 8, 100
 	var shown []string
 	seen := map[string]bool{}
 	for _, name := range names[:min(first, len(names))] {
-		if stem := strings.TrimRight(name, "0123456789"); !seen[stem] && len(shown) < most {
+		if stem := strings.TrimRight(name, "0123456789"); !seen[stem] && len(shown) < maxShown {
 			seen[stem] = true
 			shown = append(shown, name)
 		}

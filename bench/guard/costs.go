@@ -96,8 +96,8 @@ func (c costs) with(chosen []target, now costs) costs {
 	return out
 }
 
-// least returns the lesser costs of both.
-func (c costs) least(other costs) costs {
+// cheapest returns the lower costs of both.
+func (c costs) cheapest(other costs) costs {
 	out := maps.Clone(c)
 	for at, is := range other {
 		if was, had := c[at]; had {

@@ -56,7 +56,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestLeast(t *testing.T) {
+func TestCheapest(t *testing.T) {
 	lucky, unlucky, other := name{"./a", "X"}, name{"./a", "Y"}, name{"./b", "Z"}
 	before := costs{lucky: {1000, 0}, unlucky: {1000, 0}, other: {1000, 0}}
 	now := costs{lucky: {1000, 0}, unlucky: {1100, 1}, other: {1200, 0}}
@@ -64,8 +64,8 @@ func TestLeast(t *testing.T) {
 	if want := (costs{unlucky: {1100, 1}, other: {1200, 0}}); !maps.Equal(worse, want) {
 		t.Errorf("above the baseline: %v, want %v", worse, want)
 	}
-	again := now.least(costs{unlucky: {1010, 0}, other: {1300, 0}})
+	again := now.cheapest(costs{unlucky: {1010, 0}, other: {1300, 0}})
 	if want := (costs{lucky: {1000, 0}, unlucky: {1010, 0}, other: {1200, 0}}); !maps.Equal(again, want) {
-		t.Errorf("the least of both: %v, want %v", again, want)
+		t.Errorf("the lower of both: %v, want %v", again, want)
 	}
 }

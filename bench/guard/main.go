@@ -34,7 +34,7 @@ func targets() []target {
 const (
 	// slack is the part by which a count may be above its baseline: goroutines of the runtime take their share.
 	slack = 0.05
-	// repeats is how often a benchmark above its baseline is measured again; the least of all counts is its cost, for
+	// repeats is how often a benchmark above its baseline is measured again; the smallest of all counts is its cost, for
 	// what comes by chance only adds.
 	repeats = 2
 )
@@ -67,12 +67,16 @@ func command() *cobra.Command {
 				return writeCosts(baseline, before.with(chosen, now))
 			}
 			before = before.of(chosen)
-			for again := 0; again < repeats && len(before.worse(now)) > 0; again++ {
-				second, err := measure(cmd.Context(), before.worse(now).targets(), cmd.ErrOrStderr())
+			for range repeats {
+				worse := before.worse(now)
+				if len(worse) == 0 {
+					break
+				}
+				again, err := measure(cmd.Context(), worse.targets(), cmd.ErrOrStderr())
 				if err != nil {
 					return err
 				}
-				now = now.least(second)
+				now = now.cheapest(again)
 			}
 			return compare(cmd.OutOrStdout(), before, now)
 		},

@@ -29,8 +29,8 @@ const (
 	warm = 2
 	// enough instructions tell apart what iterations take and what the runtime does beside, some 100,000.
 	enough = 30_000_000
-	// most bounds the iterations of a benchmark that takes next to nothing.
-	most = 20_000
+	// maxIterations bounds the iterations of a benchmark that takes next to nothing.
+	maxIterations = 20_000
 )
 
 // measure returns what the targets' benchmarks cost.
@@ -100,10 +100,10 @@ func (b *bench) cost(ctx context.Context, binary, pkg, bench string) (cost, erro
 			return cost{}, err
 		}
 		took := max(1, all-few)
-		if took >= enough || n == most {
+		if took >= enough || n == maxIterations {
 			return cost{instructions: took / n, allocs: allocs}, nil
 		}
-		n = min(most, 10*n, n*enough/took+1)
+		n = min(maxIterations, 10*n, n*enough/took+1)
 	}
 }
 

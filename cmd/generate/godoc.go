@@ -124,7 +124,7 @@ func (g gopage) block(node any) {
 	if err := format.Fprint(&b, g.fset, node); err != nil {
 		panic(err) // what was parsed can be printed
 	}
-	fmt.Fprintf(g, "```go\n%s\n```\n\n", strings.TrimSpace(b.String()))
+	fmt.Fprintf(g, "\n```go\n%s\n```\n\n", strings.TrimSpace(b.String()))
 }
 
 func (g gopage) examples(all []*doc.Example) {

@@ -182,7 +182,7 @@ func TestNextSteps(t *testing.T) {
 		"most of their time in decode. `penstock master":      {Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode"},
 		"give workers more --slots":                           {Bottleneck: pb.Bottleneck_STREAMS, Stage: "slots"},
 		"workers have time to spare, but too few streams are": {Bottleneck: pb.Bottleneck_STREAMS, Stage: "decode"},
-		"start the other ranks: 1 of 2 have joined": {
+		"1 of 2 ranks read now: start the others": {
 			Bottleneck: pb.Bottleneck_STREAMS, WorldSize: 2, Trainers: []*pb.TrainerLoad{{}},
 		},
 		"other ranks hold the rest": {

@@ -151,7 +151,7 @@ func (all *plannedBlocks) split(set position.Set) []position.Interval {
 			if !ok {
 				break // Check finds it
 			}
-			to := least(b.advance(p, 1), iv.To)
+			to := earlier(b.advance(p, 1), iv.To)
 			out = append(out, position.Interval{From: p, To: to})
 			p = to
 		}

@@ -40,7 +40,7 @@ func disjoint(sets []owned) error {
 	for i := 1; i < len(all); i++ {
 		if a, b := all[i-1], all[i]; b.From.Less(a.To) {
 			return fmt.Errorf("%s and %s both have %v", a.owner, b.owner,
-				position.Interval{From: b.From, To: least(a.To, b.To)})
+				position.Interval{From: b.From, To: earlier(a.To, b.To)})
 		}
 	}
 	return nil

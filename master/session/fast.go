@@ -99,7 +99,7 @@ func (s fast) nextBlock(given func(epoch uint32) bool, starved func() bool) (epo
 			if !planned {
 				return p.Epoch, p.Block, true
 			}
-			to := least(b.end(), free.To)
+			to := earlier(b.end(), free.To)
 			ahead.shards += b.touched(p, to)
 			p = to
 		}

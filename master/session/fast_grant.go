@@ -44,7 +44,7 @@ func (s fast) takeReturned(returned position.Set, n int64) (position.Set, int64)
 			if !ok {
 				break
 			}
-			to := least(b.advance(p, n), iv.To)
+			to := earlier(b.advance(p, n), iv.To)
 			got = append(got, position.Interval{From: p, To: to})
 			n -= b.touched(p, to)
 			p = to

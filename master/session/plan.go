@@ -42,7 +42,7 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 	return Reply{}, nil
 }
 
-func least(p, q position.Position) position.Position {
+func earlier(p, q position.Position) position.Position {
 	if q.Less(p) {
 		return q
 	}

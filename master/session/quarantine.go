@@ -172,9 +172,9 @@ func (s quarantine) checkSkipped() error {
 }
 
 // short makes words what etcd takes: they may come from a file, which has any bytes, and as many.
-func short(words string, most int) string {
-	if len(words) > most {
-		words = words[:most] + " ..."
+func short(words string, limit int) string {
+	if len(words) > limit {
+		words = words[:limit] + " ..."
 	}
 	return strings.ToValidUTF8(words, "\uFFFD")
 }

@@ -64,7 +64,7 @@ func (s takeover) askForIdle(k *rank, ch *Changes) (awaits bool) {
 	if !s.isIdle(k) || !s.drained() {
 		return false
 	}
-	idle, asked, donor, most := 0, 0, uint32(0), uint64(0)
+	idle, asked, donor, rows := 0, 0, uint32(0), uint64(0)
 	var give position.Set
 	for i, o := range s.ranks {
 		switch {
@@ -75,9 +75,9 @@ func (s takeover) askForIdle(k *rank, ch *Changes) (awaits bool) {
 			asked++
 		default:
 			holds := within(o.held.Subtract(o.releasing), s.closed)
-			if n := s.blocks.rowsIn(holds); n > most {
+			if n := s.blocks.rowsIn(holds); n > rows {
 				if half := s.half(holds); len(half) > 0 {
-					donor, most, give = uint32(i), n, half
+					donor, rows, give = uint32(i), n, half
 				}
 			}
 		}

@@ -177,6 +177,9 @@ def run(page: Page, folder: Path, environment: dict[str, str], stands: dict[str,
                 bash.run(code)
             else:
                 exec(compile("\n" * block.line + code, page.name, "exec"), names)
+        trained = names["train"]
+        if isinstance(trained, Trained) and any("train(" in b.code for b in page.blocks() if not b.title):
+            assert trained.batches, "its loops got no batch"
         for value in list(names.values()):
             if isinstance(value, penstock.DataLoader):
                 value.close()

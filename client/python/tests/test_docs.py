@@ -28,9 +28,12 @@ def test_page(page: pages.Page, page_folder: Path, shared_fleet: Fleet) -> None:
 
 def test_links_of_the_repository() -> None:
     """Links among files, in what is no part of the site: `make docs` checks that."""
+    links = 0
     for path in (p for name in ("*.md", "[a-z]*/**/*.md") for p in REPOSITORY.glob(name) if "docs" not in p.parts):
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text()):
             assert (path.parent / target).exists(), f"{path}: {target}"
+            links += 1
+    assert links > 20
 
 
 def test_errors_are_documented() -> None:
