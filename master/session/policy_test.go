@@ -16,7 +16,7 @@ func TestEachEndingHasItsPolicy(t *testing.T) {
 			continue
 		}
 		id := testID
-		id.LastBatch = of
+		id.LastBatch, id.FirstWorldSize, id.Epochs = of, 2, 1
 		s, err := New(id)
 		if err != nil {
 			t.Fatal(err)
