@@ -258,11 +258,16 @@ func (s drop) due(k *rank, epoch uint32) EpochSteps {
 	return due
 }
 
-// limitOf is how many steps ranks were told of that are final, and whether one of these is present.
+// limitOf is how many steps ranks were told of that are final, and whether one of these is present. What those were told
+// that are gone counts only until one that is present is told: for that one it may have been too much.
 func limitOf(shares []share) (steps uint64, told, present bool) {
 	for _, o := range shares {
-		if o.final {
-			steps, told, present = max(steps, o.told), true, present || !o.departed
+		switch {
+		case !o.final || present && o.departed:
+		case !present && !o.departed:
+			steps, told, present = o.told, true, true
+		default:
+			steps, told = max(steps, o.told), true
 		}
 	}
 	return steps, told, present

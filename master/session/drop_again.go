@@ -1,27 +1,49 @@
 package session
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Where last batches are dropped and all ranks leave (Close) and start again, the first of them is alone for a while:
 // that others will come, to go on in step with it, nobody knows, and their share of the epoch must not go to it. But a
 // rank that waits for others hands over no more than its first batches. So it is told of one more, and of the rest when
 // one of those that are there has handed over all of these.
 
-// followers are the ranks that may come back to go on in step with those that began at a place: they left near it, and
-// none of those that are there has moved on, as they do when they wait for nobody.
+// followers are the ranks that may come back to go on in step with those that began at a place: they left near it, or
+// they follow all that are there; and none of those has moved on, as they do when they wait for nobody.
 func (s drop) followers(begun Steps) (out []*rank) {
 	left := func(o *rank) bool { return o != nil && o.departed }
 	moved := func(o *rank) bool { return o != nil && !o.departed && !s.waits(o) }
 	if !slices.ContainsFunc(s.ranks, left) || slices.ContainsFunc(s.ranks, moved) {
 		return nil
 	}
-	ends := s.ends()
+	ends, since := s.ends(), s.allSince()
 	for _, o := range s.ranks {
-		if left(o) && (ends.near(begun, s.at(o)) || ends.near(s.at(o), begun)) {
+		if left(o) && (s.followsAll(o, begun, since) || ends.near(begun, s.at(o)) || ends.near(s.at(o), begun)) {
 			out = append(out, o)
 		}
 	}
 	return out
+}
+
+// followsAll reports whether a rank left before all that are there began, and further ahead than they did or in a later
+// epoch: so they had been killed, where they began is what they had reported, and they had come as far as it. It goes on
+// where they do then (begin), however far that is. One that ended all epochs has nothing to come back for.
+func (s drop) followsAll(o *rank, begun Steps, since uint64) bool {
+	at := s.at(o)
+	return o.heard < since && begun.less(at) && at.Epoch < s.id.Epochs && begun.Epoch >= s.closed
+}
+
+// allSince is the oldest join of those that are there.
+func (s drop) allSince() uint64 {
+	since := uint64(math.MaxUint64)
+	for _, o := range s.ranks {
+		if o != nil && !o.departed {
+			since = min(since, o.joined)
+		}
+	}
+	return since
 }
 
 // ends are the numbers of steps, as far as some rank was told of all, of the epochs from the open one on that ranks may
@@ -79,11 +101,15 @@ func (k *rank) firstSteps(epoch uint32) uint64 {
 
 // withFollowers are the shares in an epoch, with those of ranks that may follow one.
 func (s drop) withFollowers(k *rank, epoch uint32, shares []share, followers []*rank) []share {
+	since := s.allSince()
 	for _, o := range followers {
-		if s.at(o).Epoch > epoch {
-			continue
-		}
 		n := share{handed: o.handedIn(epoch), newcomer: true}
+		switch follows := s.followsAll(o, k.begun, since); {
+		case follows && k.begun.Epoch > epoch, !follows && s.at(o).Epoch > epoch:
+			continue
+		case follows:
+			n.handed = 0
+		}
 		if epoch == k.begun.Epoch {
 			n.handed = max(n.handed, k.begun.Handed)
 		}

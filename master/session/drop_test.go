@@ -283,3 +283,94 @@ func TestDropOfRanksThatAllLeftBeforeAnEpochsEnd(t *testing.T) {
 		}
 	}
 }
+
+// startTogether starts ranks again, of which the first takes some batches before the others come, and checks that all
+// go on at one place and are told of equally many steps of the epochs that are not closed.
+func startTogether(t *testing.T, s *State, taken uint64, ranks ...uint32) {
+	t.Helper()
+	var begun Steps
+	for i, rank := range ranks {
+		r := must(t, s, Join{Rank: rank, World: s.world, Nonce: "again"})
+		if i == 0 {
+			begun = r.Begun
+		}
+		if r.Begun != begun {
+			t.Errorf("rank %d begins at %+v, and rank %d at %+v", rank, r.Begun, ranks[0], begun)
+		}
+		for range 2 {
+			for _, rank := range ranks[:i+1] {
+				dropSync(t, s, rank, s.rank(rank).steps, false)
+			}
+		}
+		if at := (Steps{Epoch: begun.Epoch, Handed: begun.Handed + taken, Ready: begun.Handed + taken}); i < len(ranks)-1 &&
+			s.rank(ranks[0]).toldOf(at.Epoch).Steps >= at.Handed {
+			dropSync(t, s, ranks[0], at, false)
+		}
+	}
+	for range 2 {
+		for _, rank := range ranks {
+			dropSync(t, s, rank, s.rank(rank).steps, false)
+		}
+	}
+	for epoch := begun.Epoch; epoch <= s.closed+1 && epoch < s.id.Epochs; epoch++ {
+		for _, rank := range ranks {
+			first, told := s.rank(ranks[0]).toldOf(epoch), s.rank(rank).toldOf(epoch)
+			if first.Steps == 0 || !first.Final || told.Steps != first.Steps || !told.Final {
+				t.Errorf("%v, first with %d batches: rank %d is told of %+v, and rank %d of %+v",
+					ranks, taken, rank, told, ranks[0], first)
+			}
+		}
+	}
+}
+
+// Ranks of which some were killed before they reported what they had handed over, and the others left, are told of
+// equally many steps when they start again, also if one that was killed comes first: those that left were not further
+// than it, though it seems so.
+func TestDropOfRanksThatLeftOrWereKilled(t *testing.T) {
+	for _, ranks := range [][]uint32{{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {2, 0, 1}} {
+		for taken := range uint64(firstBatches + 1) {
+			for _, left := range []Steps{{Handed: 9, Ready: 9}, {Epoch: 1}, {Epoch: 1, Handed: 2, Ready: 2}} {
+				for _, reported := range []uint64{2, 6, 7} {
+					s := dropping(t, 3, 300, 300, 300)
+					dropSync(t, s, 0, Steps{Handed: reported, Ready: reported}, false)
+					dropSync(t, s, 1, Steps{Handed: reported, Ready: reported}, false)
+					dropSync(t, s, 2, left, true)
+					startTogether(t, s, taken, ranks...)
+				}
+			}
+		}
+	}
+}
+
+// One of those that left may have been the last to hand over batches, of which the others were told: they come to fewer
+// now.
+func TestDropOfNoMoreThanThoseThatCameFirst(t *testing.T) {
+	s := dropping(t, 2, 200, 50)
+	dropSync(t, s, 0, Steps{Handed: 9, Ready: 9}, false)
+	dropSync(t, s, 1, Steps{Epoch: 1}, false)
+	dropSync(t, s, 1, Steps{Epoch: 1, Handed: 2, Ready: 2}, true)
+	startTogether(t, s, 1, 0, 1)
+}
+
+// Ranks that come late, where one has ended the epoch and left by then, are told of as many steps as it made: it may
+// come again, but they were not killed, so that it has no part in what is theirs.
+func TestDropOfRanksThatComeLate(t *testing.T) {
+	s, err := New(Identity{Session: "s", Epochs: 2, FirstWorldSize: 3, LastBatch: pb.LastBatch_DROP, BatchSize: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for epoch := range uint32(2) {
+		must(t, s, Planned{Epoch: epoch, Blocks: 1, Shards: 1, Outputs: Outputs{{60}}})
+	}
+	must(t, s, Join{Rank: 1, World: 3, Nonce: "a"})
+	dropSync(t, s, 1, Steps{}, false)
+	dropSync(t, s, 1, Steps{Epoch: 1}, false)
+	must(t, s, Join{Rank: 0, World: 3, Nonce: "a"})
+	dropSync(t, s, 1, Steps{Epoch: 1}, true)
+	must(t, s, Join{Rank: 2, World: 3, Nonce: "a"})
+	for _, rank := range []uint32{0, 2} {
+		if told := dropSync(t, s, rank, Steps{}, false); told[0].Steps != 2 || !told[0].Final {
+			t.Errorf("rank %d is told of %+v, and rank 1 made two steps", rank, told)
+		}
+	}
+}

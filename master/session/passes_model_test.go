@@ -35,12 +35,16 @@ func (m *model) leavePass() {
 	if m.draw(3) == 0 {
 		m.passes.apart, all = true, []*trainer{t}
 	}
-	for _, u := range all {
-		if at := u.loop.at.Epoch; at < m.id.Epochs && at <= u.closed+1 {
-			m.passes.some[at] = true
-			u.from, u.loop.at = at+1, Steps{Epoch: at + 1}
-			u.came = nil
+	for _, u := range all { // all, or none: they stay at one place
+		if at := u.loop.at.Epoch; at >= m.id.Epochs || at > u.closed+1 {
+			return
 		}
+	}
+	for _, u := range all {
+		at := u.loop.at.Epoch
+		m.passes.some[at] = true
+		u.from, u.loop.at = at+1, Steps{Epoch: at + 1}
+		u.came = nil
 	}
 }
 

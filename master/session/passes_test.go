@@ -88,3 +88,31 @@ func TestDropPlansNoMoreOfALeftEpoch(t *testing.T) {
 		t.Errorf("abandoned: %d epochs, %d shards", p.GetAbandonedEpochs(), p.GetAbandonedShards())
 	}
 }
+
+// Ranks that left an epoch before its end, in step, are told of equally many steps when they start again, though only
+// one of them had reported that when it, or another one, was closed and the others were killed.
+func TestDropOfRanksThatLeftAnEpochAndStartAgain(t *testing.T) {
+	at := Steps{Handed: 2, Ready: 2}
+	for _, leaves := range []bool{false, true} { // the one that reported it; else one of the others does
+		for _, ranks := range [][]uint32{{0, 1, 2}, {0, 2, 1}, {2, 0, 1}} {
+			for taken := range uint64(firstBatches + 1) {
+				s := dropping(t, 3, 300, 300, 300)
+				for rank := range uint32(3) {
+					dropSync(t, s, rank, at, false)
+					s.ranks[rank].told = nil // they had started again just before
+				}
+				next := func(rank uint32, leave bool) {
+					must(t, s, Sync{
+						Rank: rank, Generation: 1, Incarnation: 1, Nonce: "a", Consumed: s.rank(rank).consumed,
+						From: 1, Steps: &Steps{Epoch: 1}, Leave: leave, Counters: Counters{Batches: 2},
+					})
+				}
+				next(2, leaves)
+				if !leaves {
+					dropSync(t, s, 1, at, true)
+				}
+				startTogether(t, s, taken, ranks...)
+			}
+		}
+	}
+}

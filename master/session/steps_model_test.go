@@ -241,9 +241,6 @@ func (m *model) restartAll() {
 	m.together = true
 	defer func() { m.together = false }()
 	leave := m.draw(2) == 0
-	if m.drop != nil && m.endedFarAhead() {
-		m.drop.cameBack[m.s.generation] = true
-	}
 	for _, t := range m.trainers {
 		if t == nil {
 			continue
@@ -256,6 +253,9 @@ func (m *model) restartAll() {
 			m.call(t.request(m.draw), false)
 		}
 		t.dead = true
+	}
+	if m.drop != nil && m.endedFarAhead() {
+		m.drop.cameBack[m.s.generation] = true
 	}
 	var first *trainer
 	for range m.trainers {
@@ -271,7 +271,9 @@ func (m *model) restartAll() {
 		if first == nil {
 			first = t
 		}
-		if t.begun != first.begun && !first.passes(t.begun) && !m.isApart() &&
+		// One that never joined before makes the steps first that the others made while they waited for it.
+		late := first.incarnation == 1 && first.loop.at == t.begun
+		if t.begun != first.begun && !first.passes(t.begun) && !late && !m.isApart() &&
 			(m.drop == nil || !m.drop.cameBack[m.s.generation]) {
 			m.fail("%v goes on at %+v, and %v, started with it, at %+v", t, t.begun, first, first.begun)
 		}
@@ -286,18 +288,18 @@ func (m *model) restartAll() {
 }
 
 // endedFarAhead reports whether a training loop has ended while another is farther from its end than loops that wait
-// for each other are.
+// for each other are, as far as the session knows: one that was killed goes on from what it had reported. One that has
+// ended has no reason to come back, so that the session gives its share to others.
 func (m *model) endedFarAhead() bool {
 	ended, far := false, false
-	for _, t := range m.trainers {
+	for _, k := range m.s.ranks {
 		switch {
-		case t == nil || t.generation != m.s.generation:
-		case t.loop.at.Epoch == m.id.Epochs:
+		case k == nil:
+		case k.steps.Epoch == m.id.Epochs:
 			ended = true
 		default:
-			at := t.loop.at
-			far = far || at.Epoch+1 < m.id.Epochs || !t.loop.final[at.Epoch] ||
-				at.Handed+firstBatches < t.loop.told[at.Epoch]
+			told := k.toldOf(k.steps.Epoch)
+			far = far || k.steps.Epoch+1 < m.id.Epochs || !told.Final || k.steps.Handed+firstBatches < told.Steps
 		}
 	}
 	return ended && far
