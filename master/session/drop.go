@@ -258,8 +258,8 @@ func (s drop) due(k *rank, epoch uint32) EpochSteps {
 	return due
 }
 
-// limitOf is how many steps ranks were told of that are final, and whether one of these is present. What those were told
-// that are gone counts only until one that is present is told: for that one it may have been too much.
+// limitOf is how many steps ranks were told of that are final, and whether one of these is present. What those were
+// told that are gone counts only until one that is present is told: for that one it may have been too much.
 func limitOf(shares []share) (steps uint64, told, present bool) {
 	for _, o := range shares {
 		switch {

@@ -28,8 +28,8 @@ func (s drop) followers(begun Steps) (out []*rank) {
 }
 
 // followsAll reports whether a rank left before all that are there began, and further ahead than they did or in a later
-// epoch: so they had been killed, where they began is what they had reported, and they had come as far as it. It goes on
-// where they do then (begin), however far that is. One that ended all epochs has nothing to come back for.
+// epoch: so they had been killed, where they began is what they had reported, and they had come as far as it. It goes
+// on where they do then (begin), however far that is. One that ended all epochs has nothing to come back for.
 func (s drop) followsAll(o *rank, begun Steps, since uint64) bool {
 	at := s.at(o)
 	return o.heard < since && begun.less(at) && at.Epoch < s.id.Epochs && begun.Epoch >= s.closed

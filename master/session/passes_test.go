@@ -116,3 +116,18 @@ func TestDropOfRanksThatLeftAnEpochAndStartAgain(t *testing.T) {
 		}
 	}
 }
+
+// A rank that left one epoch and ended the next one, which has no step, goes on at the step at which it left.
+func TestDropCountsStepsOfAnEpochBeforeTheLast(t *testing.T) {
+	s := dropping(t, 2, 200, 5, 200)
+	for rank := range uint32(2) {
+		dropSync(t, s, rank, Steps{Handed: 2, Ready: 2}, false)
+	}
+	must(t, s, Sync{
+		Rank: 1, Generation: 1, Incarnation: 1, Nonce: "a", Consumed: s.rank(1).consumed, From: 1,
+		Steps: &Steps{Epoch: 2}, Counters: Counters{Batches: 2},
+	})
+	if r := must(t, s, Join{Rank: 1, World: 2, Nonce: "again"}); r.Begun != (Steps{Epoch: 2}) || s.rank(1).begunStep != 2 {
+		t.Errorf("it begins at %+v, step %d; it left after step 2", r.Begun, s.rank(1).begunStep)
+	}
+}

@@ -115,13 +115,12 @@ func (s *State) endSteps() {
 
 // stepAt is the job's step at a place; see Named.
 func (s *State) stepAt(n Steps) uint64 {
-	if n.Epoch > s.closed {
-		if step, left := s.leftAtStep(n.Epoch - 1); left {
-			return step + n.Handed
-		}
-	}
-	at := s.stepsClosed + int64(n.Handed)
+	at := s.stepsClosed
 	for epoch := s.closed; epoch < n.Epoch; epoch++ {
+		if step, left := s.leftAtStep(epoch); left { // which knows how many steps were made of it
+			at = int64(step) - int64(s.from.Step)
+			continue
+		}
 		steps, _ := s.stepsIn(epoch)
 		at += int64(steps)
 	}
@@ -129,7 +128,7 @@ func (s *State) stepAt(n Steps) uint64 {
 		steps, _ := s.stepsIn(epoch)
 		at -= int64(steps)
 	}
-	return s.from.Step + uint64(max(0, at))
+	return s.from.Step + uint64(max(0, at+int64(n.Handed)))
 }
 
 // firstEpoch is the first epoch that the training loop of a rank is in, or of one that starts with it.
