@@ -27,19 +27,24 @@ func (s drop) followers(begun Steps) (out []*rank) {
 	return out
 }
 
-// followsAll reports whether a rank left before all that are there began, and further ahead than they did or in a later
-// epoch: so they had been killed, where they began is what they had reported, and they had come as far as it. It goes
-// on where they do then (begin), however far that is. One that ended all epochs has nothing to come back for.
+// followsAll reports whether a rank left before all that are there began again, and further ahead than they did or in a
+// later epoch: so they had been killed, where they began is what they had reported, and they had come as far as it. It
+// goes on where they do then (begin), however far that is. One that ended all epochs has nothing to come back for.
 func (s drop) followsAll(o *rank, begun Steps, since uint64) bool {
 	at := s.at(o)
 	return o.heard < since && begun.less(at) && at.Epoch < s.id.Epochs && begun.Epoch >= s.closed
 }
 
-// allSince is the oldest join of those that are there.
+// allSince is the oldest join of those that are there, if all had joined before: one that had not reads what others
+// ended without it.
 func (s drop) allSince() uint64 {
 	since := uint64(math.MaxUint64)
 	for _, o := range s.ranks {
-		if o != nil && !o.departed {
+		switch {
+		case o == nil || o.departed:
+		case o.incarnation == 1:
+			return 0
+		default:
 			since = min(since, o.joined)
 		}
 	}

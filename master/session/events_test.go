@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
@@ -41,7 +42,11 @@ func (m *model) start(r uint32) {
 	if m.drop != nil && !m.together && old != nil && old.generation == reply.Generation {
 		wentBack := old.loop != nil &&
 			(Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}).compare(old.loop.at) < 0
-		if old.left || old.leaving || wentBack {
+		// Others that left ahead of it may come back, so that it has no more than its part of what is left.
+		behind := slices.ContainsFunc(m.s.ranks, func(k *rank) bool {
+			return k != nil && k.departed && reply.Begun.less(k.steps)
+		})
+		if old.left || old.leaving || wentBack || behind {
 			m.drop.cameBack[reply.Generation] = true
 		}
 	}
