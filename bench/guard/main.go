@@ -34,8 +34,8 @@ func targets() []target {
 const (
 	// slack is the part by which a count may be above its baseline: goroutines of the runtime take their share.
 	slack = 0.05
-	// repeats is how often a benchmark above its baseline is measured again; the smallest of all counts is its cost, for
-	// what comes by chance only adds.
+	// repeats is how often a benchmark above its baseline is measured again; the smallest of all counts is its cost,
+	// for what comes by chance only adds.
 	repeats = 2
 )
 

@@ -147,8 +147,8 @@ func streamsNext(s *pb.SessionLoad) string {
 			"smaller row groups, give workers more --slots, or give the session a larger part of the workers " +
 			"(--weight of `penstock session create`, share= of a loader)"
 	case joined < world:
-		return fmt.Sprintf("%d of %d ranks read now: start the others, unless they are done. A rank that reads alone needs "+
-			"a world size of 1", joined, world)
+		return fmt.Sprintf("%d of %d ranks read now: start the others, unless they are done. A rank that reads alone "+
+			"needs a world size of 1", joined, world)
 	case world > 1:
 		return fmt.Sprintf("nothing, if the epoch ends. Else other ranks hold the rest: `penstock session show %s` says "+
 			"how much each has read", s.GetSession())
