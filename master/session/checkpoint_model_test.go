@@ -148,4 +148,5 @@ func (m *model) restoreNamed() {
 	}
 	m.trainers, m.gone = make([]*trainer, m.s.world), tally{}
 	m.began, m.handed, m.excused = m.truth.clone(), m.truth.clone(), tally{}
+	m.passes.backTo(nil) // the truth counts all rows of epochs before it
 }

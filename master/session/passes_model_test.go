@@ -1,7 +1,9 @@
 package session
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/position"
@@ -10,7 +12,7 @@ import (
 // modelPasses is what the model knows of epochs that training loops left.
 type modelPasses struct {
 	some      map[uint32]bool // that some loop left
-	abandoned map[uint32]bool // that closed with a rest
+	abandoned map[uint32]bool // that closed with a rest, or lie before restored States of which all had left them
 	apart     bool            // ranks left at different places, and so are not in step any more
 }
 
@@ -82,10 +84,7 @@ func (m *model) closedSince(c Command, closed, abandoned uint32, unconsumed posi
 		return
 	}
 	for ; closed < m.s.closed; closed++ {
-		if _, restores := c.(Join); restores { // to states that were taken after it
-			if m.passes.some[closed] && m.rest(closed) {
-				m.passes.abandoned[closed] = true
-			}
+		if _, restores := c.(Join); restores { // to states that were taken after it, see abandonedBefore
 			continue
 		}
 		if len(m.d.rows(within(unconsumed, closed).Subtract(m.skipped()))) == 0 {
@@ -123,15 +122,33 @@ func (t *trainer) epoch() uint32 {
 	return max(t.from, t.ended)
 }
 
-// rest reports whether rows of an epoch were handed over by nobody, and not skipped.
-func (m *model) rest(epoch uint32) bool {
-	skipped := m.skipped()
-	for _, row := range m.d.rows(within(m.d.all(), epoch).Subtract(skipped)) {
-		if m.handed[row] == 0 {
-			return true
+// abandonedBefore are the epochs before one in which all training loops are of which nobody has to get the rest, if the
+// job is restored to States that are taken now. Of an epoch that the session has closed the rest is abandoned if it
+// closed with one. One that it has not closed they have left, or they would still be in it: their States name a later
+// epoch, so that a restore leaves out what nobody had got of it. That holds whatever becomes of the epoch before the
+// restore: new starts of ranks that died before a Sync told that they had left may read it to its end, and that counts
+// for nothing once the States are restored.
+func (m *model) abandonedBefore(epoch uint32) map[uint32]bool {
+	if m.passes == nil {
+		return nil
+	}
+	out := map[uint32]bool{}
+	for e := range epoch {
+		if m.passes.abandoned[e] || e >= m.s.closed && m.passes.some[e] {
+			out[e] = true
 		}
 	}
-	return false
+	return out
+}
+
+// backTo forgets which epochs were abandoned since what was restored, for they are read again, and goes on from those
+// that were by then.
+func (p *modelPasses) backTo(abandoned map[uint32]bool) {
+	if p == nil {
+		return
+	}
+	p.abandoned = map[uint32]bool{}
+	maps.Copy(p.abandoned, abandoned)
 }
 
 // isApart reports whether the training loops are not in step, since some left epochs alone.
@@ -163,7 +180,7 @@ func TestModelFindsBugsInPasses(t *testing.T) {
 	findsBugs(t, 3000, bugsInPasses(), func(seed uint64, execute executor) error {
 		return run(rand.New(rand.NewPCG(seed, 0)).IntN, chaos{
 			steps: 150, passes: true, deaths: seed%2 == 0,
-			pad: seed%3 == 0, execute: execute,
+			pad: seed%3 == 0, restores: seed%5 == 4, execute: execute,
 		})
 	})
 }
@@ -217,6 +234,21 @@ func bugsInPasses() map[string]executor {
 						c = q
 					}
 				}
+			}
+			return s.Apply(c)
+		},
+		"a restore goes on after an epoch that one rank had left": func(s *State, c Command) (Reply, Changes, error) {
+			if q, ok := c.(Join); ok && len(s.leftEpochs) > 0 {
+				q.Restore = slices.Clone(q.Restore)
+				for i, p := range q.Restore {
+					if p.Closed == s.leftEpochs[0].Epoch {
+						start := position.Position{Epoch: p.Closed + 1}
+						p.Closed, p.Handed = p.Closed+1, 0
+						p.Base, p.Consumed = from(p.Base, start), from(p.Consumed, start)
+						q.Restore[i] = p
+					}
+				}
+				c = q
 			}
 			return s.Apply(c)
 		},

@@ -13,6 +13,7 @@ type saved struct {
 	handed, excused tally
 	skipped         position.Set // as of the newest state
 	stale           []stale      // of ranks that had left
+	abandoned       map[uint32]bool
 }
 
 // stale is a rank's state of an earlier step.
@@ -86,6 +87,7 @@ func (m *model) checkpoint() {
 		return
 	}
 	c.skipped = m.skipped().Intersect(newest.Base.Union(position.Set{{To: position.Position{Epoch: newest.Closed}}}))
+	c.abandoned = m.abandonedBefore(newest.Closed)
 	m.saved = &c
 }
 
@@ -136,6 +138,7 @@ func (m *model) restoreJob() {
 
 func (m *model) replace(ranks []*restorer) {
 	m.trainers, m.began, m.gone = m.trainers[:0], tally{}, tally{}
+	m.passes.backTo(m.saved.abandoned)
 	for _, p := range m.saved.states {
 		for _, row := range m.d.rows(p.covers()) {
 			m.began[row] = 1
