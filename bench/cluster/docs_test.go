@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // The documentation's Python and commands are run by client/python/tests/test_docs.py.
@@ -110,4 +112,19 @@ func docs(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestDocsNameEachKind holds that the reference has each kind of event and each bottleneck that there is.
+func TestDocsNameEachKind(t *testing.T) {
+	for page, names := range map[string]map[int32]string{
+		"docs/reference/events.md":  pb.EventKind_name,
+		"docs/reference/metrics.md": pb.Bottleneck_name,
+	} {
+		text := strings.ToLower(readRoot(t, page))
+		for n, name := range names {
+			if n != 0 && !strings.Contains(text, "\n| `"+strings.ToLower(name)+"` |") {
+				t.Errorf("%s has no row of %s", page, name)
+			}
+		}
+	}
 }
