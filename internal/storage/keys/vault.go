@@ -71,7 +71,7 @@ func newVault(cfg Vault) (*vault, error) {
 	}
 	// A redirection would carry the token elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &vault{cfg: cfg, base: base, client: &http.Client{Transport: t, CheckRedirect: stay, Timeout: cfg.Timeout}},
+	return &vault{cfg: cfg, base: base, client: &http.Client{Transport: t, CheckRedirect: stay}},
 		nil
 }
 
@@ -113,6 +113,8 @@ func (v *vault) call(ctx context.Context, to *url.URL, body []byte, answer any) 
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -131,14 +133,16 @@ func (v *vault) call(ctx context.Context, to *url.URL, body []byte, answer any) 
 		return object.Transient(err)
 	}
 	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if ctx.Err() != nil { // a service that sees its caller leave may still answer, with nothing
+		return object.Transient(ctx.Err())
+	}
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500:
 		return object.Transient(fmt.Errorf("it answered %s", resp.Status))
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("it refused with %s: check the token's policy and that the key exists", resp.Status)
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
+	case err != nil:
 		return object.Transient(err)
 	}
 	if json.Unmarshal(data, answer) != nil {
