@@ -28,10 +28,7 @@ const stepsAhead = 16
 const maxStarts = 1 << 14
 
 // deterministic is the order whose rows lie in lanes.
-type deterministic struct {
-	*State
-	ending laneEnding
-}
+type deterministic struct{ *State }
 
 // laneEnding is what becomes of the last rows of an epoch, once all of it lies in lanes.
 type laneEnding interface {
@@ -41,12 +38,12 @@ type laneEnding interface {
 	dropped(rows []uint64, share, steps uint64) uint64
 }
 
-// lanesOf has the last rows of an epoch make a step, unless they are dropped.
-func lanesOf(s *State) deterministic {
+// ending has the last rows of an epoch make a step, unless they are dropped.
+func (s deterministic) ending() laneEnding {
 	if s.id.LastBatch == pb.LastBatch_DROP {
-		return deterministic{s, wholeSteps{}}
+		return wholeSteps{}
 	}
-	return deterministic{s, allRows{}}
+	return allRows{}
 }
 
 // allRows has a last step of the rows that are left.
@@ -326,7 +323,7 @@ func (s deterministic) laneSteps(epoch uint32) (steps uint64, final bool) {
 		return 0, false
 	}
 	if e.blocks > 0 && e.planned == e.blocks {
-		return s.ending.steps(e.lanes, s.id.share()), true
+		return s.ending().steps(e.lanes, s.id.share()), true
 	}
 	return wholeSteps{}.steps(e.lanes, s.id.share()), false
 }
@@ -336,7 +333,7 @@ func (s deterministic) laneEpoch(epoch uint32) EpochSteps {
 	e := EpochSteps{Epoch: epoch}
 	e.Steps, e.Final = s.laneSteps(epoch)
 	if e.Final {
-		e.Dropped = s.ending.dropped(s.laneRows(epoch), s.id.share(), e.Steps)
+		e.Dropped = s.ending().dropped(s.laneRows(epoch), s.id.share(), e.Steps)
 	}
 	return e
 }

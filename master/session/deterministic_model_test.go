@@ -565,7 +565,7 @@ func TestLanesModelFindsBugs(t *testing.T) {
 			}
 		}),
 		"an epoch closes when one rank is through": behind(func(s *State, c Command, _ *Reply) {
-			if steps, final := lanesOf(s).laneSteps(s.closed); final && !s.Finished() {
+			if steps, final := (deterministic{s}).laneSteps(s.closed); final && !s.Finished() {
 				for _, k := range s.ranks {
 					if k != nil && k.over(s.closed, steps) {
 						s.closed++
@@ -578,7 +578,7 @@ func TestLanesModelFindsBugs(t *testing.T) {
 		"blocks are forgotten when the first rank is past them": behind(func(s *State, _ Command, _ *Reply) {
 			for _, k := range s.ranks {
 				s.blocks.list = slices.DeleteFunc(s.blocks.list,
-					func(b block) bool { return !lanesOf(s).reaches(b, s.at(k)) && b.end() != s.frontier })
+					func(b block) bool { return !deterministic{s}.reaches(b, s.at(k)) && b.end() != s.frontier })
 			}
 		}),
 		"steps are final too soon": behind(func(_ *State, _ Command, r *Reply) {
@@ -596,7 +596,7 @@ func TestLanesModelFindsBugs(t *testing.T) {
 		"an old block is planned again": func(s *State, c Command) (Reply, Changes, error) {
 			p, ok := c.(Planned)
 			if b, found := s.blocks.find(position.Position{Epoch: p.Epoch, Block: p.Block}); ok && found {
-				s.blocks.epoch(p.Epoch).lanes = b.lay(lanesOf(s).laneRows(p.Epoch)).after
+				s.blocks.epoch(p.Epoch).lanes = b.lay(deterministic{s}.laneRows(p.Epoch)).after
 			}
 			return s.Apply(c)
 		},

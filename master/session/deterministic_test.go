@@ -176,7 +176,7 @@ func TestLanesTellAStart(t *testing.T) {
 	must(t, s, Join{Rank: 0, World: 1, Nonce: "a"})
 	for handed, block := range []uint32{0, 0, 1, 1, 1, 2} {
 		syncs(t, s, 0, Steps{Handed: uint64(handed)}, false)
-		starts := lanesOf(s).starts(s.rank(0))
+		starts := deterministic{s}.starts(s.rank(0))
 		if len(starts) != 1 || starts[0].Block != block || slices.Max(starts[0].Rows) > uint64(handed) {
 			t.Errorf("at step %d it is told of %d starts, the first of block %d, want that of block %d",
 				handed, len(starts), starts[0].Block, block)

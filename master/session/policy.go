@@ -21,7 +21,7 @@ type policy interface {
 // policy is the session's.
 func (s *State) policy() policy {
 	if s.id.Lanes > 0 {
-		return lanesOf(s)
+		return deterministic{s}
 	}
 	switch s.id.LastBatch {
 	case pb.LastBatch_DROP:
