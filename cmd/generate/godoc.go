@@ -46,12 +46,12 @@ func parse(dir, path string) (*doc.Package, *token.FileSet, error) {
 	}
 	var files []*ast.File
 	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(filepath.Base(name), "example") {
+			continue
+		}
 		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
 		if err != nil {
 			return nil, nil, err
-		}
-		if strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(filepath.Base(name), "example") {
-			continue
 		}
 		files = append(files, f)
 	}

@@ -201,7 +201,7 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 		rest += " Reading fails at " + op.Fails + "."
 	}
 	if rest != "" {
-		b.WriteString("\n" + paragraph("    ", rest))
+		b.WriteString("\n" + paragraph("    ", "    ", rest))
 	}
 	var args []string
 	if op.Select == nil {
@@ -223,10 +223,11 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 	}
 	b.WriteString("\n    Args:\n")
 	for _, a := range args {
-		b.WriteString(paragraph("        ", a))
+		b.WriteString(paragraph("        ", "            ", a))
 	}
 	b.WriteString("\n    Returns:\n")
-	b.WriteString(paragraph("        ", "A transform whose result is "+strings.ReplaceAll(op.Output, "`", "")+"."))
+	b.WriteString(paragraph("        ", "            ",
+		"A transform whose result is "+strings.ReplaceAll(op.Output, "`", "")+"."))
 	return b.String() + `    """` + "\n"
 }
 
@@ -248,22 +249,18 @@ func describe(p transform.Param, d transform.ParamDescription) string {
 	return text + "."
 }
 
-// paragraph breaks text into lines of a docstring, after an indent. Below a heading, further lines have more of it.
-func paragraph(indent, text string) string {
+// paragraph breaks text into lines of a docstring: the first one after one indent, further ones after another.
+func paragraph(first, further, text string) string {
 	var b strings.Builder
-	line := indent
-	for i, word := range strings.Fields(text) {
+	words := strings.Fields(text)
+	line := first + words[0]
+	for _, word := range words[1:] {
 		if len(line)+1+len(word) > columns {
 			b.WriteString(line + "\n")
-			line = indent
-			if len(indent) > len("    ") {
-				line += "    "
-			}
+			line = further + word
+			continue
 		}
-		if i > 0 && strings.TrimSpace(line) != "" {
-			line += " "
-		}
-		line += word
+		line += " " + word
 	}
 	return b.String() + line + "\n"
 }
