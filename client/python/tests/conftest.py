@@ -317,8 +317,7 @@ def clicks_tsv(penstock_binary: Path, tmp_path_factory: pytest.TempPathFactory) 
 def page_folder(clicks_tsv: Path, tmp_path: Path, penstock_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of a page. It is the working directory, and penstock is on the PATH."""
     made = tmp_path / "page"
-    made.mkdir()
-    shutil.copytree(clicks_tsv, made, dirs_exist_ok=True)
+    shutil.copytree(clicks_tsv, made)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "penstock").symlink_to(penstock_binary)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")

@@ -5,8 +5,7 @@
     ```yaml title="NAME"  is written to NAME, as is a block of any other language that has a title
     ```text, ```console   is shown only, as are blocks without a language, and others without a title
 
-A block after `<!-- not run: REASON -->` is shown only. A test's data, fleet
-and training step stand for the user's.
+A block after `<!-- not run: REASON -->` is shown only. A test's data, fleet and training step stand for the user's.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import signal
 import subprocess
 import textwrap
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,11 +103,11 @@ class Trained:
 class Shell:
     """One bash, in which blocks run one after the other."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.log = folder.parent / f"{folder.name}.log"
         self._out = self.log.open("wb")
         self._bash = subprocess.Popen(
-            ["bash", "-eu"], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=self._out, stderr=self._out,
+            ["bash", "-eu"], cwd=folder, stdin=subprocess.PIPE, stdout=self._out, stderr=self._out,
             start_new_session=True,
         )  # fmt: skip
         self._count = 0
@@ -146,25 +144,14 @@ class Shell:
                 self._bash.stdin.close()
 
 
-@contextlib.contextmanager
-def shell(folder: Path, environment: dict[str, str]) -> Iterator[Shell]:
-    """A bash in a folder."""
-    made = Shell(folder, environment)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-def ours(master: str, folder: Path) -> dict[str, str]:
-    """What stands for the fleet and the bucket that pages name."""
-    return {"penstock.example:7070": master, "s3://bucket/clicks/": f"file://{folder}/data/"}
-
-
-def run(page: Page, folder: Path, environment: dict[str, str], stands: dict[str, str]) -> dict[str, Any]:
-    """Runs a page and returns the names of its Python; loaders are closed. stands is ours()."""
-    names: dict[str, Any] = {"__name__": "__main__", "train": Trained()}
+def run(page: Page, folder: Path, master: str) -> None:
+    """Runs a page in a folder. The fleet and the folder's data stand for those that pages name."""
+    stands = {"penstock.example:7070": master, "s3://bucket/clicks/": f"file://{folder}/data/"}
+    trained = Trained()
+    names: dict[str, Any] = {"__name__": "__main__", "train": trained}
+    trains = False
     with contextlib.ExitStack() as stack:
+        stack.callback(close_loaders, names)
         bash: Shell | None = None
         for block in page.blocks():
             code = block.code
@@ -173,14 +160,17 @@ def run(page: Page, folder: Path, environment: dict[str, str], stands: dict[str,
             if block.title:
                 (folder / block.title).write_text(code)
             elif block.language == "sh":
-                bash = bash or stack.enter_context(shell(folder, environment))
+                bash = bash or stack.enter_context(contextlib.closing(Shell(folder)))
                 bash.run(code)
             else:
+                trains = trains or "train(" in code
                 exec(compile("\n" * block.line + code, page.name, "exec"), names)
-        trained = names["train"]
-        if isinstance(trained, Trained) and any("train(" in b.code for b in page.blocks() if not b.title):
+        if trains and names["train"] is trained:
             assert trained.batches, "its loops got no batch"
-        for value in list(names.values()):
-            if isinstance(value, penstock.DataLoader):
-                value.close()
-    return names
+
+
+def close_loaders(names: dict[str, Any]) -> None:
+    """Closes those that a page left open."""
+    for value in list(names.values()):
+        if isinstance(value, penstock.DataLoader):
+            value.close()

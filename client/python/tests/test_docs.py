@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ PLAIN = [page for page in pages.pages() if page.runs and not page.needs_torch]
 @pytest.mark.xdist_group("ports")  # pages start fleets on the usual ones
 @pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.name)
 def test_page(page: pages.Page, page_folder: Path, shared_fleet: Fleet) -> None:
-    pages.run(page, page_folder, dict(os.environ), pages.ours(shared_fleet.master, page_folder))
+    pages.run(page, page_folder, shared_fleet.master)
 
 
 def test_links_of_the_repository() -> None:

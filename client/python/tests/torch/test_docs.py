@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,4 +19,4 @@ HERE = [page for page in pages.pages() if page.runs and page.needs_torch]
 @pytest.mark.xdist_group("ports")
 @pytest.mark.parametrize("page", HERE, ids=lambda page: page.name)
 def test_page(page: pages.Page, page_folder: Path, shared_fleet: Fleet) -> None:
-    pages.run(page, page_folder, dict(os.environ), pages.ours(shared_fleet.master, page_folder))
+    pages.run(page, page_folder, shared_fleet.master)
