@@ -131,6 +131,8 @@ const (
 	Layout_LABEL              Layout = 3 // [rows], of the feature's own dtype
 	Layout_BYTES              Layout = 4 // one byte string a row
 	Layout_IMAGE              Layout = 5 // uint8 or float32, [rows, H, W, C] or [rows, C, H, W]
+	Layout_TENSOR             Layout = 6 // [rows, ...] of one shape, of the feature's own dtype
+	Layout_PADDED             Layout = 7 // [rows, length] of a list's own dtype, with the length of each row
 )
 
 // Enum value maps for Layout.
@@ -142,6 +144,8 @@ var (
 		3: "LABEL",
 		4: "BYTES",
 		5: "IMAGE",
+		6: "TENSOR",
+		7: "PADDED",
 	}
 	Layout_value = map[string]int32{
 		"LAYOUT_UNSPECIFIED": 0,
@@ -150,6 +154,8 @@ var (
 		"LABEL":              3,
 		"BYTES":              4,
 		"IMAGE":              5,
+		"TENSOR":             6,
+		"PADDED":             7,
 	}
 )
 
@@ -180,6 +186,156 @@ func (Layout) EnumDescriptor() ([]byte, []int) {
 	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
 }
 
+// Side is where the padding of a padded tensor lies.
+type Side int32
+
+const (
+	Side_SIDE_UNSPECIFIED Side = 0 // LEFT
+	Side_LEFT             Side = 1 // the padding lies on the left, the values at the end
+	Side_RIGHT            Side = 2
+)
+
+// Enum value maps for Side.
+var (
+	Side_name = map[int32]string{
+		0: "SIDE_UNSPECIFIED",
+		1: "LEFT",
+		2: "RIGHT",
+	}
+	Side_value = map[string]int32{
+		"SIDE_UNSPECIFIED": 0,
+		"LEFT":             1,
+		"RIGHT":            2,
+	}
+)
+
+func (x Side) Enum() *Side {
+	p := new(Side)
+	*p = x
+	return p
+}
+
+func (x Side) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Side) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_spec_proto_enumTypes[3].Descriptor()
+}
+
+func (Side) Type() protoreflect.EnumType {
+	return &file_api_pb_spec_proto_enumTypes[3]
+}
+
+func (x Side) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Side.Descriptor instead.
+func (Side) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
+}
+
+// Truncate is what a padded tensor keeps of a row that has more values than its length.
+type Truncate int32
+
+const (
+	Truncate_TRUNCATE_UNSPECIFIED Truncate = 0 // LAST
+	Truncate_FIRST                Truncate = 1
+	Truncate_LAST                 Truncate = 2
+)
+
+// Enum value maps for Truncate.
+var (
+	Truncate_name = map[int32]string{
+		0: "TRUNCATE_UNSPECIFIED",
+		1: "FIRST",
+		2: "LAST",
+	}
+	Truncate_value = map[string]int32{
+		"TRUNCATE_UNSPECIFIED": 0,
+		"FIRST":                1,
+		"LAST":                 2,
+	}
+)
+
+func (x Truncate) Enum() *Truncate {
+	p := new(Truncate)
+	*p = x
+	return p
+}
+
+func (x Truncate) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Truncate) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_spec_proto_enumTypes[4].Descriptor()
+}
+
+func (Truncate) Type() protoreflect.EnumType {
+	return &file_api_pb_spec_proto_enumTypes[4]
+}
+
+func (x Truncate) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Truncate.Descriptor instead.
+func (Truncate) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{4}
+}
+
+// Nulls is what becomes of null elements of lists.
+type Nulls int32
+
+const (
+	Nulls_NULLS_UNSPECIFIED Nulls = 0 // OMIT in sparse features, KEEP in padded ones
+	Nulls_OMIT              Nulls = 1 // they are left out
+	Nulls_KEEP              Nulls = 2 // they are the feature's `value`
+)
+
+// Enum value maps for Nulls.
+var (
+	Nulls_name = map[int32]string{
+		0: "NULLS_UNSPECIFIED",
+		1: "OMIT",
+		2: "KEEP",
+	}
+	Nulls_value = map[string]int32{
+		"NULLS_UNSPECIFIED": 0,
+		"OMIT":              1,
+		"KEEP":              2,
+	}
+)
+
+func (x Nulls) Enum() *Nulls {
+	p := new(Nulls)
+	*p = x
+	return p
+}
+
+func (x Nulls) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Nulls) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_spec_proto_enumTypes[5].Descriptor()
+}
+
+func (Nulls) Type() protoreflect.EnumType {
+	return &file_api_pb_spec_proto_enumTypes[5]
+}
+
+func (x Nulls) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Nulls.Descriptor instead.
+func (Nulls) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
+}
+
 type Kind int32
 
 const (
@@ -191,19 +347,34 @@ const (
 	Kind_FLOAT64          Kind = 5
 	Kind_BINARY           Kind = 6 // strings and byte arrays
 	Kind_PICTURE          Kind = 7 // made of byte arrays by ops
+	// What no op computes with. Tensors have these as the files do; ops and filters see INT32, INT64 and FLOAT32 in their place.
+	Kind_INT8     Kind = 8
+	Kind_INT16    Kind = 9
+	Kind_UINT8    Kind = 10
+	Kind_UINT16   Kind = 11
+	Kind_UINT32   Kind = 12
+	Kind_FLOAT16  Kind = 13
+	Kind_BFLOAT16 Kind = 14 // of byte strings alone
 )
 
 // Enum value maps for Kind.
 var (
 	Kind_name = map[int32]string{
-		0: "KIND_UNSPECIFIED",
-		1: "BOOL",
-		2: "INT32",
-		3: "INT64",
-		4: "FLOAT32",
-		5: "FLOAT64",
-		6: "BINARY",
-		7: "PICTURE",
+		0:  "KIND_UNSPECIFIED",
+		1:  "BOOL",
+		2:  "INT32",
+		3:  "INT64",
+		4:  "FLOAT32",
+		5:  "FLOAT64",
+		6:  "BINARY",
+		7:  "PICTURE",
+		8:  "INT8",
+		9:  "INT16",
+		10: "UINT8",
+		11: "UINT16",
+		12: "UINT32",
+		13: "FLOAT16",
+		14: "BFLOAT16",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -214,6 +385,13 @@ var (
 		"FLOAT64":          5,
 		"BINARY":           6,
 		"PICTURE":          7,
+		"INT8":             8,
+		"INT16":            9,
+		"UINT8":            10,
+		"UINT16":           11,
+		"UINT32":           12,
+		"FLOAT16":          13,
+		"BFLOAT16":         14,
 	}
 )
 
@@ -228,11 +406,11 @@ func (x Kind) String() string {
 }
 
 func (Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_pb_spec_proto_enumTypes[3].Descriptor()
+	return file_api_pb_spec_proto_enumTypes[6].Descriptor()
 }
 
 func (Kind) Type() protoreflect.EnumType {
-	return &file_api_pb_spec_proto_enumTypes[3]
+	return &file_api_pb_spec_proto_enumTypes[6]
 }
 
 func (x Kind) Number() protoreflect.EnumNumber {
@@ -241,7 +419,7 @@ func (x Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
 }
 
 // Spec says what a session reads and how. Users write it as YAML or JSON with these field names
@@ -522,9 +700,19 @@ type Feature struct {
 	// sparse: the list feature that holds a score for each id, of the same lengths.
 	Weights string `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
 	// image: [H, W, C], or [C, H, W] of pictures that ops made; those may leave it out.
+	// tensor: of a row; columns of a fixed shape, and scalars, may leave it out.
 	Shape []int32 `protobuf:"varint,4,rep,packed,name=shape,proto3" json:"shape,omitempty"`
-	// The value of rows whose file lacks the column.
-	Default       *Value `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
+	// The value of rows whose file lacks the column; in tensors that of all nulls.
+	Default *Value `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
+	// tensor: as what the bytes of byte strings are read.
+	Dtype Kind `protobuf:"varint,6,opt,name=dtype,proto3,enum=penstock.v1.Kind" json:"dtype,omitempty"`
+	// padded: the values of each row.
+	Length   int32    `protobuf:"varint,7,opt,name=length,proto3" json:"length,omitempty"`
+	Side     Side     `protobuf:"varint,8,opt,name=side,proto3,enum=penstock.v1.Side" json:"side,omitempty"`
+	Truncate Truncate `protobuf:"varint,9,opt,name=truncate,proto3,enum=penstock.v1.Truncate" json:"truncate,omitempty"`
+	// padded: what fills rows. With `nulls: keep`, also of sparse features, what null elements are.
+	Value         *Value `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
+	Nulls         Nulls  `protobuf:"varint,11,opt,name=nulls,proto3,enum=penstock.v1.Nulls" json:"nulls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +780,48 @@ func (x *Feature) GetDefault() *Value {
 		return x.Default
 	}
 	return nil
+}
+
+func (x *Feature) GetDtype() Kind {
+	if x != nil {
+		return x.Dtype
+	}
+	return Kind_KIND_UNSPECIFIED
+}
+
+func (x *Feature) GetLength() int32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Feature) GetSide() Side {
+	if x != nil {
+		return x.Side
+	}
+	return Side_SIDE_UNSPECIFIED
+}
+
+func (x *Feature) GetTruncate() Truncate {
+	if x != nil {
+		return x.Truncate
+	}
+	return Truncate_TRUNCATE_UNSPECIFIED
+}
+
+func (x *Feature) GetValue() *Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Feature) GetNulls() Nulls {
+	if x != nil {
+		return x.Nulls
+	}
+	return Nulls_NULLS_UNSPECIFIED
 }
 
 // Transform applies one op. In YAML its parameters stand beside `op`, `in` and `out`.
@@ -969,6 +1199,7 @@ type Type struct {
 	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=penstock.v1.Kind" json:"kind,omitempty"`
 	List          bool                   `protobuf:"varint,2,opt,name=list,proto3" json:"list,omitempty"`
 	Picture       *Picture               `protobuf:"bytes,3,opt,name=picture,proto3" json:"picture,omitempty"` // of kind PICTURE
+	Nested        uint32                 `protobuf:"varint,4,opt,name=nested,proto3" json:"nested,omitempty"`  // of lists: how many levels of lists their elements are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1022,6 +1253,13 @@ func (x *Type) GetPicture() *Picture {
 		return x.Picture
 	}
 	return nil
+}
+
+func (x *Type) GetNested() uint32 {
+	if x != nil {
+		return x.Nested
+	}
+	return 0
 }
 
 // Picture is what is known of all pictures of a feature.
@@ -1405,8 +1643,12 @@ type Output struct {
 	Slots         []uint32               `protobuf:"varint,3,rep,packed,name=slots,proto3" json:"slots,omitempty"` // dense: D slots; else one
 	Columns       []string               `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`     // dense: the name of each column
 	Weights       *uint32                `protobuf:"varint,5,opt,name=weights,proto3,oneof" json:"weights,omitempty"`
-	Shape         []int32                `protobuf:"varint,6,rep,packed,name=shape,proto3" json:"shape,omitempty"` // image, as its values follow each other
+	Shape         []int32                `protobuf:"varint,6,rep,packed,name=shape,proto3" json:"shape,omitempty"` // image, as its values follow each other; tensor; padded: [length]
 	Type          *Type                  `protobuf:"bytes,7,opt,name=type,proto3" json:"type,omitempty"`           // of the tensor's elements; of raw images BINARY
+	Fill          *Value                 `protobuf:"bytes,8,opt,name=fill,proto3" json:"fill,omitempty"`           // tensor: of nulls, which are errors if it is unset; padded and sparse: of padding, and of null elements that stay
+	Left          bool                   `protobuf:"varint,9,opt,name=left,proto3" json:"left,omitempty"`          // padded: the padding is on the left
+	First         bool                   `protobuf:"varint,10,opt,name=first,proto3" json:"first,omitempty"`       // padded: the first values of longer lists are kept, not the last
+	Nulls         bool                   `protobuf:"varint,11,opt,name=nulls,proto3" json:"nulls,omitempty"`       // padded and sparse: null elements stay
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1490,6 +1732,34 @@ func (x *Output) GetType() *Type {
 	return nil
 }
 
+func (x *Output) GetFill() *Value {
+	if x != nil {
+		return x.Fill
+	}
+	return nil
+}
+
+func (x *Output) GetLeft() bool {
+	if x != nil {
+		return x.Left
+	}
+	return false
+}
+
+func (x *Output) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
+func (x *Output) GetNulls() bool {
+	if x != nil {
+		return x.Nulls
+	}
+	return false
+}
+
 var File_api_pb_spec_proto protoreflect.FileDescriptor
 
 const file_api_pb_spec_proto_rawDesc = "" +
@@ -1524,13 +1794,20 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x03 \x01(\tR\n" +
-	"partitions\"\xa8\x01\n" +
+	"partitions\"\x97\x03\n" +
 	"\aFeature\x12\x12\n" +
 	"\x04name\x18\x01 \x03(\tR\x04name\x12+\n" +
 	"\x06layout\x18\x02 \x01(\x0e2\x13.penstock.v1.LayoutR\x06layout\x12\x18\n" +
 	"\aweights\x18\x03 \x01(\tR\aweights\x12\x14\n" +
 	"\x05shape\x18\x04 \x03(\x05R\x05shape\x12,\n" +
-	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\"\xc8\x01\n" +
+	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12'\n" +
+	"\x05dtype\x18\x06 \x01(\x0e2\x11.penstock.v1.KindR\x05dtype\x12\x16\n" +
+	"\x06length\x18\a \x01(\x05R\x06length\x12%\n" +
+	"\x04side\x18\b \x01(\x0e2\x11.penstock.v1.SideR\x04side\x121\n" +
+	"\btruncate\x18\t \x01(\x0e2\x15.penstock.v1.TruncateR\btruncate\x12(\n" +
+	"\x05value\x18\n" +
+	" \x01(\v2\x12.penstock.v1.ValueR\x05value\x12(\n" +
+	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xc8\x01\n" +
 	"\tTransform\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02in\x18\x02 \x03(\tR\x02in\x12\x10\n" +
@@ -1553,11 +1830,12 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06Floats\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\x01R\x06values\"\x1e\n" +
 	"\x04Ints\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x12R\x06values\"q\n" +
+	"\x06values\x18\x01 \x03(\x12R\x06values\"\x89\x01\n" +
 	"\x04Type\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.penstock.v1.KindR\x04kind\x12\x12\n" +
 	"\x04list\x18\x02 \x01(\bR\x04list\x12.\n" +
-	"\apicture\x18\x03 \x01(\v2\x14.penstock.v1.PictureR\apicture\"\x85\x01\n" +
+	"\apicture\x18\x03 \x01(\v2\x14.penstock.v1.PictureR\apicture\x12\x16\n" +
+	"\x06nested\x18\x04 \x01(\rR\x06nested\"\x85\x01\n" +
 	"\aPicture\x12\x1a\n" +
 	"\bchannels\x18\x01 \x01(\x05R\bchannels\x12\x16\n" +
 	"\x06height\x18\x02 \x01(\x05R\x06height\x12\x14\n" +
@@ -1594,7 +1872,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04type\x18\b \x01(\v2\x11.penstock.v1.TypeR\x04type\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xe1\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xc9\x02\n" +
 	"\x06Output\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x06layout\x18\x02 \x01(\x0e2\x13.penstock.v1.LayoutR\x06layout\x12\x14\n" +
@@ -1602,7 +1880,12 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\acolumns\x18\x04 \x03(\tR\acolumns\x12\x1d\n" +
 	"\aweights\x18\x05 \x01(\rH\x00R\aweights\x88\x01\x01\x12\x14\n" +
 	"\x05shape\x18\x06 \x03(\x05R\x05shape\x12%\n" +
-	"\x04type\x18\a \x01(\v2\x11.penstock.v1.TypeR\x04typeB\n" +
+	"\x04type\x18\a \x01(\v2\x11.penstock.v1.TypeR\x04type\x12&\n" +
+	"\x04fill\x18\b \x01(\v2\x12.penstock.v1.ValueR\x04fill\x12\x12\n" +
+	"\x04left\x18\t \x01(\bR\x04left\x12\x14\n" +
+	"\x05first\x18\n" +
+	" \x01(\bR\x05first\x12\x14\n" +
+	"\x05nulls\x18\v \x01(\bR\x05nullsB\n" +
 	"\n" +
 	"\b_weights*;\n" +
 	"\x05Order\x12\x15\n" +
@@ -1614,7 +1897,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
 	"\x06UNEVEN\x10\x01\x12\b\n" +
 	"\x04DROP\x10\x02\x12\a\n" +
-	"\x03PAD\x10\x03*X\n" +
+	"\x03PAD\x10\x03*p\n" +
 	"\x06Layout\x12\x16\n" +
 	"\x12LAYOUT_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05DENSE\x10\x01\x12\n" +
@@ -1622,7 +1905,23 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06SPARSE\x10\x02\x12\t\n" +
 	"\x05LABEL\x10\x03\x12\t\n" +
 	"\x05BYTES\x10\x04\x12\t\n" +
-	"\x05IMAGE\x10\x05*o\n" +
+	"\x05IMAGE\x10\x05\x12\n" +
+	"\n" +
+	"\x06TENSOR\x10\x06\x12\n" +
+	"\n" +
+	"\x06PADDED\x10\a*1\n" +
+	"\x04Side\x12\x14\n" +
+	"\x10SIDE_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04LEFT\x10\x01\x12\t\n" +
+	"\x05RIGHT\x10\x02*9\n" +
+	"\bTruncate\x12\x18\n" +
+	"\x14TRUNCATE_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05FIRST\x10\x01\x12\b\n" +
+	"\x04LAST\x10\x02*2\n" +
+	"\x05Nulls\x12\x15\n" +
+	"\x11NULLS_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04OMIT\x10\x01\x12\b\n" +
+	"\x04KEEP\x10\x02*\xc2\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOOL\x10\x01\x12\t\n" +
@@ -1632,7 +1931,17 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aFLOAT64\x10\x05\x12\n" +
 	"\n" +
 	"\x06BINARY\x10\x06\x12\v\n" +
-	"\aPICTURE\x10\aB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"\aPICTURE\x10\a\x12\b\n" +
+	"\x04INT8\x10\b\x12\t\n" +
+	"\x05INT16\x10\t\x12\t\n" +
+	"\x05UINT8\x10\n" +
+	"\x12\n" +
+	"\n" +
+	"\x06UINT16\x10\v\x12\n" +
+	"\n" +
+	"\x06UINT32\x10\f\x12\v\n" +
+	"\aFLOAT16\x10\r\x12\f\n" +
+	"\bBFLOAT16\x10\x0eB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_spec_proto_rawDescOnce sync.Once
@@ -1646,63 +1955,72 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 	return file_api_pb_spec_proto_rawDescData
 }
 
-var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),        // 0: penstock.v1.Order
 	(LastBatch)(0),    // 1: penstock.v1.LastBatch
 	(Layout)(0),       // 2: penstock.v1.Layout
-	(Kind)(0),         // 3: penstock.v1.Kind
-	(*Spec)(nil),      // 4: penstock.v1.Spec
-	(*OnError)(nil),   // 5: penstock.v1.OnError
-	(*Dataset)(nil),   // 6: penstock.v1.Dataset
-	(*Feature)(nil),   // 7: penstock.v1.Feature
-	(*Transform)(nil), // 8: penstock.v1.Transform
-	(*Value)(nil),     // 9: penstock.v1.Value
-	(*List)(nil),      // 10: penstock.v1.List
-	(*Floats)(nil),    // 11: penstock.v1.Floats
-	(*Ints)(nil),      // 12: penstock.v1.Ints
-	(*Type)(nil),      // 13: penstock.v1.Type
-	(*Picture)(nil),   // 14: penstock.v1.Picture
-	(*Program)(nil),   // 15: penstock.v1.Program
-	(*Source)(nil),    // 16: penstock.v1.Source
-	(*Step)(nil),      // 17: penstock.v1.Step
-	(*Output)(nil),    // 18: penstock.v1.Output
-	nil,               // 19: penstock.v1.Transform.ParamsEntry
-	nil,               // 20: penstock.v1.Step.ParamsEntry
+	(Side)(0),         // 3: penstock.v1.Side
+	(Truncate)(0),     // 4: penstock.v1.Truncate
+	(Nulls)(0),        // 5: penstock.v1.Nulls
+	(Kind)(0),         // 6: penstock.v1.Kind
+	(*Spec)(nil),      // 7: penstock.v1.Spec
+	(*OnError)(nil),   // 8: penstock.v1.OnError
+	(*Dataset)(nil),   // 9: penstock.v1.Dataset
+	(*Feature)(nil),   // 10: penstock.v1.Feature
+	(*Transform)(nil), // 11: penstock.v1.Transform
+	(*Value)(nil),     // 12: penstock.v1.Value
+	(*List)(nil),      // 13: penstock.v1.List
+	(*Floats)(nil),    // 14: penstock.v1.Floats
+	(*Ints)(nil),      // 15: penstock.v1.Ints
+	(*Type)(nil),      // 16: penstock.v1.Type
+	(*Picture)(nil),   // 17: penstock.v1.Picture
+	(*Program)(nil),   // 18: penstock.v1.Program
+	(*Source)(nil),    // 19: penstock.v1.Source
+	(*Step)(nil),      // 20: penstock.v1.Step
+	(*Output)(nil),    // 21: penstock.v1.Output
+	nil,               // 22: penstock.v1.Transform.ParamsEntry
+	nil,               // 23: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
-	6,  // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
-	7,  // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
-	8,  // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
+	9,  // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
+	10, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
+	11, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
 	1,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
 	0,  // 4: penstock.v1.Spec.order:type_name -> penstock.v1.Order
-	5,  // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
+	8,  // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
 	2,  // 6: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	9,  // 7: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	19, // 8: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
-	10, // 9: penstock.v1.Value.list:type_name -> penstock.v1.List
-	11, // 10: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
-	12, // 11: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
-	9,  // 12: penstock.v1.List.values:type_name -> penstock.v1.Value
-	3,  // 13: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	14, // 14: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	16, // 15: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	17, // 16: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	18, // 17: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	13, // 18: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	9,  // 19: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	20, // 20: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	13, // 21: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	2,  // 22: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	13, // 23: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	9,  // 24: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	9,  // 25: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	12, // 7: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	6,  // 8: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
+	3,  // 9: penstock.v1.Feature.side:type_name -> penstock.v1.Side
+	4,  // 10: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
+	12, // 11: penstock.v1.Feature.value:type_name -> penstock.v1.Value
+	5,  // 12: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
+	22, // 13: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	13, // 14: penstock.v1.Value.list:type_name -> penstock.v1.List
+	14, // 15: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	15, // 16: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	12, // 17: penstock.v1.List.values:type_name -> penstock.v1.Value
+	6,  // 18: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	17, // 19: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	19, // 20: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	20, // 21: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	21, // 22: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	16, // 23: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	12, // 24: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	23, // 25: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	16, // 26: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	2,  // 27: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	16, // 28: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	12, // 29: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	12, // 30: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	12, // 31: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -1726,7 +2044,7 @@ func file_api_pb_spec_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      7,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -136,10 +136,17 @@ func unite(a, b Column) (Column, bool) {
 		return a, true
 	}
 	kind, ok := wider(a.Type.Kind, b.Type.Kind)
-	if !ok || a.Meaning != b.Meaning || a.Type.List != b.Type.List || !slices.Equal(a.Path, b.Path) {
+	if !ok || a.Meaning != b.Meaning || a.Type.List != b.Type.List || a.Type.Nested != b.Type.Nested ||
+		!slices.Equal(a.Path, b.Path) {
 		return a, false
 	}
 	key, ok := wider(a.Key, b.Key)
+	if a.Own != b.Own {
+		a.Own = pb.Kind_KIND_UNSPECIFIED
+	}
+	if !slices.Equal(a.Shape, b.Shape) {
+		a.Shape = nil
+	}
 	a.Type.Kind, a.Key = kind, key
 	return a, ok
 }

@@ -11,6 +11,8 @@ import (
 type Type struct {
 	Kind pb.Kind
 	List bool
+	// Nested is how many levels of lists the elements of a list are: 1 of a list of lists.
+	Nested uint32
 	// Picture is what is known of the values of kind PICTURE.
 	Picture Picture
 }
@@ -44,16 +46,38 @@ func (t Type) String() string {
 	if t.Kind == pb.Kind_PICTURE {
 		return "picture(" + t.Picture.String() + ")"
 	}
-	k := strings.ToLower(t.Kind.String())
+	k := KindName(t.Kind)
 	if t.List {
-		return "list<" + k + ">"
+		levels := int(t.Nested) + 1
+		return strings.Repeat("list<", levels) + k + strings.Repeat(">", levels)
 	}
 	return k
 }
 
+// KindName is a kind as it stands in specs and messages: "int64".
+func KindName(k pb.Kind) string { return strings.ToLower(k.String()) }
+
+// Small reports whether a kind is one that no op computes with: values as the files have them, which only tensors take.
+func Small(k pb.Kind) bool { return k >= pb.Kind_INT8 && k <= pb.Kind_BFLOAT16 }
+
+// Width is how many bytes a value of a kind has, of bools one; 0 of kinds whose values have none of their own.
+func Width(k pb.Kind) int {
+	switch k {
+	case pb.Kind_BOOL, pb.Kind_INT8, pb.Kind_UINT8:
+		return 1
+	case pb.Kind_INT16, pb.Kind_UINT16, pb.Kind_FLOAT16, pb.Kind_BFLOAT16:
+		return 2
+	case pb.Kind_INT32, pb.Kind_UINT32, pb.Kind_FLOAT32:
+		return 4
+	case pb.Kind_INT64, pb.Kind_FLOAT64:
+		return 8
+	}
+	return 0
+}
+
 // Proto returns t as it crosses the wire.
 func (t Type) Proto() *pb.Type {
-	m := &pb.Type{Kind: t.Kind, List: t.List}
+	m := &pb.Type{Kind: t.Kind, List: t.List, Nested: t.Nested}
 	if p := t.Picture; p != (Picture{}) {
 		m.Picture = &pb.Picture{
 			Channels: p.Channels, Height: p.Height, Width: p.Width, Shorter: p.Shorter,
@@ -66,7 +90,7 @@ func (t Type) Proto() *pb.Type {
 // TypeFromProto reads a type.
 func TypeFromProto(m *pb.Type) Type {
 	p := m.GetPicture()
-	return Type{Kind: m.GetKind(), List: m.GetList(), Picture: Picture{
+	return Type{Kind: m.GetKind(), List: m.GetList(), Nested: m.GetNested(), Picture: Picture{
 		Channels: p.GetChannels(), Height: p.GetHeight(), Width: p.GetWidth(), Shorter: p.GetShorter(),
 		Floats: p.GetFloats(),
 	}}
@@ -88,6 +112,11 @@ type Column struct {
 	// Key is the kind of a map column's keys, else KIND_UNSPECIFIED. The map's keys and values themselves are
 	// columns of their own: Name.key and Name.value, lists, unless a key bears that name.
 	Key pb.Kind
+	// Own is the kind that the file itself has, where Type has the one that ops compute with: INT8 where Type has INT32.
+	// Tensors have it. Files that differ in it have Type's.
+	Own pb.Kind
+	// Shape is that of each row, where the file says that all lists of the column have one: [2, 3].
+	Shape []int32
 	// Meaning says what integers of this column stand for, where that is more than numbers: "timestamp[ms]",
 	// "time[us]", "uint64". Files that differ in it do not go together.
 	Meaning string

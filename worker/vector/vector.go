@@ -23,6 +23,9 @@ type Vector struct {
 	Offsets []int32
 	// ElemValid is to elements of list types what Valid is to rows.
 	ElemValid []uint64
+	// Nested has, of lists of lists, the levels below that of Offsets, of which there are Type.Nested. Offsets then
+	// count the lists of the first one, and those of each level the lists of the next, and the last the elements.
+	Nested []Level
 
 	Bool []bool
 	I32  []int32
@@ -34,6 +37,8 @@ type Vector struct {
 	// Data and Ends hold BINARY values: value j is Data[Ends[j]:Ends[j+1]].
 	Data []byte
 	Ends []int32
+	// Small holds values of the kinds that no op computes with (spec.Small), little endian, spec.Width bytes each.
+	Small []byte
 	// Codes and Dict stand in for the value slices of what a decoder shows to a filter: value j is value Codes[j] of
 	// Dict, which has no nulls; codes of null rows mean nothing. Another dictionary is another vector.
 	Codes []uint32
@@ -42,6 +47,13 @@ type Vector struct {
 	Pictures Pictures
 	// Early says that the values went through the Early step that their maker was given.
 	Early bool
+}
+
+// Level is one of lists within lists.
+type Level struct {
+	Offsets []int32 // list i has what lies from Offsets[i] to Offsets[i+1] below it; the first is 0
+	// Valid is to the lists of this level what Vector.Valid is to rows. Null ones are empty.
+	Valid []uint64
 }
 
 // Early is a step that needs nothing but a column's values, one by one. Whoever makes these may take it on the way: on
@@ -66,10 +78,19 @@ type Pictures interface {
 
 // Len is the number of values: elements of lists, or rows.
 func (v *Vector) Len() int {
-	if v.Type.List {
-		return int(v.Offsets[v.Rows])
+	if !v.Type.List {
+		return v.Rows
 	}
-	return v.Rows
+	return v.Element(v.Rows)
+}
+
+// Element is the first element of row i of a list type; of row Rows, how many there are.
+func (v *Vector) Element(i int) int {
+	at := v.Offsets[i]
+	for _, level := range v.Nested {
+		at = level.Offsets[at]
+	}
+	return int(at)
 }
 
 // IsNull reports whether row i is null.
