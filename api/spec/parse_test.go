@@ -111,7 +111,7 @@ batchsize: 5
 		`dataset.uri[0]: found 1 (line 2); want text; in quotes it is: "1"`,
 		`dataset.storag: unknown field (line 2); nearest: storage; known here: uri, storage, partitions`,
 		`filter[0]: found a list`,
-		`features[0].layout: found "dens" (line 5); want one of dense, sparse, label, bytes, image; nearest: dense`,
+		`features[0].layout: found "dens" (line 5); want one of dense, sparse, label, bytes, image, tensor, padded; nearest: dense`,
 		`features[1]: found dense and sparse together; give each layout an entry of its own`,
 		`features[2]: dense: says both name and layout already`,
 		`features[3]: found "just_a_name" (line 8); want a mapping with name, layout, weights, shape, default`,

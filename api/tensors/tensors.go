@@ -15,13 +15,17 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // Keys of the columns' metadata.
 const (
-	Layout = "penstock.layout" // dense, sparse, label, bytes, image, provenance
+	Layout = "penstock.layout" // dense, sparse, label, bytes, image, tensor, padded, provenance
 	Names  = "penstock.names"  // dense: JSON array of the D column names
-	Shape  = "penstock.shape"  // image: "H,W,C" or "C,H,W"
+	Shape  = "penstock.shape"  // image: "H,W,C" or "C,H,W"; tensor: of a row, "" of scalars; padded: the length
+	Dtype  = "penstock.dtype"  // tensor, padded: "float16", which the Arrow type does not say of bool and bfloat16
+	Value  = "penstock.value"  // padded: what rows are filled with, in JSON
+	Side   = "penstock.side"   // padded: where that lies, "left" or "right"
 )
 
 // Names of the provenance columns.
@@ -67,12 +71,15 @@ func field(o *pb.Output) (f arrow.Field, err error) {
 	case pb.Layout_BYTES:
 		f.Type = arrow.BinaryTypes.Binary
 	case pb.Layout_IMAGE:
-		shape := make([]string, len(o.GetShape()))
-		for i, n := range o.GetShape() {
-			shape[i] = strconv.Itoa(int(n))
-		}
-		keys, values = append(keys, Shape), append(values, strings.Join(shape, ","))
+		keys, values = append(keys, Shape), append(values, shape(o))
 		f.Type, err = image(o)
+	case pb.Layout_TENSOR:
+		keys, values = append(keys, Shape, Dtype), append(values, shape(o), spec.KindName(o.GetType().GetKind()))
+		f.Type, err = tensor(o)
+	case pb.Layout_PADDED:
+		keys = append(keys, Shape, Dtype, Value, Side)
+		values = append(values, shape(o), spec.KindName(o.GetType().GetKind()), fill(o), side(o))
+		f.Type, err = padded(o)
 	default:
 		err = fmt.Errorf("unknown layout %v: this release of penstock is older than the master's", o.GetLayout())
 	}
@@ -120,6 +127,85 @@ func label(o *pb.Output) (arrow.DataType, error) {
 		return arrow.PrimitiveTypes.Float64, nil
 	}
 	return nil, fmt.Errorf("label of kind %v", o.GetType().GetKind())
+}
+
+// shape writes an output's as metadata has it.
+func shape(o *pb.Output) string {
+	parts := make([]string, len(o.GetShape()))
+	for i, n := range o.GetShape() {
+		parts[i] = strconv.Itoa(int(n))
+	}
+	return strings.Join(parts, ",")
+}
+
+func side(o *pb.Output) string {
+	if o.GetLeft() {
+		return "left"
+	}
+	return "right"
+}
+
+// fill writes what rows are filled with: a number, or false or true, or "NaN" and such, which JSON has not.
+func fill(o *pb.Output) string {
+	switch v := o.GetFill().GetKind().(type) {
+	case *pb.Value_Int:
+		return strconv.FormatInt(v.Int, 10)
+	case *pb.Value_Float:
+		return strconv.FormatFloat(v.Float, 'g', -1, 64)
+	case *pb.Value_Bool:
+		return strconv.FormatBool(v.Bool)
+	}
+	return "0"
+}
+
+// Element is the Arrow type of a tensor's values. Bools are bytes, so that rows begin at one, and bfloat16 is what it
+// lies in.
+func Element(k pb.Kind) (arrow.DataType, bool) {
+	t, ok := map[pb.Kind]arrow.DataType{
+		pb.Kind_BOOL: arrow.PrimitiveTypes.Uint8, pb.Kind_INT8: arrow.PrimitiveTypes.Int8,
+		pb.Kind_INT16: arrow.PrimitiveTypes.Int16, pb.Kind_INT32: arrow.PrimitiveTypes.Int32,
+		pb.Kind_INT64: arrow.PrimitiveTypes.Int64, pb.Kind_UINT8: arrow.PrimitiveTypes.Uint8,
+		pb.Kind_UINT16: arrow.PrimitiveTypes.Uint16, pb.Kind_UINT32: arrow.PrimitiveTypes.Uint32,
+		pb.Kind_FLOAT16: arrow.FixedWidthTypes.Float16, pb.Kind_BFLOAT16: arrow.PrimitiveTypes.Uint16,
+		pb.Kind_FLOAT32: arrow.PrimitiveTypes.Float32, pb.Kind_FLOAT64: arrow.PrimitiveTypes.Float64,
+	}[k]
+	return t, ok
+}
+
+// Count is how many values of a shape a row has, if its bytes can be numbered.
+func Count(shape []int32, width int) (int, error) {
+	n := int64(1)
+	for _, d := range shape {
+		if n *= int64(d); d <= 0 || n*int64(width) > math.MaxInt32 {
+			return 0, fmt.Errorf("shape %v", shape)
+		}
+	}
+	return int(n), nil
+}
+
+func tensor(o *pb.Output) (arrow.DataType, error) {
+	elem, ok := Element(o.GetType().GetKind())
+	if !ok {
+		return nil, fmt.Errorf("tensor of kind %v", o.GetType().GetKind())
+	}
+	n, err := Count(o.GetShape(), spec.Width(o.GetType().GetKind()))
+	if err != nil || len(o.GetShape()) == 0 {
+		return elem, err
+	}
+	return arrow.FixedSizeListOfNonNullable(int32(n), elem), nil
+}
+
+func padded(o *pb.Output) (arrow.DataType, error) {
+	if len(o.GetShape()) != 1 {
+		return nil, fmt.Errorf("shape %v; want [length]", o.GetShape())
+	}
+	values, err := tensor(o)
+	if err != nil {
+		return nil, err
+	}
+	return arrow.StructOf(
+		arrow.Field{Name: "values", Type: values},
+		arrow.Field{Name: "length", Type: arrow.PrimitiveTypes.Int32}), nil
 }
 
 func image(o *pb.Output) (arrow.DataType, error) {

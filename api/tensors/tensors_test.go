@@ -17,9 +17,13 @@ func TestSchema(t *testing.T) {
 	dense.Slots, dense.Columns = []uint32{0, 1}, []string{"a", "\"b"}
 	scored.Weights = new(uint32)
 	photo.Shape = []int32{2, 3, 1}
+	matrix, flags, half := of("t", pb.Layout_TENSOR, pb.Kind_BFLOAT16), of("o", pb.Layout_TENSOR, pb.Kind_BOOL),
+		of("h", pb.Layout_PADDED, pb.Kind_FLOAT16)
+	matrix.Shape = []int32{2, 3}
+	half.Shape, half.Left, half.Fill = []int32{4}, true, &pb.Value{Kind: &pb.Value_Float{Float: -0.5}}
 	s, err := Schema(&pb.Program{Provenance: true, Outputs: []*pb.Output{
 		dense, of("f", pb.Layout_SPARSE, pb.Kind_FLOAT32), scored, of("l", pb.Layout_LABEL, pb.Kind_BOOL),
-		of("b", pb.Layout_BYTES, pb.Kind_BINARY), photo,
+		of("b", pb.Layout_BYTES, pb.Kind_BINARY), photo, matrix, flags, half,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +39,11 @@ func TestSchema(t *testing.T) {
 		`l bool ["penstock.layout": "label"]`,
 		`b binary ["penstock.layout": "bytes"]`,
 		`p fixed_size_list<item: uint8>[6] ["penstock.layout": "image", "penstock.shape": "2,3,1"]`,
+		`t fixed_size_list<item: uint16>[6] ["penstock.layout": "tensor", "penstock.shape": "2,3", ` +
+			`"penstock.dtype": "bfloat16"]`,
+		`o uint8 ["penstock.layout": "tensor", "penstock.shape": "", "penstock.dtype": "bool"]`,
+		`h struct<values: fixed_size_list<item: float16>[4], length: int32> ["penstock.layout": "padded", ` +
+			`"penstock.shape": "4", "penstock.dtype": "float16", "penstock.value": "-0.5", "penstock.side": "left"]`,
 		`_file int32 ["penstock.layout": "provenance"]`,
 		`_row int64 ["penstock.layout": "provenance"]`,
 	}, "\n")
@@ -56,6 +65,12 @@ func TestProgramsThatCannotBe(t *testing.T) {
 		{&pb.Output{Layout: pb.Layout_IMAGE, Shape: []int32{1 << 30, 1 << 30, 1 << 30}}, "shape"},
 		{&pb.Output{Layout: pb.Layout_IMAGE, Shape: []int32{2, -1, 3}}, "shape"},
 		{&pb.Output{Layout: pb.Layout_IMAGE, Shape: []int32{2, 1}}, "want [H, W, C]"},
+		{&pb.Output{Layout: pb.Layout_TENSOR, Type: &pb.Type{Kind: pb.Kind_BINARY}}, "tensor of kind BINARY"},
+		{&pb.Output{
+			Layout: pb.Layout_TENSOR, Type: &pb.Type{Kind: pb.Kind_INT64}, Shape: []int32{1 << 30, 1 << 30, 1 << 30},
+		}, "shape"},
+		{&pb.Output{Layout: pb.Layout_PADDED, Type: &pb.Type{Kind: pb.Kind_INT8}, Shape: []int32{2, 2}}, "want [length]"},
+		{&pb.Output{Layout: pb.Layout_PADDED, Type: &pb.Type{Kind: pb.Kind_INT8}, Shape: []int32{0}}, "shape"},
 	} {
 		c.output.Name = "x"
 		if _, err := Schema(&pb.Program{Outputs: []*pb.Output{c.output}}); err == nil ||
