@@ -1446,7 +1446,8 @@ func (x *Program) GetProvenance() bool {
 // Source is a column, a struct's field ("user.age") or a key of a map column ("scores.42").
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Of two sources of one name, the last is the one that filters see; the other has a kind that only tensors have.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Column path in the Parquet schema, without the inner levels of lists and maps.
 	Path []string `protobuf:"bytes,2,rep,name=path,proto3" json:"path,omitempty"`
 	// Set for one key of a map column.

@@ -326,11 +326,3 @@ func fieldNames(fields protoreflect.FieldDescriptors) []string {
 	}
 	return names
 }
-
-// layouts maps the names of layouts as they stand in specs.
-func layouts() map[string]pb.Layout {
-	return map[string]pb.Layout{
-		"dense": pb.Layout_DENSE, "sparse": pb.Layout_SPARSE, "label": pb.Layout_LABEL, "bytes": pb.Layout_BYTES,
-		"image": pb.Layout_IMAGE,
-	}
-}

@@ -14,7 +14,11 @@ import (
 func (b *outputBuilder) setDefaults(path string, features []*feature, v *pb.Value, mistakes *grouped) {
 	columns := 0
 	for _, f := range features {
-		if source, err := b.source(f.name); source != nil && err == nil {
+		source, err := f, error(nil)
+		if f.source == nil {
+			source, err = b.source(f.name)
+		}
+		if source != nil && err == nil {
 			columns++
 			b.setDefault(path, source, v, mistakes)
 		}
@@ -31,11 +35,11 @@ func (b *outputBuilder) setDefault(path string, f *feature, v *pb.Value, mistake
 		mistakes.add(f.name, fmt.Sprintf("%v, but the default is %s", f.typ, newFormatter().value(v)))
 		return
 	}
-	if at, ok := b.defaults[f.name]; ok && !proto.Equal(f.source.GetDefault(), converted) {
+	if at, ok := b.defaults[f]; ok && !proto.Equal(f.source.GetDefault(), converted) {
 		mistakes.add(f.name, "has another default at "+at)
 		return
 	}
-	b.defaults[f.name] = path
+	b.defaults[f] = path
 	f.source.Default = converted
 }
 
@@ -64,17 +68,42 @@ func convertScalar(v *pb.Value, k pb.Kind) (*pb.Value, bool) {
 	case *pb.Value_Text:
 		return v, k == pb.Kind_BINARY
 	case *pb.Value_Int:
-		switch k {
-		case pb.Kind_INT32:
-			return v, from.Int == int64(int32(from.Int))
-		case pb.Kind_INT64:
-			return v, true
-		case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
-			return &pb.Value{Kind: &pb.Value_Float{Float: float64(from.Int)}}, true
+		if least, most, ok := integers(k); ok {
+			return v, from.Int >= least && from.Int <= most
 		}
+		as := float64(from.Int)
+		return &pb.Value{Kind: &pb.Value_Float{Float: as}}, isFloat(as, k)
 	case *pb.Value_Float:
-		overflows := math.IsInf(float64(float32(from.Float)), 0) && !math.IsInf(from.Float, 0)
-		return v, k == pb.Kind_FLOAT64 || k == pb.Kind_FLOAT32 && !overflows
+		return v, isFloat(from.Float, k)
 	}
 	return nil, false
+}
+
+// integers are the least and the greatest value of a kind of integers.
+func integers(k pb.Kind) (least, most int64, ok bool) {
+	switch k {
+	case pb.Kind_INT8, pb.Kind_INT16, pb.Kind_INT32, pb.Kind_INT64:
+		most = math.MaxInt64 >> (64 - 8*Width(k))
+		return -most - 1, most, true
+	case pb.Kind_UINT8, pb.Kind_UINT16, pb.Kind_UINT32:
+		return 0, 1<<(8*Width(k)) - 1, true
+	}
+	return 0, 0, false
+}
+
+// isFloat reports whether x can be, rounded or not, a value of a kind of floats: its finite ones stay finite.
+func isFloat(x float64, k pb.Kind) bool {
+	most := math.MaxFloat64
+	switch k {
+	case pb.Kind_FLOAT16:
+		most = 65519.99 // what rounds to the greatest one, 65504
+	case pb.Kind_FLOAT32:
+		return math.IsInf(x, 0) || !math.IsInf(float64(float32(x)), 0)
+	case pb.Kind_BFLOAT16:
+		most = 0x1.fep127
+	case pb.Kind_FLOAT64:
+	default:
+		return false
+	}
+	return math.IsInf(x, 0) || !(math.Abs(x) > most)
 }

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -38,7 +37,7 @@ func (r *resolver) features(s *pb.Spec) {
 	}
 	b := &outputBuilder{
 		resolver: r, byName: map[string]*output{}, inDense: map[*feature]bool{},
-		defaults: map[string]string{},
+		defaults: map[*feature]string{},
 	}
 	if s.GetProvenance() {
 		for _, name := range []string{"_file", "_row"} {
@@ -57,7 +56,7 @@ type outputBuilder struct {
 	dense   *output
 	inDense map[*feature]bool
 	// where each source got its default
-	defaults map[string]string
+	defaults map[*feature]string
 }
 
 // entry adds what one entry of `features` selects.
@@ -67,13 +66,19 @@ func (b *outputBuilder) entry(path string, f *pb.Feature) {
 		b.problems.add(path, "no name; want the names or globs of features, such as {dense: int_*}")
 	}
 	if _, ok := layoutName(layout); !ok {
-		b.problems.add(path+".layout", "found nothing that is known; want one of dense, sparse, label, bytes, image")
+		b.problems.add(path+".layout", "found nothing that is known; want one of %s", strings.Join(layoutNames(), ", "))
 	}
 	weights := b.weights(path, f)
+	b.checkFields(path, f)
 	b.checkShape(path, f)
 	features := b.expand(path, f.GetName())
+	if hasOwn(layout) {
+		for i, feat := range features {
+			features[i] = b.own(feat)
+		}
+	}
 	var mistakes grouped
-	if f.GetDefault().GetKind() != nil {
+	if f.GetDefault().GetKind() != nil && layout != pb.Layout_TENSOR {
 		b.setDefaults(path, features, f.GetDefault(), &mistakes)
 	}
 	for _, feat := range features {
@@ -85,73 +90,38 @@ func (b *outputBuilder) entry(path string, f *pb.Feature) {
 			mistakes.add(feat.name, fmt.Sprintf("%v; %s", feat.typ, message))
 			continue
 		}
-		b.add(path, f, feat, weights)
+		if err := b.add(path, f, feat, weights); err != nil {
+			mistakes.add(feat.name, fmt.Sprintf("%v; %v", feat.typ, err))
+		}
 	}
 	for _, message := range mistakes.messages {
 		b.problems.add(path, "%s: %s", few(mistakes.names[message]), message)
 	}
 }
 
-// layoutName is a layout's name in specs, if it is one.
-func layoutName(l pb.Layout) (string, bool) {
-	name, ok := pb.Layout_name[int32(l)]
-	return strings.ToLower(name), ok && l != pb.Layout_LAYOUT_UNSPECIFIED
-}
-
-// layoutMistake says what a layout takes if it does not take the type.
-func layoutMistake(l pb.Layout, t Type) string {
-	text := t.Kind == pb.Kind_BINARY
-	if t.Kind == pb.Kind_PICTURE {
-		switch {
-		case l != pb.Layout_IMAGE:
-			return "pictures become tensors by layout image"
-		case t.Picture.Height == 0:
-			return "all images of a tensor have one size; add a transform that makes it: resize, center_crop or " +
-				"random_resized_crop"
-		}
-		return ""
-	}
-	switch l {
-	case pb.Layout_DENSE:
-		switch {
-		case t.List:
-			return "dense takes one number or bool a row; use sparse, or an op that makes one of the list"
-		case text:
-			return "dense takes numbers and bools; use an op that makes numbers of text"
-		}
-	case pb.Layout_SPARSE:
-		switch {
-		case text:
-			return "sparse takes numbers; make ids of text by an op such as sigrid_hash first"
-		case t.Kind == pb.Kind_BOOL:
-			return "sparse takes integers and floats; cast it first"
-		}
-	case pb.Layout_LABEL:
-		switch {
-		case t.List:
-			return "a label is one number or bool a row"
-		case text:
-			return "a label is a number or bool; use layout bytes, or an op that makes a number of text"
-		}
-	case pb.Layout_BYTES, pb.Layout_IMAGE:
-		if t.List || !text {
-			name, _ := layoutName(l)
-			return name + " takes one binary value a row"
-		}
-	}
-	return ""
-}
-
-// add puts a feature into the stack of dense ones, or makes it a tensor of its own.
-func (b *outputBuilder) add(path string, f *pb.Feature, feat, weights *feature) {
+// add puts a feature into the stack of dense ones, or makes it a tensor of its own. The error says what is wrong with
+// the feature.
+func (b *outputBuilder) add(path string, f *pb.Feature, feat, weights *feature) (err error) {
 	if f.GetLayout() == pb.Layout_DENSE {
 		b.addDense(path, feat)
-		return
+		return nil
 	}
 	o := &output{features: []*feature{feat}, at: path, proto: &pb.Output{
-		Name: feat.name, Layout: f.GetLayout(), Shape: b.shape(path, f, feat), Type: elementType(f.GetLayout(),
-			feat.typ).Proto(),
+		Name: feat.name, Layout: f.GetLayout(), Type: elementType(f, feat.typ).Proto(),
 	}}
+	switch f.GetLayout() {
+	case pb.Layout_IMAGE:
+		o.proto.Shape = b.imageShape(path, f, feat)
+	case pb.Layout_TENSOR:
+		err = b.tensor(o.proto, f, feat)
+	case pb.Layout_PADDED:
+		err = padded(o.proto, f)
+	case pb.Layout_SPARSE:
+		err = keptNulls(o.proto, f)
+	}
+	if err != nil {
+		return err
+	}
 	if weights != nil && !weights.unknown() {
 		if weights.typ.List != feat.typ.List {
 			b.problems.add(path+".weights", "%s, but %s; want a score for each id", typed(weights), typed(feat))
@@ -159,6 +129,7 @@ func (b *outputBuilder) add(path string, f *pb.Feature, feat, weights *feature) 
 		o.weights = weights
 	}
 	b.register(o)
+	return nil
 }
 
 func (b *outputBuilder) addDense(path string, feat *feature) {
@@ -188,12 +159,15 @@ func (b *outputBuilder) register(o *output) {
 }
 
 // elementType is the type of a tensor's elements.
-func elementType(l pb.Layout, t Type) Type {
+func elementType(f *pb.Feature, t Type) Type {
+	l := f.GetLayout()
 	switch {
 	case t.Kind == pb.Kind_PICTURE && t.Picture.Floats:
 		return Type{Kind: pb.Kind_FLOAT32}
 	case t.Kind == pb.Kind_PICTURE:
 		return Type{Kind: pb.Kind_BINARY}
+	case l == pb.Layout_TENSOR && t.Kind == pb.Kind_BINARY:
+		return Type{Kind: f.GetDtype()}
 	case l != pb.Layout_SPARSE:
 		return Type{Kind: t.Kind}
 	case t.Kind == pb.Kind_FLOAT32 || t.Kind == pb.Kind_FLOAT64:
@@ -229,36 +203,24 @@ func (b *outputBuilder) weights(path string, f *pb.Feature) *feature {
 	return w
 }
 
-// checkShape checks a shape by itself.
+// checkShape checks an image's shape by itself.
 func (b *outputBuilder) checkShape(path string, f *pb.Feature) {
-	path += ".shape"
 	shape := f.GetShape()
-	if len(shape) == 0 {
+	if len(shape) == 0 || f.GetLayout() != pb.Layout_IMAGE {
 		return
 	}
-	if f.GetLayout() != pb.Layout_IMAGE {
-		b.problems.add(path, "found %v; only images have a shape", shape)
-		return
-	}
-	size := int64(1)
-	for _, d := range shape {
-		if size *= int64(d); d <= 0 || size > math.MaxInt32 {
-			size = 0
-			break
-		}
-	}
-	if len(shape) != 3 || size == 0 {
-		b.problems.add(path, "found %v; want [height, width, channels], each above 0 and their product below 2 GiB",
-			shape)
+	if count(shape, 1) == 0 || len(shape) != 3 {
+		b.problems.add(path+".shape",
+			"found %v; want [height, width, channels], each above 0 and their product below 2 GiB", shape)
 	}
 }
 
-// shape is a tensor's: that of raw images is given, that of pictures follows from the ops that made them.
-func (b *outputBuilder) shape(path string, f *pb.Feature, feat *feature) []int32 {
+// imageShape is a tensor's: that of raw images is given, that of pictures follows from the ops that made them.
+func (b *outputBuilder) imageShape(path string, f *pb.Feature, feat *feature) []int32 {
 	path += ".shape"
 	given := f.GetShape()
 	if feat.typ.Kind != pb.Kind_PICTURE {
-		if len(given) == 0 && f.GetLayout() == pb.Layout_IMAGE {
+		if len(given) == 0 {
 			b.problems.add(path,
 				"found []; want [height, width, channels] of raw pixels (%s), or transforms that make pictures of "+
 					"encoded ones: "+

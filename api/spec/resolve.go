@@ -21,6 +21,7 @@ func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
 		catalog: catalog,
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
+		owned:   map[string]*feature{},
 	}
 	r.session(s)
 	for i, t := range s.GetTransforms() {
@@ -64,8 +65,10 @@ type resolver struct {
 	problems Problems
 	// sources that the spec mentions, and results of transforms, by name. A result hides the source of its name.
 	sources, derived map[string]*feature
-	steps            []*step
-	outputs          []*output
+	// owned are sources, too, of kinds that only tensors have.
+	owned   map[string]*feature
+	steps   []*step
+	outputs []*output
 	// suggestions made, which cost a look at each name
 	suggestions int
 	listed      bool // the columns, for a name that is near to none
@@ -104,6 +107,9 @@ func (r *resolver) filterColumn(name string) (filter.Type, error) {
 	f, err := r.source(name)
 	if err != nil {
 		return filter.Type{}, err
+	}
+	if f != nil && f.typ.Nested > 0 {
+		return filter.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
 	}
 	if f != nil {
 		f.needed = true
@@ -265,7 +271,9 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 		f.slot = slots
 		slots++
 	}
-	for _, f := range slices.SortedFunc(maps.Values(r.sources), bySchema) {
+	sources := slices.AppendSeq(slices.Collect(maps.Values(r.sources)), maps.Values(r.owned))
+	slices.SortFunc(sources, bySchema)
+	for _, f := range sources {
 		if f.needed {
 			number(f)
 			p.Sources = append(p.Sources, f.source)
@@ -289,7 +297,9 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 	return p
 }
 
-// bySchema orders sources as they lie in the files, keys of one map by name.
+// bySchema orders sources as they lie in the files, keys of one map by name. Of two of one name the one that ops and
+// filters see comes last.
 func bySchema(a, b *feature) int {
-	return cmp.Or(cmp.Compare(a.column, b.column), compareNatural(a.name, b.name))
+	return cmp.Or(cmp.Compare(a.column, b.column), compareNatural(a.name, b.name),
+		-cmp.Compare(a.typ.Kind, b.typ.Kind))
 }

@@ -1,0 +1,129 @@
+package spec
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// layouts maps the names of layouts as they stand in specs.
+func layouts() map[string]pb.Layout {
+	all := map[string]pb.Layout{}
+	for _, name := range layoutNames() {
+		all[name] = pb.Layout(pb.Layout_value[strings.ToUpper(name)])
+	}
+	return all
+}
+
+// layoutNames are those of all layouts, in the order in which they are told.
+func layoutNames() []string {
+	return []string{"dense", "sparse", "label", "bytes", "image", "tensor", "padded"}
+}
+
+// layoutName is a layout's name in specs, if it is one.
+func layoutName(l pb.Layout) (string, bool) {
+	name, ok := pb.Layout_name[int32(l)]
+	return strings.ToLower(name), ok && l != pb.Layout_LAYOUT_UNSPECIFIED
+}
+
+// Layouts are the names of those that take a column as it is; none takes one that is unsupported, or a whole map.
+func Layouts(c Column) (names []string) {
+	if !c.selectable() {
+		return nil
+	}
+	for _, name := range layoutNames() {
+		if layoutMistake(layouts()[name], c.Type) == "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// hasOwn reports whether a layout has values as the files do, not as ops see them.
+func hasOwn(l pb.Layout) bool { return l == pb.Layout_TENSOR || l == pb.Layout_PADDED }
+
+// layoutMistake says what a layout takes if it does not take the type.
+func layoutMistake(l pb.Layout, t Type) string {
+	switch {
+	case t.Kind == pb.Kind_PICTURE:
+		return pictureMistake(l, t)
+	case t.Nested > 0 && l != pb.Layout_TENSOR:
+		return "only layout tensor takes lists of lists"
+	}
+	text := t.Kind == pb.Kind_BINARY
+	switch l {
+	case pb.Layout_DENSE:
+		switch {
+		case t.List:
+			return "dense takes one number or bool a row; use sparse, tensor or padded, or an op that makes one of the list"
+		case text:
+			return "dense takes numbers and bools; use an op that makes numbers of text"
+		}
+	case pb.Layout_SPARSE:
+		switch {
+		case text:
+			return "sparse takes numbers; make ids of text by an op such as sigrid_hash first"
+		case t.Kind == pb.Kind_BOOL:
+			return "sparse takes integers and floats; cast it first"
+		}
+	case pb.Layout_LABEL:
+		switch {
+		case t.List:
+			return "a label is one number or bool a row"
+		case text:
+			return "a label is a number or bool; use layout bytes, or an op that makes a number of text"
+		}
+	case pb.Layout_BYTES, pb.Layout_IMAGE:
+		if t.List || !text {
+			name, _ := layoutName(l)
+			return name + " takes one binary value a row"
+		}
+	case pb.Layout_TENSOR:
+		if t.List && text {
+			return "tensor takes numbers and bools, lists of them, and one binary value a row"
+		}
+	case pb.Layout_PADDED:
+		if !t.List || text {
+			return "padded takes lists of numbers or bools"
+		}
+	}
+	return ""
+}
+
+func pictureMistake(l pb.Layout, t Type) string {
+	switch {
+	case l != pb.Layout_IMAGE:
+		return "pictures become tensors by layout image"
+	case t.Picture.Height == 0:
+		return "all images of a tensor have one size; add a transform that makes it: resize, center_crop or " +
+			"random_resized_crop"
+	}
+	return ""
+}
+
+// takers are the layouts that have a use for a field of a feature, in words. Fields that are not here all have, or
+// are checked where they are used.
+func takers() map[protoreflect.Name]string {
+	return map[protoreflect.Name]string{
+		"shape": "image tensor", "dtype": "tensor", "length": "padded", "side": "padded", "truncate": "padded",
+		"value": "padded sparse", "nulls": "padded sparse",
+	}
+}
+
+// checkFields refuses fields that mean nothing to the layout.
+func (b *outputBuilder) checkFields(path string, f *pb.Feature) {
+	name, known := layoutName(f.GetLayout())
+	m := f.ProtoReflect()
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		takers, ok := takers()[field.Name()]
+		if !ok || !known || !m.Has(field) || strings.Contains(takers, name) {
+			continue
+		}
+		b.problems.add(join(path, string(field.Name())), "layout %s has no %s; only %s",
+			name, field.Name(), strings.ReplaceAll(takers, " ", " and "))
+	}
+}
