@@ -57,7 +57,8 @@ func layoutMistake(l pb.Layout, t Type) string {
 	case pb.Layout_DENSE:
 		switch {
 		case t.List:
-			return "dense takes one number or bool a row; use sparse, tensor or padded, or an op that makes one of the list"
+			return "dense takes one number or bool a row; use sparse, tensor or padded, or an op that makes one of " +
+				"the list"
 		case text:
 			return "dense takes numbers and bools; use an op that makes numbers of text"
 		}

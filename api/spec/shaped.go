@@ -21,7 +21,9 @@ func (r *resolver) own(f *feature) *feature {
 	if r.owned[f.name] == nil {
 		o := *f
 		o.typ.Kind, o.needed = kind, false
-		o.source = &pb.Source{Name: f.source.GetName(), Path: f.source.GetPath(), Type: o.typ.Proto(), Meaning: f.meaning}
+		o.source = &pb.Source{
+			Name: f.source.GetName(), Path: f.source.GetPath(), Type: o.typ.Proto(), Meaning: f.meaning,
+		}
 		r.owned[f.name] = &o
 	}
 	return r.owned[f.name]

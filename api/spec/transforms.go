@@ -145,7 +145,8 @@ func (a *application) signature(t Type) (Signature, error) {
 func (a *application) check(in []Type) (Signature, error) {
 	for _, t := range in {
 		if t.Nested > 0 {
-			return Signature{}, fmt.Errorf("%s takes no %v; only layout tensor takes lists of lists", a.transform.GetOp(), t)
+			return Signature{}, fmt.Errorf("%s takes no %v; only layout tensor takes lists of lists",
+				a.transform.GetOp(), t)
 		}
 	}
 	return a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), in)

@@ -112,8 +112,8 @@ type Column struct {
 	// Key is the kind of a map column's keys, else KIND_UNSPECIFIED. The map's keys and values themselves are
 	// columns of their own: Name.key and Name.value, lists, unless a key bears that name.
 	Key pb.Kind
-	// Own is the kind that the file itself has, where Type has the one that ops compute with: INT8 where Type has INT32.
-	// Tensors have it. Files that differ in it have Type's.
+	// Own is the kind that the file itself has, where Type has the one that ops compute with: INT8 where Type has
+	// INT32. Tensors have it. Files that differ in it have Type's.
 	Own pb.Kind
 	// Shape is that of each row, where the file says that all lists of the column have one: [2, 3].
 	Shape []int32

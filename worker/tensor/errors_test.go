@@ -40,7 +40,7 @@ func TestBuildErrors(t *testing.T) {
 			"the ids are list<int64>, but their weights are float32",
 		},
 		{
-			"image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 3, 1, 1),
+			"image", withShape(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 3, 1, 1),
 			[]*vector.Vector{vec(pb.Kind_BINARY, false, false)},
 			"mem://f row 100: it has 2 bytes; shape [3 1 1] takes 3",
 		},
@@ -70,7 +70,7 @@ func TestBuildErrors(t *testing.T) {
 			"slot 4 of 1",
 		},
 		{
-			"huge image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 1<<30, 2, 1),
+			"huge image", withShape(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 1<<30, 2, 1),
 			[]*vector.Vector{vec(pb.Kind_BINARY, false, false)},
 			"shape",
 		},

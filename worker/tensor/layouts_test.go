@@ -100,7 +100,7 @@ func TestLayouts(t *testing.T) {
 				vs = append(vs, vec(g.weights, g.list, false))
 			}
 			if g.layout == pb.Layout_IMAGE {
-				shaped(o, 1, 2, 1)
+				withShape(o, 1, 2, 1)
 			}
 			text := g.rows
 			if nulls {
@@ -260,7 +260,7 @@ func TestDenseIsRowMajor(t *testing.T) {
 
 func TestProvenanceAndSchema(t *testing.T) {
 	v := vec(pb.Kind_INT64, false, false)
-	p := program(shaped(tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0)), []*vector.Vector{v})
+	p := program(withShape(tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0)), []*vector.Vector{v})
 	p.Provenance = true
 	b, err := NewBuilder(p, 1)
 	if err != nil {

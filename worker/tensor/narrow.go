@@ -38,7 +38,14 @@ func widthOf(v *vector.Vector, widths Widths) int {
 	default:
 		bits = bitsOf(v.I32[:values], 1<<32)
 	}
+	return fitting(bits, widths)
+}
+
+// fitting is the least of the widths that has so many bits.
+func fitting(bits uint64, widths Widths) int {
 	switch {
+	case widths == AsArrow:
+		return wide
 	case bits < 1<<8:
 		return 1
 	case bits < 1<<16:

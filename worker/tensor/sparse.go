@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -14,10 +15,48 @@ import (
 type sparse struct {
 	out    *pb.Output
 	floats bool
+	fill   uint64 // the bits of null elements, where they stay
 
 	// Of the window:
 	width int  // bytes of a value
 	ones  bool // each row has one value that is not null, and one weight if it has weights
+	whole vector.Vector
+}
+
+func newSparse(o *pb.Output) *sparse {
+	kind := o.GetType().GetKind()
+	return &sparse{out: o, floats: kind == pb.Kind_FLOAT32, fill: bitsOfValue(o.GetFill(), kind)}
+}
+
+// ids are the values. If null elements of lists stay they are like others; fillNulls says what they are.
+func (s *sparse) ids(w *Window) *vector.Vector {
+	v := w.Slots[s.out.GetSlots()[0]]
+	if !s.out.GetNulls() || !v.Type.List || v.ElemValid == nil {
+		return v
+	}
+	s.whole = *v
+	s.whole.ElemValid = nil
+	return &s.whole
+}
+
+// fillNulls writes what null elements are, where ids had them stay.
+func (s *sparse) fillNulls(values []byte, w *Window, from, to int) {
+	v := w.Slots[s.out.GetSlots()[0]]
+	if !s.out.GetNulls() || !v.Type.List || v.ElemValid == nil {
+		return
+	}
+	var bits [8]byte
+	binary.LittleEndian.PutUint64(bits[:], s.fill)
+	n := 0
+	for i := from; i < to; i++ {
+		row := w.Source(i)
+		for j := v.Offsets[row]; j < v.Offsets[row+1]; j++ {
+			if !bit(v.ElemValid, int(j)) {
+				copy(values[n:n+s.width], bits[:])
+			}
+			n += s.width
+		}
+	}
 }
 
 func (s *sparse) size(w *Window, from, to int) (n, spare int64) {
@@ -25,7 +64,7 @@ func (s *sparse) size(w *Window, from, to int) (n, spare int64) {
 	if s.out.Weights != nil {
 		perElement += 4
 	}
-	values := upperBound(w, w.Slots[s.out.GetSlots()[0]], from, to)
+	values := upperBound(w, s.ids(w), from, to)
 	n = perElement * int64(values)
 	if !s.ones { // else they are counted once for all
 		n += 4 * int64(to-from+1)
@@ -34,7 +73,7 @@ func (s *sparse) size(w *Window, from, to int) (n, spare int64) {
 }
 
 func (s *sparse) see(b *Builder, w *Window) {
-	v := w.Slots[s.out.GetSlots()[0]]
+	v := s.ids(w)
 	s.ones = v.ValueValid() == nil && ones(w, v) && (s.out.Weights == nil || ones(w, w.Slots[s.out.GetWeights()]))
 	s.width = wide
 	b.shares = b.shares || s.ones
@@ -44,10 +83,13 @@ func (s *sparse) see(b *Builder, w *Window) {
 	case v.Type.Kind == pb.Kind_INT64 || v.Type.Kind == pb.Kind_INT32:
 		s.width = widthOf(v, b.widths)
 	}
+	if s.out.GetNulls() && !s.floats {
+		s.width = max(s.width, fitting(s.fill, b.widths))
+	}
 }
 
 func (s *sparse) build(b *Batch, w *Window, from, to int) error {
-	v := w.Slots[s.out.GetSlots()[0]]
+	v := s.ids(w)
 	offsets := b.ones
 	var write []int32 // nil: they stand there
 	if !s.ones {
@@ -59,6 +101,7 @@ func (s *sparse) build(b *Batch, w *Window, from, to int) error {
 		if err != nil {
 			return err
 		}
+		s.fillNulls(values, w, from, to)
 		b.addLists(to-from, offsets, write == nil)
 		b.add(n, values)
 		return nil
@@ -75,6 +118,7 @@ func (s *sparse) build(b *Batch, w *Window, from, to int) error {
 	if err != nil {
 		return fmt.Errorf("weights: %w", err)
 	}
+	s.fillNulls(values, w, from, to)
 	b.addLists(to-from, offsets, write == nil)
 	b.add(n)
 	b.add(n, values)

@@ -296,13 +296,17 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	case pb.Layout_DENSE:
 		return &dense{out: o}, nil
 	case pb.Layout_SPARSE:
-		return &sparse{out: o, floats: o.GetType().GetKind() == pb.Kind_FLOAT32}, nil
+		return newSparse(o), nil
 	case pb.Layout_LABEL:
 		return &label{out: o}, nil
 	case pb.Layout_BYTES:
 		return &byteStrings{o}, nil
 	case pb.Layout_IMAGE:
 		return newImage(p, o)
+	case pb.Layout_TENSOR:
+		return newShaped(o)
+	case pb.Layout_PADDED:
+		return newPadded(o)
 	}
 	return nil, fmt.Errorf("layout %v", o.GetLayout()) // tensors.Schema knows those that there are
 }

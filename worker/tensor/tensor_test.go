@@ -51,7 +51,7 @@ func weighted(o *pb.Output) *pb.Output {
 	return o
 }
 
-func shaped(o *pb.Output, shape ...int32) *pb.Output {
+func withShape(o *pb.Output, shape ...int32) *pb.Output {
 	o.Shape = shape
 	return o
 }
