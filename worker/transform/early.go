@@ -27,7 +27,7 @@ func (c *Chain) findEarly(p *pb.Program) {
 		for _, slot := range o.GetSlots() {
 			readers[slot]++
 			switch o.GetLayout() {
-			case pb.Layout_SPARSE, pb.Layout_LABEL:
+			case pb.Layout_SPARSE, pb.Layout_LABEL, pb.Layout_TENSOR, pb.Layout_PADDED:
 				takers[slot]++
 			case pb.Layout_DENSE:
 				stackers[slot]++
