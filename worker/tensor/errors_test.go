@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -13,6 +15,8 @@ import (
 func TestBuildErrors(t *testing.T) {
 	short := vec(pb.Kind_FLOAT32, true, false)
 	short.Offsets = []int32{0, 2, 2, 3, 5}
+	later := tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0)
+	later.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1))
 	for _, tc := range []struct {
 		name string
 		out  *pb.Output
@@ -63,6 +67,9 @@ func TestBuildErrors(t *testing.T) {
 			"unknown layout", tensorOf(99, pb.Kind_INT64, 0),
 			[]*vector.Vector{vec(pb.Kind_INT64, false, false)},
 			"older than the master",
+		},
+		{
+			"unknown field", later, []*vector.Vector{vec(pb.Kind_INT64, false, false)}, "older than the master",
 		},
 		{
 			"no such slot", tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 4),

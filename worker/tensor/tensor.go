@@ -6,6 +6,7 @@ package tensor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -277,6 +278,9 @@ func (b *Builder) Empty(batch *Batch) {
 }
 
 func newOutput(p *pb.Program, o *pb.Output) (output, error) {
+	if len(o.ProtoReflect().GetUnknown()) > 0 { // to ignore them might give other values
+		return nil, errors.New("it has fields that are not known: this release of penstock is older than the master's")
+	}
 	slots := len(p.GetSources())
 	for _, s := range p.GetSteps() {
 		slots += int(s.GetOuts())
