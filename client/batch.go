@@ -1,11 +1,13 @@
 package client
 
+import "unsafe"
+
 // Batch is a run of rows in tensor layout. Its slices are good until Release. All rows are of one epoch.
 type Batch struct {
 	// Rows is the spec's batch size, or less in the last batches of an epoch, unless the spec pads them.
 	Rows int
 	// Valid is how many of them are the dataset's. The rest, at the end, is padding: zeros, empty lists and byte
-	// strings, and provenance -1. It may be all of the batch.
+	// strings, padded rows without values, and provenance -1. It may be all of the batch.
 	Valid int
 	// Epoch counts from 0.
 	Epoch uint32
@@ -16,6 +18,8 @@ type Batch struct {
 	Labels     []Label
 	Bytes      []Bytes
 	Images     []Image
+	Tensors    []Tensor
+	Padded     []Padded
 	// Files and RowIDs name each row's origin, if the spec asks for provenance: the index of its file in the
 	// dataset's listing, and its row there.
 	Files  []int32
@@ -66,6 +70,37 @@ type Image struct {
 	Floats []float32
 }
 
+// Tensor is [Rows, Shape...], row-major, of any type of numbers.
+type Tensor struct {
+	Name string
+	// Shape is that of a row; empty: each row has one value.
+	Shape []int
+	// Dtype is bool, int8, int16, int32, int64, uint8, uint16, uint32, float16, bfloat16, float32 or float64.
+	Dtype string
+	// Data has the values' bytes, little-endian; a bool has one, 0 or 1. Values shows them as numbers.
+	Data []byte
+}
+
+// Padded is [Rows, Length], row-major: lists that were cut, or filled up, to one length.
+type Padded struct {
+	Name   string
+	Length int
+	Dtype  string // as of Tensor
+	Data   []byte // as of Tensor
+	// Lengths is how many values each row has. Row i's are the last Lengths[i] of its Length if Left, else the first.
+	Lengths []int32
+	// Value is what the rest of a row is filled with: "0", "-0.5", "NaN" or "false".
+	Value string
+	Left  bool
+}
+
+// Values shows the bytes of a Tensor or Padded as numbers of its Dtype, without a copy: Values[float32](t.Data). A bool
+// is a uint8. float16 and bfloat16 are shown as uint16, their bits: Go has no such types.
+func Values[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | float32 | float64](data []byte) []T {
+	first := (*T)(unsafe.Pointer(unsafe.SliceData(data)))
+	return unsafe.Slice(first, len(data)/int(unsafe.Sizeof(*first)))
+}
+
 // Release gives the batch's buffers back for reuse; its slices must not be used any more. A second call does nothing.
 func (b *Batch) Release() {
 	buf := b.buffers
@@ -73,7 +108,8 @@ func (b *Batch) Release() {
 		return
 	}
 	b.buffers, b.Dense, b.DenseNames, b.Sparse, b.Labels = nil, nil, nil, nil, nil
-	b.Bytes, b.Images, b.Files, b.RowIDs = nil, nil, nil, nil // the rest others may read
+	b.Bytes, b.Images, b.Tensors, b.Padded = nil, nil, nil, nil
+	b.Files, b.RowIDs = nil, nil // the rest others may read
 	if !b.spares.keep(buf) && buf.memory != nil {
 		buf.memory.of.Free()
 	}
@@ -98,7 +134,14 @@ func (b *Batch) expose() {
 		case roleBytes:
 			buf.bytes = append(buf.bytes, Bytes{Name: c.name, Data: v.u8, Offsets: v.offsets})
 		case roleImage:
-			buf.images = append(buf.images, Image{Name: c.name, Shape: c.shape, Data: v.u8, Floats: v.f32})
+			buf.images = append(buf.images, Image{Name: c.name, Shape: [3]int(c.shape), Data: v.u8, Floats: v.f32})
+		case roleTensor:
+			buf.shaped = append(buf.shaped, Tensor{Name: c.name, Shape: c.shape, Dtype: c.dtype, Data: v.raw(c)})
+		case rolePadded:
+			buf.padded = append(buf.padded, Padded{
+				Name: c.name, Length: c.shape[0], Dtype: c.dtype, Data: v.raw(c), Lengths: v.i32, Value: c.value,
+				Left: c.left,
+			})
 		case roleFile:
 			b.Files = v.i32
 		case roleRow:
@@ -106,4 +149,5 @@ func (b *Batch) expose() {
 		}
 	}
 	b.Sparse, b.Labels, b.Bytes, b.Images = buf.sparse, buf.labels, buf.bytes, buf.images
+	b.Tensors, b.Padded = buf.shaped, buf.padded
 }

@@ -28,6 +28,8 @@ const (
 	roleLabel
 	roleBytes
 	roleImage
+	roleTensor
+	rolePadded
 	roleFile
 	roleRow
 )
@@ -39,7 +41,15 @@ type column struct {
 	width    int        // values a row; 0 if jagged
 	weighted bool
 	names    []string // dense: of its columns
-	shape    [3]int   // image: H, W, C or C, H, W
+	shape    []int    // image: H, W, C or C, H, W; tensor: of a row; padded: the length
+
+	// Values of tensors and of padded rows are bytes here, so elem is UINT8, whatever they are; only int64 ones, which
+	// may come narrow, are INT64.
+	bytes int    // that a value has, if it is bytes; else 1
+	dtype string // of the values
+	value string // padded: what rows are filled with
+	fill  []byte // and its bytes
+	left  bool   // padded: it lies before the row's values
 }
 
 // layoutOf is the layout in which workers send a serialised program's tensors.
@@ -76,7 +86,7 @@ func parseLayout(schema *arrow.Schema) (*layout, error) {
 }
 
 func parseColumn(f arrow.Field) (column, error) {
-	c := column{name: f.Name, width: 1}
+	c := column{name: f.Name, width: 1, bytes: 1}
 	tag, _ := f.Metadata.GetValue(tensors.Layout)
 	switch {
 	case tag == "dense":
@@ -85,6 +95,10 @@ func parseColumn(f arrow.Field) (column, error) {
 		return parseSparse(c, f.Type)
 	case tag == "image":
 		return parseImage(c, f)
+	case tag == "tensor":
+		return parseTensor(c, f, f.Type)
+	case tag == "padded":
+		return parsePadded(c, f)
 	case tag == "bytes":
 		c.role, c.elem, c.width = roleBytes, f.Type.ID(), 0
 		return c, want(c.elem == arrow.BINARY, f.Type, "binary")
@@ -102,7 +116,8 @@ func parseColumn(f arrow.Field) (column, error) {
 		c.role, c.elem = roleRow, f.Type.ID()
 		return c, want(c.elem == arrow.INT64, f.Type, "int64")
 	}
-	return c, fmt.Errorf("metadata penstock.layout is %q; expected dense, sparse, label, bytes or image", tag)
+	return c, fmt.Errorf(
+		"metadata penstock.layout is %q; expected dense, sparse, label, bytes, image, tensor or padded", tag)
 }
 
 func parseDense(c column, f arrow.Field) (column, error) {
@@ -144,21 +159,37 @@ func parseImage(c column, f arrow.Field) (column, error) {
 		return c, want(false, f.Type, "fixed_size_list<uint8> or fixed_size_list<float32>")
 	}
 	c.role, c.elem, c.width = roleImage, t.Elem().ID(), int(t.Len())
-	shape, _ := f.Metadata.GetValue(tensors.Shape)
-	parts := strings.Split(shape, ",")
-	size := 1
-	for i, p := range parts {
-		n, err := strconv.Atoi(p)
-		if err != nil || n < 1 || n > 1<<20 || len(parts) != 3 {
-			return c, fmt.Errorf("metadata penstock.shape is %q; expected H,W,C or C,H,W", shape)
-		}
-		c.shape[i] = n
-		size *= n
+	shape, size, ok := parseShape(f, 1)
+	if c.shape = shape; !ok || len(shape) != 3 {
+		return c, wrongShape(f, "expected H,W,C or C,H,W")
 	}
 	if size != c.width {
-		return c, fmt.Errorf("metadata penstock.shape is %q, but a row has %d values", shape, c.width)
+		return c, wrongShape(f, fmt.Sprintf("but a row has %d values", c.width))
 	}
 	return c, nil
+}
+
+// parseShape reads a field's shape, and says how many values it has, of so many bytes each.
+func parseShape(f arrow.Field, bytes int) (shape []int, size int, ok bool) {
+	text, ok := f.Metadata.GetValue(tensors.Shape)
+	if text == "" {
+		return nil, 1, ok
+	}
+	var dims []int32
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.ParseInt(part, 10, 32)
+		if err != nil {
+			return nil, 0, false
+		}
+		dims, shape = append(dims, int32(n)), append(shape, int(n))
+	}
+	size, err := tensors.Count(dims, bytes)
+	return shape, size, err == nil
+}
+
+func wrongShape(f arrow.Field, why string) error {
+	shape, _ := f.Metadata.GetValue(tensors.Shape)
+	return fmt.Errorf("metadata penstock.shape is %q; %s", shape, why)
 }
 
 func want(ok bool, got arrow.DataType, expected string) error {

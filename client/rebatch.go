@@ -25,6 +25,8 @@ type buffers struct {
 	labels []Label
 	bytes  []Bytes
 	images []Image
+	shaped []Tensor
+	padded []Padded
 }
 
 // outColumn is a wireColumn's counterpart in a batch.
@@ -32,7 +34,7 @@ type outColumn struct {
 	memory  *allocator
 	f32     []float32
 	f64     []float64
-	i32     []int32
+	i32     []int32 // or the lengths of padded rows
 	i64     []int64
 	u8      []byte
 	bools   []bool
@@ -70,6 +72,9 @@ func newBuffers(l *layout, rows int, m *allocator) *buffers {
 			o.bools = room[bool](m, n)
 		default:
 			o.u8 = room[byte](m, n)
+		}
+		if c.role == rolePadded {
+			o.i32 = room[int32](m, rows)
 		}
 	}
 	b.reset()
@@ -123,6 +128,7 @@ func (b *buffers) reset() {
 		}
 	}
 	b.sparse, b.labels, b.bytes, b.images = b.sparse[:0], b.labels[:0], b.bytes[:0], b.images[:0]
+	b.shaped, b.padded = b.shaped[:0], b.padded[:0]
 }
 
 // append copies rows lo to hi of a record: the one copy between wire and training loop.
@@ -133,7 +139,7 @@ func (b *buffers) append(w *wireRecord, lo, hi int) error {
 	for i := range b.columns {
 		c, from, to := &b.layout.columns[i], &w.columns[i], &b.columns[i]
 		if c.width > 0 {
-			to.appendFixed(c, from, lo, hi, b.total*c.width, past)
+			to.appendFixed(c, from, lo, hi, b.total, past)
 			continue
 		}
 		if err := b.appendOffsets(w, i, before, lo, hi); err != nil {
@@ -171,9 +177,9 @@ func (b *buffers) appendOffsets(w *wireRecord, i, before, lo, hi int) error {
 	return nil
 }
 
-// appendFixed appends rows of a column that will have total values.
-func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, total int, past bool) {
-	from, to := lo*c.width, hi*c.width
+// appendFixed appends rows of a column that will have so many.
+func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, rows int, past bool) {
+	from, to, total := lo*c.width, hi*c.width, rows*c.width
 	switch c.elem {
 	case arrow.FLOAT32:
 		o.f32 = extend(o.memory, o.f32, w.f32[from:to], total, past)
@@ -187,6 +193,9 @@ func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, total int, pas
 		o.bools = appendBits(reserve(o.memory, o.bools, to-from, total), w.u8, from, to)
 	default:
 		o.u8 = extend(o.memory, o.u8, w.u8[from:to], total, past)
+	}
+	if c.role == rolePadded {
+		o.i32 = extend(o.memory, o.i32, w.i32[lo:hi], rows, past)
 	}
 }
 
@@ -266,7 +275,7 @@ func (b *buffers) size() int64 {
 	return n
 }
 
-// pad appends rows of zeros, empty lists and provenance -1.
+// pad appends rows of zeros, empty lists, what padded rows are filled with, and provenance -1.
 func (b *buffers) pad(rows int) {
 	for i := range b.columns {
 		c, o := &b.layout.columns[i], &b.columns[i]
@@ -278,6 +287,9 @@ func (b *buffers) pad(rows int) {
 			o.i32 = appendCopies(o.memory, o.i32, -1, n)
 		case c.role == roleRow:
 			o.i64 = appendCopies(o.memory, o.i64, -1, n)
+		case c.role == rolePadded:
+			o.fill(c, n)
+			o.i32 = appendCopies(o.memory, o.i32, 0, rows)
 		default:
 			o.zeros(c.elem, n)
 		}
@@ -299,6 +311,19 @@ func (o *outColumn) zeros(elem arrow.Type, n int) {
 		o.bools = appendCopies(o.memory, o.bools, false, n)
 	default:
 		o.u8 = appendCopies(o.memory, o.u8, 0, n)
+	}
+}
+
+// fill appends n values, or bytes of some, of what padded rows are filled with.
+func (o *outColumn) fill(c *column, n int) {
+	if c.elem == arrow.INT64 {
+		o.i64 = appendCopies(o.memory, o.i64, int64(binary.LittleEndian.Uint64(c.fill)), n)
+		return
+	}
+	have := len(o.u8)
+	o.u8 = reserve(o.memory, o.u8, n, 0)[:have+n]
+	for i := have; i < len(o.u8); i += len(c.fill) {
+		copy(o.u8[i:], c.fill)
 	}
 }
 

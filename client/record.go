@@ -29,8 +29,12 @@ func (b *Batch) Record() arrow.Record {
 // data lays Arrow's structures over a column.
 func (o *outColumn) data(c *column, t arrow.DataType, rows int) arrow.ArrayData {
 	switch c.role {
-	case roleDense, roleImage:
-		return nest(t, rows, nil, o.values(c, t.(*arrow.FixedSizeListType).Elem(), rows*c.width))
+	case roleDense, roleImage, roleTensor:
+		return o.rows(c, t, rows)
+	case rolePadded:
+		s := t.(*arrow.StructType)
+		lengths := flat(s.Field(1).Type, rows, arrow.Int32Traits.CastToBytes(o.i32))
+		return nest(t, rows, nil, o.rows(c, s.Field(0).Type, rows), lengths)
 	case roleBytes:
 		offsets := bufferOf(arrow.Int32Traits.CastToBytes(o.offsets))
 		return array.NewData(t, rows, []*memory.Buffer{nil, offsets, bufferOf(o.u8)}, nil, 0, 0)
@@ -48,27 +52,43 @@ func (o *outColumn) data(c *column, t arrow.DataType, rows int) arrow.ArrayData 
 	return o.values(c, t, rows)
 }
 
+// rows lays lists of equally many values over the slice in use, or scalars.
+func (o *outColumn) rows(c *column, t arrow.DataType, rows int) arrow.ArrayData {
+	if list, ok := t.(*arrow.FixedSizeListType); ok {
+		return nest(t, rows, nil, o.values(c, list.Elem(), rows*c.width/c.bytes))
+	}
+	return o.values(c, t, rows)
+}
+
 // values lays an array of n values over the slice in use.
 func (o *outColumn) values(c *column, t arrow.DataType, n int) arrow.ArrayData {
+	if c.elem != arrow.BOOL {
+		return flat(t, n, o.raw(c))
+	}
+	bits := make([]byte, (n+7)/8)
+	for i, v := range o.bools {
+		if v {
+			bits[i>>3] |= 1 << (i & 7)
+		}
+	}
+	return flat(t, n, bits)
+}
+
+// raw is the slice in use for values, as bytes.
+func (o *outColumn) raw(c *column) []byte {
 	switch c.elem {
 	case arrow.FLOAT32:
-		return flat(t, n, arrow.Float32Traits.CastToBytes(o.f32))
+		return arrow.Float32Traits.CastToBytes(o.f32)
 	case arrow.FLOAT64:
-		return flat(t, n, arrow.Float64Traits.CastToBytes(o.f64))
+		return arrow.Float64Traits.CastToBytes(o.f64)
 	case arrow.INT32:
-		return flat(t, n, arrow.Int32Traits.CastToBytes(o.i32))
+		return arrow.Int32Traits.CastToBytes(o.i32)
 	case arrow.INT64:
-		return flat(t, n, arrow.Int64Traits.CastToBytes(o.i64))
+		return arrow.Int64Traits.CastToBytes(o.i64)
 	case arrow.BOOL:
-		bits := make([]byte, (n+7)/8)
-		for i, v := range o.bools {
-			if v {
-				bits[i>>3] |= 1 << (i & 7)
-			}
-		}
-		return flat(t, n, bits)
-	default: // UINT8
-		return flat(t, n, o.u8)
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(o.bools))), len(o.bools))
+	default: // UINT8, whatever the bytes are
+		return o.u8
 	}
 }
 
@@ -87,8 +107,8 @@ func nest(t arrow.DataType, n int, buffers []*memory.Buffer, children ...arrow.A
 	return data
 }
 
-// Arrays are the batch's memory: of each column, in the order of Schema, what it has of offsets, values and weights.
-// Bools are bytes. They are good until Release.
+// Arrays are the batch's memory: of each column, in the order of Schema, what it has of offsets, values and weights, or
+// of values and lengths. Bools are bytes. They are good until Release.
 func (b *Batch) Arrays() [][]byte {
 	var out [][]byte
 	for i := range b.buffers.columns {
@@ -96,22 +116,12 @@ func (b *Batch) Arrays() [][]byte {
 		if c.width == 0 {
 			out = append(out, arrow.Int32Traits.CastToBytes(o.offsets))
 		}
-		switch c.elem {
-		case arrow.FLOAT32:
-			out = append(out, arrow.Float32Traits.CastToBytes(o.f32))
-		case arrow.FLOAT64:
-			out = append(out, arrow.Float64Traits.CastToBytes(o.f64))
-		case arrow.INT32:
-			out = append(out, arrow.Int32Traits.CastToBytes(o.i32))
-		case arrow.INT64:
-			out = append(out, arrow.Int64Traits.CastToBytes(o.i64))
-		case arrow.BOOL:
-			out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(o.bools))), len(o.bools)))
-		default:
-			out = append(out, o.u8)
-		}
+		out = append(out, o.raw(c))
 		if c.weighted {
 			out = append(out, arrow.Float32Traits.CastToBytes(o.weights))
+		}
+		if c.role == rolePadded {
+			out = append(out, arrow.Int32Traits.CastToBytes(o.i32))
 		}
 	}
 	return out

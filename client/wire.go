@@ -34,9 +34,9 @@ func (w *wireRecord) release() {
 type wireColumn struct {
 	f32     []float32
 	f64     []float64
-	i32     []int32
+	i32     []int32 // or the lengths of padded rows
 	i64     []int64
-	u8      []byte // images, byte strings, the bits of booleans, or int64 values in fewer bytes
+	u8      []byte // images, byte strings, tensors, the bits of booleans, or int64 values in fewer bytes
 	each    int    // of these: how many
 	offsets []int32
 	weights []float32
@@ -94,10 +94,11 @@ func (l *layout) bind(b *wire.Batch) (*wireRecord, error) {
 func (w *wireColumn) bind(c *column, p *parts, rows int) error {
 	switch c.role {
 	case roleDense, roleImage:
-		if _, err := p.next(rows, 1); err != nil {
-			return err
-		}
-		return w.bindValues(c.elem, p, rows*c.width)
+		return w.bindRows(c, p, rows)
+	case roleTensor:
+		return w.bindTensor(c, p, rows)
+	case rolePadded:
+		return w.bindPadded(c, p, rows)
 	case roleSparse:
 		return w.bindSparse(c, p, rows)
 	case roleBytes:
@@ -112,7 +113,55 @@ func (w *wireColumn) bind(c *column, p *parts, rows int) error {
 		w.u8 = b[1]
 		return enough(len(w.u8), n)
 	}
-	return w.bindValues(c.elem, p, rows)
+	return w.bindValues(c, p, rows)
+}
+
+// bindRows takes rows of equally many values.
+func (w *wireColumn) bindRows(c *column, p *parts, rows int) error {
+	if _, err := p.next(rows, 1); err != nil {
+		return err
+	}
+	return w.bindValues(c, p, rows*c.width/c.bytes)
+}
+
+// bindTensor takes rows of a shape, which may be that of scalars.
+func (w *wireColumn) bindTensor(c *column, p *parts, rows int) error {
+	bind := w.bindRows
+	if len(c.shape) == 0 {
+		bind = w.bindValues
+	}
+	if err := bind(c, p, rows); err != nil || c.dtype != "bool" {
+		return err
+	}
+	for _, b := range w.u8[:rows*c.width] {
+		if b > 1 { // Go, and others, take a bool's byte for 0 or 1
+			return fmt.Errorf("a bool is %d; expected 0 or 1", b)
+		}
+	}
+	return nil
+}
+
+func (w *wireColumn) bindPadded(c *column, p *parts, rows int) error {
+	if _, err := p.next(rows, 1); err != nil {
+		return err
+	}
+	if err := w.bindTensor(c, p, rows); err != nil {
+		return err
+	}
+	b, err := p.next(rows, 2)
+	if err != nil {
+		return err
+	}
+	w.i32 = arrow.Int32Traits.CastFromBytes(b[0])
+	if err := enough(len(w.i32), rows); err != nil {
+		return fmt.Errorf("lengths: %w", err)
+	}
+	for _, n := range w.i32[:rows] {
+		if n < 0 || int(n) > c.shape[0] {
+			return fmt.Errorf("a row has %d values; expected 0 to %d", n, c.shape[0])
+		}
+	}
+	return nil
 }
 
 func (w *wireColumn) bindSparse(c *column, p *parts, rows int) error {
@@ -125,12 +174,12 @@ func (w *wireColumn) bindSparse(c *column, p *parts, rows int) error {
 		return err
 	}
 	if !c.weighted {
-		return w.bindValues(c.elem, p, n)
+		return w.bindValues(c, p, n)
 	}
 	if _, err := p.next(n, 1); err != nil {
 		return err
 	}
-	if err := w.bindValues(c.elem, p, n); err != nil {
+	if err := w.bindValues(c, p, n); err != nil {
 		return err
 	}
 	if b, err = p.next(n, 2); err != nil {
@@ -168,14 +217,14 @@ func (w *wireColumn) bindOffsets(p *parts, b []byte, rows int) (int, error) {
 	return int(last), nil
 }
 
-func (w *wireColumn) bindValues(elem arrow.Type, p *parts, n int) error {
+func (w *wireColumn) bindValues(c *column, p *parts, n int) error {
 	all := p.length()
 	bufs, err := p.next(n, 2)
 	if err != nil {
 		return err
 	}
 	b := bufs[0]
-	switch elem {
+	switch c.elem {
 	case arrow.FLOAT32:
 		w.f32 = arrow.Float32Traits.CastFromBytes(b)
 		return enough(len(w.f32), n)
@@ -192,7 +241,7 @@ func (w *wireColumn) bindValues(elem arrow.Type, p *parts, n int) error {
 		return enough(len(b)*8, n)
 	default: // UINT8
 		w.u8 = b
-		return enough(len(b), n)
+		return enough(len(b)/c.bytes, n)
 	}
 }
 
