@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
@@ -26,6 +27,14 @@ func checkBatch(b *Batch) ([]int64, error) {
 			ok = ok && b.Sparse[0].Values[at] == id+int64(j) && b.Sparse[1].Floats[at] == float32(r.K)+float32(j) &&
 				b.Sparse[2].Values[at] == id*int64(j) && b.Sparse[2].Weights[at] == float32(j)/2
 		}
+		matrix, moments := Values[uint16](b.Tensors[0].Data)[4*i:][:4], Values[int64](b.Tensors[2].Data)[3*i:][:3]
+		for j := range 3 {
+			ok = ok && matrix[j] == uint16(4*r.K+j) && moments[j] == int64(3*r.K+j)
+		}
+		recent := fake.Recent(r.K)
+		ok = ok && matrix[3] == uint16(4*r.K+3) && b.Tensors[1].Data[i] == byte(r.K%2) &&
+			b.Padded[0].Lengths[i] == int32(len(recent)) &&
+			slices.Equal(Values[int64](b.Padded[0].Data)[4*i:][4-len(recent):4], recent)
 		if !ok {
 			return nil, fmt.Errorf("row %d of the batch (%+v) has wrong values", i, r)
 		}

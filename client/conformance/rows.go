@@ -66,13 +66,24 @@ func nullable(rec arrow.Record) (arrow.Record, error) {
 				strings.ReplaceAll(fmt.Sprint(f.Type), ", nullable", "") {
 			return nil, fmt.Errorf("rows: schema %v, expected %v", rec.Schema(), schema)
 		}
-		d := rec.Column(i).Data()
-		data := array.NewData(f.Type, d.Len(), d.Buffers(), d.Children(), d.NullN(), d.Offset())
+		data := retyped(rec.Column(i).Data(), f.Type)
 		columns[i] = array.MakeFromData(data)
 		data.Release()
 		defer columns[i].Release()
 	}
 	return array.NewRecord(schema, columns, rec.NumRows()), nil
+}
+
+// retyped is data of a type that differs in what may be null.
+func retyped(d arrow.ArrayData, t arrow.DataType) arrow.ArrayData {
+	children := slices.Clone(d.Children())
+	if nested, ok := t.(arrow.NestedType); ok {
+		for i, f := range nested.Fields() {
+			children[i] = retyped(children[i], f.Type)
+			defer children[i].Release()
+		}
+	}
+	return array.NewData(t, d.Len(), d.Buffers(), children, d.NullN(), d.Offset())
 }
 
 // checkValues compares a record with the one that its ids stand for.

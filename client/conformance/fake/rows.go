@@ -20,6 +20,9 @@ func Metadata(kv ...string) arrow.Metadata {
 	return arrow.MetadataFrom(m)
 }
 
+// recent is the length of the padded column.
+const recent = 4
+
 // Schema has a column of each layout. Unlike those of workers its lists may hold nulls: Arrow's builders do not know
 // others.
 func Schema() *arrow.Schema {
@@ -39,6 +42,16 @@ func Schema() *arrow.Schema {
 		field("text", arrow.BinaryTypes.Binary, "penstock.layout", "bytes"),
 		field("pixel", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), "penstock.layout", "image",
 			"penstock.shape", "2,2,1"),
+		field("matrix", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint16), "penstock.layout", "tensor",
+			"penstock.shape", "2,2", "penstock.dtype", "bfloat16"),
+		field("flags", arrow.PrimitiveTypes.Uint8, "penstock.layout", "tensor", "penstock.shape", "",
+			"penstock.dtype", "bool"),
+		field("moments", arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int64), "penstock.layout", "tensor",
+			"penstock.shape", "3", "penstock.dtype", "int64"),
+		field("recent", arrow.StructOf(
+			arrow.Field{Name: "values", Type: arrow.FixedSizeListOf(recent, arrow.PrimitiveTypes.Int64)},
+			arrow.Field{Name: "length", Type: arrow.PrimitiveTypes.Int32}), "penstock.layout", "padded",
+			"penstock.shape", "4", "penstock.dtype", "int64", "penstock.value", "-1", "penstock.side", "left"),
 		field("_file", arrow.PrimitiveTypes.Int32, "penstock.layout", "provenance"),
 		field("_row", arrow.PrimitiveTypes.Int64, "penstock.layout", "provenance"),
 	}, nil)
@@ -56,6 +69,13 @@ func program() []byte {
 		{Name: "click", Layout: pb.Layout_LABEL, Type: typed(pb.Kind_BOOL)},
 		{Name: "text", Layout: pb.Layout_BYTES},
 		{Name: "pixel", Layout: pb.Layout_IMAGE, Shape: []int32{2, 2, 1}},
+		{Name: "matrix", Layout: pb.Layout_TENSOR, Type: typed(pb.Kind_BFLOAT16), Shape: []int32{2, 2}},
+		{Name: "flags", Layout: pb.Layout_TENSOR, Type: typed(pb.Kind_BOOL)},
+		{Name: "moments", Layout: pb.Layout_TENSOR, Type: typed(pb.Kind_INT64), Shape: []int32{3}},
+		{
+			Name: "recent", Layout: pb.Layout_PADDED, Type: typed(pb.Kind_INT64), Shape: []int32{recent}, Left: true,
+			Fill: &pb.Value{Kind: &pb.Value_Int{Int: -1}},
+		},
 	}}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 	if err != nil {
@@ -69,11 +89,12 @@ func Padding(rows int) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, Schema())
 	defer b.Release()
 	for range rows {
-		for i := range 8 {
+		for i := range 11 {
 			b.Field(i).AppendEmptyValue()
 		}
-		b.Field(8).(*array.Int32Builder).Append(-1)
-		b.Field(9).(*array.Int64Builder).Append(-1)
+		appendRecent(b.Field(11), nil)
+		b.Field(12).(*array.Int32Builder).Append(-1)
+		b.Field(13).(*array.Int64Builder).Append(-1)
 	}
 	return b.NewRecord()
 }
@@ -81,7 +102,22 @@ func Padding(rows int) arrow.Record {
 // Values is how many sparse values a row has.
 func Values(id int64) int { return int(id % 4) }
 
-// Rows is the record of rows. Column "label" holds their ids.
+// Recent are the values of "recent" in the row with number n (its "_row"): of the n%6 numbers that end with n the last
+// four, or all.
+func Recent(n int) (values []int64) {
+	for k := n - min(n%6, recent) + 1; k <= n; k++ {
+		values = append(values, int64(k))
+	}
+	return values
+}
+
+// Rows is the record of rows. Column "label" holds their ids. Those of tensors of fixed shape follow from a row's
+// number n in its window, which is its "_row":
+//
+//	matrix[i, j]  bfloat16 whose bits are 4*n + 2*i + j
+//	flags         whether n is odd
+//	moments[k]    3*n + k
+//	recent        Recent(n), padded on the left with -1
 func Rows(rows []Row) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, Schema())
 	defer b.Release()
@@ -109,8 +145,36 @@ func Rows(rows []Row) arrow.Record {
 		b.Field(6).(*array.BinaryBuilder).Append([]byte(fmt.Sprint(id)))
 		pixel.Append(true)
 		pixel.ValueBuilder().(*array.Uint8Builder).AppendValues([]byte{byte(r.K), 1, 2, byte(r.Window)}, nil)
-		b.Field(8).(*array.Int32Builder).Append(int32(r.Shard))
-		b.Field(9).(*array.Int64Builder).Append(int64(r.K))
+		appendTensors(b, r.K)
+		b.Field(12).(*array.Int32Builder).Append(int32(r.Shard))
+		b.Field(13).(*array.Int64Builder).Append(int64(r.K))
 	}
 	return b.NewRecord()
+}
+
+func appendTensors(b *array.RecordBuilder, n int) {
+	matrix, moments := b.Field(8).(*array.FixedSizeListBuilder), b.Field(10).(*array.FixedSizeListBuilder)
+	matrix.Append(true)
+	for i := range 4 {
+		matrix.ValueBuilder().(*array.Uint16Builder).Append(uint16(4*n + i))
+	}
+	b.Field(9).(*array.Uint8Builder).Append(byte(n % 2))
+	moments.Append(true)
+	for k := range 3 {
+		moments.ValueBuilder().(*array.Int64Builder).Append(int64(3*n + k))
+	}
+	appendRecent(b.Field(11), Recent(n))
+}
+
+// appendRecent appends a padded row.
+func appendRecent(b array.Builder, values []int64) {
+	row := b.(*array.StructBuilder)
+	row.Append(true)
+	list := row.FieldBuilder(0).(*array.FixedSizeListBuilder)
+	list.Append(true)
+	for range recent - len(values) {
+		list.ValueBuilder().(*array.Int64Builder).Append(-1)
+	}
+	list.ValueBuilder().(*array.Int64Builder).AppendValues(values, nil)
+	row.FieldBuilder(1).(*array.Int32Builder).Append(int32(len(values)))
 }
