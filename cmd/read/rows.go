@@ -20,7 +20,7 @@ type field struct {
 
 // printRow prints row i of a batch: a JSON object, or name=value pairs.
 func printRow(out io.Writer, b *client.Batch, i int, format string) error {
-	fields := rowOf(b, i)
+	fields := rowOf(b, i, format != "json")
 	var line strings.Builder
 	for k, f := range fields {
 		value, err := json.Marshal(f.value)
@@ -47,7 +47,11 @@ func printRow(out io.Writer, b *client.Batch, i int, format string) error {
 	return err
 }
 
-func rowOf(b *client.Batch, i int) []field {
+// mostShown is how many values of a tensor a line has that people read.
+const mostShown = 16
+
+// rowOf has tensors of more values as their type and shape if it is to be brief, and as images are always.
+func rowOf(b *client.Batch, i int, brief bool) []field {
 	var out []field
 	for _, l := range b.Labels {
 		out = append(out, field{l.Name, labelValue(l, i)})
@@ -75,6 +79,14 @@ func rowOf(b *client.Batch, i int) []field {
 			kind = "float32"
 		}
 		out = append(out, field{im.Name, fmt.Sprintf("%s %v", kind, im.Shape)})
+	}
+	for _, t := range b.Tensors {
+		out = append(out, field{t.Name, tensorValue(t, i, b.Rows, brief)})
+	}
+	for _, p := range b.Padded {
+		size := len(p.Data) / b.Rows
+		own := unpadded(p.Data[i*size:][:size], p.Length, p.Lengths[i], p.Left)
+		out = append(out, field{p.Name, cells(p.Dtype, own)})
 	}
 	if b.Files != nil {
 		out = append(out, field{"_file", b.Files[i]}, field{"_row", b.RowIDs[i]})

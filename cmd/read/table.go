@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/client"
 )
@@ -130,6 +131,12 @@ func emptySchema(p *pb.Program) *arrow.Schema {
 				continue
 			}
 			add(o.GetName(), arrow.BinaryTypes.Binary)
+		case pb.Layout_TENSOR, pb.Layout_PADDED:
+			t := numbersOf(spec.KindName(o.GetType().GetKind()), nil).DataType()
+			if len(o.GetShape()) > 0 {
+				t = arrow.ListOfNonNullable(t)
+			}
+			add(o.GetName(), t)
 		default: // byte strings
 			add(o.GetName(), arrow.BinaryTypes.Binary)
 		}
@@ -157,32 +164,30 @@ func elemType(k pb.Kind) arrow.DataType {
 	return arrow.BinaryTypes.Binary
 }
 
-// flatten gives each dense feature a column of its own, and images as byte strings, or lists of floats: Parquet readers
+// flatten gives each dense feature a column of its own, images as byte strings, and tensors as lists: Parquet readers
 // take those best.
 func flatten(rec arrow.Record) arrow.Record {
 	var fields []arrow.Field
 	var cols []arrow.Array
+	add := func(name string, c arrow.Array) {
+		fields, cols = append(fields, arrow.Field{Name: name, Type: c.DataType()}), append(cols, c)
+	}
 	for i, f := range rec.Schema().Fields() {
-		list, ok := rec.Column(i).(*array.FixedSizeList)
-		if !ok {
-			fields, cols = append(fields, arrow.Field{Name: f.Name, Type: f.Type}), append(cols, rec.Column(i))
-			continue
-		}
-		switch values := list.ListValues().(type) {
-		case *array.Float32:
-			if _, isImage := f.Metadata.GetValue(tensors.Shape); isImage {
-				fields = append(fields,
-					arrow.Field{Name: f.Name, Type: arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)})
-				cols = append(cols, floatLists(values, list))
-				continue
-			}
+		c := rec.Column(i)
+		switch layout, _ := f.Metadata.GetValue(tensors.Layout); layout {
+		case "dense":
+			list := c.(*array.FixedSizeList)
 			for j, name := range denseNames(f) {
-				fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float32})
-				cols = append(cols, column(values.Float32Values(), j, list))
+				add(name, column(list.ListValues().(*array.Float32).Float32Values(), j, list))
 			}
-		case *array.Uint8:
-			fields = append(fields, arrow.Field{Name: f.Name, Type: arrow.BinaryTypes.Binary})
-			cols = append(cols, pixels(values.Uint8Values(), list))
+		case "image":
+			add(f.Name, imageColumn(c.(*array.FixedSizeList)))
+		case "tensor":
+			add(f.Name, tensorColumn(f, c))
+		case "padded":
+			add(f.Name, paddedColumn(f, c.(*array.Struct)))
+		default:
+			add(f.Name, c)
 		}
 	}
 	return array.NewRecord(arrow.NewSchema(fields, nil), cols, rec.NumRows())
@@ -199,25 +204,17 @@ func column(values []float32, j int, list *array.FixedSizeList) arrow.Array {
 	return b.NewArray()
 }
 
-func pixels(values []uint8, list *array.FixedSizeList) arrow.Array {
+func imageColumn(list *array.FixedSizeList) arrow.Array {
+	pixels, ok := list.ListValues().(*array.Uint8)
+	if !ok {
+		return evenLists(list.ListValues(), list)
+	}
 	b := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
 	for i := range list.Len() {
 		from, to := list.ValueOffsets(i)
-		b.Append(values[from:to])
+		b.Append(pixels.Uint8Values()[from:to])
 	}
 	return b.NewArray()
-}
-
-// floatLists shows rows of equal lengths as lists.
-func floatLists(values *array.Float32, list *array.FixedSizeList) arrow.Array {
-	offsets := make([]int32, list.Len()+1)
-	for i := range list.Len() {
-		_, to := list.ValueOffsets(i)
-		offsets[i+1] = int32(to)
-	}
-	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}
-	t := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)
-	return array.NewListData(array.NewData(t, list.Len(), buffers, []arrow.ArrayData{values.Data()}, 0, 0))
 }
 
 // denseNames are the names of a dense tensor's columns.
