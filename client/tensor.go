@@ -3,8 +3,6 @@ package client
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -61,65 +59,11 @@ func parsePadded(c column, f arrow.Field) (column, error) {
 		return c, fmt.Errorf("metadata penstock.side is %q; expected left or right", side)
 	}
 	c.value, _ = f.Metadata.GetValue(tensors.Value)
-	if c.fill, err = valueOf(c.dtype, c.value); err != nil {
+	kind := pb.Kind(pb.Kind_value[strings.ToUpper(c.dtype)])
+	fill, err := tensors.ParseValue(c.value, kind)
+	if err != nil {
 		return c, fmt.Errorf("metadata penstock.value is %q; expected a value of %s", c.value, c.dtype)
 	}
+	c.fill = binary.LittleEndian.AppendUint64(nil, tensors.Bits(fill, kind))[:spec.Width(kind)]
 	return c, nil
-}
-
-// valueOf is the bytes of a value of a dtype.
-func valueOf(dtype, text string) ([]byte, error) {
-	width := spec.Width(pb.Kind(pb.Kind_value[strings.ToUpper(dtype)]))
-	var bits uint64
-	var err error
-	switch {
-	case dtype == "bool":
-		var is bool
-		if is, err = strconv.ParseBool(text); is {
-			bits = 1
-		}
-	case strings.HasPrefix(dtype, "int"):
-		var n int64
-		n, err = strconv.ParseInt(text, 10, 8*width)
-		bits = uint64(n)
-	case strings.HasPrefix(dtype, "uint"):
-		bits, err = strconv.ParseUint(text, 10, 8*width)
-	default:
-		var x float64
-		x, err = strconv.ParseFloat(text, 64)
-		bits = floatBits(dtype, x)
-	}
-	return binary.LittleEndian.AppendUint64(nil, bits)[:width], err
-}
-
-func floatBits(dtype string, x float64) uint64 {
-	switch dtype {
-	case "float16":
-		return uint64(half(x, 10))
-	case "bfloat16":
-		return uint64(half(x, 7))
-	case "float32":
-		return uint64(math.Float32bits(float32(x)))
-	}
-	return math.Float64bits(x)
-}
-
-// half is the float of 16 bits, so many of them its fraction's, that is nearest to x, or the even one of two.
-func half(x float64, fraction int) uint16 {
-	sign, infinity := uint16(math.Float64bits(x)>>48)&0x8000, uint16(0x7fff)&^(1<<fraction-1)
-	switch {
-	case x == 0:
-		return sign
-	case math.IsNaN(x):
-		return sign | infinity | 1<<(fraction-1)
-	case math.IsInf(x, 0):
-		return sign | infinity
-	}
-	bias := 1<<(14-fraction) - 1
-	_, exponent := math.Frexp(x)
-	exponent = max(exponent-1, 1-bias) // subnormal numbers have that of the least normal one
-	last := math.RoundToEven(math.Ldexp(math.Abs(x), fraction-exponent))
-	// The bit before the fraction, which only normal numbers have, counts the exponent up, and so does a carry.
-	bits := int(last) + (exponent+bias-1)<<fraction
-	return sign | uint16(min(bits, int(infinity)))
 }

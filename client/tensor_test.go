@@ -2,7 +2,6 @@ package client
 
 import (
 	"bytes"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
-	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
@@ -259,39 +257,4 @@ func tensorField(
 	f.Metadata = fake.Metadata("penstock.layout", layout, "penstock.shape", shape, "penstock.dtype", dtype,
 		"penstock.value", value, "penstock.side", side)
 	return f
-}
-
-// TestHalf holds that each number of 16 bits is itself, and that those between two become the nearer one, or the even
-// one in the middle.
-func TestHalf(t *testing.T) {
-	for fraction, wide := range map[int]func(uint16) float32{
-		10: format.Float16, 7: func(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) },
-	} {
-		infinity := half(math.Inf(1), fraction)
-		if x := wide(infinity); !math.IsInf(float64(x), 1) || !math.IsNaN(float64(wide(half(math.NaN(), fraction)))) {
-			t.Errorf("with %d bits infinity is %v", fraction, x)
-		}
-		for h := range infinity {
-			here, next := float64(wide(h)), float64(wide(h+1))
-			if h+1 == infinity { // where the next number would be
-				next = 2*here - float64(wide(h-1))
-			}
-			middle := (here + next) / 2
-			for _, c := range []struct {
-				x    float64
-				want uint16
-			}{
-				{here, h},
-				{middle, h + h&1},
-				{math.Nextafter(middle, 0), h},
-				{math.Nextafter(middle, next), h + 1},
-				{math.Nextafter(next, 0), h + 1},
-			} {
-				got, negative := half(c.x, fraction), half(math.Copysign(c.x, -1), fraction)
-				if got != c.want || negative != c.want|0x8000 {
-					t.Fatalf("%v with %d bits is %#x, and below zero %#x; want %#x", c.x, fraction, got, negative, c.want)
-				}
-			}
-		}
-	}
 }

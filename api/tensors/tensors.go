@@ -24,7 +24,7 @@ const (
 	Names  = "penstock.names"  // dense: JSON array of the D column names
 	Shape  = "penstock.shape"  // image: "H,W,C" or "C,H,W"; tensor: of a row, "" of scalars; padded: the length
 	Dtype  = "penstock.dtype"  // tensor, padded: "float16", which the Arrow type does not say of bool and bfloat16
-	Value  = "penstock.value"  // padded: what rows are filled with, in JSON
+	Value  = "penstock.value"  // padded: what rows are filled with, see FormatValue
 	Side   = "penstock.side"   // padded: where that lies, "left" or "right"
 )
 
@@ -78,7 +78,7 @@ func field(o *pb.Output) (f arrow.Field, err error) {
 		f.Type, err = tensor(o)
 	case pb.Layout_PADDED:
 		keys = append(keys, Shape, Dtype, Value, Side)
-		values = append(values, shape(o), spec.KindName(o.GetType().GetKind()), fill(o), side(o))
+		values = append(values, shape(o), spec.KindName(o.GetType().GetKind()), FormatValue(o.GetFill()), side(o))
 		f.Type, err = padded(o)
 	default:
 		err = fmt.Errorf("unknown layout %v: this release of penstock is older than the master's", o.GetLayout())
@@ -143,19 +143,6 @@ func side(o *pb.Output) string {
 		return "left"
 	}
 	return "right"
-}
-
-// fill writes what rows are filled with: a number, or false or true, or "NaN" and such, which JSON has not.
-func fill(o *pb.Output) string {
-	switch v := o.GetFill().GetKind().(type) {
-	case *pb.Value_Int:
-		return strconv.FormatInt(v.Int, 10)
-	case *pb.Value_Float:
-		return strconv.FormatFloat(v.Float, 'g', -1, 64)
-	case *pb.Value_Bool:
-		return strconv.FormatBool(v.Bool)
-	}
-	return "0"
 }
 
 // Element is the Arrow type of a tensor's values. Bools are bytes, so that rows begin at one, and bfloat16 is what it

@@ -2,13 +2,11 @@ package tensor
 
 import (
 	"encoding/binary"
-	"math"
 	"unsafe"
-
-	"github.com/x448/float16"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -26,7 +24,7 @@ type cells struct {
 }
 
 func newCells(kind pb.Kind, fill *pb.Value) cells {
-	return cells{kind: kind, fill: bitsOfValue(fill, kind)}
+	return cells{kind: kind, fill: tensors.Bits(fill, kind)}
 }
 
 // see chooses the width of a window's values.
@@ -135,34 +133,4 @@ func memoryOf(v *vector.Vector) []byte {
 func recast[T number](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
-}
-
-// bitsOfValue are the bits of a scalar as a kind, rounded to the nearest, to even ones where two are as near.
-func bitsOfValue(v *pb.Value, kind pb.Kind) uint64 {
-	switch x := v.GetKind().(type) {
-	case *pb.Value_Bool:
-		if x.Bool {
-			return 1
-		}
-	case *pb.Value_Int:
-		return uint64(x.Int)
-	case *pb.Value_Float:
-		switch kind {
-		case pb.Kind_FLOAT16:
-			return uint64(float16.Fromfloat32(float32(rounded(x.Float, 11, -14))).Bits())
-		case pb.Kind_BFLOAT16:
-			return uint64(math.Float32bits(float32(rounded(x.Float, 8, -126))) >> 16)
-		case pb.Kind_FLOAT32:
-			return uint64(math.Float32bits(float32(x.Float)))
-		}
-		return math.Float64bits(x.Float)
-	}
-	return 0
-}
-
-// rounded is the nearest number of so many binary digits, whose least exponent is that of the least normal one.
-func rounded(x float64, digits, least int) float64 {
-	_, exponent := math.Frexp(x)
-	unit := math.Ldexp(1, max(exponent-1, least)-(digits-1))
-	return math.RoundToEven(x/unit) * unit
 }

@@ -323,28 +323,3 @@ func TestNullsThatStay(t *testing.T) {
 		[]*vector.Vector{ids, vec(pb.Kind_FLOAT32, true, false)},
 		split("{[20 21] [0.5 1.5]} {[] []} {[] []} {[22 0 1099511627776] [2.5 3.5 4.5]}"))
 }
-
-// What stands for nulls is rounded once, to the nearest.
-func TestFillsAreRounded(t *testing.T) {
-	for _, c := range []struct {
-		kind pb.Kind
-		x    float64
-		want uint64
-	}{
-		{pb.Kind_FLOAT16, 1 + 0x1p-11 + 0x1p-30, 0x3c01}, // a float32 on the way would be 1 + 2^-11, and that 1
-		{pb.Kind_FLOAT16, 1 + 0x1p-11, 0x3c00},
-		{pb.Kind_FLOAT16, 0x1p-24, 1},
-		{pb.Kind_FLOAT16, math.Inf(-1), 0xfc00},
-		{pb.Kind_FLOAT16, 65504, 0x7bff},
-		{pb.Kind_BFLOAT16, 1 + 0x1p-8 + 0x1p-40, 0x3f81},
-		{pb.Kind_BFLOAT16, -0x1p-133, 0x8001},
-		{pb.Kind_BFLOAT16, 0, 0},
-	} {
-		if got := bitsOfValue(&pb.Value{Kind: &pb.Value_Float{Float: c.x}}, c.kind); got != c.want {
-			t.Errorf("%v as %v: got %#x, want %#x", c.x, c.kind, got, c.want)
-		}
-	}
-	if x := bitsOfValue(&pb.Value{Kind: &pb.Value_Float{Float: math.NaN()}}, pb.Kind_FLOAT16); x&0x7c00 != 0x7c00 || x&0x3ff == 0 {
-		t.Errorf("NaN is %#x", x)
-	}
-}

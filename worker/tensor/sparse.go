@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -25,7 +26,7 @@ type sparse struct {
 
 func newSparse(o *pb.Output) *sparse {
 	kind := o.GetType().GetKind()
-	return &sparse{out: o, floats: kind == pb.Kind_FLOAT32, fill: bitsOfValue(o.GetFill(), kind)}
+	return &sparse{out: o, floats: kind == pb.Kind_FLOAT32, fill: tensors.Bits(o.GetFill(), kind)}
 }
 
 // ids are the values. If null elements of lists stay they are like others; fillNulls says what they are.
