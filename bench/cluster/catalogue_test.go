@@ -51,6 +51,7 @@ transforms:
   - {op: map_id, in: cat_2, first: 1, count: 50}
   - {op: sigrid_hash, in: cat_3, max: 1000}
   - {op: first_x, in: [cat_4, cat_5], x: 6}
+  - {op: last_x, in: [cat_6, cat_7], x: 5}
   - {op: cartesian, in: [cat_4, cat_5], out: cat_4_x_5, max: 100000}
   - {op: ngram, in: [cat_4, cat_5], out: cat_4_then_5, n: 2}
   - {op: intersect, in: [cat_6, cat_7], out: cat_6_and_7}

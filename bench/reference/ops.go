@@ -36,6 +36,7 @@ func ops() map[string]opMaker {
 		"bucketize":   {true, bucketize},
 		"sigrid_hash": {true, sigridHash},
 		"first_x":     {true, firstX},
+		"last_x":      {true, lastX},
 		"ngram":       {false, ngram},
 		"sample":      {false, sample},
 

@@ -38,6 +38,7 @@ func drawCases(t *rapid.T, in spec.Type) []opCase {
 	if in.List {
 		cases = append(cases,
 			opCase{"first_x", params("x", rapid.IntRange(1, 5).Draw(t, "x"))},
+			opCase{"last_x", params("x", rapid.IntRange(1, 5).Draw(t, "x"))},
 			opCase{"enumerate", params("start", seed.Draw(t, "start"))})
 	}
 	isInt := in.Kind == pb.Kind_INT32 || in.Kind == pb.Kind_INT64

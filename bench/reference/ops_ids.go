@@ -82,6 +82,25 @@ func firstX(p parameters, in []spec.Type) (operation, error) {
 	}}, nil
 }
 
+// lastX keeps the last x elements of each list.
+func lastX(p parameters, in []spec.Type) (operation, error) {
+	x, err := p.int("x", 0)
+	if err != nil {
+		return operation{}, err
+	}
+	if !in[0].List || x < 0 {
+		return operation{}, fmt.Errorf("input %v, x %d", in[0], x)
+	}
+	return operation{out: in[0], run: func(in []*cell, out *cell) error {
+		out.copyFrom(in[0])
+		out.gone = out.gone[max(len(out.gone)-int(x), 0):]
+		out.ints = out.ints[max(len(out.ints)-int(x), 0):]
+		out.floats = out.floats[max(len(out.floats)-int(x), 0):]
+		out.texts = out.texts[max(len(out.texts)-int(x), 0):]
+		return nil
+	}}, nil
+}
+
 // ngram joins the ids of all inputs, without nulls, and makes one id of each n that follow one another.
 func ngram(p parameters, in []spec.Type) (operation, error) {
 	n, err1 := p.int("n", 0)

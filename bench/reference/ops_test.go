@@ -145,6 +145,9 @@ func TestOps(t *testing.T) {
 		{"first_x", params("x", 2), list(i64), listOf(1, 404, 3), "[1 null]"},
 		{"first_x", params("x", 5), list(i64), listOf(1), "[1]"},
 		{"first_x", params("x", 5), list(i64), null, "null"},
+		{"last_x", params("x", 2), list(i64), listOf(1, 404, 3), "[null 3]"},
+		{"last_x", params("x", 5), list(i64), listOf(1), "[1]"},
+		{"last_x", params("x", 5), list(i64), null, "null"},
 
 		{
 			"sigrid_hash", params("salt", 0, "max", 100), list(i64),
@@ -301,6 +304,7 @@ func TestOpErrors(t *testing.T) {
 		{"sigrid_hash", nil, []spec.Type{i64}},
 		{"sigrid_hash", params("max", 10), []spec.Type{f32}},
 		{"first_x", params("x", 1), []spec.Type{i64}},
+		{"last_x", params("x", 1), []spec.Type{i64}},
 		{"ngram", params("n", 0), []spec.Type{list(i64)}},
 		{"ngram", params("n", 2), []spec.Type{list(text)}},
 		{"sample", params("rate", 2), nil},

@@ -25,6 +25,7 @@ func BenchmarkOps(b *testing.B) {
 		{clamp(), values{"min": 0, "max": 10}, []spec.Type{f32}},
 		{fillNull(), values{"value": 0}, []spec.Type{f32}},
 		{firstX(), values{"x": 3}, []spec.Type{ids}},
+		{lastX(), values{"x": 3}, []spec.Type{ids}},
 		{log1p(), nil, []spec.Type{f32}},
 		{log1p(), nil, []spec.Type{scalar(pb.Kind_FLOAT64)}},
 		{ngram(), values{"n": 2, "max": 1_000_000}, []spec.Type{ids, ids}},

@@ -253,7 +253,7 @@ func TestRunSurvivesBadOps(t *testing.T) {
 // TestSteadyStateAllocatesNothing runs every op over every type that it takes, with nulls and without.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	params := map[string]values{
-		"bucketize": {"borders": []float64{0.5, 1}}, "clamp": {"min": 0}, "first_x": {"x": 2}, "ngram": {
+		"bucketize": {"borders": []float64{0.5, 1}}, "clamp": {"min": 0}, "first_x": {"x": 2}, "last_x": {"x": 2}, "ngram": {
 			"n":   2,
 			"max": 10,
 		},
@@ -291,7 +291,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	if want := 24 + 5*24 + 8*16 + 2*12 + 12 + 6*8 + 3*2; ran != want {
+	if want := 24 + 5*24 + 8*16 + 3*12 + 12 + 6*8 + 3*2; ran != want {
 		t.Errorf("ran %d combinations, want %d", ran, want)
 	}
 	sampling, rows := sampleChain(t, values{"rate": 0.5}), Rows{N: 1000}

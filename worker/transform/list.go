@@ -10,18 +10,23 @@ import (
 )
 
 // firstX keeps the first x elements of each list, null ones included.
-func firstX() Op {
+func firstX() Op { return cutLists("first_x", "first", false) }
+
+// lastX keeps the last x elements of each list, null ones included.
+func lastX() Op { return cutLists("last_x", "last", true) }
+
+func cutLists(name, which string, last bool) Op {
 	return Op{
-		Name:    "first_x",
+		Name:    name,
 		Version: 1,
-		Summary: "The first x elements of each list, null ones included.",
-		Exact:   "the first x elements of each list; null ones count and stay",
+		Summary: "The " + which + " x elements of each list, null ones included.",
+		Exact:   "the " + which + " x elements of each list; null ones count and stay",
 		Maps:    true,
 		Inputs:  "list of anything",
 		Output:  sameAsInput,
 		Keeps:   true,
 		Params:  []Param{{Name: "x", Want: PositiveInt, Required: true, Positional: true, Doc: "greatest length"}},
-		Example: "{op: first_x, in: cat_*, x: 10}",
+		Example: "{op: " + name + ", in: cat_*, x: 10}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			if !in[0].List {
 				return spec.Type{}, fmt.Errorf("in: want a list, found %v", in[0])
@@ -29,36 +34,37 @@ func firstX() Op {
 			return in[0], nil
 		},
 		New: func(p Params, in []spec.Type) (Kernel, error) {
-			cut := firstOf{x: int32(min(p.Int("x"), math.MaxInt32))}
+			cut := cut{x: int32(min(p.Int("x"), math.MaxInt32)), last: last}
 			switch in[0].Kind {
 			case pb.Kind_BOOL:
-				return &firstValues[bool]{firstOf: cut}, nil
+				return &cutValues[bool]{cut: cut}, nil
 			case pb.Kind_INT32:
-				return &firstValues[int32]{firstOf: cut}, nil
+				return &cutValues[int32]{cut: cut}, nil
 			case pb.Kind_INT64:
-				return &firstValues[int64]{firstOf: cut}, nil
+				return &cutValues[int64]{cut: cut}, nil
 			case pb.Kind_FLOAT32:
-				return &firstValues[float32]{firstOf: cut}, nil
+				return &cutValues[float32]{cut: cut}, nil
 			case pb.Kind_FLOAT64:
-				return &firstValues[float64]{firstOf: cut}, nil
+				return &cutValues[float64]{cut: cut}, nil
 			case pb.Kind_BINARY:
-				return &firstBytes{firstOf: cut}, nil
+				return &cutBytes{cut: cut}, nil
 			}
 			return nil, fmt.Errorf("in: cannot cut %v", in[0])
 		},
 	}
 }
 
-// firstOf cuts offsets and validity; it keeps their memory.
-type firstOf struct {
+// cut cuts offsets and validity; it keeps their memory.
+type cut struct {
 	x         int32
+	last      bool // the last elements stay, not the first
 	offsets   []int32
 	elemValid []uint64
 }
 
-// cut gives out the offsets of lists that are at most x long, and the elements' validity. It returns false, having
+// lists gives out the offsets of lists that are at most x long, and the elements' validity. It returns false, having
 // given out all that v has but for the values, if all of v's lists are so.
-func (k *firstOf) cut(out, v *vector.Vector) bool {
+func (k *cut) lists(out, v *vector.Vector) bool {
 	shareShape(out, v)
 	k.offsets = vector.Grow(k.offsets, v.Rows+1)
 	k.offsets[0] = 0
@@ -83,14 +89,19 @@ func (k *firstOf) cut(out, v *vector.Vector) bool {
 }
 
 // runs calls each for the runs of elements to copy. Rows that are not cut extend the run before them.
-func (k *firstOf) runs(v *vector.Vector, each func(to, from, n int)) {
+func (k *cut) runs(v *vector.Vector, each func(to, from, n int)) {
 	from, to := int32(0), int32(0)
 	for i, end := range v.Offsets[1 : v.Rows+1] {
-		if end-v.Offsets[i] > k.x {
-			n := v.Offsets[i] + k.x - from
-			each(int(to), int(from), int(n))
-			from, to = end, to+n
+		begin := v.Offsets[i]
+		if end-begin <= k.x {
+			continue
 		}
+		stop, next := begin+k.x, end // what lies between is left out
+		if k.last {
+			stop, next = begin, end-k.x
+		}
+		each(int(to), int(from), int(stop-from))
+		from, to = next, to+stop-from
 	}
 	each(int(to), int(from), int(v.Offsets[v.Rows]-from))
 }
@@ -102,15 +113,15 @@ func copyBits(to []uint64, at int, from []uint64, first, n int) {
 	}
 }
 
-type firstValues[T Value] struct {
-	firstOf
+type cutValues[T Value] struct {
+	cut
 	values []T
 }
 
-func (k *firstValues[T]) Run(out *vector.Vector, in []*vector.Vector) error {
+func (k *cutValues[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	src := *Values[T](v)
-	if !k.cut(out, v) {
+	if !k.lists(out, v) {
 		*Values[T](out) = src
 		return nil
 	}
@@ -120,15 +131,15 @@ func (k *firstValues[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 	return nil
 }
 
-type firstBytes struct {
-	firstOf
+type cutBytes struct {
+	cut
 	data []byte
 	ends []int32
 }
 
-func (k *firstBytes) Run(out *vector.Vector, in []*vector.Vector) error {
+func (k *cutBytes) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
-	if !k.cut(out, v) {
+	if !k.lists(out, v) {
 		out.Data, out.Ends = v.Data, v.Ends
 		return nil
 	}

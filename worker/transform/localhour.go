@@ -20,7 +20,7 @@ func localHour() Op {
 		Exact: "int32: the hour, 0 to 23, that clocks of the time zone show at that time since 1970-01-01 UTC, " +
 			"rounded down to the second, see below. Of a column of timestamps the unit must be its own, behind " +
 			"ops that hand on the values of their first input, too: `fill_null`, `clamp`, `cast`, `first_x`, " +
-			"`sort_by_score`, `intersect`, `union`",
+			"`last_x`, `sort_by_score`, `intersect`, `union`",
 		Maps:   true,
 		Inputs: "scalar or list of ints: time since 1970-01-01 00:00 UTC",
 		Output: "int32, scalar or list like the input",

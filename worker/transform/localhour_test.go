@@ -167,6 +167,7 @@ func TestLocalHourKnowsTheUnit(t *testing.T) {
 		"{op: fill_null, in: at, out: x, value: 0}":           refused,
 		"{op: clamp, in: at, out: x, min: 0}":                 refused,
 		"{op: first_x, in: at, out: x, x: 3}":                 refused,
+		"{op: last_x, in: at, out: x, x: 3}":                  refused,
 		"{op: cast, in: at, out: x, to: int64}":               refused,
 		"{op: sort_by_score, in: [at, other], out: x}":        refused,
 		"{op: sort_by_score, in: [other, at], out: x}":        "",

@@ -26,9 +26,9 @@ var _ spec.Catalog = (*Registry)(nil)
 // Builtin returns the ops that Penstock comes with.
 func Builtin() *Registry {
 	ops := []Op{
-		bucketize(), cast(), clamp(), fillNull(), firstX(), log1p(), ngram(), normalize(), sample(), sigridHash(),
-		boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(), mapIDOfInts(),
-		localHour(),
+		bucketize(), cast(), clamp(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(), sample(),
+		sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(),
+		mapIDOfInts(), localHour(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),

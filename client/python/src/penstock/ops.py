@@ -348,6 +348,21 @@ def jaccard_similarity(in_: Names, *, out: str) -> Transform:
 
 
 @_builder
+def last_x(in_: Names, x: int, *, out: str | None = None) -> Transform:
+    """The last x elements of each list, null ones included.
+
+    Args:
+        in_: list of anything; of several names each by itself.
+        x: a positive int: greatest length.
+        out: name of the result; by default it replaces the input.
+
+    Returns:
+        A transform whose result is the input's type.
+    """
+    return op("last_x", in_, out=out, x=x)
+
+
+@_builder
 def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = None) -> Transform:
     """The hour of the day, 0 to 23, of timestamps in a time zone.
 
