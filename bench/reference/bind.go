@@ -19,6 +19,8 @@ func (s *scan) bind(col column, key string) (filler, error) {
 			return nil, fmt.Errorf("column %s: %w", col.name, err)
 		}
 		return atKey(s.reader(col.leaves[0]), s.reader(col.leaves[1]), same), nil
+	case col.typ.Nested > 0:
+		return lists(s.reader(col.leaves[0])), nil
 	case col.typ.List:
 		return elements(s.reader(col.leaves[0])), nil
 	}
@@ -61,6 +63,64 @@ func elements(r *leafReader) filler {
 			}
 		}
 		return nil
+	}
+}
+
+// lists reads rows of a list of lists. An entry's repetition level says which of the open lists it goes on with, from
+// 1; all below that one begin with it.
+func lists(r *leafReader) filler {
+	l := r.leaf
+	levels := append([]inner{{l.rowDef, l.elementDef}}, l.inner...)
+	return func(c *cell) error {
+		c.clear()
+		for len(c.inner) < len(l.inner) {
+			c.inner = append(c.inner, nil)
+		}
+		row := r.row()
+		c.null = int(row[0].def) < l.rowDef
+		for i := range row {
+			rep := int(row[i].rep)
+			if rep > len(levels) || rep > 0 && (int(row[i].def) < levels[rep-1].elementDef || !isOpen(c, rep)) {
+				return fmt.Errorf("repetition level %d where no list is open", rep)
+			}
+			r.place(c, &row[i], levels, max(rep, 1)-1)
+		}
+		return nil
+	}
+}
+
+// isOpen reports whether the row's list and the last ones below it, so many levels in all, have elements.
+func isOpen(c *cell, levels int) bool {
+	for _, lists := range c.inner[:levels-1] {
+		if len(lists) == 0 || lists[len(lists)-1] < 1 {
+			return false
+		}
+	}
+	return len(c.inner[0]) > 0
+}
+
+// place adds what an entry says of the lists from level at on: another element of that one, and of what begins with it.
+func (r *leafReader) place(c *cell, e *entry, levels []inner, at int) {
+	for ; at < len(levels); at++ {
+		if at > 0 && int(e.def) < levels[at].listDef {
+			c.inner[at-1][len(c.inner[at-1])-1] = -1
+			return
+		}
+		if int(e.def) < levels[at].elementDef {
+			return // the list is empty
+		}
+		if at > 0 {
+			c.inner[at-1][len(c.inner[at-1])-1]++
+		}
+		if at+1 < len(levels) {
+			c.inner[at] = append(c.inner[at], 0)
+		}
+	}
+	null := int(e.def) < r.leaf.valueDef
+	if c.gone = append(c.gone, null); null {
+		c.appendZero(r.leaf.kind)
+	} else {
+		r.leaf.add(c, e)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// cell is the value of one feature in one row. Ints holds bools (0 and 1), int32 and int64; Floats holds float32
-// (exactly) and float64; Texts holds binary. A scalar has one value, or none if it is null; a list has its elements.
+// cell is the value of one feature in one row. Ints holds bools (0 and 1) and all integers; Floats holds all floats,
+// shorter ones exactly; Texts holds binary. A scalar has one value, or none if it is null; a list has its elements.
 type cell struct {
 	null   bool
 	ints   []int64
@@ -17,12 +17,17 @@ type cell struct {
 	texts  [][]byte
 	// gone marks the null elements of a list; it has as many elements as the list.
 	gone []bool
+	// inner has, of lists of lists, how many elements each list below the row's has, level by level; -1 is a null one.
+	inner [][]int
 }
 
 // clear makes the cell null, keeping its memory.
 func (c *cell) clear() {
 	c.null = true
 	c.ints, c.floats, c.texts, c.gone = c.ints[:0], c.floats[:0], c.texts[:0], c.gone[:0]
+	for level := range c.inner {
+		c.inner[level] = c.inner[level][:0]
+	}
 }
 
 // copyFrom makes c equal to d.
@@ -45,7 +50,7 @@ const (
 
 func holdingOf(k pb.Kind) holding {
 	switch k {
-	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
+	case pb.Kind_FLOAT16, pb.Kind_BFLOAT16, pb.Kind_FLOAT32, pb.Kind_FLOAT64:
 		return storedFloats
 	case pb.Kind_BINARY:
 		return storedTexts
@@ -92,27 +97,24 @@ func (c *cell) appendConstant(v *pb.Value, k pb.Kind) error {
 			return bad
 		}
 		c.ints = append(c.ints, boolInt(b.Bool))
-	case pb.Kind_INT32, pb.Kind_INT64:
-		n, ok := integer(v)
-		if !ok || k == pb.Kind_INT32 && n != int64(int32(n)) {
-			return bad
-		}
-		c.ints = append(c.ints, n)
-	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
-		x, ok := number(v)
-		if !ok {
-			return bad
-		}
-		if k == pb.Kind_FLOAT32 {
-			x = float64(float32(x))
-		}
-		c.floats = append(c.floats, x)
 	case pb.Kind_BINARY:
 		s, ok := v.GetKind().(*pb.Value_Text)
 		if !ok {
 			return bad
 		}
 		c.texts = append(c.texts, []byte(s.Text))
+	case pb.Kind_FLOAT16, pb.Kind_BFLOAT16, pb.Kind_FLOAT32, pb.Kind_FLOAT64:
+		x, ok := number(v)
+		if !ok {
+			return bad
+		}
+		c.floats = append(c.floats, nearest(x, k))
+	default:
+		n, ok := integer(v)
+		if !ok || n != wrapped(n, k) {
+			return bad
+		}
+		c.ints = append(c.ints, n)
 	}
 	return nil
 }
@@ -149,6 +151,15 @@ func (c *cell) appendZero(k pb.Kind) {
 		c.floats = append(c.floats, 0)
 	case storedTexts:
 		c.texts = append(c.texts, nil)
+	}
+}
+
+// appendFrom adds value j of another cell, which is not null, as one of a kind.
+func (c *cell) appendFrom(d *cell, j int, k pb.Kind) {
+	if holdingOf(k) == storedFloats {
+		c.floats = append(c.floats, d.floats[j])
+	} else {
+		c.ints = append(c.ints, wrapped(d.ints[j], k))
 	}
 }
 

@@ -73,6 +73,31 @@ func isUint32(e *format.SchemaElement) bool {
 	return ok && !i.IsSigned && i.BitWidth == 32
 }
 
+// ownOf is the kind that a leaf's values have of themselves, where ops see a longer one in its place.
+func ownOf(e *format.SchemaElement) pb.Kind {
+	if _, half := e.LogicalType.Value.(*format.Float16Type); half && e.Type.V == format.FixedLenByteArray &&
+		e.TypeLength.V == 2 {
+		return pb.Kind_FLOAT16
+	}
+	if e.Type.V != format.Int32 {
+		return pb.Kind_KIND_UNSPECIFIED
+	}
+	if i, ok := e.LogicalType.Value.(*format.IntType); ok {
+		return map[format.IntType]pb.Kind{
+			{BitWidth: 8, IsSigned: true}: pb.Kind_INT8, {BitWidth: 8}: pb.Kind_UINT8,
+			{BitWidth: 16, IsSigned: true}: pb.Kind_INT16, {BitWidth: 16}: pb.Kind_UINT16,
+			{BitWidth: 32}: pb.Kind_UINT32,
+		}[*i]
+	}
+	if e.LogicalType.Value != nil || !e.ConvertedType.Valid {
+		return pb.Kind_KIND_UNSPECIFIED
+	}
+	return map[deprecated.ConvertedType]pb.Kind{
+		deprecated.Int8: pb.Kind_INT8, deprecated.Int16: pb.Kind_INT16, deprecated.Uint8: pb.Kind_UINT8,
+		deprecated.Uint16: pb.Kind_UINT16, deprecated.Uint32: pb.Kind_UINT32,
+	}[e.ConvertedType.V]
+}
+
 // decimalOf reports whether a leaf's values are decimals, with how many digits, and how many of them after the point.
 func decimalOf(e *format.SchemaElement) (precision, scale int32, ok bool) {
 	switch e.Type.V {

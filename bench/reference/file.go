@@ -52,8 +52,11 @@ func (in *Interpreter) openFile(ctx context.Context, file *pb.File) (f *parquetF
 	if n := f.reader.NumRows(); n != f.rows {
 		return nil, fmt.Errorf("the file counts %d rows, its row groups %d", n, f.rows)
 	}
-	f.columns, err = columnsOf(f.reader.Metadata().Schema)
-	return f, err
+	if f.columns, err = columnsOf(f.reader.Metadata().Schema); err != nil {
+		return nil, err
+	}
+	addShapes(f.columns, f.reader)
+	return f, nil
 }
 
 // recovered turns a panic of parquet-go, which some corrupt files cause, into an error.

@@ -14,14 +14,17 @@ import (
 type Field struct {
 	Name   string
 	Layout pb.Layout
-	// Kind of the elements: of labels their own, of sparse values INT64 or FLOAT32.
+	// Kind of the elements: of labels, tensors and padded ones their own, of sparse values INT64 or FLOAT32.
 	Kind pb.Kind
 	// Columns of the dense block, in order.
 	Columns []string
 	// Weighted sparse values come each with a float32 weight.
 	Weighted bool
-	// Shape of an image.
+	// Shape of an image, or of a tensor's row; of a padded one its length.
 	Shape []int32
+	// Padded rows are filled with Value, a number or bool, on the left or the right.
+	Value string
+	Left  bool
 }
 
 // sortFields brings fields into the order in which a row's content is hashed.
@@ -37,6 +40,8 @@ func sortFields(fields []Field) {
 //	label    Int (bools are 0 and 1), Float32 or Float64
 //	bytes    Bytes
 //	image    Bytes
+//	tensor   Int, Float32 or Float64 for each value: Float32 of the shorter floats, too
+//	padded   Len, then as a tensor
 //
 // Names, layouts and kinds of the outputs are part of each row's content too.
 type Hasher struct{ seed, state uint64 }
@@ -61,6 +66,10 @@ func NewHasher(fields []Field) *Hasher {
 		}
 		if f.Weighted {
 			h.Int(1)
+		}
+		if f.Layout == pb.Layout_PADDED {
+			h.Bytes([]byte(f.Value))
+			h.Int(boolInt(f.Left))
 		}
 	}
 	return &Hasher{seed: h.Sum()}
@@ -109,6 +118,20 @@ func (h *Hasher) Bytes(b []byte) {
 		var last [8]byte
 		copy(last[:], b)
 		h.word(binary.LittleEndian.Uint64(last[:]))
+	}
+}
+
+// Values adds those of a cell, of a kind.
+func (h *Hasher) Values(c *cell, k pb.Kind) {
+	for _, n := range c.ints {
+		h.Int(n)
+	}
+	for _, x := range c.floats {
+		if k == pb.Kind_FLOAT64 {
+			h.Float64(x)
+		} else {
+			h.Float32(float32(x))
+		}
 	}
 }
 

@@ -225,6 +225,11 @@ func (r *reading) output(o output) error {
 			r.hasher.Bytes(c.texts[0])
 		}
 		return nil
+	case pb.Layout_TENSOR:
+		return r.tensor(o, c, r.p.types[o.slots[0]])
+	case pb.Layout_PADDED:
+		r.padded(o, c)
+		return nil
 	}
 	return r.image(o, c)
 }
@@ -250,19 +255,23 @@ func (r *reading) sparse(o output, c *cell, k pb.Kind) error {
 	}
 	n := 0
 	for j := range c.count(k) {
-		if !c.isGone(j) {
+		if o.keep || !c.isGone(j) {
 			n++
 		}
 	}
 	r.hasher.Len(n)
 	for j := range c.count(k) {
+		from, at := c, j
 		if c.isGone(j) {
-			continue
+			if !o.keep {
+				continue
+			}
+			from, at = o.fill, 0
 		}
 		if o.field.Kind == pb.Kind_INT64 {
-			r.hasher.Int(c.ints[j])
+			r.hasher.Int(from.ints[at])
 		} else {
-			r.hasher.Float32(float32(c.floats[j]))
+			r.hasher.Float32(float32(from.floats[at]))
 		}
 		if weights != nil {
 			r.hasher.Float32(weightAt(weights, weightKind, j))

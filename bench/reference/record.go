@@ -112,6 +112,12 @@ func fieldOf(f arrow.Field) (Field, error) {
 		return out, wantType(f.Type, arrow.BinaryTypes.Binary)
 	case "image":
 		return imageField(out, f, meta("penstock.shape"))
+	case "tensor":
+		out.Layout = pb.Layout_TENSOR
+		return out, shapedField(&out, f.Type, meta)
+	case "padded":
+		out.Layout = pb.Layout_PADDED
+		return out, paddedField(&out, f.Type, meta)
 	default:
 		return out, fmt.Errorf("unknown layout %q", layout)
 	}
@@ -144,16 +150,22 @@ func sparseField(out Field, f arrow.Field) (Field, error) {
 
 func imageField(out Field, f arrow.Field, shape string) (Field, error) {
 	out.Layout, out.Kind = pb.Layout_IMAGE, pb.Kind_BINARY
-	size := int64(1)
-	for s := range strings.SplitSeq(shape, ",") {
+	var err error
+	if out.Shape, err = parseShape(shape); err != nil {
+		return out, err
+	}
+	return out, wantType(f.Type, arrow.FixedSizeListOfNonNullable(int32(size(out.Shape)), arrow.PrimitiveTypes.Uint8))
+}
+
+func parseShape(text string) (shape []int32, err error) {
+	for s := range strings.SplitSeq(text, ",") {
 		d, err := strconv.ParseInt(s, 10, 32)
 		if err != nil {
-			return out, fmt.Errorf("penstock.shape %q: %w", shape, err)
+			return nil, fmt.Errorf("penstock.shape %q: %w", text, err)
 		}
-		out.Shape = append(out.Shape, int32(d))
-		size *= d
+		shape = append(shape, int32(d))
 	}
-	return out, wantType(f.Type, arrow.FixedSizeListOfNonNullable(int32(size), arrow.PrimitiveTypes.Uint8))
+	return shape, nil
 }
 
 // wantType compares types as far as they matter for values: names and nullability of elements do not.
@@ -182,6 +194,14 @@ func adder(f Field) addFunc {
 		return addSparse
 	case pb.Layout_IMAGE:
 		return addImage
+	case pb.Layout_TENSOR:
+		return func(h *Hasher, col arrow.Array, i int) { addShaped(h, f.Kind, col, i) }
+	case pb.Layout_PADDED:
+		return func(h *Hasher, col arrow.Array, i int) {
+			pair := col.(*array.Struct)
+			h.Len(int(pair.Field(1).(*array.Int32).Value(i)))
+			addShaped(h, f.Kind, pair.Field(0), i)
+		}
 	case pb.Layout_BYTES:
 		return func(h *Hasher, col arrow.Array, i int) { h.Bytes(col.(*array.Binary).Value(i)) }
 	}

@@ -178,6 +178,18 @@ func TestHashIsSensitiveToEveryBit(t *testing.T) {
 
 func TestNewRecordsErrors(t *testing.T) {
 	good := wireSchema().Fields()
+	shaped := func(dtype, shape, side string) []arrow.Field {
+		keys := []string{"penstock.layout", "penstock.dtype", "penstock.shape", "penstock.value", "penstock.side"}
+		return append([]arrow.Field{{
+			Name: "x", Metadata: arrow.NewMetadata(keys, []string{"padded", dtype, shape, "0", side}),
+			Type: arrow.StructOf(
+				arrow.Field{Name: "values", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Uint16)},
+				arrow.Field{Name: "length", Type: arrow.PrimitiveTypes.Int32}),
+		}}, good[5:]...)
+	}
+	if _, err := NewRecords(arrow.NewSchema(shaped("bfloat16", "2", "left"), nil)); err != nil {
+		t.Error(err)
+	}
 	provenance := good[5:]
 	for name, fields := range map[string][]arrow.Field{
 		"no provenance": good[:5],
@@ -190,6 +202,11 @@ func TestNewRecordsErrors(t *testing.T) {
 			Name: "x", Type: arrow.ListOf(arrow.PrimitiveTypes.Int32),
 			Metadata: good[1].Metadata,
 		}}, provenance...),
+		"padded of another dtype": shaped("int16", "2", "left"),
+		"padded of no dtype":      shaped("", "2", "left"),
+		"padded of another shape": shaped("uint16", "3", "left"),
+		"padded without shape":    shaped("uint16", "", "left"),
+		"padded on no side":       shaped("uint16", "2", ""),
 		"label of texts": append([]arrow.Field{{Name: "x", Type: arrow.BinaryTypes.String, Metadata: good[3].Metadata}},
 			provenance...),
 	} {

@@ -3,6 +3,7 @@ package reference
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -40,6 +41,11 @@ type output struct {
 	field   Field
 	slots   []int
 	weights int // slot, or -1
+	// fill is the one value that stands for nulls, and in padded tensors for padding; nil if there is none.
+	fill *cell
+	keep bool // padded and sparse: null elements stay
+	// padded: the first values of longer lists stay, not the last
+	first bool
 }
 
 // resolver builds a program.
@@ -54,7 +60,7 @@ type resolver struct {
 func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
 	r := &resolver{columns: columns, names: map[string]int{}, defaults: map[string]*pb.Value{}}
 	for _, f := range s.GetFeatures() {
-		if f.GetDefault() == nil {
+		if f.GetDefault() == nil || f.GetLayout() == pb.Layout_TENSOR { // whose default is that of its nulls alone
 			continue
 		}
 		for _, pattern := range f.GetName() {
@@ -225,6 +231,9 @@ func (r *resolver) apply(at string, op opMaker, t *pb.Transform, in []string, ou
 			return err
 		}
 		s.in = append(s.in, slot)
+		if t := r.types[slot]; t.Nested > 0 {
+			return fmt.Errorf("%s is %v, which no op takes", name, t)
+		}
 		types = append(types, r.types[slot])
 	}
 	var err error
@@ -262,23 +271,23 @@ const denseName = "dense"
 func (r *resolver) output(f *pb.Feature, name string, slot int) error {
 	t := r.types[slot]
 	o := output{field: Field{Name: name, Layout: f.GetLayout(), Kind: t.Kind}, slots: []int{slot}, weights: -1}
-	if t.List != (f.GetLayout() == pb.Layout_SPARSE) && (t.List || f.GetLayout() != pb.Layout_SPARSE) {
+	if !takes(f.GetLayout(), t) {
 		return fmt.Errorf("%v cannot be %v", t, f.GetLayout())
 	}
 	switch f.GetLayout() {
 	case pb.Layout_DENSE:
 		return r.dense(name, slot)
 	case pb.Layout_SPARSE:
-		o.field.Kind = pb.Kind_INT64
-		if holdingOf(t.Kind) == storedFloats {
-			o.field.Kind = pb.Kind_FLOAT32
+		if err := r.sparse(&o, f, t); err != nil {
+			return err
 		}
-		if f.GetWeights() != "" {
-			var err error
-			if o.weights, err = r.slot(f.GetWeights()); err != nil {
-				return fmt.Errorf("weights: %w", err)
-			}
-			o.field.Weighted = true
+	case pb.Layout_TENSOR:
+		if err := r.tensor(&o, f, slot); err != nil {
+			return err
+		}
+	case pb.Layout_PADDED:
+		if err := r.padded(&o, f, slot); err != nil {
+			return err
 		}
 	case pb.Layout_IMAGE:
 		o.field.Shape = f.GetShape()
@@ -287,6 +296,48 @@ func (r *resolver) output(f *pb.Feature, name string, slot int) error {
 		return fmt.Errorf("unknown layout %v", f.GetLayout())
 	}
 	r.outputs = append(r.outputs, o)
+	return nil
+}
+
+// takes reports whether a layout takes a type, as to its lists.
+func takes(l pb.Layout, t spec.Type) bool {
+	switch l {
+	case pb.Layout_TENSOR:
+		return true
+	case pb.Layout_PADDED:
+		return t.List && t.Nested == 0
+	case pb.Layout_SPARSE:
+		return t.Nested == 0
+	}
+	return !t.List
+}
+
+// sparse completes an output of layout sparse.
+func (r *resolver) sparse(o *output, f *pb.Feature, t spec.Type) (err error) {
+	o.field.Kind = pb.Kind_INT64
+	none := zero(o.field.Kind)
+	if holdingOf(t.Kind) == storedFloats {
+		o.field.Kind = pb.Kind_FLOAT32
+		none = &pb.Value{Kind: &pb.Value_Float{Float: math.NaN()}}
+	}
+	if o.keep = f.GetNulls() == pb.Nulls_KEEP; o.keep {
+		if f.GetValue().GetKind() != nil {
+			none = f.GetValue()
+		}
+		if err := o.setFill(none); err != nil {
+			return err
+		}
+	}
+	if f.GetWeights() == "" {
+		return nil
+	}
+	if o.weights, err = r.slot(f.GetWeights()); err != nil {
+		return fmt.Errorf("weights: %w", err)
+	}
+	if w := r.types[o.weights]; w.Nested > 0 {
+		return fmt.Errorf("weights are %v", w)
+	}
+	o.field.Weighted = true
 	return nil
 }
 

@@ -18,9 +18,11 @@ import (
 type column struct {
 	name   string
 	typ    spec.Type
-	isMap  bool   // typ is that of one key's value
-	leaves []leaf // of a map: keys and values; else one
-	uri    string // of the first file that has it
+	own    pb.Kind // as tensors have it, where ops see typ.Kind
+	shape  []int32 // of all rows
+	isMap  bool    // typ is that of one key's value
+	leaves []leaf  // of a map: keys and values; else one
+	uri    string  // of the first file that has it
 }
 
 // supported reports whether the column can be a feature.
@@ -32,15 +34,21 @@ type leaf struct {
 	physical format.Type
 	fixed    int // bytes of each value, of fixed-length byte arrays
 	kind     pb.Kind
+	own      pb.Kind
 	add      appender
 	// The levels at and above which the row is not null; of lists, there is an element; the value is not null.
 	rowDef, elementDef, valueDef int
+	// Of lists of lists, those below the row's, each with its own levels.
+	inner []inner
 }
 
-// highestRep is the highest repetition level: only lists of scalars can be read.
+// inner is a list within a list: the definition levels at and above which it is not null; it has an element.
+type inner struct{ listDef, elementDef int }
+
+// highestRep is the highest repetition level: how many levels of lists there are.
 func (l leaf) highestRep() int {
 	if l.elementDef > 0 {
-		return 1
+		return 1 + len(l.inner)
 	}
 	return 0
 }
@@ -140,10 +148,10 @@ func columnsOf(schema []format.SchemaElement) ([]column, error) {
 func appendColumns(out []column, f *node) []column {
 	switch {
 	case f.isLeaf() && f.repeats():
-		return append(out, listColumn(f.name, f.def-1, f.def, f))
+		return append(out, listColumn(f.name, f.def-1, f.def, f, nil))
 	case f.isLeaf():
 		l := leafOf(f, f.def, 0)
-		return append(out, column{name: f.name, typ: spec.Type{Kind: l.kind}, leaves: []leaf{l}})
+		return append(out, column{name: f.name, typ: spec.Type{Kind: l.kind}, own: l.own, leaves: []leaf{l}})
 	case f.repeats() || f.isVariant() || len(f.children) == 0:
 		return append(out, column{name: f.name})
 	case f.isList():
@@ -157,29 +165,45 @@ func appendColumns(out []column, f *node) []column {
 	return out
 }
 
-// listGroup is the column of a group that is a list, of scalars if it is to be of use. Old writers left out the level
-// of the elements, and a group named "array" or after the list is itself the element.
+// listGroup is the column of a group that is a list, of scalars or of lists of them if it is to be of use.
 func listGroup(f *node) column {
-	if len(f.children) != 1 || !f.children[0].repeats() {
+	entry, element := listElement(f)
+	var below []inner
+	for list := element; element != nil && !element.isLeaf(); list = element {
+		var at *node
+		if at, element = listElement(list); element != nil {
+			below = append(below, inner{list.def, at.def})
+		}
+	}
+	if element == nil {
 		return column{name: f.name}
 	}
-	entry := f.children[0]
-	if entry.isLeaf() {
-		return listColumn(f.name, f.def, entry.def, entry)
-	}
-	if len(entry.children) != 1 || entry.Name == "array" || entry.Name == f.Name+"_tuple" {
-		return column{name: f.name}
-	}
-	element := entry.children[0]
-	if !element.isLeaf() || element.repeats() {
-		return column{name: f.name}
-	}
-	return listColumn(f.name, f.def, entry.def, element)
+	return listColumn(f.name, f.def, entry.def, element, below)
 }
 
-func listColumn(name string, rowDef, elementDef int, element *node) column {
+// listElement is what repeats in a list, and its elements, if they are of use. Old writers left out the level of the
+// elements, and a group named "array" or after the list is itself the element.
+func listElement(list *node) (entry, element *node) {
+	if !list.isList() || len(list.children) != 1 || !list.children[0].repeats() {
+		return nil, nil
+	}
+	entry = list.children[0]
+	switch {
+	case entry.isLeaf() || entry.isList():
+		return entry, entry
+	case len(entry.children) != 1 || entry.Name == "array" || entry.Name == list.Name+"_tuple":
+		return nil, nil
+	case entry.children[0].repeats():
+		return nil, nil
+	}
+	return entry, entry.children[0]
+}
+
+func listColumn(name string, rowDef, elementDef int, element *node, below []inner) column {
 	l := leafOf(element, rowDef, elementDef)
-	return column{name: name, typ: spec.Type{Kind: l.kind, List: true}, leaves: []leaf{l}}
+	l.inner = below
+	t := spec.Type{Kind: l.kind, List: true, Nested: uint32(len(below))}
+	return column{name: name, typ: t, own: l.own, leaves: []leaf{l}}
 }
 
 // appendMap adds a map column, and its keys and values as columns of their own.
@@ -193,7 +217,7 @@ func appendMap(out []column, f *node) []column {
 		if !entry.children[i].isLeaf() || entry.children[i].repeats() {
 			return append(out, column{name: f.name})
 		}
-		parts = append(parts, listColumn(f.name+part, f.def, entry.def, entry.children[i]))
+		parts = append(parts, listColumn(f.name+part, f.def, entry.def, entry.children[i], nil))
 	}
 	keys, values := parts[0], parts[1]
 	if !values.supported() || !slices.Contains([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_BINARY}, keys.typ.Kind) {
@@ -209,7 +233,8 @@ func appendMap(out []column, f *node) []column {
 func leafOf(f *node, rowDef, elementDef int) leaf {
 	kind, add := valueOf(f.SchemaElement)
 	return leaf{
-		index: f.index, physical: f.Type.V, fixed: int(f.TypeLength.V), kind: kind, add: add,
+		index: f.index, physical: f.Type.V, fixed: int(f.TypeLength.V),
+		kind: kind, own: ownOf(f.SchemaElement), add: add,
 		rowDef: rowDef, elementDef: elementDef, valueDef: f.def,
 	}
 }
@@ -232,10 +257,16 @@ func (u union) add(uri string, columns []column) error {
 			continue
 		}
 		kind, ok := wider(before.typ.Kind, c.typ.Kind)
-		if !ok || before.typ.List != c.typ.List || before.isMap != c.isMap {
+		if !ok || before.typ.List != c.typ.List || before.typ.Nested != c.typ.Nested || before.isMap != c.isMap {
 			return fmt.Errorf("column %s is %v in %s but %v in %s", c.name, before.typ, before.uri, c.typ, uri)
 		}
 		before.typ.Kind = kind
+		if before.own != c.own {
+			before.own = pb.Kind_KIND_UNSPECIFIED
+		}
+		if !slices.Equal(before.shape, c.shape) {
+			before.shape = nil
+		}
 		u[c.name] = before
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // element describes a schema's element in words: its name, the number of children of a group or the type of a leaf, and
@@ -29,6 +31,13 @@ func element(t *testing.T, text string) format.SchemaElement {
 			e.ConvertedType = thrift.New(deprecated.Uint32)
 		case "null":
 			e.LogicalType.Value = &format.NullType{}
+		case "uint8":
+			e.ConvertedType = thrift.New(deprecated.Uint8)
+		case "int16":
+			e.LogicalType.Value = &format.IntType{BitWidth: 16, IsSigned: true}
+		case "half":
+			e.Type, e.TypeLength = thrift.New(format.FixedLenByteArray), thrift.New[int32](2)
+			e.LogicalType.Value = &format.Float16Type{}
 		case "int32":
 			e.Type = thrift.New(format.Int32)
 		case "int64":
@@ -51,8 +60,10 @@ func element(t *testing.T, text string) format.SchemaElement {
 
 func TestColumnsOfSchemas(t *testing.T) {
 	for schema, want := range map[string]string{
-		"x int32":                                                    "x int32 0/0/0",
-		"x optional int32 uint32":                                    "x int64 1/0/1",
+		"x int32":                 "x int32 0/0/0",
+		"x optional int32 uint32": "x int64 of uint32 1/0/1",
+		"x int32 uint8; y int32 int16; z optional half": "x int32 of uint8 0/0/0; y int32 of int16 0/0/0; " +
+			"z float32 of float16 1/0/1",
 		"x repeated int32":                                           "x list<int32> 0/1/1",
 		"x optional decimal39":                                       "x -",
 		"x optional int32 null":                                      "x -",
@@ -66,7 +77,14 @@ func TestColumnsOfSchemas(t *testing.T) {
 		"x 1 optional list; x_tuple 1 repeated; y int64":             "x -",
 		"x 1 optional list; list 1 repeated; element repeated int64": "x -",
 		"x 1 optional list; list 2 repeated; a int64; b int64":       "x -",
-		"x 1 optional list; y optional int64":                        "x -",
+		"x 1 optional list; list 1 repeated; element 1 optional list; list 1 repeated; element optional int32 int16": "" +
+			"x list<list<int32>> of int16 1/2/5 3/4",
+		"x 1 list; list 1 repeated; element 1 list; list 1 repeated; element 1 optional list; list 1 repeated; e float": "" +
+			"x list<list<list<float32>>> 0/1/4 1/2 3/4",
+		"x 1 optional list; array 1 repeated list; array repeated int64":                        "x list<list<int64>> 1/2/3 2/3",
+		"x 1 optional list; list 1 repeated; element 1 list; list 2 repeated; a int64; b int64": "x -",
+		"x 1 optional list; list 1 repeated; element 1 map; map 2 repeated; k int64; v int64":   "x -",
+		"x 1 optional list; y optional int64":                                                   "x -",
 		"m 1 optional map; map 2 repeated; key int32; value optional float": "m map<float32> 1/2/2 1/2/3; m.key " +
 			"list<int32> 1/2/2; m.value list<float32> 1/2/3",
 		"m 1 optional map; map 2 repeated; key float; value optional float": "m -",
@@ -110,15 +128,18 @@ func describe(c column) string {
 	if !c.supported() {
 		return c.name + " -"
 	}
-	out := c.name + " " + strings.ToLower(c.typ.Kind.String())
-	if c.typ.List {
-		out = c.name + " list<" + strings.ToLower(c.typ.Kind.String()) + ">"
+	out := c.name + " " + c.typ.String()
+	if c.own != pb.Kind_KIND_UNSPECIFIED {
+		out += " of " + strings.ToLower(c.own.String())
 	}
 	if c.isMap {
 		out = c.name + " map<" + strings.ToLower(c.typ.Kind.String()) + ">"
 	}
 	for _, l := range c.leaves {
 		out += fmt.Sprintf(" %d/%d/%d", l.rowDef, l.elementDef, l.valueDef)
+		for _, below := range l.inner {
+			out += fmt.Sprintf(" %d/%d", below.listDef, below.elementDef)
+		}
 	}
 	return out
 }
