@@ -14,11 +14,7 @@ import (
 func (b *outputBuilder) setDefaults(path string, features []*feature, v *pb.Value, mistakes *grouped) {
 	columns := 0
 	for _, f := range features {
-		source, err := f, error(nil)
-		if f.source == nil {
-			source, err = b.source(f.name)
-		}
-		if source != nil && err == nil {
+		if source, err := b.source(f.name); source != nil && err == nil {
 			columns++
 			b.setDefault(path, source, v, mistakes)
 		}
@@ -29,18 +25,22 @@ func (b *outputBuilder) setDefaults(path string, features []*feature, v *pb.Valu
 	}
 }
 
+// setDefault gives a column its default, as ops see it and as tensors do.
 func (b *outputBuilder) setDefault(path string, f *feature, v *pb.Value, mistakes *grouped) {
-	converted, ok := convertDefault(v, f.typ)
-	if !ok {
-		mistakes.add(f.name, fmt.Sprintf("%v, but the default is %s", f.typ, newFormatter().value(v)))
-		return
+	at, set := b.defaults[f.name]
+	for _, f := range []*feature{f, b.own(f)} {
+		converted, ok := convertDefault(v, f.typ)
+		if !ok {
+			mistakes.add(f.name, fmt.Sprintf("%v, but the default is %s", f.typ, newFormatter().value(v)))
+			return
+		}
+		if set && !proto.Equal(f.source.GetDefault(), converted) {
+			mistakes.add(f.name, "has another default at "+at)
+			return
+		}
+		f.source.Default = converted
 	}
-	if at, ok := b.defaults[f]; ok && !proto.Equal(f.source.GetDefault(), converted) {
-		mistakes.add(f.name, "has another default at "+at)
-		return
-	}
-	b.defaults[f] = path
-	f.source.Default = converted
+	b.defaults[f.name] = path
 }
 
 // convertDefault makes v a value of the type: integers become floats where floats are wanted, and a single value a

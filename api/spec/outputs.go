@@ -37,7 +37,7 @@ func (r *resolver) features(s *pb.Spec) {
 	}
 	b := &outputBuilder{
 		resolver: r, byName: map[string]*output{}, inDense: map[*feature]bool{},
-		defaults: map[*feature]string{},
+		defaults: map[string]string{},
 	}
 	if s.GetProvenance() {
 		for _, name := range []string{"_file", "_row"} {
@@ -56,7 +56,7 @@ type outputBuilder struct {
 	dense   *output
 	inDense map[*feature]bool
 	// where each source got its default
-	defaults map[*feature]string
+	defaults map[string]string
 }
 
 // entry adds what one entry of `features` selects.

@@ -232,11 +232,23 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 		return nil, fmt.Errorf(
 			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
-	names := slices.SortedFunc(g.filtered(r.names()), compareNatural)
+	names := slices.SortedFunc(g.filtered(r.flat(r.names())), compareNatural)
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no feature matches %s%s", pattern, cmp.Or(r.unseen(g), r.columns()))
 	}
 	return names, nil
+}
+
+// flat leaves lists of lists out, which few layouts take: they must be named.
+func (r *resolver) flat(names iter.Seq[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range names {
+			i, ok := r.index.byName[name]
+			if nested := ok && r.index.columns[i].Type.Nested > 0; !nested && !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // unseen explains to those who meant them that a glob does not see maps, and columns that cannot be features.
@@ -248,6 +260,8 @@ func (r *resolver) unseen(g glob) string {
 			return fmt.Sprintf("; %s cannot be a feature: it is %s", c.Name, c.Unsupported)
 		case c.Key != pb.Kind_KIND_UNSPECIFIED:
 			return "; keys of maps must be named one by one"
+		case c.Type.Nested > 0:
+			return "; lists of lists must be named one by one"
 		}
 	}
 	return ""

@@ -214,7 +214,7 @@ func TestResolveReportsEachMistake(t *testing.T) {
 			"channels]",
 		"features: {image: photo, shape: [1, 0, 3]}":         "features[0].shape: found [1 0 3]",
 		"features: {image: photo, shape: [70000, 70000, 3]}": "features[0].shape: found [70000 70000 3]",
-		"features: {bytes: photo, shape: [1, 1, 3]}": "features[0].shape: layout bytes has no shape; only image and tensor",
+		"features: {bytes: photo, shape: [1, 1, 3]}":         "features[0].shape: layout bytes has no shape; only image and tensor",
 		"features: {label: label, weights: int_1}": "features[0].weights: found int_1; only sparse " +
 			"features have weights",
 		"features: {sparse: cat_0, weights: cat_0_score}": "features[0].weights: no feature cat_0_score; " +

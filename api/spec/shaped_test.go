@@ -51,7 +51,7 @@ transforms:
 1 tiny int32
 2 half list<float16>
 3 ids list<uint32> default [7]
-4 ids list<int64>
+4 ids list<int64> default [7]
 5 matrix list<list<float64>>
 6 loose list<list<list<float32>>>
 7 flag bool
@@ -92,35 +92,38 @@ SPARSE ids_again [10] int64
 // TestMistakesOfTensorsAndPadded has one mistake a line, and the message that comes of it.
 func TestMistakesOfTensorsAndPadded(t *testing.T) {
 	for text, want := range map[string]string{
-		"{tensor: ids}":                                     "features[0]: ids: list<uint32>; say by `shape:` what shape",
-		"{tensor: half, shape: [700]}":                      "half: list<float16>; its rows have shape [768] in the files",
-		"{tensor: loose, shape: [4, 5]}":                    "shape [4 5] has 2 dimensions; want 3",
-		"{tensor: matrix, shape: [3, 2]}":                   "its rows have shape [2 3] in the files, not [3 2]",
-		"{tensor: tiny, shape: [2]}":                        "shape [2] has other than the one value of each row",
-		"{tensor: ids, shape: [0]}":                         "shape [0]: want numbers above 0",
-		"{tensor: ids, shape: [65536, 65536]}":              "less than 2 GiB in each row",
-		"{tensor: raw, shape: [2]}":                         "raw: binary; say by `dtype:` what its bytes are",
-		"{tensor: raw, shape: [2], dtype: binary}":          "raw: binary; say by `dtype:` what its bytes are",
-		"{tensor: raw, dtype: int8}":                        "raw: binary; say by `shape:`",
-		"{tensor: tiny, dtype: float32}":                    "tiny: int8; `dtype:` is for byte strings",
-		"{tensor: tiny, default: 128}":                      "tiny: int8; `default:` is 128, which is no int8",
-		"{tensor: half, default: 1e5}":                      "`default:` is 100000.0, which is no float16",
-		"{tensor: tiny, default: [1]}":                      "`default:` is [1], which is no int8",
-		"{tensor: words}":                                   "words: list<binary>; tensor takes numbers and bools",
-		"{tensor: tiny, length: 3}":                         "features[0].length: layout tensor has no length; only padded",
-		"{tensor: tiny, value: 3}":                          "features[0].value: layout tensor has no value; only padded and sparse",
-		"{padded: ids}":                                     "ids: list<uint32>; `length:` is 0; want how many values",
-		"{padded: ids, length: -1}":                         "`length:` is -1",
-		"{padded: ids, length: 2, value: -1}":               "`value:` is -1, which is no uint32",
-		"{padded: matrix, length: 2}":                       "matrix: list<list<float64>>; only layout tensor takes lists of lists",
-		"{padded: tiny, length: 2}":                         "tiny: int8; padded takes lists of numbers or bools",
-		"{padded: words, length: 2}":                        "words: list<binary>; padded takes lists of numbers or bools",
-		"{padded: ids, length: 2, shape: [2]}":              "features[0].shape: layout padded has no shape; only image and tensor",
-		"{sparse: ids, value: 3}":                           "ids: list<int64>; `value:` is what nulls become with `nulls: keep`",
-		"{sparse: ids, nulls: keep, value: 1.5}":            "`value:` is 1.5, which is no int64",
-		"{dense: matrix}":                                   "matrix: list<list<float64>>; only layout tensor takes lists of lists",
-		"{label: flag}, transforms: {op: log1p, in: loose}": "transforms[0]: log1p takes no list<list<list<float32>>>",
-		"{label: flag}, filter: loose is null":              "filter: loose is list<list<list<float32>>>; no filter takes lists of",
+		"{tensor: ids}":                                                     "features[0]: ids: list<uint32>; say by `shape:` what shape",
+		"{tensor: half, shape: [700]}":                                      "half: list<float16>; its rows have shape [768] in the files",
+		"{tensor: loose, shape: [4, 5]}":                                    "shape [4 5] has 2 dimensions; want 3",
+		"{tensor: matrix, shape: [3, 2]}":                                   "its rows have shape [2 3] in the files, not [3 2]",
+		"{tensor: tiny, shape: [2]}":                                        "shape [2] has other than the one value of each row",
+		"{tensor: ids, shape: [0]}":                                         "shape [0]: want numbers above 0",
+		"{tensor: ids, shape: [65536, 65536]}":                              "less than 2 GiB in each row",
+		"{tensor: raw, shape: [2]}":                                         "raw: binary; say by `dtype:` what its bytes are",
+		"{tensor: raw, shape: [2], dtype: binary}":                          "raw: binary; say by `dtype:` what its bytes are",
+		"{tensor: raw, dtype: int8}":                                        "raw: binary; say by `shape:`",
+		"{tensor: tiny, dtype: float32}":                                    "tiny: int8; `dtype:` is for byte strings",
+		"{tensor: tiny, default: 128}":                                      "tiny: int8; `default:` is 128, which is no int8",
+		"{tensor: half, default: 1e5}":                                      "`default:` is 100000.0, which is no float16",
+		"{tensor: tiny, default: [1]}":                                      "`default:` is [1], which is no int8",
+		"{tensor: words}":                                                   "words: list<binary>; tensor takes numbers and bools",
+		"{tensor: tiny, length: 3}":                                         "features[0].length: layout tensor has no length; only padded",
+		"{tensor: tiny, value: 3}":                                          "features[0].value: layout tensor has no value; only padded and sparse",
+		"{padded: ids}":                                                     "ids: list<uint32>; `length:` is 0; want how many values",
+		"{padded: ids, length: -1}":                                         "`length:` is -1",
+		"{padded: ids, length: 2, value: -1}":                               "`value:` is -1, which is no uint32",
+		"{padded: matrix, length: 2}":                                       "matrix: list<list<float64>>; only layout tensor takes lists of lists",
+		"{padded: tiny, length: 2}":                                         "tiny: int8; padded takes lists of numbers or bools",
+		"{padded: words, length: 2}":                                        "words: list<binary>; padded takes lists of numbers or bools",
+		"{padded: ids, length: 2, shape: [2]}":                              "features[0].shape: layout padded has no shape; only image and tensor",
+		"{sparse: ids, value: 3}":                                           "ids: list<int64>; `value:` is what nulls become with `nulls: keep`",
+		"{sparse: ids, nulls: keep, value: 1.5}":                            "`value:` is 1.5, which is no int64",
+		"{dense: matrix}":                                                   "matrix: list<list<float64>>; only layout tensor takes lists of lists",
+		"{label: flag}, transforms: {op: log1p, in: loose}":                 "transforms[0]: log1p takes no list<list<list<float32>>>",
+		"{tensor: 'loo*', shape: [1, 1, 1]}":                                "no feature matches loo*; lists of lists must be named one by one",
+		"{padded: ids, length: 2, default: -1}":                             "ids: list<uint32>, but the default is -1",
+		"[{padded: ids, length: 2, default: 1}, {sparse: ids, default: 2}]": "ids: has another default at features[0]",
+		"{label: flag}, filter: loose is null":                              "filter: loose is list<list<list<float32>>>; no filter takes lists of",
 	} {
 		_, err := Resolve(mustParse(t, "{dataset: {uri: s3://b/d/}, batch_size: 8, features: "+text+"}"), shaped(), newCatalog())
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -58,7 +58,7 @@ func SpecFor(uri string, schema spec.Schema) (*pb.Spec, []string, error) {
 		s.Features = append(s.Features, &pb.Feature{Name: []string{name}, Layout: layout})
 	}
 	for _, c := range schema.Columns {
-		if c.Unsupported != "" || c.Key != pb.Kind_KIND_UNSPECIFIED || !plain(c.Name) {
+		if c.Unsupported != "" || c.Key != pb.Kind_KIND_UNSPECIFIED || c.Type.Nested > 0 || !plain(c.Name) {
 			left = append(left, c.Name)
 			continue
 		}
