@@ -46,11 +46,11 @@ func Show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show URI",
 		Short: "Show a dataset's columns, statistics and first rows",
-		Long: "Show what a dataset holds, without a spec and without a fleet: its columns with their types as a " +
-			"spec has them,\n" +
-			"nulls, least and greatest values as the files tell them, and the first rows. All files are looked at, " +
-			"and of the\n" +
-			"first rows no more is read than they need. --files N looks at the first N files alone.",
+		Long: "Show what a dataset holds, without a spec and without a fleet: its columns with their types and " +
+			"shapes, the layouts\n" +
+			"that take each, nulls, least and greatest values as the files tell them, and the first rows. All " +
+			"files are looked at,\n" +
+			"and of the first rows no more is read than they need. --files N looks at the first N files alone.",
 		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show " +
 			"data/part-00000.parquet --output json",
 		Args: cobra.ExactArgs(1),
@@ -167,10 +167,10 @@ func (s *shown) print(out io.Writer) error {
 		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, s.extent, ""),
 		humanize.IBytes(uint64(s.Bytes)))
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "COLUMN\tTYPE\tSTORED\tNULLS\tMIN\tMAX")
+	fmt.Fprintln(t, "COLUMN\tTYPE\tLAYOUTS\tSTORED\tNULLS\tMIN\tMAX")
 	for _, c := range s.Columns {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.kind(), humanize.IBytes(uint64(c.Bytes)), count(c.Nulls),
-			c.text(c.Min), c.text(c.Max))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.kind(), strings.Join(c.Layouts, " "),
+			humanize.IBytes(uint64(c.Bytes)), count(c.Nulls), c.text(c.Min), c.text(c.Max))
 	}
 	if err := t.Flush(); err != nil {
 		return err

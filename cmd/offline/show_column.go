@@ -15,8 +15,12 @@ import (
 // shownColumn is what `penstock show` tells of a column.
 type shownColumn struct {
 	Name string `json:"name"`
-	// Type as a spec's features have it: "int64", "list<binary>", "map<binary>float32".
+	// Type as the files have it: "int8", "list<binary>", "map<binary>float32".
 	Type string `json:"type,omitempty"`
+	// Shape is that of each row, where the files say that all lists have one.
+	Shape []int32 `json:"shape,omitempty"`
+	// Layouts are those that take it as it is.
+	Layouts []string `json:"layouts,omitempty"`
 	// Meaning is what integers stand for: "timestamp[us]".
 	Meaning string `json:"meaning,omitempty"`
 	// Unsupported says why it cannot be a feature.
@@ -31,9 +35,13 @@ type shownColumn struct {
 
 // describe adds up what files tell of a column.
 func describe(c spec.Column, files []format.File) (shownColumn, error) {
-	out := shownColumn{Name: c.Name, Meaning: c.Meaning, Unsupported: c.Unsupported}
+	out := shownColumn{
+		Name: c.Name, Shape: c.Shape, Layouts: spec.Layouts(c), Meaning: c.Meaning, Unsupported: c.Unsupported,
+	}
 	if c.Unsupported == "" {
-		out.Type = c.Type.String()
+		own := c.Type
+		own.Kind = cmp.Or(c.Own, own.Kind)
+		out.Type = own.String()
 	}
 	if c.Key != pb.Kind_KIND_UNSPECIFIED {
 		out.Type = "map<" + strings.ToLower(c.Key.String()) + ">" + out.Type
@@ -115,10 +123,14 @@ func (c shownColumn) kind() string {
 	if c.Unsupported != "" {
 		return "cannot be a feature: " + c.Unsupported
 	}
-	if c.Meaning != "" {
-		return c.Type + " " + c.Meaning
+	parts := []string{c.Type}
+	if len(c.Shape) > 0 {
+		parts = append(parts, strings.Join(strings.Fields(fmt.Sprint(c.Shape)), ", "))
 	}
-	return c.Type
+	if c.Meaning != "" {
+		parts = append(parts, c.Meaning)
+	}
+	return strings.Join(parts, " ")
 }
 
 // text is a bound for people: long ones are cut, and timestamps are written as such.

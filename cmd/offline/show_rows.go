@@ -154,22 +154,33 @@ func (c *chunk) Bytes(from, n int) ([]byte, error) {
 
 // at is the value of a row.
 func at(v *vector.Vector, i int) any {
-	if v.IsNull(i) {
+	switch {
+	case v.IsNull(i):
 		return nil
-	}
-	if !v.Type.List {
+	case !v.Type.List:
 		return value(v, i)
 	}
-	list := []any{}
-	for j := v.Offsets[i]; j < v.Offsets[i+1]; j++ {
-		if v.ElemIsNull(int(j)) {
-			list = append(list, nil)
-			continue
-		}
-		list = append(list, value(v, int(j)))
-	}
-	return list
+	return list(v, v.Nested, v.Offsets[i], v.Offsets[i+1])
 }
+
+// list is what lies from one place to another, of lists or, below the last level, of elements.
+func list(v *vector.Vector, below []vector.Level, from, to int32) any {
+	out := []any{}
+	for j := int(from); j < int(to); j++ {
+		switch {
+		case len(below) > 0 && !isNull(below[0], j):
+			out = append(out, list(v, below[1:], below[0].Offsets[j], below[0].Offsets[j+1]))
+		case len(below) > 0 || v.ElemIsNull(j):
+			out = append(out, nil)
+		default:
+			out = append(out, value(v, j))
+		}
+	}
+	return out
+}
+
+// isNull reports whether a list of a level is.
+func isNull(l vector.Level, j int) bool { return l.Valid != nil && l.Valid[j>>6]>>(j&63)&1 == 0 }
 
 // value is one that is not null.
 func value(v *vector.Vector, j int) any {

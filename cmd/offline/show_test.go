@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/convert"
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // table makes a dataset of CSV texts, a file of each.
@@ -58,7 +61,7 @@ func TestShow(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(runShow(t, dir)), " ")
 	for _, want := range []string{
-		"4 rows in 2 files and 3 row groups", " 0 -3 100 ", " 1 -1.5 2.5 ", "2025-12-31T00:00:00Z 2026-01-02T03:04:05Z",
+		"4 rows in 2 files and 3 row groups", " 0 -3 100 ", " 1 -1.5 2.5 ", "id int64 dense sparse label tensor ", "2025-12-31T00:00:00Z 2026-01-02T03:04:05Z",
 		`id=7 score=0.5 name="b" at=1767323045000000`, `id=-3 score=null name="" at=null`,
 		"id=100 score=-1.5 name=null at=null",
 	} {
@@ -74,5 +77,26 @@ func TestShow(t *testing.T) {
 	want := `"head":[{"id":7,"score":0.5,"name":"b","at":1767323045000000},{"id":-3,"score":null,"name":"","at":null},{"id":9,"score":2.5,"name":"ä","at":1767139200000000}]}`
 	if text := runShow(t, dir, "--head=3", "--output=json"); !strings.HasSuffix(text, want+"\n") {
 		t.Errorf("%s\nshould end with\n%s", text, want)
+	}
+}
+
+// TestShowShapes shows what files say of a column beyond the type that ops see, and values of lists of lists.
+func TestShowShapes(t *testing.T) {
+	e := spec.Type{Kind: pb.Kind_FLOAT32, List: true, Nested: 1}
+	c, err := describe(spec.Column{Name: "e", Type: e, Own: pb.Kind_FLOAT16, Shape: []int32{2, 3}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.kind() != "list<list<float16>> [2, 3]" || strings.Join(c.Layouts, " ") != "tensor" {
+		t.Errorf("%+v is %s", c, c.kind())
+	}
+	v := &vector.Vector{
+		Type: e, Rows: 3, Valid: []uint64{0b011}, Offsets: []int32{0, 2, 3, 3},
+		Nested: []vector.Level{{Offsets: []int32{0, 1, 1, 3}, Valid: []uint64{0b101}}},
+		F32:    []float32{0.5, 1, 2}, ElemValid: []uint64{0b101},
+	}
+	got, err := json.Marshal([]any{at(v, 0), at(v, 1), at(v, 2)})
+	if want := "[[[0.5],null],[[null,2]],null]"; err != nil || string(got) != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
 	}
 }
