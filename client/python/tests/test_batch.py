@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import pytest
 from penstock._columns import Columns
 from penstock._flat import Flat
 from penstock._session import State
-from penstock.batch import Batch
+from penstock.batch import Batch, _views
 from penstock.errors import UsageError
 from penstock.position import Position
 
@@ -24,6 +26,23 @@ ROWS = 5
 
 def _field(name: str, kind: pa.DataType, layout: str, **metadata: str) -> pa.Field:
     return pa.field(name, kind, nullable=False, metadata={"penstock.layout": layout, **metadata})
+
+
+def _tensor(name: str, kind: pa.DataType, dtype: str, *shape: int) -> pa.Field:
+    metadata = {"penstock.shape": ",".join(map(str, shape)), "penstock.dtype": dtype}
+    return _field(name, pa.list_(kind, int(np.prod(shape))) if shape else kind, "tensor", **metadata)
+
+
+def _padded(name: str, kind: pa.DataType, dtype: str, side: str, length: int) -> pa.Field:
+    metadata = {"penstock.shape": str(length), "penstock.dtype": dtype, "penstock.side": side, "penstock.value": "-1"}
+    both = pa.struct([("values", pa.list_(kind, length)), ("length", pa.int32())])
+    return _field(name, both, "padded", **metadata)
+
+
+def _bits(rows: Iterable[int]) -> np.ndarray[Any, Any]:
+    """Of bfloat16: four values a row."""
+    numbers = np.array([[i, -i, i / 2, 1] for i in rows], np.float32).reshape(-1, 4)
+    return (numbers.view(np.uint32) >> 16).astype(np.uint16)
 
 
 def record(rows: int = ROWS) -> pa.RecordBatch:
@@ -38,6 +57,12 @@ def record(rows: int = ROWS) -> pa.RecordBatch:
         _field("price", pa.float64(), "label"),
         _field("word", pa.binary(), "bytes"),
         _field("photo", pa.list_(pa.uint8(), 6), "image", **{"penstock.shape": "1,2,3"}),
+        _tensor("half", pa.float16(), "float16", 2),
+        _tensor("brain", pa.uint16(), "bfloat16", 2, 2),
+        _tensor("flag", pa.uint8(), "bool"),
+        _tensor("small", pa.uint32(), "uint32", 1),
+        _padded("recent", pa.int64(), "int64", "left", 4),
+        _padded("seen", pa.uint8(), "bool", "right", 2),
         pa.field("_file", pa.int32(), nullable=False),
         pa.field("_row", pa.int64(), nullable=False),
     ]
@@ -50,6 +75,16 @@ def record(rows: int = ROWS) -> pa.RecordBatch:
         pa.array([i / 4 for i in range(rows)]),
         pa.array([b"w" * i for i in range(rows)], pa.binary()),
         pa.array([[i] * 6 for i in range(rows)], fields[7].type),
+        pa.array([[np.float16(i), np.float16(i + 0.5)] for i in range(rows)], fields[8].type),
+        pa.array(_bits(range(rows)).tolist(), fields[9].type),
+        pa.array([i % 2 for i in range(rows)], pa.uint8()),
+        pa.array([[i] for i in range(rows)], fields[11].type),
+        pa.array(
+            [{"values": [-1] * (4 - i % 5) + [i] * (i % 5), "length": i % 5} for i in range(rows)], fields[12].type
+        ),
+        pa.array(
+            [{"values": [1] * (i % 3) + [0] * (2 - i % 3), "length": i % 3} for i in range(rows)], fields[13].type
+        ),
         pa.array([7] * rows, pa.int32()),
         pa.array(range(100, 100 + rows), pa.int64()),
     ]
@@ -90,6 +125,28 @@ def check(b: Batch, lo: int, to_numpy: Callable[[Any], Any] = np.asarray) -> Non
     np.testing.assert_array_equal(n(b.images["photo"])[:, 0, 1, 2], rows)
     np.testing.assert_array_equal(n(b.files), [7] * len(b))
     np.testing.assert_array_equal(n(b.rows), 100 + rows)
+    check_tensors(b, rows, n)
+
+
+def check_tensors(b: Batch, rows: np.ndarray[Any, Any], n: Callable[[Any], Any]) -> None:
+    assert list(b.tensors) == ["half", "brain", "flag", "small"]
+    np.testing.assert_array_equal(n(b.tensors["half"]), np.stack([rows, rows + 0.5], axis=1))
+    assert n(b.tensors["half"]).dtype == np.float16
+    assert n(b.tensors["brain"]).dtype.itemsize == 2
+    np.testing.assert_array_equal(n(b.tensors["brain"]).view(np.uint16), _bits(rows).reshape(-1, 2, 2))
+    np.testing.assert_array_equal(n(b.tensors["flag"]), rows % 2 == 1)
+    assert n(b.tensors["flag"]).dtype == np.bool_
+    np.testing.assert_array_equal(n(b.tensors["small"]), rows[:, None])
+    assert n(b.tensors["small"]).dtype == np.uint32
+    recent, seen = b.padded["recent"], b.padded["seen"]
+    np.testing.assert_array_equal(n(recent.lengths), rows % 5)
+    assert n(recent.lengths).dtype == np.int32
+    np.testing.assert_array_equal(n(recent.mask), np.arange(4) >= 4 - rows[:, None] % 5)
+    np.testing.assert_array_equal(n(recent.values), np.where(n(recent.mask), rows[:, None], -1))
+    np.testing.assert_array_equal(n(seen.mask), np.arange(2) < rows[:, None] % 3)
+    np.testing.assert_array_equal(n(seen.values), n(seen.mask))
+    assert n(seen.values).dtype == n(seen.mask).dtype == np.bool_
+    assert recent.mask is b.padded["recent"].mask, "made once"
 
 
 @pytest.mark.parametrize(("lo", "hi"), [(0, ROWS), (0, 3), (2, 4), (1, 2)])
@@ -110,7 +167,8 @@ def test_views_share_the_records_memory() -> None:
     of = record()
     b = batch(of)
     where = {buffer.address for column in of.columns for buffer in column.buffers() if buffer is not None}
-    arrays = [b.dense, b.labels["price"], b.images["photo"], b.rows, b.bytes["word"].data]
+    arrays = [b.dense, b.labels["price"], b.images["photo"], b.rows, b.bytes["word"].data, *b.tensors.values()]
+    arrays += [a for f in b.padded.values() for a in (f.values, f.lengths)]
     arrays += [a for f in b.sparse.values() for a in (f.values, f.weights) if a is not None]
     assert {a.__array_interface__["data"][0] for a in arrays} <= where
     assert not any(a.flags.writeable for a in arrays)
@@ -136,11 +194,44 @@ def test_arrow() -> None:
     assert b.sparse["ids"].values.to_pylist() == [0, 0, 1, 0, 1, 2, 0, 1, 2, 3]
     assert b.sparse["ids"].lengths.to_pylist() == [0, 1, 2, 3, 4]
     assert b.labels["click"].type == pa.bool_()
+    for name in b.tensors:
+        assert b.tensors[name].equals(of.column(name))
+    recent = b.padded["recent"]
+    assert (recent.values.to_pylist()[1:3], recent.lengths.to_pylist()) == (
+        [[-1, -1, -1, 1], [-1, -1, 2, 2]],
+        [0, 1, 2, 3, 4],
+    )
+    assert recent.mask.to_pylist()[1:3] == [[False, False, False, True], [False, False, True, True]]
+    assert repr(recent) == "Padded('recent', rows=5, length=4, side='left')"
     check(b.numpy(), 0)
 
 
+def test_a_record_of_arrays() -> None:
+    """What a session's arrays are as Arrow has them, also of none."""
+    for rows in (ROWS, 0):
+        of = Flat.of(record(rows))
+        again = Flat(of.form, rows, of.parts).to_arrow()
+        again.validate(full=True)
+        assert again.equals(record(rows))
+        assert batch(again).padded["recent"].values.shape == (rows, 4)
+
+
+@pytest.mark.parametrize(
+    ("installed", "dtype"), [(SimpleNamespace(bfloat16=np.dtype("V2")), np.dtype("V2")), (None, np.dtype(np.uint16))]
+)
+def test_numpys_bfloat16(
+    installed: object, dtype: object, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """It is that of ml_dtypes where that is installed: here something of as many bytes stands for it."""
+    monkeypatch.setitem(sys.modules, "ml_dtypes", installed)
+    _views.cache_clear()
+    request.addfinalizer(_views.cache_clear)
+    assert batch(record()).tensors["brain"].dtype == dtype
+
+
 def test_repr() -> None:
-    assert repr(batch(record())) == "Batch(rows=5, epoch=3, dense=[5, 2], sparse=3, labels=2, bytes=1, images=1)"
+    kinds = "dense=[5, 2], sparse=3, labels=2, bytes=1, images=1, tensors=4, padded=2"
+    assert repr(batch(record())) == f"Batch(rows=5, epoch=3, {kinds})"
 
 
 def test_views_are_not_pickled() -> None:
@@ -172,6 +263,8 @@ def test_a_batch_is_no_tuple_and_no_dictionary() -> None:
     b = batch(record())
     with pytest.raises(TypeError, match=r"use batch\.dense, batch\.sparse\['ids'\], .*, or have .* map=lambda batch:"):
         _, _ = b  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"use batch\.tensors\['flag'\], batch\.padded\['recent'\]\.values, or"):
+        batch(record().select(["flag", "recent"]))["flag"]  # type: ignore[index]
     with pytest.raises(TypeError, match=r"batch\.label, or"):
         batch(record().select(["price", "ids"]))["price"]  # type: ignore[index]
     assert not isinstance(b, Iterable)  # else frameworks look for tensors in it

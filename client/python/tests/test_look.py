@@ -14,7 +14,9 @@ import pytest
 
 import penstock
 from penstock import errors
+from penstock._look import Rows
 from penstock.loader import DataLoader
+from tests import test_batch
 
 if TYPE_CHECKING:
     from tests.conftest import Dataset, Fleet
@@ -91,6 +93,23 @@ def test_schema_and_first_rows(shared_fleet: Fleet, kinds: Path, local: bool) ->
     for use in (loader.peek, lambda: loader.schema):
         with pytest.raises(errors.Closed):
             use()
+
+
+def test_tensors_as_people_read_them() -> None:
+    of = test_batch.record()
+    rows = Rows(of.schema, [of.slice(0, 2), of.slice(2)])
+    assert [tuple(rows.schema[name])[1:4] for name in ("half", "brain", "flag", "recent", "seen")] == [
+        ("tensor", "float16", (2,)),
+        ("tensor", "bfloat16", (2, 2)),
+        ("tensor", "bool", ()),
+        ("padded", "int64", (4,)),
+        ("padded", "bool", (2,)),
+    ]
+    shown = dict(zip(*(rows._cells()[i] for i in (0, 4)), strict=True))
+    assert [shown[name] for name in ("half", "brain", "flag", "recent", "seen")] == [
+        "[3, 3.5]", "[[3, -3], [1.5, 1]]", "True", "[-1, 3, 3, 3]", "[False, False]",
+    ]  # fmt: skip
+    assert "<td>bfloat16 [rows, 2, 2]</td>" in rows.schema._repr_html_()
 
 
 def test_first_rows_of_a_filter_and_of_a_spec_file(shared_fleet: Fleet, kinds: Path, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import inspect
 import json
 import math
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,67 @@ def test_features_compose_in_order() -> None:
     assert repr(penstock.dense("a") + penstock.label("b")) == "dense('a') + label('b')"
 
 
+def test_features_of_one_shape() -> None:
+    """What is the spec's default is left out."""
+    features = (
+        penstock.tensor("e", shape=768)
+        + penstock.tensor("raw", shape=(np.int64(2), 3), dtype="bfloat16", default=0.5)
+        + penstock.padded("items", length=np.int64(200))
+        + penstock.padded("seen", length=4, side="right", value=-1, truncate="first", nulls="omit", default=[7])
+        + penstock.padded("on", length=4, value=False)
+        + penstock.sparse("ids", nulls="keep", value=-1)
+        + penstock.sparse("ids", nulls="omit", value=None)
+    )
+    shared = {"weights": "", "shape": []}
+    assert [f.message() for f in features] == [
+        {"name": ["e"], "layout": "TENSOR", "weights": "", "shape": [768]},
+        {
+            "name": ["raw"], "layout": "TENSOR", "weights": "", "shape": [2, 3], "dtype": "BFLOAT16",
+            "default": {"float": 0.5},
+        },
+        {"name": ["items"], "layout": "PADDED", **shared, "length": 200},
+        {
+            "name": ["seen"], "layout": "PADDED", **shared, "length": 4, "side": "RIGHT", "truncate": "FIRST",
+            "nulls": "OMIT", "value": {"int": -1}, "default": {"ints": {"values": [7]}},
+        },
+        {"name": ["on"], "layout": "PADDED", **shared, "length": 4, "value": {"bool": False}},
+        {"name": ["ids"], "layout": "SPARSE", **shared, "nulls": "KEEP", "value": {"int": -1}},
+        {"name": ["ids"], "layout": "SPARSE", **shared},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (None, None), ("float16", "FLOAT16"), (np.float16, "FLOAT16"), (np.dtype("<u2"), "UINT16"), (bool, "BOOL"),
+        ("<f8", "FLOAT64"),
+    ],
+)  # fmt: skip
+def test_dtypes(dtype: Any, name: str | None) -> None:
+    (feature,) = penstock.tensor("raw", shape=2, dtype=dtype)
+    assert feature.message().get("dtype") == name
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: penstock.tensor("a", dtype=">f4"), "dtype: found '>f4'; give one of bool, int8"),
+        (lambda: penstock.tensor("a", dtype="complex64"), "dtype: found 'complex64'"),
+        (lambda: penstock.tensor("a", dtype=3), "dtype: found 3"),
+        (lambda: penstock.tensor("a", shape="2"), "shape: found '2'; give an integer"),  # type: ignore[arg-type]
+        (lambda: penstock.tensor("a", shape=(2, 0)), "shape: found 0; give 1 or more"),
+        (lambda: penstock.padded("a", length=0), "length: found 0; give 1 or more"),
+        (lambda: penstock.padded("a", length=2, side="top"), 'side: found \'top\'; give "left" or "right"'),
+        (lambda: penstock.padded("a", length=2, truncate=1), "truncate: found 1"),  # type: ignore[arg-type]
+        (lambda: penstock.padded("a", length=2, nulls="drop"), "nulls: found 'drop'"),
+        (lambda: penstock.sparse("a", nulls=True), "nulls: found True"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_has_no_shape(build: Callable[[], Any], says: str) -> None:
+    with pytest.raises(SpecError, match=f"^{says}"):
+        build()
+
+
 def test_composing_changes_no_operand() -> None:
     one, two = penstock.dense("a"), penstock.label("b")
     both = one + two
@@ -52,7 +115,13 @@ def test_names_come_in_lists_too(names: Any) -> None:
     assert list(penstock.dense(*names)) == [Feature(("a", "b"), "dense")]
 
 
-@pytest.mark.parametrize("build", [penstock.dense, penstock.sparse, penstock.label, penstock.bytes_, penstock.image])
+@pytest.mark.parametrize(
+    "build",
+    [
+        penstock.dense, penstock.sparse, penstock.label, penstock.bytes_, penstock.image, penstock.tensor,
+        partial(penstock.padded, length=2),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("names", [(), ([],), (3,), (["a", 3],), (None,), ({"a", "b"},), ({"a": 1},), (b"a",)])
 def test_features_need_names(build: Any, names: Any) -> None:
     with pytest.raises(UsageError, match="names or globs"):
@@ -221,4 +290,4 @@ def test_every_op_has_its_builder(penstock_binary: Path) -> None:
 
 
 def test_the_package_has_all_other_builders() -> None:
-    assert {"dense", "sparse", "label", "bytes_", "image", "op"} <= set(penstock.__all__)
+    assert {"dense", "sparse", "label", "bytes_", "image", "tensor", "padded", "op"} <= set(penstock.__all__)

@@ -20,9 +20,11 @@ import difflib
 from typing import TYPE_CHECKING
 
 from penstock import _binary, errors, monitor
+from penstock._dataset import schema
 from penstock._diagnosis import Stats
-from penstock.batch import Batch, Bytes, Sparse
-from penstock.features import Features, bytes_, dense, image, label, sparse
+from penstock._lists import Padded, Sparse
+from penstock.batch import Batch, Bytes
+from penstock.features import Features, bytes_, dense, image, label, padded, sparse, tensor
 from penstock.groups import Connection, Data, Ranks
 from penstock.loader import DataLoader
 from penstock.ops import (
@@ -77,6 +79,7 @@ __all__ = [
     "Data",
     "DataLoader",
     "Features",
+    "Padded",
     "Position",
     "Ranks",
     "Sparse",
@@ -115,18 +118,21 @@ __all__ = [
     "normalize",
     "onehot",
     "op",
+    "padded",
     "positive_modulus",
     "random_resized_crop",
     "resize",
     "sample",
     "scale_to_0_1",
     "scale_to_z_score",
+    "schema",
     "score_max",
     "score_min",
     "score_sum",
     "sigrid_hash",
     "sort_by_score",
     "sparse",
+    "tensor",
     "union",
 ]
 

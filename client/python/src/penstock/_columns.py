@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -15,6 +15,14 @@ from penstock._flat import Form
 
 Part: TypeAlias = int
 """An array of a batch: which of its form's parts."""
+
+
+class PaddedColumn(NamedTuple):
+    """A column of layout padded: its arrays, and where the padding lies."""
+
+    values: Part
+    lengths: Part
+    left: bool
 
 
 class Columns:
@@ -27,7 +35,10 @@ class Columns:
         self.labels: dict[str, Part] = {}
         self.bytes: dict[str, tuple[str, Part, Part]] = {}  # its name, data and offsets
         self.images: dict[str, Part] = {}
+        self.tensors: dict[str, Part] = {}
+        self.padded: dict[str, PaddedColumn] = {}
         self.shapes: dict[Part, tuple[int, ...]] = {}  # of a row in arrays that are not flat
+        self.own: dict[Part, str] = {}  # dtypes that lie in others: "bool" in uint8, "bfloat16" in uint16
         self.provenance: dict[str, Part] = {}
         of: dict[str, dict[str, Part]] = {}
         for (name, what), part in form.index.items():
@@ -49,6 +60,22 @@ class Columns:
             self.bytes[column.name] = column.name, parts["values"], parts["offsets"]
         elif layout == "image":
             self.images[column.name] = parts["values"]
-            self.shapes[parts["values"]] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
+            self.shapes[parts["values"]] = shape_of(metadata)
+        elif layout in ("tensor", "padded"):
+            values, dtype = parts["values"], metadata[b"penstock.dtype"].decode()
+            if shape := shape_of(metadata):
+                self.shapes[values] = shape
+            if dtype in ("bool", "bfloat16"):
+                self.own[values] = dtype
+            if layout == "tensor":
+                self.tensors[column.name] = values
+            else:
+                left = metadata[b"penstock.side"] == b"left"
+                self.padded[column.name] = PaddedColumn(values, parts["lengths"], left)
         elif column.name in ("_file", "_row"):
             self.provenance[column.name] = parts["values"]
+
+
+def shape_of(metadata: Mapping[bytes, bytes]) -> tuple[int, ...]:
+    """That of a row, of a column that says it."""
+    return tuple(int(n) for n in metadata[b"penstock.shape"].split(b",") if n)

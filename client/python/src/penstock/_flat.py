@@ -19,7 +19,7 @@ OFFSET = np.dtype(np.int32)
 
 
 class Part(NamedTuple):
-    """One array: of a column's offsets, values, weights or bytes."""
+    """One array: of a column's offsets, values, weights, lengths or bytes."""
 
     column: int
     dtype: np.dtype[Any]
@@ -32,7 +32,7 @@ class Form:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.parts: list[Part] = []
-        self.index: dict[tuple[str, str], int] = {}  # parts by column and "offsets", "values" or "weights"
+        self.index: dict[tuple[str, str], int] = {}  # by column and "offsets", "values", "weights" or "lengths"
         for i, f in enumerate(schema):
             self._add(i, f.name, f.type)
 
@@ -44,11 +44,14 @@ class Form:
             values = [pa.uint8()]
         elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
             values = [kind.value_type.field(i).type for i in range(2)]
+        elif pa.types.is_struct(kind):
+            values = [kind.field(0).type.value_type, kind.field(1).type]
         elif pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
             values = [kind.value_type]
         else:
             values = [kind]
-        for what, value in zip(("values", "weights"), values, strict=False):
+        second = "lengths" if pa.types.is_struct(kind) else "weights"
+        for what, value in zip(("values", second), values, strict=False):
             self.index[name, what] = len(self.parts)
             self._part(column, _dtype(value))
 
@@ -88,9 +91,8 @@ class Flat:
                 offsets = _from_zero(ends, rows)
                 first = ends[0].as_py() if rows else 0
                 parts += [offsets, _memory(data)[first : first + offsets[-1]]]
-            elif pa.types.is_fixed_size_list(f.type):
-                width = f.type.list_size
-                parts.append(_values(column.values)[column.offset * width :][: rows * width])
+            elif pa.types.is_struct(f.type):
+                parts += [_values(column.field(0)), _values(column.field(1))]
             else:
                 parts.append(_values(column))
         return cls(form, rows, parts, record)
@@ -127,13 +129,16 @@ class Flat:
             else:
                 child = arrow(values[0], element)
             return pa.Array.from_buffers(kind, rows, buffers, children=[child])
-        if pa.types.is_fixed_size_list(kind):
-            return pa.FixedSizeListArray.from_arrays(arrow(parts[0], kind.value_type), type=kind)
+        if pa.types.is_struct(kind):
+            children = [arrow(v, kind.field(i).type) for i, v in enumerate(parts)]
+            return pa.Array.from_buffers(kind, rows, [None], children=children)
         return arrow(parts[0], kind)
 
 
 def arrow(values: Array, kind: pa.DataType) -> pa.Array:
-    """A flat array as Arrow's: a view, but for bools."""
+    """A flat array as Arrow's, of lists of one length or of their values: a view, but for bools."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(arrow(values, kind.value_type), type=kind)
     if pa.types.is_boolean(kind):
         return pa.array(values)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
@@ -147,7 +152,10 @@ def _from_zero(ends: pa.Array, rows: int) -> Array:
 
 
 def _values(flat: pa.Array) -> Array:
-    """The values of an array of numbers or bools."""
+    """The values of an array of numbers or bools, or of lists of one length."""
+    if pa.types.is_fixed_size_list(flat.type):
+        width = flat.type.list_size
+        return _values(flat.values)[flat.offset * width :][: len(flat) * width]
     if pa.types.is_boolean(flat.type):
         bools: Array = flat.to_numpy(zero_copy_only=False)
         return bools

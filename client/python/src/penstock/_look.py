@@ -1,6 +1,7 @@
 """What a loader gives, without reading: the schema of its batches, and some first rows as a table.
 
-Everything is immutable, and made of Arrow's schemas and records in tensor layout (docs/internals/tensors.md).
+Tables are shown as text and, in notebooks, as HTML, as those of datasets are (_dataset.py). Everything is immutable,
+and made of Arrow's schemas and records in tensor layout (docs/internals/tensors.md).
 """
 
 from __future__ import annotations
@@ -8,9 +9,14 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
+
+from penstock._columns import shape_of
+
+_C = TypeVar("_C")
 
 _LONGEST = 40  # characters of a value that are shown
 
@@ -20,8 +26,9 @@ class Column(NamedTuple):
 
     Attributes:
         name: as the batch has it.
-        layout: where it is: "dense" (a column of batch.dense), "sparse", "label", "bytes", "image" or "provenance".
-        dtype: of its values, as NumPy names it.
+        layout: where it is: "dense" (a column of batch.dense), "sparse", "label", "bytes", "image", "tensor", "padded"
+            or "provenance".
+        dtype: of its values, as NumPy and ml_dtypes name it.
         shape: of a row's values; () is one value, (None,) any number.
         weighted: whether each value has a float32 beside it.
     """
@@ -33,32 +40,46 @@ class Column(NamedTuple):
     weighted: bool = False  # each value has a float32 beside it
 
 
-class Schema(tuple[Column, ...]):
+class ByName(tuple[_C, ...], Generic[_C]):
+    """What has names, in its order; [name] is one of them. It is shown as a table."""
+
+    _kind = "column"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all, in their order."""
+        return tuple(column.name for column in self)  # type: ignore[attr-defined]
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names:
+            raise KeyError(f"no {self._kind} is called {key!r}; there are: {', '.join(self.names)}")
+        return super().__getitem__(self.names.index(key))
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """The table, its head first."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return aligned(self._cells())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._cells())
+
+
+class Schema(ByName[Column]):
     """The features of a loader's batches, in their order; schema[name] is one by its name."""
 
-    __slots__ = ()
+    _kind = "feature"
 
     @classmethod
     def of(cls, schema: pa.Schema) -> Schema:
         """Of batches in tensor layout."""
         return cls(column for f in schema for column in _columns(f))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of all features."""
-        return tuple(column.name for column in self)
-
-    def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, str):
-            return super().__getitem__(key)
-        for column in self:
-            if column.name == key:
-                return column
-        raise KeyError(f"no feature is called {key!r}; there are: {', '.join(self.names)}")
-
-    def __repr__(self) -> str:
-        rows = [(c.name, c.layout, _shown_type(c)) for c in self]
-        return aligned([("feature", "layout", "values"), *rows])
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [("feature", "layout", "values"), *((c.name, c.layout, _shown_type(c)) for c in self)]
 
 
 def _columns(f: pa.Field) -> list[Column]:
@@ -74,8 +95,9 @@ def _columns(f: pa.Field) -> list[Column]:
     if layout == "bytes":
         return [Column(f.name, layout, "uint8", (None,))]
     if layout == "image":
-        shape = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
-        return [Column(f.name, layout, _dtype(kind.value_type), shape)]
+        return [Column(f.name, layout, _dtype(kind.value_type), shape_of(metadata))]
+    if layout in ("tensor", "padded"):
+        return [Column(f.name, layout, metadata[b"penstock.dtype"].decode(), shape_of(metadata))]
     return [Column(f.name, layout, _dtype(kind))]
 
 
@@ -106,13 +128,26 @@ class Rows:
         return aligned(self._cells())
 
     def _repr_html_(self) -> str:
-        head, *rows = ([html.escape(cell) for cell in row] for row in self._cells())
-        lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
-        return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{''.join(lines)}</table>"
+        return html_table(self._cells())
 
     def _cells(self) -> list[tuple[str, ...]]:
-        columns = [[_shown(value) for value in column.to_pylist()] for column in self.table.columns]
+        values = map(_values, self.schema, self.table.columns)
+        columns = [[_shown(value) for value in column] for column in values]
         return [tuple(self.table.column_names), *zip(*columns, strict=True)]
+
+
+def _values(column: Column, found: pa.ChunkedArray) -> list[Any]:
+    """What people read in place of bits, and of rows of several dimensions."""
+    if column.layout not in ("tensor", "padded"):
+        return found.to_pylist()  # type: ignore[no-any-return]
+    whole = found.combine_chunks()
+    rows = whole.field(0) if column.layout == "padded" else whole
+    flat = (rows.flatten() if column.shape else rows).to_numpy(zero_copy_only=False)
+    if column.dtype == "bfloat16":
+        flat = (flat.astype(np.uint32) << 16).view(np.float32)
+    elif column.dtype == "bool":
+        flat = flat.astype(bool)
+    return flat.reshape(len(rows), *column.shape).tolist()  # type: ignore[no-any-return]
 
 
 def _table(schema: pa.Schema, records: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -150,3 +185,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Rows of text as a table, a line each."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def html_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text as a table of HTML, the first as its head."""
+    head, *others = ([html.escape(cell) for cell in row] for row in rows)
+    lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in others]
+    return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{''.join(lines)}</table>"

@@ -14,65 +14,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock._columns import Columns, Part
 from penstock._flat import Flat, arrow
+from penstock._lists import Array, Padded, Pickled, Sparse, read_only, torch_for
 from penstock.errors import UsageError
 from penstock.position import Checkpoint, Position
-
-Array: TypeAlias = Any
-"""A torch.Tensor, numpy.ndarray or pyarrow.Array, as the loader's `format` says."""
 
 FORMATS = ("torch", "numpy", "arrow")
 
 _T = TypeVar("_T")
 _From = TypeVar("_From")
-
-
-class Sparse:
-    """A jagged feature: row i has values[offsets[i]:offsets[i + 1]].
-
-    Attributes:
-        values: int64 or float32, all rows' values one after the other.
-        offsets: int32 [B + 1]; the first is 0, the last the number of values.
-        weights: float32, a score for each value; None where the spec names no weights.
-    """
-
-    __slots__ = ("_format", "name", "offsets", "values", "weights")
-
-    def __init__(
-        self,
-        name: str,
-        format: str,  # noqa: A002
-        values: Array,
-        offsets: Array,
-        weights: Array | None = None,
-    ) -> None:
-        self.name, self._format = name, format  # not the batch, which holds this
-        self.values: Array = values
-        self.offsets: Array = offsets
-        self.weights: Array | None = weights
-
-    @property
-    def lengths(self) -> Array:
-        """int32 [B], the number of values of each row."""
-        offsets = self.offsets
-        if isinstance(offsets, pa.Array):
-            return pc.subtract(offsets[1:], offsets[:-1])
-        return offsets[1:] - offsets[:-1]
-
-    def jagged(self) -> Array:
-        """The values as a torch nested tensor of layout torch.jagged, [B, *]; it shares their memory."""
-        torch = _torch("sparse.jagged()", self._format)
-        return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
-
-    def __repr__(self) -> str:
-        return f"Sparse({self.name!r}, values={len(self.values)}{'' if self.weights is None else ', weighted'})"
 
 
 class Bytes(Sequence[bytes]):
@@ -135,13 +91,17 @@ class Batch:
     """Rows of one epoch in tensor layout; len() is their number: the spec's batch size, or less at the epoch's end.
 
     valid of them are the dataset's. The rest, at the end, is padding, which last_batch="pad" adds: zeros, empty lists
-    and byte strings, and -1 for files and rows. It may be all of the batch.
+    and byte strings, of padded features their `value` and length 0, and -1 for files and rows. It may be all of the
+    batch.
 
     Arrays are torch tensors, NumPy or Arrow arrays, as the loader's `format` says. NumPy's and Arrow's are read-only,
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_mask", "_moved", "_rows", "_sparse", "epoch", "position", "valid")
+    __slots__ = (
+        "_arrays", "_columns", "_format", "_mask", "_moved", "_padded", "_rows", "_sparse",
+        "epoch", "position", "valid",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -157,6 +117,7 @@ class Batch:
         self._mask: Array | None = None
         self._moved = False  # arrays are copies elsewhere, not views of the rows
         self._sparse: dict[str, Sparse] | None = None
+        self._padded: dict[str, Padded] | None = None
         self.epoch = epoch  # counts from 0
         self.position = position
         self.valid = rows.num_rows if valid is None else valid
@@ -179,16 +140,19 @@ class Batch:
         """An array of each kind, as programs write it."""
         c = self._columns
         parts = [] if c.dense is None else ["batch.dense"]
-        for kind in ("sparse", "bytes", "images"):
-            parts += [f"batch.{kind}[{name!r}]" for name in list(getattr(c, kind))[:1]]
+        for kind, array in (("sparse", ""), ("bytes", ""), ("images", ""), ("tensors", ""), ("padded", ".values")):
+            parts += [f"batch.{kind}[{name!r}]{array}" for name in list(getattr(c, kind))[:1]]
         if c.labels:
             parts.append("batch.label" if len(c.labels) == 1 else f"batch.labels[{next(iter(c.labels))!r}]")
         return parts
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Views are made anew where it goes to."""
-        views = () if self._moved else ("_arrays", "_mask", "_sparse")
-        return None, {slot: None if slot in views else getattr(self, slot) for slot in self.__slots__}
+        views = ("_padded", "_sparse") if self._moved else ("_arrays", "_mask", "_padded", "_sparse")
+        state = {slot: None if slot in views else getattr(self, slot) for slot in self.__slots__}
+        if self._moved:
+            state["_arrays"] = [Pickled(tensor) for tensor in self._arrays or ()]
+        return None, state
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -210,7 +174,7 @@ class Batch:
     def __repr__(self) -> str:
         c = self._columns
         parts = [] if c.dense is None else [f"dense=[{len(self)}, {len(c.dense_names)}]"]
-        for kind in ("sparse", "labels", "bytes", "images"):
+        for kind in ("sparse", "labels", "bytes", "images", "tensors", "padded"):
             parts += [f"{kind}={len(getattr(c, kind))}"] if getattr(c, kind) else []
         rows = f"rows={len(self)}" + (f", valid={self.valid}" if self.valid < len(self) else "")
         return f"Batch({rows}, epoch={self.epoch}, {', '.join(parts)})"
@@ -259,6 +223,25 @@ class Batch:
         return Named("image", self._columns.images, self._array)
 
     @property
+    def tensors(self) -> Named[Array]:
+        """Tensors of one shape by name, [B, *shape], of the feature's own dtype.
+
+        bfloat16 is torch.bfloat16, in NumPy that of the package ml_dtypes, or uint16 (its bits) where that is not
+        installed. Arrow has values as they are sent: lists of one length, bools as uint8 and bfloat16 as uint16.
+        """
+        return Named("tensor", self._columns.tensors, self._array)
+
+    @property
+    def padded(self) -> Named[Padded]:
+        """Padded features by name: values [B, length] of the list's own dtype, as in tensors, lengths, and a mask."""
+        if self._padded is None:
+            self._padded = {
+                name: Padded(name, self._format, self._array(c.values), self._array(c.lengths), c.left)
+                for name, c in self._columns.padded.items()
+            }
+        return Named("padded feature", self._padded, _as_it_is)
+
+    @property
     def files(self) -> Array:
         """int32 [B]: the index of each row's file in the listing, sorted by URI. Needs Data(provenance=True)."""
         return self._provenance("_file")
@@ -281,7 +264,8 @@ class Batch:
     def record_stream(self, stream: Any) -> None:
         """Has a device's memory kept until a stream's present work is done, as TorchRec's pipelines ask of batches."""
         self._torch("batch.record_stream()")
-        for tensor in (*(self._arrays or ()), self._mask):
+        masks = (feature._mask for feature in (self._padded or {}).values())
+        for tensor in (*(self._arrays or ()), self._mask, *masks):
             if tensor is not None and tensor.device.type not in ("cpu", "meta"):
                 tensor.record_stream(stream)
 
@@ -326,7 +310,7 @@ class Batch:
         return self._array(self._columns.provenance[name])
 
     def _torch(self, what: str) -> Any:
-        return _torch(what, self._format)
+        return torch_for(what, self._format)
 
     def _mapped(self, change: Callable[[Array], Array]) -> Batch:
         batch = Batch(self._rows, self._columns, self.epoch, self.position, self._format, self.valid)
@@ -347,7 +331,15 @@ class Batch:
         parts = self._rows.parts
         if self._format == "arrow":
             return [None] * len(parts)
-        arrays = list(map(_views(self._format), parts))
+        views = [_views(self._format)] * len(parts)
+        for part, dtype in self._columns.own.items():
+            views[part] = _views(self._format, dtype)
+        try:
+            arrays = [view(part) for view, part in zip(views, parts, strict=True)]
+        except TypeError as err:  # torch's, which names the dtype
+            raise UsageError(
+                f'torch before 2.3 has no uint16 and uint32: {err}; update torch, or give format="numpy"'
+            ) from err
         for part, shape in self._columns.shapes.items():
             arrays[part] = arrays[part].reshape(self._rows.num_rows, *shape)
         return arrays
@@ -355,17 +347,12 @@ class Batch:
     def _arrow(self, part: Part) -> pa.Array:
         rows = self._rows
         column, dtype, _ = rows.form.parts[part]
-        if pa.types.is_list(rows.schema.field(column).type) or pa.types.is_binary(rows.schema.field(column).type):
+        kind = rows.schema.field(column).type
+        if pa.types.is_list(kind) or pa.types.is_binary(kind):
             return arrow(rows.parts[part], pa.from_numpy_dtype(dtype))
-        return rows.to_arrow().column(column)
-
-
-def _torch(what: str, format: str) -> Any:  # noqa: A002
-    if format != "torch":
-        raise UsageError(f'{what} needs torch tensors, but the loader\'s format is "{format}"; give format="torch"')
-    import torch
-
-    return torch
+        whole = rows.to_arrow().column(column)
+        # Of padded features the values, which have a shape, or the lengths.
+        return whole.field(0 if part in self._columns.shapes else 1) if pa.types.is_struct(kind) else whole
 
 
 def _as_it_is(made: _T) -> _T:
@@ -373,20 +360,31 @@ def _as_it_is(made: _T) -> _T:
 
 
 @functools.cache
-def _views(format: str) -> Callable[[np.ndarray[Any, Any]], Array]:  # noqa: A002
-    """What makes torch's or NumPy's view of an array."""
+def _views(format: str, own: str = "") -> Callable[[np.ndarray[Any, Any]], Array]:  # noqa: A002
+    """What makes torch's or NumPy's view of an array; own is the dtype of what lies in another one."""
+    if own == "bool":
+        view = _views(format)
+        return lambda array: view(array.view(np.bool_))
     if format == "torch":
         import torch
 
+        if own == "bfloat16":
+            return lambda array: torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
         from_numpy: Callable[[np.ndarray[Any, Any]], Array] = torch.from_numpy
         return from_numpy
-    return _read_only
+    if own == "bfloat16":
+        dtype = _bfloat16()
+        return lambda array: read_only(array.view(dtype))
+    return read_only
 
 
-def _read_only(array: np.ndarray[Any, Any]) -> Array:
-    array = array.view()
-    array.flags.writeable = False
-    return array
+def _bfloat16() -> Any:
+    """NumPy's dtype of bfloat16, or that of its bits."""
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError:
+        return np.uint16
+    return bfloat16
 
 
 def _uniform(what: str, by_name: dict[str, Any]) -> Any:

@@ -165,7 +165,9 @@ def test_a_leader_knows_no_more_than_its_followers() -> None:
     for _ in range(2):
         assert (leader.rows_per_epoch(), leader.batches()) == (follower.rows_per_epoch(), follower.batches())
         leader.next()
-        follower.next()
+        read = follower.next()
+        assert read is not None
+        test_batch.check(test_batch.batch(read.tensors), 0)
 
 
 def test_a_batch_that_a_leader_was_interrupted_with_comes_again() -> None:

@@ -14,7 +14,8 @@ import torch.utils.data
 from torchrec.distributed.train_pipeline import TrainPipelineBase
 
 import penstock
-from penstock import errors
+from penstock import batch as batch_module
+from penstock import errors, features
 from penstock._reading import Making
 from tests import test_batch, test_feeder
 from tests.test_loader import make, places
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
     from tests.conftest import Dataset, Fleet
 
 
+def to_numpy(tensor: torch.Tensor) -> Any:
+    """Of bfloat16 its bits."""
+    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
 @pytest.mark.parametrize(("lo", "hi"), [(0, 5), (0, 3), (2, 4), (1, 2), (0, 1)])
 def test_tensors(lo: int, hi: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # such as torch's about memory that is not writable
         b = test_batch.batch(test_batch.record().slice(lo, hi - lo), "torch")
-        test_batch.check(b, lo, lambda tensor: tensor.numpy())
+        test_batch.check(b, lo, to_numpy)
     assert isinstance(b.dense, torch.Tensor)
 
 
@@ -39,6 +45,66 @@ def test_tensors_share_the_records_memory_and_may_be_written() -> None:
     assert b.dense.data_ptr() == b.to_arrow().column("dense").flatten().buffers()[1].address
     b.dense.add_(1)
     assert b.numpy().dense[0, 0] == 1
+    brain = b.tensors["brain"]
+    assert (brain.dtype, brain[2].tolist(), brain[1, 1].tolist()) == (torch.bfloat16, [[2, -2], [1, 1]], [0.5, 1])
+    assert {t.dtype for t in (*b.tensors.values(), b.padded["recent"].lengths, b.padded["seen"].values)} == {
+        torch.float16, torch.bfloat16, torch.bool, torch.uint32, torch.int32,
+    }  # fmt: skip
+    brain[0] = 3
+    b.tensors["flag"][0] = True
+    b.padded["recent"].values[0] = 5
+    record = b.to_arrow()
+    assert record.column("brain")[0].as_py() == [0x4040] * 4
+    assert record.column("flag")[0].as_py() == 1
+    assert record.column("recent")[0].as_py() == {"values": [5] * 4, "length": 0}
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_masks_are_where_their_values_are(made: bool) -> None:
+    b = test_batch.batch(test_batch.record(), "torch")
+    if made:
+        assert b.padded["recent"].mask.device.type == "cpu"
+    moved = b.to("meta").padded["recent"]
+    assert (moved.mask.device.type, moved.mask.shape, moved.mask.dtype) == ("meta", (5, 4), torch.bool)
+    again = pickle.loads(pickle.dumps(b.to("cpu")))
+    assert torch.equal(again.padded["recent"].mask, b.padded["recent"].mask)
+    test_batch.check(again, 0, to_numpy)
+
+
+def test_streams_know_of_masks() -> None:
+    """Here objects stand for tensors of a GPU."""
+    b = test_batch.batch(test_batch.record(), "torch")
+    assert b.dense is not None
+    heard = list[str]()
+
+    class Tensor:
+        device = torch.device("cuda")
+
+        def record_stream(self, stream: str) -> None:
+            heard.append(stream)
+
+    feature = b.padded["recent"]
+    feature._mask = Tensor()
+    b.record_stream("stream")
+    assert heard == ["stream"]
+
+
+def test_a_torch_without_small_integers(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Its from_numpy raises TypeError; of bfloat16 it takes the bits."""
+    from_numpy = torch.from_numpy
+
+    def refuse(array: np.ndarray[Any, Any]) -> torch.Tensor:
+        if array.dtype in (np.uint16, np.uint32):
+            raise TypeError(f"can't convert np.ndarray of type numpy.{array.dtype}")
+        return from_numpy(array)
+
+    monkeypatch.setattr(torch, "from_numpy", refuse)
+    batch_module._views.cache_clear()
+    request.addfinalizer(batch_module._views.cache_clear)
+    with pytest.raises(errors.UsageError, match=r"torch before 2\.3 .* numpy\.uint32; update torch"):
+        _ = test_batch.batch(test_batch.record(), "torch").dense
+    b = test_batch.batch(test_batch.record().select(["brain"]), "torch")
+    assert b.tensors["brain"].dtype == torch.bfloat16
 
 
 def test_tensors_outlive_their_batch() -> None:
@@ -73,6 +139,8 @@ def test_dlpack() -> None:
     b = test_batch.batch(test_batch.record(), "torch")
     np.testing.assert_array_equal(np.from_dlpack(b.dense), b.numpy().dense)
     np.testing.assert_array_equal(torch.from_dlpack(b.dense).numpy(), b.numpy().dense)
+    np.testing.assert_array_equal(np.from_dlpack(b.tensors["half"]), b.numpy().tensors["half"])
+    assert torch.equal(torch.from_dlpack(b.tensors["brain"]), b.tensors["brain"])
 
 
 def test_pickled() -> None:
@@ -86,11 +154,18 @@ def test_moving_to_a_device() -> None:
     b = test_batch.batch(test_batch.record(), "torch")
     moved = b.to("meta", non_blocking=True)
     arrays = [moved.dense, moved.labels["click"], moved.images["photo"], moved.rows, moved.bytes["word"].data]
+    arrays += [*moved.tensors.values(), *(a for f in moved.padded.values() for a in (f.values, f.lengths))]
     arrays += [a for f in moved.sparse.values() for a in (f.values, f.offsets, f.weights, f.lengths) if a is not None]
     assert {a.device.type for a in arrays} == {"meta"}
     assert (moved.position, moved.epoch, len(moved), moved.dense.shape) == (b.position, b.epoch, len(b), b.dense.shape)
     assert b.dense.device.type == "cpu"
-    test_batch.check(b.to("cpu"), 0, lambda tensor: tensor.numpy())
+    test_batch.check(b.to("cpu"), 0, to_numpy)
+
+
+def test_dtypes_of_torch_are_those_of_the_spec() -> None:
+    for name in features.DTYPES:
+        (feature,) = penstock.tensor("raw", shape=2, dtype=getattr(torch, name))
+        assert feature.dtype == name
 
 
 def test_jagged_tensors() -> None:
@@ -211,7 +286,7 @@ def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytes
     arrays = [batch.dense, batch.label, batch.files, batch.rows, batch.mask]
     arrays += [a for f in batch.sparse.values() for a in (f.values, f.offsets)]
     assert {a.data_ptr() for a in arrays} == set(pinned)
-    test_batch.check(test_batch.batch(test_batch.record(), "torch").pin_memory(), 0, lambda tensor: tensor.numpy())
+    test_batch.check(test_batch.batch(test_batch.record(), "torch").pin_memory(), 0, to_numpy)
 
 
 class Summing(torch.nn.Module):
