@@ -126,6 +126,7 @@ class Reading:
             f"penstock.{making.name}.wait_seconds",
             [Aggregation.COUNT, Aggregation.MEAN, P99, Aggregation.MAX, Aggregation.SUM],
         )
+        self._failed = False  # the last look for a batch
         reader = stream.reader  # a display that knew this object would leave both to the garbage collector
         self._progress = Progress(making.name, lambda: reader.stats().stall_seconds) if making.progress else None
 
@@ -218,8 +219,10 @@ class Reading:
                 self._got.append(self._reader.next())
             except Error as err:
                 self._watch.failed(err)
+                self._failed = True
                 raise
             self._watch.failed(None)
+            self._failed = False
             self._wait.add(time.monotonic() - asked)
         read = self._got[0]
         if read is None:
@@ -301,7 +304,12 @@ class Reading:
                 self.next(ahead=True)
 
     def leave_pass(self) -> None:
-        """Leaves the epoch if the loop has got batches of it and no end. After an interrupt, call it again."""
+        """Leaves the epoch if the loop has got batches of it and no end. After an interrupt, call it again.
+
+        A loop that ended since reading failed has not left its epoch: it goes on where it was.
+        """
+        if self._failed:
+            return
         if self._leaving is not None:
             self.leave(self._leaving)
         if self._got == [None]:
