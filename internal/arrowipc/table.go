@@ -95,6 +95,20 @@ func (t Table) Int64(i int) int64 {
 	return 0
 }
 
+// Int32 is a field, or 0, its default.
+func (t Table) Int32(i int) int32 {
+	if _, p := t.field(i, 4); p != nil {
+		return int32(binary.LittleEndian.Uint32(p))
+	}
+	return 0
+}
+
+// Text is a string; a field that is left out has none.
+func (t Table) Text(i int) []byte {
+	v, _ := t.Structs(i, 1)
+	return v
+}
+
 // Byte is a field, or 0, its default.
 func (t Table) Byte(i int) byte {
 	if _, p := t.field(i, 1); p != nil {
