@@ -68,5 +68,8 @@ func bytesOf(v *vector.Vector) int64 {
 	}
 	words := cap(v.Valid) + cap(v.ElemValid) + cap(v.I64) + cap(v.F64)
 	halves := cap(v.Offsets) + cap(v.I32) + cap(v.U32) + cap(v.F32) + cap(v.Ends) + cap(v.Codes)
-	return 8*int64(words) + 4*int64(halves) + int64(cap(v.Bool)+cap(v.Data))
+	for _, level := range v.Nested {
+		words, halves = words+cap(level.Valid), halves+cap(level.Offsets)
+	}
+	return 8*int64(words) + 4*int64(halves) + int64(cap(v.Bool)+cap(v.Data)+cap(v.Small))
 }

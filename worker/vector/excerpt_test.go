@@ -17,7 +17,7 @@ func anyVector(t *rapid.T) *vector.Vector {
 	v := &vector.Vector{Rows: rapid.IntRange(1, 200).Draw(t, "rows")}
 	v.Type.Kind = rapid.SampledFrom([]pb.Kind{
 		pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32,
-		pb.Kind_FLOAT64, pb.Kind_BINARY,
+		pb.Kind_FLOAT64, pb.Kind_BINARY, pb.Kind_INT8, pb.Kind_FLOAT16, pb.Kind_UINT32,
 	}).Draw(t, "kind")
 	v.Type.List = rapid.Bool().Draw(t, "list")
 	words := func(n int) []uint64 {
@@ -28,13 +28,12 @@ func anyVector(t *rapid.T) *vector.Vector {
 	}
 	v.Valid = words(v.Rows)
 	if v.Type.List {
-		v.Offsets = []int32{0}
-		for i := range v.Rows {
-			n := int32(rapid.IntRange(0, 5).Draw(t, "length"))
-			if v.IsNull(i) {
-				n = 0
-			}
-			v.Offsets = append(v.Offsets, v.Offsets[i]+n)
+		v.Offsets = lengths(t, v.Rows, v.Valid)
+		v.Type.Nested = uint32(rapid.IntRange(0, 2).Draw(t, "levels"))
+		for range v.Type.Nested {
+			n := v.Len()
+			valid := words(n)
+			v.Nested = append(v.Nested, vector.Level{Offsets: lengths(t, n, valid), Valid: valid})
 		}
 		v.ElemValid = words(v.Len())
 	}
@@ -44,6 +43,7 @@ func anyVector(t *rapid.T) *vector.Vector {
 	for i := range v.Len() {
 		v.Bool, v.I32, v.I64 = append(v.Bool, i%3 == 0), append(v.I32, int32(i)), append(v.I64, int64(i))
 		v.F32, v.F64 = append(v.F32, float32(i)), append(v.F64, float64(i))
+		v.Small = append(v.Small, bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 2)[:spec.Width(v.Type.Kind)%8]...)
 		if v.Type.Kind == pb.Kind_BINARY {
 			v.Data = append(v.Data, bytes.Repeat([]byte{byte(i)}, i%4)...)
 			v.Ends = append(v.Ends, int32(len(v.Data)))
@@ -58,6 +58,19 @@ func anyVector(t *rapid.T) *vector.Vector {
 	return v
 }
 
+// lengths are offsets of n lists of any lengths, of which null ones are empty.
+func lengths(t *rapid.T, n int, valid []uint64) []int32 {
+	offsets := []int32{0}
+	for i := range n {
+		length := int32(rapid.IntRange(0, 4).Draw(t, "length"))
+		if valid != nil && valid[i>>6]>>(i&63)&1 == 0 {
+			length = 0
+		}
+		offsets = append(offsets, offsets[i]+length)
+	}
+	return offsets
+}
+
 // show writes a row; what is null shows no value.
 func show(v *vector.Vector, row int) string {
 	if v.IsNull(row) {
@@ -68,6 +81,12 @@ func show(v *vector.Vector, row int) string {
 		from, to = int(v.Offsets[row]), int(v.Offsets[row+1])
 	}
 	out := fmt.Sprint(to-from, ":")
+	for _, level := range v.Nested {
+		for i := from; i < to; i++ {
+			out += fmt.Sprint(level.Offsets[i+1]-level.Offsets[i], level.Valid == nil || level.Valid[i>>6]>>(i&63)&1 != 0, ";")
+		}
+		from, to = int(level.Offsets[from]), int(level.Offsets[to])
+	}
 	for j := from; j < to; j++ {
 		var value any
 		switch v.Type.Kind {
@@ -85,6 +104,9 @@ func show(v *vector.Vector, row int) string {
 			value = v.F32[j]
 		case pb.Kind_FLOAT64:
 			value = v.F64[j]
+		case pb.Kind_INT8, pb.Kind_FLOAT16, pb.Kind_UINT32:
+			width := spec.Width(v.Type.Kind)
+			value = v.Small[width*j : width*(j+1)]
 		default:
 			value = v.Data[v.Ends[j]:v.Ends[j+1]]
 		}
@@ -126,10 +148,15 @@ func TestExcerptAllocatesNothing(t *testing.T) {
 		Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 2, Ends: []int32{0, 1, 3}, Data: []byte("abc"),
 		Valid: []uint64{1},
 	}
-	var one, other vector.Excerpt
+	nested := &vector.Vector{
+		Type: spec.Type{Kind: pb.Kind_UINT16, List: true, Nested: 1}, Rows: 2, Offsets: []int32{0, 1, 2},
+		Nested: []vector.Level{{Offsets: []int32{0, 2, 3}, Valid: []uint64{3}}}, Small: make([]byte, 6),
+	}
+	var one, other, third vector.Excerpt
 	if n := testing.AllocsPerRun(100, func() {
 		one.Take(ids, []int32{1, 0, 1})
 		other.Take(texts, []int32{1, 1})
+		third.Take(nested, []int32{0, 1, 1})
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
