@@ -61,10 +61,10 @@ func (b *Bound) findBuffers() {
 // buffers are those of a batch that an array is read from.
 func (a *Array) buffers() []int {
 	out := slices.Concat(a.Structs, a.Inner)
-	if a.List != nil {
-		out = append(out, a.List.Validity)
-		if a.List.Offsets >= 0 {
-			out = append(out, a.List.Offsets)
+	for _, l := range a.Lists {
+		out = append(out, l.Validity)
+		if l.Offsets >= 0 {
+			out = append(out, l.Offsets)
 		}
 	}
 	for i := range a.Own() {
@@ -198,6 +198,9 @@ func (b *Bound) Window(batch, source int, rows int64) format.Size {
 		z.Bytes += 8*n + 4*rows + int64(share*float64(b.decoded(batch, a)))
 		if a.Index != nil {
 			z.Bytes += 8*n + b.dictionaryBytes(a.ID)
+		}
+		for i := 1; i < len(a.Lists); i++ {
+			z.Bytes += 4 * int64(share*float64(g.Lengths[a.Lists[i].Array]))
 		}
 	}
 	z.Bytes += z.Bytes / 4 // slices grow by more than they need, and there are bitmaps

@@ -3,6 +3,7 @@ package arrow
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// list adds the columns of what a list holds: one, or one for each field of structs.
+// list adds the columns of what a list holds: one, or one for each field of structs. The list is in others if these
+// hold it directly.
 func (w *walk) list(f field, p place, l *List) error {
 	children, err := f.children()
 	if err != nil || len(children) != 1 {
@@ -24,10 +26,15 @@ func (w *walk) list(f field, p place, l *List) error {
 		buffers = 2
 	}
 	added := len(w.spans)
+	l.Array = w.arrays
 	if l.Validity = w.take(buffers); buffers == 2 {
 		l.Offsets = l.Validity + 1
 	}
-	if err := w.element(children[0], place{path: p.path, list: l, outer: p.structs}); err != nil {
+	if len(p.lists) == 0 {
+		p.outer, p.structs = p.structs, nil
+	}
+	p.lists = append(slices.Clip(p.lists), l)
+	if err := w.element(children[0], p); err != nil {
 		return err
 	}
 	for i := range w.spans[added:] {
@@ -43,10 +50,26 @@ func (w *walk) element(f field, p place) error {
 		return w.structs(f, p, func(child field, p place) error { return w.element(child, p.enter(child.Name)) })
 	case *arrow.MapType:
 		return w.unsupported(f, p, "a list of maps")
-	case *arrow.ListType, *arrow.LargeListType, *arrow.FixedSizeListType:
-		return w.unsupported(f, p, "a list of lists")
 	}
-	return w.leaf(f, p)
+	l := listOf(f.kind())
+	switch {
+	case l == nil:
+		return w.leaf(f, p)
+	case len(p.structs) == 0 && len(p.lists)+nesting(f.kind()) <= format.MaxNested+1:
+		return w.list(f, p, l)
+	}
+	return w.unsupported(f, p, "a list of lists")
+}
+
+// nesting is how many levels of lists a type is; too many if they hold no scalars in the end.
+func nesting(t arrow.DataType) (levels int) {
+	for ; listOf(t) != nil; levels++ {
+		t = storedAs(t.(arrow.ListLikeType).Elem())
+	}
+	if _, nested := t.(arrow.NestedType); nested {
+		return math.MaxInt32
+	}
+	return levels
 }
 
 // leaf adds a column of scalars, or of lists of them.
@@ -55,7 +78,12 @@ func (w *walk) leaf(f field, p place) error {
 	if err != nil {
 		return err
 	}
-	c := spec.Column{Type: spec.Type{Kind: a.Kind, List: p.list != nil}, Meaning: meaning, Unsupported: reason}
+	c := spec.Column{
+		Type: spec.Type{Kind: a.Kind}, Own: ownOf(a.Type), Shape: p.shape, Meaning: meaning, Unsupported: reason,
+	}
+	if levels := len(p.lists); levels > 0 {
+		c.Type.List, c.Type.Nested = true, uint32(levels-1)
+	}
 	if a.Type.ID() == arrow.NULL {
 		c.Untyped, c.Unsupported = true, format.Untyped
 		if c.Type.List {
@@ -68,8 +96,8 @@ func (w *walk) leaf(f field, p place) error {
 
 // array numbers the array of a field that has values of its own, and says as what they are read, or why they cannot be.
 func (w *walk) array(f field, p place) (a *Array, meaning, reason string, err error) {
-	a = &Array{Type: f.kind(), Structs: p.structs, List: p.list}
-	if p.list != nil {
+	a = &Array{Type: f.kind(), Structs: p.structs, Lists: p.lists}
+	if len(p.lists) > 0 {
 		a.Structs, a.Inner = p.outer, p.structs
 	}
 	if t, ok := a.Type.(*arrow.DictionaryType); ok {
@@ -163,23 +191,25 @@ func (w *walk) mapped(f field, p place) error {
 	if reason := mapProblem(sides); reason != "" {
 		return w.unsupported(f, p, reason)
 	}
-	l := &List{}
+	l := &List{Array: w.arrays}
 	l.Validity = w.take(2)
 	l.Offsets = l.Validity + 1
 	validity := w.take(1)
 	var arrays [2]*Array
 	var columns [2]spec.Column
 	for i, side := range sides {
-		a, meaning, _, err := w.array(side, place{list: l, outer: p.structs, structs: []int{validity}})
+		a, meaning, _, err := w.array(side, place{lists: []*List{l}, outer: p.structs, structs: []int{validity}})
 		if err != nil {
 			return err
 		}
-		arrays[i], columns[i] = a, spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Meaning: meaning}
+		arrays[i] = a
+		columns[i] = spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Own: ownOf(a.Type), Meaning: meaning}
 	}
 	all := span{l.Validity, w.buffers}
 	value := columns[1]
-	w.add(p.path, spec.Column{Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Meaning: value.Meaning},
-		all, arrays[:]...)
+	w.add(p.path, spec.Column{
+		Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Own: value.Own, Meaning: value.Meaning,
+	}, all, arrays[:]...)
 	for i, name := range []string{"key", "value"} {
 		w.add(append(slices.Clip(p.path), name), columns[i], all, arrays[i])
 	}
@@ -228,6 +258,14 @@ func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array)
 	c.Name, c.Path = strings.Join(path, "."), path
 	w.columns = append(w.columns, c)
 	w.spans, w.arraysOf = append(w.spans, buffers), append(w.arraysOf, arrays)
+}
+
+// ownOf is the kind of a type's values where no op computes with it; see spec.Column.
+func ownOf(t arrow.DataType) pb.Kind {
+	return map[arrow.Type]pb.Kind{
+		arrow.INT8: pb.Kind_INT8, arrow.INT16: pb.Kind_INT16, arrow.UINT8: pb.Kind_UINT8,
+		arrow.UINT16: pb.Kind_UINT16, arrow.UINT32: pb.Kind_UINT32, arrow.FLOAT16: pb.Kind_FLOAT16,
+	}[t.ID()]
 }
 
 // kindOf is the kind as which values of a type are read and what its integers stand for, or why they cannot be read: as

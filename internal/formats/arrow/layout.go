@@ -35,7 +35,7 @@ type Array struct {
 	Type    arrow.DataType // of the values
 	Kind    pb.Kind        // that they are read as; unspecified if there are none
 	Structs []int          // validity of the structs around rows, the outermost first
-	List    *List          // nil: a row has one value
+	Lists   []*List        // the outermost first; none: a row has one value
 	Inner   []int          // validity of the structs around elements of lists
 	Index   arrow.DataType // of the codes of a dictionary; nil: the values are here
 	ID      int64          // of the dictionary
@@ -45,6 +45,7 @@ type Array struct {
 
 // List says which elements are whose.
 type List struct {
+	Array    int
 	Validity int
 	Offsets  int   // -1 if all lists are of one size
 	Large    bool  // the offsets are int64
@@ -112,8 +113,9 @@ func storedAs(t arrow.DataType) arrow.DataType {
 type place struct {
 	path    []string // without the inner levels of lists and maps
 	structs []int    // validity of the structs around it, within the list if it is in one
-	list    *List    // that it is in
-	outer   []int    // validity of the structs around that
+	lists   []*List  // that it is in
+	outer   []int    // validity of the structs around these
+	shape   []int32  // of a row, if all have one
 }
 
 func (p place) enter(name string) place {
@@ -141,19 +143,30 @@ func (w *walk) take(buffers int) (first int) {
 // column adds the columns at and below a field that is in no list.
 func (w *walk) column(f field, above place) error {
 	p := above.enter(f.Name)
-	switch t := f.kind().(type) {
+	switch f.kind().(type) {
 	case *arrow.StructType:
 		return w.structs(f, p, w.column)
 	case *arrow.MapType:
 		return w.mapped(f, p)
-	case *arrow.ListType:
-		return w.list(f, p, &List{})
-	case *arrow.LargeListType:
-		return w.list(f, p, &List{Large: true})
-	case *arrow.FixedSizeListType:
-		return w.list(f, p, &List{Offsets: -1, Size: int64(t.Len())})
+	}
+	if l := listOf(f.kind()); l != nil {
+		p.shape = arrowipc.Shape(f.table)
+		return w.list(f, p, l)
 	}
 	return w.leaf(f, p)
+}
+
+// listOf is what a type says of its lists; nil: it has none that can be read.
+func listOf(t arrow.DataType) *List {
+	switch t := t.(type) {
+	case *arrow.ListType:
+		return &List{}
+	case *arrow.LargeListType:
+		return &List{Large: true}
+	case *arrow.FixedSizeListType:
+		return &List{Offsets: -1, Size: int64(t.Len())}
+	}
+	return nil
 }
 
 // structs adds what the fields of structs are, each by add.

@@ -49,7 +49,13 @@ func Schema(r *rand.Rand) *arrow.Schema {
 	}
 	add(arrow.MapOf(arrow.BinaryTypes.String, one()))
 	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32))
-	add(arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int32))) // which cannot be read
+	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Uint16))
+	add(arrow.ListOf(arrow.ListOf(arrow.StructOf(field("z", arrow.PrimitiveTypes.Int32))))) // which cannot be read
+	for range 3 {
+		add(arrow.ListOf(arrow.ListOf(one())))
+	}
+	add(arrow.ListOf(arrow.ListOf(arrow.ListOf(one()))))
+	add(arrow.StructOf(field("e", arrow.ListOf(arrow.ListOf(one())))))
 	add(arrow.PrimitiveTypes.Int32)
 	return arrow.NewSchema(fields, nil)
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
+// MaxNested bounds how many levels of lists the elements of a list may be: as many as arrays have dimensions, and more.
+const MaxNested = 7
+
 // Columns are those of a file.
 type Columns struct {
 	Schema spec.Schema
@@ -83,7 +86,7 @@ func (c *Columns) Find(s *pb.Source) (Access, int, error) {
 	switch {
 	case !slices.Equal(column.Path, s.GetPath()):
 		return 0, 0, fmt.Errorf("column %s is at path %q here, not at %q", name, column.Path, s.GetPath())
-	case column.Untyped && s.Key == nil && want.List:
+	case column.Untyped && s.Key == nil && want.List && want.Nested == column.Type.Nested:
 		return Plain, i, nil
 	case column.Unsupported != "":
 		return 0, 0, fmt.Errorf("column %s cannot be read: %s", name, column.Unsupported)
@@ -94,12 +97,29 @@ func (c *Columns) Find(s *pb.Source) (Access, int, error) {
 	case column.Meaning != s.GetMeaning():
 		return 0, 0, fmt.Errorf("column %s is %s here, not %s", name, meant(column.Type, column.Meaning),
 			meant(want, s.GetMeaning()))
-	case want.List != column.Type.List || !Widens(column.Type.Kind, want.Kind):
-		return 0, 0, fmt.Errorf("column %s is %s here, which cannot be read as %s", name, column.Type, want)
+	case want.List != column.Type.List || want.Nested != column.Type.Nested || !reads(column, want.Kind):
+		return 0, 0, fmt.Errorf("column %s is %s here, which cannot be read as %s", name, shown(column, want), want)
 	case isMap:
 		return MapKey, i, nil
 	}
 	return Plain, i, nil
+}
+
+// reads reports whether a column can be read as a kind: as one that values widen to, or as the one that the file has.
+func reads(c *spec.Column, kind pb.Kind) bool {
+	if spec.Small(kind) {
+		return c.Own == kind
+	}
+	return Widens(c.Type.Kind, kind)
+}
+
+// shown is a column's type, for a message about another one: of the kind that the file has if that is what is wanted.
+func shown(c *spec.Column, want spec.Type) spec.Type {
+	t := c.Type
+	if spec.Small(want.Kind) && c.Own != pb.Kind_KIND_UNSPECIFIED {
+		t.Kind = c.Own
+	}
+	return t
 }
 
 // meant is what values stand for, or else their type.

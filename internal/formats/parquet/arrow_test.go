@@ -28,7 +28,7 @@ func write(t testing.TB, schema *arrow.Schema, recs ...arrow.Record) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	props := parquet.NewWriterProperties(parquet.WithDataPageVersion(parquet.DataPageV2))
-	w, err := pqarrow.NewFileWriter(schema, &buf, props, pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(schema, &buf, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestArrowSchema(t *testing.T) {
 	f := load(t, write(t, schema, record(t, schema, `[{"label":1,"sure":[]}]`)))
 	want := strings.TrimSpace(`
 label int32: label 0/0 row 0 list 0
-u8 int32: u8 1/0 row 1 list 0
-u32 int64: u32 1/0 row 1 list 0
+u8 int32 of uint8: u8 1/0 row 1 list 0
+u32 int64 of uint32: u32 1/0 row 1 list 0
 u64 int64: u64 1/0 row 1 list 0
 ok bool: ok 1/0 row 1 list 0
 day int32: day 1/0 row 1 list 0
@@ -107,7 +107,7 @@ user.tags list<binary>: user.tags.list.element 4/1 row 2 list 3
 scores map<binary>float32: scores.key_value.key 2/1 row 1 list 2 scores.key_value.value 3/1 row 1 list 2
 scores.key list<binary>: scores.key_value.key 2/1 row 1 list 2
 scores.value list<float32>: scores.key_value.value 3/1 row 1 list 2
-deep unsupported: a list of lists
+deep list<list<int64>>: deep.list.element.list.element 5/2 row 1 list 2 null 3 list 4
 boxes.x list<int32>: boxes.list.element.x 3/1 row 1 list 2
 bags unsupported: a map whose values are lists`)
 	if got := describe(f); got != want {

@@ -76,25 +76,57 @@ func (b *columnBuilder) scalar(n *node, p place) {
 	logical.RowNullDef = p.def
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
-	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind}, Meaning: n.meaning()}, span{from, from + 1})
+	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning()},
+		span{from, from + 1})
 }
 
-// listGroup adds the column of a group annotated as a list, in the shapes that the format's rules for old writers name.
+// listGroup adds the columns of a group annotated as a list.
 func (b *columnBuilder) listGroup(n *node, p place) {
-	if len(n.children) != 1 || n.children[0].repetition != repeated {
+	held, ok := holds(n, p)
+	if !ok {
 		b.unsupported(n, p, "a list without a repeated level")
 		return
+	}
+	levels, innermost := nested(held)
+	if len(levels) == 0 || !innermost.node.isLeaf() {
+		b.elements(held.node, held.at, held.repeats, p.def)
+		return
+	}
+	b.list(innermost.node, innermost.at, Logical{RowNullDef: p.def, ListDef: held.repeats.def}, levels...)
+}
+
+// element is what a list holds, where that is, and where the level is that repeats.
+type element struct {
+	node        *node
+	at, repeats place
+}
+
+// holds finds the element of a group annotated as a list, in the shapes that the format's rules for old writers name.
+func holds(n *node, p place) (element, bool) {
+	if len(n.children) != 1 || n.children[0].repetition != repeated {
+		return element{}, false
 	}
 	level := n.children[0]
 	at := p.enter(level, false)
 	wraps := len(level.children) == 1 && level.children[0].repetition != repeated &&
 		level.name != "array" && level.name != n.name+"_tuple"
 	if !wraps {
-		b.elements(level, at, at, p.def)
-		return
+		return element{level, at, at}, true
 	}
-	element := level.children[0]
-	b.elements(element, at.enter(element, false), at, p.def)
+	return element{level.children[0], at.enter(level.children[0], false), at}, true
+}
+
+// nested finds the levels of lists that an element is, as far as they can be read, and what the innermost holds.
+func nested(e element) (levels []ListLevel, innermost element) {
+	for len(levels) < format.MaxNested && e.node.isList() {
+		inner, ok := holds(e.node, e.at)
+		if !ok {
+			break
+		}
+		levels = append(levels, ListLevel{NullDef: uint8(e.at.def), ElementDef: uint8(inner.repeats.def)})
+		e = inner
+	}
+	return levels, e
 }
 
 // elements adds the columns of what a list holds, n at p: one, or one for each field of structs. repeats is the level
@@ -104,7 +136,7 @@ func (b *columnBuilder) elements(n *node, p, repeats place, rowDef int) {
 	case p.rep > 1:
 		b.unsupported(n, p, "a list of lists")
 	case n.isLeaf():
-		b.list(n, p, repeats, rowDef)
+		b.list(n, p, Logical{RowNullDef: rowDef, ListDef: repeats.def})
 	case n.shape() != "structs":
 		b.unsupported(n, p, "a list of "+n.shape())
 	case len(n.children) == 0:
@@ -116,8 +148,8 @@ func (b *columnBuilder) elements(n *node, p, repeats place, rowDef int) {
 	}
 }
 
-// list adds a list column of the leaf n.
-func (b *columnBuilder) list(n *node, p, repeats place, rowDef int) {
+// list adds a list column of the leaf n; levels are those of lists within the list.
+func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel) {
 	kind, logical, reason := n.kind()
 	switch {
 	case n.isUntyped():
@@ -126,11 +158,13 @@ func (b *columnBuilder) list(n *node, p, repeats place, rowDef int) {
 		b.unsupported(n, p, reason)
 		return
 	}
-	logical.RowNullDef, logical.ListDef = rowDef, repeats.def
+	logical.RowNullDef, logical.ListDef = row.RowNullDef, row.ListDef
+	copy(logical.Nested[:], levels)
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p.feature, spec.Column{
-		Type: spec.Type{Kind: kind, List: true}, Meaning: n.meaning(), Unsupported: reason, Untyped: n.isUntyped(),
+		Type: spec.Type{Kind: kind, List: true, Nested: uint32(len(levels))}, Own: n.own(), Meaning: n.meaning(),
+		Unsupported: reason, Untyped: n.isUntyped(),
 	}, span{from, from + 1})
 }
 
@@ -155,12 +189,14 @@ func (b *columnBuilder) mapGroup(n *node, p place) {
 	}
 	b.column(p.feature, spec.Column{
 		Type: spec.Type{Kind: kinds[1]}, Key: kinds[0],
-		Meaning: entries.children[1].meaning(),
+		Own: entries.children[1].own(), Meaning: entries.children[1].meaning(),
 	}, span{from, from + 2})
 	for i, name := range []string{"key", "value"} {
 		path := append(slices.Clip(p.feature), name)
-		b.column(path, spec.Column{Type: spec.Type{Kind: kinds[i], List: true}, Meaning: entries.children[i].meaning()},
-			span{from + i, from + i + 1})
+		side := entries.children[i]
+		b.column(path, spec.Column{
+			Type: spec.Type{Kind: kinds[i], List: true}, Own: side.own(), Meaning: side.meaning(),
+		}, span{from + i, from + i + 1})
 	}
 }
 

@@ -76,6 +76,7 @@ func (b *Bound) Window(rowGroup, source int, rows int64) format.Size {
 		n := int64(share * float64(c.Values))
 		z.Values += n
 		z.Bytes += 8*n + 4*rows // values, or the ends of bytes, and offsets
+		z.Bytes += 4 * n * int64(max(0, b.Leaves[leaf].MaxRep-1))
 		if b.Leaves[leaf].Physical >= ByteArray {
 			z.Bytes += int64(share * float64(max(c.Pages(), c.Plain)))
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 )
 
@@ -20,11 +21,20 @@ func describe(f *parquet.Footer) string {
 		if c.Key != pb.Kind_KIND_UNSPECIFIED {
 			kind = fmt.Sprintf("map<%s>%s", strings.ToLower(c.Key.String()), kind)
 		}
+		if c.Own != pb.Kind_KIND_UNSPECIFIED {
+			kind += " of " + spec.KindName(c.Own)
+		}
+		if c.Shape != nil {
+			kind += fmt.Sprint(" ", c.Shape)
+		}
 		fmt.Fprintf(&b, "%s %s:", c.Name, kind)
 		from, to := f.LeavesOf(i)
 		for _, l := range f.Leaves[from:to] {
 			fmt.Fprintf(&b, " %s %d/%d row %d list %d",
 				strings.Join(l.Path, "."), l.MaxDef, l.MaxRep, l.Logical.RowNullDef, l.Logical.ListDef)
+			for _, level := range l.Logical.Nested[:max(1, l.MaxRep)-1] {
+				fmt.Fprintf(&b, " null %d list %d", level.NullDef, level.ElementDef)
+			}
 		}
 		b.WriteByte('\n')
 	}

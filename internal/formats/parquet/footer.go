@@ -62,7 +62,8 @@ type Leaf struct {
 	// TypeLength of FixedLenByteArray, above 0.
 	TypeLength int
 	// MaxDef and MaxRep are the maximal definition and repetition levels. Where Column is not -1, MaxRep is 0 for
-	// scalars and 1 for lists and maps. A value, or an element, is present if its definition level is MaxDef.
+	// scalars, 1 for lists and maps, and more for lists of lists. A value, or an element, is present if its definition
+	// level is MaxDef.
 	MaxDef, MaxRep int
 	// Logical says how to read the physical value as Kind (unsigned, decimal scale, ...).
 	Logical Logical
@@ -86,6 +87,10 @@ type Leaf struct {
 //	o list { list { o struct { o f }}} 4       1           2
 //	o map { key_value { key } }        2       1           2
 //	o map { key_value { o value } }    3       1           2
+//
+// Of lists of lists, whose levels nest directly, these are the outermost's, and Nested has those of the others:
+//
+//	o list { list { o list { list { o element } } } }      5, 1, 2, and 3 and 4
 type Logical struct {
 	// Unsigned integers: an Int32 is widened to INT64 with zeros; an Int64 keeps its bits.
 	Unsigned bool
@@ -99,7 +104,12 @@ type Logical struct {
 	// ListDef is the definition level at and above which there is an element (or a map's entry), null or not;
 	// below it, and at or above RowNullDef, the list is empty. 0 for scalars.
 	ListDef int
+	// Nested has the MaxRep-1 levels of lists below that, the outermost first.
+	Nested [format.MaxNested]ListLevel
 }
+
+// ListLevel is to lists within lists what RowNullDef and ListDef are to those of rows.
+type ListLevel struct{ NullDef, ElementDef uint8 }
 
 // RowGroup describes one row group.
 type RowGroup struct {

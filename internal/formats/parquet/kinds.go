@@ -51,6 +51,26 @@ func (n *node) kind() (k pb.Kind, l Logical, unsupported string) {
 	return pb.Kind_BINARY, l, ""
 }
 
+// own is the kind that a leaf's values have where no op computes with it; see spec.Column.
+func (n *node) own() pb.Kind {
+	switch {
+	case n.physical == FixedLenByteArray && n.logical == logicalFloat16 && n.typeLength == 2:
+		return pb.Kind_FLOAT16
+	case n.physical != Int32:
+		return pb.Kind_KIND_UNSPECIFIED
+	case n.logical == logicalInteger && n.signed:
+		return map[int8]pb.Kind{8: pb.Kind_INT8, 16: pb.Kind_INT16}[n.bits]
+	case n.logical == logicalInteger:
+		return map[int8]pb.Kind{8: pb.Kind_UINT8, 16: pb.Kind_UINT16, 32: pb.Kind_UINT32}[n.bits]
+	case n.logical != 0:
+		return pb.Kind_KIND_UNSPECIFIED
+	}
+	return map[converted]pb.Kind{
+		convertedInt8: pb.Kind_INT8, convertedInt16: pb.Kind_INT16,
+		convertedUint8: pb.Kind_UINT8, convertedUint16: pb.Kind_UINT16, convertedUint32: pb.Kind_UINT32,
+	}[n.converted]
+}
+
 // meaning is what a leaf's integers stand for; see spec.Column.
 func (n *node) meaning() string {
 	units := [...]string{"?", "ms", "us", "ns"}

@@ -92,6 +92,24 @@ func TestLegacyShapes(t *testing.T) {
 				"list 2\n" +
 				"a.s.z unsupported: a list of lists\na.l unsupported: a list of lists\na.r unsupported: a list of lists",
 		},
+		"two levels in two levels": {
+			group(t, "a", opt, list, group(t, "array", rep, list, int64Leaf("array", rep))),
+			"a list<list<int64>>: a.array.array 3/2 row 1 list 2 null 2 list 3",
+		},
+		"two levels in three, in a struct": {
+			group(t, "s", opt, none, group(t, "a", req, list, group(t, "list", rep, none,
+				group(t, "element", opt, list, int64Leaf("element", rep))))),
+			"s.a list<list<int64>>: s.a.list.element.element 4/2 row 1 list 2 null 3 list 4",
+		},
+		"structs in lists of lists": {
+			group(t, "a", opt, list, group(t, "list", rep, none, group(t, "element", opt, list,
+				group(t, "list", rep, none, group(t, "element", opt, none, int64Leaf("x", req)))))),
+			"a unsupported: a list of lists",
+		},
+		"repeated scalars in a level": {
+			group(t, "a", opt, list, group(t, "list", rep, none, int64Leaf("x", rep))),
+			"a.x unsupported: a list of lists",
+		},
 		"list without repetition": {
 			group(t, "a", opt, list, int64Leaf("x", opt)),
 			"a unsupported: a list without a repeated level",

@@ -81,7 +81,7 @@ func (p *parser) size(f *Footer) int64 {
 	for i := range f.Schema.Columns {
 		c := &f.Schema.Columns[i]
 		n += int64(unsafe.Sizeof(*c)+unsafe.Sizeof(span{})) + 48 // its place in byName
-		n += int64(len(c.Name)+len(c.Unsupported)) + stringsSize(c.Path)
+		n += int64(len(c.Name)+len(c.Unsupported)+4*cap(c.Shape)) + stringsSize(c.Path)
 	}
 	for i := range f.Leaves {
 		n += int64(unsafe.Sizeof(f.Leaves[i])) + stringsSize(f.Leaves[i].Path)

@@ -62,6 +62,7 @@ type parser struct {
 	rows    int64
 	groups  *thrift.Reader // at the list of row groups
 	orders  []bool         // whether each leaf's order is defined
+	arrow   []byte         // the schema that Arrow's writers leave, of the footer's bytes
 	secrets secrets
 	group   int // number of the row group being read
 
@@ -89,6 +90,8 @@ func (p *parser) file(data []byte) error {
 			at := *r
 			p.groups = &at
 			r.Skip(f)
+		case 5<<4 | thrift.List:
+			p.readMetadata(r)
 		case 7<<4 | thrift.List:
 			p.readOrders(r)
 		case 8<<4 | thrift.Struct:
@@ -112,6 +115,9 @@ func (p *parser) file(data []byte) error {
 		p.visit(n, place{})
 	}
 	p.markOrders()
+	if err := p.markShapes(); err != nil {
+		return err
+	}
 	if signed == nil {
 		return nil
 	}

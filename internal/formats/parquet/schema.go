@@ -38,8 +38,11 @@ const (
 	convertedTimestampMs converted = 9
 	convertedTimestampUs converted = 10
 	convertedUint8       converted = 11
+	convertedUint16      converted = 12
 	convertedUint32      converted = 13
 	convertedUint64      converted = 14
+	convertedInt8        converted = 15
+	convertedInt16       converted = 16
 	convertedInterval    converted = 21
 	noConverted          converted = -1
 )

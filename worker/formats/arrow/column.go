@@ -20,13 +20,25 @@ type column struct {
 	values  values
 	length  int       // of the array, in the record batch
 	structs []*buffer // validity of rows: of the structs around them, of lists, or of values
+	lists   []*level  // the outermost first
 	inner   []*buffer // validity of elements
-	offsets *buffer   // of lists, unless they are of one size
 
 	valid, elemValid []uint64
-	ends             []int32
-	runs             []run // of elements
+	rows             []run // the window's
+	runs             []run // of values
 	out              vector.Vector
+}
+
+// level is one of lists.
+type level struct {
+	list    *arrow.List
+	length  int       // of what the lists hold, in the record batch
+	offsets *buffer   // unless the lists are of one size
+	nulls   []*buffer // validity of lists that are not rows
+
+	valid []uint64
+	ends  []int32
+	runs  []run // of what the window's lists hold
 }
 
 // run is values that lie one after another. Those of a window rise.
@@ -57,18 +69,27 @@ func (d *Decoder) newColumn(a *arrow.Array, kind pb.Kind, name string) (*column,
 		own = append(own, d.buffers[a.Buffers+i])
 	}
 	if len(own) > 0 {
-		if a.List == nil {
+		if len(a.Lists) == 0 {
 			c.structs = append(c.structs, own[0])
 		} else {
 			c.inner = append(c.inner, own[0])
 		}
 	}
-	if l := a.List; l != nil {
-		c.structs = append(c.structs, d.buffers[l.Validity])
-		if l.Offsets >= 0 {
-			c.offsets = d.buffers[l.Offsets]
+	for i, list := range a.Lists {
+		l := &level{list: list}
+		if list.Offsets >= 0 {
+			l.offsets = d.buffers[list.Offsets]
 		}
-		c.out.Type.List = true
+		if validity := d.buffers[list.Validity]; i == 0 {
+			c.structs = append(c.structs, validity)
+		} else {
+			l.nulls = append(l.nulls, validity)
+		}
+		c.lists = append(c.lists, l)
+	}
+	if len(a.Lists) > 0 {
+		c.out.Type.List, c.out.Type.Nested = true, uint32(len(a.Lists)-1)
+		c.out.Nested = make([]vector.Level, len(a.Lists)-1)
 	}
 	c.out.Type.Kind = kind
 	var err error
@@ -81,23 +102,47 @@ func (c *column) fail(err error) error { return fmt.Errorf("column %s: %w", c.na
 // Read shows the rows that next decoded.
 func (c *column) Read(int) (*vector.Vector, error) { return &c.out, nil }
 
+// begin begins a record batch.
+func (c *column) begin(b *arrow.Batch) {
+	c.length = int(b.Lengths[c.array.Array])
+	for i, l := range c.lists {
+		if l.length = c.length; i+1 < len(c.lists) {
+			l.length = int(b.Lengths[c.lists[i+1].list.Array])
+		}
+	}
+}
+
 // next decodes rows of the record batch.
 func (c *column) next(from, rows int) (err error) {
 	c.out.Rows = rows
-	if c.valid, c.out.Valid, err = intersect(c.valid, rows, []run{{from, rows}}, c.structs); err != nil {
+	c.rows = append(c.rows[:0], run{from, rows})
+	if c.valid, c.out.Valid, err = intersect(c.valid, rows, c.rows, c.structs); err != nil {
 		return err
 	}
-	if c.array.List == nil {
+	if len(c.lists) == 0 {
 		if from+rows > c.length {
 			return fmt.Errorf("it has %d values where there are more rows: the file is damaged", c.length)
 		}
-		c.runs = append(c.runs[:0], run{from, rows})
+		c.runs = append(c.runs[:0], c.rows...)
 		return c.decode(rows)
 	}
-	n, err := c.lists(from, rows)
-	if err != nil {
-		return err
+	n, runs, valid := rows, c.rows, c.out.Valid
+	for i, l := range c.lists {
+		if i > 0 {
+			if l.valid, valid, err = intersect(l.valid, n, runs, l.nulls); err != nil {
+				return err
+			}
+		}
+		if n, err = l.find(c.memory, runs, n, valid); err != nil {
+			return err
+		}
+		if runs = l.runs; i == 0 {
+			c.out.Offsets = l.ends
+		} else {
+			c.out.Nested[i-1] = vector.Level{Offsets: l.ends, Valid: valid}
+		}
 	}
+	c.runs = append(c.runs[:0], runs...)
 	if c.elemValid, c.out.ElemValid, err = intersect(c.elemValid, n, c.runs, c.inner); err != nil {
 		return err
 	}
@@ -142,49 +187,58 @@ func intersect(room []uint64, n int, runs []run, of []*buffer) (grown, valid []u
 	return room, valid, nil
 }
 
-// lists finds the elements of rows, and returns how many there are. Those of null rows are passed over.
-func (c *column) lists(from, rows int) (int, error) {
-	bounds, err := c.bounds(from, rows)
+var errElements = errors.New("a window has more elements than can be numbered: write smaller record batches")
+
+// find finds what the n lists of runs hold, and returns how much that is. What null ones hold is passed over.
+func (l *level) find(m *decode.Allowance, runs []run, n int, valid []uint64) (int, error) {
+	all := span(runs)
+	bounds, err := l.bounds(all)
 	if err != nil {
 		return 0, err
 	}
-	if c.ends, err = decode.Grow(c.memory, c.ends[:0], rows+1); err != nil {
+	if l.ends, err = decode.Grow(m, l.ends[:0], n+1); err != nil {
 		return 0, err
 	}
-	c.ends, c.runs = c.ends[:rows+1], c.runs[:0]
-	c.ends[0] = 0
-	total := int64(0)
-	begin := bounds(0)
-	for i := range rows {
-		end := bounds(i + 1)
-		if begin < 0 || end < begin || end > int64(c.length) {
-			return 0, fmt.Errorf("a list has elements %d to %d of %d: the file is damaged", begin, end, c.length)
-		}
-		if n := end - begin; n > 0 && !c.out.IsNull(i) {
-			if k := len(c.runs); k > 0 && int64(c.runs[k-1].from+c.runs[k-1].n) == begin {
-				c.runs[k-1].n += int(n)
-			} else {
-				c.runs = append(c.runs, run{int(begin), int(n)})
+	l.ends, l.runs = l.ends[:n+1], l.runs[:0]
+	l.ends[0] = 0
+	total, at := int64(0), 0
+	for _, r := range runs {
+		begin := bounds(r.from - all.from)
+		for i := range r.n {
+			end := bounds(r.from - all.from + i + 1)
+			if begin < 0 || end < begin || end > int64(l.length) {
+				return 0, fmt.Errorf("a list has elements %d to %d of %d: the file is damaged", begin, end, l.length)
 			}
-			if total += n; total > math.MaxInt32 {
-				return 0, errors.New("a window has more elements than can be numbered: write smaller record batches")
+			if end > begin && (valid == nil || valid[at>>6]>>(at&63)&1 != 0) {
+				l.add(int(begin), int(end-begin))
+				if total += end - begin; total > math.MaxInt32 {
+					return 0, errElements
+				}
 			}
+			at++
+			l.ends[at] = int32(total)
+			begin = end
 		}
-		c.ends[i+1] = int32(total)
-		begin = end
 	}
-	c.out.Offsets = c.ends
 	return int(total), nil
 }
 
-// bounds returns where the lists of rows begin: number rows is where the last one ends.
-func (c *column) bounds(from, rows int) (func(i int) int64, error) {
-	l := c.array.List
-	if l.Offsets < 0 {
-		return func(i int) int64 { return int64(from+i) * l.Size }, nil
+// add adds a run to those of what the lists hold.
+func (l *level) add(from, n int) {
+	if k := len(l.runs); k > 0 && l.runs[k-1].from+l.runs[k-1].n == from {
+		l.runs[k-1].n += n
+		return
 	}
-	if rows == 0 {
+	l.runs = append(l.runs, run{from, n})
+}
+
+// bounds returns where the lists of a run begin: number r.n is where the last one ends.
+func (l *level) bounds(r run) (func(i int) int64, error) {
+	if l.list.Offsets < 0 {
+		return func(i int) int64 { return int64(r.from+i) * l.list.Size }, nil
+	}
+	if r.n == 0 {
 		return func(int) int64 { return 0 }, nil
 	}
-	return c.offsets.offsets(from, rows, l.Large)
+	return l.offsets.offsets(r.from, r.n, l.list.Large)
 }

@@ -91,7 +91,7 @@ func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode
 		chunks = chunks[1:]
 	}
 	for _, c := range d.columns {
-		c.length = int(batch.Lengths[c.array.Array])
+		c.begin(batch)
 	}
 	return d.readDictionaries(chunks)
 }

@@ -168,5 +168,6 @@ func (c *coded) show(v *vector.Vector, n int) error {
 	}
 	o := &c.out
 	v.Bool, v.I32, v.I64, v.F32, v.F64, v.Data, v.Ends = o.Bool, o.I32, o.I64, o.F32, o.F64, o.Data, o.Ends
+	v.Small = o.Small
 	return nil
 }

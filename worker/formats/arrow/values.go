@@ -7,6 +7,7 @@ import (
 	lib "github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -39,6 +40,9 @@ func (d *Decoder) newValues(a *arrow.Array, kind pb.Kind, own []*buffer) (values
 		return &binaries{memory: &d.memory, offsets: own[1], bytes: own[2], large: true}, nil
 	case *lib.FixedSizeBinaryType:
 		return &fixedBinaries{memory: &d.memory, bytes: own[1], width: t.ByteWidth}, nil
+	}
+	if spec.Small(kind) {
+		return newSmalls(&d.memory, own[1], kind, a.Type)
 	}
 	switch kind {
 	case pb.Kind_INT32:
@@ -123,6 +127,8 @@ func (z *zeros) show(v *vector.Vector, n int) error {
 	}
 	first := unsafe.Pointer(unsafe.SliceData(z.words))
 	switch z.kind {
+	case pb.Kind_BINARY:
+		v.Ends, v.Data = z.ends[:n+1], nil
 	case pb.Kind_BOOL:
 		v.Bool = unsafe.Slice((*bool)(first), n)
 	case pb.Kind_INT32:
@@ -134,7 +140,7 @@ func (z *zeros) show(v *vector.Vector, n int) error {
 	case pb.Kind_FLOAT64:
 		v.F64 = unsafe.Slice((*float64)(first), n)
 	default:
-		v.Ends, v.Data = z.ends[:n+1], nil
+		v.Small = unsafe.Slice((*byte)(first), n*spec.Width(z.kind))
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package decode
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -23,11 +25,14 @@ type Constant struct {
 func NewConstant(typ *pb.Type, value *pb.Value, mem *Allowance) (*Constant, error) {
 	t := spec.TypeFromProto(typ)
 	c := &Constant{mem: mem, null: value == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
+	for range t.Nested { // of which there are only nulls
+		c.out.Nested = append(c.out.Nested, vector.Level{Offsets: []int32{0}})
+	}
 	switch {
 	case c.null && !t.List:
 		c.value = []*pb.Value{{}}
 	case c.null:
-	case t.List != spec.IsList(value):
+	case t.List != spec.IsList(value), t.Nested > 0:
 		return nil, fmt.Errorf("its default is not of its type %s", t)
 	case t.List:
 		c.value = spec.Elements(value)
@@ -54,7 +59,7 @@ func (c *Constant) Read(rows int) (*vector.Vector, error) {
 	if c.null {
 		v.Valid = full.Valid[:vector.Words(rows)]
 	}
-	switch v.Type.Kind {
+	switch kind := v.Type.Kind; kind {
 	case pb.Kind_BOOL:
 		v.Bool = full.Bool[:n]
 	case pb.Kind_INT32:
@@ -65,9 +70,11 @@ func (c *Constant) Read(rows int) (*vector.Vector, error) {
 		v.F32 = full.F32[:n]
 	case pb.Kind_FLOAT64:
 		v.F64 = full.F64[:n]
-	default:
+	case pb.Kind_BINARY:
 		v.Ends = full.Ends[:n+1]
 		v.Data = full.Data[:v.Ends[n]]
+	default:
+		v.Small = full.Small[:n*spec.Width(kind)]
 	}
 	return v, nil
 }
@@ -109,6 +116,8 @@ func (c *Constant) extend(rows int) error {
 		v.F64, err = repeated(c.value, n, floatOf)
 	case pb.Kind_BINARY:
 		err = c.extendBinary(n)
+	case pb.Kind_INT8, pb.Kind_INT16, pb.Kind_UINT8, pb.Kind_UINT16, pb.Kind_UINT32, pb.Kind_FLOAT16:
+		err = c.extendSmall(n)
 	default:
 		err = fmt.Errorf("its type has the unknown kind %d", v.Type.Kind)
 	}
@@ -122,6 +131,20 @@ func (c *Constant) bytes(rows int) int64 {
 		each += 8 + int64(len(p.GetText()))
 	}
 	return each * int64(rows)
+}
+
+func (c *Constant) extendSmall(n int) error {
+	v := &c.full
+	kind := v.Type.Kind
+	words, err := repeated(c.value, n, func(p *pb.Value) (uint32, bool) { return smallOf(p, kind) })
+	if err != nil {
+		return err
+	}
+	v.Small = make([]byte, 0, 4*n)
+	for _, w := range words {
+		v.Small = binary.LittleEndian.AppendUint32(v.Small, w)[:len(v.Small)+spec.Width(kind)]
+	}
+	return nil
 }
 
 func (c *Constant) extendBinary(n int) error {
@@ -168,6 +191,20 @@ func intOf(p *pb.Value) (int64, bool) {
 func int32Of(p *pb.Value) (int32, bool) {
 	v, ok := intOf(p)
 	return int32(v), ok && v >= math.MinInt32 && v <= math.MaxInt32
+}
+
+// smallOf gives the bits of a value of a kind that no op computes with.
+func smallOf(p *pb.Value, kind pb.Kind) (uint32, bool) {
+	if kind == pb.Kind_FLOAT16 {
+		f, ok := floatOf(p)
+		return uint32(format.ToFloat16(f)), ok
+	}
+	v, ok := intOf(p)
+	least, most := int64(0), int64(1)<<(8*spec.Width(kind))-1
+	if kind == pb.Kind_INT8 || kind == pb.Kind_INT16 {
+		least, most = -(most+1)/2, most/2
+	}
+	return uint32(v), ok && v >= least && v <= most
 }
 
 func floatOf(p *pb.Value) (float64, bool) {

@@ -2,13 +2,14 @@ package decode
 
 import (
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // Gather gives v, of which it uses the memory again, the values of another vector of its kind by their numbers; where a
 // number is below zero the value is any.
 func Gather(m *Allowance, v, from *vector.Vector, at []int32) (err error) {
-	switch v.Type.Kind {
+	switch kind := v.Type.Kind; kind {
 	case pb.Kind_BOOL:
 		v.Bool, err = gather(m, v.Bool, from.Bool, at)
 	case pb.Kind_INT32:
@@ -19,8 +20,10 @@ func Gather(m *Allowance, v, from *vector.Vector, at []int32) (err error) {
 		v.F32, err = gather(m, v.F32, from.F32, at)
 	case pb.Kind_FLOAT64:
 		v.F64, err = gather(m, v.F64, from.F64, at)
-	default:
+	case pb.Kind_BINARY:
 		err = gatherBinary(m, v, from, at)
+	default:
+		v.Small, err = gatherSmall(m, v.Small, from.Small, spec.Width(kind), at)
 	}
 	return err
 }
@@ -34,6 +37,21 @@ func gather[T any](m *Allowance, out, from []T, at []int32) ([]T, error) {
 	for i, j := range at {
 		if j >= 0 {
 			out[i] = from[j]
+		}
+	}
+	return out, nil
+}
+
+// gatherSmall does so with values of a width.
+func gatherSmall(m *Allowance, out, from []byte, width int, at []int32) ([]byte, error) {
+	out, err := Grow(m, out, width*len(at))
+	if err != nil {
+		return out, err
+	}
+	out = out[:width*len(at)]
+	for i, j := range at {
+		if j >= 0 {
+			copy(out[width*i:width*(i+1)], from[width*int(j):])
 		}
 	}
 	return out, nil

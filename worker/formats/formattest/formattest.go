@@ -6,6 +6,7 @@ package formattest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -55,6 +56,7 @@ func Equal(t *testing.T, what string, twin, file []byte) {
 		t.Fatalf("%s: columns\n%+v, want\n%+v", what, a, b)
 	}
 	rows := decodeAll(t, what, want, twin, sources, 1<<20, 0, false)
+	compareOwn(t, what, sources, rows)
 	for i, window := range []int{1, 7, 64, 1 << 20} {
 		for j, skip := range []int{0, 1, 9, len(rows) / 2, len(rows)} {
 			skip, pieces := min(skip, len(rows)), (i+j)%2 == 1
@@ -84,6 +86,22 @@ func compare(t *testing.T, what string, sources []*pb.Source, got, want [][]any)
 		for j, s := range sources {
 			if !reflect.DeepEqual(got[i][j], want[i][j]) {
 				t.Fatalf("%s: row %d of %s is %v, want %v", what, i, s.GetName(), got[i][j], want[i][j])
+			}
+		}
+	}
+}
+
+// compareOwn holds sources of the kinds that the file has against those of the kinds that stand in for them, which come
+// before these.
+func compareOwn(t *testing.T, what string, sources []*pb.Source, rows [][]any) {
+	t.Helper()
+	for j, s := range sources {
+		if !spec.Small(s.GetType().GetKind()) {
+			continue
+		}
+		for i, row := range rows {
+			if !reflect.DeepEqual(row[j], row[j-1]) {
+				t.Fatalf("%s: row %d of %s is %v, want %v", what, i, s.GetName(), row[j], row[j-1])
 			}
 		}
 	}
@@ -160,41 +178,40 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 	sources := []*pb.Source{
 		{Name: "absent", Path: []string{"absent"}, Type: &pb.Type{Kind: pb.Kind_INT64}, Default: absent},
 		{Name: "null", Path: []string{"null"}, Type: &pb.Type{Kind: pb.Kind_BINARY, List: true}},
+		{Name: "null lists", Path: []string{"null"}, Type: &pb.Type{Kind: pb.Kind_INT16, List: true, Nested: 2}},
 	}
 	for _, column := range c.Schema.Columns {
 		if column.Unsupported != "" {
 			continue
 		}
-		s := &pb.Source{Name: column.Name, Path: column.Path, Type: column.Type.Proto(), Meaning: column.Meaning}
-		if column.Key == pb.Kind_KIND_UNSPECIFIED {
-			sources = append(sources, s)
-			if wide, ok := widened(column.Type.Kind); ok {
-				s := &pb.Source{Name: s.GetName() + "'", Path: s.GetPath(), Meaning: s.GetMeaning()}
-				s.Type = &pb.Type{Kind: wide, List: column.Type.List}
+		keys := []*string{nil}
+		if column.Key != pb.Kind_KIND_UNSPECIFIED {
+			keys = []*string{new("1"), new("2"), new("300")}
+		}
+		for _, key := range keys {
+			for _, kind := range kindsOf(column) {
+				s := &pb.Source{Path: column.Path, Type: column.Type.Proto(), Key: key, Meaning: column.Meaning}
+				s.Name, s.Type.Kind = fmt.Sprint(column.Name, s.GetKey(), kind), kind
 				sources = append(sources, s)
-			}
-			continue
-		}
-		kinds := []pb.Kind{column.Type.Kind}
-		if wide, ok := widened(column.Type.Kind); ok {
-			kinds = append(kinds, wide)
-		}
-		for _, kind := range kinds {
-			for _, key := range []string{"1", "2", "300"} {
-				sources = append(sources, &pb.Source{
-					Name: fmt.Sprint(column.Name, key, kind), Path: column.Path, Type: &pb.Type{Kind: kind}, Key: &key,
-					Meaning: column.Meaning,
-				})
 			}
 		}
 	}
 	return sources
 }
 
-// widened is a kind that values of another one can be read as, too.
-func widened(k pb.Kind) (pb.Kind, bool) {
-	wide := map[pb.Kind]pb.Kind{pb.Kind_INT32: pb.Kind_INT64, pb.Kind_FLOAT32: pb.Kind_FLOAT64}[k]
-	return wide, wide != pb.Kind_KIND_UNSPECIFIED
+// kindsOf are those that a column can be read as: its own behind the one that stands in for it.
+func kindsOf(c spec.Column) []pb.Kind {
+	kinds := []pb.Kind{c.Type.Kind}
+	if c.Own != pb.Kind_KIND_UNSPECIFIED {
+		kinds = append(kinds, c.Own)
+	}
+	switch c.Type.Kind {
+	case pb.Kind_INT32:
+		kinds = append(kinds, pb.Kind_INT64)
+	case pb.Kind_FLOAT32:
+		kinds = append(kinds, pb.Kind_FLOAT64)
+	}
+	return kinds
 }
 
 // decodeAll decodes a file in windows, from a row on.
@@ -240,7 +257,7 @@ func decodeAll(
 // Decode measures how long a file of so many rows takes, in windows of 4,096.
 func Decode(b *testing.B, data []byte, rows int) {
 	f := open(b, data)
-	sources := sourcesOf(f.Columns())[2:] // those that the file has
+	sources := sourcesOf(f.Columns())[3:] // those that the file has
 	bound, err := f.Bind(sources)
 	if err != nil {
 		b.Fatal(err)
@@ -295,7 +312,8 @@ func (p *pieces) Bytes(from, n int) ([]byte, error) {
 	return p.last, nil
 }
 
-// at is a row of a vector: nil, a value, or a list; floats as their bits.
+// at is a row of a vector: nil, a value, or a list; floats as their bits, and values of kinds that no op computes with
+// as those of the kind that stands in for them.
 func at(v *vector.Vector, i int) any {
 	if v.IsNull(i) {
 		return nil
@@ -303,15 +321,24 @@ func at(v *vector.Vector, i int) any {
 	if !v.Type.List {
 		return value(v, i)
 	}
-	list := []any{}
-	for j := int(v.Offsets[i]); j < int(v.Offsets[i+1]); j++ {
-		if v.ElemIsNull(j) {
-			list = append(list, nil)
-			continue
+	return list(v, v.Offsets[i], v.Offsets[i+1], v.Nested)
+}
+
+// list is what lies from one place to another, with some levels of lists below.
+func list(v *vector.Vector, from, to int32, levels []vector.Level) []any {
+	out := []any{}
+	for j := from; j < to; j++ {
+		switch {
+		case len(levels) == 0 && v.ElemIsNull(int(j)),
+			len(levels) > 0 && levels[0].Valid != nil && levels[0].Valid[j>>6]>>(j&63)&1 == 0:
+			out = append(out, nil)
+		case len(levels) > 0:
+			out = append(out, list(v, levels[0].Offsets[j], levels[0].Offsets[j+1], levels[1:]))
+		default:
+			out = append(out, value(v, int(j)))
 		}
-		list = append(list, value(v, j))
 	}
-	return list
+	return out
 }
 
 func value(v *vector.Vector, j int) any {
@@ -326,6 +353,18 @@ func value(v *vector.Vector, j int) any {
 		return math.Float32bits(v.F32[j])
 	case pb.Kind_FLOAT64:
 		return math.Float64bits(v.F64[j])
+	case pb.Kind_INT8:
+		return int32(int8(v.Small[j]))
+	case pb.Kind_UINT8:
+		return int32(v.Small[j])
+	case pb.Kind_INT16:
+		return int32(int16(binary.LittleEndian.Uint16(v.Small[2*j:])))
+	case pb.Kind_UINT16:
+		return int32(binary.LittleEndian.Uint16(v.Small[2*j:]))
+	case pb.Kind_UINT32:
+		return int64(binary.LittleEndian.Uint32(v.Small[4*j:]))
+	case pb.Kind_FLOAT16:
+		return math.Float32bits(format.Float16(binary.LittleEndian.Uint16(v.Small[2*j:])))
 	}
 	return string(v.Data[v.Ends[j]:v.Ends[j+1]])
 }

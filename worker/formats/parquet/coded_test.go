@@ -37,7 +37,7 @@ func TestCodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources := sourcesOf(f)
+		sources := withOwn(f)
 		d, all := NewDecoder(sources, testMemory), NewDecoder(sources, testMemory)
 		showCodes(d)
 		unread := map[int]bool{}

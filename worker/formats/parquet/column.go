@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -28,6 +29,9 @@ func shapeOf(l *footer.Leaf, kind pb.Kind) shape {
 	}
 	if s.untyped = l.Kind == pb.Kind_KIND_UNSPECIFIED; s.untyped {
 		s.physical, s.read = physicalOf(kind), kind
+		if kind == pb.Kind_FLOAT16 {
+			s.typeLength, s.logical.Float16 = spec.Width(kind), true
+		}
 	}
 	return s
 }
@@ -37,7 +41,7 @@ func physicalOf(kind pb.Kind) footer.Physical {
 	switch kind {
 	case pb.Kind_BOOL:
 		return footer.Boolean
-	case pb.Kind_INT32:
+	case pb.Kind_INT32, pb.Kind_INT8, pb.Kind_INT16, pb.Kind_UINT8, pb.Kind_UINT16, pb.Kind_UINT32:
 		return footer.Int32
 	case pb.Kind_INT64:
 		return footer.Int64
@@ -45,6 +49,8 @@ func physicalOf(kind pb.Kind) footer.Physical {
 		return footer.Float
 	case pb.Kind_FLOAT64:
 		return footer.Double
+	case pb.Kind_FLOAT16:
+		return footer.FixedLenByteArray
 	}
 	return footer.ByteArray
 }
@@ -61,6 +67,7 @@ type column struct {
 	prefetcher prefetcher // values too, if they are one; else nil
 	coded      *coded     // values too, if Next may show codes; else nil
 	block      block      // levels decoded, not yet taken
+	nested     *nested    // of lists of lists; else nil
 
 	rows     int64 // of the row group
 	rowsLeft int64
@@ -116,7 +123,11 @@ func newColumn(s shape, c *codecs, mem *decode.Allowance) (*column, error) {
 	if err := col.block.init(s); err != nil {
 		return nil, err
 	}
-	col.out.Type.Kind, col.out.Type.List = s.kind, s.maxRep == 1
+	col.out.Type.Kind, col.out.Type.List = s.kind, s.maxRep > 0
+	if s.maxRep > 1 {
+		col.nested = newNested(s, mem)
+		col.out.Type.Nested = uint32(s.maxRep - 1)
+	}
 	return col, nil
 }
 
@@ -170,6 +181,8 @@ func newValues(s shape, mem *decode.Allowance) (values, error) {
 		return &binaries{mem: mem}, nil
 	case s.kind == pb.Kind_BINARY && s.physical == footer.FixedLenByteArray:
 		return &binaries{mem: mem, width: s.typeLength}, nil
+	case spec.Small(s.kind):
+		return newSmall(s, mem)
 	case s.kind == pb.Kind_FLOAT64 && s.physical == footer.ByteArray && s.logical.Decimal:
 		return &decimals{mem: mem, scale: decode.NewDecimal(s.logical.Scale), bytes: binaries{mem: mem}}, nil
 	}
@@ -184,7 +197,8 @@ func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int
 	if c.lender != nil {
 		c.lender.forget()
 	}
-	c.block.n, c.block.pos, c.dropped, c.entries = 0, 0, false, false
+	c.block.begin()
+	c.dropped, c.entries = false, false
 	if c.coded != nil {
 		c.coded.begin()
 	}
@@ -224,11 +238,14 @@ func (c *column) next(n int) error {
 func (c *column) Read(rows int) (*vector.Vector, error) {
 	v, n := &c.out, rows
 	v.Rows, v.Valid = rows, c.valid.bitmap()
-	if c.maxRep == 1 {
+	if c.maxRep > 0 {
 		v.Offsets, v.ElemValid = c.offsets, c.elems.bitmap()
-		n = int(c.offsets[rows])
+		if c.nested != nil {
+			v.Nested = c.nested.show()
+		}
+		n = v.Element(rows)
 	}
-	if c.early.Fill != nil && c.maxRep == 1 {
+	if c.early.Fill != nil && c.maxRep > 0 {
 		v.ElemValid = nil
 	} else if c.early.Fill != nil {
 		v.Valid = nil

@@ -25,6 +25,7 @@ func smallTable(rows int) arrow.Table {
 		{Name: "s", Type: arrow.StructOf(arrow.Field{Name: "x", Type: arrow.BinaryTypes.String, Nullable: true})},
 		{Name: "m", Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int32))},
 		{Name: "text", Type: arrow.BinaryTypes.String},
+		{Name: "u", Type: arrow.PrimitiveTypes.Uint8},
 	}, nil), rows)
 }
 
@@ -74,12 +75,14 @@ func TestConflicts(t *testing.T) {
 	}
 	key := "k"
 	for want, s := range map[string]*pb.Source{
-		"column i is int32 here, which cannot be read as float32":             source("i", pb.Kind_FLOAT32, false),
-		"column i is int32 here, which cannot be read as list<int32>":         source("i", pb.Kind_INT32, true),
-		"column i is int32 here, not a struct":                                source("i.x", pb.Kind_INT32, false),
-		"column s is a struct here, with a field s.x":                         source("s", pb.Kind_BINARY, false),
-		"column m cannot be read: ":                                           source("m", pb.Kind_INT32, true),
-		"column f is list<float32> here, which cannot be read as list<int64>": source("f", pb.Kind_INT64, true),
+		"column i is int32 here, which cannot be read as float32":                 source("i", pb.Kind_FLOAT32, false),
+		"column i is int32 here, which cannot be read as list<int32>":             source("i", pb.Kind_INT32, true),
+		"column i is int32 here, not a struct":                                    source("i.x", pb.Kind_INT32, false),
+		"column s is a struct here, with a field s.x":                             source("s", pb.Kind_BINARY, false),
+		"column m is list<list<int32>> here, which cannot be read as list<int32>": source("m", pb.Kind_INT32, true),
+		"column u is uint8 here, which cannot be read as int8":                    source("u", pb.Kind_INT8, false),
+		"column i is int32 here, which cannot be read as int16":                   source("i", pb.Kind_INT16, false),
+		"column f is list<float32> here, which cannot be read as list<int64>":     source("f", pb.Kind_INT64, true),
 		"column text is binary here, not a map": {
 			Name: "text.k", Path: []string{"text"},
 			Key: &key, Type: &pb.Type{Kind: pb.Kind_INT32},
@@ -118,6 +121,8 @@ func TestAbsent(t *testing.T) {
 		with(source("c", pb.Kind_BINARY, false), text), with(source("d", pb.Kind_INT64, true), list),
 		with(source("e", pb.Kind_FLOAT32, true), empty), with(source("g", pb.Kind_FLOAT64, false), integer),
 		with(source("h", pb.Kind_BOOL, false), &pb.Value{Kind: &pb.Value_Bool{Bool: true}}),
+		with(source("l", pb.Kind_INT16, true), list), with(source("n", pb.Kind_FLOAT16, false), integer),
+		source("o", pb.Kind_UINT8, false),
 	}
 	d := NewDecoder(sources, testMemory)
 	got, err := decodeAll(d, f, data, 3, 0)
@@ -130,6 +135,8 @@ func TestAbsent(t *testing.T) {
 		[]any{},
 		uint64(0x401c << 48),
 		true,
+		[]any{int32(7), int32(8)},
+		uint32(0x40e0 << 16), nil,
 	} {
 		rows := make([]any, 10)
 		for j := range rows {
@@ -140,6 +147,7 @@ func TestAbsent(t *testing.T) {
 	for _, s := range []*pb.Source{
 		with(source("z", pb.Kind_INT64, false), text), with(source("z", pb.Kind_INT64, true), integer),
 		with(source("z", pb.Kind_INT32, false), &pb.Value{Kind: &pb.Value_Int{Int: 1 << 40}}),
+		with(source("z", pb.Kind_INT8, false), &pb.Value{Kind: &pb.Value_Int{Int: 128}}),
 	} {
 		if err := NewDecoder([]*pb.Source{s}, testMemory).reset("file", f, 0, nil); err == nil ||
 			!strings.Contains(err.Error(), "default") {
@@ -182,7 +190,7 @@ func allocations(t *testing.T, data []byte, rows int) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := NewDecoder(sourcesOf(f), testMemory)
+	d := NewDecoder(withOwn(f), testMemory)
 	chunks, err := chunksOf(d, f, 0, data)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,12 @@ func conversion32(s shape) func(dst []uint32, src []byte) {
 	case s.physical == footer.Int32 && s.kind == pb.Kind_INT32 && !s.logical.Decimal,
 		s.physical == footer.Float && s.kind == pb.Kind_FLOAT32:
 		return func(dst []uint32, src []byte) { copy(bytesOf(dst), src) }
+	case s.isHalf() && s.kind == pb.Kind_FLOAT16:
+		return func(dst []uint32, src []byte) {
+			for i := range dst {
+				dst[i] = uint32(binary.LittleEndian.Uint16(src[i*2:]))
+			}
+		}
 	case s.isHalf() && s.kind == pb.Kind_FLOAT32:
 		return func(dst []uint32, src []byte) {
 			for i := range dst {

@@ -23,6 +23,7 @@ var elementTypes = []arrow.DataType{
 	},
 	arrow.FixedWidthTypes.Date32, arrow.FixedWidthTypes.Timestamp_us, &arrow.Decimal128Type{Precision: 7, Scale: 2},
 	&arrow.Decimal128Type{Precision: 15, Scale: 3}, &arrow.Decimal128Type{Precision: 30, Scale: 4},
+	arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Int16, arrow.FixedWidthTypes.Float16,
 }
 
 // testSchema has each type in each shape.
@@ -42,6 +43,14 @@ func testSchema() *arrow.Schema {
 		add("list_struct", arrow.ListOf(arrow.StructOf(arrow.Field{Name: "f", Type: t, Nullable: true})), true)
 		add("optional_struct_list", arrow.StructOf(arrow.Field{Name: "f", Type: arrow.ListOf(t), Nullable: true}), true)
 	}
+	for _, t := range elementTypes {
+		add("lists", arrow.ListOf(arrow.ListOf(t)), true)
+	}
+	add("required_lists_required", arrow.ListOfNonNullable(arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int16)), false)
+	add("deep", arrow.ListOf(arrow.ListOfNonNullable(arrow.ListOf(arrow.PrimitiveTypes.Int64))), true)
+	add("struct_lists", arrow.StructOf(arrow.Field{
+		Name: "f", Type: arrow.ListOfNonNullable(arrow.ListOf(arrow.FixedWidthTypes.Float16)), Nullable: true,
+	}), true)
 	return arrow.NewSchema(fields, nil)
 }
 
@@ -67,6 +76,11 @@ func (g *generator) fill(b array.Builder, nullable bool) {
 		if g.Float64() < g.ones {
 			n = 1
 		}
+		if _, ok := b.ValueBuilder().(*array.ListBuilder); ok && g.length > 3 {
+			short := *g
+			short.length, g = 3, &short // arrow's writer hangs if a row has more values than a batch
+			n = min(n, 3)
+		}
 		for range n {
 			g.fill(b.ValueBuilder(), b.Type().(*arrow.ListType).ElemField().Nullable)
 		}
@@ -77,6 +91,10 @@ func (g *generator) fill(b array.Builder, nullable bool) {
 		b.Append(v%3 == 0)
 	case *array.Int8Builder:
 		b.Append(int8(v))
+	case *array.Uint8Builder:
+		b.Append(uint8(v * 7))
+	case *array.Int16Builder:
+		b.Append(int16(v * 77))
 	case *array.Uint16Builder:
 		b.Append(uint16(v * 77))
 	case *array.Int32Builder:
@@ -174,10 +192,10 @@ func checkAgainstArrow(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := NewDecoder(sourcesOf(f), testMemory)
-	if len(d.sources) != schema.NumFields() {
-		t.Fatalf("%d columns can be read, want %d", len(d.sources), schema.NumFields())
+	if n := len(sourcesOf(f)); n != schema.NumFields() {
+		t.Fatalf("%d columns can be read, want %d", n, schema.NumFields())
 	}
+	d := NewDecoder(withOwn(f), testMemory)
 	window, skip := oneOf(r, 1, 3, 64, 100, 1<<20), r.IntN(int(groupRows)+1)
 	got, err := decodeAll(d, f, data, window, 0)
 	if err != nil {
@@ -188,7 +206,8 @@ func checkAgainstArrow(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	for i, s := range d.sources {
-		compare(t, s.GetName(), got[i], arrowRows(table.Column(i).Data(), s.GetType().GetKind()))
+		column := table.Column(table.Schema().FieldIndices(s.GetPath()[0])[0])
+		compare(t, s.GetName(), got[i], arrowRows(column.Data(), s.GetType().GetKind()))
 		compare(t, s.GetName()+" after a skip", rest[i], withoutFirst(got[i], f, skip))
 	}
 }

@@ -43,11 +43,10 @@ func (d *Decoder) Explain(of format.Bound, rg int) ([]string, error) {
 		if c.Crypt != nil {
 			out[i] += ", encrypted"
 		}
-		switch from := f.Leaves[leaf].Kind; from {
-		case source.GetType().GetKind():
-		case pb.Kind_KIND_UNSPECIFIED:
+		switch from, kind := f.Leaves[leaf].Kind, source.GetType().GetKind(); {
+		case from == pb.Kind_KIND_UNSPECIFIED:
 			out[i] += ", without a type: no element"
-		default:
+		case from != kind && !spec.Small(kind):
 			out[i] += fmt.Sprintf(", widened from %s", spec.Type{Kind: from})
 		}
 		if at.Access == format.MapKey {

@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
@@ -73,6 +74,20 @@ func sourcesOf(f *footer.Footer) []*pb.Source {
 		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {
 			out = append(out, &pb.Source{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning})
 		}
+	}
+	return out
+}
+
+// withOwn has them once more as the kinds that the file has, where no op computes with these.
+func withOwn(f *footer.Footer) []*pb.Source {
+	out := sourcesOf(f)
+	for _, c := range f.Schema.Columns {
+		if c.Unsupported != "" || c.Key != pb.Kind_KIND_UNSPECIFIED || c.Own == pb.Kind_KIND_UNSPECIFIED {
+			continue
+		}
+		s := &pb.Source{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}
+		s.Type.Kind = c.Own
+		out = append(out, s)
 	}
 	return out
 }
@@ -241,29 +256,45 @@ func decodeBy(
 	return out, nil
 }
 
-// rowsOf writes a vector's rows as Go values: nil, a scalar, or []any. Floats are their bits.
+// rowsOf writes a vector's rows as Go values: nil, a scalar, or []any. Floats are their bits. Values of kinds that no op
+// computes with are those of the kind that stands in for them.
 func rowsOf(v *vector.Vector) []any {
-	rows := make([]any, v.Rows)
-	for i := range rows {
-		switch {
-		case v.IsNull(i):
-		case !v.Type.List:
-			rows[i] = valueOf(v, i)
-		default:
-			list := []any{}
-			for j := int(v.Offsets[i]); j < int(v.Offsets[i+1]); j++ {
-				list = append(list, valueOf(v, j))
-			}
-			rows[i] = list
-		}
+	if !v.Type.List {
+		return valuesOf(v, v.Rows, v.Valid)
 	}
-	return rows
+	return listsOf(v, v.Rows, v.Offsets, v.Valid, v.Nested)
 }
 
-func valueOf(v *vector.Vector, j int) any {
-	if v.ElemIsNull(j) {
-		return nil
+// listsOf writes n lists, below which there are some levels of others.
+func listsOf(v *vector.Vector, n int, offsets []int32, valid []uint64, below []vector.Level) []any {
+	var inner []any
+	if total := int(offsets[n]); len(below) > 0 {
+		inner = listsOf(v, total, below[0].Offsets, below[0].Valid, below[1:])
+	} else {
+		inner = valuesOf(v, total, v.ElemValid)
 	}
+	lists := make([]any, n)
+	for i := range lists {
+		if isSet(valid, i) {
+			lists[i] = append([]any{}, inner[offsets[i]:offsets[i+1]]...)
+		}
+	}
+	return lists
+}
+
+func valuesOf(v *vector.Vector, n int, valid []uint64) []any {
+	values := make([]any, n)
+	for i := range values {
+		if isSet(valid, i) {
+			values[i] = valueOf(v, i)
+		}
+	}
+	return values
+}
+
+func isSet(valid []uint64, i int) bool { return valid == nil || valid[i>>6]>>(i&63)&1 != 0 }
+
+func valueOf(v *vector.Vector, j int) any {
 	if v.Dict != nil {
 		return valueOf(v.Dict, int(v.Codes[j]))
 	}
@@ -278,6 +309,18 @@ func valueOf(v *vector.Vector, j int) any {
 		return math.Float32bits(v.F32[j])
 	case pb.Kind_FLOAT64:
 		return math.Float64bits(v.F64[j])
+	case pb.Kind_INT8:
+		return int32(int8(v.Small[j]))
+	case pb.Kind_UINT8:
+		return int32(v.Small[j])
+	case pb.Kind_INT16:
+		return int32(int16(binary.LittleEndian.Uint16(v.Small[2*j:])))
+	case pb.Kind_UINT16:
+		return int32(binary.LittleEndian.Uint16(v.Small[2*j:]))
+	case pb.Kind_UINT32:
+		return int64(binary.LittleEndian.Uint32(v.Small[4*j:]))
+	case pb.Kind_FLOAT16:
+		return math.Float32bits(format.Float16(binary.LittleEndian.Uint16(v.Small[2*j:])))
 	}
 	return string(v.Data[v.Ends[j]:v.Ends[j+1]])
 }
@@ -320,7 +363,7 @@ func arrowValue(a arrow.Array, i int, kind pb.Kind) any {
 		nearest, _ := new(big.Rat).SetFrac(a.Value(i).BigInt(), power).Float64()
 		return math.Float64bits(nearest)
 	case *array.Float16:
-		return math.Float32bits(a.Value(i).Float32())
+		return math.Float32bits(format.Float16(a.Value(i).Uint16()))
 	case *array.Float32:
 		return math.Float32bits(a.Value(i))
 	case *array.Float64:
@@ -333,6 +376,10 @@ func arrowInteger(a arrow.Array, i int, kind pb.Kind) any {
 	var v int64
 	switch a := a.(type) {
 	case *array.Int8:
+		v = int64(a.Value(i))
+	case *array.Uint8:
+		v = int64(a.Value(i))
+	case *array.Int16:
 		v = int64(a.Value(i))
 	case *array.Uint16:
 		v = int64(a.Value(i))
@@ -351,7 +398,8 @@ func arrowInteger(a arrow.Array, i int, kind pb.Kind) any {
 	default:
 		panic(fmt.Sprintf("%T", a))
 	}
-	if kind == pb.Kind_INT32 {
+	switch kind {
+	case pb.Kind_INT32, pb.Kind_INT8, pb.Kind_INT16, pb.Kind_UINT8, pb.Kind_UINT16:
 		return int32(v)
 	}
 	return v

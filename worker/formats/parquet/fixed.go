@@ -51,7 +51,7 @@ func newFixed(s shape, mem *decode.Allowance) (values, error) {
 	same := !s.logical.Decimal && (s.physical == footer.Int32 && s.kind == pb.Kind_INT32 ||
 		s.physical == footer.Int64 && s.kind == pb.Kind_INT64)
 	switch s.kind {
-	case pb.Kind_INT32, pb.Kind_FLOAT32:
+	case pb.Kind_INT32, pb.Kind_FLOAT32, pb.Kind_FLOAT16:
 		if convert := conversion32(s); convert != nil && width > 0 {
 			return &fixed[uint32]{
 				mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s),
@@ -276,6 +276,8 @@ func (f *fixed[T]) put(v *vector.Vector, out []T) {
 		v.I64 = recast[int64](out)
 	case pb.Kind_FLOAT32:
 		v.F32 = recast[float32](out)
+	case pb.Kind_UINT32:
+		v.Small = bytesOf(out)
 	default:
 		v.F64 = recast[float64](out)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
@@ -51,7 +52,7 @@ func decodeHostile(t testing.TB, f *footer.Footer, data []byte) {
 	if f.Rows > 1<<16 {
 		return
 	}
-	plain, codes := NewDecoder(sourcesOf(f), testMemory), NewDecoder(sourcesOf(f), testMemory)
+	plain, codes := NewDecoder(withOwn(f), testMemory), NewDecoder(withOwn(f), testMemory)
 	showCodes(codes)
 	for _, d := range []*Decoder{plain, codes} {
 		_, err := decodeAll(d, f, data, 40, 3)
@@ -73,7 +74,7 @@ func TestDamagedPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources := sourcesOf(f)
+		sources := withOwn(f)
 		for range rounds {
 			i := r.IntN(len(sources))
 			d := NewDecoder(sources[i:i+1], testMemory)
@@ -142,7 +143,9 @@ func decodeDamaged(t *testing.T, d *Decoder, f *footer.Footer, err error) (all [
 }
 
 func FuzzFile(f *testing.F) {
-	small := arrow.NewSchema(testSchema().Fields()[5*8:6*8], nil) // int64 in all shapes: small inputs fuzz well
+	// int64 in all shapes, and lists of lists: small inputs fuzz well
+	all := testSchema().Fields()
+	small := arrow.NewSchema(slices.Concat(all[5*8:6*8], all[len(all)-3:]), nil)
 	for _, file := range append(hostileSeeds(f, small), splitFile(f)) {
 		f.Add(file)
 	}
@@ -158,13 +161,13 @@ func FuzzFile(f *testing.F) {
 // FuzzChunk replaces a column chunk of a good file.
 func FuzzChunk(f *testing.F) {
 	files := hostileSeeds(f, testSchema())
-	footers := make([]*footer.Footer, len(files))
+	footers, sources := make([]*footer.Footer, len(files)), []*pb.Source(nil)
 	for i, file := range files {
 		parsed, err := readFooter(file)
 		if err != nil {
 			f.Fatal(err)
 		}
-		footers[i] = parsed
+		footers[i], sources = parsed, withOwn(parsed) // which all files have
 		for j, c := range parsed.RowGroups[0].Chunks {
 			f.Add(uint8(i), uint16(j), file[c.Offset:][:c.Length])
 		}
@@ -176,7 +179,11 @@ func FuzzChunk(f *testing.F) {
 		group.Chunks = slices.Clone(group.Chunks)
 		leaf := int(j) % len(group.Chunks)
 		group.Chunks[leaf].Length = int64(len(chunk))
-		checkDamaged(t, NewDecoder(sourcesOf(&foot)[leaf:leaf+1], testMemory), &foot, chunk)
+		for _, s := range sources {
+			if s.GetName() == sources[leaf].GetName() {
+				checkDamaged(t, NewDecoder([]*pb.Source{s}, testMemory), &foot, chunk)
+			}
+		}
 	})
 }
 

@@ -82,7 +82,8 @@ func (c *column) jump(n int) (int, error) {
 	if page < len(c.index) && (page < c.dataPage || c.index[page].FirstRow <= c.rows-c.rowsLeft) {
 		return n, nil
 	}
-	c.pageLeft, c.block.n, c.block.pos, c.dropped = 0, 0, 0, false
+	c.block.begin()
+	c.pageLeft, c.dropped = 0, false
 	if page == len(c.index) {
 		c.nextAt, c.peeked, c.rowsLeft, c.valuesLeft = c.length, false, 0, 0
 		return 0, nil

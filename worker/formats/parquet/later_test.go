@@ -25,7 +25,7 @@ func TestRest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources := sourcesOf(f)
+		sources := withOwn(f)
 		d := NewDecoder(sources, testMemory)
 		first := map[int]bool{}
 		var list []int

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+
+	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 )
 
 // blockSize is how many levels are decoded at once.
@@ -17,22 +19,64 @@ type block struct {
 	rep, def levels
 	listDef  int
 	rowDef   int
+	nested   []footer.ListLevel
 
 	n, pos int // levels in the block, and how many of them have been taken
 	// Bits of the levels: whether a row starts here (lists), whether the row is not null, whether there is an
 	// element, whether there is a value. Bits past n are not set in present.
 	start, row, elem, present [blockWords]uint64
+	// inner has those of the lists within lists, and before whether each level's list had an element at the level
+	// before the block: 1, or 0.
+	inner  []innerBits
+	before []uint64
 }
+
+// innerBits are the bits of a block's levels about one level of lists within lists: whether a list begins here, and
+// whether it is not null.
+type innerBits struct{ list, valid [blockWords]uint64 }
 
 func (b *block) init(s shape) error {
 	b.rep.init(s.maxRep)
 	b.def.init(s.maxDef)
 	b.rowDef, b.listDef = s.logical.RowNullDef, s.logical.ListDef
-	if s.maxRep > 1 || s.maxDef > 255 || s.maxRep == 1 && (b.listDef < 1 || b.listDef > s.maxDef ||
-		b.rowDef >= b.listDef) {
+	if !s.fits() {
 		return fmt.Errorf("levels of %d repetitions and %d definitions cannot be read", s.maxRep, s.maxDef)
 	}
+	if s.maxRep > 1 {
+		b.nested = s.logical.Nested[:s.maxRep-1]
+		b.inner, b.before = make([]innerBits, len(b.nested)), make([]uint64, s.maxRep)
+	}
+	b.begin()
 	return nil
+}
+
+// begin forgets the block: what comes next may go on with any list.
+func (b *block) begin() {
+	b.n, b.pos = 0, 0
+	for i := range b.before {
+		b.before[i] = 1
+	}
+}
+
+// fits reports whether the definition levels of lists lie in one another as the lists do.
+func (s shape) fits() bool {
+	if s.maxRep > 1+len(s.logical.Nested) || s.maxDef > 255 {
+		return false
+	}
+	null, element := s.logical.RowNullDef, s.logical.ListDef
+	for rep := 1; rep <= s.maxRep; rep++ {
+		if element < 1 || element > s.maxDef || null >= element {
+			return false
+		}
+		if rep < s.maxRep {
+			inner := s.logical.Nested[rep-1]
+			if int(inner.NullDef) < element {
+				return false
+			}
+			null, element = int(inner.NullDef), int(inner.ElementDef)
+		}
+	}
+	return true
 }
 
 // decode reads the next n levels of the page, at most blockSize.
@@ -52,6 +96,9 @@ func (b *block) decode(n int) error {
 	}
 	b.def.atLeast(b.listDef, b.elem[:words])
 	b.def.atLeast(b.rowDef, b.row[:words])
+	if b.rep.max > 1 {
+		return b.decodeNested(n, words)
+	}
 	again, wrong := b.rep.planes[0][:words], uint64(0)
 	again[last] &= tail
 	for i, w := range again {
@@ -109,6 +156,11 @@ func (l *levels) starts(n int) (rows int, err error) {
 			return 0, fmt.Errorf("repetition levels: %w", err)
 		}
 		again := l.planes[0][:(m+63)>>6]
+		for _, plane := range l.planes[1:] {
+			for i, w := range plane[:len(again)] {
+				again[i] |= w
+			}
+		}
 		again[len(again)-1] &= lowBits((m-1)&63 + 1)
 		for _, w := range again {
 			rows -= bits.OnesCount64(w)

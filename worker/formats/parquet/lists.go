@@ -13,13 +13,18 @@ import (
 // nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
 // one more level is looked at than is taken.
 func (c *column) nextLists(n int) error {
-	if c.counting = n <= vector.MaxCounted; c.counting {
+	if c.counting = n <= vector.MaxCounted && c.nested == nil; c.counting {
 		c.offsets = vector.Counting(n)
 	} else if err := c.ownOffsets(n); err != nil {
 		return err
 	}
 	if err := c.values.reserve(0, 0); err != nil {
 		return err
+	}
+	if c.nested != nil {
+		if err := c.nested.begin(); err != nil {
+			return err
+		}
 	}
 	rows, elems := 0, 0
 	for b := &c.block; ; {
@@ -47,7 +52,14 @@ func (c *column) nextLists(n int) error {
 		if err != nil {
 			return err
 		}
-		rows, elems = c.takeLevels(end, rows, first)
+		if c.nested != nil {
+			rows, elems, err = c.takeNested(end, rows, first)
+		} else {
+			rows, elems = c.takeLevels(end, rows, first)
+		}
+		if err != nil {
+			return err
+		}
 		if err := c.values.read(first, present); err != nil {
 			return err
 		}
@@ -58,7 +70,9 @@ func (c *column) nextLists(n int) error {
 	if rows < n {
 		return fmt.Errorf("the chunk ends %d rows too early", int64(n-rows)+c.rowsLeft)
 	}
-	if !c.counting {
+	if c.nested != nil {
+		c.offsets[n] = int32(c.nested.end(elems))
+	} else if !c.counting {
 		c.offsets[n] = int32(elems)
 	}
 	c.dropped = false

@@ -23,6 +23,7 @@ import (
 type goRow struct {
 	Bool   bool               `parquet:"bool"`
 	I8     int8               `parquet:"i8"`
+	U8     uint8              `parquet:"u8"`
 	U32    uint32             `parquet:"u32"`
 	I32    int32              `parquet:"i32"`
 	I64    int64              `parquet:"i64"`
@@ -43,6 +44,7 @@ type goRow struct {
 	Texts  []string           `parquet:"texts,list"`
 	Flags  []bool             `parquet:"flags,list"`
 	Bare   []int32            `parquet:"bare"`
+	Lists  [][]int16          `parquet:"lists,list"`
 	Map    map[string]float64 `parquet:"map"`
 	Money  int64              `parquet:"money,decimal(3:15)"`
 	At     time.Time          `parquet:"at,timestamp(microsecond)"`
@@ -89,6 +91,10 @@ func goRows(r *rand.Rand, n int) ([]goRow, map[string][]any) {
 			Flags: randomList(r, length, func() bool { return number()&1 == 0 }), Bare: randomList(r, length,
 				func() int32 { return int32(number()) }),
 		}
+		w.U8 = uint8(number())
+		w.Lists = randomList(r, 3, func() []int16 {
+			return randomList(r, 3, func() int16 { return int16(number()) })
+		})
 		copy(w.Fixed[:], fmt.Sprintf("%05d", number()))
 		if some() {
 			w.In = &goInner{
@@ -138,6 +144,7 @@ func goWanted(rows []goRow) map[string][]any {
 		add := func(name string, v any) { want[name] = append(want[name], v) }
 		add("bool", w.Bool)
 		add("i8", int32(w.I8))
+		add("u8", int32(w.U8))
 		add("u32", int64(w.U32))
 		add("i32", w.I32)
 		add("i64", w.I64)
@@ -158,6 +165,11 @@ func goWanted(rows []goRow) map[string][]any {
 		add("texts", anys(w.Texts))
 		add("flags", anys(w.Flags))
 		add("bare", anys(w.Bare))
+		lists := make([]any, len(w.Lists))
+		for i, list := range w.Lists {
+			lists[i] = anys(list)
+		}
+		add("lists", lists)
 		add("map.key", anys(slices.Collect(maps.Keys(w.Map))))
 		add("map.value", anys(slices.Collect(maps.Values(w.Map))))
 		add("money", math.Float64bits(float64(w.Money)/1000))
@@ -212,6 +224,8 @@ func anysOrNull[T any](list []T) any {
 
 func rawBits(v any) any {
 	switch v := v.(type) {
+	case int16:
+		return int32(v)
 	case float32:
 		return math.Float32bits(v)
 	case float64:
@@ -323,7 +337,7 @@ func TestAgainstParquetGo(t *testing.T) {
 
 func checkParquetGo(t *testing.T, f *footer.Footer, data []byte, want map[string][]any, window int) {
 	t.Helper()
-	sources := sourcesOf(f)
+	sources := withOwn(f)
 	whole, err := decodeAll(NewDecoder(sources, testMemory), f, data, window, 0)
 	if err != nil {
 		t.Fatal(err)

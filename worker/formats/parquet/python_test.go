@@ -45,14 +45,14 @@ func openFile(t *testing.T, path string) ([]byte, *footer.Footer) {
 func TestAgainstPython(t *testing.T) {
 	dir := pythonFiles(t)
 	data, f := openFile(t, filepath.Join(dir, "plain.parquet"))
-	sources := sourcesOf(f)
+	sources := withOwn(f)
 	want, err := decodeAll(NewDecoder(sources, testMemory), f, data, 100, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := readTable(t, data)
 	for i, s := range sources {
-		if field := table.Schema().FieldIndices(s.GetName()); len(field) == 1 {
+		if field := table.Schema().FieldIndices(s.GetName()); len(field) == 1 { // and not one of a struct
 			compare(t, "plain "+s.GetName(), want[i], arrowRows(table.Column(field[0]).Data(), s.GetType().GetKind()))
 		}
 	}
@@ -74,7 +74,8 @@ func TestAgainstPython(t *testing.T) {
 					switch {
 					case name == "empty":
 						rows = nil
-					case strings.HasPrefix(name, "duckdb") && strings.HasPrefix(s.GetName(), "doubled"):
+					case strings.HasPrefix(name, "duckdb") && (strings.HasPrefix(s.GetName(), "doubled") ||
+						s.GetName() == "f16" || s.GetName() == "halves"):
 						rows = make([]any, len(rows)) // absent
 					}
 					compare(t, s.GetName(), got[i], rows)

@@ -58,6 +58,7 @@ func (c *column) skipPage(n int) (int, error) {
 			return 0, nil // it is read as any other
 		}
 		c.dropped = c.maxRep > 0
+		c.block.begin()
 		c.drop()
 		c.valuesLeft -= int64(h.values)
 		return rows, nil

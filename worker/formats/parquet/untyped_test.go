@@ -56,7 +56,7 @@ func TestUntyped(t *testing.T) {
 	sources, want = append(sources, lacking), append(want, sevens)
 	for _, kind := range []pb.Kind{
 		pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64,
-		pb.Kind_BINARY,
+		pb.Kind_BINARY, pb.Kind_UINT8, pb.Kind_UINT32, pb.Kind_FLOAT16,
 	} {
 		sources, want = append(sources, source("lists", kind, true), source("boxes.x", kind, true)), append(want,
 			lists, boxes)

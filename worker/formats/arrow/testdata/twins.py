@@ -33,6 +33,7 @@ scalars = pa.table({
     # A null of numpy's, NaT, stands there as the least integer.
     "not_a_time": pa.array(np.where(np.arange(ROWS) % 7 == 3, np.datetime64("NaT"), np.datetime64("2020-01-01", "s")), pa.timestamp("s")),
     "last": column(pa.int16(), lambda i: i - 250, nulls=0),
+    "half": column(pa.float16(), lambda i: np.float16(i / 7)),
 })
 lists = pa.table({
     "large": column(pa.large_list(pa.int32()), lambda i: list(range(i % 4))),
@@ -44,6 +45,28 @@ lists = pa.table({
         pa.struct([("v", pa.list_(pa.int64(), 2)), ("w", pa.struct([("x", pa.bool_())]))]),
         lambda i: {"v": [i, i + 1], "w": None if i % 5 == 0 else {"x": i % 2 == 0}},
     ),
+})
+def nested(kind, value):
+    """Lists of lists, with nulls and empty ones at every level."""
+    inner = lambda i: None if i % 5 == 2 else [None if (i + k) % 7 == 3 else value(i + k) for k in range(i % 3)]
+    return column(pa.list_(pa.list_(kind)), lambda i: [inner(i + j) for j in range(i % 4)])
+
+
+shapes = pa.table({
+    "lists": nested(pa.uint8(), lambda i: i % 256), "texts": nested(pa.string(), str), "halves": nested(pa.float16(), np.float16),
+    "large": nested(pa.uint16(), lambda i: i).cast(pa.large_list(pa.large_list(pa.uint16()))),
+    "grid": column(pa.list_(pa.list_(pa.int8(), 3), 2), lambda i: None if i % 3 == 0 else [[i % 100, None, 1], [4, 5, 6]]),
+    "rows_of_3": column(pa.list_(pa.list_(pa.int16(), 3)), lambda i: [[i, None, 1]] * (i % 3)),
+    "pairs": column(pa.list_(pa.list_(pa.uint32()), 2), lambda i: [None if i % 4 else [i] * (i % 3), []]),
+    "tensor": pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int8(), [2, 3]), pa.array([[i % 100] * 6 for i in range(ROWS)], pa.list_(pa.int8(), 6))
+    ),
+    "deep": column(pa.list_(pa.large_list(pa.list_(pa.list_(pa.bool_())))), lambda i: [[[[True, None], None], []], None] * (i % 3)),
+    "in": column(pa.struct([("x", pa.list_(pa.list_(pa.int64(), 2), 1))]), lambda i: {"x": None if i % 5 == 0 else [[i, -i]]}),
+    "nothing": pa.array([[[None], []], None, [None]] * (ROWS // 3) + [[]] * (ROWS % 3), pa.list_(pa.list_(pa.null()))),
+    "structs": column(pa.list_(pa.list_(pa.struct([("a", pa.int8())]))), lambda i: [[{"a": 1}]]),
+    "maps": column(pa.list_(pa.map_(pa.string(), pa.int8())), lambda i: [[("a", 1)]]),
+    "end": column(pa.int8(), lambda i: i % 100),
 })
 words = ["apple", "pear", "", "quince", "medlar"]
 
@@ -60,6 +83,7 @@ dictionaries = pa.table({
     "text": dictionary(pa.int8(), pa.array(words)),
     "wide": dictionary(pa.uint32(), pa.array(words)),
     "ints": dictionary(pa.int16(), pa.array([5, -7, 1 << 40])),
+    "bytes": dictionary(pa.int8(), pa.array([5, 250, 17], pa.uint8())),
     "holes": dictionary(pa.int32(), pa.array(["a", None, "c"])),
     "list": in_list,
     "struct": pa.StructArray.from_arrays([dictionary(pa.int8(), pa.array(words))], ["d"]),
@@ -78,7 +102,7 @@ odd = pa.table({
     "first": readable["first"], "union": union, "dense": dense,
     "views": column(pa.string_view(), lambda i: str(i) * 9), "after": readable["after"], "runs": runs,
     "bytes": column(pa.binary_view(), lambda i: b"x" * (i % 40)),
-    "lists": column(pa.list_(pa.list_(pa.int8())), lambda i: [[1], []]),
+    "lists": column(pa.list_(pa.list_(pa.struct([("a", pa.int8())]))), lambda i: [[{"a": 1}], []]),
     "decimal": column(pa.decimal256(60, 2), decimal.Decimal), "end": readable["end"],
 })
 
@@ -106,6 +130,7 @@ def write(name, table, twin=None):
 
 write("scalars", scalars)
 write("lists", lists)
+write("shapes", shapes)
 holes = dictionaries.column_names.index("holes")  # which Parquet has only as values
 write("dictionaries", dictionaries, dictionaries.set_column(holes, "holes", dictionaries["holes"].combine_chunks().dictionary_decode()))
 write("slices", pa.concat_tables([scalars.slice(13, 200), scalars.slice(400, 31)]))
