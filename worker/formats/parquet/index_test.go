@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -159,16 +160,19 @@ func TestFalseIndex(t *testing.T) {
 	}
 }
 
-// goLists is a file by parquet-go, which has a page index, of one row group of numbers and lists of them.
+// goLists is a file by parquet-go, which has a page index, of one row group of numbers, lists of them and
+// lists of these.
 func goLists(t testing.TB, version int) []byte {
 	t.Helper()
 	type row struct {
 		X int64
-		N []int64 `parquet:"n,list"`
+		N []int64   `parquet:"n,list"`
+		L [][]int64 `parquet:"l,list"`
 	}
 	rows := make([]row, 400)
 	for i := range rows {
-		rows[i] = row{int64(i), slices.Repeat([]int64{int64(i)}, i%5)}
+		list := slices.Repeat([]int64{int64(i)}, i%5)
+		rows[i] = row{int64(i), list, slices.Repeat([][]int64{list}, i%3)}
 	}
 	var out bytes.Buffer
 	w := parquet.NewGenericWriter[row](&out, parquet.DataPageVersion(version), parquet.PageBufferSize(400),
@@ -195,34 +199,41 @@ func usePages(t testing.TB, d *Decoder, pages []footer.Page) {
 func TestFalseIndexOfLists(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		data := goLists(t, version)
-		d := columnOf(t, data, 1, bytes.Clone)
-		pages := pagesOf(t, d.bound.Footer, 0, 1, data)
-		if len(pages) < 5 {
-			t.Fatalf("%d pages", len(pages))
+		for _, column := range []int{1, 2} {
+			checkFalseIndex(t, fmt.Sprintf("version %d, column %d", version, column), data, column)
 		}
-		want, err := skipAndRead(d, 0, 400)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for k, page := range pages {
-			skip := int(page.FirstRow) + 3
-			for _, by := range []int64{0, -1, 1} {
-				changed := slices.Clone(pages)
-				for i := k + 1; i < len(changed); i++ { // as if page k had other rows, and all the others theirs
-					changed[i].FirstRow += by
+	}
+}
+
+func checkFalseIndex(t *testing.T, what string, data []byte, column int) {
+	t.Helper()
+	d := columnOf(t, data, column, bytes.Clone)
+	pages := pagesOf(t, d.bound.Footer, 0, column, data)
+	if len(pages) < 5 {
+		t.Fatalf("%d pages", len(pages))
+	}
+	want, err := skipAndRead(d, 0, 400)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, page := range pages {
+		skip := int(page.FirstRow) + 3
+		for _, by := range []int64{0, -1, 1} {
+			changed := slices.Clone(pages)
+			for i := k + 1; i < len(changed); i++ { // as if page k had other rows, and all the others theirs
+				changed[i].FirstRow += by
+			}
+			d := columnOf(t, data, column, bytes.Clone)
+			usePages(t, d, changed)
+			got, err := skipAndRead(d, skip, 7)
+			if by == 0 || k == len(pages)-1 {
+				if err != nil {
+					t.Fatal(err)
 				}
-				d := columnOf(t, data, 1, bytes.Clone)
-				usePages(t, d, changed)
-				got, err := skipAndRead(d, skip, 7)
-				if by == 0 || k == len(pages)-1 {
-					if err != nil {
-						t.Fatal(err)
-					}
-					compare(t, "n", got, want[skip:])
-				} else if len(got) > 0 || err == nil ||
-					!strings.Contains(err.Error(), "rows begin in it where the page index says") {
-					t.Errorf("version %d, page %d with %+d rows: %d rows are shown, %v", version, k, by, len(got), err)
-				}
+				compare(t, what, got, want[skip:])
+			} else if len(got) > 0 || err == nil ||
+				!strings.Contains(err.Error(), "rows begin in it where the page index says") {
+				t.Errorf("%s, page %d with %+d rows: %d rows are shown, %v", what, k, by, len(got), err)
 			}
 		}
 	}

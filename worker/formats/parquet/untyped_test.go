@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ const untypedWriter = `
 import sys
 import pyarrow as pa, pyarrow.parquet as pq
 lists = [[], None, [None, None], [None]] * 25
-table = pa.table({"nulls": pa.nulls(100), "lists": pa.array(lists, pa.list_(pa.null())), "boxes": pa.array([[], None] * 50, pa.list_(pa.struct([("x", pa.null())])))})
+table = pa.table({"nulls": pa.nulls(100), "lists": pa.array(lists, pa.list_(pa.null())), "nested": pa.array([[[None], []], None, [None], []] * 25, pa.list_(pa.list_(pa.null()))), "boxes": pa.array([[], None] * 50, pa.list_(pa.struct([("x", pa.null())])))})
 for page in "1.0", "2.0":
     for dictionary in True, False:
         pq.write_table(table, f"{sys.argv[1]}/{page}-{dictionary}.parquet", data_page_version=page, use_dictionary=dictionary, row_group_size=60)
@@ -61,6 +62,10 @@ func TestUntyped(t *testing.T) {
 		sources, want = append(sources, source("lists", kind, true), source("boxes.x", kind, true)), append(want,
 			lists, boxes)
 	}
+	nested := []any{[]any{[]any{nil}, []any{}}, nil, []any{nil}, []any{}}
+	ofLists := source("nested", pb.Kind_INT16, true)
+	ofLists.Type.Nested = 1
+	sources, want = append(sources, ofLists), append(want, slices.Repeat(nested, 25))
 	files, err := filepath.Glob(filepath.Join(dir, "*.parquet"))
 	if err != nil || len(files) != 4 {
 		t.Fatalf("%v: %v", files, err)
