@@ -47,12 +47,12 @@ func (b *outputBuilder) setDefault(path string, f *feature, v *pb.Value, mistake
 // list of one.
 func convertDefault(v *pb.Value, t Type) (*pb.Value, bool) {
 	if !t.List {
-		return convertScalar(v, t.Kind)
+		return ConvertScalar(v, t.Kind)
 	}
 	values := AsList(v)
 	list := make([]*pb.Value, 0, len(values))
 	for _, item := range values {
-		converted, ok := convertScalar(item, t.Kind)
+		converted, ok := ConvertScalar(item, t.Kind)
 		if !ok {
 			return nil, false
 		}
@@ -61,7 +61,8 @@ func convertDefault(v *pb.Value, t Type) (*pb.Value, bool) {
 	return ListOf(list), true
 }
 
-func convertScalar(v *pb.Value, k pb.Kind) (*pb.Value, bool) {
+// ConvertScalar makes v a value of a kind, if it is one: integers become floats where floats are wanted.
+func ConvertScalar(v *pb.Value, k pb.Kind) (*pb.Value, bool) {
 	switch from := v.GetKind().(type) {
 	case *pb.Value_Bool:
 		return v, k == pb.Kind_BOOL

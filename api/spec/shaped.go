@@ -123,7 +123,7 @@ func fill(f *pb.Feature, kind pb.Kind) (*pb.Value, error) {
 
 // fit makes a scalar one of a kind.
 func fit(field string, v *pb.Value, kind pb.Kind) (*pb.Value, error) {
-	fitting, ok := convertScalar(v, kind)
+	fitting, ok := ConvertScalar(v, kind)
 	if !ok {
 		return nil, fmt.Errorf("`%s:` is %s, which is no %s", field, newFormatter().value(v), KindName(kind))
 	}

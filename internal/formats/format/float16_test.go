@@ -23,30 +23,3 @@ func TestFloat16(t *testing.T) {
 		}
 	}
 }
-
-// Each half is the nearest to itself and to what lies near; halfway between two, the even one is.
-func TestToFloat16(t *testing.T) {
-	for h := range uint16(0x7c00) {
-		this, next := float64(format.Float16(h)), float64(format.Float16(h+1))
-		if h == 0x7bff {
-			next = 65536 // which infinity stands in for
-		}
-		half, even := this+(next-this)/2, h+h&1
-		for v, want := range map[float64]uint16{
-			this: h, half: even, math.Nextafter(half, this): h, math.Nextafter(half, next): h + 1,
-		} {
-			if got := format.ToFloat16(v); got != want {
-				t.Fatalf("%v is %04x, want %04x", v, got, want)
-			}
-			if got := format.ToFloat16(-v); got != want|0x8000 {
-				t.Fatalf("%v is %04x, want %04x", -v, got, want|0x8000)
-			}
-		}
-	}
-	if h := format.ToFloat16(math.NaN()); format.Float16(h) == format.Float16(h) {
-		t.Errorf("NaN is %04x", h)
-	}
-	if h := format.ToFloat16(math.Inf(-1)); h != 0xfc00 {
-		t.Errorf("-Inf is %04x", h)
-	}
-}

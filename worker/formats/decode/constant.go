@@ -7,7 +7,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -195,16 +195,11 @@ func int32Of(p *pb.Value) (int32, bool) {
 
 // smallOf gives the bits of a value of a kind that no op computes with.
 func smallOf(p *pb.Value, kind pb.Kind) (uint32, bool) {
-	if kind == pb.Kind_FLOAT16 {
-		f, ok := floatOf(p)
-		return uint32(format.ToFloat16(f)), ok
+	if p.GetKind() == nil {
+		return 0, true
 	}
-	v, ok := intOf(p)
-	least, most := int64(0), int64(1)<<(8*spec.Width(kind))-1
-	if kind == pb.Kind_INT8 || kind == pb.Kind_INT16 {
-		least, most = -(most+1)/2, most/2
-	}
-	return uint32(v), ok && v >= least && v <= most
+	v, ok := spec.ConvertScalar(p, kind)
+	return uint32(tensors.Bits(v, kind)), ok
 }
 
 func floatOf(p *pb.Value) (float64, bool) {
