@@ -104,7 +104,7 @@ def penstock(workload: str, data: Path) -> Callable[[], Iterable[tuple[Any, Any]
     """A loader with a fleet of its own."""
     import penstock
 
-    x = penstock.tensor("x", shape=WIDTH) if workload == "embeddings" else penstock.padded("x", length=LENGTH)
+    x = penstock.tensor("x") if workload == "embeddings" else penstock.padded("x", length=LENGTH)
     loader = penstock.DataLoader(data, features=penstock.label("row") + x, batch_size=BATCH, format="torch")
 
     def read() -> Iterator[tuple[Any, Any]]:
