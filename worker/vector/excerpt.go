@@ -160,8 +160,12 @@ func takeValues[T any](dst, src []T, from *Vector, rows []int32, n int) []T {
 		return dst
 	}
 	n = 0
+	nested := len(from.Nested) > 0
 	for _, row := range rows {
-		first, last := from.span(row)
+		first, last := from.Offsets[row], from.Offsets[row+1]
+		if nested {
+			first, last = from.span(row)
+		}
 		list := src[first:last]
 		for j, to := 0, dst[n:n+len(list)]; j < len(list); j++ { // most are too short for copy to pay
 			to[j] = list[j]
