@@ -234,8 +234,8 @@ func TestTypeConflicts(t *testing.T) {
 	f := makeFile(t, "file:///a.parquet", 1, schema(), uniform(1, 1))
 	dotted := source("user.age", pb.Kind_INT32, false)
 	dotted.Path = []string{"user.age"}
-	odd := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))}},
-		nil)
+	structs := arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int64})
+	odd := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.ListOf(arrow.ListOf(structs))}}, nil)
 	g := makeFile(t, "file:///odd.parquet", 1, odd, rowGroup{rows: 1, chunks: []chunk{{values: 1, stored: 1}}})
 	tests := []struct {
 		file   plan.File
