@@ -33,8 +33,54 @@ func TestForeignFilesArriveAsTheReferenceHasThem(t *testing.T) {
 	}
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	for _, f := range folders {
-		t.Run(f.Name(), func(t *testing.T) { compare(t, c, f.Name(), filepath.Join(dir, f.Name())+"/") })
+		t.Run(f.Name(), func(t *testing.T) {
+			uri := filepath.Join(dir, f.Name()) + "/"
+			if f.Name() == "shapes" {
+				compare(t, c, f.Name(), shapesSpec(t, uri))
+			} else {
+				compare(t, c, f.Name(), demoSpec(t, uri))
+			}
+		})
 	}
+}
+
+// shapesSpec reads all columns as tensors of fixed shape, as padded ones, or with null elements that stay.
+func shapesSpec(t *testing.T, uri string) *pb.Spec {
+	t.Helper()
+	text := "dataset: {uri: " + uri + "}\n" + `
+batch_size: 256
+last_batch: uneven
+epochs: 1
+shuffle: true
+provenance: true
+transforms:
+  - {op: clamp, in: s_int8, out: clamped, min: -3}
+  - {op: last_x, in: items, out: newest, x: 3}
+features:
+  - {tensor: ["s_int*", "s_uint*", "s_float*", clamped], default: 1}
+  - {tensor: s_bool, default: true}
+  - tensor: ["v_*", grid, folded]
+  - {tensor: flat, shape: [2, 2]}
+  - {tensor: nested, shape: [2, 2], default: 0.5}
+  - {tensor: deep, shape: [2, 1, 3]}
+  - {tensor: raw_bfloat16, dtype: bfloat16, shape: [2], default: 0.1}
+  - {padded: [items, newest], length: 5}
+  - {padded: shorts, length: 4, side: right, value: -1, truncate: first, nulls: omit, default: [7, 8]}
+  - {padded: flags, length: 3, truncate: first, value: true}
+  - {padded: halves, length: 3, side: right, value: 0.1}
+  - {sparse: kept, nulls: keep, value: -7}
+  - {sparse: kept_floats, nulls: keep}
+`
+	for _, dtype := range []string{
+		"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float16", "float32", "float64",
+	} {
+		text += "  - {tensor: raw_" + dtype + ", dtype: " + dtype + ", shape: [2, 1]}\n"
+	}
+	s, err := spec.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // TestRealFilesArriveAsTheReferenceHasThem reads a part of Criteo's logs.
@@ -43,17 +89,16 @@ func TestRealFilesArriveAsTheReferenceHasThem(t *testing.T) {
 	tsv := realData(t, "criteo/day_11_first_3k_rows.tsv")
 	dir := filepath.Join(t.TempDir(), "criteo")
 	run(t, 0, nil, "convert", tsv, "--out="+dir, "--columns=criteo")
-	compare(t, startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2), "criteo", dir+"/")
+	compare(t, startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2), "criteo", demoSpec(t, dir+"/"))
 }
 
 // compare reads a dataset in a session of its own, and compares it with the reference.
-func compare(t *testing.T, c *cluster.Cluster, session, uri string) {
+func compare(t *testing.T, c *cluster.Cluster, session string, s *pb.Spec) {
 	t.Helper()
 	store, err := storage.New(storage.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := demoSpec(t, store, uri)
 	master, err := c.Master(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +127,12 @@ func compare(t *testing.T, c *cluster.Cluster, session, uri string) {
 }
 
 // demoSpec is what `penstock demo --data` reads.
-func demoSpec(t *testing.T, store storage.Storage, uri string) *pb.Spec {
+func demoSpec(t *testing.T, uri string) *pb.Spec {
 	t.Helper()
+	store, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	files, err := store.List(t.Context(), "", []string{uri})
 	if err != nil {
 		t.Fatal(err)

@@ -102,6 +102,54 @@ with pq.ParquetWriter(os.path.join(folder("empty-row-groups"), "a.parquet"), t.s
     for part in (t.slice(0, 100), t.slice(0, 0), t.slice(100, 100), t.slice(0, 0)):
         writer.write_table(part)
 
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float16", "float32", "float64"]
+
+
+def numbers(dtype, *shape):
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    if dtype.startswith("float"):
+        x = rng.normal(size=shape).astype(dtype)
+        x.flat[0] = np.nan
+        return x
+    return np.frombuffer(rng.bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize), dtype).reshape(shape)
+
+
+def gaps(rows, p=0.1):
+    """Rows of which some are null, as are some elements of lists at each level."""
+    return [None if rng.random() < p else gaps(x, p) if isinstance(x, list) else x for x in rows]
+
+
+def lists(rows, most, dtype):
+    return [list(numbers(dtype, int(n))) if n else [] for n in rng.integers(0, most, rows)]
+
+
+def shapes(rows):
+    """A column for each way to a tensor of fixed shape, to a padded one, and to null elements that stay."""
+    t = {f"s_{d}": with_nulls(numbers(d, rows)) for d in DTYPES}
+    for d in DTYPES:
+        t[f"v_{d}"] = pa.FixedSizeListArray.from_arrays(pa.array(numbers(d, rows * 3)), 3)
+        t[f"raw_{d}"] = pa.array([numbers(d, 2).tobytes() for _ in range(rows)], pa.binary())
+    t["raw_bfloat16"] = with_nulls(np.array([numbers("float32", 2).view("uint16")[1::2].tobytes() for _ in range(rows)], object))
+    rows_of_two = pa.FixedSizeListArray.from_arrays(pa.array(numbers("int16", rows * 6)), 2)
+    t["grid"] = pa.FixedSizeListArray.from_arrays(rows_of_two, 3)
+    t["folded"] = pa.FixedShapeTensorArray.from_numpy_ndarray(numbers("float32", rows, 2, 3))
+    t["flat"] = pa.array(list(numbers("uint32", rows, 4)), pa.list_(pa.uint32()))
+    nested = [[[float(x) for x in pair] for pair in row] for row in rng.integers(0, 99, (rows, 2, 2))]
+    t["nested"] = pa.array(gaps(nested), pa.list_(pa.list_(pa.float32())))
+    t["deep"] = pa.array(rng.integers(0, 99, (rows, 2, 1, 3)).tolist(), pa.list_(pa.list_(pa.list_(pa.uint8()))))
+    t["items"] = pa.array(gaps(lists(rows, 12, "int64")), pa.list_(pa.int64()))
+    t["shorts"] = pa.array(gaps(lists(rows, 9, "int16")), pa.list_(pa.int16()))
+    t["flags"] = pa.array(gaps(lists(rows, 9, "bool")), pa.list_(pa.bool_()))
+    t["halves"] = pa.array(gaps(lists(rows, 9, "float16")), pa.list_(pa.float16()))
+    t["kept"] = pa.array(gaps(lists(rows, 6, "int32")), pa.list_(pa.int32()))
+    t["kept_floats"] = pa.array(gaps(lists(rows, 6, "float32")), pa.list_(pa.float32()))
+    return pa.table(t)
+
+
+write("shapes", shapes(1500), "a.parquet", row_group_size=700, data_page_size=4096)
+write("shapes", shapes(1500).drop_columns(["s_int8", "nested", "shorts"]), "b.parquet", data_page_version="2.0", use_dictionary=False)
+
 rows = """select (i % 2)::int as label, case when i % 7 = 0 then null else random()::float end as x, i::bigint as id,
     [i, i + 1, null, i * 3]::bigint[] as ids, 's' || (i % 100) as s, i % 3 = 0 as b, random() as y,
     date '2020-01-01' + (i % 100)::int as d from range(5000) t(i)"""
