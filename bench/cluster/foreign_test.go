@@ -56,6 +56,7 @@ provenance: true
 transforms:
   - {op: clamp, in: s_int8, out: clamped, min: -3}
   - {op: last_x, in: items, out: newest, x: 3}
+  - {op: last_x, in: shorts, out: short_ids, x: 2}
 features:
   - {tensor: ["s_int*", "s_uint*", "s_float*", clamped], default: 1}
   - {tensor: s_bool, default: true}
@@ -66,6 +67,7 @@ features:
   - {tensor: raw_bfloat16, dtype: bfloat16, shape: [2], default: 0.1}
   - {padded: [items, newest], length: 5}
   - {padded: shorts, length: 4, side: right, value: -1, truncate: first, nulls: omit, default: [7, 8]}
+  - {sparse: short_ids} # the default of shorts is theirs, too
   - {padded: flags, length: 3, truncate: first, value: true}
   - {padded: halves, length: 3, side: right, value: 0.1}
   - {sparse: kept, nulls: keep, value: -7}
