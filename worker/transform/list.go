@@ -92,16 +92,15 @@ func (k *cut) lists(out, v *vector.Vector) bool {
 func (k *cut) runs(v *vector.Vector, each func(to, from, n int)) {
 	from, to := int32(0), int32(0)
 	for i, end := range v.Offsets[1 : v.Rows+1] {
-		begin := v.Offsets[i]
-		if end-begin <= k.x {
-			continue
+		if more := end - v.Offsets[i] - k.x; more > 0 {
+			next := end
+			if k.last {
+				next -= k.x
+			}
+			n := next - more - from
+			each(int(to), int(from), int(n))
+			from, to = next, to+n
 		}
-		stop, next := begin+k.x, end // what lies between is left out
-		if k.last {
-			stop, next = begin, end-k.x
-		}
-		each(int(to), int(from), int(stop-from))
-		from, to = next, to+stop-from
 	}
 	each(int(to), int(from), int(v.Offsets[v.Rows]-from))
 }
