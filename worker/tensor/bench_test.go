@@ -13,7 +13,7 @@ import (
 const benchRows = 16 << 10
 
 // BenchmarkBuild lays out 13 dense columns, 64, which are more than a cache holds, and lists of 4 ids without and with
-// nulls: in order and shuffled, in nanoseconds of a value.
+// nulls, as they are, in one shape, and padded: in order and shuffled, in nanoseconds of a value.
 func BenchmarkBuild(b *testing.B) {
 	dense := make([]*vector.Vector, 64)
 	slots := make([]uint32, len(dense))
@@ -40,6 +40,14 @@ func BenchmarkBuild(b *testing.B) {
 		{"dense of 64", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, slots...), dense, 64 * benchRows},
 		{"sparse", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{benchLists()}, 4 * benchRows},
 		{"sparse with nulls", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{nulls}, 4 * benchRows},
+		{
+			"tensor", withShape(tensorOf(pb.Layout_TENSOR, pb.Kind_INT64, 0), 4), []*vector.Vector{benchLists()},
+			4 * benchRows,
+		},
+		{
+			"padded", withShape(tensorOf(pb.Layout_PADDED, pb.Kind_INT64, 0), 10), []*vector.Vector{benchLists()},
+			10 * benchRows,
+		},
 		{"label", tensorOf(pb.Layout_LABEL, pb.Kind_FLOAT32, 0), dense[:1], benchRows},
 	} {
 		for name, order := range map[string][]int32{"in order": nil, "shuffled": shuffled} {
