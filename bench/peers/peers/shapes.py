@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,7 @@ def dataloader(workload: str, data: Path, workers: int) -> Callable[[], Iterable
     from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
     groups = [(f, g) for f in sorted(data.iterdir()) for g in range(pq.read_metadata(f).num_row_groups)]
     shape = matrix if workload == "embeddings" else padded
 
@@ -147,7 +149,8 @@ def compare(workload: str, data: Path, kind: str, passes: int) -> None:
         rate = statistics.median(one["rows"] / one["cpu"] for one in found)
         wall = statistics.median(one["rows"] / one["seconds"] for one in found)
         base = base or rate
-        print(f"{workload:12} {system:14} {rate:12,.0f} rows/CPU s ({rate / base:.2f})  {wall:12,.0f} rows/s", flush=True)
+        times = f"{rate:12,.0f} rows/CPU s ({rate / base:.2f})"
+        print(f"{workload:12} {system:14} {times}  {wall:12,.0f} rows/s", flush=True)
 
 
 def main() -> None:
