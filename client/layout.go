@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/tensors"
 )
 
@@ -183,8 +184,8 @@ func parseShape(f arrow.Field, bytes int) (shape []int, size int, ok bool) {
 		}
 		dims, shape = append(dims, int32(n)), append(shape, int(n))
 	}
-	size, err := tensors.Count(dims, bytes)
-	return shape, size, err == nil
+	size = spec.Count(dims, bytes)
+	return shape, size, size > 0
 }
 
 func wrongShape(f arrow.Field, why string) error {

@@ -347,7 +347,8 @@ const (
 	Kind_FLOAT64          Kind = 5
 	Kind_BINARY           Kind = 6 // strings and byte arrays
 	Kind_PICTURE          Kind = 7 // made of byte arrays by ops
-	// What no op computes with. Tensors have these as the files do; ops and filters see INT32, INT64 and FLOAT32 in their place.
+	// What no op computes with. Tensors have these as the files do; ops and filters see INT32, INT64 and FLOAT32 in their
+	// place.
 	Kind_INT8     Kind = 8
 	Kind_INT16    Kind = 9
 	Kind_UINT8    Kind = 10
@@ -1446,7 +1447,7 @@ func (x *Program) GetProvenance() bool {
 // Source is a column, a struct's field ("user.age") or a key of a map column ("scores.42").
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of two sources of one name, the last is the one that filters see; the other has a kind that only tensors have.
+	// Two sources may have one name: then one of them has a kind that only tensors have, and filters mean the other.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Column path in the Parquet schema, without the inner levels of lists and maps.
 	Path []string `protobuf:"bytes,2,rep,name=path,proto3" json:"path,omitempty"`
@@ -1638,18 +1639,20 @@ func (x *Step) GetType() *Type {
 
 // Output is one tensor of a batch.
 type Output struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Layout        Layout                 `protobuf:"varint,2,opt,name=layout,proto3,enum=penstock.v1.Layout" json:"layout,omitempty"`
-	Slots         []uint32               `protobuf:"varint,3,rep,packed,name=slots,proto3" json:"slots,omitempty"` // dense: D slots; else one
-	Columns       []string               `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`     // dense: the name of each column
-	Weights       *uint32                `protobuf:"varint,5,opt,name=weights,proto3,oneof" json:"weights,omitempty"`
-	Shape         []int32                `protobuf:"varint,6,rep,packed,name=shape,proto3" json:"shape,omitempty"` // image, as its values follow each other; tensor; padded: [length]
-	Type          *Type                  `protobuf:"bytes,7,opt,name=type,proto3" json:"type,omitempty"`           // of the tensor's elements; of raw images BINARY
-	Fill          *Value                 `protobuf:"bytes,8,opt,name=fill,proto3" json:"fill,omitempty"`           // tensor: of nulls, which are errors if it is unset; padded and sparse: of padding, and of null elements that stay
-	Left          bool                   `protobuf:"varint,9,opt,name=left,proto3" json:"left,omitempty"`          // padded: the padding is on the left
-	First         bool                   `protobuf:"varint,10,opt,name=first,proto3" json:"first,omitempty"`       // padded: the first values of longer lists are kept, not the last
-	Nulls         bool                   `protobuf:"varint,11,opt,name=nulls,proto3" json:"nulls,omitempty"`       // padded and sparse: null elements stay
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Layout  Layout                 `protobuf:"varint,2,opt,name=layout,proto3,enum=penstock.v1.Layout" json:"layout,omitempty"`
+	Slots   []uint32               `protobuf:"varint,3,rep,packed,name=slots,proto3" json:"slots,omitempty"` // dense: D slots; else one
+	Columns []string               `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`     // dense: the name of each column
+	Weights *uint32                `protobuf:"varint,5,opt,name=weights,proto3,oneof" json:"weights,omitempty"`
+	Shape   []int32                `protobuf:"varint,6,rep,packed,name=shape,proto3" json:"shape,omitempty"` // image, as its values follow each other; tensor; padded: [length]
+	Type    *Type                  `protobuf:"bytes,7,opt,name=type,proto3" json:"type,omitempty"`           // of the tensor's elements; of raw images BINARY
+	// tensor: what nulls are, which are errors if it is unset. padded: what rows are filled with. padded and sparse: what
+	// null elements are that stay.
+	Fill          *Value `protobuf:"bytes,8,opt,name=fill,proto3" json:"fill,omitempty"`
+	Left          bool   `protobuf:"varint,9,opt,name=left,proto3" json:"left,omitempty"`    // padded: the padding is on the left
+	First         bool   `protobuf:"varint,10,opt,name=first,proto3" json:"first,omitempty"` // padded: the first values of longer lists are kept, not the last
+	Nulls         bool   `protobuf:"varint,11,opt,name=nulls,proto3" json:"nulls,omitempty"` // padded and sparse: null elements stay
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -244,9 +244,13 @@ func (d *decoder) integer(n *node, path string, low, high int64) (int64, bool) {
 func (d *decoder) enum(ed protoreflect.EnumDescriptor, n *node, path string) (protoreflect.Value, bool) {
 	var names []string
 	for i := 1; i < ed.Values().Len(); i++ { // 0 is "unspecified"
-		name := strings.ToLower(string(ed.Values().Get(i).Name()))
+		value := ed.Values().Get(i)
+		if ed == pb.Kind(0).Descriptor() && Width(pb.Kind(value.Number())) == 0 {
+			continue // a dtype has a width
+		}
+		name := strings.ToLower(string(value.Name()))
 		if n.kind == textNode && n.text == name {
-			return protoreflect.ValueOfEnum(ed.Values().Get(i).Number()), true
+			return protoreflect.ValueOfEnum(value.Number()), true
 		}
 		names = append(names, name)
 	}

@@ -97,11 +97,11 @@ func isFloat(x float64, k pb.Kind) bool {
 	most := math.MaxFloat64
 	switch k {
 	case pb.Kind_FLOAT16:
-		most = 65519.99 // what rounds to the greatest one, 65504
+		most = math.Nextafter(65520, 0) // from there on they are rounded to infinity
 	case pb.Kind_FLOAT32:
 		return math.IsInf(x, 0) || !math.IsInf(float64(float32(x)), 0)
 	case pb.Kind_BFLOAT16:
-		most = 0x1.fep127
+		most = math.Nextafter(0x1.ffp127, 0)
 	case pb.Kind_FLOAT64:
 	default:
 		return false

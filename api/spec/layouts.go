@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -12,10 +13,12 @@ import (
 func layouts() map[string]pb.Layout {
 	all := map[string]pb.Layout{}
 	for _, name := range layoutNames() {
-		all[name] = pb.Layout(pb.Layout_value[strings.ToUpper(name)])
+		all[name] = layoutOf(name)
 	}
 	return all
 }
+
+func layoutOf(name string) pb.Layout { return pb.Layout(pb.Layout_value[strings.ToUpper(name)]) }
 
 // layoutNames are those of all layouts, in the order in which they are told.
 func layoutNames() []string {
@@ -34,7 +37,7 @@ func Layouts(c Column) (names []string) {
 		return nil
 	}
 	for _, name := range layoutNames() {
-		if layoutMistake(layouts()[name], c.Type) == "" {
+		if layoutMistake(layoutOf(name), c.Type) == "" {
 			names = append(names, name)
 		}
 	}
@@ -104,27 +107,26 @@ func pictureMistake(l pb.Layout, t Type) string {
 	return ""
 }
 
-// takers are the layouts that have a use for a field of a feature, in words. Fields that are not here all have, or
-// are checked where they are used.
-func takers() map[protoreflect.Name]string {
-	return map[protoreflect.Name]string{
-		"shape": "image tensor", "dtype": "tensor", "length": "padded", "side": "padded", "truncate": "padded",
-		"value": "padded sparse", "nulls": "padded sparse",
+// takers are the layouts that have a use for a field of a feature. Fields that are not here all have, or are checked
+// where they are used.
+func takers() map[protoreflect.Name][]string {
+	return map[protoreflect.Name][]string{
+		"shape": {"image", "tensor"}, "dtype": {"tensor"}, "length": {"padded"}, "side": {"padded"},
+		"truncate": {"padded"}, "value": {"padded", "sparse"}, "nulls": {"padded", "sparse"},
 	}
 }
 
 // checkFields refuses fields that mean nothing to the layout.
 func (b *outputBuilder) checkFields(path string, f *pb.Feature) {
-	name, known := layoutName(f.GetLayout())
-	m := f.ProtoReflect()
+	layout, known := layoutName(f.GetLayout())
+	m, takers := f.ProtoReflect(), takers()
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		field := fields.Get(i)
-		takers, ok := takers()[field.Name()]
-		if !ok || !known || !m.Has(field) || strings.Contains(takers, name) {
-			continue
+		who, ok := takers[field.Name()]
+		if ok && known && m.Has(field) && !slices.Contains(who, layout) {
+			b.problems.add(join(path, string(field.Name())), "layout %s has no %s; only %s",
+				layout, field.Name(), strings.Join(who, " and "))
 		}
-		b.problems.add(join(path, string(field.Name())), "layout %s has no %s; only %s",
-			name, field.Name(), strings.ReplaceAll(takers, " ", " and "))
 	}
 }

@@ -126,7 +126,8 @@ func unite(a, b Column) (Column, bool) {
 		a, b = b, a
 	}
 	if b.Untyped {
-		return a, a.Unsupported != "" && !a.Untyped || slices.Equal(a.Path, b.Path) && (a.Type.List || !b.Type.List)
+		fits := slices.Equal(a.Path, b.Path) && (!b.Type.List || a.Type.List && a.Type.Nested >= b.Type.Nested)
+		return a, a.Unsupported != "" && !a.Untyped || fits
 	}
 	if a.Unsupported != "" {
 		return a, true

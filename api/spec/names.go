@@ -82,6 +82,18 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 	return nil, -1, nil
 }
 
+// SourcesByName are a program's sources as filters name them. A column that tensors have in a kind of its own is two
+// sources of one name; filters mean the other one.
+func SourcesByName(sources []*pb.Source) map[string]int {
+	byName := make(map[string]int, len(sources))
+	for i, s := range sources {
+		if TypeFromProto(s.GetType()).Computes() {
+			byName[s.GetName()] = i
+		}
+	}
+	return byName
+}
+
 func exampleKey(k pb.Kind) string {
 	if k == pb.Kind_BINARY {
 		return "some_key"

@@ -209,7 +209,7 @@ func (b *outputBuilder) checkShape(path string, f *pb.Feature) {
 	if len(shape) == 0 || f.GetLayout() != pb.Layout_IMAGE {
 		return
 	}
-	if count(shape, 1) == 0 || len(shape) != 3 {
+	if Count(shape, 1) == 0 || len(shape) != 3 {
 		b.problems.add(path+".shape",
 			"found %v; want [height, width, channels], each above 0 and their product below 2 GiB", shape)
 	}

@@ -108,7 +108,7 @@ func (r *resolver) filterColumn(name string) (filter.Type, error) {
 	if err != nil {
 		return filter.Type{}, err
 	}
-	if f != nil && f.typ.Nested > 0 {
+	if f != nil && !f.typ.Computes() {
 		return filter.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
 	}
 	if f != nil {
@@ -232,7 +232,7 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 		return nil, fmt.Errorf(
 			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
-	names := slices.SortedFunc(g.filtered(r.flat(r.names())), compareNatural)
+	names := slices.SortedFunc(r.flat(g.filtered(r.names())), compareNatural)
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no feature matches %s%s", pattern, cmp.Or(r.unseen(g), r.columns()))
 	}
@@ -243,8 +243,8 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 func (r *resolver) flat(names iter.Seq[string]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range names {
-			i, ok := r.index.byName[name]
-			if nested := ok && r.index.columns[i].Type.Nested > 0; !nested && !yield(name) {
+			f, err := r.find(name)
+			if nested := err == nil && f.typ.Nested > 0; !nested && !yield(name) {
 				return
 			}
 		}
@@ -311,9 +311,8 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 	return p
 }
 
-// bySchema orders sources as they lie in the files, keys of one map by name. Of two of one name the one that ops and
-// filters see comes last.
+// bySchema orders sources as they lie in the files, keys of one map by name.
 func bySchema(a, b *feature) int {
 	return cmp.Or(cmp.Compare(a.column, b.column), compareNatural(a.name, b.name),
-		-cmp.Compare(a.typ.Kind, b.typ.Kind))
+		cmp.Compare(a.typ.Kind, b.typ.Kind))
 }

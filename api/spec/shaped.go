@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // own returns a column's feature as its files have it, where ops see something else in its place: int8 for int32.
 func (r *resolver) own(f *feature) *feature {
-	if f.source == nil || f.source.Key != nil {
+	if f.source == nil {
 		return f
 	}
 	kind := r.index.columns[f.column].Own
@@ -22,7 +21,7 @@ func (r *resolver) own(f *feature) *feature {
 		o := *f
 		o.typ.Kind, o.needed = kind, false
 		o.source = &pb.Source{
-			Name: f.source.GetName(), Path: f.source.GetPath(), Type: o.typ.Proto(), Meaning: f.meaning,
+			Name: f.source.GetName(), Path: f.source.GetPath(), Key: f.source.Key, Type: o.typ.Proto(), Meaning: f.meaning,
 		}
 		r.owned[f.name] = &o
 	}
@@ -41,7 +40,7 @@ func (b *outputBuilder) tensor(o *pb.Output, f *pb.Feature, feat *feature) (err 
 	if o.Shape, err = b.rowShape(f, feat); err != nil {
 		return err
 	}
-	if len(o.Shape) > 0 && count(o.GetShape(), Width(kind)) == 0 {
+	if len(o.Shape) > 0 && Count(o.GetShape(), Width(kind)) == 0 {
 		return fmt.Errorf("shape %v: want numbers above 0, and less than 2 GiB in each row", o.GetShape())
 	}
 	if f.GetDefault().GetKind() == nil {
@@ -61,28 +60,29 @@ func (b *outputBuilder) rowShape(f *pb.Feature, feat *feature) ([]int32, error) 
 	levels := int(feat.typ.Nested) + 1
 	switch {
 	case !feat.typ.List && feat.typ.Kind != pb.Kind_BINARY:
-		if len(given) > 0 && count(given, 1) != 1 {
+		if len(given) > 0 && Count(given, 1) != 1 {
 			return nil, fmt.Errorf("shape %v has other than the one value of each row; leave it out", given)
 		}
 		return given, nil
 	case len(given) == 0 && len(known) == 0:
-		return nil, errors.New("say by `shape:` what shape its rows have, such as [768]: the files do not")
+		return nil, errors.New("say by `shape:` what shape its rows have, such as [768]: the files name none for all of them")
 	case len(given) == 0:
 		return known, nil
 	case feat.typ.Nested > 0 && len(given) != levels:
 		return nil, fmt.Errorf("shape %v has %d dimensions; want %d", given, len(given), levels)
-	case len(known) > 0 && (count(given, 1) != count(known, 1) || feat.typ.Nested > 0 && !slices.Equal(given, known)):
-		return nil, fmt.Errorf("its rows have shape %v in the files, not %v", known, given)
 	}
-	return given, nil
+	return given, nil // what the files say may be wrong: each row is looked at
 }
 
 // padded completes an output of layout padded.
 func padded(o *pb.Output, f *pb.Feature) (err error) {
 	kind := o.GetType().GetKind()
 	o.Shape = []int32{f.GetLength()}
-	if count(o.GetShape(), Width(kind)) == 0 {
-		return fmt.Errorf("`length:` is %d; want how many values each row gets, such as 200", f.GetLength())
+	switch {
+	case f.GetLength() == 0:
+		return errors.New("say by `length:` how many values each row gets, such as 200")
+	case Count(o.GetShape(), Width(kind)) == 0:
+		return fmt.Errorf("`length:` is %d; want a number above 0, and less than 2 GiB in each row", f.GetLength())
 	}
 	o.Left, o.First = f.GetSide() != pb.Side_RIGHT, f.GetTruncate() == pb.Truncate_FIRST
 	o.Nulls = f.GetNulls() != pb.Nulls_OMIT
@@ -130,13 +130,13 @@ func fit(field string, v *pb.Value, kind pb.Kind) (*pb.Value, error) {
 	return fitting, nil
 }
 
-// count is how many values a row of a shape has; 0 if that is wrong, or their bytes cannot be numbered.
-func count(shape []int32, width int) int64 {
+// Count is how many values a row of a shape has; 0 if that is wrong, or their bytes cannot be numbered.
+func Count(shape []int32, width int) int {
 	n := int64(1)
 	for _, d := range shape {
 		if n *= int64(d); d <= 0 || n*int64(width) > math.MaxInt32 {
 			return 0
 		}
 	}
-	return n
+	return int(n)
 }

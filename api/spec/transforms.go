@@ -135,21 +135,10 @@ func (s Signature) countsIn(f *feature) error {
 func (a *application) signature(t Type) (Signature, error) {
 	c, ok := a.signatures[t]
 	if !ok {
-		c.signature, c.err = a.check([]Type{t})
+		c.signature, c.err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), []Type{t})
 		a.signatures[t] = c
 	}
 	return c.signature, c.err
-}
-
-// check asks the catalog, whose ops know no lists of lists.
-func (a *application) check(in []Type) (Signature, error) {
-	for _, t := range in {
-		if t.Nested > 0 {
-			return Signature{}, fmt.Errorf("%s takes no %v; only layout tensor takes lists of lists",
-				a.transform.GetOp(), t)
-		}
-	}
-	return a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), in)
 }
 
 // together applies an op to all inputs at once, if they are complete.
@@ -164,7 +153,7 @@ func (a *application) together(in []*feature, complete bool) {
 		a.defineUnknown(out)
 		return
 	}
-	sig, err := a.check(types)
+	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
 	repeated := a.repeated()
 	switch {
 	case err != nil && repeated != "":

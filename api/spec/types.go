@@ -60,6 +60,9 @@ func KindName(k pb.Kind) string { return strings.ToLower(k.String()) }
 // Small reports whether a kind is one that no op computes with: values as the files have them, which only tensors take.
 func Small(k pb.Kind) bool { return k >= pb.Kind_INT8 && k <= pb.Kind_BFLOAT16 }
 
+// Computes reports whether ops and filters know such values: they know neither lists of lists nor small kinds.
+func (t Type) Computes() bool { return t.Nested == 0 && !Small(t.Kind) }
+
 // Width is how many bytes a value of a kind has, of bools one; 0 of kinds whose values have none of their own.
 func Width(k pb.Kind) int {
 	switch k {

@@ -159,25 +159,17 @@ func Element(k pb.Kind) (arrow.DataType, bool) {
 	return t, ok
 }
 
-// Count is how many values of a shape a row has, if its bytes can be numbered.
-func Count(shape []int32, width int) (int, error) {
-	n := int64(1)
-	for _, d := range shape {
-		if n *= int64(d); d <= 0 || n*int64(width) > math.MaxInt32 {
-			return 0, fmt.Errorf("shape %v", shape)
-		}
-	}
-	return int(n), nil
-}
-
 func tensor(o *pb.Output) (arrow.DataType, error) {
 	elem, ok := Element(o.GetType().GetKind())
 	if !ok {
 		return nil, fmt.Errorf("tensor of kind %v", o.GetType().GetKind())
 	}
-	n, err := Count(o.GetShape(), spec.Width(o.GetType().GetKind()))
-	if err != nil || len(o.GetShape()) == 0 {
-		return elem, err
+	if len(o.GetShape()) == 0 {
+		return elem, nil
+	}
+	n := spec.Count(o.GetShape(), spec.Width(o.GetType().GetKind()))
+	if n == 0 {
+		return nil, fmt.Errorf("shape %v", o.GetShape())
 	}
 	return arrow.FixedSizeListOfNonNullable(int32(n), elem), nil
 }
@@ -196,12 +188,9 @@ func padded(o *pb.Output) (arrow.DataType, error) {
 }
 
 func image(o *pb.Output) (arrow.DataType, error) {
-	size := int64(1)
-	for _, d := range o.GetShape() {
-		size *= int64(d)
-		if d <= 0 || size > math.MaxInt32 {
-			return nil, fmt.Errorf("shape %v", o.GetShape())
-		}
+	size := spec.Count(o.GetShape(), 1)
+	if size == 0 {
+		return nil, fmt.Errorf("shape %v", o.GetShape())
 	}
 	if len(o.GetShape()) != 3 {
 		return nil, fmt.Errorf("shape %v; want [H, W, C]", o.GetShape())

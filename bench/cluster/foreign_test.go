@@ -53,6 +53,7 @@ last_batch: uneven
 epochs: 1
 shuffle: true
 provenance: true
+filter: s_int8 is null or s_int8 > -100 or s_float16 > 0
 transforms:
   - {op: clamp, in: s_int8, out: clamped, min: -3}
   - {op: last_x, in: items, out: newest, x: 3}

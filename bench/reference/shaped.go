@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// columnAt is the column that a slot holds as the files have it. Results of ops, and keys of maps, are none.
+// columnAt is the column that a slot holds as the files have it. Results of ops are none.
 func (r *resolver) columnAt(slot int) column {
 	for _, s := range r.sources {
-		if s.slot == slot && s.key == "" {
+		if s.slot == slot {
 			return s.column
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
@@ -18,7 +19,7 @@ type extentFilter struct {
 }
 
 func newExtentFilter(program *pb.Program) (*extentFilter, error) {
-	f := &extentFilter{sources: program.GetSources(), byName: make(map[string]int)}
+	f := &extentFilter{sources: program.GetSources(), byName: spec.SourcesByName(program.GetSources())}
 	if program.GetFilter() == "" {
 		return f, nil
 	}
@@ -27,9 +28,6 @@ func newExtentFilter(program *pb.Program) (*extentFilter, error) {
 		return nil, fmt.Errorf("plan: filter %q: %w", program.GetFilter(), err)
 	}
 	f.expr = expr
-	for i, s := range f.sources {
-		f.byName[s.GetName()] = i
-	}
 	for _, name := range expr.Columns() {
 		if i, ok := f.byName[name]; ok && !slices.Contains(f.read, i) {
 			f.read = append(f.read, i)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
 )
@@ -68,12 +69,14 @@ func selecting(p *pb.Program) (*pb.Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filter: %w", err)
 	}
-	used := map[string]bool{}
+	byName, used := spec.SourcesByName(p.GetSources()), map[int]bool{}
 	for _, name := range expr.Columns() {
-		used[name] = true
+		if i, ok := byName[name]; ok {
+			used[i] = true
+		}
 	}
-	for _, s := range p.GetSources() {
-		if used[s.GetName()] {
+	for i, s := range p.GetSources() {
+		if used[i] {
 			out.Sources = append(out.Sources, s)
 		}
 	}

@@ -72,10 +72,10 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 	if err != nil {
 		return fmt.Errorf("filter: %w", err)
 	}
-	names := make(map[string]int, len(program.GetSources()))
+	names := spec.SourcesByName(program.GetSources())
 	types := make([]spec.Type, len(program.GetSources()))
 	for i, src := range program.GetSources() {
-		names[src.GetName()], types[i] = i, spec.TypeFromProto(src.GetType())
+		types[i] = spec.TypeFromProto(src.GetType())
 	}
 	if e.filter, err = rowfilter.Compile(expr, names, types); err != nil {
 		return fmt.Errorf("filter: %w", err)

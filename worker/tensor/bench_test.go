@@ -41,11 +41,13 @@ func BenchmarkBuild(b *testing.B) {
 		{"sparse", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{benchLists()}, 4 * benchRows},
 		{"sparse with nulls", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{nulls}, 4 * benchRows},
 		{
-			"tensor", withShape(tensorOf(pb.Layout_TENSOR, pb.Kind_INT64, 0), 4), []*vector.Vector{benchLists()},
+			"tensor", withShape(tensorOf(pb.Layout_TENSOR, pb.Kind_INT64, 0), 4),
+			[]*vector.Vector{benchLists()},
 			4 * benchRows,
 		},
 		{
-			"padded", withShape(tensorOf(pb.Layout_PADDED, pb.Kind_INT64, 0), 10), []*vector.Vector{benchLists()},
+			"padded", withShape(tensorOf(pb.Layout_PADDED, pb.Kind_INT64, 0), 10),
+			[]*vector.Vector{benchLists()},
 			10 * benchRows,
 		},
 		{"label", tensorOf(pb.Layout_LABEL, pb.Kind_FLOAT32, 0), dense[:1], benchRows},

@@ -26,8 +26,8 @@ func (d *dense) build(b *Batch, w *Window, from, to int) error {
 		switch v := w.Slots[slot]; {
 		case v.Type.List:
 			return typeError(v, "a scalar")
-		case v.Type.Kind == pb.Kind_BINARY:
-			return typeError(v, "a number or bool")
+		case v.Type.Kind == pb.Kind_BINARY, !v.Type.Computes():
+			return typeError(v, "a number or bool that ops compute with")
 		}
 	}
 	matrix := room[float32](b, rows*width)

@@ -9,12 +9,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 func TestBuildErrors(t *testing.T) {
 	short := vec(pb.Kind_FLOAT32, true, false)
 	short.Offsets = []int32{0, 2, 2, 3, 5}
+	nested := &vector.Vector{
+		Type: spec.Type{Kind: pb.Kind_INT64, List: true, Nested: 1}, Rows: 4, I64: make([]int64, 24),
+		Offsets: []int32{0, 2, 4, 6, 8}, Nested: []vector.Level{{Offsets: []int32{0, 3, 6, 9, 12, 15, 18, 21, 24}}},
+	}
 	later := tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0)
 	later.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1))
 	for _, tc := range []struct {
@@ -52,6 +57,46 @@ func TestBuildErrors(t *testing.T) {
 			"dense list", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0),
 			[]*vector.Vector{vec(pb.Kind_INT64, true, false)},
 			"is list<int64>; want a scalar",
+		},
+		{
+			"dense of what no op computes with", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0),
+			[]*vector.Vector{{Type: spec.Type{Kind: pb.Kind_INT8}, Rows: 4, Small: make([]byte, 4)}},
+			"is int8; want a number or bool that ops compute with",
+		},
+		{
+			"sparse of lists of lists", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0),
+			[]*vector.Vector{nested},
+			"is list<list<int64>>; want numbers that ops compute with",
+		},
+		{
+			"padded lists of lists", withShape(tensorOf(pb.Layout_PADDED, pb.Kind_INT64, 0), 2),
+			[]*vector.Vector{nested},
+			"is list<list<int64>>; want list<int64>",
+		},
+		{
+			"tensor of fewer levels", withShape(tensorOf(pb.Layout_TENSOR, pb.Kind_INT64, 0), 6),
+			[]*vector.Vector{nested},
+			"is list<list<int64>>; want shape [6]",
+		},
+		{
+			"tensor of another kind", tensorOf(pb.Layout_TENSOR, pb.Kind_INT8, 0),
+			[]*vector.Vector{vec(pb.Kind_INT32, false, false)},
+			"is int32; want int8",
+		},
+		{
+			"tensor of short lists", withShape(tensorOf(pb.Layout_TENSOR, pb.Kind_FLOAT32, 0), 2),
+			[]*vector.Vector{vec(pb.Kind_FLOAT32, true, false)},
+			"mem://f row 101 has 0 values where shape [2] takes 2",
+		},
+		{
+			"tensor of null lists", withShape(tensorOf(pb.Layout_TENSOR, pb.Kind_FLOAT32, 0), 2),
+			[]*vector.Vector{vec(pb.Kind_FLOAT32, true, true)},
+			"mem://f row 101 is null, in the file or since that lacks the column; give the tensor a default",
+		},
+		{
+			"tensor of short byte strings", withShape(tensorOf(pb.Layout_TENSOR, pb.Kind_FLOAT16, 0), 2),
+			[]*vector.Vector{vec(pb.Kind_BINARY, false, false)},
+			"mem://f row 100 has 2 bytes; shape [2] of float16 takes 4",
 		},
 		{
 			"dense text", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0),

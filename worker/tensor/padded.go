@@ -3,7 +3,6 @@ package tensor
 import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -15,10 +14,10 @@ type padded struct {
 	length int
 }
 
-func newPadded(o *pb.Output) (*padded, error) {
+func newPadded(o *pb.Output) *padded {
 	kind := o.GetType().GetKind()
-	n, err := tensors.Count(o.GetShape(), spec.Width(kind))
-	return &padded{out: o, cells: newCells(kind, o.GetFill()), length: n}, err
+	n := spec.Count(o.GetShape(), spec.Width(kind)) // tensors.Schema has checked it
+	return &padded{out: o, cells: newCells(kind, o.GetFill()), length: n}
 }
 
 func (p *padded) see(b *Builder, w *Window) { p.cells.see(w.Slots[p.out.GetSlots()[0]], b.widths) }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -17,10 +16,10 @@ type shaped struct {
 	values int // of a row
 }
 
-func newShaped(o *pb.Output) (*shaped, error) {
+func newShaped(o *pb.Output) *shaped {
 	kind := o.GetType().GetKind()
-	n, err := tensors.Count(o.GetShape(), spec.Width(kind))
-	return &shaped{out: o, cells: newCells(kind, o.GetFill()), values: n}, err
+	n := spec.Count(o.GetShape(), spec.Width(kind)) // tensors.Schema has checked it
+	return &shaped{out: o, cells: newCells(kind, o.GetFill()), values: n}
 }
 
 func (s *shaped) see(b *Builder, w *Window) { s.cells.see(w.Slots[s.out.GetSlots()[0]], b.widths) }
@@ -105,6 +104,9 @@ func (s *shaped) list(dst []byte, v *vector.Vector, level, i int) error {
 		offsets, valid = v.Nested[level-1].Offsets, v.Nested[level-1].Valid
 	}
 	if !bit(valid, i) {
+		if level == 0 {
+			return s.null(dst, "is null")
+		}
 		return s.null(dst, "has a list that is null")
 	}
 	if v.Type.Nested == 0 {
@@ -112,7 +114,7 @@ func (s *shaped) list(dst []byte, v *vector.Vector, level, i int) error {
 	}
 	from, to := int(offsets[i]), int(offsets[i+1])
 	if to-from != int(shape) {
-		return fmt.Errorf("has %d values in a list; shape %v takes %d", to-from, s.out.GetShape(), shape)
+		return fmt.Errorf("has %d values where shape %v takes %d", to-from, s.out.GetShape(), shape)
 	}
 	if level < len(v.Nested) {
 		each := len(dst) / (to - from)
@@ -158,7 +160,7 @@ func (s *shaped) raw(dst []byte, v *vector.Vector, row int) error {
 // null writes the fill, if there is one; what says where a null is.
 func (s *shaped) null(dst []byte, what string) error {
 	if s.out.GetFill() == nil {
-		return fmt.Errorf("%s; declare a default, use fill_null, or filter such rows (`... is not null`)", what)
+		return fmt.Errorf("%s, in the file or since that lacks the column; give the tensor a default", what)
 	}
 	s.cells.blank(dst)
 	return nil

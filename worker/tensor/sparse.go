@@ -91,6 +91,9 @@ func (s *sparse) see(b *Builder, w *Window) {
 
 func (s *sparse) build(b *Batch, w *Window, from, to int) error {
 	v := s.ids(w)
+	if !v.Type.Computes() {
+		return typeError(v, "numbers that ops compute with")
+	}
 	offsets := b.ones
 	var write []int32 // nil: they stand there
 	if !s.ones {

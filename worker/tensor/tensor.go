@@ -308,9 +308,9 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	case pb.Layout_IMAGE:
 		return newImage(p, o)
 	case pb.Layout_TENSOR:
-		return newShaped(o)
+		return newShaped(o), nil
 	case pb.Layout_PADDED:
-		return newPadded(o)
+		return newPadded(o), nil
 	}
 	return nil, fmt.Errorf("layout %v", o.GetLayout()) // tensors.Schema knows those that there are
 }

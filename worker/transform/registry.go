@@ -192,7 +192,8 @@ func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (b bound, err er
 	if op.Maps && len(in) != 1 {
 		return bound{}, fmt.Errorf("in: %s takes one feature at a time, found %d", op.Name, len(in))
 	}
-	if !op.Pictures && slices.ContainsFunc(in, isPicture) {
+	unknown := func(t spec.Type) bool { return !t.Computes() || !op.Pictures && isPicture(t) }
+	if slices.ContainsFunc(in, unknown) {
 		return bound{}, fmt.Errorf("in: want %s, found %v", op.Inputs, in)
 	}
 	if b.out, err = op.Infer(b.params, in); err != nil {

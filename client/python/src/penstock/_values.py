@@ -23,12 +23,14 @@ def without_none(message: Message) -> Message:
     return {name: value for name, value in message.items() if value is not None}
 
 
-def check_integer(name: str, value: object, least: int | None = None) -> None:
-    """Refuses what is no integer, or below the least one, in words about the argument."""
+def check_integer(name: str, value: object, least: int | None = None, most: int | None = None) -> None:
+    """Refuses what is no integer, or below the least one or above the greatest, in words about the argument."""
     if not isinstance(value, numbers.Integral):
         raise SpecError(f"{name}: found {value!r}; give an integer")
     if least is not None and value < least:
         raise SpecError(f"{name}: found {value!r}; give {least} or more")
+    if most is not None and int(value) > most:
+        raise SpecError(f"{name}: found {value!r}; give {most} or less")
 
 
 def check_text(name: str, value: object) -> None:

@@ -253,7 +253,11 @@ class Batch:
 
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
         """The same batch on another device, as torch tensors. non_blocking needs a pinned batch to be of use."""
-        self._torch("batch.to()")
+        torch = self._torch("batch.to()")
+        if isinstance(device, torch.dtype):  # to which ids and offsets would be converted, too
+            raise UsageError(
+                f"batch.to({device}) takes a device; convert tensors one by one, as batch.dense.to({device})"
+            )
         return self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self, device: Any = None) -> Batch:

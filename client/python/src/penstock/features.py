@@ -21,6 +21,9 @@ DTYPES = (
 )  # fmt: skip
 
 
+_MOST = 2**31 - 1  # of what a row has
+
+
 @dataclass(frozen=True)
 class Feature:
     """Columns, or results of transforms, that become tensors of one layout.
@@ -170,7 +173,7 @@ def tensor(
     several = isinstance(shape, Iterable) and not isinstance(shape, str)
     sizes: tuple[Any, ...] = () if shape is None else tuple(shape) if several else (shape,)  # type: ignore[arg-type]
     for n in sizes:
-        check_integer("shape", n, least=1)
+        check_integer("shape", n, least=1, most=_MOST)
     return _features(names, "tensor", default, shape=tuple(map(int, sizes)), dtype=_dtype(dtype))
 
 
@@ -201,7 +204,7 @@ def padded(
         SpecError: length is not an integer from 1 on, or side, truncate or nulls is another word. What does not go with
             the column raises it when the loader opens.
     """
-    check_integer("length", length, least=1)
+    check_integer("length", length, least=1, most=_MOST)
     _check_word("side", side, ("left", "right"))
     _check_word("truncate", truncate, ("last", "first"))
     _check_word("nulls", nulls, ("keep", "omit"))

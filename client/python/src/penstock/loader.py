@@ -49,7 +49,7 @@ class DataLoader:
     Args: What to read
         uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
         spec: a YAML or JSON spec, its path or its text, in place of all other arguments of this group.
-        features: sums of dense(), sparse(), label(), bytes_() and image().
+        features: sums of dense(), sparse(), label(), bytes_(), image(), tensor() and padded().
         transforms: fill_null(), log1p(), sigrid_hash() and so on: a list, applied in order, or a single one.
         filter: chooses rows by columns.
         batch_size: rows of a batch, per rank.
