@@ -35,7 +35,7 @@ func (b *outputBuilder) tensor(o *pb.Output, f *pb.Feature, feat *feature) (err 
 	case feat.typ.Kind == pb.Kind_BINARY && Width(kind) == 0:
 		return errors.New("say by `dtype:` what its bytes are, such as float32")
 	case given != pb.Kind_KIND_UNSPECIFIED && given != kind:
-		return fmt.Errorf("`dtype:` is for byte strings; leave it out, or cast the column first")
+		return errors.New("`dtype:` is for byte strings; leave it out, or cast the column first")
 	}
 	if o.Shape, err = b.rowShape(f, feat); err != nil {
 		return err
@@ -57,15 +57,14 @@ func (b *outputBuilder) rowShape(f *pb.Feature, feat *feature) ([]int32, error) 
 	if feat.source != nil && feat.typ.List {
 		known = b.index.columns[feat.column].Shape
 	}
-	levels := int(feat.typ.Nested) + 1
-	switch {
+	switch levels := int(feat.typ.Nested) + 1; {
 	case !feat.typ.List && feat.typ.Kind != pb.Kind_BINARY:
 		if len(given) > 0 && Count(given, 1) != 1 {
 			return nil, fmt.Errorf("shape %v has other than the one value of each row; leave it out", given)
 		}
 		return given, nil
 	case len(given) == 0 && len(known) == 0:
-		return nil, errors.New("say by `shape:` what shape its rows have, such as [768]: the files name none for all of them")
+		return nil, errors.New("say by `shape:` what shape its rows have, such as [768]: the files name none for all")
 	case len(given) == 0:
 		return known, nil
 	case feat.typ.Nested > 0 && len(given) != levels:

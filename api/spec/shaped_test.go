@@ -142,3 +142,16 @@ func TestLayoutsOfColumns(t *testing.T) {
 		}
 	}
 }
+
+// Of two sources of one name filters mean the one whose values they know, in whatever order they come.
+func TestSourcesByName(t *testing.T) {
+	source := func(t Type) *pb.Source { return &pb.Source{Name: "x", Type: t.Proto()} }
+	small, wide := source(Type{Kind: pb.Kind_INT8}), source(Type{Kind: pb.Kind_INT32})
+	nested := source(Type{Kind: pb.Kind_INT64, List: true, Nested: 1})
+	for i, sources := range [][]*pb.Source{{wide, small}, {small, wide}, {nested, small}} {
+		at, ok := SourcesByName(sources)["x"]
+		if want := i < 2; ok != want || ok && sources[at] != wide {
+			t.Errorf("%v: source %d, %v", sources, at, ok)
+		}
+	}
+}
