@@ -107,7 +107,8 @@ func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out cha
 		p := c.builder.Cut(w, from, step, 2*c.batch)
 		if p.Bytes > limit {
 			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: "+
-				"leave it out by a filter, shorten it by a transform, or lower the length of padded features", w.RowOf(w.Source(from)), p.Bytes, limit)
+				"leave it out by a filter, shorten it by a transform, or lower the length of padded features",
+				w.RowOf(w.Source(from)), p.Bytes, limit)
 		}
 		b, err := c.builder.Take(ctx)
 		if err != nil {
