@@ -25,7 +25,6 @@ type column struct {
 
 	valid, elemValid []uint64
 	rows             []run // the window's
-	runs             []run // of values
 	out              vector.Vector
 }
 
@@ -123,8 +122,7 @@ func (c *column) next(from, rows int) (err error) {
 		if from+rows > c.length {
 			return fmt.Errorf("it has %d values where there are more rows: the file is damaged", c.length)
 		}
-		c.runs = append(c.runs[:0], c.rows...)
-		return c.decode(rows)
+		return c.decode(c.rows, rows)
 	}
 	n, runs, valid := rows, c.rows, c.out.Valid
 	for i, l := range c.lists {
@@ -142,19 +140,18 @@ func (c *column) next(from, rows int) (err error) {
 			c.out.Nested[i-1] = vector.Level{Offsets: l.ends, Valid: valid}
 		}
 	}
-	c.runs = append(c.runs[:0], runs...)
-	if c.elemValid, c.out.ElemValid, err = intersect(c.elemValid, n, c.runs, c.inner); err != nil {
+	if c.elemValid, c.out.ElemValid, err = intersect(c.elemValid, n, runs, c.inner); err != nil {
 		return err
 	}
-	return c.decode(n)
+	return c.decode(runs, n)
 }
 
-// decode decodes the values of the runs.
-func (c *column) decode(n int) error {
+// decode decodes the n values of runs.
+func (c *column) decode(runs []run, n int) error {
 	if err := c.values.reserve(n); err != nil {
 		return err
 	}
-	if err := c.values.read(0, c.runs); err != nil {
+	if err := c.values.read(0, runs); err != nil {
 		return err
 	}
 	return c.values.show(&c.out, n)
