@@ -168,7 +168,7 @@ func list(v *vector.Vector, below []vector.Level, from, to int32) any {
 	out := []any{}
 	for j := int(from); j < int(to); j++ {
 		switch {
-		case len(below) > 0 && !isNull(below[0], j):
+		case len(below) > 0 && !below[0].IsNull(j):
 			out = append(out, list(v, below[1:], below[0].Offsets[j], below[0].Offsets[j+1]))
 		case len(below) > 0 || v.ElemIsNull(j):
 			out = append(out, nil)
@@ -178,9 +178,6 @@ func list(v *vector.Vector, below []vector.Level, from, to int32) any {
 	}
 	return out
 }
-
-// isNull reports whether a list of a level is.
-func isNull(l vector.Level, j int) bool { return l.Valid != nil && l.Valid[j>>6]>>(j&63)&1 == 0 }
 
 // value is one that is not null.
 func value(v *vector.Vector, j int) any {

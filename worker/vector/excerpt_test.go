@@ -83,7 +83,7 @@ func show(v *vector.Vector, row int) string {
 	out := fmt.Sprint(to-from, ":")
 	for _, level := range v.Nested {
 		for i := from; i < to; i++ {
-			out += fmt.Sprint(level.Offsets[i+1]-level.Offsets[i], level.Valid == nil || level.Valid[i>>6]>>(i&63)&1 != 0, ";")
+			out += fmt.Sprint(level.Offsets[i+1]-level.Offsets[i], !level.IsNull(i), ";")
 		}
 		from, to = int(level.Offsets[from]), int(level.Offsets[to])
 	}

@@ -56,6 +56,9 @@ type Level struct {
 	Valid []uint64
 }
 
+// IsNull reports whether list j is null.
+func (l *Level) IsNull(j int) bool { return isNull(l.Valid, j) }
+
 // Early is a step that needs nothing but a column's values, one by one. Whoever makes these may take it on the way: on
 // a dictionary's entries, say, in place of all values that are looked up there.
 type Early struct {
@@ -94,7 +97,7 @@ func (v *Vector) Element(i int) int {
 }
 
 // IsNull reports whether row i is null.
-func (v *Vector) IsNull(i int) bool { return v.Valid != nil && v.Valid[i>>6]>>(i&63)&1 == 0 }
+func (v *Vector) IsNull(i int) bool { return isNull(v.Valid, i) }
 
 // SetNull makes row i null, where the vector has a bitmap for it, as results of ops have.
 func (v *Vector) SetNull(i int) { v.Valid[i>>6] &^= 1 << (i & 63) }
@@ -104,8 +107,10 @@ func (v *Vector) ElemIsNull(j int) bool {
 	if !v.Type.List {
 		return v.IsNull(j)
 	}
-	return v.ElemValid != nil && v.ElemValid[j>>6]>>(j&63)&1 == 0
+	return isNull(v.ElemValid, j)
 }
+
+func isNull(valid []uint64, i int) bool { return valid != nil && valid[i>>6]>>(i&63)&1 == 0 }
 
 // ValueValid is the validity bitmap of the values: ElemValid of list types, Valid of scalars.
 func (v *Vector) ValueValid() []uint64 {

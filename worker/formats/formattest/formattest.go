@@ -6,9 +6,7 @@ package formattest
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -22,7 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
-	"github.com/penstock-ml/penstock/worker/vector"
+	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 )
 
 // Write writes records to a file of the format under test.
@@ -241,12 +239,14 @@ func decodeAll(
 		for left -= skip; left > 0; left -= window {
 			vectors, err := d.Next(min(window, left))
 			check(err)
-			for i := range min(window, left) {
-				row := make([]any, len(vectors))
-				for j, v := range vectors {
-					row[j] = at(v, i)
+			first := len(rows)
+			for range min(window, left) {
+				rows = append(rows, make([]any, len(vectors)))
+			}
+			for j, v := range vectors {
+				for i, value := range rowtest.Of(v) {
+					rows[first+i][j] = value
 				}
-				rows = append(rows, row)
 			}
 		}
 		skip = 0
@@ -310,61 +310,4 @@ func (p *pieces) Bytes(from, n int) ([]byte, error) {
 	}
 	p.from, p.last = from, bytes.Clone(p.data[from:from+n])
 	return p.last, nil
-}
-
-// at is a row of a vector: nil, a value, or a list; floats as their bits, and values of kinds that no op computes with
-// as those of the kind that stands in for them.
-func at(v *vector.Vector, i int) any {
-	if v.IsNull(i) {
-		return nil
-	}
-	if !v.Type.List {
-		return value(v, i)
-	}
-	return list(v, v.Offsets[i], v.Offsets[i+1], v.Nested)
-}
-
-// list is what lies from one place to another, with some levels of lists below.
-func list(v *vector.Vector, from, to int32, levels []vector.Level) []any {
-	out := []any{}
-	for j := from; j < to; j++ {
-		switch {
-		case len(levels) == 0 && v.ElemIsNull(int(j)),
-			len(levels) > 0 && levels[0].Valid != nil && levels[0].Valid[j>>6]>>(j&63)&1 == 0:
-			out = append(out, nil)
-		case len(levels) > 0:
-			out = append(out, list(v, levels[0].Offsets[j], levels[0].Offsets[j+1], levels[1:]))
-		default:
-			out = append(out, value(v, int(j)))
-		}
-	}
-	return out
-}
-
-func value(v *vector.Vector, j int) any {
-	switch v.Type.Kind {
-	case pb.Kind_BOOL:
-		return v.Bool[j]
-	case pb.Kind_INT32:
-		return v.I32[j]
-	case pb.Kind_INT64:
-		return v.I64[j]
-	case pb.Kind_FLOAT32:
-		return math.Float32bits(v.F32[j])
-	case pb.Kind_FLOAT64:
-		return math.Float64bits(v.F64[j])
-	case pb.Kind_INT8:
-		return int32(int8(v.Small[j]))
-	case pb.Kind_UINT8:
-		return int32(v.Small[j])
-	case pb.Kind_INT16:
-		return int32(int16(binary.LittleEndian.Uint16(v.Small[2*j:])))
-	case pb.Kind_UINT16:
-		return int32(binary.LittleEndian.Uint16(v.Small[2*j:]))
-	case pb.Kind_UINT32:
-		return int64(binary.LittleEndian.Uint32(v.Small[4*j:]))
-	case pb.Kind_FLOAT16:
-		return math.Float32bits(format.Float16(binary.LittleEndian.Uint16(v.Small[2*j:])))
-	}
-	return string(v.Data[v.Ends[j]:v.Ends[j+1]])
 }

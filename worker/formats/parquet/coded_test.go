@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/parquet"
 
+	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -95,7 +96,7 @@ func TestCodes(t *testing.T) {
 func same[S interface{ GetName() string }](t *testing.T, where string, sources []S, got, want []*vector.Vector) {
 	t.Helper()
 	for i := range got {
-		if !reflect.DeepEqual(rowsOf(got[i]), rowsOf(want[i])) {
+		if !reflect.DeepEqual(rowtest.Of(got[i]), rowtest.Of(want[i])) {
 			t.Fatalf("%s: source %s differs", where, sources[i].GetName())
 		}
 		if len(got[i].Data) > len(want[i].Data) {

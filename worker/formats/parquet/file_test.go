@@ -21,7 +21,7 @@ import (
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
-	"github.com/penstock-ml/penstock/worker/vector"
+	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 )
 
 // writeTable writes a table as a Parquet file of row groups of groupRows rows.
@@ -181,7 +181,7 @@ func skipAndRead(d *Decoder, skip, window int) (rows []any, err error) {
 	for err = d.Skip(skip); err == nil && d.rowsLeft > 0; {
 		vectors, nextErr := d.Next(int(min(int64(window), d.rowsLeft)))
 		if err = nextErr; err == nil {
-			rows = append(rows, rowsOf(vectors[0])...)
+			rows = append(rows, rowtest.Of(vectors[0])...)
 		}
 	}
 	return rows, err
@@ -246,7 +246,7 @@ func decodeBy(
 				return nil, err
 			}
 			for i, v := range vectors {
-				out[i] = append(out[i], rowsOf(v)...)
+				out[i] = append(out[i], rowtest.Of(v)...)
 			}
 			if left -= n; left == 0 {
 				break
@@ -254,75 +254,6 @@ func decodeBy(
 		}
 	}
 	return out, nil
-}
-
-// rowsOf writes a vector's rows as Go values: nil, a scalar, or []any. Floats are their bits. Values of kinds that no op
-// computes with are those of the kind that stands in for them.
-func rowsOf(v *vector.Vector) []any {
-	if !v.Type.List {
-		return valuesOf(v, v.Rows, v.Valid)
-	}
-	return listsOf(v, v.Rows, v.Offsets, v.Valid, v.Nested)
-}
-
-// listsOf writes n lists, below which there are some levels of others.
-func listsOf(v *vector.Vector, n int, offsets []int32, valid []uint64, below []vector.Level) []any {
-	var inner []any
-	if total := int(offsets[n]); len(below) > 0 {
-		inner = listsOf(v, total, below[0].Offsets, below[0].Valid, below[1:])
-	} else {
-		inner = valuesOf(v, total, v.ElemValid)
-	}
-	lists := make([]any, n)
-	for i := range lists {
-		if isSet(valid, i) {
-			lists[i] = append([]any{}, inner[offsets[i]:offsets[i+1]]...)
-		}
-	}
-	return lists
-}
-
-func valuesOf(v *vector.Vector, n int, valid []uint64) []any {
-	values := make([]any, n)
-	for i := range values {
-		if isSet(valid, i) {
-			values[i] = valueOf(v, i)
-		}
-	}
-	return values
-}
-
-func isSet(valid []uint64, i int) bool { return valid == nil || valid[i>>6]>>(i&63)&1 != 0 }
-
-func valueOf(v *vector.Vector, j int) any {
-	if v.Dict != nil {
-		return valueOf(v.Dict, int(v.Codes[j]))
-	}
-	switch v.Type.Kind {
-	case pb.Kind_BOOL:
-		return v.Bool[j]
-	case pb.Kind_INT32:
-		return v.I32[j]
-	case pb.Kind_INT64:
-		return v.I64[j]
-	case pb.Kind_FLOAT32:
-		return math.Float32bits(v.F32[j])
-	case pb.Kind_FLOAT64:
-		return math.Float64bits(v.F64[j])
-	case pb.Kind_INT8:
-		return int32(int8(v.Small[j]))
-	case pb.Kind_UINT8:
-		return int32(v.Small[j])
-	case pb.Kind_INT16:
-		return int32(int16(binary.LittleEndian.Uint16(v.Small[2*j:])))
-	case pb.Kind_UINT16:
-		return int32(binary.LittleEndian.Uint16(v.Small[2*j:]))
-	case pb.Kind_UINT32:
-		return int64(binary.LittleEndian.Uint32(v.Small[4*j:]))
-	case pb.Kind_FLOAT16:
-		return math.Float32bits(format.Float16(binary.LittleEndian.Uint16(v.Small[2*j:])))
-	}
-	return string(v.Data[v.Ends[j]:v.Ends[j+1]])
 }
 
 // arrowRows writes a column of a table in the same way, as the kind that it is read as.

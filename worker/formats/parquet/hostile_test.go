@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 )
 
 // hostileSeeds are small files that between them have most kinds of pages.
@@ -132,7 +133,7 @@ func decodeDamaged(t *testing.T, d *Decoder, f *footer.Footer, err error) (all [
 		if err = nextErr; err != nil {
 			break
 		}
-		rows := rowsOf(vectors[0])
+		rows := rowtest.Of(vectors[0])
 		if len(rows) != n {
 			t.Fatalf("%d rows, want %d", len(rows), n)
 		}

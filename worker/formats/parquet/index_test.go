@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/keys/keystest"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 )
 
 // onlySome is a chunk of which only some ranges are there.
@@ -117,7 +118,7 @@ func TestPagesByIndex(t *testing.T) {
 					t.Fatalf("%s, seed %d, window %d: %v", name, seed, w, err)
 				}
 				for i, v := range got {
-					if v != nil && !reflect.DeepEqual(rowsOf(v), rowsOf(expect[i])) {
+					if v != nil && !reflect.DeepEqual(rowtest.Of(v), rowtest.Of(expect[i])) {
 						t.Fatalf("%s, seed %d, window %d: %s differs", name, seed, w, sources[i].GetName())
 					}
 				}

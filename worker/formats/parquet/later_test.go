@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet"
 
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
+	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -57,7 +58,7 @@ func TestRest(t *testing.T) {
 					}
 				}
 				for i := range got {
-					if got[i] != nil && !reflect.DeepEqual(rowsOf(got[i]), rowsOf(want[i])) {
+					if got[i] != nil && !reflect.DeepEqual(rowtest.Of(got[i]), rowtest.Of(want[i])) {
 						t.Fatalf("seed %d, row group %d, %d rows left: source %s differs",
 							seed, rg, left, sources[i].GetName())
 					}

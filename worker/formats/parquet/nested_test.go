@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 )
 
 // entry is a repetition and a definition level. A value is the entry's number.
@@ -176,7 +177,7 @@ func checkNested(t *testing.T, r *rand.Rand, c *column, rows int, want []any, sk
 		if err != nil {
 			return err
 		}
-		if got := rowsOf(v); !reflect.DeepEqual(got, want[at:at+n]) {
+		if got := rowtest.Of(v); !reflect.DeepEqual(got, want[at:at+n]) {
 			t.Fatalf("rows from %d on: %v, want %v", at, got, want[at:at+n])
 		}
 		at += n
