@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
@@ -54,9 +55,13 @@ func fixedShape(f arrow.Field) (shape []int32) {
 		return nil
 	}
 	if name, _ := f.Metadata.GetValue("ARROW:extension:name"); name == "arrow.fixed_shape_tensor" {
-		var says struct{ Shape []int32 }
+		var says struct {
+			Shape       []int32
+			Permutation []int
+		}
 		text, _ := f.Metadata.GetValue("ARROW:extension:metadata")
-		if err := json.Unmarshal([]byte(text), &says); err == nil && len(says.Shape) > 0 {
+		if err := json.Unmarshal([]byte(text), &says); err == nil && len(says.Shape) > 0 &&
+			slices.IsSorted(says.Permutation) { // else its values do not lie row by row
 			return says.Shape
 		}
 	}

@@ -34,7 +34,7 @@ func (p *parser) readMetadata(r *thrift.Reader) {
 }
 
 // markShapes gives list columns the shapes that Arrow's schema says they have. Whatever else it says is ignored, and so
-// is all of it if it cannot be read.
+// is a shape of other levels than the column has, and all of it if it cannot be read.
 func (p *parser) markShapes() error {
 	lists := map[string]int{}
 	for i := range p.columns {
@@ -56,8 +56,13 @@ func (p *parser) markShapes() error {
 	}
 	arrowipc.EachShape(message[:n], func(path []string, shape []int32) {
 		i, ok := lists[strings.Join(path, ".")]
-		if ok && slices.Equal(p.columns[i].Path, path) {
-			p.columns[i].Shape = shape
+		if !ok {
+			return
+		}
+		c := &p.columns[i]
+		fits := c.Type.Nested == 0 || len(shape) == int(c.Type.Nested)+1
+		if fits && slices.Equal(c.Path, path) {
+			c.Shape = shape
 		}
 	})
 	return nil
