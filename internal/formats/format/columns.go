@@ -71,7 +71,8 @@ const (
 func (a Access) Stored() bool { return a >= Plain }
 
 // Find says how a source is read, and gives the index of its column in the schema if values of it are stored. It fails
-// if the file has something else in its place.
+// if the file has something else in its place. A list without a type may have fewer levels than are read: its elements,
+// which are all null, could be lists.
 func (c *Columns) Find(s *pb.Source) (Access, int, error) {
 	name := strings.Join(s.GetPath(), ".")
 	i, ok := c.Column(name)
@@ -86,7 +87,7 @@ func (c *Columns) Find(s *pb.Source) (Access, int, error) {
 	switch {
 	case !slices.Equal(column.Path, s.GetPath()):
 		return 0, 0, fmt.Errorf("column %s is at path %q here, not at %q", name, column.Path, s.GetPath())
-	case column.Untyped && s.Key == nil && want.List && want.Nested == column.Type.Nested:
+	case column.Untyped && s.Key == nil && want.List && want.Nested >= column.Type.Nested:
 		return Plain, i, nil
 	case column.Unsupported != "":
 		return 0, 0, fmt.Errorf("column %s cannot be read: %s", name, column.Unsupported)

@@ -131,7 +131,10 @@ func (d *Decoder) bind(b *arrow.Bound) error {
 		case format.Nulls:
 			d.readers[i], err = decode.NewConstant(source.GetType(), nil, &d.memory)
 		case format.Plain:
-			d.readers[i], err = column(at.Arrays[0], kind, name)
+			c, errColumn := column(at.Arrays[0], kind, name)
+			if err = errColumn; err == nil {
+				d.readers[i], err = decode.Deeper(c, c.out.Type.Nested, source.GetType(), &d.memory)
+			}
 		case format.MapKey:
 			keys, errKeys := column(at.Arrays[0], at.Arrays[0].Kind, name)
 			values, errValues := column(at.Arrays[1], kind, name)

@@ -199,7 +199,8 @@ func (d *Decoder) bindReaders(b *footer.Bound) error {
 		case format.Nulls:
 			d.readers[i], err = decode.NewConstant(source.GetType(), nil, &d.memory)
 		case format.Plain:
-			d.readers[i] = d.columns[at.Value]
+			c := d.columns[at.Value]
+			d.readers[i], err = decode.Deeper(c, c.out.Type.Nested, source.GetType(), &d.memory)
 		case format.MapKey:
 			pair := [2]int{at.Key, at.Value}
 			if selectors[pair] == nil {

@@ -65,7 +65,10 @@ func TestUntyped(t *testing.T) {
 	nested := []any{[]any{[]any{nil}, []any{}}, nil, []any{nil}, []any{}}
 	ofLists := source("nested", pb.Kind_INT16, true)
 	ofLists.Type.Nested = 1
-	sources, want = append(sources, ofLists), append(want, slices.Repeat(nested, 25))
+	deeper, boxesOfLists := source("nested", pb.Kind_BINARY, true), source("boxes.x", pb.Kind_UINT8, true)
+	deeper.Type.Nested, boxesOfLists.Type.Nested = 3, 1 // the nulls could be lists
+	sources = append(sources, ofLists, deeper, boxesOfLists)
+	want = append(want, slices.Repeat(nested, 25), slices.Repeat(nested, 25), boxes)
 	files, err := filepath.Glob(filepath.Join(dir, "*.parquet"))
 	if err != nil || len(files) != 4 {
 		t.Fatalf("%v: %v", files, err)
