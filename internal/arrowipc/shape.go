@@ -28,8 +28,8 @@ const (
 )
 
 // EachShape calls each with the shapes that the fields of a schema say their lists have, with the names that lead to
-// these: those of the structs around them, and within them. The path is valid until each returns. The schema is a message
-// as it is in streams, behind its length. What is wrong with it is passed over.
+// these: those of the structs around them, and within them. The path is valid until each returns. The schema is a
+// message as it is in streams, behind its length. What is wrong with it is passed over.
 func EachShape(message []byte, each func(path []string, shape []int32)) {
 	if bytes.HasPrefix(message, []byte{0xff, 0xff, 0xff, 0xff}) {
 		message = message[4:]

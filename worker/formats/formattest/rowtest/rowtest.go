@@ -1,5 +1,5 @@
-// Package rowtest writes vectors as Go values, for tests to hold decoders' rows against others. It is for those inside a
-// decoder's package, too, which formattest imports.
+// Package rowtest writes vectors as Go values, for tests to hold decoders' rows against others. It is for those inside
+// a decoder's package, too, which formattest imports.
 package rowtest
 
 import (
