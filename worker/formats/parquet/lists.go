@@ -13,18 +13,8 @@ import (
 // nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
 // one more level is looked at than is taken.
 func (c *column) nextLists(n int) error {
-	if c.counting = n <= vector.MaxCounted && c.nested == nil; c.counting {
-		c.offsets = vector.Counting(n)
-	} else if err := c.ownOffsets(n); err != nil {
+	if err := c.beginLists(n); err != nil {
 		return err
-	}
-	if err := c.values.reserve(0, 0); err != nil {
-		return err
-	}
-	if c.nested != nil {
-		if err := c.nested.begin(); err != nil {
-			return err
-		}
 	}
 	rows, elems := 0, 0
 	for b := &c.block; ; {
@@ -52,12 +42,7 @@ func (c *column) nextLists(n int) error {
 		if err != nil {
 			return err
 		}
-		if c.nested != nil {
-			rows, elems, err = c.takeNested(end, rows, first)
-		} else {
-			rows, elems = c.takeLevels(end, rows, first)
-		}
-		if err != nil {
+		if rows, elems, err = c.takeLevels(end, rows, first); err != nil {
 			return err
 		}
 		if err := c.values.read(first, present); err != nil {
@@ -70,13 +55,34 @@ func (c *column) nextLists(n int) error {
 	if rows < n {
 		return fmt.Errorf("the chunk ends %d rows too early", int64(n-rows)+c.rowsLeft)
 	}
+	c.endLists(n, elems)
+	return nil
+}
+
+// beginLists begins a window of n rows.
+func (c *column) beginLists(n int) error {
+	if err := c.values.reserve(0, 0); err != nil {
+		return err
+	}
+	if c.counting = n <= vector.MaxCounted && c.nested == nil; c.counting {
+		c.offsets = vector.Counting(n)
+		return nil
+	}
+	if err := c.ownOffsets(n); err != nil || c.nested == nil {
+		return err
+	}
+	return c.nested.begin()
+}
+
+// endLists ends the last list of a window of n rows, which have so many elements.
+func (c *column) endLists(n, elems int) {
 	if c.nested != nil {
-		c.offsets[n] = int32(c.nested.end(elems))
-	} else if !c.counting {
+		elems = c.nested.end(elems)
+	}
+	if !c.counting {
 		c.offsets[n] = int32(elems)
 	}
 	c.dropped = false
-	return nil
 }
 
 // nextBlock decodes the next levels, unless there are none.
@@ -134,7 +140,16 @@ const offsetStep = 4
 
 // takeLevels takes the block's levels up to end into offsets and bitmaps, where the window has some rows and
 // elements already, and returns how many it has then. There are offsets for all rows that start before end.
-func (c *column) takeLevels(end, rows, elems int) (int, int) {
+func (c *column) takeLevels(end, rows, elems int) (int, int, error) {
+	if c.nested != nil {
+		return c.takeNested(end, rows, elems)
+	}
+	rows, elems = c.takeFlat(end, rows, elems)
+	return rows, elems, nil
+}
+
+// takeFlat does so for lists of scalars.
+func (c *column) takeFlat(end, rows, elems int) (int, int) {
 	b := &c.block
 	for i := b.pos >> 6; i<<6 < end; i++ {
 		mask := b.mask(i, end)
