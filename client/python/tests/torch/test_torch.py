@@ -160,6 +160,8 @@ def test_moving_to_a_device() -> None:
     assert (moved.position, moved.epoch, len(moved), moved.dense.shape) == (b.position, b.epoch, len(b), b.dense.shape)
     assert b.dense.device.type == "cpu"
     test_batch.check(b.to("cpu"), 0, to_numpy)
+    with pytest.raises(errors.UsageError, match="takes a device"):
+        b.to(torch.float16)
 
 
 def test_dtypes_of_torch_are_those_of_the_spec() -> None:
