@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -21,7 +22,7 @@ import (
 type One struct {
 	URI   string
 	Data  []byte
-	Reads int // of it
+	Reads atomic.Int64 // of it
 }
 
 // File is the file as it was listed.
@@ -37,7 +38,7 @@ func (m *One) Keys(string) *keys.Ring { return nil }
 
 // ReadAt reads the file.
 func (m *One) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
-	m.Reads++
+	m.Reads.Add(1)
 	if offset < 0 || offset > int64(len(m.Data)-len(buf)) {
 		return fmt.Errorf("a read of %d bytes at %d of %d", len(buf), offset, len(m.Data))
 	}

@@ -75,8 +75,8 @@ func TestLoadReadsOnceOrTwice(t *testing.T) {
 		if _, err := formats.Load(t.Context(), m, "", m.File(), nil); err != nil {
 			t.Fatal(err)
 		}
-		if m.Reads != tc.reads {
-			t.Errorf("%s: %d reads, want %d", name, m.Reads, tc.reads)
+		if reads := int(m.Reads.Load()); reads != tc.reads {
+			t.Errorf("%s: %d reads, want %d", name, reads, tc.reads)
 		}
 	}
 }
