@@ -1,7 +1,8 @@
 """Embeddings and padded sequences: Penstock on one machine beside a DataLoader over pyarrow and NumPy.
 
 `python -m peers.shapes` makes two datasets, reads each with each system in a process of its own, and prints rows per
-CPU second of all its processes, the median of the passes. Outputs are compared by their sums.
+CPU second of all its processes, the median of the passes. In the pass before these each system sums up all that it got,
+weighted by the row's number, and all must come to the same.
 
     embeddings: a list of 256 float32 a row, which becomes float32 [B, 256]
     sequences:  a list of 0 to 400 int64 ids a row, which becomes int64 [B, 200]: the last 200, padded on the left
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -122,20 +124,21 @@ def subject(workload: str, system: str, data: Path, kind: str, name: str, passes
     account.join()
     name, _, workers = system.partition("-")
     read = penstock(workload, data) if name == "penstock" else dataloader(workload, data, int(workers or 0))
+    total = sum(float((x.double().sum(1) * (row % 1009)).sum()) for row, x in read())
     found = []
-    for _ in range(1 + passes):
-        cpu, began, rows, total = account.cpu_seconds(), time.perf_counter(), 0, 0.0
+    for _ in range(passes):
+        cpu, began, rows = account.cpu_seconds(), time.perf_counter(), 0
         for row, x in read():
             rows += len(row)
-            total += float(x[0].double().sum()) + float(row.sum())  # a little of each batch, and all its rows
+            x[0].sum(), row.sum()  # a little of each batch, and all its rows
         seconds = time.perf_counter() - began
-        found.append({"rows": rows, "cpu": account.cpu_seconds() - cpu, "seconds": seconds, "first": total})
-    print(json.dumps(found[1:]), flush=True)
+        found.append({"rows": rows, "cpu": account.cpu_seconds() - cpu, "seconds": seconds})
+    print(json.dumps({"total": total, "passes": found}), flush=True)
 
 
 def compare(workload: str, data: Path, kind: str, passes: int) -> None:
     """Runs each system, and prints the figures beside those of the DataLoader without workers."""
-    base = 0.0
+    base = total = 0.0
     for system in SYSTEMS:
         name = f"penstock-shapes-{uuid.uuid4().hex[:8]}"
         account = meter.KINDS[kind](name)
@@ -145,7 +148,10 @@ def compare(workload: str, data: Path, kind: str, passes: int) -> None:
                                   check=True, stdout=subprocess.PIPE, text=True)  # fmt: skip
         finally:
             meter.close(account)
-        found = json.loads(done.stdout)
+        outcome = json.loads(done.stdout)
+        found, total = outcome["passes"], total or outcome["total"]
+        if not math.isclose(outcome["total"], total, rel_tol=1e-9):
+            raise SystemExit(f"{workload}: {system} got other values: {outcome['total']}, not {total}")
         rate = statistics.median(one["rows"] / one["cpu"] for one in found)
         wall = statistics.median(one["rows"] / one["seconds"] for one in found)
         base = base or rate
