@@ -3,7 +3,6 @@ package client
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -15,9 +14,9 @@ import (
 // parseTensor reads a tensor of fixed shape, which has type t, or the values of padded rows, which have.
 func parseTensor(c column, f arrow.Field, t arrow.DataType) (column, error) {
 	dtype, _ := f.Metadata.GetValue(tensors.Dtype)
-	kind := pb.Kind(pb.Kind_value[strings.ToUpper(dtype)])
+	kind := spec.KindNamed(dtype)
 	elem, ok := tensors.Element(kind)
-	if !ok || spec.KindName(kind) != dtype {
+	if !ok {
 		return c, fmt.Errorf("metadata penstock.dtype is %q; expected bool or a type of numbers", dtype)
 	}
 	shape, size, ok := parseShape(f, spec.Width(kind))
@@ -59,7 +58,7 @@ func parsePadded(c column, f arrow.Field) (column, error) {
 		return c, fmt.Errorf("metadata penstock.side is %q; expected left or right", side)
 	}
 	c.value, _ = f.Metadata.GetValue(tensors.Value)
-	kind := pb.Kind(pb.Kind_value[strings.ToUpper(c.dtype)])
+	kind := spec.KindNamed(c.dtype)
 	fill, err := tensors.ParseValue(c.value, kind)
 	if err != nil {
 		return c, fmt.Errorf("metadata penstock.value is %q; expected a value of %s", c.value, c.dtype)

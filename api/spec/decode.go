@@ -125,7 +125,7 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 			return
 		}
 	case *pb.Feature:
-		if layout, ok := layouts()[key]; ok {
+		if layout := layoutOf(key); layout != pb.Layout_LAYOUT_UNSPECIFIED {
 			msg.Layout = layout
 			fd = fields.ByName("name")
 		}
@@ -133,7 +133,7 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 	if fd == nil {
 		names := fieldNames(fields)
 		if _, ok := m.Interface().(*pb.Feature); ok {
-			names = append(slices.Sorted(maps.Keys(layouts())), names...)
+			names = append(slices.Sorted(slices.Values(layoutNames())), names...)
 		}
 		d.problems.add(at, "unknown field%s%s; known here: %s",
 			atLine(n), hint(Nearest(key, slices.Values(names))), strings.Join(names, ", "))
@@ -146,7 +146,7 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 func (d *decoder) shorthand(seen map[string]bool, path string) {
 	var found []string
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
-		if _, ok := layouts()[key]; ok {
+		if layoutOf(key) != pb.Layout_LAYOUT_UNSPECIFIED {
 			found = append(found, key)
 		}
 	}

@@ -9,16 +9,13 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// layouts maps the names of layouts as they stand in specs.
-func layouts() map[string]pb.Layout {
-	all := map[string]pb.Layout{}
-	for _, name := range layoutNames() {
-		all[name] = layoutOf(name)
+// layoutOf is the layout of a name; LAYOUT_UNSPECIFIED: there is none.
+func layoutOf(name string) pb.Layout {
+	if !slices.Contains(layoutNames(), name) {
+		return pb.Layout_LAYOUT_UNSPECIFIED
 	}
-	return all
+	return pb.Layout(pb.Layout_value[strings.ToUpper(name)])
 }
-
-func layoutOf(name string) pb.Layout { return pb.Layout(pb.Layout_value[strings.ToUpper(name)]) }
 
 // layoutNames are those of all layouts, in the order in which they are told.
 func layoutNames() []string {

@@ -57,6 +57,14 @@ func (t Type) String() string {
 // KindName is a kind as it stands in specs and messages: "int64".
 func KindName(k pb.Kind) string { return strings.ToLower(k.String()) }
 
+// KindNamed is the kind of a name, in lower case as KindName writes it; KIND_UNSPECIFIED: there is none.
+func KindNamed(name string) pb.Kind {
+	if k := pb.Kind(pb.Kind_value[strings.ToUpper(name)]); KindName(k) == name {
+		return k
+	}
+	return pb.Kind_KIND_UNSPECIFIED
+}
+
 // Small reports whether a kind is one that no op computes with: values as the files have them, which only tensors take.
 func Small(k pb.Kind) bool { return k >= pb.Kind_INT8 && k <= pb.Kind_BFLOAT16 }
 

@@ -65,25 +65,16 @@ func twoWords(high, low uint64) uint64 {
 
 // firstX keeps the first x elements of each list.
 func firstX(p parameters, in []spec.Type) (operation, error) {
-	x, err := p.int("x", 0)
-	if err != nil {
-		return operation{}, err
-	}
-	if !in[0].List || x < 0 {
-		return operation{}, fmt.Errorf("input %v, x %d", in[0], x)
-	}
-	return operation{out: in[0], run: func(in []*cell, out *cell) error {
-		out.copyFrom(in[0])
-		out.gone = out.gone[:min(len(out.gone), int(x))]
-		out.ints = out.ints[:min(len(out.ints), int(x))]
-		out.floats = out.floats[:min(len(out.floats), int(x))]
-		out.texts = out.texts[:min(len(out.texts), int(x))]
-		return nil
-	}}, nil
+	return cut(p, in, func(n, x int) (from, to int) { return 0, min(n, x) })
 }
 
 // lastX keeps the last x elements of each list.
 func lastX(p parameters, in []spec.Type) (operation, error) {
+	return cut(p, in, func(n, x int) (from, to int) { return max(n-x, 0), n })
+}
+
+// cut keeps the elements that are within bounds, of a list of n.
+func cut(p parameters, in []spec.Type, bounds func(n, x int) (from, to int)) (operation, error) {
 	x, err := p.int("x", 0)
 	if err != nil {
 		return operation{}, err
@@ -93,12 +84,17 @@ func lastX(p parameters, in []spec.Type) (operation, error) {
 	}
 	return operation{out: in[0], run: func(in []*cell, out *cell) error {
 		out.copyFrom(in[0])
-		out.gone = out.gone[max(len(out.gone)-int(x), 0):]
-		out.ints = out.ints[max(len(out.ints)-int(x), 0):]
-		out.floats = out.floats[max(len(out.floats)-int(x), 0):]
-		out.texts = out.texts[max(len(out.texts)-int(x), 0):]
+		out.gone = within(out.gone, int(x), bounds)
+		out.ints = within(out.ints, int(x), bounds)
+		out.floats = within(out.floats, int(x), bounds)
+		out.texts = within(out.texts, int(x), bounds)
 		return nil
 	}}, nil
+}
+
+func within[T any](list []T, x int, bounds func(n, x int) (from, to int)) []T {
+	from, to := bounds(len(list), x)
+	return list[from:to]
 }
 
 // ngram joins the ids of all inputs, without nulls, and makes one id of each n that follow one another.

@@ -3,13 +3,11 @@ package read
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/client"
@@ -31,7 +29,7 @@ func numbersOf(dtype string, data []byte) arrow.Array {
 	case "bfloat16":
 		return widened(data, func(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) })
 	}
-	kind := pb.Kind(pb.Kind_value[strings.ToUpper(dtype)])
+	kind := spec.KindNamed(dtype)
 	t, _ := tensors.Element(kind) // the client has checked it
 	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(data)}
 	return array.MakeFromData(array.NewData(t, len(data)/spec.Width(kind), buffers, nil, 0, 0))

@@ -43,7 +43,7 @@ func (s *sparse) ids(w *Window) *vector.Vector {
 // fillNulls writes what null elements are, where ids had them stay.
 func (s *sparse) fillNulls(values []byte, w *Window, from, to int) {
 	v := w.Slots[s.out.GetSlots()[0]]
-	if !s.out.GetNulls() || !v.Type.List || v.ElemValid == nil {
+	if s.ids(w) == v {
 		return
 	}
 	var bits [8]byte
