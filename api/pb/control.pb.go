@@ -1239,8 +1239,10 @@ type OpenRequest struct {
 	Defaults uint32 `protobuf:"varint,7,opt,name=defaults,proto3" json:"defaults,omitempty"`
 	// The ending of the session of which the sender restores states, which holds where the spec names none.
 	SavedLastBatch LastBatch `protobuf:"varint,8,opt,name=saved_last_batch,json=savedLastBatch,proto3,enum=penstock.v1.LastBatch" json:"saved_last_batch,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The bytes that the sender has of spec.code. The session keeps those of whoever opens it.
+	Code          *StoredCode `protobuf:"bytes,9,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OpenRequest) Reset() {
@@ -1329,6 +1331,101 @@ func (x *OpenRequest) GetSavedLastBatch() LastBatch {
 	return LastBatch_LAST_BATCH_UNSPECIFIED
 }
 
+func (x *OpenRequest) GetCode() *StoredCode {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
+type PutCodeReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutCodeReply) Reset() {
+	*x = PutCodeReply{}
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutCodeReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutCodeReply) ProtoMessage() {}
+
+func (x *PutCodeReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutCodeReply.ProtoReflect.Descriptor instead.
+func (*PutCodeReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+}
+
+type GetCodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCodeRequest) Reset() {
+	*x = GetCodeRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCodeRequest) ProtoMessage() {}
+
+func (x *GetCodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCodeRequest.ProtoReflect.Descriptor instead.
+func (*GetCodeRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetCodeRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *GetCodeRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1366,14 +1463,15 @@ type Session struct {
 	// row groups. It can still be put back to its checkpoints. 0: it is not closed.
 	ClosedUnix int64 `protobuf:"varint,29,opt,name=closed_unix,json=closedUnix,proto3" json:"closed_unix,omitempty"`
 	// The spec named no ending when the session was opened: last_batch is what the number of ranks made it then.
-	DefaultLastBatch bool `protobuf:"varint,40,opt,name=default_last_batch,json=defaultLastBatch,proto3" json:"default_last_batch,omitempty"`
+	DefaultLastBatch bool        `protobuf:"varint,40,opt,name=default_last_batch,json=defaultLastBatch,proto3" json:"default_last_batch,omitempty"`
+	Code             *StoredCode `protobuf:"bytes,41,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1483,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1496,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Session) GetId() string {
@@ -1590,6 +1688,13 @@ func (x *Session) GetDefaultLastBatch() bool {
 	return false
 }
 
+func (x *Session) GetCode() *StoredCode {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
 // Share is a session's part of the pool of workers. Sessions whose trainers could take more than the pool gives get parts in
 // proportion to their weights.
 type Share struct {
@@ -1603,7 +1708,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1720,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1733,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Share) GetWeight() float64 {
@@ -1672,7 +1777,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1789,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1802,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Progress) GetEpoch() uint32 {
@@ -1785,7 +1890,7 @@ type RankProgress struct {
 
 func (x *RankProgress) Reset() {
 	*x = RankProgress{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1902,7 @@ func (x *RankProgress) String() string {
 func (*RankProgress) ProtoMessage() {}
 
 func (x *RankProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1915,7 @@ func (x *RankProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankProgress.ProtoReflect.Descriptor instead.
 func (*RankProgress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RankProgress) GetRank() uint32 {
@@ -1857,7 +1962,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +1974,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +1987,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetSessionRequest) GetSession() string {
@@ -1900,7 +2005,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2017,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2030,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 type ListSessionsReply struct {
@@ -1938,7 +2043,7 @@ type ListSessionsReply struct {
 
 func (x *ListSessionsReply) Reset() {
 	*x = ListSessionsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2055,7 @@ func (x *ListSessionsReply) String() string {
 func (*ListSessionsReply) ProtoMessage() {}
 
 func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2068,7 @@ func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsReply.ProtoReflect.Descriptor instead.
 func (*ListSessionsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListSessionsReply) GetSessions() []*Session {
@@ -1989,7 +2094,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2106,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2119,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeleteSessionRequest) GetSession() string {
@@ -2032,7 +2137,7 @@ type DeleteSessionReply struct {
 
 func (x *DeleteSessionReply) Reset() {
 	*x = DeleteSessionReply{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2149,7 @@ func (x *DeleteSessionReply) String() string {
 func (*DeleteSessionReply) ProtoMessage() {}
 
 func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2162,7 @@ func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionReply.ProtoReflect.Descriptor instead.
 func (*DeleteSessionReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 type JoinRequest struct {
@@ -2071,14 +2176,17 @@ type JoinRequest struct {
 	Restore []*State `protobuf:"bytes,5,rep,name=restore,proto3" json:"restore,omitempty"`
 	// The rank takes part in a collective restore, though it may bring no state. Every rank of the new world size
 	// must: set, or implied by a state. Call again with the same nonce until kind is set.
-	Restoring     bool `protobuf:"varint,6,opt,name=restoring,proto3" json:"restoring,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Restoring bool `protobuf:"varint,6,opt,name=restoring,proto3" json:"restoring,omitempty"`
+	// States may be of a session with other code.
+	AcceptCodeChange bool        `protobuf:"varint,7,opt,name=accept_code_change,json=acceptCodeChange,proto3" json:"accept_code_change,omitempty"`
+	Code             *StoredCode `protobuf:"bytes,8,opt,name=code,proto3" json:"code,omitempty"` // as in OpenRequest, for a session that was closed
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2198,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2211,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JoinRequest) GetSession() string {
@@ -2148,6 +2256,20 @@ func (x *JoinRequest) GetRestoring() bool {
 	return false
 }
 
+func (x *JoinRequest) GetAcceptCodeChange() bool {
+	if x != nil {
+		return x.AcceptCodeChange
+	}
+	return false
+}
+
+func (x *JoinRequest) GetCode() *StoredCode {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
 type JoinReply struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Kind        JoinKind               `protobuf:"varint,1,opt,name=kind,proto3,enum=penstock.v1.JoinKind" json:"kind,omitempty"`
@@ -2180,7 +2302,7 @@ type JoinReply struct {
 
 func (x *JoinReply) Reset() {
 	*x = JoinReply{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2314,7 @@ func (x *JoinReply) String() string {
 func (*JoinReply) ProtoMessage() {}
 
 func (x *JoinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2327,7 @@ func (x *JoinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinReply.ProtoReflect.Descriptor instead.
 func (*JoinReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JoinReply) GetKind() JoinKind {
@@ -2349,7 +2471,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2483,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2496,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Counters) GetRows() int64 {
@@ -2467,7 +2589,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2601,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2614,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SyncRequest) GetSession() string {
@@ -2644,7 +2766,7 @@ type Pace struct {
 
 func (x *Pace) Reset() {
 	*x = Pace{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2778,7 @@ func (x *Pace) String() string {
 func (*Pace) ProtoMessage() {}
 
 func (x *Pace) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2791,7 @@ func (x *Pace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pace.ProtoReflect.Descriptor instead.
 func (*Pace) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Pace) GetStepNs() int64 {
@@ -2720,7 +2842,7 @@ type RefusedStream struct {
 
 func (x *RefusedStream) Reset() {
 	*x = RefusedStream{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2854,7 @@ func (x *RefusedStream) String() string {
 func (*RefusedStream) ProtoMessage() {}
 
 func (x *RefusedStream) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2867,7 @@ func (x *RefusedStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedStream.ProtoReflect.Descriptor instead.
 func (*RefusedStream) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RefusedStream) GetAt() *Position {
@@ -2787,7 +2909,7 @@ type SkippedRows struct {
 
 func (x *SkippedRows) Reset() {
 	*x = SkippedRows{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2921,7 @@ func (x *SkippedRows) String() string {
 func (*SkippedRows) ProtoMessage() {}
 
 func (x *SkippedRows) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2934,7 @@ func (x *SkippedRows) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRows.ProtoReflect.Descriptor instead.
 func (*SkippedRows) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SkippedRows) GetEpoch() uint32 {
@@ -2889,7 +3011,7 @@ type RankSteps struct {
 
 func (x *RankSteps) Reset() {
 	*x = RankSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3023,7 @@ func (x *RankSteps) String() string {
 func (*RankSteps) ProtoMessage() {}
 
 func (x *RankSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3036,7 @@ func (x *RankSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSteps.ProtoReflect.Descriptor instead.
 func (*RankSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RankSteps) GetEpoch() uint32 {
@@ -2957,7 +3079,7 @@ type EpochSteps struct {
 
 func (x *EpochSteps) Reset() {
 	*x = EpochSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3091,7 @@ func (x *EpochSteps) String() string {
 func (*EpochSteps) ProtoMessage() {}
 
 func (x *EpochSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3104,7 @@ func (x *EpochSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochSteps.ProtoReflect.Descriptor instead.
 func (*EpochSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EpochSteps) GetEpoch() uint32 {
@@ -3026,7 +3148,7 @@ type LaneStart struct {
 
 func (x *LaneStart) Reset() {
 	*x = LaneStart{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3160,7 @@ func (x *LaneStart) String() string {
 func (*LaneStart) ProtoMessage() {}
 
 func (x *LaneStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3173,7 @@ func (x *LaneStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
 func (*LaneStart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LaneStart) GetEpoch() uint32 {
@@ -3118,7 +3240,7 @@ type SyncReply struct {
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3130,7 +3252,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3143,7 +3265,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -3312,7 +3434,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3446,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3459,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Cause) GetBottleneck() Bottleneck {
@@ -3376,7 +3498,7 @@ type CheckpointOrder struct {
 
 func (x *CheckpointOrder) Reset() {
 	*x = CheckpointOrder{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3510,7 @@ func (x *CheckpointOrder) String() string {
 func (*CheckpointOrder) ProtoMessage() {}
 
 func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3523,7 @@ func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
 func (*CheckpointOrder) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckpointOrder) GetId() uint64 {
@@ -3443,7 +3565,7 @@ type CheckpointPart struct {
 
 func (x *CheckpointPart) Reset() {
 	*x = CheckpointPart{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3577,7 @@ func (x *CheckpointPart) String() string {
 func (*CheckpointPart) ProtoMessage() {}
 
 func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3590,7 @@ func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
 func (*CheckpointPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CheckpointPart) GetId() uint64 {
@@ -3504,7 +3626,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3638,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3651,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ObserveRequest) GetSession() string {
@@ -3569,7 +3691,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3703,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3716,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Observation) GetNowUnixMs() int64 {
@@ -3667,7 +3789,7 @@ type FleetPoint struct {
 
 func (x *FleetPoint) Reset() {
 	*x = FleetPoint{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3679,7 +3801,7 @@ func (x *FleetPoint) String() string {
 func (*FleetPoint) ProtoMessage() {}
 
 func (x *FleetPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3692,7 +3814,7 @@ func (x *FleetPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPoint.ProtoReflect.Descriptor instead.
 func (*FleetPoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FleetPoint) GetUnixMs() int64 {
@@ -3810,7 +3932,7 @@ type SessionLoad struct {
 
 func (x *SessionLoad) Reset() {
 	*x = SessionLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3944,7 @@ func (x *SessionLoad) String() string {
 func (*SessionLoad) ProtoMessage() {}
 
 func (x *SessionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3957,7 @@ func (x *SessionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
 func (*SessionLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SessionLoad) GetSession() string {
@@ -4006,7 +4128,7 @@ type TrainerLoad struct {
 
 func (x *TrainerLoad) Reset() {
 	*x = TrainerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4018,7 +4140,7 @@ func (x *TrainerLoad) String() string {
 func (*TrainerLoad) ProtoMessage() {}
 
 func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4031,7 +4153,7 @@ func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerLoad.ProtoReflect.Descriptor instead.
 func (*TrainerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TrainerLoad) GetRank() uint32 {
@@ -4088,7 +4210,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4100,7 +4222,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4113,7 +4235,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StageTime) GetStage() string {
@@ -4152,7 +4274,7 @@ type WorkerLoad struct {
 
 func (x *WorkerLoad) Reset() {
 	*x = WorkerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4164,7 +4286,7 @@ func (x *WorkerLoad) String() string {
 func (*WorkerLoad) ProtoMessage() {}
 
 func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4177,7 +4299,7 @@ func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLoad.ProtoReflect.Descriptor instead.
 func (*WorkerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WorkerLoad) GetName() string {
@@ -4298,7 +4420,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4310,7 +4432,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4323,7 +4445,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Decision) GetUnixMs() int64 {
@@ -4414,7 +4536,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4426,7 +4548,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4439,7 +4561,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListEventsRequest) GetSession() string {
@@ -4473,7 +4595,7 @@ type ListEventsReply struct {
 
 func (x *ListEventsReply) Reset() {
 	*x = ListEventsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +4607,7 @@ func (x *ListEventsReply) String() string {
 func (*ListEventsReply) ProtoMessage() {}
 
 func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +4620,7 @@ func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsReply.ProtoReflect.Descriptor instead.
 func (*ListEventsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListEventsReply) GetEvents() []*Event {
@@ -4527,7 +4649,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4539,7 +4661,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4552,7 +4674,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -4633,7 +4755,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4645,7 +4767,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4658,7 +4780,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 // Caller is who makes a call, and what its namespace may read and take.
@@ -4679,7 +4801,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4691,7 +4813,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4704,7 +4826,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Caller) GetSubject() string {
@@ -4778,7 +4900,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +4912,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +4925,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 type Fleet struct {
@@ -4817,7 +4939,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4829,7 +4951,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4842,7 +4964,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -4881,7 +5003,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4893,7 +5015,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4906,7 +5028,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -4973,7 +5095,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4985,7 +5107,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4998,7 +5120,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -5084,13 +5206,14 @@ type State struct {
 	// As for last_batch PAD: base has what ranks that left got of each closed epoch that the training loop has not ended.
 	Remembers     bool      `protobuf:"varint,26,opt,name=remembers,proto3" json:"remembers,omitempty"`
 	LastBatch     LastBatch `protobuf:"varint,30,opt,name=last_batch,json=lastBatch,proto3,enum=penstock.v1.LastBatch" json:"last_batch,omitempty"` // of the session, written out; earlier releases do not tell
+	Code          *Code     `protobuf:"bytes,31,opt,name=code,proto3" json:"code,omitempty"`                                                        // of the session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5102,7 +5225,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5115,7 +5238,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -5293,6 +5416,13 @@ func (x *State) GetLastBatch() LastBatch {
 	return LastBatch_LAST_BATCH_UNSPECIFIED
 }
 
+func (x *State) GetCode() *Code {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -5311,7 +5441,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5323,7 +5453,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5336,7 +5466,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -5439,7 +5569,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5451,7 +5581,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5464,7 +5594,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -5603,7 +5733,7 @@ type OpTime struct {
 
 func (x *OpTime) Reset() {
 	*x = OpTime{}
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5615,7 +5745,7 @@ func (x *OpTime) String() string {
 func (*OpTime) ProtoMessage() {}
 
 func (x *OpTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5628,7 +5758,7 @@ func (x *OpTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
 func (*OpTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *OpTime) GetOp() string {
@@ -5657,7 +5787,7 @@ type SessionCounters struct {
 
 func (x *SessionCounters) Reset() {
 	*x = SessionCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5669,7 +5799,7 @@ func (x *SessionCounters) String() string {
 func (*SessionCounters) ProtoMessage() {}
 
 func (x *SessionCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5682,7 +5812,7 @@ func (x *SessionCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
 func (*SessionCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SessionCounters) GetSession() string {
@@ -5717,7 +5847,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5729,7 +5859,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5742,7 +5872,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -5771,7 +5901,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5783,7 +5913,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5796,7 +5926,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -5830,7 +5960,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5842,7 +5972,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5855,7 +5985,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Shard) GetFile() *File {
@@ -5882,7 +6012,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +6024,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +6037,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -5929,7 +6059,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5941,7 +6071,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5954,7 +6084,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -5984,7 +6114,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5996,7 +6126,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6009,7 +6139,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -6055,7 +6185,7 @@ type ClosedSession struct {
 
 func (x *ClosedSession) Reset() {
 	*x = ClosedSession{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6067,7 +6197,7 @@ func (x *ClosedSession) String() string {
 func (*ClosedSession) ProtoMessage() {}
 
 func (x *ClosedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6080,7 +6210,7 @@ func (x *ClosedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosedSession.ProtoReflect.Descriptor instead.
 func (*ClosedSession) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ClosedSession) GetMeta() *SessionMeta {
@@ -6133,7 +6263,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6145,7 +6275,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6158,7 +6288,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -6245,7 +6375,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6257,7 +6387,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6270,7 +6400,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6500,7 +6630,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6512,7 +6642,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6525,7 +6655,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6598,7 +6728,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6610,7 +6740,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6623,7 +6753,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6674,7 +6804,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6686,7 +6816,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6699,7 +6829,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6775,7 +6905,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6787,7 +6917,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6800,7 +6930,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -7000,7 +7130,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7012,7 +7142,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7025,7 +7155,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -7136,7 +7266,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\alisting\x18\x04 \x03(\x06R\alisting\x124\n" +
 	"\aplanner\x18\x05 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\x12'\n" +
-	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xb3\x02\n" +
+	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xe0\x02\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -7147,7 +7277,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"workingDir\x12(\n" +
 	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\x12\x1a\n" +
 	"\bdefaults\x18\a \x01(\rR\bdefaults\x12@\n" +
-	"\x10saved_last_batch\x18\b \x01(\x0e2\x16.penstock.v1.LastBatchR\x0esavedLastBatch\"\xe0\a\n" +
+	"\x10saved_last_batch\x18\b \x01(\x0e2\x16.penstock.v1.LastBatchR\x0esavedLastBatch\x12+\n" +
+	"\x04code\x18\t \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"\x0e\n" +
+	"\fPutCodeReply\"B\n" +
+	"\x0eGetCodeRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\"\x8d\b\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -7181,7 +7316,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x10state_since_unix\x18\x1c \x01(\x03R\x0estateSinceUnix\x12\x1f\n" +
 	"\vclosed_unix\x18\x1d \x01(\x03R\n" +
 	"closedUnix\x12,\n" +
-	"\x12default_last_batch\x18( \x01(\bR\x10defaultLastBatch\"a\n" +
+	"\x12default_last_batch\x18( \x01(\bR\x10defaultLastBatch\x12+\n" +
+	"\x04code\x18) \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"a\n" +
 	"\x05Share\x12\x16\n" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1f\n" +
 	"\vmin_workers\x18\x02 \x01(\rR\n" +
@@ -7218,7 +7354,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"moreClosed\"0\n" +
 	"\x14DeleteSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x14\n" +
-	"\x12DeleteSessionReply\"\xbc\x01\n" +
+	"\x12DeleteSessionReply\"\x97\x02\n" +
 	"\vJoinRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1d\n" +
@@ -7226,7 +7362,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12,\n" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
-	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xd6\x05\n" +
+	"\trestoring\x18\x06 \x01(\bR\trestoring\x12,\n" +
+	"\x12accept_code_change\x18\a \x01(\bR\x10acceptCodeChange\x12+\n" +
+	"\x04code\x18\b \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"\xd6\x05\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -7518,7 +7656,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\x8e\a\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xb5\a\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -7549,7 +7687,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bforesees\x18\x19 \x01(\bR\bforesees\x12\x1c\n" +
 	"\tremembers\x18\x1a \x01(\bR\tremembers\x125\n" +
 	"\n" +
-	"last_batch\x18\x1e \x01(\x0e2\x16.penstock.v1.LastBatchR\tlastBatch\"\xcd\x02\n" +
+	"last_batch\x18\x1e \x01(\x0e2\x16.penstock.v1.LastBatchR\tlastBatch\x12%\n" +
+	"\x04code\x18\x1f \x01(\v2\x11.penstock.v1.CodeR\x04code\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -7775,7 +7914,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\aSESSION\x10\x04\x12\b\n" +
 	"\x04DATA\x10\x05\x12\x0e\n" +
 	"\n" +
-	"CHECKPOINT\x10\x062\xcd\b\n" +
+	"CHECKPOINT\x10\x062\xc9\t\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
@@ -7794,7 +7933,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\aObserve\x12\x1b.penstock.v1.ObserveRequest\x1a\x18.penstock.v1.Observation\x12J\n" +
 	"\n" +
 	"ListEvents\x12\x1e.penstock.v1.ListEventsRequest\x1a\x1c.penstock.v1.ListEventsReply\x129\n" +
-	"\x06WhoAmI\x12\x1a.penstock.v1.WhoAmIRequest\x1a\x13.penstock.v1.CallerB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"\x06WhoAmI\x12\x1a.penstock.v1.WhoAmIRequest\x1a\x13.penstock.v1.Caller\x12;\n" +
+	"\aPutCode\x12\x15.penstock.v1.CodePart\x1a\x19.penstock.v1.PutCodeReply\x12=\n" +
+	"\aGetCode\x12\x1b.penstock.v1.GetCodeRequest\x1a\x15.penstock.v1.CodePartB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_control_proto_rawDescOnce sync.Once
@@ -7809,7 +7950,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -7832,221 +7973,234 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*RestoredFrom)(nil),            // 18: penstock.v1.RestoredFrom
 	(*Fingerprint)(nil),             // 19: penstock.v1.Fingerprint
 	(*OpenRequest)(nil),             // 20: penstock.v1.OpenRequest
-	(*Session)(nil),                 // 21: penstock.v1.Session
-	(*Share)(nil),                   // 22: penstock.v1.Share
-	(*Progress)(nil),                // 23: penstock.v1.Progress
-	(*RankProgress)(nil),            // 24: penstock.v1.RankProgress
-	(*GetSessionRequest)(nil),       // 25: penstock.v1.GetSessionRequest
-	(*ListSessionsRequest)(nil),     // 26: penstock.v1.ListSessionsRequest
-	(*ListSessionsReply)(nil),       // 27: penstock.v1.ListSessionsReply
-	(*DeleteSessionRequest)(nil),    // 28: penstock.v1.DeleteSessionRequest
-	(*DeleteSessionReply)(nil),      // 29: penstock.v1.DeleteSessionReply
-	(*JoinRequest)(nil),             // 30: penstock.v1.JoinRequest
-	(*JoinReply)(nil),               // 31: penstock.v1.JoinReply
-	(*Counters)(nil),                // 32: penstock.v1.Counters
-	(*SyncRequest)(nil),             // 33: penstock.v1.SyncRequest
-	(*Pace)(nil),                    // 34: penstock.v1.Pace
-	(*RefusedStream)(nil),           // 35: penstock.v1.RefusedStream
-	(*SkippedRows)(nil),             // 36: penstock.v1.SkippedRows
-	(*RankSteps)(nil),               // 37: penstock.v1.RankSteps
-	(*EpochSteps)(nil),              // 38: penstock.v1.EpochSteps
-	(*LaneStart)(nil),               // 39: penstock.v1.LaneStart
-	(*SyncReply)(nil),               // 40: penstock.v1.SyncReply
-	(*Cause)(nil),                   // 41: penstock.v1.Cause
-	(*CheckpointOrder)(nil),         // 42: penstock.v1.CheckpointOrder
-	(*CheckpointPart)(nil),          // 43: penstock.v1.CheckpointPart
-	(*ObserveRequest)(nil),          // 44: penstock.v1.ObserveRequest
-	(*Observation)(nil),             // 45: penstock.v1.Observation
-	(*FleetPoint)(nil),              // 46: penstock.v1.FleetPoint
-	(*SessionLoad)(nil),             // 47: penstock.v1.SessionLoad
-	(*TrainerLoad)(nil),             // 48: penstock.v1.TrainerLoad
-	(*StageTime)(nil),               // 49: penstock.v1.StageTime
-	(*WorkerLoad)(nil),              // 50: penstock.v1.WorkerLoad
-	(*Decision)(nil),                // 51: penstock.v1.Decision
-	(*ListEventsRequest)(nil),       // 52: penstock.v1.ListEventsRequest
-	(*ListEventsReply)(nil),         // 53: penstock.v1.ListEventsReply
-	(*Event)(nil),                   // 54: penstock.v1.Event
-	(*WhoAmIRequest)(nil),           // 55: penstock.v1.WhoAmIRequest
-	(*Caller)(nil),                  // 56: penstock.v1.Caller
-	(*GetFleetRequest)(nil),         // 57: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 58: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 59: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 60: penstock.v1.Grant
-	(*State)(nil),                   // 61: penstock.v1.State
-	(*WorkerReport)(nil),            // 62: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 63: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 64: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 65: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 66: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 67: penstock.v1.Block
-	(*Shard)(nil),                   // 68: penstock.v1.Shard
-	(*ListingPage)(nil),             // 69: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 70: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 71: penstock.v1.SessionMeta
-	(*ClosedSession)(nil),           // 72: penstock.v1.ClosedSession
-	(*PlannerConfig)(nil),           // 73: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 74: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 75: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 76: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 77: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 78: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 79: penstock.v1.RankRestore
-	nil,                             // 80: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 81: penstock.v1.Spec
-	(LastBatch)(0),                  // 82: penstock.v1.LastBatch
-	(*File)(nil),                    // 83: penstock.v1.File
-	(*Extent)(nil),                  // 84: penstock.v1.Extent
+	(*PutCodeReply)(nil),            // 21: penstock.v1.PutCodeReply
+	(*GetCodeRequest)(nil),          // 22: penstock.v1.GetCodeRequest
+	(*Session)(nil),                 // 23: penstock.v1.Session
+	(*Share)(nil),                   // 24: penstock.v1.Share
+	(*Progress)(nil),                // 25: penstock.v1.Progress
+	(*RankProgress)(nil),            // 26: penstock.v1.RankProgress
+	(*GetSessionRequest)(nil),       // 27: penstock.v1.GetSessionRequest
+	(*ListSessionsRequest)(nil),     // 28: penstock.v1.ListSessionsRequest
+	(*ListSessionsReply)(nil),       // 29: penstock.v1.ListSessionsReply
+	(*DeleteSessionRequest)(nil),    // 30: penstock.v1.DeleteSessionRequest
+	(*DeleteSessionReply)(nil),      // 31: penstock.v1.DeleteSessionReply
+	(*JoinRequest)(nil),             // 32: penstock.v1.JoinRequest
+	(*JoinReply)(nil),               // 33: penstock.v1.JoinReply
+	(*Counters)(nil),                // 34: penstock.v1.Counters
+	(*SyncRequest)(nil),             // 35: penstock.v1.SyncRequest
+	(*Pace)(nil),                    // 36: penstock.v1.Pace
+	(*RefusedStream)(nil),           // 37: penstock.v1.RefusedStream
+	(*SkippedRows)(nil),             // 38: penstock.v1.SkippedRows
+	(*RankSteps)(nil),               // 39: penstock.v1.RankSteps
+	(*EpochSteps)(nil),              // 40: penstock.v1.EpochSteps
+	(*LaneStart)(nil),               // 41: penstock.v1.LaneStart
+	(*SyncReply)(nil),               // 42: penstock.v1.SyncReply
+	(*Cause)(nil),                   // 43: penstock.v1.Cause
+	(*CheckpointOrder)(nil),         // 44: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 45: penstock.v1.CheckpointPart
+	(*ObserveRequest)(nil),          // 46: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 47: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 48: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 49: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 50: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 51: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 52: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 53: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 54: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 55: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 56: penstock.v1.Event
+	(*WhoAmIRequest)(nil),           // 57: penstock.v1.WhoAmIRequest
+	(*Caller)(nil),                  // 58: penstock.v1.Caller
+	(*GetFleetRequest)(nil),         // 59: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 60: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 61: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 62: penstock.v1.Grant
+	(*State)(nil),                   // 63: penstock.v1.State
+	(*WorkerReport)(nil),            // 64: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 65: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 66: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 67: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 68: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 69: penstock.v1.Block
+	(*Shard)(nil),                   // 70: penstock.v1.Shard
+	(*ListingPage)(nil),             // 71: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 72: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 73: penstock.v1.SessionMeta
+	(*ClosedSession)(nil),           // 74: penstock.v1.ClosedSession
+	(*PlannerConfig)(nil),           // 75: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 76: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 77: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 78: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 79: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 80: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 81: penstock.v1.RankRestore
+	nil,                             // 82: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 83: penstock.v1.Spec
+	(LastBatch)(0),                  // 84: penstock.v1.LastBatch
+	(*StoredCode)(nil),              // 85: penstock.v1.StoredCode
+	(*Code)(nil),                    // 86: penstock.v1.Code
+	(*File)(nil),                    // 87: penstock.v1.File
+	(*Extent)(nil),                  // 88: penstock.v1.Extent
+	(*CodePart)(nil),                // 89: penstock.v1.CodePart
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	61,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	81,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	63,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	83,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	73,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	81,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	22,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	82,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
-	81,  // 12: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
-	0,   // 13: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
-	23,  // 14: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
-	36,  // 15: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
-	19,  // 16: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
-	18,  // 17: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
-	22,  // 18: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	24,  // 19: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	32,  // 20: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	21,  // 21: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	61,  // 22: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	1,   // 23: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	21,  // 24: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	8,   // 25: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	8,   // 26: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	37,  // 27: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	32,  // 28: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	39,  // 29: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	36,  // 30: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	8,   // 31: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	8,   // 32: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	32,  // 33: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	37,  // 34: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	35,  // 35: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	43,  // 36: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
-	34,  // 37: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
-	7,   // 38: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
-	2,   // 39: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	8,   // 40: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	60,  // 41: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	8,   // 42: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	8,   // 43: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	38,  // 44: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	39,  // 45: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	36,  // 46: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	42,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	41,  // 48: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
-	3,   // 49: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
-	61,  // 50: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	3,   // 51: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	46,  // 52: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	47,  // 53: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	50,  // 54: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	51,  // 55: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
-	3,   // 56: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	22,  // 57: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	48,  // 58: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	23,  // 59: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
-	0,   // 60: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	49,  // 61: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	46,  // 62: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	32,  // 63: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	49,  // 64: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
-	3,   // 65: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	54,  // 66: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
-	4,   // 67: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
-	51,  // 68: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	59,  // 69: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	8,   // 70: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	8,   // 71: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	8,   // 72: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	39,  // 73: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	19,  // 74: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	82,  // 75: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
-	63,  // 76: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	65,  // 77: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	64,  // 78: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	63,  // 79: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	80,  // 80: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	68,  // 81: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	83,  // 82: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	84,  // 83: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
-	83,  // 84: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	21,  // 85: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	73,  // 86: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	71,  // 87: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	74,  // 88: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
-	23,  // 89: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
-	7,   // 90: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	8,   // 91: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	8,   // 92: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	76,  // 93: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	77,  // 94: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	38,  // 95: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	37,  // 96: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	36,  // 97: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	75,  // 98: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	18,  // 99: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	38,  // 100: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
-	8,   // 101: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	8,   // 102: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	32,  // 103: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 104: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	8,   // 105: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	8,   // 106: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	32,  // 107: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	79,  // 108: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	37,  // 109: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	37,  // 110: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	43,  // 111: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	38,  // 112: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	61,  // 113: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	20,  // 114: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	25,  // 115: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	26,  // 116: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	28,  // 117: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 118: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 119: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 120: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 121: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	30,  // 122: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	33,  // 123: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	62,  // 124: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	57,  // 125: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	44,  // 126: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	52,  // 127: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	55,  // 128: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	21,  // 129: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	21,  // 130: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	27,  // 131: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	29,  // 132: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 133: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 134: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 135: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	21,  // 136: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	31,  // 137: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	40,  // 138: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	66,  // 139: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	58,  // 140: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	45,  // 141: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	53,  // 142: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	56,  // 143: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	129, // [129:144] is the sub-list for method output_type
-	114, // [114:129] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	75,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	83,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	24,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
+	84,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	85,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
+	83,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	0,   // 14: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
+	25,  // 15: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
+	38,  // 16: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
+	19,  // 17: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
+	18,  // 18: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
+	24,  // 19: penstock.v1.Session.share:type_name -> penstock.v1.Share
+	85,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
+	26,  // 21: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	34,  // 22: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	23,  // 23: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	63,  // 24: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	85,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
+	1,   // 26: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
+	23,  // 27: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	8,   // 28: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	8,   // 29: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	39,  // 30: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	34,  // 31: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	41,  // 32: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	38,  // 33: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	8,   // 34: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	8,   // 35: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	34,  // 36: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	39,  // 37: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	37,  // 38: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	45,  // 39: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	36,  // 40: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
+	7,   // 41: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	2,   // 42: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
+	8,   // 43: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	62,  // 44: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	8,   // 45: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	8,   // 46: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	40,  // 47: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	41,  // 48: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	38,  // 49: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	44,  // 50: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	43,  // 51: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
+	3,   // 52: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
+	63,  // 53: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	3,   // 54: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
+	48,  // 55: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	49,  // 56: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	52,  // 57: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	53,  // 58: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	3,   // 59: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
+	24,  // 60: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	50,  // 61: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	25,  // 62: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	0,   // 63: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
+	51,  // 64: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	48,  // 65: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	34,  // 66: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	51,  // 67: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	3,   // 68: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
+	56,  // 69: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	4,   // 70: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
+	53,  // 71: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	61,  // 72: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	8,   // 73: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	8,   // 74: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	8,   // 75: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	41,  // 76: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	19,  // 77: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	84,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	86,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
+	65,  // 80: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	67,  // 81: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	66,  // 82: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	65,  // 83: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	82,  // 84: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	70,  // 85: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	87,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	88,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
+	87,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	23,  // 89: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	75,  // 90: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	73,  // 91: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	76,  // 92: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	25,  // 93: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	7,   // 94: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	8,   // 95: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	8,   // 96: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	78,  // 97: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	79,  // 98: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	40,  // 99: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	39,  // 100: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	38,  // 101: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	77,  // 102: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	18,  // 103: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	40,  // 104: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
+	8,   // 105: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 106: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	34,  // 107: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 108: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	8,   // 109: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 110: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	34,  // 111: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	81,  // 112: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	39,  // 113: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	39,  // 114: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	45,  // 115: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	40,  // 116: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	63,  // 117: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	20,  // 118: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	27,  // 119: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	28,  // 120: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	30,  // 121: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 122: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 123: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 124: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 125: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	32,  // 126: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	35,  // 127: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	64,  // 128: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	59,  // 129: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	46,  // 130: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	54,  // 131: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	57,  // 132: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	89,  // 133: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
+	22,  // 134: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
+	23,  // 135: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	23,  // 136: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	29,  // 137: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	31,  // 138: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 139: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 140: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 141: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	23,  // 142: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	33,  // 143: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	42,  // 144: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	68,  // 145: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	60,  // 146: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	47,  // 147: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	55,  // 148: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	58,  // 149: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	21,  // 150: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
+	89,  // 151: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
+	135, // [135:152] is the sub-list for method output_type
+	118, // [118:135] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -8056,16 +8210,16 @@ func file_api_pb_control_proto_init() {
 	}
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
-	file_api_pb_control_proto_msgTypes[49].OneofWrappers = []any{}
 	file_api_pb_control_proto_msgTypes[51].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[69].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[53].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[71].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   76,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,6 +34,8 @@ const (
 	Master_Observe_FullMethodName          = "/penstock.v1.Master/Observe"
 	Master_ListEvents_FullMethodName       = "/penstock.v1.Master/ListEvents"
 	Master_WhoAmI_FullMethodName           = "/penstock.v1.Master/WhoAmI"
+	Master_PutCode_FullMethodName          = "/penstock.v1.Master/PutCode"
+	Master_GetCode_FullMethodName          = "/penstock.v1.Master/GetCode"
 )
 
 // MasterClient is the client API for Master service.
@@ -71,6 +73,10 @@ type MasterClient interface {
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsReply, error)
 	// WhoAmI says whom the master takes the caller for, and what that allows. Every master answers.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*Caller, error)
+	// PutCode keeps a part of a session's code, for a session that the caller is about to open.
+	PutCode(ctx context.Context, in *CodePart, opts ...grpc.CallOption) (*PutCodeReply, error)
+	// GetCode returns a part of a session's code.
+	GetCode(ctx context.Context, in *GetCodeRequest, opts ...grpc.CallOption) (*CodePart, error)
 }
 
 type masterClient struct {
@@ -231,6 +237,26 @@ func (c *masterClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...gr
 	return out, nil
 }
 
+func (c *masterClient) PutCode(ctx context.Context, in *CodePart, opts ...grpc.CallOption) (*PutCodeReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutCodeReply)
+	err := c.cc.Invoke(ctx, Master_PutCode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterClient) GetCode(ctx context.Context, in *GetCodeRequest, opts ...grpc.CallOption) (*CodePart, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CodePart)
+	err := c.cc.Invoke(ctx, Master_GetCode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MasterServer is the server API for Master service.
 // All implementations must embed UnimplementedMasterServer
 // for forward compatibility.
@@ -266,6 +292,10 @@ type MasterServer interface {
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsReply, error)
 	// WhoAmI says whom the master takes the caller for, and what that allows. Every master answers.
 	WhoAmI(context.Context, *WhoAmIRequest) (*Caller, error)
+	// PutCode keeps a part of a session's code, for a session that the caller is about to open.
+	PutCode(context.Context, *CodePart) (*PutCodeReply, error)
+	// GetCode returns a part of a session's code.
+	GetCode(context.Context, *GetCodeRequest) (*CodePart, error)
 	mustEmbedUnimplementedMasterServer()
 }
 
@@ -320,6 +350,12 @@ func (UnimplementedMasterServer) ListEvents(context.Context, *ListEventsRequest)
 }
 func (UnimplementedMasterServer) WhoAmI(context.Context, *WhoAmIRequest) (*Caller, error) {
 	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
+}
+func (UnimplementedMasterServer) PutCode(context.Context, *CodePart) (*PutCodeReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutCode not implemented")
+}
+func (UnimplementedMasterServer) GetCode(context.Context, *GetCodeRequest) (*CodePart, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCode not implemented")
 }
 func (UnimplementedMasterServer) mustEmbedUnimplementedMasterServer() {}
 func (UnimplementedMasterServer) testEmbeddedByValue()                {}
@@ -612,6 +648,42 @@ func _Master_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Master_PutCode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CodePart)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).PutCode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_PutCode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).PutCode(ctx, req.(*CodePart))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Master_GetCode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetCodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).GetCode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_GetCode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).GetCode(ctx, req.(*GetCodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Master_ServiceDesc is the grpc.ServiceDesc for Master service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -678,6 +750,14 @@ var Master_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "WhoAmI",
 			Handler:    _Master_WhoAmI_Handler,
+		},
+		{
+			MethodName: "PutCode",
+			Handler:    _Master_PutCode_Handler,
+		},
+		{
+			MethodName: "GetCode",
+			Handler:    _Master_GetCode_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -336,6 +336,112 @@ func (Nulls) EnumDescriptor() ([]byte, []int) {
 	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
 }
 
+// FunctionKind is which rows a function makes of the rows that it gets.
+type FunctionKind int32
+
+const (
+	FunctionKind_FUNCTION_KIND_UNSPECIFIED FunctionKind = 0 // MAP
+	FunctionKind_MAP                       FunctionKind = 1 // as many
+	FunctionKind_FILTER                    FunctionKind = 2 // some of them; it makes no results
+	FunctionKind_FLAT_MAP                  FunctionKind = 3 // none, one or many of each
+)
+
+// Enum value maps for FunctionKind.
+var (
+	FunctionKind_name = map[int32]string{
+		0: "FUNCTION_KIND_UNSPECIFIED",
+		1: "MAP",
+		2: "FILTER",
+		3: "FLAT_MAP",
+	}
+	FunctionKind_value = map[string]int32{
+		"FUNCTION_KIND_UNSPECIFIED": 0,
+		"MAP":                       1,
+		"FILTER":                    2,
+		"FLAT_MAP":                  3,
+	}
+)
+
+func (x FunctionKind) Enum() *FunctionKind {
+	p := new(FunctionKind)
+	*p = x
+	return p
+}
+
+func (x FunctionKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FunctionKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_spec_proto_enumTypes[6].Descriptor()
+}
+
+func (FunctionKind) Type() protoreflect.EnumType {
+	return &file_api_pb_spec_proto_enumTypes[6]
+}
+
+func (x FunctionKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FunctionKind.Descriptor instead.
+func (FunctionKind) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+}
+
+// Style is how a function gets its inputs, and gives its results.
+type Style int32
+
+const (
+	Style_STYLE_UNSPECIFIED Style = 0 // ARROW
+	Style_ARROW             Style = 1 // an Arrow array each
+	Style_NUMPY             Style = 2 // a NumPy array each
+	Style_ROWS              Style = 3 // called once for each row, with a value each
+)
+
+// Enum value maps for Style.
+var (
+	Style_name = map[int32]string{
+		0: "STYLE_UNSPECIFIED",
+		1: "ARROW",
+		2: "NUMPY",
+		3: "ROWS",
+	}
+	Style_value = map[string]int32{
+		"STYLE_UNSPECIFIED": 0,
+		"ARROW":             1,
+		"NUMPY":             2,
+		"ROWS":              3,
+	}
+)
+
+func (x Style) Enum() *Style {
+	p := new(Style)
+	*p = x
+	return p
+}
+
+func (x Style) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Style) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_spec_proto_enumTypes[7].Descriptor()
+}
+
+func (Style) Type() protoreflect.EnumType {
+	return &file_api_pb_spec_proto_enumTypes[7]
+}
+
+func (x Style) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Style.Descriptor instead.
+func (Style) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+}
+
 type Kind int32
 
 const (
@@ -407,11 +513,11 @@ func (x Kind) String() string {
 }
 
 func (Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_pb_spec_proto_enumTypes[6].Descriptor()
+	return file_api_pb_spec_proto_enumTypes[8].Descriptor()
 }
 
 func (Kind) Type() protoreflect.EnumType {
-	return &file_api_pb_spec_proto_enumTypes[6]
+	return &file_api_pb_spec_proto_enumTypes[8]
 }
 
 func (x Kind) Number() protoreflect.EnumNumber {
@@ -420,7 +526,7 @@ func (x Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
 }
 
 // Spec says what a session reads and how. Users write it as YAML or JSON with these field names
@@ -453,8 +559,10 @@ type Spec struct {
 	// divide it. In order DETERMINISTIC the lanes must divide it, too.
 	GlobalBatchSize int64    `protobuf:"varint,13,opt,name=global_batch_size,json=globalBatchSize,proto3" json:"global_batch_size,omitempty"`
 	OnError         *OnError `protobuf:"bytes,14,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What the Python functions of `transforms` are, if there are any. Clients write it.
+	Code          *Code `protobuf:"bytes,15,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Spec) Reset() {
@@ -581,6 +689,13 @@ func (x *Spec) GetGlobalBatchSize() int64 {
 func (x *Spec) GetOnError() *OnError {
 	if x != nil {
 		return x.OnError
+	}
+	return nil
+}
+
+func (x *Spec) GetCode() *Code {
+	if x != nil {
+		return x.Code
 	}
 	return nil
 }
@@ -832,8 +947,11 @@ type Transform struct {
 	In    []string               `protobuf:"bytes,2,rep,name=in,proto3" json:"in,omitempty"`
 	// Name of the result. An op that maps feature by feature may leave it out (the result replaces its
 	// input) or use "{}" for the input's name ("{}_log").
-	Out           string            `protobuf:"bytes,3,opt,name=out,proto3" json:"out,omitempty"`
-	Params        map[string]*Value `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Out    string            `protobuf:"bytes,3,opt,name=out,proto3" json:"out,omitempty"`
+	Params map[string]*Value `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of op "python" alone: what is called, and what it makes, in place of `out`.
+	Python        *Function `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
+	Outs          []*Result `protobuf:"bytes,6,rep,name=outs,proto3" json:"outs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -896,6 +1014,330 @@ func (x *Transform) GetParams() map[string]*Value {
 	return nil
 }
 
+func (x *Transform) GetPython() *Function {
+	if x != nil {
+		return x.Python
+	}
+	return nil
+}
+
+func (x *Transform) GetOuts() []*Result {
+	if x != nil {
+		return x.Outs
+	}
+	return nil
+}
+
+// Function is a Python function of the user's, as a transform calls it: once for each window, on the rows that passed
+// what stands before it, in the file's order.
+type Function struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // for people: "tokenize"
+	Index uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"` // in the session's code
+	Style Style                  `protobuf:"varint,3,opt,name=style,proto3,enum=penstock.v1.Style" json:"style,omitempty"`
+	// Memory that a process of it may take, in bytes; 0: 512 MiB.
+	Memory        int64        `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"`
+	Threads       uint32       `protobuf:"varint,5,opt,name=threads,proto3" json:"threads,omitempty"`                      // 0: one
+	TimeoutMs     int64        `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // of one call; 0: five minutes
+	Deterministic bool         `protobuf:"varint,7,opt,name=deterministic,proto3" json:"deterministic,omitempty"`          // equal inputs make equal results
+	Texts         []uint32     `protobuf:"varint,8,rep,packed,name=texts,proto3" json:"texts,omitempty"`                   // of a Program: the inputs that are text, not bytes
+	Kind          FunctionKind `protobuf:"varint,9,opt,name=kind,proto3,enum=penstock.v1.FunctionKind" json:"kind,omitempty"`
+	Most          uint32       `protobuf:"varint,10,opt,name=most,proto3" json:"most,omitempty"` // FLAT_MAP: rows that it makes of a window at most, for each row of the window
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Function) Reset() {
+	*x = Function{}
+	mi := &file_api_pb_spec_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Function) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Function) ProtoMessage() {}
+
+func (x *Function) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Function.ProtoReflect.Descriptor instead.
+func (*Function) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Function) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Function) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Function) GetStyle() Style {
+	if x != nil {
+		return x.Style
+	}
+	return Style_STYLE_UNSPECIFIED
+}
+
+func (x *Function) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *Function) GetThreads() uint32 {
+	if x != nil {
+		return x.Threads
+	}
+	return 0
+}
+
+func (x *Function) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Function) GetDeterministic() bool {
+	if x != nil {
+		return x.Deterministic
+	}
+	return false
+}
+
+func (x *Function) GetTexts() []uint32 {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+func (x *Function) GetKind() FunctionKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FunctionKind_FUNCTION_KIND_UNSPECIFIED
+}
+
+func (x *Function) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+// Result is one of the features that a function makes.
+type Result struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type          *Type                  `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Shape         []int32                `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"` // each row is a tensor of it; `type` is a list then
+	Text          bool                   `protobuf:"varint,4,opt,name=text,proto3" json:"text,omitempty"`          // not bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Result) Reset() {
+	*x = Result{}
+	mi := &file_api_pb_spec_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Result) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Result) ProtoMessage() {}
+
+func (x *Result) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Result.ProtoReflect.Descriptor instead.
+func (*Result) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Result) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Result) GetType() *Type {
+	if x != nil {
+		return x.Type
+	}
+	return nil
+}
+
+func (x *Result) GetShape() []int32 {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+func (x *Result) GetText() bool {
+	if x != nil {
+		return x.Text
+	}
+	return false
+}
+
+// Code identifies the functions of a spec. Sessions of equal code have an equal digest, whatever the bytes are that it
+// goes in.
+type Code struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`               // SHA-256 over what the functions do and what they refer to
+	Python        string                 `protobuf:"bytes,2,opt,name=python,proto3" json:"python,omitempty"`               // the interpreter: "3.12"
+	Distributions []string               `protobuf:"bytes,3,rep,name=distributions,proto3" json:"distributions,omitempty"` // that the functions import: "numpy==2.1.0", sorted
+	Functions     []*NamedDigest         `protobuf:"bytes,4,rep,name=functions,proto3" json:"functions,omitempty"`         // by index, to say which one differs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Code) Reset() {
+	*x = Code{}
+	mi := &file_api_pb_spec_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Code) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Code) ProtoMessage() {}
+
+func (x *Code) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Code.ProtoReflect.Descriptor instead.
+func (*Code) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Code) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Code) GetPython() string {
+	if x != nil {
+		return x.Python
+	}
+	return ""
+}
+
+func (x *Code) GetDistributions() []string {
+	if x != nil {
+		return x.Distributions
+	}
+	return nil
+}
+
+func (x *Code) GetFunctions() []*NamedDigest {
+	if x != nil {
+		return x.Functions
+	}
+	return nil
+}
+
+type NamedDigest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedDigest) Reset() {
+	*x = NamedDigest{}
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedDigest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedDigest) ProtoMessage() {}
+
+func (x *NamedDigest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedDigest.ProtoReflect.Descriptor instead.
+func (*NamedDigest) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NamedDigest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedDigest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 type Value struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -914,7 +1356,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -926,7 +1368,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,7 +1381,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -1069,7 +1511,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1523,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1536,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *List) GetValues() []*Value {
@@ -1114,7 +1556,7 @@ type Floats struct {
 
 func (x *Floats) Reset() {
 	*x = Floats{}
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1568,7 @@ func (x *Floats) String() string {
 func (*Floats) ProtoMessage() {}
 
 func (x *Floats) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1581,7 @@ func (x *Floats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Floats.ProtoReflect.Descriptor instead.
 func (*Floats) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Floats) GetValues() []float64 {
@@ -1159,7 +1601,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1613,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1626,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -1207,7 +1649,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1661,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1674,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Type) GetKind() Kind {
@@ -1277,7 +1719,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1731,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1744,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Picture) GetChannels() int32 {
@@ -1360,7 +1802,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1814,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1827,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Program) GetStorage() string {
@@ -1464,7 +1906,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1918,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1931,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Source) GetName() string {
@@ -1540,20 +1982,22 @@ type Step struct {
 	Version uint32                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	Params  map[string]*Value      `protobuf:"bytes,3,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	In      []uint32               `protobuf:"varint,4,rep,packed,name=in,proto3" json:"in,omitempty"`
-	// Number of result slots (numbered on from the slots before): 1, or 0 for an op that selects rows.
+	// Number of result slots (numbered on from the slots before): 1, or 0 for an op that selects rows. Functions make any number.
 	Outs uint32 `protobuf:"varint,5,opt,name=outs,proto3" json:"outs,omitempty"`
 	// Name of the result, for messages.
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
 	// Where the transform stands in the spec ("transforms[3]"), for messages.
-	At            string `protobuf:"bytes,7,opt,name=at,proto3" json:"at,omitempty"`
-	Type          *Type  `protobuf:"bytes,8,opt,name=type,proto3" json:"type,omitempty"`
+	At            string    `protobuf:"bytes,7,opt,name=at,proto3" json:"at,omitempty"`
+	Type          *Type     `protobuf:"bytes,8,opt,name=type,proto3" json:"type,omitempty"`
+	More          []*Type   `protobuf:"bytes,9,rep,name=more,proto3" json:"more,omitempty"`      // of the results beyond the first
+	Python        *Function `protobuf:"bytes,10,opt,name=python,proto3" json:"python,omitempty"` // of op "python"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +2009,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +2022,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Step) GetOp() string {
@@ -1637,6 +2081,20 @@ func (x *Step) GetType() *Type {
 	return nil
 }
 
+func (x *Step) GetMore() []*Type {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
+func (x *Step) GetPython() *Function {
+	if x != nil {
+		return x.Python
+	}
+	return nil
+}
+
 // Output is one tensor of a batch.
 type Output struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1659,7 +2117,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +2129,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +2142,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Output) GetName() string {
@@ -1768,7 +2226,7 @@ var File_api_pb_spec_proto protoreflect.FileDescriptor
 
 const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\x91\x04\n" +
+	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xb8\x04\n" +
 	"\x04Spec\x12.\n" +
 	"\adataset\x18\x01 \x01(\v2\x14.penstock.v1.DatasetR\adataset\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x120\n" +
@@ -1790,7 +2248,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05order\x18\v \x01(\x0e2\x12.penstock.v1.OrderR\x05order\x12\x14\n" +
 	"\x05lanes\x18\f \x01(\rR\x05lanes\x12*\n" +
 	"\x11global_batch_size\x18\r \x01(\x03R\x0fglobalBatchSize\x12/\n" +
-	"\bon_error\x18\x0e \x01(\v2\x14.penstock.v1.OnErrorR\aonError\"\x1d\n" +
+	"\bon_error\x18\x0e \x01(\v2\x14.penstock.v1.OnErrorR\aonError\x12%\n" +
+	"\x04code\x18\x0f \x01(\v2\x11.penstock.v1.CodeR\x04code\"\x1d\n" +
 	"\aOnError\x12\x12\n" +
 	"\x04skip\x18\x01 \x01(\rR\x04skip\"U\n" +
 	"\aDataset\x12\x10\n" +
@@ -1811,15 +2270,43 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\btruncate\x18\t \x01(\x0e2\x15.penstock.v1.TruncateR\btruncate\x12(\n" +
 	"\x05value\x18\n" +
 	" \x01(\v2\x12.penstock.v1.ValueR\x05value\x12(\n" +
-	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xc8\x01\n" +
+	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xa0\x02\n" +
 	"\tTransform\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02in\x18\x02 \x03(\tR\x02in\x12\x10\n" +
 	"\x03out\x18\x03 \x01(\tR\x03out\x12:\n" +
-	"\x06params\x18\x04 \x03(\v2\".penstock.v1.Transform.ParamsEntryR\x06params\x1aM\n" +
+	"\x06params\x18\x04 \x03(\v2\".penstock.v1.Transform.ParamsEntryR\x06params\x12-\n" +
+	"\x06python\x18\x05 \x01(\v2\x15.penstock.v1.FunctionR\x06python\x12'\n" +
+	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xe8\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xae\x02\n" +
+	"\bFunction\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12(\n" +
+	"\x05style\x18\x03 \x01(\x0e2\x12.penstock.v1.StyleR\x05style\x12\x16\n" +
+	"\x06memory\x18\x04 \x01(\x03R\x06memory\x12\x18\n" +
+	"\athreads\x18\x05 \x01(\rR\athreads\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12$\n" +
+	"\rdeterministic\x18\a \x01(\bR\rdeterministic\x12\x14\n" +
+	"\x05texts\x18\b \x03(\rR\x05texts\x12-\n" +
+	"\x04kind\x18\t \x01(\x0e2\x19.penstock.v1.FunctionKindR\x04kind\x12\x12\n" +
+	"\x04most\x18\n" +
+	" \x01(\rR\x04most\"m\n" +
+	"\x06Result\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
+	"\x04type\x18\x02 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12\x14\n" +
+	"\x05shape\x18\x03 \x03(\x05R\x05shape\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\bR\x04text\"\x94\x01\n" +
+	"\x04Code\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
+	"\x06python\x18\x02 \x01(\tR\x06python\x12$\n" +
+	"\rdistributions\x18\x03 \x03(\tR\rdistributions\x126\n" +
+	"\tfunctions\x18\x04 \x03(\v2\x18.penstock.v1.NamedDigestR\tfunctions\"9\n" +
+	"\vNamedDigest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"\xe8\x01\n" +
 	"\x05Value\x12\x12\n" +
 	"\x03int\x18\x01 \x01(\x12H\x00R\x03int\x12\x16\n" +
 	"\x05float\x18\x02 \x01(\x01H\x00R\x05float\x12\x14\n" +
@@ -1864,7 +2351,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12,\n" +
 	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
 	"\ameaning\x18\x06 \x01(\tR\ameaningB\x06\n" +
-	"\x04_key\"\xa5\x02\n" +
+	"\x04_key\"\xfb\x02\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x125\n" +
@@ -1873,7 +2360,10 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04outs\x18\x05 \x01(\rR\x04outs\x12\x12\n" +
 	"\x04name\x18\x06 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02at\x18\a \x01(\tR\x02at\x12%\n" +
-	"\x04type\x18\b \x01(\v2\x11.penstock.v1.TypeR\x04type\x1aM\n" +
+	"\x04type\x18\b \x01(\v2\x11.penstock.v1.TypeR\x04type\x12%\n" +
+	"\x04more\x18\t \x03(\v2\x11.penstock.v1.TypeR\x04more\x12-\n" +
+	"\x06python\x18\n" +
+	" \x01(\v2\x15.penstock.v1.FunctionR\x06python\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xc9\x02\n" +
@@ -1925,7 +2415,18 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05Nulls\x12\x15\n" +
 	"\x11NULLS_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04OMIT\x10\x01\x12\b\n" +
-	"\x04KEEP\x10\x02*\xc2\x01\n" +
+	"\x04KEEP\x10\x02*P\n" +
+	"\fFunctionKind\x12\x1d\n" +
+	"\x19FUNCTION_KIND_UNSPECIFIED\x10\x00\x12\a\n" +
+	"\x03MAP\x10\x01\x12\n" +
+	"\n" +
+	"\x06FILTER\x10\x02\x12\f\n" +
+	"\bFLAT_MAP\x10\x03*>\n" +
+	"\x05Style\x12\x15\n" +
+	"\x11STYLE_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05ARROW\x10\x01\x12\t\n" +
+	"\x05NUMPY\x10\x02\x12\b\n" +
+	"\x04ROWS\x10\x03*\xc2\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOOL\x10\x01\x12\t\n" +
@@ -1959,72 +2460,87 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 	return file_api_pb_spec_proto_rawDescData
 }
 
-var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_api_pb_spec_proto_goTypes = []any{
-	(Order)(0),        // 0: penstock.v1.Order
-	(LastBatch)(0),    // 1: penstock.v1.LastBatch
-	(Layout)(0),       // 2: penstock.v1.Layout
-	(Side)(0),         // 3: penstock.v1.Side
-	(Truncate)(0),     // 4: penstock.v1.Truncate
-	(Nulls)(0),        // 5: penstock.v1.Nulls
-	(Kind)(0),         // 6: penstock.v1.Kind
-	(*Spec)(nil),      // 7: penstock.v1.Spec
-	(*OnError)(nil),   // 8: penstock.v1.OnError
-	(*Dataset)(nil),   // 9: penstock.v1.Dataset
-	(*Feature)(nil),   // 10: penstock.v1.Feature
-	(*Transform)(nil), // 11: penstock.v1.Transform
-	(*Value)(nil),     // 12: penstock.v1.Value
-	(*List)(nil),      // 13: penstock.v1.List
-	(*Floats)(nil),    // 14: penstock.v1.Floats
-	(*Ints)(nil),      // 15: penstock.v1.Ints
-	(*Type)(nil),      // 16: penstock.v1.Type
-	(*Picture)(nil),   // 17: penstock.v1.Picture
-	(*Program)(nil),   // 18: penstock.v1.Program
-	(*Source)(nil),    // 19: penstock.v1.Source
-	(*Step)(nil),      // 20: penstock.v1.Step
-	(*Output)(nil),    // 21: penstock.v1.Output
-	nil,               // 22: penstock.v1.Transform.ParamsEntry
-	nil,               // 23: penstock.v1.Step.ParamsEntry
+	(Order)(0),          // 0: penstock.v1.Order
+	(LastBatch)(0),      // 1: penstock.v1.LastBatch
+	(Layout)(0),         // 2: penstock.v1.Layout
+	(Side)(0),           // 3: penstock.v1.Side
+	(Truncate)(0),       // 4: penstock.v1.Truncate
+	(Nulls)(0),          // 5: penstock.v1.Nulls
+	(FunctionKind)(0),   // 6: penstock.v1.FunctionKind
+	(Style)(0),          // 7: penstock.v1.Style
+	(Kind)(0),           // 8: penstock.v1.Kind
+	(*Spec)(nil),        // 9: penstock.v1.Spec
+	(*OnError)(nil),     // 10: penstock.v1.OnError
+	(*Dataset)(nil),     // 11: penstock.v1.Dataset
+	(*Feature)(nil),     // 12: penstock.v1.Feature
+	(*Transform)(nil),   // 13: penstock.v1.Transform
+	(*Function)(nil),    // 14: penstock.v1.Function
+	(*Result)(nil),      // 15: penstock.v1.Result
+	(*Code)(nil),        // 16: penstock.v1.Code
+	(*NamedDigest)(nil), // 17: penstock.v1.NamedDigest
+	(*Value)(nil),       // 18: penstock.v1.Value
+	(*List)(nil),        // 19: penstock.v1.List
+	(*Floats)(nil),      // 20: penstock.v1.Floats
+	(*Ints)(nil),        // 21: penstock.v1.Ints
+	(*Type)(nil),        // 22: penstock.v1.Type
+	(*Picture)(nil),     // 23: penstock.v1.Picture
+	(*Program)(nil),     // 24: penstock.v1.Program
+	(*Source)(nil),      // 25: penstock.v1.Source
+	(*Step)(nil),        // 26: penstock.v1.Step
+	(*Output)(nil),      // 27: penstock.v1.Output
+	nil,                 // 28: penstock.v1.Transform.ParamsEntry
+	nil,                 // 29: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
-	9,  // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
-	10, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
-	11, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
+	11, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
+	12, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
+	13, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
 	1,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
 	0,  // 4: penstock.v1.Spec.order:type_name -> penstock.v1.Order
-	8,  // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
-	2,  // 6: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	12, // 7: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	6,  // 8: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
-	3,  // 9: penstock.v1.Feature.side:type_name -> penstock.v1.Side
-	4,  // 10: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
-	12, // 11: penstock.v1.Feature.value:type_name -> penstock.v1.Value
-	5,  // 12: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	22, // 13: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
-	13, // 14: penstock.v1.Value.list:type_name -> penstock.v1.List
-	14, // 15: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
-	15, // 16: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
-	12, // 17: penstock.v1.List.values:type_name -> penstock.v1.Value
-	6,  // 18: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	17, // 19: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	19, // 20: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	20, // 21: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	21, // 22: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	16, // 23: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	12, // 24: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	23, // 25: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	16, // 26: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	2,  // 27: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	16, // 28: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	12, // 29: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	12, // 30: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	12, // 31: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	10, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
+	16, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
+	2,  // 7: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
+	18, // 8: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	8,  // 9: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
+	3,  // 10: penstock.v1.Feature.side:type_name -> penstock.v1.Side
+	4,  // 11: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
+	18, // 12: penstock.v1.Feature.value:type_name -> penstock.v1.Value
+	5,  // 13: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
+	28, // 14: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	14, // 15: penstock.v1.Transform.python:type_name -> penstock.v1.Function
+	15, // 16: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
+	7,  // 17: penstock.v1.Function.style:type_name -> penstock.v1.Style
+	6,  // 18: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
+	22, // 19: penstock.v1.Result.type:type_name -> penstock.v1.Type
+	17, // 20: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
+	19, // 21: penstock.v1.Value.list:type_name -> penstock.v1.List
+	20, // 22: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	21, // 23: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	18, // 24: penstock.v1.List.values:type_name -> penstock.v1.Value
+	8,  // 25: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	23, // 26: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	25, // 27: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	26, // 28: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	27, // 29: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	22, // 30: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	18, // 31: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	29, // 32: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	22, // 33: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	22, // 34: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	14, // 35: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	2,  // 36: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	22, // 37: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	18, // 38: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	18, // 39: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	18, // 40: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -2032,7 +2548,7 @@ func file_api_pb_spec_proto_init() {
 	if File_api_pb_spec_proto != nil {
 		return
 	}
-	file_api_pb_spec_proto_msgTypes[5].OneofWrappers = []any{
+	file_api_pb_spec_proto_msgTypes[9].OneofWrappers = []any{
 		(*Value_Int)(nil),
 		(*Value_Float)(nil),
 		(*Value_Text)(nil),
@@ -2041,15 +2557,15 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Floats)(nil),
 		(*Value_Ints)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[12].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[14].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[16].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   17,
+			NumEnums:      9,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -411,7 +411,8 @@ type Ticket struct {
 	Zone        string    `protobuf:"bytes,11,opt,name=zone,proto3" json:"zone,omitempty"`           // of the trainer
 	Namespace   string    `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the session; "" is the default one
 	// Of the session, in its Share: a worker whose places are all taken gives each session places by weight. 0 means 1.
-	Weight        float64 `protobuf:"fixed64,13,opt,name=weight,proto3" json:"weight,omitempty"`
+	Weight        float64     `protobuf:"fixed64,13,opt,name=weight,proto3" json:"weight,omitempty"`
+	Code          *StoredCode `protobuf:"bytes,14,opt,name=code,proto3" json:"code,omitempty"` // of a program that calls functions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,6 +538,197 @@ func (x *Ticket) GetWeight() float64 {
 	return 0
 }
 
+func (x *Ticket) GetCode() *StoredCode {
+	if x != nil {
+		return x.Code
+	}
+	return nil
+}
+
+// StoredCode are the bytes that functions are made of, as a session keeps them.
+type StoredCode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sha256        []byte                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"` // of all of them
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Identity      *Code                  `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredCode) Reset() {
+	*x = StoredCode{}
+	mi := &file_api_pb_stream_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredCode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredCode) ProtoMessage() {}
+
+func (x *StoredCode) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredCode.ProtoReflect.Descriptor instead.
+func (*StoredCode) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *StoredCode) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *StoredCode) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *StoredCode) GetIdentity() *Code {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+// NeedCode is a detail of the FAILED_PRECONDITION of a master or a worker that lacks the bytes of a session's code: whoever
+// has them sends them, and asks again.
+type NeedCode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sha256        []byte                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NeedCode) Reset() {
+	*x = NeedCode{}
+	mi := &file_api_pb_stream_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NeedCode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NeedCode) ProtoMessage() {}
+
+func (x *NeedCode) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NeedCode.ProtoReflect.Descriptor instead.
+func (*NeedCode) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NeedCode) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+// CodePart is a part of the bytes of a session's code. It is the body of the Flight action "code", too.
+type CodePart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sha256        []byte                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"` // of all of them
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"` // a multiple of 1 MiB
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`      // 1 MiB, but for the last part
+	Ticket        *SignedTicket          `protobuf:"bytes,5,opt,name=ticket,proto3" json:"ticket,omitempty"`  // that allows it, to a worker
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CodePart) Reset() {
+	*x = CodePart{}
+	mi := &file_api_pb_stream_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CodePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CodePart) ProtoMessage() {}
+
+func (x *CodePart) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CodePart.ProtoReflect.Descriptor instead.
+func (*CodePart) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CodePart) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *CodePart) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CodePart) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *CodePart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *CodePart) GetTicket() *SignedTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
 type Worker struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -547,7 +739,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +751,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +764,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Worker) GetName() string {
@@ -600,7 +792,7 @@ type SignedTicket struct {
 
 func (x *SignedTicket) Reset() {
 	*x = SignedTicket{}
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +804,7 @@ func (x *SignedTicket) String() string {
 func (*SignedTicket) ProtoMessage() {}
 
 func (x *SignedTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +817,7 @@ func (x *SignedTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedTicket.ProtoReflect.Descriptor instead.
 func (*SignedTicket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SignedTicket) GetTicket() []byte {
@@ -669,7 +861,7 @@ type StreamRequest struct {
 
 func (x *StreamRequest) Reset() {
 	*x = StreamRequest{}
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +873,7 @@ func (x *StreamRequest) String() string {
 func (*StreamRequest) ProtoMessage() {}
 
 func (x *StreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +886,7 @@ func (x *StreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamRequest.ProtoReflect.Descriptor instead.
 func (*StreamRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamRequest) GetTicket() *SignedTicket {
@@ -759,7 +951,7 @@ type BatchMeta struct {
 
 func (x *BatchMeta) Reset() {
 	*x = BatchMeta{}
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +963,7 @@ func (x *BatchMeta) String() string {
 func (*BatchMeta) ProtoMessage() {}
 
 func (x *BatchMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +976,7 @@ func (x *BatchMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchMeta.ProtoReflect.Descriptor instead.
 func (*BatchMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BatchMeta) GetWindow() uint32 {
@@ -826,7 +1018,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1030,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1043,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CountReply) GetExtents() []*ExtentCount {
@@ -870,7 +1062,7 @@ type ExtentCount struct {
 
 func (x *ExtentCount) Reset() {
 	*x = ExtentCount{}
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +1074,7 @@ func (x *ExtentCount) String() string {
 func (*ExtentCount) ProtoMessage() {}
 
 func (x *ExtentCount) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +1087,7 @@ func (x *ExtentCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtentCount.ProtoReflect.Descriptor instead.
 func (*ExtentCount) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExtentCount) GetOutputs() []uint32 {
@@ -935,7 +1127,7 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\aoutputs\x18\x05 \x03(\rR\aoutputs\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\a \x01(\x03R\x06length\x12\x12\n" +
-	"\x04skip\x18\b \x01(\x03R\x04skip\"\x9d\x03\n" +
+	"\x04skip\x18\b \x01(\x03R\x04skip\"\xca\x03\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -952,7 +1144,21 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	" \x01(\x03R\vexpiresUnix\x12\x12\n" +
 	"\x04zone\x18\v \x01(\tR\x04zone\x12\x1c\n" +
 	"\tnamespace\x18\f \x01(\tR\tnamespace\x12\x16\n" +
-	"\x06weight\x18\r \x01(\x01R\x06weight\"6\n" +
+	"\x06weight\x18\r \x01(\x01R\x06weight\x12+\n" +
+	"\x04code\x18\x0e \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"g\n" +
+	"\n" +
+	"StoredCode\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12-\n" +
+	"\bidentity\x18\x03 \x01(\v2\x11.penstock.v1.CodeR\bidentity\"\"\n" +
+	"\bNeedCode\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\fR\x06sha256\"\x95\x01\n" +
+	"\bCodePart\x12\x16\n" +
+	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x121\n" +
+	"\x06ticket\x18\x05 \x01(\v2\x19.penstock.v1.SignedTicketR\x06ticket\"6\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"V\n" +
@@ -996,7 +1202,7 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_api_pb_stream_proto_goTypes = []any{
 	(Compression)(0),      // 0: penstock.v1.Compression
 	(*File)(nil),          // 1: penstock.v1.File
@@ -1004,29 +1210,36 @@ var file_api_pb_stream_proto_goTypes = []any{
 	(*Excluded)(nil),      // 3: penstock.v1.Excluded
 	(*Extent)(nil),        // 4: penstock.v1.Extent
 	(*Ticket)(nil),        // 5: penstock.v1.Ticket
-	(*Worker)(nil),        // 6: penstock.v1.Worker
-	(*SignedTicket)(nil),  // 7: penstock.v1.SignedTicket
-	(*StreamRequest)(nil), // 8: penstock.v1.StreamRequest
-	(*BatchMeta)(nil),     // 9: penstock.v1.BatchMeta
-	(*CountReply)(nil),    // 10: penstock.v1.CountReply
-	(*ExtentCount)(nil),   // 11: penstock.v1.ExtentCount
-	(*Value)(nil),         // 12: penstock.v1.Value
+	(*StoredCode)(nil),    // 6: penstock.v1.StoredCode
+	(*NeedCode)(nil),      // 7: penstock.v1.NeedCode
+	(*CodePart)(nil),      // 8: penstock.v1.CodePart
+	(*Worker)(nil),        // 9: penstock.v1.Worker
+	(*SignedTicket)(nil),  // 10: penstock.v1.SignedTicket
+	(*StreamRequest)(nil), // 11: penstock.v1.StreamRequest
+	(*BatchMeta)(nil),     // 12: penstock.v1.BatchMeta
+	(*CountReply)(nil),    // 13: penstock.v1.CountReply
+	(*ExtentCount)(nil),   // 14: penstock.v1.ExtentCount
+	(*Value)(nil),         // 15: penstock.v1.Value
+	(*Code)(nil),          // 16: penstock.v1.Code
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
 	2,  // 0: penstock.v1.File.constants:type_name -> penstock.v1.Constant
 	3,  // 1: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
-	12, // 2: penstock.v1.Constant.value:type_name -> penstock.v1.Value
+	15, // 2: penstock.v1.Constant.value:type_name -> penstock.v1.Value
 	1,  // 3: penstock.v1.Ticket.file:type_name -> penstock.v1.File
 	4,  // 4: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
-	6,  // 5: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
-	7,  // 6: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
-	0,  // 7: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
-	11, // 8: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	9,  // 5: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
+	6,  // 6: penstock.v1.Ticket.code:type_name -> penstock.v1.StoredCode
+	16, // 7: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
+	10, // 8: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
+	10, // 9: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
+	0,  // 10: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
+	14, // 11: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -1041,7 +1254,7 @@ func file_api_pb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
