@@ -28,8 +28,8 @@ type Call struct {
 	Rows Rows // where they lie
 	N    int  // how many
 	In   []*vector.Vector
-	// Out has a vector for each result, of the type that the step says. The function makes the rest of it: rows, values,
-	// and all bitmaps and offsets anew. What it assigns is its own, and stays as it is until the next call.
+	// Out has a vector for each result, of the type that the step says. The function makes the rest of it: rows,
+	// values, and all bitmaps and offsets anew. What it assigns is its own, and stays as it is until the next call.
 	Out []*vector.Vector
 	// Parents has the row of the inputs that each row of the results is of, never falling; nil: row i is of row i.
 	Parents []int32
