@@ -23,6 +23,22 @@ from penstock import _binary, errors, monitor
 from penstock._dataset import schema
 from penstock._diagnosis import Stats
 from penstock._lists import Padded, Sparse
+from penstock._types import (
+    Type,
+    binary,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint8,
+    uint16,
+    uint32,
+)
 from penstock.batch import Batch, Bytes
 from penstock.features import Features, bytes_, dense, image, label, padded, sparse, tensor
 from penstock.groups import Connection, Data, Ranks
@@ -85,6 +101,9 @@ __all__ = [
     "Sparse",
     "Stats",
     "Transform",
+    "Type",
+    "binary",
+    "bool_",
     "box_cox",
     "bucketize",
     "bytes_",
@@ -102,9 +121,16 @@ __all__ = [
     "fill_null",
     "first_x",
     "flip",
+    "float16",
+    "float32",
+    "float64",
     "has_overlap",
     "id_overlap_count",
     "image",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
     "intersect",
     "jaccard_similarity",
     "label",
@@ -132,7 +158,11 @@ __all__ = [
     "sigrid_hash",
     "sort_by_score",
     "sparse",
+    "string",
     "tensor",
+    "uint8",
+    "uint16",
+    "uint32",
     "union",
 ]
 
