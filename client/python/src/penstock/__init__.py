@@ -20,9 +20,11 @@ import difflib
 from typing import TYPE_CHECKING
 
 from penstock import _binary, errors, monitor
+from penstock._check import check
 from penstock._dataset import schema
 from penstock._diagnosis import Stats
 from penstock._lists import Padded, Sparse
+from penstock._op import Op, Transform
 from penstock._types import (
     Type,
     binary,
@@ -44,7 +46,6 @@ from penstock.features import Features, bytes_, dense, image, label, padded, spa
 from penstock.groups import Connection, Data, Ranks
 from penstock.loader import DataLoader
 from penstock.ops import (
-    Transform,
     box_cox,
     bucketize,
     cartesian,
@@ -95,6 +96,7 @@ __all__ = [
     "Data",
     "DataLoader",
     "Features",
+    "Op",
     "Padded",
     "Position",
     "Ranks",
@@ -110,6 +112,7 @@ __all__ = [
     "cartesian",
     "cast",
     "center_crop",
+    "check",
     "clamp",
     "cosine_similarity",
     "decode_image",

@@ -359,10 +359,17 @@ def _origin(module: str) -> str:
         return "python"
     if top == "penstock":
         return "own"
-    return "library" if is_installed(sys.modules.get(top)) else "user"
+    return "library" if _is_installed(sys.modules.get(top)) else "user"
 
 
-def is_installed(module: types.ModuleType | None) -> bool:
+def is_users(module: types.ModuleType) -> bool:
+    """Whether a module is a file, or a folder of files, of the user's own."""
+    name = getattr(module, "__name__", "")
+    has_files = getattr(module, "__file__", None) is not None or hasattr(module, "__path__")
+    return name != "__main__" and has_files and sys.modules.get(name) is module and _origin(name) == "user"
+
+
+def _is_installed(module: types.ModuleType | None) -> bool:
     """Whether a module lies where packages are installed; one that is installed as editable does not."""
     file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
     if file is None:
