@@ -19,7 +19,7 @@ MERMAID       := https://registry.npmjs.org/mermaid/-/mermaid-12.3.0.tgz
 MERMAID_SHA256 := 336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3
 GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
 
-PYTEST        := pytest==9.2.0 pytest-rerunfailures==16.7 pytest-timeout==2.4.0 pytest-xdist==3.8.0 tqdm==4.70.1
+PYTEST        := cloudpickle==3.1.3 pytest==9.2.0 pytest-rerunfailures==16.7 pytest-timeout==2.4.0 pytest-xdist==3.8.0 tqdm==4.70.1
 PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6

@@ -44,6 +44,7 @@ MOVED = {
     "lanes": "data=penstock.Data(lanes=...)",
     "provenance": "data=penstock.Data(provenance=...)",
     "on_error": "data=penstock.Data(on_error=...)",
+    "accept_code_change": "data=penstock.Data(accept_code_change=...)",
     "process_group": "ranks=penstock.Ranks(process_group=...)",
     "mesh": "ranks=penstock.Ranks(mesh=...)",
     "share": "ranks=penstock.Ranks(share=...)",

@@ -20,15 +20,32 @@ import difflib
 from typing import TYPE_CHECKING
 
 from penstock import _binary, errors, monitor
+from penstock._check import check
 from penstock._dataset import schema
 from penstock._diagnosis import Stats
 from penstock._lists import Padded, Sparse
+from penstock._op import Op, Transform
+from penstock._types import (
+    Type,
+    binary,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint8,
+    uint16,
+    uint32,
+)
 from penstock.batch import Batch, Bytes
 from penstock.features import Features, bytes_, dense, image, label, padded, sparse, tensor
 from penstock.groups import Connection, Data, Ranks
 from penstock.loader import DataLoader
 from penstock.ops import (
-    Transform,
     box_cox,
     bucketize,
     cartesian,
@@ -79,18 +96,23 @@ __all__ = [
     "Data",
     "DataLoader",
     "Features",
+    "Op",
     "Padded",
     "Position",
     "Ranks",
     "Sparse",
     "Stats",
     "Transform",
+    "Type",
+    "binary",
+    "bool_",
     "box_cox",
     "bucketize",
     "bytes_",
     "cartesian",
     "cast",
     "center_crop",
+    "check",
     "clamp",
     "cosine_similarity",
     "decode_image",
@@ -102,9 +124,16 @@ __all__ = [
     "fill_null",
     "first_x",
     "flip",
+    "float16",
+    "float32",
+    "float64",
     "has_overlap",
     "id_overlap_count",
     "image",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
     "intersect",
     "jaccard_similarity",
     "label",
@@ -132,7 +161,11 @@ __all__ = [
     "sigrid_hash",
     "sort_by_score",
     "sparse",
+    "string",
     "tensor",
+    "uint8",
+    "uint16",
+    "uint32",
     "union",
 ]
 

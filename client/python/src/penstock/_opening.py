@@ -154,6 +154,8 @@ class Opening:
     workers: int | None
     budget: int
     timeout: float
+    code: bytes | None = None  # of the spec's Python functions
+    accept_code_change: bool = False
 
     def __post_init__(self) -> None:
         for name, value in {"workers": self.workers, "memory": self.connection.memory}.items():

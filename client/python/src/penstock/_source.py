@@ -5,13 +5,15 @@ It stands between the loader's arguments and penstock.spec. Everything is pure, 
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock import _dataset
+from penstock import _bundle, _dataset
 from penstock import spec as builders
+from penstock._op import Transform, functions_of
 from penstock.errors import UsageError
 from penstock.features import Features
 from penstock.groups import Data
@@ -35,11 +37,11 @@ def spec_of(
     batch_size: int | None,
     data: Data,
     options: dict[str, Any],
-) -> tuple[dict[str, Any] | None, str]:
-    """The spec as a message, or as text."""
+) -> tuple[dict[str, Any] | None, str, bytes | None]:
+    """The spec as a message, or as text, and the code of its Python functions, if it has any."""
     if spec is not None:
         _check_alone(uri, features, batch_size, data, options)
-        return None, builders.read_text(spec)
+        return None, builders.read_text(spec), None
     if uri is not None and features is None:
         raise UsageError(
             "features= says what to read, and batch_size= in how many rows at once (or data=penstock.Data("
@@ -52,7 +54,11 @@ def spec_of(
             "ranks together), or spec= with a spec file"
         )
     assert features is not None
-    return builders.build(uri, features, batch_size=batch_size, data=data, **options), ""
+    given = options.get("transforms", ())
+    transforms: list[Transform] = list(given) if isinstance(given, Iterable) else [given]
+    made = builders.build(uri, features, batch_size=batch_size, data=data, **{**options, "transforms": transforms})
+    functions = functions_of(transforms)
+    return made, "", _bundle.pickled(functions) if functions else None
 
 
 def _check_alone(
@@ -62,6 +68,6 @@ def _check_alone(
     defaults = inspect.signature(builders.build).parameters
     given = [name for name, value in {"uri": uri, "features": features, "batch_size": batch_size}.items() if value]
     given += [name for name, value in options.items() if value != defaults[name].default and value != []]
-    given += [repr(data)] if data != Data() else []
+    given += [repr(data)] if dataclasses.replace(data, accept_code_change=False) != Data() else []
     if given:
         raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")

@@ -47,6 +47,10 @@ class DataError(Error):
     """No worker can read some data, or a file changed. The message names file, row group and column."""
 
 
+class NotRepeatable(Error):
+    """A Python function made other values of the same rows, or its values depend on how rows are cut into calls."""
+
+
 class RestoreRefused(Error):
     """A checkpoint cannot be restored exactly. The message names what differs or who is missing."""
 

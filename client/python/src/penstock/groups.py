@@ -76,6 +76,8 @@ class Data(_Group):
         provenance: True has batches say of each row which row of which file it was, as batch.files and batch.rows.
         on_error: what happens to rows that no worker can read. "fail", the default, ends the session with DataError.
             {"skip": N} leaves out, and reports, up to N row groups.
+        accept_code_change: True goes on with a session, or a state, that other Python functions made, of other code or
+            of other packages. By default that is refused, with what differs.
 
     Raises:
         SpecError: a value that no spec can hold. The master checks names and expressions.
@@ -87,6 +89,7 @@ class Data(_Group):
     lanes: int | None = None
     provenance: bool = False
     on_error: str | Mapping[str, int] = "fail"
+    accept_code_change: bool = False
 
     def __post_init__(self) -> None:
         for name in ("partitions", "storage"):

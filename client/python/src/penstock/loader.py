@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from penstock import _arguments, _checkpoint, _hosts, _opening, _source, _standing, groups
 from penstock._diagnosis import Stats, Watch
 from penstock._look import Rows, Schema
+from penstock._op import Transform
 from penstock._reading import Making, Pass, Reading
 from penstock._replica import distributed
 from penstock._session import SessionStats, State
@@ -32,7 +33,6 @@ from penstock.batch import Batch
 from penstock.errors import Closed, EpochsExhausted, UsageError
 from penstock.features import Features
 from penstock.groups import Connection, Data, Ranks
-from penstock.ops import Transform
 from penstock.position import Checkpoint, Position
 
 
@@ -50,7 +50,8 @@ class DataLoader:
         uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
         spec: a YAML or JSON spec, its path or its text, in place of all other arguments of this group.
         features: sums of dense(), sparse(), label(), bytes_(), image(), tensor() and padded().
-        transforms: fill_null(), log1p(), sigrid_hash() and so on: a list, applied in order, or a single one.
+        transforms: fill_null(), log1p(), sigrid_hash() and so on, and Python functions that op() made ops of: a list,
+            applied in order, or a single one.
         filter: chooses rows by columns.
         batch_size: rows of a batch, per rank.
         last_batch: what happens to the last rows of an epoch. "uneven" makes a shorter batch of them. With "drop" and
@@ -139,8 +140,9 @@ class DataLoader:
             raise TypeError(_arguments.unexpected(unexpected, inspect.signature(DataLoader).parameters, groups.FIELDS))
         self._reading: Reading | None = None
         connection = groups.group("connection", connection, Connection)
-        message, text = _source.spec_of(
-            spec, uri, features, batch_size, groups.group("data", data, Data),
+        data = groups.group("data", data, Data)
+        message, text, code = _source.spec_of(
+            spec, uri, features, batch_size, data,
             {
                 "transforms": transforms, "filter": filter, "last_batch": last_batch, "order": order, "seed": seed,
                 "shuffle": shuffle, "epochs": epochs,
@@ -150,7 +152,8 @@ class DataLoader:
             spec=None if message is None else json.dumps(message), spec_text=text, working_dir=str(Path.cwd()),
             masters=_opening.addresses(master), session=session, name=name, rank=rank, world_size=world_size,
             ranks=groups.group("ranks", ranks, Ranks), connection=connection,
-            security=_opening.security(connection), workers=workers, budget=budget, timeout=timeout,
+            security=_opening.security(connection), workers=workers, budget=budget, timeout=timeout, code=code,
+            accept_code_change=data.accept_code_change,
         )  # fmt: skip
         if on_break not in ("next", "resume"):
             raise UsageError(f'on_break={on_break!r}: give "next" or "resume"')

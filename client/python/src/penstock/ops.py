@@ -1,4 +1,4 @@
-"""Builders of transforms: one for each op of the fleet (`penstock ops` lists them), and op() for ops that it adds.
+"""Builders of transforms: one for each op of the fleet (`penstock ops` lists them), and op() for all others.
 
     transforms = [penstock.fill_null("int_*", 0), penstock.sigrid_hash("cat_*", max=1_000_000)]
 
@@ -15,27 +15,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ParamSpec
+from typing import Any, ParamSpec, overload
 
-from penstock._values import Message, Names, Scalar, Value, names_of, value_of
+from penstock._op import Op, Transform, python
+from penstock._values import Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
 
 Call = ParamSpec("Call")
-
-
-@dataclass(frozen=True)
-class Transform:
-    """An op that is applied to features: what log1p(), op() and so on return."""
-
-    op: str
-    inputs: tuple[str, ...] = ()
-    out: str = ""  # "": it replaces the inputs
-    params: Mapping[str, Message] = field(default_factory=dict)  # Values
-
-    def message(self) -> Message:
-        """A Transform of the spec."""
-        return {"op": self.op, "in": list(self.inputs), "out": self.out, "params": dict(self.params)}
 
 
 def _builder(build: Callable[Call, Transform]) -> Callable[Call, Transform]:
@@ -702,11 +688,73 @@ def union(in_: Names, *, out: str) -> Transform:
 # end: written by `make generate`
 
 
-def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform:
-    """A transform by any op, by its name; parameters that are None are left out.
+@overload
+def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform: ...
 
-    Without out the result replaces the input; "{}" in it stands for the input's name.
+
+@overload
+def op(
+    function: Callable[..., Any], /, *, out: Any, by: str = ..., args: Sequence[Any] = ...,
+    kwargs: Mapping[str, Any] | None = ..., deterministic: bool = ..., memory: int | None = ..., threads: int = ...,
+    timeout: float | None = ..., name: str | None = ...,
+) -> Op: ...  # fmt: skip
+
+
+@overload
+def op(
+    *, out: Any, by: str = ..., args: Sequence[Any] = ..., kwargs: Mapping[str, Any] | None = ...,
+    deterministic: bool = ..., memory: int | None = ..., threads: int = ..., timeout: float | None = ...,
+    name: str | None = ...,
+) -> Callable[[Callable[..., Any]], Op]: ...  # fmt: skip
+
+
+def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) -> Any:
+    """A transform by any op, by its name; or an op of a Python function.
+
+        penstock.op("hash_pair", ["a", "b"], out="c", salt=7)      # an op that the fleet adds
+
+        @penstock.op(out={"tokens": penstock.int32.list()})
+        def tokenize(text: pa.Array) -> pa.Array: ...
+
+        loader = penstock.DataLoader(uri, transforms=[tokenize("text")], ...)
+
+    With a name first, it is a transform: parameters that are None are left out, and without out the result replaces the
+    input; "{}" in it stands for the input's name. With a function or a class first, or as a decorator of one, it is an
+    op of it (how-to: "Your own Python"). A class is made once in each process, and called as a function is. What
+    follows is of these.
+
+    Args:
+        of: the name of an op, or a function, or a class that has __call__.
+        in_: of a name: the inputs.
+        out: the types of the results by their names, such as {"tokens": penstock.int32.list()}, or a type for one
+            result, which replaces the input or is named where the op is used. Arrow's and NumPy's types are taken, too.
+        **params: of a name: the op's parameters. Of a function: by="arrow" has it called with an Arrow array for each
+            input, "numpy" with NumPy arrays, and "rows" once for each row with Python's values. args= and kwargs= are
+            what a class is made with; a function gets kwargs= with each call. deterministic=True says that equal inputs
+            make equal results. memory= is the bytes that a process of it may take, threads= how many it may use (one by
+            default), timeout= the seconds that one call may take, and name= what it is called in messages.
+
+    Raises:
+        SpecError: an argument is wrong. The message says what to give.
     """
+    if isinstance(of, str):
+        return _named(of, in_, out, params)
+    if in_ != ():
+        raise SpecError("op: a function gets its inputs where the op is used, as penstock.op(f, out=...)('a', 'b')")
+    unknown = [name for name in params if name not in _OPTIONS]
+    if unknown:
+        raise SpecError(f"op: a function has no {unknown[0]}=; the arguments are out, {', '.join(_OPTIONS)}")
+    if of is not None:
+        return python(of, out=out, **params)
+    if out is None:
+        raise SpecError("op: give the name of an op, or a function with out=, which says what it makes")
+    return lambda function: python(function, out=out, **params)
+
+
+_OPTIONS = [name for name in inspect.signature(python).parameters if name not in ("function", "out")]
+
+
+def _named(name: str, in_: Names, out: Any, params: Mapping[str, Any]) -> Transform:
     names = names_of(in_)
     if not all(isinstance(each, str) for each in names):
         raise SpecError(

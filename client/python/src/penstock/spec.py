@@ -1,6 +1,6 @@
 """The spec of what a loader reads: made of a loader's arguments, or as a text that the master parses.
 
-It makes a message of api/pb/spec.proto, in protobuf's JSON, of features (features.py) and transforms (ops.py), and
+It makes a message of api/pb/spec.proto, in protobuf's JSON, of features (features.py) and transforms (_op.py), and
 checks nothing but Python's own types: names, types and parameters are the master's to check, which reports all mistakes
 at once as SpecError. The language is that of docs/reference/spec.md.
 """
@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from penstock import _identity
+from penstock._op import Op, Transform, functions_of
 from penstock._values import Message, check_integer, check_text, without_none
 from penstock.errors import SpecError
 from penstock.features import Features
 from penstock.groups import Data, skipped
-from penstock.ops import Transform
 
 _ORDERS = ("fast", "deterministic")
 _LAST_BATCHES = ("uneven", "drop", "pad")
@@ -52,13 +53,16 @@ def build(
     }  # fmt: skip
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
     skip = skipped(data.on_error)
+    functions = functions_of(steps)
     return without_none({
         "dataset": {"uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions},
-        "filter": filter, "features": [f.message() for f in features], "transforms": [t.message() for t in steps],
+        "filter": filter, "features": [f.message() for f in features],
+        "transforms": [t.message(functions) for t in steps],
         **{name: None if value is None else int(value) for name, value in given.items()},
         "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
         "shuffle": bool(shuffle), "provenance": bool(data.provenance),
         "on_error": None if skip is None else {"skip": skip},
+        "code": _identity.of([(f.name, f.entry()) for f in functions]) if functions else None,
     })  # fmt: skip
 
 
@@ -67,6 +71,8 @@ def _check(features: object, transforms: Iterable[object]) -> None:
     if not isinstance(features, Features):
         raise SpecError(f"features: found {features!r:.80}; {_as_features(features)}")
     for step in transforms:
+        if isinstance(step, Op):
+            raise SpecError(f'transforms: found {step.name} itself; say of what, as {step.name}("a", "b")')
         if not isinstance(step, Transform):
             raise SpecError(f"transforms: found {step!r:.80}; give a list, as transforms=[penstock.log1p(...)]")
 

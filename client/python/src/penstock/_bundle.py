@@ -1,0 +1,73 @@
+"""The functions of a loader's transforms as bytes that workers can load, by cloudpickle.
+
+What the user's own modules have travels by its value: where the functions run, these modules need not be. What is
+installed is imported there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock import _identity
+from penstock._op import Op
+from penstock._op_call import Entry
+from penstock.errors import SpecError, UsageError
+
+LARGEST = 16 << 20  # bytes of a session's code
+
+
+def pickled(functions: Sequence[Op]) -> bytes:
+    """A session's code: a list of what each function is."""
+    try:
+        import cloudpickle
+    except ImportError:
+        raise UsageError(
+            f"transforms= have Python functions ({_names(functions)}), and cloudpickle, which takes them to the "
+            'workers, is not installed: pip install "penstock[op]"'
+        ) from None
+    with _by_value(cloudpickle):
+        try:
+            data = bytes(cloudpickle.dumps([f.entry() for f in functions]))
+        except Exception as err:  # as whatever it refers to raises
+            raise _unpicklable(cloudpickle, functions, err) from err
+        if len(data) <= LARGEST:
+            return data
+        sizes = [len(cloudpickle.dumps(f.entry())) for f in functions]
+    largest = max(range(len(sizes)), key=sizes.__getitem__)
+    raise SpecError(
+        f"{functions[largest].name}: it and what it refers to take {sizes[largest]:,} bytes, and all functions of a "
+        f"loader may take {LARGEST:,}; have the __init__ of a class read large data from a file, whose path is in args="
+    )
+
+
+def _names(functions: Sequence[Op]) -> str:
+    return ", ".join(f.name for f in functions)
+
+
+def _unpicklable(cloudpickle: Any, functions: Sequence[Op], err: Exception) -> SpecError:
+    """Says which function does not travel."""
+    for f in functions:
+        entry: Entry = f.entry()
+        try:
+            cloudpickle.dumps(entry)
+        except Exception as own:
+            return SpecError(
+                f"{f.name}: it cannot be sent to workers: {type(own).__name__}: {own}; make such objects in the "
+                "__init__ of a class, or inside the function"
+            )
+    return SpecError(f"{_names(functions)}: they cannot be sent to workers: {err}; give them objects of their own")
+
+
+@contextlib.contextmanager
+def _by_value(cloudpickle: Any) -> Iterator[None]:
+    """Has the contents of the user's modules pickled, not their names."""
+    with contextlib.ExitStack() as registered:
+        known = cloudpickle.list_registry_pickle_by_value()
+        for name, module in list(sys.modules.items()):
+            if "." not in name and name not in known and _identity.is_users(module):
+                cloudpickle.register_pickle_by_value(module)
+                registered.callback(cloudpickle.unregister_pickle_by_value, module)
+        yield

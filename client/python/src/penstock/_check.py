@@ -1,0 +1,151 @@
+"""penstock.check: calls an op's function as workers do, cut in several ways, and says what does not repeat.
+
+Workers call a function once for each window of rows, and where a window ends depends on the files. Values that depend
+on that, or that differ from call to call, would differ between epochs, and after a job was restored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock._op import Op, Transform
+from penstock._op_call import Function, Mistake
+from penstock.errors import NotRepeatable, SpecError, UsageError
+
+_SHOWN = 60  # characters of a value
+
+
+def check(op: Op | Transform, table: Any) -> pa.Table:
+    """Runs an op of a Python function on a table as workers do, several times and cut in several ways.
+
+        penstock.check(tokenize("text"), pa.table({"text": ["a b", None, ""]}))
+
+    It runs on all rows twice, on each half, on each row by itself, and on no rows. All must give the same values. An
+    op that draws random numbers, or that counts its rows, does not. That is no error where training does not need its
+    values to repeat: the number of the rows and their order do so anyway.
+
+    Args:
+        op: an op with the names of its inputs, as in transforms=; or without them: it gets all columns, in their order.
+        table: the rows: an Arrow table or record batch, or a mapping of names to arrays or lists.
+
+    Returns:
+        What it made of the whole table, as an Arrow table.
+
+    Raises:
+        NotRepeatable: some values differ. The message has each kind of difference with a row and both values.
+        SpecError: these are no rows that the op can have, or what it makes is not as out= says.
+    """
+    inputs = _inputs(op, table)
+    try:
+        return _checked(op, inputs)
+    except Mistake as err:
+        raise SpecError(f"{_named(op).name}: {err}") from None
+
+
+def _checked(op: Op | Transform, inputs: list[pa.Array]) -> pa.Table:
+    function, names, rows = _named(op).made(), _outs(op), len(inputs[0])
+    whole = function.call(inputs, rows)
+    wrong = [
+        _difference("calls with the same rows differ", names, whole, function.call(inputs, rows)),
+        *(_difference(what, names, whole, _cut(function, inputs, rows, size)) for what, size in _cuts(rows)),
+    ]
+    function.call([column[:0] for column in inputs], 0)
+    told = [line for line in wrong if line]
+    if told:
+        raise NotRepeatable(
+            "\n".join([f"{_named(op).name} does not repeat:", *told])
+            + "\nlet a result depend on its own row alone, and seed what is random by the row's values"
+        )
+    return pa.table(whole, names=names)
+
+
+def _cuts(rows: int) -> list[tuple[str, int]]:
+    """Ways to cut, and how many rows a call gets."""
+    ways = [("halves differ from the whole", math.ceil(rows / 2)), ("single rows differ from the whole", 1)]
+    return [(what, size) for what, size in ways if 0 < size < rows]
+
+
+def _named(op: Op | Transform) -> Op:
+    found = op.python if isinstance(op, Transform) else op
+    if not isinstance(found, Op):
+        raise UsageError(
+            f"check: found {op!r:.80}; give an op of a Python function, as penstock.op(f, out=...) makes it"
+        )
+    return found
+
+
+def _outs(op: Op | Transform) -> list[str]:
+    outs = op.outs if isinstance(op, Transform) else op.outs or (("result", op.only),)
+    return [name for name, _ in outs]
+
+
+def _inputs(op: Op | Transform, table: Any) -> list[pa.Array]:
+    """The input columns, as workers hand them over."""
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    elif isinstance(table, Mapping):
+        table = pa.table(dict(table))
+    elif not isinstance(table, pa.Table):
+        raise UsageError(
+            f"check: found a {type(table).__name__}; give an Arrow table, or a dict of columns by their names"
+        )
+    wanted: Sequence[str] = op.inputs if isinstance(op, Transform) else table.column_names
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing or not wanted:
+        raise SpecError(
+            f"{_named(op).name}: the table has no column {', '.join(missing)}; it has {', '.join(table.column_names)}"
+        )
+    return [_as_workers_do(table.column(name).combine_chunks()) for name in wanted]
+
+
+def _as_workers_do(column: pa.Array) -> pa.Array:
+    """A column in the form that workers have: text and bytes with offsets of 32 bits, lists of any length."""
+    if isinstance(column, pa.ChunkedArray):  # of no rows
+        column = pa.array([], column.type)
+    return column.cast(_kind(column.type))
+
+
+def _kind(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_kind(kind.value_type))
+    if pa.types.is_large_string(kind) or str(kind) == "string_view":
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or str(kind) == "binary_view":
+        return pa.binary()
+    return kind
+
+
+def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> list[pa.Array]:
+    parts = [
+        function.call([column[at : at + size] for column in columns], min(size, rows - at))
+        for at in range(0, rows, size)
+    ]
+    return [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+
+
+def _difference(what: str, names: list[str], first: list[pa.Array], second: list[pa.Array]) -> str:
+    """What to say of two runs; "" if they are equal, NaN counting as equal to itself."""
+    for name, a, b in zip(names, first, second, strict=True):
+        if a.equals(b):
+            continue
+        for row, (x, y) in enumerate(zip(a.to_pylist(), b.to_pylist(), strict=True)):
+            if not _same(x, y):
+                return f"  {what}: {name} of row {row} is {_shown(x)}, and {_shown(y)}"
+    return ""
+
+
+def _same(x: Any, y: Any) -> bool:
+    if isinstance(x, list) and isinstance(y, list):
+        return len(x) == len(y) and all(map(_same, x, y))
+    return bool(x == y) or (isinstance(x, float) and isinstance(y, float) and math.isnan(x) and math.isnan(y))
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -1,0 +1,206 @@
+"""Transforms, and Python functions that are ops: what penstock.op makes of them.
+
+They check what Python alone knows: types of arguments, and whether a function takes so many inputs. Names and the types
+of inputs are the master's to check.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import _types
+from penstock._op_call import Entry, Function
+from penstock._types import Type
+from penstock._values import Message, Names, check_integer
+from penstock.errors import SpecError
+
+_STYLES = ("arrow", "numpy", "rows")
+
+
+@dataclass(frozen=True)
+class Transform:
+    """An op that is applied to features: what log1p(), op() and so on return."""
+
+    op: str
+    inputs: tuple[str, ...] = ()
+    out: str = ""  # "": it replaces the inputs
+    params: Mapping[str, Message] = field(default_factory=dict)  # Values
+    python: Op | None = None  # what op "python" calls
+    outs: tuple[tuple[str, Type], ...] = ()  # what that makes, in place of out
+
+    def message(self, functions: Sequence[Op] = ()) -> Message:
+        """A Transform of the spec. functions: of the session's code, in its order."""
+        if self.python is None:
+            return {"op": self.op, "in": list(self.inputs), "out": self.out, "params": dict(self.params)}
+        return {
+            "op": self.op, "in": list(self.inputs), "python": self.python.message(functions.index(self.python)),
+            "outs": [kind.message(name) for name, kind in self.outs],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """A Python function, or a class, as an op: called with names of features it is a transform.
+
+    Attributes:
+        function: it itself, to be called as ever.
+        name: for messages and dashboards.
+        outs: the types of its results by their names; () if it has one that is named where the op is used.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    outs: tuple[tuple[str, Type], ...]
+    only: Type | None  # of the one result without a name
+    by: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    deterministic: bool
+    memory: int | None
+    threads: int
+    timeout: float | None
+
+    def __call__(self, *in_: Names, out: str | None = None) -> Transform:
+        """A transform of these features, by their names.
+
+        out names the result of an op whose out= is one type. Without it the result replaces the input.
+        """
+        names: list[Any] = [name for given in in_ for name in (given if isinstance(given, (list, tuple)) else [given])]
+        self._check_inputs(names)
+        if self.only is None:
+            if out is not None:
+                raise SpecError(f"{self.name}: out={out!r:.80}; it names its results itself: {self._names()}")
+            return Transform("python", tuple(names), python=self, outs=self.outs)
+        if out is None and len(names) != 1:
+            raise SpecError(
+                f"{self.name}: its result replaces one input, and there are {len(names)}; name it, as out=..."
+            )
+        return Transform("python", tuple(names), python=self, outs=((names[0] if out is None else out, self.only),))
+
+    def _names(self) -> str:
+        return ", ".join(name for name, _ in self.outs)
+
+    def _check_inputs(self, names: Sequence[Any]) -> None:
+        wrong = [name for name in names if not isinstance(name, str)]
+        if wrong or not names:
+            raise SpecError(
+                f"{self.name}: found {_found(wrong[0]) if wrong else 'no input'}; give names of features, as "
+                f'{self.name}("a", "b"). To call it here, call {self.name}.function'
+            )
+        try:
+            if inspect.isclass(self.function):
+                inspect.signature(self.function.__call__).bind(None, *names)
+            else:
+                inspect.signature(self.function).bind(*names, **self.kwargs)
+        except TypeError as err:
+            raise SpecError(f"{self.name}: {err}, where the inputs are {', '.join(names)}") from None
+        except ValueError:  # of what is written in C the signature may be unknown
+            pass
+
+    def message(self, index: int) -> Message:
+        """A Function of the spec, which is at this place in the session's code."""
+        said = {
+            "name": self.name, "index": index, "style": self.by.upper(), "kind": "MAP", "memory": self.memory,
+            "threads": None if self.threads == 1 else self.threads, "deterministic": self.deterministic or None,
+            "timeout_ms": None if self.timeout is None else max(1, round(self.timeout * 1000)),
+        }  # fmt: skip
+        return {key: value for key, value in said.items() if value is not None}
+
+    def entry(self) -> Entry:
+        """What a session's code has of it."""
+        return {
+            "call": self.function, "args": self.args, "kwargs": dict(self.kwargs),
+            "results": [name for name, _ in self.outs],
+        }  # fmt: skip
+
+    def made(self) -> Function:
+        """It, ready to be called in this process as workers call it."""
+        types = [self.only] if self.only is not None else [kind for _, kind in self.outs]
+        return Function(self.entry(), self.by, [kind.declared() for kind in types], self.name)
+
+    def __repr__(self) -> str:
+        out = repr(self.only) if self.only is not None else repr(dict(self.outs))
+        return f"penstock.op({self.name}, out={out}, by={self.by!r})"
+
+
+def _found(value: object) -> str:
+    return f"a {type(value).__name__}"
+
+
+def functions_of(transforms: Iterable[Transform]) -> list[Op]:
+    """The functions that transforms call, each once, in the order of the session's code."""
+    return list(dict.fromkeys(t.python for t in transforms if t.python is not None))
+
+
+def python(
+    function: object, *, out: Any = None, by: str = "arrow", args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None, deterministic: bool = False, memory: int | None = None, threads: int = 1,
+    timeout: float | None = None, name: str | None = None,
+) -> Op:  # fmt: skip
+    """The op of a function, a class, or another object that can be called."""
+    if not callable(function):
+        raise SpecError(f"op: found {_found(function)}; give the name of an op, or a function or a class")
+    called = _name_of(function) if name is None else name
+    outs, only = _outs(called, out)
+    _check_call(called, function, args, kwargs or {})
+    if by not in _STYLES:
+        raise SpecError(f'{called}: by={by!r:.80}; give "arrow", "numpy" or "rows"')
+    check_integer(f"{called}: threads", threads, least=1)
+    if memory is not None:
+        check_integer(f"{called}: memory", memory, least=1)
+    if timeout is not None and (not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or timeout <= 0):
+        raise SpecError(f"{called}: timeout={timeout!r:.80}; give the seconds that a call may take, above 0")
+    return Op(
+        function, called, outs, only, by, tuple(args), dict(kwargs or {}), bool(deterministic),
+        None if memory is None else int(memory), int(threads), None if timeout is None else float(timeout),
+    )  # fmt: skip
+
+
+def _name_of(function: object) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _outs(name: str, out: Any) -> tuple[tuple[tuple[str, Type], ...], Type | None]:
+    """The results that out= names, or the type of the only one."""
+    if out is None:
+        raise SpecError(
+            f'{name}: say what it makes, as @penstock.op(out={{"tokens": penstock.int32.list()}}), or '
+            "out=penstock.int32.list() for a result that replaces its input"
+        )
+    if not isinstance(out, Mapping):
+        return (), _types.type_of(out, f"{name}: out")
+    wrong = [key for key in out if not isinstance(key, str) or not key]
+    if wrong or not out:
+        raise SpecError(f"{name}: out: found {out!r:.80}; give the type of each result by its name")
+    return tuple((key, _types.type_of(kind, f"{name}: out[{key!r}]")) for key, kind in out.items()), None
+
+
+def _check_call(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuses arguments that it does not take, and what is called otherwise."""
+    if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
+        raise SpecError(f"{name}: args={args!r:.80}; give a tuple, as args=(...,)")
+    if not isinstance(kwargs, Mapping) or not all(isinstance(key, str) for key in kwargs):
+        raise SpecError(f"{name}: kwargs={kwargs!r:.80}; give a dict, as kwargs={{...}}")
+    if not inspect.isclass(function):
+        if args:
+            raise SpecError(f"{name}: args= are of classes; give a function its keywords, as kwargs={{...}}")
+        call: Any = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    else:
+        call = getattr(function, "__call__", None)  # noqa: B004
+        if not inspect.isfunction(call):
+            raise SpecError(f"{name}: the class has no method __call__; add one, which gets the inputs")
+        try:
+            inspect.signature(function).bind(*args, **kwargs)
+        except TypeError as err:
+            raise SpecError(f"{name}: {err}; args= and kwargs= are what its __init__ gets") from None
+        except ValueError:  # it is written in C
+            pass
+    if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
+        raise SpecError(f"{name}: it is a coroutine or a generator; give a function that returns its results")
