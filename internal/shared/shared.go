@@ -13,6 +13,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/process"
 )
 
+// Name is what the system calls the memory that is made here.
+const Name = "penstock-batch"
+
 // Memory is bytes that several processes may have mapped. It has one owner at a time; Lend and Returned may be called
 // from any goroutine.
 type Memory struct {

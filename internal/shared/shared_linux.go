@@ -29,7 +29,7 @@ func Workspace(n int, kept func(bytes int64)) (*Memory, error) {
 
 // create makes memory that is mapped here in a way, and then gets seals.
 func create(n, access, seals int, kept func(bytes int64)) (*Memory, error) {
-	file, err := unix.MemfdCreate("penstock-batch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	file, err := unix.MemfdCreate(Name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", os.NewSyscallError("memfd_create", err))
 	}
