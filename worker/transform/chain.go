@@ -33,15 +33,17 @@ type Chain struct {
 	rows    Rows  // that Run gets next
 }
 
-// step is one step that makes a slot.
+// step is one step that makes slots.
 type step struct {
 	kernel Kernel
 	op     string
 	label  string // "transforms[3] (clamp of int_1)", for messages
 	from   []uint32
 	in     []*vector.Vector
+	slot   int // that it makes, and those behind it
 	out    vector.Vector
-	typ    spec.Type
+	more   []vector.Vector // results beyond the first
+	typ    spec.Type       // of the first
 
 	swells  bool   // it is a Sizer, or works on the result of one
 	borrows bool   // see Borrower
@@ -61,7 +63,7 @@ type Ask struct {
 	Scratch func(bytes int64) error // beyond Chain.Scratch, which it is part of from then on
 }
 
-// Ops names the op of each step that makes a slot.
+// Ops names the op of each step that makes slots.
 func (c *Chain) Ops() []string {
 	out := make([]string, len(c.steps))
 	for i := range c.steps {
@@ -109,7 +111,7 @@ func (c *Chain) Place(rows Rows, room images.Room) {
 	}
 }
 
-// Makes is how many values result number at of those that steps make has of so many rows; 0 if its inputs decide.
+// Makes is how many values each result of step number at in Ops has of so many rows; 0 if its inputs decide.
 func (c *Chain) Makes(at int, rows int64) int64 {
 	if m, ok := c.steps[at].kernel.(Maker); ok {
 		return m.Makes(rows)
@@ -161,7 +163,10 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 			}
 			last = at
 		}
-		slots[len(sources)+at] = &s.out
+		slots[s.slot] = &s.out
+		for i := range s.more {
+			slots[s.slot+1+i] = &s.more[i]
+		}
 		c.retire(c.dead[at])
 	}
 	if last >= 0 {

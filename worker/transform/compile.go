@@ -22,6 +22,7 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 	}
 	c.sources = types[:len(types):len(types)]
 	kernels := make(map[string]bound)
+	swells := make([]bool, len(types), cap(types)) // for each slot
 	for _, s := range p.GetSteps() {
 		b, err := bindStep(r, s, types, kernels)
 		if err != nil {
@@ -31,7 +32,6 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 			c.selectors = append(c.selectors, b.selector)
 			continue
 		}
-		types = append(types, b.out)
 		borrower, borrows := b.kernel.(Borrower)
 		c.steps = append(c.steps, step{
 			borrows: borrows,
@@ -41,10 +41,13 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 			label:   fmt.Sprintf("%s (%s making %s)", s.GetAt(), s.GetOp(), s.GetName()),
 			from:    s.GetIn(),
 			in:      make([]*vector.Vector, len(s.GetIn())),
+			slot:    len(types),
 			typ:     b.out,
 		})
 		made := &c.steps[len(c.steps)-1]
-		made.swells = c.swells(b.kernel, s.GetIn())
+		_, sizer := b.kernel.(Sizer)
+		made.swells = sizer || slices.ContainsFunc(s.GetIn(), func(slot uint32) bool { return swells[slot] })
+		types, swells = append(types, b.out), append(swells, made.swells)
 		made.scratcher, _ = b.kernel.(Scratcher)
 		if b.guest {
 			made.guest = newGuest(len(s.GetIn()), borrows)
@@ -60,14 +63,6 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 	c.dead = outlive(len(c.sources), c.steps, c.order, p.GetOutputs())
 	c.findEarly(p)
 	return c, nil
-}
-
-func (c *Chain) swells(k Kernel, in []uint32) bool {
-	_, sizer := k.(Sizer)
-	return sizer || slices.ContainsFunc(in, func(slot uint32) bool {
-		at := int(slot) - len(c.sources)
-		return at >= 0 && c.steps[at].swells
-	})
 }
 
 // bindStep binds a step. Those that are alike share a stateless kernel, or what does not change of one, of which
