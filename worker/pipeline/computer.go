@@ -52,7 +52,7 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], ou
 	c.chain.Ask(transform.Ask{Scratch: c.pictures.Take, Result: func(bytes int64) error {
 		c.unexpected += bytes
 		return c.quota.raise(ctx, &c.holds.results, c.expects.results+c.unexpected, 1)
-	}})
+	}, Wait: func() error { return c.sayNothing(ctx, out) }})
 	err := c.eachWindow(ctx, groups, func(w *tensor.Window) error {
 		err := c.cut(ctx, w, at, out)
 		if err == nil {
@@ -82,6 +82,20 @@ func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Bat
 		meta.K = c.sent.K
 	}
 	return offer(ctx, out, Batch{Batch: b, Meta: meta})
+}
+
+// sayNothing sends a batch without rows that moves no cursor, so that a trainer does not take the stream for dead while
+// a function runs. Where one waits already, or the trainer has others yet, there is no need.
+func (c *computer) sayNothing(ctx context.Context, out chan<- Batch) error {
+	if len(out) > 0 {
+		return context.Cause(ctx)
+	}
+	b, ok := c.builder.TryTake()
+	if !ok {
+		return context.Cause(ctx)
+	}
+	c.builder.Empty(b)
+	return offer(ctx, out, Batch{Batch: b, Meta: &pb.BatchMeta{Window: c.sent.Window, K: c.sent.K}})
 }
 
 // offer hands a batch on, or releases it.

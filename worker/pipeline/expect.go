@@ -77,8 +77,10 @@ func resultBytes(program *pb.Program, chain *transform.Chain, sources []format.S
 		z.Values = max(z.Values, chain.Makes(made, rows))
 		made++
 		for _, t := range append([]*pb.Type{step.GetType()}, step.GetMore()...) {
-			sizes = append(sizes, resultSize(t, z, rows))
-			bytes += sizes[len(sizes)-1].Bytes
+			z := resultSize(t, z, rows)
+			if sizes = append(sizes, z); step.GetPython() == nil { // a function asks for what it makes
+				bytes += z.Bytes
+			}
 		}
 	}
 	return bytes
