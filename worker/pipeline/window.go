@@ -19,7 +19,7 @@ import (
 type windowScratch struct {
 	chosen []uint64
 	order  []int32
-	places []int32 // of output rows, where these are shuffled behind functions
+	places []int32       // of output rows, where these are shuffled behind functions
 	sizes  []format.Size // of sources
 
 	excerpts  []vector.Excerpt // of sources

@@ -119,7 +119,8 @@ func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
 	switch kind := f.GetKind(); {
 	case s.GetVersion() != functionVersion || len(f.ProtoReflect().GetUnknown()) > 0 || kind > pb.FunctionKind_MAP:
 		return fmt.Errorf("%w %s of version %d and kind %v: this worker has version %d of maps; "+
-			"run one of the release that opened the session", ErrUnknownOp, python, s.GetVersion(), kind, functionVersion)
+			"run one of the release that opened the session",
+			ErrUnknownOp, python, s.GetVersion(), kind, functionVersion)
 	case from == nil:
 		return fmt.Errorf("%w %s: this worker runs no Python functions; "+
 			"have it started with --code, or read on the trainer's machine", ErrUnknownOp, python)
@@ -324,7 +325,8 @@ func soundTexts(v *vector.Vector, n int) error {
 	}
 	for j, end := range v.Ends[1 : n+1] {
 		if end < v.Ends[j] || int(end) > len(v.Data) {
-			return fmt.Errorf("the function made value %d lie from %d to %d of %d bytes", j, v.Ends[j], end, len(v.Data))
+			return fmt.Errorf("the function made value %d lie from %d to %d of %d bytes",
+				j, v.Ends[j], end, len(v.Data))
 		}
 	}
 	return nil
