@@ -42,3 +42,12 @@ func (s *State) otherCode(states []Checkpoint) (other []string) {
 	}
 	return other
 }
+
+// withoutCode are states that were admitted: each of a thousand ranks' would say the same once more.
+func withoutCode(states []Checkpoint) []Checkpoint {
+	states = slices.Clone(states)
+	for i := range states {
+		states[i].Code = nil
+	}
+	return states
+}

@@ -205,7 +205,6 @@ func (p *part) proto(attempt uint64) *pb.RankRestore {
 		if first < i {
 			c.setBase(Checkpoint{})
 		}
-		c.Code = nil // it was admitted
 		m.States, m.BaseOf = append(m.States, c.Proto()), append(m.BaseOf, uint32(first))
 	}
 	return m

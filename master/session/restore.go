@@ -86,7 +86,9 @@ func (c Join) restoreWith(s *State, ch *Changes) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	next := s.restore.arrive(c, s.otherCode(c.Restore))
+	other := s.otherCode(c.Restore)
+	c.Restore = withoutCode(c.Restore)
+	next := s.restore.arrive(c, other)
 	if waiting := next.waiting(); len(waiting) > 0 {
 		if next.at(c.Rank) != s.restore.at(c.Rank) {
 			ch.Head = ch.Head || next.round != s.restore.round
@@ -103,7 +105,7 @@ func (c Join) restoreWith(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, err
 	}
 	s.restore = next
-	var other []string
+	other = nil
 	ranks := make([]*rank, next.world)
 	for i, p := range next.parts {
 		ranks[i] = p.started(s.rank(uint32(i)), m.begun())
