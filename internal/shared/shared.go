@@ -1,6 +1,6 @@
 // Package shared makes memory that another process on the same machine can map: a worker lays batches out in it, and a
-// trainer reads them where they are (internal/wire). It exists on Linux alone; elsewhere Make fails, and batches are
-// sent.
+// trainer reads them where they are (internal/wire); or a worker and a process of a user's functions hand columns to
+// each other (worker/python). It exists on Linux alone; elsewhere Make fails, and batches are sent.
 //
 // The kernel counts such memory against the process that wrote to it, for as long as any has it mapped. So a Memory
 // that its owner has freed counts on while it is lent.
