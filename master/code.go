@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -83,9 +84,14 @@ func (t *term) awaitsCode(ctx context.Context, req *wanted) error {
 func (t *term) useCode(ctx context.Context, namespace string, c *pb.StoredCode) (there bool, err error) {
 	there, err = t.master.cfg.Store.UseCode(ctx, t.leadership, store.CodeOf(namespace, c.GetSha256()), time.Now())
 	if err == nil && !there {
-		err = code.Needed(c.GetSha256())
+		err = needed(c.GetSha256())
 	}
 	return there, err
+}
+
+func needed(sum []byte) error {
+	return code.Needed(sum, fmt.Sprintf("need code %x: send its parts, and ask again; a client of a release before "+
+		"Python functions cannot", sum))
 }
 
 // codeChange replaces a session's bytes by others.
@@ -158,7 +164,7 @@ func (s *service) PutCode(ctx context.Context, p *pb.CodePart) (*pb.PutCodeReply
 	defer cancel()
 	err = s.master.cfg.Store.PutCode(ctx, t.leadership, namespace, p, time.Now())
 	if errors.Is(err, store.ErrNoCode) { // parts before it are missing
-		err = code.Needed(p.GetSha256())
+		err = needed(p.GetSha256())
 	}
 	if err != nil {
 		return nil, callError(err)

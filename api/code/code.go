@@ -97,9 +97,9 @@ func CheckWhole(c *pb.StoredCode, data []byte) error {
 	return nil
 }
 
-// Needed is the answer of who lacks the bytes of a SHA-256.
-func Needed(sum []byte) error {
-	st := status.New(codes.FailedPrecondition, fmt.Sprintf("need code %x: send its parts, and ask again", sum))
+// Needed is the answer, in words, of who lacks the bytes of a SHA-256.
+func Needed(sum []byte, words string) error {
+	st := status.New(codes.FailedPrecondition, words)
 	if with, err := st.WithDetails(&pb.NeedCode{Sha256: sum}); err == nil {
 		st = with
 	}

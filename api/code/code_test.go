@@ -90,7 +90,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 
 func TestNeed(t *testing.T) {
 	sum := code.Of(random(3), nil).GetSha256()
-	err := fmt.Errorf("open: %w", code.Needed(sum))
+	err := fmt.Errorf("open: %w", code.Needed(sum, "need it"))
 	if !bytes.Equal(code.Need(err), sum) {
 		t.Errorf("%v asks for %x", err, code.Need(err))
 	}
