@@ -24,7 +24,7 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 		Selects: unread || plan.Selects(program), BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(),
 			s.GetWorldSize()),
-		Skip: s.GetSpec().GetOnError().GetSkip(),
+		Skip: s.GetSpec().GetOnError().GetSkip(), Code: s.GetSpec().GetCode(),
 	}
 }
 
@@ -33,6 +33,7 @@ func (r *runner) view() *pb.Session {
 	out := viewOf(r.meta, r.state, r.state.Progress())
 	now := r.stand(time.Now())
 	out.State, out.StateSinceUnix = now.state, now.since.Unix()
+	out.Code = r.code.Load()
 	return out
 }
 

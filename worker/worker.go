@@ -151,7 +151,7 @@ func New(cfg Config) (*Worker, error) {
 		}),
 		health: health.NewServer(), cpus: process.CPUs(os.DirFS("/")),
 	}
-	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
+	w.server = serve.New(w.pipeline, cfg.Slots, nil, cfg.Logger)
 	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	links, err := rpc.Links(cfg.RPC, wire.Preface, w.server.Enter)
 	if err != nil {
