@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/lru"
 )
 
-const (
-	maxCode  = 16 << 20 // of one session
-	maxCodes = 64 << 20 // of all
-	partSize = 1 << 20
-)
+// maxCodes bounds the bytes of all codes.
+const maxCodes = 64 << 20
 
 // codeKey names a code. Namespaces share none: to know a hash does not give what it is of.
 type codeKey struct {
@@ -26,17 +24,17 @@ type codeKey struct {
 // codes keeps the code that clients have sent. What was used least lately goes first, whole or not.
 type codes struct {
 	mu   sync.Mutex // held while a code is looked at or changed
-	kept *lru.Cache[codeKey, *code]
+	kept *lru.Cache[codeKey, *assembly]
 }
 
-// code is the code of a session, or parts of it.
-type code struct {
+// assembly is the code of a session, or parts of it.
+type assembly struct {
 	data    []byte // is not changed any more once nothing is missing
 	has     []bool // which parts
 	missing int
 }
 
-func newCodes() *codes { return &codes{kept: lru.New[codeKey, *code](maxCodes)} }
+func newCodes() *codes { return &codes{kept: lru.New[codeKey, *assembly](maxCodes)} }
 
 // get returns a code that is whole, and was checked.
 func (c *codes) get(k codeKey) ([]byte, bool) {
@@ -51,14 +49,13 @@ func (c *codes) get(k codeKey) ([]byte, bool) {
 // keyOf is the key of a ticket's code.
 func keyOf(t *pb.Ticket) (codeKey, error) {
 	k := codeKey{namespace: t.GetNamespace()}
-	code := t.GetCode()
-	if len(code.GetSha256()) != len(k.sha256) {
+	if t.GetCode() == nil {
 		return k, errors.New("the ticket names no code, which the program's functions are made of")
 	}
-	if size := code.GetSize(); size <= 0 || size > maxCode {
-		return k, fmt.Errorf("the session's code has %d bytes; there may be %d", size, maxCode)
+	if n := len(t.GetCode().GetSha256()); n != len(k.sha256) {
+		return k, fmt.Errorf("the SHA-256 of the ticket's code has %d bytes; want %d", n, len(k.sha256))
 	}
-	copy(k.sha256[:], code.GetSha256())
+	copy(k.sha256[:], t.GetCode().GetSha256())
 	return k, nil
 }
 
@@ -68,32 +65,33 @@ func (c *codes) keep(t *pb.Ticket, part *pb.CodePart) error {
 	if err != nil {
 		return err
 	}
+	if err := code.CheckPart(part); err != nil {
+		return err
+	}
 	size := t.GetCode().GetSize()
-	at, data := part.GetOffset(), part.GetData()
 	if !bytes.Equal(part.GetSha256(), k.sha256[:]) || part.GetSize() != size {
 		return errors.New("a part of other code than the ticket's")
-	}
-	if at < 0 || at >= size || at%partSize != 0 || int64(len(data)) != min(partSize, size-at) {
-		return fmt.Errorf("a part of %d bytes at %d of code of %d; want %d bytes, but for the last part, at multiples "+
-			"of that", len(data), at, size, partSize)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, ok := c.kept.Get(k)
 	if !ok {
-		n := int((size + partSize - 1) / partSize)
-		a = c.kept.Add(k, &code{data: make([]byte, size), has: make([]bool, n), missing: n}, size)
+		n := code.Count(size)
+		a = c.kept.Add(k, &assembly{data: make([]byte, size), has: make([]bool, n), missing: n}, size)
 	}
-	i := at / partSize
+	i := part.GetOffset() / code.PartBytes
 	if a.missing == 0 || a.has[i] {
 		return nil
 	}
-	copy(a.data[at:], data)
+	copy(a.data[part.GetOffset():], part.GetData())
 	a.has[i] = true
-	if a.missing--; a.missing == 0 && sha256.Sum256(a.data) != k.sha256 {
+	if a.missing--; a.missing > 0 {
+		return nil
+	}
+	if err := code.CheckWhole(t.GetCode(), a.data); err != nil {
 		clear(a.has)
 		a.missing = len(a.has)
-		return errors.New("the parts of the code are not what its SHA-256 says; send them all again")
+		return fmt.Errorf("%w; send all of them again", err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package python
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -59,13 +59,13 @@ func TestMain(m *testing.M) {
 		ctx, end := context.WithCancel(context.Background())
 		ended := make(chan error)
 		go func() { ended <- ours.pool.Run(ctx) }()
-		code := m.Run()
+		failed := m.Run()
 		end()
 		if err := errors.Join(<-ended, goleak.Find()); err != nil {
 			fmt.Println(err)
 			return 1
 		}
-		return code
+		return failed
 	}())
 }
 
@@ -151,24 +151,12 @@ func (l *lines) String() string {
 }
 
 // ticketOf is a session's with some code.
-func ticketOf(namespace string, code []byte) *pb.Ticket {
-	sum := sha256.Sum256(code)
-	return &pb.Ticket{
-		Session: "s1", Namespace: namespace,
-		Code: &pb.StoredCode{Sha256: sum[:], Size: int64(len(code))},
-	}
+func ticketOf(namespace string, data []byte) *pb.Ticket {
+	return &pb.Ticket{Session: "s1", Namespace: namespace, Code: code.Of(data, nil)}
 }
 
 // partsOf are the parts of some code.
-func partsOf(code []byte) (parts []*pb.CodePart) {
-	sum := sha256.Sum256(code)
-	for at := 0; at < len(code); at += partSize {
-		parts = append(parts, &pb.CodePart{
-			Sha256: sum[:], Size: int64(len(code)), Offset: int64(at), Data: code[at:min(at+partSize, len(code))],
-		})
-	}
-	return parts
-}
+func partsOf(data []byte) []*pb.CodePart { return slices.Collect(code.Parts(code.Of(data, nil), data)) }
 
 // op is a function of testdata/functions.py, as a step has it.
 type op struct {

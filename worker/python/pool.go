@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -370,15 +369,4 @@ func (p *Pool) failure(k failureKey) error {
 		return nil
 	}
 	return f.err
-}
-
-// CheckEnvironments looks whether the interpreters are there.
-func (c *Config) CheckEnvironments() error {
-	for name, e := range c.Environments {
-		if info, err := os.Stat(e.Interpreter); err != nil || info.IsDir() {
-			return fmt.Errorf("--python: environment %q: %s is no interpreter; name its file, such as "+
-				"%s=/opt/venv/bin/python: %w", name, e.Interpreter, name, errors.Join(err))
-		}
-	}
-	return nil
 }
