@@ -494,6 +494,26 @@ func TestKeptInputStays(t *testing.T) {
 	}
 }
 
+// What a function does not keep lies in the same memory from call to call.
+func TestSegmentsAreUsedAgain(t *testing.T) {
+	p, _ := running(t, func(c *Config, _ *times) { c.Processes = 1 })
+	list := spec.Type{Kind: pb.Kind_BINARY, List: true}
+	in := &vector.Vector{Type: list, Rows: 2, Offsets: []int32{0, 1, 3}, Ends: []int32{0, 1, 2, 3}, Data: []byte("abc")}
+	numbers := map[uint32]bool{}
+	for _, style := range []pb.Style{pb.Style_ARROW, pb.Style_NUMPY, pb.Style_ROWS} {
+		o := op{name: "same", style: style, in: []spec.Type{list, int64s}, out: []spec.Type{list, int64s}}
+		if err := o.open(t, p).Call(t.Context(), callOf(o.out, in, numbered(2))); err != nil {
+			t.Fatal(err)
+		}
+		for q := range p.processes {
+			numbers[q.in.Number], numbers[q.out.Number] = true, true
+		}
+	}
+	if len(numbers) != 2 {
+		t.Errorf("%d segments", len(numbers))
+	}
+}
+
 // Results take memory that is asked for, which may be refused.
 func TestRoomIsAskedFor(t *testing.T) {
 	o := op{name: "same", in: []spec.Type{int64s}, out: []spec.Type{int64s}}

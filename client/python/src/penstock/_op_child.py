@@ -19,6 +19,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -220,24 +221,25 @@ def _told(kind: str, err: BaseException) -> Message:
 def _columns(segment: pa.Buffer, types: list[pa.DataType], rows: int, places: list[int]) -> list[pa.Array]:
     """The inputs, where they lie."""
     at = iter(places)
+    return [_column(segment, at, kind, rows) for kind in types]
 
-    def buffer() -> pa.Buffer | None:
-        start, size = next(at), next(at)
-        return None if start < 0 else segment.slice(start, size)
 
-    def array(kind: pa.DataType, count: int) -> pa.Array:
-        valid = buffer()
-        if pa.types.is_list(kind):
-            offsets = buffer()
-            assert offsets is not None
-            below = array(kind.value_type, struct.unpack_from("<i", offsets, 4 * count)[0])
-            return pa.Array.from_buffers(kind, count, [valid, offsets], children=[below])
-        values = [buffer()]
-        if pa.types.is_binary(kind) or pa.types.is_string(kind):
-            values.append(buffer())
-        return pa.Array.from_buffers(kind, count, [valid, *values])
+def _column(segment: pa.Buffer, at: Iterator[int], kind: pa.DataType, count: int) -> pa.Array:
+    valid = _buffer(segment, at)
+    if pa.types.is_list(kind):
+        offsets = _buffer(segment, at)
+        assert offsets is not None
+        values = _column(segment, at, kind.value_type, struct.unpack_from("<i", offsets, 4 * count)[0])
+        return pa.Array.from_buffers(kind, count, [valid, offsets], children=[values])
+    buffers = [valid, _buffer(segment, at)]
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        buffers.append(_buffer(segment, at))
+    return pa.Array.from_buffers(kind, count, buffers)
 
-    return [array(kind, rows) for kind in types]
+
+def _buffer(segment: pa.Buffer, at: Iterator[int]) -> pa.Buffer | None:
+    start, size = next(at), next(at)
+    return None if start < 0 else segment.slice(start, size)
 
 
 def _lay_out(array: pa.Array, pieces: list[Piece]) -> None:
