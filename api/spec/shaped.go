@@ -53,11 +53,7 @@ func (b *outputBuilder) tensor(o *pb.Output, f *pb.Feature, feat *feature) (err 
 
 // rowShape is the shape of a tensor's rows: what the spec says, or else the column.
 func (b *outputBuilder) rowShape(f *pb.Feature, feat *feature) ([]int32, error) {
-	given := f.GetShape()
-	var known []int32
-	if feat.source != nil && feat.typ.List {
-		known = b.index.columns[feat.column].Shape
-	}
+	given, known := f.GetShape(), feat.shape
 	switch levels := int(feat.typ.Nested) + 1; {
 	case !feat.typ.List && feat.typ.Kind != pb.Kind_BINARY:
 		if len(given) > 0 && Count(given, 1) != 1 {

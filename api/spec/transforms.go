@@ -209,12 +209,12 @@ func (a *application) step(sig Signature, name string, in ...*feature) *feature 
 	if sig.SelectsRows {
 		return nil
 	}
-	st.proto.Outs, st.proto.Type = 1, sig.Out.Proto()
-	st.out = &feature{name: name, typ: sig.Out, at: a.path}
+	out := &feature{name: name, typ: sig.Out, at: a.path}
 	if sig.Keeps && len(in) > 0 {
-		st.out.meaning = in[0].meaning
+		out.meaning, out.text = in[0].meaning, in[0].text && sig.Out.Kind == pb.Kind_BINARY
 	}
-	return st.out
+	st.makes(out)
+	return out
 }
 
 // define puts a result under its name, where it replaces the input of that name and must clash with nothing else.
