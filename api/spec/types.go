@@ -131,7 +131,7 @@ type Column struct {
 	// Meaning says what integers of this column stand for, where that is more than numbers: "timestamp[ms]",
 	// "time[us]", "uint64". Files that differ in it do not go together.
 	Meaning string
-	// Text is set for a column whose byte strings the file says are text. The two go together, as bytes.
+	// Text is set for a column whose byte strings the file says are text. Files that differ in it have bytes.
 	Text bool
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
