@@ -19,6 +19,7 @@ func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
 	r := &resolver{
 		index:   newIndex(schema),
 		catalog: catalog,
+		code:    s.GetCode(),
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
 		owned:   map[string]*feature{},
@@ -80,6 +81,7 @@ func (st *step) makes(outs ...*feature) {
 type resolver struct {
 	index    *index
 	catalog  Catalog
+	code     *pb.Code // of the functions that transforms call
 	problems Problems
 	// sources that the spec mentions, and results of transforms, by name. A result hides the source of its name.
 	sources, derived map[string]*feature
@@ -104,6 +106,7 @@ func (r *resolver) session(s *pb.Spec) {
 		}
 	}
 	r.sizes(s)
+	r.checkCode(s.GetCode())
 }
 
 func (r *resolver) filter(text string) {

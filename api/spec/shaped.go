@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -64,6 +65,8 @@ func (b *outputBuilder) rowShape(f *pb.Feature, feat *feature) ([]int32, error) 
 		return nil, errors.New("say by `shape:` what shape its rows have, such as [768]: the files name none for all")
 	case len(given) == 0:
 		return known, nil
+	case feat.source == nil && len(known) > 0 && !slices.Equal(given, known):
+		return nil, fmt.Errorf("shape %v is not that of its rows, %v; leave it out", given, known)
 	case feat.typ.Nested > 0 && len(given) != levels:
 		return nil, fmt.Errorf("shape %v has %d dimensions; want %d", given, len(given), levels)
 	}

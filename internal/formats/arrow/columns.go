@@ -55,7 +55,7 @@ func (w *walk) element(f field, p place) error {
 	switch {
 	case l == nil:
 		return w.leaf(f, p)
-	case len(p.structs) == 0 && len(p.lists)+nesting(f.kind()) <= format.MaxNested+1:
+	case len(p.structs) == 0 && len(p.lists)+nesting(f.kind()) <= spec.MaxNested+1:
 		return w.list(f, p, l)
 	}
 	return w.unsupported(f, p, "a list of lists")

@@ -119,7 +119,7 @@ func holds(n *node, p place) (element, bool) {
 
 // nested finds the levels of lists that an element is, as far as they can be read, and what the innermost holds.
 func nested(e element) (levels []ListLevel, innermost element) {
-	for len(levels) < format.MaxNested && e.node.isList() {
+	for len(levels) < spec.MaxNested && e.node.isList() {
 		inner, ok := holds(e.node, e.at)
 		if !ok {
 			break
