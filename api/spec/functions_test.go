@@ -140,6 +140,9 @@ BYTES title [16] binary
 		len(second.GetMore()) != 3 {
 		t.Errorf("got %v\nand %v", first, second)
 	}
+	if byName := SourcesByName(p.GetSources()); byName["tiny"] != 0 {
+		t.Errorf("filters mean %v", byName)
+	}
 	if embed.GetPython().GetTexts() != nil {
 		t.Error("the spec was changed")
 	}
