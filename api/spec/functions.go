@@ -91,24 +91,32 @@ type call struct {
 // function adds the step of a transform that calls a function.
 func (r *resolver) function(path string, t *pb.Transform) {
 	c := &call{resolver: r, path: path, transform: t, name: "the function"}
-	f := settledFunction(t.GetPython()) // nil, as the messages' methods take it, if there is none
+	f := settledFunction(t.GetPython())
+	if f == nil || r.code == nil {
+		c.unknown()
+		return
+	}
 	if isLabel(f.GetName()) {
 		c.name = f.GetName()
 	}
-	switch {
-	case f == nil, r.code == nil:
-		r.problems.add(path+".op", "python without a function and its code; make the transform in Python, by "+
-			"penstock.op: specs that are written as text cannot name functions yet")
-	case t.GetOut() != "" || len(t.GetParams()) > 0:
+	if t.GetOut() != "" || len(t.GetParams()) > 0 {
 		r.problems.add(path, "a call of %s has neither `out` nor parameters; `outs` says what it makes", c.name)
-	default:
-		c.check(f)
 	}
+	c.check(f)
 	in, outs := c.inputs(), c.results()
-	if f != nil {
-		c.step(f, in, outs)
-	}
+	c.step(f, in, outs)
 	c.define(outs)
+}
+
+// unknown refuses a call of what nobody knows, and defines what it would make.
+func (c *call) unknown() {
+	c.problems.add(c.path+".op", "python without a function and its code; make the transform in Python, by "+
+		"penstock.op: specs that are written as text cannot name functions yet")
+	made := []*feature{{name: c.transform.GetOut(), at: c.path}}
+	for _, out := range c.transform.GetOuts() {
+		made = append(made, &feature{name: out.GetName(), at: c.path})
+	}
+	c.put(made)
 }
 
 // step appends the step of a call.
@@ -273,7 +281,7 @@ func isResult(k pb.Kind) bool {
 	return Width(k) > 0 && k != pb.Kind_BFLOAT16 || k == pb.Kind_BINARY
 }
 
-// define puts results under their names, where they replace inputs and must clash with nothing else.
+// define defines results, which may replace inputs and must clash with nothing else.
 func (c *call) define(results []*feature) {
 	seen := map[string]bool{}
 	for i, result := range results {
@@ -286,7 +294,14 @@ func (c *call) define(results []*feature) {
 		}
 		seen[result.name] = true
 	}
-	for _, result := range results {
-		c.derived[result.name] = result
+	c.put(results)
+}
+
+// put puts features under their names.
+func (c *call) put(features []*feature) {
+	for _, f := range features {
+		if f.name != "" {
+			c.derived[f.name] = f
+		}
 	}
 }

@@ -318,7 +318,7 @@ func TestMistakesAroundFunctions(t *testing.T) {
 		"features: {bytes: raw}\ntransforms: {op: log1p, in: tiny_n}":          "transforms[1]: in: want numbers, found [int8] (tiny_n)",
 		"features: {bytes: raw}\ntransforms: {op: fill_null, in: deep}":        "transforms[1]: in: want numbers, found [list<list<int64>>] (deep)",
 		"features: {bytes: raw}\ntransforms: {op: log1p, in: price, out: ids}": "transforms[1].out: ids is made by transforms[0] already; choose another name",
-		"features: {bytes: raw}\ntransforms: {op: python, in: title, out: n}":  "transforms[1].op: python without a function and its code; make the transform in Python, by penstock.op: specs that are written as text cannot name functions yet\ntransforms[1].outs: found nothing; want what the function makes of each row: one result or more",
+		"features: {bytes: n}\ntransforms: {op: python, in: title, out: n}":    "transforms[1].op: python without a function and its code; make the transform in Python, by penstock.op: specs that are written as text cannot name functions yet",
 		"features: {bytes: raw}\ntransforms: {op: clamp, in: ids, outs: 3}":    "",
 	} {
 		got := ""
