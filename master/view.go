@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/identity"
-	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
 )
 
@@ -21,7 +20,7 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 		Session: s.GetId(), Epochs: spec.Epochs(s.GetSpec()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
 		PlannerDigest: string(s.GetPlannerDigest()), LastBatch: s.GetSpec().GetLastBatch(),
-		Selects: unread || plan.Selects(program), BatchSize: uint64(s.GetSpec().GetBatchSize()),
+		Selects: unread || spec.RowsOf(program) != spec.SameRows, BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(),
 			s.GetWorldSize()),
 		Skip: s.GetSpec().GetOnError().GetSkip(), Code: s.GetSpec().GetCode(),

@@ -183,22 +183,9 @@ func (f *feeder) describe() (*opened, error) {
 	}
 	program := &pb.Program{}
 	if proto.Unmarshal(info.GetProgram(), program) == nil { // which Open has read
-		out.Counts = info.GetWorldSize() == 1 && countable(program)
+		out.Counts = info.GetWorldSize() == 1 && spec.RowsOf(program) == spec.SameRows
 	}
 	return out, nil
-}
-
-// countable reports whether as many rows come out of a program as go in.
-func countable(p *pb.Program) bool {
-	if p.GetFilter() != "" {
-		return false
-	}
-	for _, step := range p.GetSteps() {
-		if step.GetOuts() == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // fingerprint are the parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a
