@@ -266,7 +266,7 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 		return false, errComplete
 	}
 	before := st.at.received
-	if complete, err = st.push(rec, m, !a.begun); err != nil {
+	if complete, err = st.push(rec, m); err != nil {
 		return false, err
 	}
 	p := st.at

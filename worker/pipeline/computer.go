@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -66,8 +67,32 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], ou
 	return err
 }
 
-// moveCursor has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before
-// it: what the trainer makes of the failure begins there.
+// cutNothing is cut where the trainer has all rows of the window, or so it says: it is told that this was the end.
+func (c *computer) cutNothing(ctx context.Context, total uint64, at Cursor, out chan<- Batch) error {
+	switch {
+	case at.K == 0:
+		return nil
+	case at.K > total:
+		return &ShortError{Window: at.Window, Rows: total, Taken: at.K}
+	}
+	return c.moveCursor(ctx, at.Window+1, out)
+}
+
+// ShortError says that a window has fewer rows than its trainer has of it. Nobody can go on, as where a file changed.
+type ShortError struct {
+	Window      uint32
+	Rows, Taken uint64
+}
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("window %d has %d rows, and the trainer has taken %d of it: what makes or chooses its rows "+
+		"does not repeat: do all workers run the same release, and is the file as it was?", e.Window, e.Rows, e.Taken)
+}
+
+func (e *ShortError) Unwrap() error { return storage.ErrChanged }
+
+// moveCursor has the trainer's cursor stand at a window, where no row came of the windows before it: if it cannot be
+// read, what the trainer makes of the failure begins there.
 func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Batch) error {
 	if c.sent.Window >= window {
 		return nil
@@ -81,6 +106,7 @@ func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Bat
 	if c.sent.Window == window-1 {
 		meta.K = c.sent.K
 	}
+	c.sent = Cursor{Window: window}
 	return offer(ctx, out, Batch{Batch: b, Meta: meta})
 }
 
@@ -113,7 +139,7 @@ func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<- Batch) error {
 	total := w.Len()
 	if at.K >= uint64(total) {
-		return nil
+		return c.cutNothing(ctx, uint64(total), at, out)
 	}
 	limit, stats := c.cfg.MaxBatch, c.stats
 	step := c.builder.RowsFor(w, c.batch)

@@ -96,6 +96,11 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	defer out.close()
 	at := position.Position{Epoch: ticket.Epoch, Block: ticket.Block, Shard: ticket.Shard, Window: req.Window, K: req.K}
 	windows := w.Data.Shards[w.Data.Index(at)]
+	if int(at.Window) < len(windows) && at.K > 0 && at.K == uint64(windows[at.Window]) {
+		if err := out.send(&Record{Position: at, Last: true}); err != nil {
+			return err
+		}
+	}
 	for ; int(at.Window) < len(windows); at.Window, at.K = at.Window+1, 0 {
 		for rows := uint64(windows[at.Window]); at.K < rows; {
 			n := min(uint64(w.Cut), rows-at.K)
