@@ -494,3 +494,43 @@ func TestWaitingForAFunction(t *testing.T) {
 	}
 	p.Close()
 }
+
+// Pictures of what a function makes are those of what it was called with, drawn by the rows of the file.
+func TestPicturesOfFunctions(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", squares(t, 12, 9, 120)), 50)
+	ticket.Code = &pb.StoredCode{Sha256: []byte("code")}
+	python := &fakePython{functions: map[string]func(context.Context, *transform.Call) error{
+		"twice": func(_ context.Context, c *transform.Call) error {
+			*c.Out[0], *c.Out[1] = *c.In[0], *c.In[0]
+			return nil
+		},
+	}}
+	photos := func(filter string, function bool) []row {
+		p := &pb.Program{Provenance: true, Seed: 7, Shuffle: true, Filter: filter}
+		p.Sources = []*pb.Source{
+			{Name: "label", Path: []string{"label"}, Type: &pb.Type{Kind: pb.Kind_INT32}},
+			{Name: "text", Path: []string{"text"}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
+		}
+		text, binary := uint32(1), &pb.Type{Kind: pb.Kind_BINARY}
+		if function {
+			text = 1 + call(p, "twice", []uint32{1}, binary, binary)
+		}
+		photo := step(p, "decode_png", nil, text)
+		photo = step(p, "random_resized_crop", map[string]*pb.Value{"size": num(4)}, photo)
+		photo = step(p, "flip", nil, photo)
+		p.Outputs = []*pb.Output{{
+			Name: "photo", Layout: pb.Layout_IMAGE, Slots: []uint32{photo}, Shape: []int32{4, 4, 3}, Type: binary,
+		}}
+		rows, _, err := collect(t.Context(), withPython(newPipeline(&store, 3000), python), ticket, p, Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	for _, filter := range []string{"", "label % 3 == 1", "label in (4, 77)"} {
+		if got, want := photos(filter, true), photos(filter, false); !slices.Equal(got, want) || len(want) == 0 {
+			t.Errorf("%q: %d photos, which are not the %d without a function", filter, len(got), len(want))
+		}
+	}
+}

@@ -120,8 +120,11 @@ func step(p *pb.Program, op string, params map[string]*pb.Value, in ...uint32) u
 		slots = append(slots, spec.TypeFromProto(s.Type))
 	}
 	for _, s := range p.Steps {
-		if s.Outs == 1 {
+		if s.Outs > 0 {
 			slots = append(slots, spec.TypeFromProto(s.Type))
+		}
+		for _, t := range s.More {
+			slots = append(slots, spec.TypeFromProto(t))
 		}
 	}
 	types := make([]spec.Type, len(in))
