@@ -86,6 +86,7 @@ func (o *openRequest) config() (client.Config, error) {
 	c := client.Config{
 		Masters: o.Masters, Session: o.Session, SpecText: o.SpecText, WorkingDir: o.WorkingDir, Rank: o.Rank,
 		WorldSize: o.WorldSize, Zone: o.Zone, Budget: o.Budget, BeginsIn: o.BeginsIn,
+		Code: o.Code, AcceptCodeChange: o.AcceptCodeChange,
 		ConnectTimeout: seconds(o.ConnectTimeout), RestoreTimeout: seconds(o.RestoreTimeout),
 		SyncEvery: seconds(o.SyncEvery), StreamTimeout: seconds(o.StreamTimeout), HedgeAfter: seconds(o.HedgeAfter),
 		JoinTimeout: seconds(o.JoinTimeout),

@@ -35,6 +35,10 @@ type Worker struct {
 	After func(arrow.Record)
 	// Without leaves the last columns of the schema out.
 	Without int
+	// Codes are what it was sent of sessions' functions, without which it streams none of them. TakeCode, if set, is
+	// asked before each part is taken.
+	Codes    Codes
+	TakeCode func(context.Context, *pb.CodePart) error
 	// Links has it send batches on links to those who have some, as workers do.
 	Links bool
 
@@ -85,6 +89,9 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	}
 	if !bytes.Equal(req.GetProgram(), program()) {
 		return status.Error(codes.InvalidArgument, "another program")
+	}
+	if err := w.Codes.need(ticket.GetCode()); err != nil {
+		return err
 	}
 	out := &sender{Worker: w, stream: stream, narrow: req.GetNarrow()}
 	if w.Links {
