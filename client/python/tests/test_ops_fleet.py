@@ -209,8 +209,8 @@ def test_a_chain_of_functions_and_built_in_ops(rows: Path) -> None:
     joined = penstock.op(lambda a, b: pc.binary_join_element_wise(a, b, "-"), out={"joined": "string"}, name="joined")
     chain = [
         penstock.fill_null("text", "none"), penstock.fill_null("price", 1.5), twice("price"),
-        twice("price", out="four"), penstock.log1p("four", out="log"), penstock.cast("id", "float32", out="number"), twice("number"),
-        joined("text", "text_2"), penstock.sigrid_hash("joined", max=1000, out="hash"),
+        twice("price", out="four"), penstock.log1p("four", out="log"), penstock.cast("id", "float32", out="number"),
+        twice("number"), joined("text", "text_2"), penstock.sigrid_hash("joined", max=1000, out="hash"),
     ]  # fmt: skip
     chain.insert(0, penstock.op(lambda t: t, out={"text_2": "string"}, name="copy")("text"))
     chain.insert(2, penstock.fill_null("text_2", "?"))
