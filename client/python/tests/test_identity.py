@@ -141,6 +141,14 @@ def test_what_changes_something_changes_the_identity(change: str) -> None:
 
 
 @pytest.mark.pure
+def test_of_a_notebook_counts_the_code_whatever_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under `python -m pytest`, whose file is the main module's."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["pytest"])
+    of = [digest(f"def f(x): return x + {n}\nf.__module__ = '__main__'") for n in (1, 2)]
+    assert of[0] != of[1]
+
+
+@pytest.mark.pure
 def test_arguments_are_of_the_identity() -> None:
     text = "class C:\n    def __init__(self, *a, **k): pass\n    def __call__(self, x): return x\n"
     given: list[tuple[tuple[Any, ...], dict[str, Any]]] = [

@@ -252,6 +252,23 @@ def test_check_gives_what_an_op_makes_that_repeats() -> None:
     assert penstock.check(nan("x"), TABLE.to_batches()[0]).column_names == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (pa.array([["a"]], pa.large_list(pa.large_string())), pa.list_(pa.string())),
+        (pa.array([[1, 2]], pa.list_(pa.int8(), 2)), pa.list_(pa.int8())),
+        (pa.array(["a"]).dictionary_encode(), pa.string()),
+        (pa.array([b"ab"], pa.binary(2)), pa.binary()),
+        (pa.array([1], pa.timestamp("us")), pa.int64()),
+        (pa.array([1], pa.date32()), pa.int32()),
+        (pa.array([1.5]).cast(pa.float16()), pa.float16()),
+    ],
+)
+def test_check_hands_columns_over_as_workers_do(given: pa.Array, wanted: pa.DataType) -> None:
+    kind = penstock.op(lambda x: [str(x.type)] * len(x), out="string")
+    assert penstock.check(kind("x"), {"x": given}).to_pydict() == {"x": [str(wanted)]}
+
+
 def test_check_says_what_does_not_repeat() -> None:
     calls = itertools.count(1)
     counting = penstock.op(lambda x: [next(calls)] * len(x), out="int64", name="counting")

@@ -22,7 +22,7 @@ INSTEAD = {
     ),
     "collate_fn": "map=f changes each batch in the training loop's process, and transforms= on the workers",
     "drop_last": 'drop_last=True is last_batch="drop"',
-    "worker_init_fn": "the fleet's workers run no code of the training loop; its ops are transforms=",
+    "worker_init_fn": "what a worker's process needs once, the __init__ of a class makes: see penstock.op",
     "multiprocessing_context": "no process is forked from this one: leave it out",
     "generator": "seed= decides the order of rows",
     "prefetch_factor": "batches come ahead of the loop by themselves, up to budget= bytes",

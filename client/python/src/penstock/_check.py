@@ -103,10 +103,15 @@ def _inputs(op: Op | Transform, table: Any) -> list[pa.Array]:
 
 
 def _as_workers_do(column: pa.Array) -> pa.Array:
-    """A column in the form that workers have: text and bytes with offsets of 32 bits, lists of any length."""
+    """A column in the form that workers have: plain text and bytes, lists of any length, counts in place of times."""
     if isinstance(column, pa.ChunkedArray):  # of no rows
         column = pa.array([], column.type)
-    return column.cast(_kind(column.type))
+    try:
+        return column.cast(_kind(column.type))
+    except pa.ArrowException:
+        raise SpecError(
+            f"check: columns of {column.type} are none that workers have; give numbers, text or lists"
+        ) from None
 
 
 def _kind(kind: pa.DataType) -> pa.DataType:
@@ -118,7 +123,9 @@ def _kind(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or str(kind) == "binary_view":
         return pa.binary()
-    return kind
+    if pa.types.is_temporal(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    return pa.float64() if pa.types.is_decimal(kind) else kind
 
 
 def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> list[pa.Array]:

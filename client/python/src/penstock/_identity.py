@@ -355,6 +355,8 @@ def _place(value: Any) -> tuple[str, str]:
 def _origin(module: str) -> str:
     """Whose a module is: the "user"'s, a "library"'s, Python's own ("python"), or Penstock's ("own")."""
     top = module.partition(".")[0]
+    if top in ("__main__", "__mp_main__"):  # which may be a file of an installed package that runs the user's
+        return "user"
     if top in sys.stdlib_module_names:
         return "python"
     if top == "penstock":
