@@ -45,6 +45,10 @@ type Config struct {
 	// a session that was created before.
 	Spec                 *pb.Spec
 	SpecText, WorkingDir string
+	// Code are the bytes of the functions that Spec.Code identifies. The session keeps those of whoever opens it.
+	Code []byte
+	// AcceptCodeChange has states be restored though the functions were others when they were taken.
+	AcceptCodeChange bool
 	// Rank of this trainer, below WorldSize. WorldSize 0 is 1.
 	Rank, WorldSize uint32
 	// Share is the session's part of the workers, set when it is opened for the first time. Nil is an equal one.
@@ -100,6 +104,8 @@ type Local interface {
 	// Stream serves a request as the worker at an address would, if it is here: with the same statuses, or the
 	// receiver's error.
 	Stream(ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver) (here bool, err error)
+	// KeepCode has the worker at an address keep a part of the session's code, if it is here.
+	KeepCode(ctx context.Context, address string, part *pb.CodePart) (here bool, err error)
 }
 
 func (c Config) withDefaults() Config {
@@ -147,6 +153,9 @@ func (c Config) validate() error {
 		"Compression is %d; it must be LZ4, ZSTD or 0", c.Compression)
 	check(c.SyncEvery > 0, "SyncEvery is %v; it must be positive", c.SyncEvery)
 	check(c.StreamTimeout > 0, "StreamTimeout is %v; it must be positive", c.StreamTimeout)
+	if err := c.checkCode(); err != nil {
+		errs = append(errs, err)
+	}
 	restored := 0
 	for _, state := range c.Restore {
 		restored += proto.Size(state)

@@ -12,9 +12,10 @@ import (
 
 // fetcher gets the rows that are granted: it opens streams from workers, which have the ledger take in what comes.
 type fetcher struct {
-	terms  *terms
-	shared *shared
-	pool   *pool // of workers
+	terms   *terms
+	shared  *shared
+	pool    *pool // of workers
+	courier *courier
 
 	// Under shared.mu.
 	hedging      hedging
@@ -33,8 +34,9 @@ type fetched struct {
 }
 
 func newFetcher(t *terms, s *shared) *fetcher {
+	workers := newPool(t.cfg.Dial, t.cfg.DialLink)
 	return &fetcher{
-		terms: t, shared: s, pool: newPool(t.cfg.Dial, t.cfg.DialLink), since: time.Now(),
+		terms: t, shared: s, pool: workers, courier: newCourier(t, workers), since: time.Now(),
 		hedging:      hedging{slow: make(map[string]time.Time)},
 		saidUnserved: make(map[unserved]time.Time), errs: make(map[string]error),
 		fetched: fetched{streams: make(map[string]int)},
@@ -128,4 +130,5 @@ func (f *fetcher) noteError(w *pb.Worker, err error) {
 // forgetErrors forgets those of workers that are not asked any more. shared.mu must be held.
 func (f *fetcher) forgetErrors(asked map[string]bool) {
 	maps.DeleteFunc(f.errs, func(address string, _ error) bool { return !asked[address] })
+	f.courier.forget(asked)
 }

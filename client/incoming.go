@@ -48,7 +48,7 @@ func (st *stream) read(ctx context.Context, a *attempt, silences int) (err error
 	in := &incoming{st: st, a: a, ctx: attempt, patience: st.terms.cfg.StreamTimeout << min(silences, maxSilences)}
 	in.silence = time.AfterFunc(in.patience, func() { cancel(fmt.Errorf("%w for %v", errSilent, in.patience)) })
 	defer in.silence.Stop()
-	err = in.get(a.worker.GetAddress())
+	err = in.getWithCode(a.worker.GetAddress())
 	if in.opened {
 		st.fetcher.countStream(a.worker, -1)
 	}
@@ -266,7 +266,7 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 		return false, errComplete
 	}
 	before := st.at.received
-	if complete, err = st.push(rec, m, !a.begun); err != nil {
+	if complete, err = st.push(rec, m); err != nil {
 		return false, err
 	}
 	p := st.at

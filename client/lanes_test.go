@@ -76,7 +76,7 @@ func (s *shardRows) deliver(t *rapid.T, st *stream) {
 	n := rapid.Uint64Range(1, left).Draw(t, "rows")
 	rec := &wireRecord{batch: new(wire.Batch), rows: int(n), bytes: 1000}
 	m := &pb.BatchMeta{Window: at.Window, K: at.K, Rows: uint32(n), Last: n == left}
-	if _, err := st.push(rec, m, false); err != nil {
+	if _, err := st.push(rec, m); err != nil {
 		t.Fatal(err)
 	}
 }

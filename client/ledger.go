@@ -1,9 +1,10 @@
 package client
 
 import (
-	"fmt"
 	"slices"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -138,8 +139,8 @@ func (p *piece) renew(g grant) {
 }
 
 // push takes in a received record. It reports whether the piece wants no more.
-func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
-	lo, hi, after, err := p.place(m, first)
+func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta) (complete bool, err error) {
+	lo, hi, after, err := p.place(m)
 	if err != nil {
 		return false, err
 	}
@@ -155,10 +156,11 @@ func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (c
 	return p.complete(), nil
 }
 
-// end marks a piece whose stream ended well: no more rows lie before its end. first says that no batch came before.
-func (l *ledger) end(p *piece, first bool) error {
-	if !first && !p.complete() && p.received.K > 0 {
-		return fmt.Errorf("stream ended at %v, inside a window: rows are missing", p.received)
+// end marks a piece whose stream ended well: no more rows lie before its end.
+func (l *ledger) end(p *piece) error {
+	if !p.complete() && p.received.K > 0 {
+		return status.Errorf(codes.InvalidArgument, "stream ended at %v, inside a window: rows are missing: "+
+			sameRelease, p.received)
 	}
 	if err := l.order().received(p, 0, p.to); err != nil {
 		return err

@@ -107,14 +107,14 @@ func receiveSome(t *rapid.T, l *ledger, windows uint32, rows uint64) {
 	p.open = true
 	at := p.received
 	if at.Window >= windows {
-		if err := l.end(p, false); err != nil {
+		if err := l.end(p); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	n := min(rapid.Uint64Range(0, rows).Draw(t, "rows"), rows-at.K)
 	m := &pb.BatchMeta{Window: at.Window, K: at.K, Rows: uint32(n), Last: at.K+n == rows}
-	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), bytes: 100, rows: int(n)}, m, false); err != nil {
+	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), bytes: 100, rows: int(n)}, m); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -170,7 +170,7 @@ func TestLatePieceGoesFirst(t *testing.T) {
 	p := l.order().startable()
 	p.open = true
 	rec := &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}
-	if _, err := l.push(p, rec, &pb.BatchMeta{Rows: 5}, true); err != nil {
+	if _, err := l.push(p, rec, &pb.BatchMeta{Rows: 5}); err != nil {
 		t.Fatal(err)
 	}
 	if l.order().startable() != nil || l.queued != 100 {
@@ -205,7 +205,7 @@ func TestRefusedPieceIsReported(t *testing.T) {
 	p := l.order().startable()
 	p.open = true
 	rec := &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}
-	if _, err := l.push(p, rec, &pb.BatchMeta{Rows: 5, Last: true}, true); err != nil {
+	if _, err := l.push(p, rec, &pb.BatchMeta{Rows: 5, Last: true}); err != nil {
 		t.Fatal(err)
 	}
 	p.refused = &pb.RefusedStream{At: p.received.Proto()}

@@ -22,13 +22,14 @@ const (
 type opening struct {
 	terms   *terms // which it makes
 	masters *masters
+	own     bundle // what this rank has of the session's code
 }
 
 // run opens the session, joins it and takes over what the master answered. It returns when the answered Join was sent.
 func (o opening) run(ctx context.Context) (sent time.Time, err error) {
 	t, warn := o.terms, o.warnNowAndThen()
 	patient := trials{each: openTimeout, all: t.cfg.ConnectTimeout}
-	err = o.masters.persist(ctx, "open", patient, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
+	err = o.persist(ctx, "open", patient, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
 		t.session, err = o.find(ctx, m)
 		return err
 	})
@@ -39,7 +40,10 @@ func (o opening) run(ctx context.Context) (sent time.Time, err error) {
 		return sent, err
 	}
 	o.sayDefault()
-	return sent, t.settle()
+	if err := t.settle(); err != nil {
+		return sent, err
+	}
+	return sent, o.takeCode(ctx, patient, warn)
 }
 
 // find opens the session, or attaches to one that was opened before.
@@ -50,7 +54,7 @@ func (o opening) find(ctx context.Context, m pb.MasterClient) (*pb.Session, erro
 	}
 	return m.Open(ctx, &pb.OpenRequest{
 		Session: c.Session, Spec: c.Spec, SpecText: c.SpecText, WorkingDir: c.WorkingDir, WorldSize: c.WorldSize,
-		Share: c.Share, Defaults: 1, SavedLastBatch: c.savedLastBatch(),
+		Share: c.Share, Defaults: 1, SavedLastBatch: c.savedLastBatch(), Code: o.own.stored,
 	})
 }
 
@@ -100,11 +104,12 @@ func (o opening) join(ctx context.Context, patient trials, warn func(error)) (se
 	t := o.terms
 	req := &pb.JoinRequest{
 		Session: t.cfg.Session, Rank: t.cfg.Rank, WorldSize: t.cfg.WorldSize, Nonce: t.nonce,
-		Restore: t.cfg.Restore, Restoring: t.cfg.Restore != nil,
+		Restore: t.cfg.Restore, Restoring: t.cfg.Restore != nil, Code: o.own.stored,
+		AcceptCodeChange: t.cfg.AcceptCodeChange,
 	}
 	begin := time.Now()
 	for round := 0; ; round++ {
-		err := o.masters.persist(ctx, "join", patient, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
+		err := o.persist(ctx, "join", patient, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
 			sent = time.Now()
 			t.joined, err = m.Join(ctx, req)
 			return err

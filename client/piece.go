@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -66,13 +65,14 @@ func (p *piece) complete() bool { return !p.received.Less(p.to) }
 
 func (p *piece) finished() bool { return p.complete() && len(p.queue) == 0 }
 
-// place finds which rows, lo to hi, of an incoming batch are the piece's and new, and the cursor after them. first
-// says that it is the first batch of its stream. A gap is an error: rows would be lost.
-func (p *piece) place(m *pb.BatchMeta, first bool) (lo, hi int, after position.Position, err error) {
+// place finds which rows, lo to hi, of an incoming batch are the piece's and new, and the cursor after them. A gap is
+// an error: rows would be lost.
+func (p *piece) place(m *pb.BatchMeta) (lo, hi int, after position.Position, err error) {
 	cur, rows := p.received, uint64(m.GetRows())
 	gap := func(why string) (int, int, position.Position, error) {
-		return 0, 0, cur, fmt.Errorf("batch of window %d, rows %d to %d, does not follow %v: %s",
-			m.Window, m.K, m.K+rows, cur, why)
+		return 0, 0, cur, status.Errorf(codes.InvalidArgument,
+			"batch of window %d, rows %d to %d, does not follow %v: "+
+				"%s: "+sameRelease, m.Window, m.K, m.K+rows, cur, why)
 	}
 	switch {
 	case m.Window == math.MaxUint32:
@@ -81,7 +81,7 @@ func (p *piece) place(m *pb.BatchMeta, first bool) (lo, hi int, after position.P
 		return 0, 0, cur, nil // all of it came before
 	case m.Window == cur.Window && m.K > cur.K, m.Window > cur.Window && m.K != 0:
 		return gap("rows are missing")
-	case m.Window > cur.Window && cur.K > 0 && !first:
+	case m.Window > cur.Window && cur.K > 0:
 		return gap("the window before was not ended")
 	case m.Window == cur.Window && m.K+rows < cur.K && m.Last:
 		return gap("the window ends before rows that came from another worker")
@@ -104,6 +104,9 @@ func (p *piece) place(m *pb.BatchMeta, first bool) (lo, hi int, after position.P
 	return lo, hi, after, nil
 }
 
+// sameRelease ends messages about rows that are not as others were, or said.
+const sameRelease = "do all workers run the same release, and are the files as they were?"
+
 // lent is how many records in the queue have memory of a worker's.
 func (p *piece) lent() (n int) {
 	for _, c := range p.queue {
@@ -118,8 +121,8 @@ func (p *piece) lent() (n int) {
 // are.
 func (p *piece) count(rows int, after position.Position) error {
 	if n := uint64(rows); n > p.due || n < p.due && !after.Less(p.to) {
-		return status.Errorf(codes.InvalidArgument, "sends %d rows up to %v where %d were counted: "+
-			"do all workers run the same release, and are the files as they were?", rows, after, p.due)
+		return status.Errorf(codes.InvalidArgument, "sends %d rows up to %v where %d were counted: "+sameRelease,
+			rows, after, p.due)
 	}
 	p.due -= uint64(rows)
 	return nil

@@ -88,7 +88,7 @@ func (b *blame) note(err *workerError) {
 
 // lacks is how a worker begins its words when it lacks something that a program needs. Whatever else is Unimplemented,
 // a worker did not say: another server did, or a proxy.
-const lacks = "this worker cannot run the program"
+const lacks = "this worker cannot run the "
 
 // stranger reports whether what answered is no worker.
 func stranger(err error) bool {

@@ -37,7 +37,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	}
 	t := &terms{cfg: cfg, log: cfg.Logger.With("session", cfg.Session, "rank", cfg.Rank), nonce: rand.Text()}
 	m := &masters{addresses: cfg.Masters, pool: newPool(cfg.Dial, nil)}
-	sent, err := opening{t, m}.run(ctx)
+	sent, err := opening{t, m, bundleOf(&cfg)}.run(ctx)
 	var s *Session
 	if err == nil {
 		s, err = newSession(t, m, sent)

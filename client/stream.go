@@ -265,9 +265,9 @@ func (st *stream) failed(a *attempt, began bool, err error) error {
 
 // push has the pieces that the stream reads take in what is theirs of a record. It reports whether they want no more.
 // shared.mu must be held.
-func (st *stream) push(rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
+func (st *stream) push(rec *wireRecord, m *pb.BatchMeta) (complete bool, err error) {
 	for {
-		if complete, err = st.shared.ledger.push(st.at, rec, m, first); err != nil || !st.flow() {
+		if complete, err = st.shared.ledger.push(st.at, rec, m); err != nil || !st.flow() {
 			return complete, err
 		}
 	}
@@ -285,7 +285,7 @@ func (st *stream) end(a *attempt) error {
 	}
 	before := st.at.received
 	for more := true; more; more = st.flow() {
-		if err := st.shared.ledger.end(st.at, !a.begun); err != nil {
+		if err := st.shared.ledger.end(st.at); err != nil {
 			return err
 		}
 	}

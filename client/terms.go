@@ -21,6 +21,7 @@ type terms struct {
 	nonce   string // of the Join, and of this start for good
 	session *pb.Session
 	joined  *pb.JoinReply
+	code    bundle // of the session
 	lease   time.Duration
 	layout  *layout // of what the program makes
 	batch   int     // rows
@@ -120,6 +121,6 @@ func (t *terms) state(at snapshot) *pb.State {
 		ProgramDigest: of.GetProgramDigest(), DatasetDigest: of.GetDatasetDigest(),
 		PlannerDigest: of.GetPlannerDigest(), Fingerprint: of.GetFingerprint(),
 		Start: at.start, GlobalBatch: at.globalBatch, Remembers: at.remembers,
-		LastBatch: cmp.Or(of.GetSpec().GetLastBatch(), pb.LastBatch_UNEVEN),
+		LastBatch: cmp.Or(of.GetSpec().GetLastBatch(), pb.LastBatch_UNEVEN), Code: of.GetSpec().GetCode(),
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -191,7 +193,6 @@ func TestPlace(t *testing.T) {
 		k      uint64
 		rows   uint32
 		last   bool
-		first  bool
 		lo, hi int
 		after  position.Position
 		bad    bool
@@ -212,21 +213,21 @@ func TestPlace(t *testing.T) {
 			name: "beyond the piece", cur: at(1, 4), to: at(1, 6), window: 1, k: 4, rows: 5, last: true, hi: 2,
 			after: at(1, 6),
 		},
-		{name: "after the piece", cur: at(1, 4), to: at(1, 6), window: 2, rows: 5, first: true, after: at(1, 6)},
+		{name: "after the piece", cur: at(1, 4), to: at(1, 6), window: 2, rows: 5, bad: true},
+		{name: "moves nothing", cur: at(1, 4), to: end, window: 1, k: 4, after: at(1, 4)},
+		{name: "ends a window that is taken", cur: at(1, 4), to: end, window: 1, k: 4, last: true, after: at(2, 0)},
 		{name: "gap", cur: at(1, 4), to: end, window: 1, k: 5, rows: 1, bad: true},
 		{name: "gap to a window", cur: at(2, 0), to: end, window: 3, k: 5, rows: 1, bad: true},
 		{name: "window not ended", cur: at(1, 4), to: end, window: 2, rows: 1, bad: true},
-		{
-			name: "window ended before the stream", cur: at(1, 4), to: end, window: 2, rows: 1, first: true, hi: 1,
-			after: at(2, 1),
-		},
 		{name: "window got shorter", cur: at(1, 4), to: end, window: 1, k: 1, rows: 2, last: true, bad: true},
 		{name: "last of all windows", cur: at(1, 0), to: end, window: 1<<32 - 1, rows: 2, last: true, bad: true},
 	} {
 		p := &piece{taken: c.cur, received: c.cur, to: c.to}
-		lo, hi, after, err := p.place(&pb.BatchMeta{Window: c.window, K: c.k, Rows: c.rows, Last: c.last}, c.first)
+		lo, hi, after, err := p.place(&pb.BatchMeta{Window: c.window, K: c.k, Rows: c.rows, Last: c.last})
 		if (err != nil) != c.bad {
 			t.Errorf("%s: error %v", c.name, err)
+		} else if c.bad && status.Code(err) != codes.InvalidArgument { // else it would be asked again for ever
+			t.Errorf("%s: %v is none that a worker is refused for", c.name, err)
 		} else if !c.bad && (hi-lo != c.hi-c.lo || hi > lo && lo != c.lo || after != c.after) {
 			t.Errorf("%s: rows %d to %d, then %v; expected %d to %d, then %v",
 				c.name, lo, hi, after, c.lo, c.hi, c.after)

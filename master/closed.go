@@ -80,7 +80,7 @@ func (r *runner) putAway(
 	defer cancel()
 	r.putAwayAs = words
 	err := put(ctx, r.term.leadership, r.stored, &pb.ClosedSession{
-		Meta: r.meta, Head: r.state.Remains(), Progress: keptProgress(r.state.Progress()), ClosedUnixMs: at.UnixMilli(),
+		Meta: r.stored.Meta, Head: r.state.Remains(), Progress: keptProgress(r.state.Progress()), ClosedUnixMs: at.UnixMilli(),
 	})
 	if err == nil {
 		return fmt.Errorf("%w: %s", store.ErrNotFound, words)
@@ -207,8 +207,12 @@ func (t *term) visitClosed(ctx context.Context, name store.Name, past func(*term
 
 // reopen makes a session that is closed or sleeps one that runs, for a caller who restores it, or goes on with it.
 func (t *term) reopen(ctx context.Context, limits access.Limits, c *closed) error {
+	of := c.GetMeta().GetSession()
+	if err := t.master.mayRun(of.GetNamespace(), of.GetSpec()); err != nil {
+		return err
+	}
 	if !c.GetAsleep() { // it is listed anew
-		if err := mayRead(limits, c.GetMeta().GetSession().GetSpec()); err != nil {
+		if err := mayRead(limits, of.GetSpec()); err != nil {
 			return err
 		}
 	}

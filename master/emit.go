@@ -194,6 +194,10 @@ func (r *runner) emitChanges() {
 		}
 		r.emit(pb.EventKind_CHECKPOINT, "%s", how)
 	}
+	if other := r.otherCode; len(other) > 0 {
+		r.otherCode = nil
+		r.emit(pb.EventKind_CHECKPOINT, "restored with other code, as was asked for: %s", strings.Join(other, "; "))
+	}
 	skipped, _ := r.state.Skipped()
 	for _, k := range skipped[min(before.skipped, len(skipped)):] {
 		r.emit(pb.EventKind_DATA,

@@ -57,6 +57,11 @@ func (r *runner) execute(calls []call) ([]answer, error) {
 	answers := make([]answer, len(calls))
 	var changes session.Changes
 	for i, c := range calls {
+		if c.code != nil {
+			if err := r.changeCode(*c.code); err != nil {
+				return answers, err
+			}
+		}
 		if c.command != nil {
 			var changed session.Changes
 			if answers[i], changed = r.apply(c); errors.Is(answers[i].err, errPanicked) {
@@ -124,6 +129,9 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 	if sync, ok := c.command.(session.Sync); ok && c.refresh && reply.Unchanged {
 		reply.Unchanged, reply.Grants = false, r.state.Held(sync.Rank)
 		reply.Pieces, reply.Starts = r.state.Pieces(sync.Rank)
+	}
+	if len(reply.OtherCode) > 0 {
+		r.otherCode = reply.OtherCode
 	}
 	a := answer{Reply: reply}
 	if a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants, c.zone); a.err == nil &&

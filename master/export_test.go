@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"time"
 
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/store"
@@ -19,3 +20,6 @@ func (m *Master) Panic(ctx context.Context, id string) error {
 	_, err = r.do(ctx, call{command: broken{}})
 	return err
 }
+
+// DeleteCode deletes the code that no running session has, whenever it was used last.
+func (m *Master) DeleteCode() error { return m.leading().deleteCode(time.Now().Add(time.Hour)) }

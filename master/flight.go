@@ -70,7 +70,7 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 		return nil, openError(err)
 	}
 	info := &flight.FlightInfo{FlightDescriptor: d, Endpoint: list.all, TotalRecords: list.rows, TotalBytes: -1}
-	if plan.Selects(dataset.Program) {
+	if spec.RowsOf(dataset.Program) != spec.SameRows {
 		info.TotalRecords = -1 // how many rows pass shows when they are read
 	}
 	return info, nil

@@ -77,6 +77,8 @@ type Config struct {
 	// less than two leases.
 	CloseAfter time.Duration
 	Logger     *slog.Logger
+	// Code says which Python functions the sessions of a namespace may have for which Access says nothing; "" is none.
+	Code access.Code
 	// KeepHistory leaves it to others to compact etcd.
 	KeepHistory bool
 	// Scaling says how many workers there should be, and who keeps them.
@@ -116,6 +118,10 @@ func New(cfg Config) (*Master, error) {
 	if cfg.Listener == nil || cfg.Store == nil && cfg.Connect == nil || cfg.Storage == nil || cfg.Ops == nil ||
 		cfg.Signer == nil || cfg.Logger == nil {
 		return nil, errors.New("master: Listener, Store or Connect, Storage, Ops, Signer and Logger are needed")
+	}
+	cfg.Code = cmp.Or(cfg.Code, access.NoCode)
+	if err := cfg.Code.Check(); err != nil {
+		return nil, fmt.Errorf("master: code: %w", err)
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
 	if cfg.Lease < minLease {

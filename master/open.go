@@ -178,6 +178,7 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes,
 				m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
 			Namespace: req.who.Home(), Owner: req.who.Subject, Share: req.GetShare(), DefaultLastBatch: req.byDefault,
+			Code: req.GetCode(),
 		},
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),
@@ -203,7 +204,7 @@ func checkOpen(req *pb.OpenRequest) error {
 				"that is not above the maximum",
 			s.GetWeight(), s.GetMinWorkers(), s.GetMaxWorkers(), maxWeight)
 	}
-	return nil
+	return checkCode(req)
 }
 
 // maxWeight bounds a session's weight.
@@ -242,7 +243,7 @@ func (w *wanted) settled() (*wanted, error) {
 	out := *w
 	out.OpenRequest = &pb.OpenRequest{
 		Session: w.GetSession(), Spec: settled, WorldSize: w.GetWorldSize(),
-		Share: w.GetShare(),
+		Share: w.GetShare(), Code: w.GetCode(),
 	}
 	out.byDefault = byDefault
 	return &out, nil

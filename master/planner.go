@@ -130,7 +130,7 @@ func (p *blockPlanner) plan(
 
 // countOutputs sets a block's outputs: what its windows have, or where rows are left out, what workers say.
 func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error {
-	if plan.Selects(p.program) {
+	if spec.RowsOf(p.program) != spec.SameRows {
 		program, err := spec.Marshal(p.program)
 		if err != nil {
 			return fmt.Errorf("master: %w", err)

@@ -36,7 +36,7 @@ type runner struct {
 	name   store.Name
 	id     string // in its namespace
 	logger *slog.Logger
-	meta   *pb.SessionMeta // never changes
+	meta   *pb.SessionMeta // never changes, though the code that it names may
 
 	calls   chan call
 	planned chan plannedBlock
@@ -53,6 +53,9 @@ type runner struct {
 	unplanned atomic.Pointer[string]
 	// that each trainer should keep open, by the session's part of the workers; 0: not known yet
 	streams atomic.Uint32
+	// code are the bytes of the session's functions; nil: it has none. kept says that they are there.
+	code     atomic.Pointer[pb.StoredCode]
+	codeKept atomic.Bool
 	// standing is the newest one.
 	standing atomic.Pointer[standing]
 
@@ -65,7 +68,8 @@ type runner struct {
 	silence   silence
 	together  int // calls to share the next transaction
 	planning  bool
-	planFails int // failures to plan in a row
+	planFails int      // failures to plan in a row
+	otherCode []string // of the states that the session was just restored to, to be told once that is written
 	told      told
 }
 
@@ -86,6 +90,7 @@ type call struct {
 	refused []*pb.RefusedStream // as it reports them with a Sync
 	view    bool                // asks for the session as it is after the command
 	remove  bool                // deletes the session
+	code    *codeChange         // of the bytes of its functions
 	reply   chan<- answer
 }
 
@@ -147,6 +152,7 @@ func (r *runner) load() error {
 		}
 	}
 	r.stored, r.state = stored, state
+	r.code.Store(stored.Meta.GetSession().GetCode())
 	r.silence.load(time.Now(), stored, r.term.master.cfg.SessionTTL)
 	r.publish()
 	r.tickets = newTicketOffice(r.term.master, stored)

@@ -115,7 +115,10 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (reply *pb.Join
 	}
 	c := session.Join{
 		Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(),
-		Restoring: req.GetRestoring(),
+		Restoring: req.GetRestoring(), AcceptCode: req.GetAcceptCodeChange(),
+	}
+	if err := checkStored(req.GetCode()); err != nil {
+		return nil, err
 	}
 	for _, st := range req.GetRestore() {
 		c.Restore = append(c.Restore, session.CheckpointFromProto(st))
@@ -123,6 +126,9 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (reply *pb.Join
 	limits := s.master.cfg.Access.Limits(identity.From(ctx))
 	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
 		if err := fits(r.meta.GetSession(), req); err != nil {
+			return err
+		}
+		if err := r.haveCode(ctx, req.GetCode()); err != nil {
 			return err
 		}
 		a, err := r.do(ctx, call{command: c, limits: limits, view: true})
@@ -334,8 +340,11 @@ func callError(err error) error {
 	case errors.Is(err, session.ErrNoCheckpoint):
 		code = codes.NotFound
 	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrCheckpoint), errors.Is(err,
-		session.ErrFailed), errors.Is(err, store.ErrTooLarge):
+		session.ErrFailed), errors.Is(err, store.ErrTooLarge), errors.Is(err, store.ErrCodeFull), errors.Is(err,
+		store.ErrNoCode):
 		code = codes.FailedPrecondition
+	case errors.Is(err, store.ErrCodeHash):
+		code = codes.InvalidArgument
 	case errors.Is(err, store.ErrNotFound):
 		code = codes.NotFound
 	case errors.Is(err, store.ErrCorrupt):

@@ -21,6 +21,7 @@ func withSpec(req *pb.OpenRequest, texts *specTexts) (*pb.OpenRequest, error) {
 	out := &pb.OpenRequest{
 		Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare(),
 		Defaults: req.GetDefaults(), SavedLastBatch: req.GetSavedLastBatch(),
+		Code: req.GetCode(),
 	}
 	if req.GetSpecText() == "" {
 		spec.Canonical(out.GetSpec())

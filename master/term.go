@@ -201,12 +201,18 @@ func (t *term) open(ctx context.Context, req *wanted) (*pb.Session, error) {
 	if err := mayRead(req.limits, req.GetSpec()); err != nil {
 		return nil, err
 	}
+	if err := t.master.mayRun(req.who.Home(), req.GetSpec()); err != nil {
+		return nil, err
+	}
 	for ctx.Err() == nil {
 		if _, err := t.find(req.name); status.Code(err) == codes.NotFound {
 			switch c, err := t.closed(ctx, req.name); {
 			case err == nil:
 				return c.view(), sameSpec(c.GetMeta().GetSession(), req.OpenRequest)
 			case status.Code(err) != codes.NotFound:
+				return nil, err
+			}
+			if err := t.awaitsCode(ctx, req); err != nil {
 				return nil, err
 			}
 		}
@@ -220,9 +226,9 @@ func (t *term) open(ctx context.Context, req *wanted) (*pb.Session, error) {
 				err = o.err
 			}
 		} else if err = sameSpec(r.meta.GetSession(), req.OpenRequest); err == nil {
-			var a answer
-			if a, err = r.do(ctx, call{view: true}); err == nil {
-				return a.view, nil
+			var view *pb.Session
+			if view, err = r.attach(ctx, req.GetCode()); err == nil {
+				return view, nil
 			}
 		}
 		if err != nil && !errors.Is(err, errClosed) {

@@ -17,11 +17,15 @@ const ticketLife = 6 * time.Hour
 type ticketOffice struct {
 	master  *Master
 	session *pb.Session
+	code    *pb.StoredCode
 	blocks  map[store.BlockID]*pb.Block // all that lie in etcd
 }
 
 func newTicketOffice(m *Master, stored *store.Session) *ticketOffice {
-	o := &ticketOffice{master: m, session: stored.Meta.GetSession(), blocks: map[store.BlockID]*pb.Block{}}
+	o := &ticketOffice{
+		master: m, session: stored.Meta.GetSession(), code: stored.Meta.GetSession().GetCode(),
+		blocks: map[store.BlockID]*pb.Block{},
+	}
 	for _, b := range stored.Blocks {
 		o.blocks[store.BlockID{Epoch: b.GetEpoch(), Index: b.GetIndex()}] = b
 	}
@@ -70,7 +74,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 		Block: p.Block, Shard: p.Shard,
 		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.session.GetProgramDigest(),
 		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
-		Weight: o.session.GetShare().GetWeight(),
+		Weight: o.session.GetShare().GetWeight(), Code: o.code,
 	})
 }
 

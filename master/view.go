@@ -10,7 +10,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/identity"
-	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
 )
 
@@ -21,10 +20,10 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 		Session: s.GetId(), Epochs: spec.Epochs(s.GetSpec()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
 		PlannerDigest: string(s.GetPlannerDigest()), LastBatch: s.GetSpec().GetLastBatch(),
-		Selects: unread || plan.Selects(program), BatchSize: uint64(s.GetSpec().GetBatchSize()),
+		Selects: unread || spec.RowsOf(program) != spec.SameRows, BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(),
 			s.GetWorldSize()),
-		Skip: s.GetSpec().GetOnError().GetSkip(),
+		Skip: s.GetSpec().GetOnError().GetSkip(), Code: s.GetSpec().GetCode(),
 	}
 }
 
@@ -33,6 +32,7 @@ func (r *runner) view() *pb.Session {
 	out := viewOf(r.meta, r.state, r.state.Progress())
 	now := r.stand(time.Now())
 	out.State, out.StateSinceUnix = now.state, now.since.Unix()
+	out.Code = r.code.Load()
 	return out
 }
 

@@ -20,13 +20,26 @@ type Local struct {
 func (l *Local) Stream(
 	ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver,
 ) (here bool, err error) {
-	l.mu.Lock()
-	s := l.servers[address]
-	l.mu.Unlock()
+	s := l.at(address)
 	if s == nil {
 		return false, nil
 	}
 	return true, s.Local(ctx, r, to)
+}
+
+// KeepCode has a part of a session's code kept by the worker at an address, if that runs in this process.
+func (l *Local) KeepCode(ctx context.Context, address string, p *pb.CodePart) (here bool, err error) {
+	s := l.at(address)
+	if s == nil {
+		return false, nil
+	}
+	return true, s.KeepCode(ctx, p)
+}
+
+func (l *Local) at(address string) *serve.Server {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.servers[address]
 }
 
 // add lists a worker; the function that it returns takes it off the list.

@@ -6,6 +6,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/telemetry"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/serve"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -87,6 +89,8 @@ type Config struct {
 	// Network has batches go by network to trainers of this user on this machine, too, who else read them where the
 	// worker made them.
 	Network bool
+	// Python says which functions of users it runs, and in what; nil: none. Its Logger is this one by default.
+	Python *python.Config
 	// Local, if set, lists this worker for trainers of the same process.
 	Local   *Local
 	Ops     *transform.Registry
@@ -100,6 +104,7 @@ type Config struct {
 type Worker struct {
 	cfg      Config
 	pipeline *pipeline.Pipeline
+	python   *python.Pool // or nil
 	server   *serve.Server
 	grpc     *grpc.Server
 	health   *health.Server
@@ -136,22 +141,10 @@ func New(cfg Config) (*Worker, error) {
 	self := &cfg.Fleet.Self
 	self.Role, self.Address, self.Slots, self.Version = fleet.Worker, cfg.Advertise, cfg.Slots, cfg.Version
 	cfg.Fleet.Logger = cfg.Logger
-	w := &Worker{
-		cfg: cfg,
-		pipeline: pipeline.New(pipeline.Config{
-			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, MaxMemory: cfg.MaxMemory, Streams: cfg.Slots,
-			Grown: func(bytes int64) {
-				process.RaiseMemoryLimit(bytes)
-				cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on",
-					"usual_bytes", cfg.Memory, "bytes", cfg.MaxMemory)
-			},
-			BatchBytes: batchBytes(cfg.Memory, cfg.Slots), ArrayBytes: arrayBytes, MaxBatch: maxBatch,
-			OverRead: overRead, Patience: patience,
-			Zone: cfg.Fleet.Self.Zone,
-		}),
-		health: health.NewServer(), cpus: process.CPUs(os.DirFS("/")),
+	w := &Worker{cfg: cfg, health: health.NewServer(), cpus: process.CPUs(os.DirFS("/"))}
+	if err := w.newPipeline(); err != nil {
+		return nil, err
 	}
-	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
 	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	links, err := rpc.Links(cfg.RPC, wire.Preface, w.server.Enter)
 	if err != nil {
@@ -170,6 +163,33 @@ func New(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// newPipeline makes what streams come from, and what serves them.
+func (w *Worker) newPipeline() (err error) {
+	cfg := &w.cfg
+	streams := pipeline.Config{
+		Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, MaxMemory: cfg.MaxMemory, Streams: cfg.Slots,
+		Grown: func(bytes int64) {
+			process.RaiseMemoryLimit(bytes)
+			cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on",
+				"usual_bytes", cfg.Memory, "bytes", cfg.MaxMemory)
+		},
+		BatchBytes: batchBytes(cfg.Memory, cfg.Slots), ArrayBytes: arrayBytes, MaxBatch: maxBatch,
+		OverRead: overRead, Patience: patience, Zone: cfg.Fleet.Self.Zone,
+	}
+	var code serve.CodeKeeper
+	if cfg.Python != nil {
+		functions := *cfg.Python
+		functions.Logger = cmp.Or(functions.Logger, cfg.Logger)
+		if w.python, err = python.New(functions); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+		streams.Python, code = w.python, w.python
+	}
+	w.pipeline = pipeline.New(streams)
+	w.server = serve.New(w.pipeline, cfg.Slots, code, cfg.Logger)
+	return nil
 }
 
 // batchBytes is about the size of a batch on the wire. Each array of a batch costs the worker and the trainer, above
@@ -214,7 +234,12 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		})
 	}
+	functions, endFunctions := context.WithCancel(context.WithoutCancel(ctx)) // streams that drain call them
+	if w.python != nil {
+		group.Go(func() error { return w.python.Run(functions) })
+	}
 	group.Go(func() error {
+		defer endFunctions()
 		<-ctx.Done()
 		return w.stop(context.WithoutCancel(ctx))
 	})
@@ -356,6 +381,9 @@ func refused(err error) bool {
 func (w *Worker) state() *pb.WorkerReport {
 	counters, sessions := w.pipeline.Sessions()
 	counters.CpuNs = process.CPU().Nanoseconds()
+	if w.python != nil {
+		counters.CpuNs += w.python.CPU().Nanoseconds()
+	}
 	return &pb.WorkerReport{
 		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise, Zone: w.cfg.Fleet.Self.Zone,
 		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),

@@ -6248,6 +6248,75 @@ func (x *ClosedSession) GetAsleep() bool {
 	return false
 }
 
+// CodeHead lies at codes/NAMESPACE/SHA256 in etcd, and the parts of the bytes at code/NAMESPACE/SHA256/N.
+type CodeHead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Size          int64                  `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
+	Parts         uint32                 `protobuf:"varint,2,opt,name=parts,proto3" json:"parts,omitempty"`
+	UsedUnixMs    int64                  `protobuf:"varint,3,opt,name=used_unix_ms,json=usedUnixMs,proto3" json:"used_unix_ms,omitempty"` // when it was sent, or a session began to use it, to within minutes
+	Whole         bool                   `protobuf:"varint,4,opt,name=whole,proto3" json:"whole,omitempty"`                               // all parts are there, and the hash is theirs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CodeHead) Reset() {
+	*x = CodeHead{}
+	mi := &file_api_pb_control_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CodeHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CodeHead) ProtoMessage() {}
+
+func (x *CodeHead) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CodeHead.ProtoReflect.Descriptor instead.
+func (*CodeHead) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *CodeHead) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CodeHead) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *CodeHead) GetUsedUnixMs() int64 {
+	if x != nil {
+		return x.UsedUnixMs
+	}
+	return 0
+}
+
+func (x *CodeHead) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
 // PlannerConfig is how a session's dataset is cut (master/plan). It is fixed when the session opens:
 // blocks planned later, by any master, must meet the earlier ones.
 type PlannerConfig struct {
@@ -6263,7 +6332,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6275,7 +6344,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6288,7 +6357,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -6375,7 +6444,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6387,7 +6456,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6400,7 +6469,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6630,7 +6699,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6642,7 +6711,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6655,7 +6724,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6728,7 +6797,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6740,7 +6809,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6753,7 +6822,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6804,7 +6873,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6816,7 +6885,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6829,7 +6898,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6905,7 +6974,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[75]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6917,7 +6986,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[75]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6930,7 +6999,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{75}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -7124,13 +7193,14 @@ type RankRestore struct {
 	States  []*State               `protobuf:"bytes,4,rep,name=states,proto3" json:"states,omitempty"`
 	// By state: the index of the first one with the same base, members and departed ranks. If that is another one, they are left out.
 	BaseOf        []uint32 `protobuf:"varint,5,rep,packed,name=base_of,json=baseOf,proto3" json:"base_of,omitempty"`
+	OtherCode     []string `protobuf:"bytes,6,rep,name=other_code,json=otherCode,proto3" json:"other_code,omitempty"` // what the states' code has otherwise than the session's, which the rank accepts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[76]
+	mi := &file_api_pb_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7142,7 +7212,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[76]
+	mi := &file_api_pb_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7155,7 +7225,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{76}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -7189,6 +7259,13 @@ func (x *RankRestore) GetStates() []*State {
 func (x *RankRestore) GetBaseOf() []uint32 {
 	if x != nil {
 		return x.BaseOf
+	}
+	return nil
+}
+
+func (x *RankRestore) GetOtherCode() []string {
+	if x != nil {
+		return x.OtherCode
 	}
 	return nil
 }
@@ -7761,7 +7838,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04head\x18\x02 \x01(\v2\x18.penstock.v1.SessionHeadR\x04head\x121\n" +
 	"\bprogress\x18\x03 \x01(\v2\x15.penstock.v1.ProgressR\bprogress\x12$\n" +
 	"\x0eclosed_unix_ms\x18\x04 \x01(\x03R\fclosedUnixMs\x12\x16\n" +
-	"\x06asleep\x18\x05 \x01(\bR\x06asleep\"\xc1\x01\n" +
+	"\x06asleep\x18\x05 \x01(\bR\x06asleep\"l\n" +
+	"\bCodeHead\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x14\n" +
+	"\x05parts\x18\x02 \x01(\rR\x05parts\x12 \n" +
+	"\fused_unix_ms\x18\x03 \x01(\x03R\n" +
+	"usedUnixMs\x12\x14\n" +
+	"\x05whole\x18\x04 \x01(\bR\x05whole\"\xc1\x01\n" +
 	"\rPlannerConfig\x12\x1f\n" +
 	"\vblock_bytes\x18\x01 \x01(\x03R\n" +
 	"blockBytes\x12*\n" +
@@ -7866,13 +7949,15 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"checkpoint\x12+\n" +
 	"\x04told\x18\x1c \x03(\v2\x17.penstock.v1.EpochStepsR\x04told\x12\x1a\n" +
 	"\banswered\x18\x1d \x01(\bR\banswered\x12\x12\n" +
-	"\x04idle\x18\x1e \x01(\rR\x04idle\"\x98\x01\n" +
+	"\x04idle\x18\x1e \x01(\rR\x04idle\"\xb7\x01\n" +
 	"\vRankRestore\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\tR\x05nonce\x12*\n" +
 	"\x06states\x18\x04 \x03(\v2\x12.penstock.v1.StateR\x06states\x12\x17\n" +
-	"\abase_of\x18\x05 \x03(\rR\x06baseOf*z\n" +
+	"\abase_of\x18\x05 \x03(\rR\x06baseOf\x12\x1d\n" +
+	"\n" +
+	"other_code\x18\x06 \x03(\tR\totherCode*z\n" +
 	"\fSessionState\x12\x1d\n" +
 	"\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aRUNNING\x10\x01\x12\f\n" +
@@ -7950,7 +8035,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -8027,49 +8112,50 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*BlockPart)(nil),               // 72: penstock.v1.BlockPart
 	(*SessionMeta)(nil),             // 73: penstock.v1.SessionMeta
 	(*ClosedSession)(nil),           // 74: penstock.v1.ClosedSession
-	(*PlannerConfig)(nil),           // 75: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 76: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 77: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 78: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 79: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 80: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 81: penstock.v1.RankRestore
-	nil,                             // 82: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 83: penstock.v1.Spec
-	(LastBatch)(0),                  // 84: penstock.v1.LastBatch
-	(*StoredCode)(nil),              // 85: penstock.v1.StoredCode
-	(*Code)(nil),                    // 86: penstock.v1.Code
-	(*File)(nil),                    // 87: penstock.v1.File
-	(*Extent)(nil),                  // 88: penstock.v1.Extent
-	(*CodePart)(nil),                // 89: penstock.v1.CodePart
+	(*CodeHead)(nil),                // 75: penstock.v1.CodeHead
+	(*PlannerConfig)(nil),           // 76: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 77: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 78: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 79: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 80: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 81: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 82: penstock.v1.RankRestore
+	nil,                             // 83: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 84: penstock.v1.Spec
+	(LastBatch)(0),                  // 85: penstock.v1.LastBatch
+	(*StoredCode)(nil),              // 86: penstock.v1.StoredCode
+	(*Code)(nil),                    // 87: penstock.v1.Code
+	(*File)(nil),                    // 88: penstock.v1.File
+	(*Extent)(nil),                  // 89: penstock.v1.Extent
+	(*CodePart)(nil),                // 90: penstock.v1.CodePart
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
 	63,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	83,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	84,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	75,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	83,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	76,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	84,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	24,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	84,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
-	85,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
-	83,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	85,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	86,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
+	84,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 14: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	25,  // 15: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	38,  // 16: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
 	19,  // 17: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
 	18,  // 18: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
 	24,  // 19: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	85,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
+	86,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
 	26,  // 21: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	34,  // 22: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	23,  // 23: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
 	63,  // 24: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	85,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
+	86,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
 	1,   // 26: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	23,  // 27: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	8,   // 28: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -8122,31 +8208,31 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	8,   // 75: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
 	41,  // 76: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
 	19,  // 77: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	84,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
-	86,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
+	85,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	87,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
 	65,  // 80: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
 	67,  // 81: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
 	66,  // 82: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
 	65,  // 83: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	82,  // 84: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	83,  // 84: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
 	70,  // 85: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	87,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	88,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
-	87,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	88,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	89,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
+	88,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	23,  // 89: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	75,  // 90: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	76,  // 90: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
 	73,  // 91: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	76,  // 92: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	77,  // 92: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
 	25,  // 93: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
 	7,   // 94: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
 	8,   // 95: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
 	8,   // 96: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	78,  // 97: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	79,  // 98: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	79,  // 97: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	80,  // 98: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
 	40,  // 99: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
 	39,  // 100: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
 	38,  // 101: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	77,  // 102: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	78,  // 102: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
 	18,  // 103: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
 	40,  // 104: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
 	8,   // 105: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
@@ -8156,7 +8242,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	8,   // 109: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
 	8,   // 110: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
 	34,  // 111: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	81,  // 112: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	82,  // 112: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
 	39,  // 113: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
 	39,  // 114: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
 	45,  // 115: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
@@ -8177,7 +8263,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	46,  // 130: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
 	54,  // 131: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
 	57,  // 132: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	89,  // 133: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
+	90,  // 133: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
 	22,  // 134: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
 	23,  // 135: penstock.v1.Master.Open:output_type -> penstock.v1.Session
 	23,  // 136: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
@@ -8195,7 +8281,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	55,  // 148: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
 	58,  // 149: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
 	21,  // 150: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
-	89,  // 151: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
+	90,  // 151: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
 	135, // [135:152] is the sub-list for method output_type
 	118, // [118:135] is the sub-list for method input_type
 	118, // [118:118] is the sub-list for extension type_name
@@ -8212,14 +8298,14 @@ func file_api_pb_control_proto_init() {
 	file_api_pb_stream_proto_init()
 	file_api_pb_control_proto_msgTypes[51].OneofWrappers = []any{}
 	file_api_pb_control_proto_msgTypes[53].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[71].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[72].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   78,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

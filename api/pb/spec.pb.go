@@ -1989,8 +1989,9 @@ type Step struct {
 	// Where the transform stands in the spec ("transforms[3]"), for messages.
 	At            string    `protobuf:"bytes,7,opt,name=at,proto3" json:"at,omitempty"`
 	Type          *Type     `protobuf:"bytes,8,opt,name=type,proto3" json:"type,omitempty"`
-	More          []*Type   `protobuf:"bytes,9,rep,name=more,proto3" json:"more,omitempty"`      // of the results beyond the first
-	Python        *Function `protobuf:"bytes,10,opt,name=python,proto3" json:"python,omitempty"` // of op "python"
+	More          []*Type   `protobuf:"bytes,9,rep,name=more,proto3" json:"more,omitempty"`        // of the results beyond the first
+	Python        *Function `protobuf:"bytes,10,opt,name=python,proto3" json:"python,omitempty"`   // of op "python"
+	Results       []*Result `protobuf:"bytes,11,rep,name=results,proto3" json:"results,omitempty"` // of op "python": all of them, as the spec declares them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2091,6 +2092,13 @@ func (x *Step) GetMore() []*Type {
 func (x *Step) GetPython() *Function {
 	if x != nil {
 		return x.Python
+	}
+	return nil
+}
+
+func (x *Step) GetResults() []*Result {
+	if x != nil {
+		return x.Results
 	}
 	return nil
 }
@@ -2351,7 +2359,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12,\n" +
 	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
 	"\ameaning\x18\x06 \x01(\tR\ameaningB\x06\n" +
-	"\x04_key\"\xfb\x02\n" +
+	"\x04_key\"\xaa\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x125\n" +
@@ -2363,7 +2371,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04type\x18\b \x01(\v2\x11.penstock.v1.TypeR\x04type\x12%\n" +
 	"\x04more\x18\t \x03(\v2\x11.penstock.v1.TypeR\x04more\x12-\n" +
 	"\x06python\x18\n" +
-	" \x01(\v2\x15.penstock.v1.FunctionR\x06python\x1aM\n" +
+	" \x01(\v2\x15.penstock.v1.FunctionR\x06python\x12-\n" +
+	"\aresults\x18\v \x03(\v2\x13.penstock.v1.ResultR\aresults\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xc9\x02\n" +
@@ -2531,16 +2540,17 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	22, // 33: penstock.v1.Step.type:type_name -> penstock.v1.Type
 	22, // 34: penstock.v1.Step.more:type_name -> penstock.v1.Type
 	14, // 35: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	2,  // 36: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	22, // 37: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	18, // 38: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	18, // 39: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	18, // 40: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	15, // 36: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 37: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	22, // 38: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	18, // 39: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	18, // 40: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	18, // 41: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }

@@ -105,7 +105,7 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 // entry reads what stands at a key of a message.
 func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string) {
 	fields := m.Descriptor().Fields()
-	fd := fields.ByName(protoreflect.Name(key))
+	fd := fieldOf(fields, key)
 	if !d.enter(n) {
 		return
 	}
@@ -326,7 +326,28 @@ func (d *decoder) value(v *pb.Value, n *node, path string) {
 func fieldNames(fields protoreflect.FieldDescriptors) []string {
 	names := make([]string, 0, fields.Len())
 	for i := range fields.Len() {
-		names = append(names, string(fields.Get(i).Name()))
+		if fd := fields.Get(i); inTexts(fd) {
+			names = append(names, string(fd.Name()))
+		}
 	}
 	return names
+}
+
+// fieldOf is the field of a message that a key in a spec stands for, nil if there is none.
+func fieldOf(fields protoreflect.FieldDescriptors, key string) protoreflect.FieldDescriptor {
+	if fd := fields.ByName(protoreflect.Name(key)); fd != nil && inTexts(fd) {
+		return fd
+	}
+	return nil
+}
+
+// inTexts reports whether a spec that is written as text may have a field. What Python functions are, and where their
+// code is, only the Python package says.
+func inTexts(fd protoreflect.FieldDescriptor) bool {
+	switch fd.Message() {
+	case (*pb.Function)(nil).ProtoReflect().Descriptor(), (*pb.Result)(nil).ProtoReflect().Descriptor(),
+		(*pb.Code)(nil).ProtoReflect().Descriptor():
+		return false
+	}
+	return true
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,12 @@ func explicit(s *pb.Spec) *pb.Spec {
 		s.OnError = &pb.OnError{}
 	}
 	s.Epochs = Epochs(s)
+	for _, t := range s.GetTransforms() {
+		t.Python = settledFunction(t.GetPython())
+	}
+	if s.Code != nil {
+		slices.Sort(s.Code.Distributions)
+	}
 	Canonical(s)
 	return s
 }
@@ -48,8 +55,17 @@ type differ struct{ lines []string }
 func (d *differ) add(path, a, b string) { d.lines = append(d.lines, path+": "+a+" and "+b) }
 
 func (d *differ) message(path string, a, b protoreflect.Message) {
-	if v, ok := a.Interface().(*pb.Value); ok {
-		d.value(path, v, b.Interface().(*pb.Value))
+	switch a := a.Interface().(type) {
+	case *pb.Value:
+		d.value(path, a, b.Interface().(*pb.Value))
+		return
+	case *pb.Code:
+		d.code(path, a, b.Interface().(*pb.Code))
+		return
+	case *pb.Type:
+		if x, y := TypeFromProto(a), TypeFromProto(b.Interface().(*pb.Type)); x != y {
+			d.add(path, x.String(), y.String())
+		}
 		return
 	}
 	fields := a.Descriptor().Fields()
@@ -99,6 +115,53 @@ func (d *differ) value(path string, a, b *pb.Value) {
 	}
 	if x, y := shownValue(a), shownValue(b); x != y {
 		d.add(path, x, y)
+	}
+}
+
+// code tells which functions differ, and what they run with.
+func (d *differ) code(path string, a, b *pb.Code) {
+	told := len(d.lines)
+	n, m := len(a.GetFunctions()), len(b.GetFunctions())
+	for i := range min(n, m) {
+		switch x, y := a.Functions[i], b.Functions[i]; {
+		case x.GetName() != y.GetName():
+			d.add(fmt.Sprintf("%s.functions[%d]", path, i), x.GetName(), y.GetName())
+		case !bytes.Equal(x.GetDigest(), y.GetDigest()):
+			d.lines = append(d.lines, fmt.Sprintf("%s: function %s differs", path, x.GetName()))
+		}
+	}
+	if n != m {
+		d.add(path+".functions", fmt.Sprint(n), fmt.Sprintf("%d entries", m))
+	}
+	if x, y := a.GetPython(), b.GetPython(); x != y {
+		d.add(path+".python", fmt.Sprintf("%q", x), fmt.Sprintf("%q", y))
+	}
+	d.distributions(path+".distributions", a.GetDistributions(), b.GetDistributions())
+	if len(d.lines) == told && !bytes.Equal(a.GetDigest(), b.GetDigest()) {
+		d.lines = append(d.lines, path+": what the functions refer to differs")
+	}
+}
+
+// distributions tells in which distributions two sorted lists differ: in versions, where both have one of a name.
+func (d *differ) distributions(path string, a, b []string) {
+	name := func(list []string) string {
+		before, _, _ := strings.Cut(list[0], "==")
+		return before
+	}
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0] && name(a) != name(b):
+			d.add(path, a[0], "nothing")
+			a = a[1:]
+		case len(a) == 0 || name(a) != name(b):
+			d.add(path, "nothing", b[0])
+			b = b[1:]
+		default:
+			if a[0] != b[0] {
+				d.add(path, a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+		}
 	}
 }
 

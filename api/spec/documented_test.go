@@ -31,10 +31,8 @@ func TestTheExampleOfTheReferenceResolves(t *testing.T) {
 		" "); got != "label dense cat_0 cat_0_x_cat_1 words_id country_id age_bucket country photo cat_0_scores cat_1" {
 		t.Errorf("got %s", got)
 	}
-	fields := s.ProtoReflect().Descriptor().Fields()
-	for i := range fields.Len() {
-		if name := string(fields.Get(i).Name()); !strings.Contains(text, name+":") ||
-			!strings.Contains(string(page), "| `"+name) {
+	for _, name := range fieldNames(s.ProtoReflect().Descriptor().Fields()) {
+		if !strings.Contains(text, name+":") || !strings.Contains(string(page), "| `"+name) {
 			t.Errorf("the page says nothing about %s", name)
 		}
 	}

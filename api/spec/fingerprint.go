@@ -14,7 +14,9 @@ import (
 // parts are the fields of a spec that decide which rows there are and what is in them, in the order of Fingerprint. New
 // ones go to the end.
 func parts() []protoreflect.Name {
-	return []protoreflect.Name{"filter", "features", "transforms", "seed", "shuffle", "provenance", "order", "dataset"}
+	return []protoreflect.Name{
+		"filter", "features", "transforms", "seed", "shuffle", "provenance", "order", "dataset", "code",
+	}
 }
 
 // Fingerprint is a hash of each part of a spec that checkpoints depend on: four bytes each, for Differing.

@@ -16,7 +16,7 @@ import (
 )
 
 // Format writes a spec as YAML that Parse reads back to an equal spec. It fails for what YAML cannot say: values
-// without a kind, unknown enum numbers, text that is not UTF-8.
+// without a kind, unknown enum numbers, text that is not UTF-8, functions of Python.
 func Format(s *pb.Spec) ([]byte, error) {
 	f := newFormatter()
 	f.message(s.ProtoReflect(), "")
@@ -55,6 +55,8 @@ func (f *formatter) message(m protoreflect.Message, indent string) {
 		key := string(fd.Name())
 		switch {
 		case !m.Has(fd):
+		case !inTexts(fd):
+			f.fail("%s is what penstock.op makes in Python, and no text can say it", fd.Name())
 		case fd.IsMap():
 			f.params(m.Interface().(*pb.Transform).GetParams(), indent)
 		case short && key == "name":
@@ -146,7 +148,7 @@ func (f *formatter) params(params map[string]*pb.Value, indent string) {
 	fields := (&pb.Transform{}).ProtoReflect().Descriptor().Fields()
 	names := slices.Sorted(maps.Keys(params))
 	for _, name := range names {
-		if fields.ByName(protoreflect.Name(name)) != nil {
+		if fieldOf(fields, name) != nil {
 			f.b.WriteString(indent + "params:\n")
 			indent += "  "
 			break

@@ -51,6 +51,8 @@ func layoutMistake(l pb.Layout, t Type) string {
 		return pictureMistake(l, t)
 	case t.Nested > 0 && l != pb.Layout_TENSOR:
 		return "only layout tensor takes lists of lists"
+	case Small(t.Kind) && !hasOwn(l): // of a function: columns have another kind beside it
+		return "only layouts tensor and padded take " + KindName(t.Kind)
 	}
 	text := t.Kind == pb.Kind_BINARY
 	switch l {

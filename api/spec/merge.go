@@ -145,6 +145,7 @@ func unite(a, b Column) (Column, bool) {
 	if a.Own != b.Own {
 		a.Own = pb.Kind_KIND_UNSPECIFIED
 	}
+	a.Text = a.Text && b.Text
 	if !slices.Equal(a.Shape, b.Shape) {
 		a.Shape = nil
 	}

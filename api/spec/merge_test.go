@@ -120,6 +120,33 @@ func TestMergeNamesBothFiles(t *testing.T) {
 	})
 }
 
+// TestMergeTakesForTextWhatIsTextInAllFiles has columns that go together, as bytes.
+func TestMergeTakesForTextWhatIsTextInAllFiles(t *testing.T) {
+	file := func(name string, text bool) FileSchema {
+		c := column("words", pb.Kind_BINARY)
+		c.Text = text
+		return FileSchema{name, Schema{[]Column{c}}}
+	}
+	untyped := FileSchema{"nulls", Schema{[]Column{{
+		Name: "words", Path: []string{"words"}, Unsupported: "without a type", Untyped: true,
+	}}}}
+	for _, c := range []struct {
+		files []FileSchema
+		want  bool
+	}{
+		{[]FileSchema{file("a", true), file("b", true)}, true},
+		{[]FileSchema{file("a", true), file("b", false)}, false},
+		{[]FileSchema{file("a", false), file("b", true)}, false},
+		{[]FileSchema{untyped, file("b", true)}, true},
+		{[]FileSchema{file("a", true), untyped}, true},
+	} {
+		got, err := Merge(c.files)
+		if err != nil || got.Columns[0].Text != c.want {
+			t.Errorf("%v: got %+v, %v", c.files, got, err)
+		}
+	}
+}
+
 func TestMergeTellsMeaningsApart(t *testing.T) {
 	ms, us := column("at", pb.Kind_INT64), column("at", pb.Kind_INT64)
 	ms.Meaning, us.Meaning = "timestamp[ms]", "timestamp[us]"

@@ -196,7 +196,8 @@ func (b *outputBuilder) weights(path string, f *pb.Feature) *feature {
 		return nil
 	}
 	w.needed = true
-	if k := w.typ.Kind; !w.unknown() && k != pb.Kind_FLOAT32 && k != pb.Kind_FLOAT64 {
+	k := w.typ.Kind
+	if !w.unknown() && (k != pb.Kind_FLOAT32 && k != pb.Kind_FLOAT64 || w.typ.Nested > 0) {
 		b.problems.add(path, "%s; weights are floats, one for each id", typed(w))
 		return nil
 	}

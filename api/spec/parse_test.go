@@ -100,7 +100,8 @@ features:
 - {dense: a, layout: dense}
 - just_a_name
 - {image: i, shape: [big]}
-transforms: [{op: 5, in: x, salt: , deep: {a: 1}, max: 99999999999999999999}]
+transforms: [{op: 5, in: x, salt: , deep: {a: 1}, max: 99999999999999999999}, {op: python, python: {name: f}, outs: [{name: a}]}]
+code: {python: "3.12"}
 batch_size: many
 last_batch: 1
 epochs: -1
@@ -120,11 +121,14 @@ batchsize: 5
 		`transforms[0].salt: found nothing (line 10); want a number`,
 		`transforms[0].deep: found a mapping (line 10); want a number`,
 		`transforms[0].max: found 99999999999999999999 (line 10); want an integer of 64 bits`,
-		`batch_size: found "many" (line 11); want an integer`,
-		`last_batch: found 1 (line 12); want one of uneven, drop, pad`,
-		`epochs: found -1 (line 13); want an integer from 0 to 4294967295`,
-		`shuffle: found "yes" (line 14); want true or false`,
-		`batchsize: unknown field (line 15); nearest: batch_size`,
+		`transforms[1].python: found a mapping (line 10); want a number`,
+		`transforms[1].outs[0]: found a mapping (line 10); want a number`,
+		`code: unknown field (line 11); known here: dataset, filter, features, transforms, batch_size, last_batch, seed, shuffle, epochs, provenance, order, lanes, global_batch_size, on_error`,
+		`batch_size: found "many" (line 12); want an integer`,
+		`last_batch: found 1 (line 13); want one of uneven, drop, pad`,
+		`epochs: found -1 (line 14); want an integer from 0 to 4294967295`,
+		`shuffle: found "yes" (line 15); want true or false`,
+		`batchsize: unknown field (line 16); nearest: batch_size`,
 	}
 	want[2] = `filter: found a list (line 3); want text`
 	compareProblems(t, err, want)
@@ -310,6 +314,9 @@ last_batch: uneven
 		{Filter: "\xff"},
 		{LastBatch: 9},
 		{Transforms: []*pb.Transform{{Params: map[string]*pb.Value{"a": {}}}}},
+		{Transforms: []*pb.Transform{{Op: "python", Python: &pb.Function{Name: "f"}}}},
+		{Transforms: []*pb.Transform{{Op: "python", Outs: []*pb.Result{{Name: "a"}}}}},
+		{Code: &pb.Code{Python: "3.12"}},
 	} {
 		if text, err := Format(s); err == nil {
 			t.Errorf("%v was written as %s", s, text)

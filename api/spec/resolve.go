@@ -19,6 +19,7 @@ func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
 	r := &resolver{
 		index:   newIndex(schema),
 		catalog: catalog,
+		code:    s.GetCode(),
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
 		owned:   map[string]*feature{},
@@ -42,26 +43,45 @@ type feature struct {
 	typ Type
 	// source is set for columns of the dataset.
 	source  *pb.Source
-	meaning string // of a source, or of one whose values these are; see Column.Meaning
-	column  int    // of the schema, of sources
-	at      string // the transform that made it, else empty
+	meaning string  // of a source, or of one whose values these are; see Column.Meaning
+	text    bool    // as meaning; see Column.Text
+	shape   []int32 // of each row, where all have one
+	column  int     // of the schema, of sources
+	at      string  // the transform that made it, else empty
 	needed  bool
 	slot    uint32
 }
 
 func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED }
 
-// step is an op on features; out is nil if it selects rows.
+// step is an op on features. One without outs selects rows.
 type step struct {
-	proto *pb.Step
-	in    []*feature
-	out   *feature
+	proto    *pb.Step
+	in, outs []*feature
+}
+
+// needed reports whether a step has an effect: it selects rows, or one of its results is needed.
+func (st *step) needed() bool {
+	return len(st.outs) == 0 || slices.ContainsFunc(st.outs, func(f *feature) bool { return f.needed })
+}
+
+// makes gives a step its results.
+func (st *step) makes(outs ...*feature) {
+	st.outs, st.proto.Outs = outs, uint32(len(outs))
+	for i, f := range outs {
+		if i == 0 {
+			st.proto.Type = f.typ.Proto()
+		} else {
+			st.proto.More = append(st.proto.More, f.typ.Proto())
+		}
+	}
 }
 
 // resolver gathers a program and what is wrong with its spec.
 type resolver struct {
 	index    *index
 	catalog  Catalog
+	code     *pb.Code // of the functions that transforms call
 	problems Problems
 	// sources that the spec mentions, and results of transforms, by name. A result hides the source of its name.
 	sources, derived map[string]*feature
@@ -86,6 +106,7 @@ func (r *resolver) session(s *pb.Spec) {
 		}
 	}
 	r.sizes(s)
+	r.checkCode(s.GetCode())
 }
 
 func (r *resolver) filter(text string) {
@@ -130,7 +151,14 @@ func (r *resolver) source(name string) (*feature, error) {
 	if src == nil {
 		return nil, err
 	}
-	f := &feature{name: name, typ: TypeFromProto(src.GetType()), source: src, meaning: src.GetMeaning(), column: column}
+	of := r.index.columns[column]
+	f := &feature{
+		name: name, typ: TypeFromProto(src.GetType()), source: src, meaning: src.GetMeaning(), text: of.Text,
+		column: column,
+	}
+	if f.typ.List {
+		f.shape = of.Shape
+	}
 	r.sources[name] = f
 	return f, nil
 }
@@ -270,7 +298,7 @@ func (r *resolver) unseen(g glob) string {
 // program keeps what is needed and numbers its slots.
 func (r *resolver) program(s *pb.Spec) *pb.Program {
 	for _, st := range slices.Backward(r.steps) {
-		if st.out == nil || st.out.needed {
+		if st.needed() {
 			for _, f := range st.in {
 				f.needed = true
 			}
@@ -294,14 +322,14 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 		}
 	}
 	for _, st := range r.steps {
-		if st.out != nil && !st.out.needed {
+		if !st.needed() {
 			continue
 		}
 		for _, f := range st.in {
 			st.proto.In = append(st.proto.In, f.slot)
 		}
-		if st.out != nil {
-			number(st.out)
+		for _, f := range st.outs {
+			number(f)
 		}
 		p.Steps = append(p.Steps, st.proto)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -53,11 +54,7 @@ func (b *outputBuilder) tensor(o *pb.Output, f *pb.Feature, feat *feature) (err 
 
 // rowShape is the shape of a tensor's rows: what the spec says, or else the column.
 func (b *outputBuilder) rowShape(f *pb.Feature, feat *feature) ([]int32, error) {
-	given := f.GetShape()
-	var known []int32
-	if feat.source != nil && feat.typ.List {
-		known = b.index.columns[feat.column].Shape
-	}
+	given, known := f.GetShape(), feat.shape
 	switch levels := int(feat.typ.Nested) + 1; {
 	case !feat.typ.List && feat.typ.Kind != pb.Kind_BINARY:
 		if len(given) > 0 && Count(given, 1) != 1 {
@@ -68,6 +65,8 @@ func (b *outputBuilder) rowShape(f *pb.Feature, feat *feature) ([]int32, error) 
 		return nil, errors.New("say by `shape:` what shape its rows have, such as [768]: the files name none for all")
 	case len(given) == 0:
 		return known, nil
+	case feat.source == nil && len(known) > 0 && !slices.Equal(given, known):
+		return nil, fmt.Errorf("shape %v is not that of its rows, %v; leave it out", given, known)
 	case feat.typ.Nested > 0 && len(given) != levels:
 		return nil, fmt.Errorf("shape %v has %d dimensions; want %d", given, len(given), levels)
 	}

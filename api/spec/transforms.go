@@ -15,6 +15,14 @@ const braces = "{}"
 
 // transform adds the steps of one transform. A mistake leaves its results unknown, so that each is reported once.
 func (r *resolver) transform(path string, t *pb.Transform) {
+	if t.GetOp() == FunctionOp {
+		r.function(path, t)
+		return
+	}
+	if t.GetPython() != nil || len(t.GetOuts()) > 0 {
+		r.problems.add(path, "found a function of Python, or its results, with op %.40q; want op %s", t.GetOp(),
+			FunctionOp)
+	}
 	if t.GetOp() == "" {
 		r.problems.add(path+".op", "found nothing; want the name of an op (`penstock ops` lists them)")
 	}
@@ -209,26 +217,31 @@ func (a *application) step(sig Signature, name string, in ...*feature) *feature 
 	if sig.SelectsRows {
 		return nil
 	}
-	st.proto.Outs, st.proto.Type = 1, sig.Out.Proto()
-	st.out = &feature{name: name, typ: sig.Out, at: a.path}
+	out := &feature{name: name, typ: sig.Out, at: a.path}
 	if sig.Keeps && len(in) > 0 {
-		st.out.meaning = in[0].meaning
+		out.meaning, out.text = in[0].meaning, in[0].text && sig.Out.Kind == pb.Kind_BINARY
 	}
-	return st.out
+	st.makes(out)
+	return out
 }
 
 // define puts a result under its name, where it replaces the input of that name and must clash with nothing else.
 func (a *application) define(result, in *feature) {
 	if in == nil || in.name != result.name {
-		if old, err := a.find(result.name); old != nil || err != nil {
-			what := "is a column of the dataset"
-			if old != nil && old.at != "" {
-				what = "is made by " + old.at
-			}
-			a.problems.add(a.path+".out", "%s %s already; choose another name", result.name, what)
-		}
+		a.checkNew(a.path+".out", result.name)
 	}
 	a.derived[result.name] = result
+}
+
+// checkNew refuses a name that a feature bears.
+func (r *resolver) checkNew(path, name string) {
+	if old, err := r.find(name); old != nil || err != nil {
+		what := "is a column of the dataset"
+		if old != nil && old.at != "" {
+			what = "is made by " + old.at
+		}
+		r.problems.add(path, "%s %s already; choose another name", name, what)
+	}
 }
 
 func names(features []*feature) []string {

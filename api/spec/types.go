@@ -131,6 +131,8 @@ type Column struct {
 	// Meaning says what integers of this column stand for, where that is more than numbers: "timestamp[ms]",
 	// "time[us]", "uint64". Files that differ in it do not go together.
 	Meaning string
+	// Text is set for a column whose byte strings the file says are text. Files that differ in it have bytes.
+	Text bool
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
 	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its
@@ -156,7 +158,7 @@ type Signature struct {
 	Out Type
 	// SelectsRows is set for ops such as sample, that choose rows and have no result.
 	SelectsRows bool
-	// Keeps: the result's values mean what those of the first input do; see Column.Meaning.
+	// Keeps: the result's values mean what those of the first input do; see Column.Meaning and Column.Text.
 	Keeps bool
 	// Params with defaults filled in.
 	Params map[string]*pb.Value

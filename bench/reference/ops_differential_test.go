@@ -349,11 +349,11 @@ func checkAgreement(t *rapid.T, c opCase, types []spec.Type, columns [][]*cell) 
 		program.Steps[0].In = append(program.Steps[0].In, uint32(i))
 		in = append(in, toVector(typ, columns[i]))
 	}
-	chain, err := transform.Compile(catalog, program)
+	chain, err := transform.Compile(catalog, program, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slots, err := chain.Run(in)
+	slots, err := chain.Run(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}

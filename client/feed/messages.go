@@ -8,7 +8,7 @@ import (
 )
 
 // language is what is said after a hello. A change that the other side would not understand counts it up.
-const language = 5
+const language = 6
 
 // hello is said once, over the control connection, by a process that is ready. Its fields stay what they are.
 type hello struct {
@@ -30,18 +30,20 @@ type request struct {
 // openRequest opens a session, or finds it where it has no spec, joins it as a rank and begins to stream. What
 // client.Config has, too, means the same there; 0 is its default.
 type openRequest struct {
-	Masters     []string        `json:"masters"`
-	Security    security        `json:"security"`
-	Session     string          `json:"session"`
-	Spec        json.RawMessage `json:"spec,omitempty"`        // pb.Spec, as protobuf's JSON
-	SpecText    string          `json:"spec_text,omitempty"`   // or YAML or JSON (docs/reference/spec.md)
-	WorkingDir  string          `json:"working_dir,omitempty"` // that its relative paths begin at
-	Rank        uint32          `json:"rank"`
-	WorldSize   uint32          `json:"world_size"`
-	Share       *share          `json:"share,omitempty"`
-	Zone        string          `json:"zone,omitempty"`
-	Compression string          `json:"compression,omitempty"` // lz4 or zstd
-	Budget      int64           `json:"budget,omitempty"`      // bytes
+	Masters    []string        `json:"masters"`
+	Security   security        `json:"security"`
+	Session    string          `json:"session"`
+	Spec       json.RawMessage `json:"spec,omitempty"`        // pb.Spec, as protobuf's JSON
+	SpecText   string          `json:"spec_text,omitempty"`   // or YAML or JSON (docs/reference/spec.md)
+	WorkingDir string          `json:"working_dir,omitempty"` // that its relative paths begin at
+	// Code are the bytes of the functions that the spec's code identifies.
+	Code        []byte `json:"code,omitempty"`
+	Rank        uint32 `json:"rank"`
+	WorldSize   uint32 `json:"world_size"`
+	Share       *share `json:"share,omitempty"`
+	Zone        string `json:"zone,omitempty"`
+	Compression string `json:"compression,omitempty"` // lz4 or zstd
+	Budget      int64  `json:"budget,omitempty"`      // bytes
 	// Peek: the session is one rank's look at so many rows, in place of the spec's epochs of its batches. Nobody finds
 	// it again: it is deleted when the connection closes, or the session does.
 	Peek int64 `json:"peek,omitempty"`
@@ -49,14 +51,16 @@ type openRequest struct {
 	// where the rank brings none of the states.
 	Restore [][]byte `json:"restore"`
 	// RestoredLike is one of the states that are restored, where this rank brings none.
-	RestoredLike   []byte  `json:"restored_like,omitempty"`
-	BeginsIn       uint32  `json:"begins_in,omitempty"`
-	ConnectTimeout float64 `json:"connect_timeout,omitempty"`
-	RestoreTimeout float64 `json:"restore_timeout,omitempty"`
-	JoinTimeout    float64 `json:"join_timeout,omitempty"`
-	SyncEvery      float64 `json:"sync_every,omitempty"`
-	StreamTimeout  float64 `json:"stream_timeout,omitempty"`
-	HedgeAfter     float64 `json:"hedge_after,omitempty"`
+	RestoredLike []byte `json:"restored_like,omitempty"`
+	// AcceptCodeChange has states be restored though the functions were others then.
+	AcceptCodeChange bool    `json:"accept_code_change,omitempty"`
+	BeginsIn         uint32  `json:"begins_in,omitempty"`
+	ConnectTimeout   float64 `json:"connect_timeout,omitempty"`
+	RestoreTimeout   float64 `json:"restore_timeout,omitempty"`
+	JoinTimeout      float64 `json:"join_timeout,omitempty"`
+	SyncEvery        float64 `json:"sync_every,omitempty"`
+	StreamTimeout    float64 `json:"stream_timeout,omitempty"`
+	HedgeAfter       float64 `json:"hedge_after,omitempty"`
 }
 
 // security is how ports are reached, as client.Security. Paths are absolute.

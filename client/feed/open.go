@@ -86,6 +86,7 @@ func (o *openRequest) config() (client.Config, error) {
 	c := client.Config{
 		Masters: o.Masters, Session: o.Session, SpecText: o.SpecText, WorkingDir: o.WorkingDir, Rank: o.Rank,
 		WorldSize: o.WorldSize, Zone: o.Zone, Budget: o.Budget, BeginsIn: o.BeginsIn,
+		Code: o.Code, AcceptCodeChange: o.AcceptCodeChange,
 		ConnectTimeout: seconds(o.ConnectTimeout), RestoreTimeout: seconds(o.RestoreTimeout),
 		SyncEvery: seconds(o.SyncEvery), StreamTimeout: seconds(o.StreamTimeout), HedgeAfter: seconds(o.HedgeAfter),
 		JoinTimeout: seconds(o.JoinTimeout),
@@ -183,22 +184,9 @@ func (f *feeder) describe() (*opened, error) {
 	}
 	program := &pb.Program{}
 	if proto.Unmarshal(info.GetProgram(), program) == nil { // which Open has read
-		out.Counts = info.GetWorldSize() == 1 && countable(program)
+		out.Counts = info.GetWorldSize() == 1 && spec.RowsOf(program) == spec.SameRows
 	}
 	return out, nil
-}
-
-// countable reports whether as many rows come out of a program as go in.
-func countable(p *pb.Program) bool {
-	if p.GetFilter() != "" {
-		return false
-	}
-	for _, step := range p.GetSteps() {
-		if step.GetOuts() == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // fingerprint are the parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net"
@@ -12,8 +13,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -247,5 +250,45 @@ func TestStatesAreBase64(t *testing.T) {
 	if want := base64.StdEncoding.EncodeToString([]byte{1, 2}); err != nil ||
 		!strings.Contains(string(data), `"state":"`+want+`"`) {
 		t.Errorf("%s, %v", data, err)
+	}
+}
+
+// TestOpenHasCode holds that the largest code comes with a request, and is the session's.
+func TestOpenHasCode(t *testing.T) {
+	identity := &pb.Code{Digest: make([]byte, 32), Python: "3.12"}
+	fl := small(t, &pb.Spec{Epochs: 2, Code: identity})
+	o := fl.join(t, 0, 1)
+	text, err := protojson.Marshal(&pb.Spec{BatchSize: 32, Code: identity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Spec, o.Code, o.AcceptCodeChange = text, make([]byte, code.MaxBytes), true
+	accepted := make(chan bool, 1)
+	fl.master.Intercept = func(req proto.Message) error {
+		if join, ok := req.(*pb.JoinRequest); ok {
+			accepted <- join.GetAcceptCodeChange()
+		}
+		return nil
+	}
+	p := start(t, memory()).connect(t)
+	if reply := p.open(o); reply.Opened == nil {
+		t.Fatalf("%+v", reply.Error)
+	}
+	if !<-accepted || fl.master.Code.GetSize() != code.MaxBytes || fl.master.Codes.Parts() != 16 {
+		t.Errorf("the session's code has %d bytes, in %d parts", fl.master.Code.GetSize(), fl.master.Codes.Parts())
+	}
+	exactlyOnce(t, fl.master.Data, p.drain())
+}
+
+// TestAnErrorHasItsLines holds that a traceback comes to the program as the worker wrote it.
+func TestAnErrorHasItsLines(t *testing.T) {
+	const words = "python tokenize (transforms[1]): ValueError: bad\n  File \"train.py\", line 7, in tokenize\n    raise"
+	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{
+		Fault: func(context.Context, *fake.Record) error { return status.Error(codes.DataLoss, words) },
+	})
+	p := start(t, memory()).connect(t)
+	p.open(fl.join(t, 0, 1))
+	if reply := p.next(); reply.Error == nil || !strings.Contains(reply.Error.Words, words) {
+		t.Errorf("%+v", reply.Error)
 	}
 }

@@ -50,6 +50,11 @@ func (l *local) apart(cmd *cobra.Command, f *fleet, data string) {
 	if memory := l.workerMemory(cmd, maxWorkers); memory != "" {
 		flags = append(flags, "--worker-flag="+memory)
 	}
+	code := "--code=" + l.functions.Code()
+	flags = append(flags, code, "--worker-flag="+code)
+	for _, arg := range l.functions.Args() {
+		flags = append(flags, "--worker-flag="+arg)
+	}
 	f.start = func(context.Context) (server, error) {
 		return Apart{
 			Listen: l.listen, TokenFile: l.tokenFile, Data: data, Logs: l.dir,

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/master"
+	"github.com/penstock-ml/penstock/master/access"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	"github.com/penstock-ml/penstock/worker"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
@@ -76,11 +77,15 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 	if err := workercommand.CheckMemory(memory); err != nil {
 		return err
 	}
+	functions, err := l.functions.Config(f.logger)
+	if err != nil {
+		return err
+	}
 	members := gossip.Config{Self: gossip.Member{Version: l.release}, Bind: "127.0.0.1:0", Secret: f.token}
 	f.start = func(ctx context.Context) (_ server, err error) {
 		cfg := master.Config{
 			RPC: rpc.Config{Token: f.token}, Fleet: members, Storage: st, Ops: l.ops, Logger: f.logger,
-			SessionTTL: mastercommand.SessionTTL,
+			SessionTTL: mastercommand.SessionTTL, Code: access.Code(l.functions.Code()),
 		}
 		if cfg.Listener, err = cli.Listen(ctx, "listen", l.listen); err != nil {
 			return nil, err
@@ -94,7 +99,7 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 	f.work = func(ctx context.Context, join string) error {
 		cfg := worker.Config{
 			RPC: rpc.Config{Token: f.token}, Fleet: members, Storage: st, Ops: l.ops, Logger: f.logger,
-			Memory: int64(memory), MaxMemory: int64(maxMemory), Local: l.list, Version: l.release,
+			Memory: int64(memory), MaxMemory: int64(maxMemory), Local: l.list, Version: l.release, Python: functions,
 		}
 		cfg.Fleet.Join = []string{join}
 		return work(ctx, cfg)

@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/worker"
+	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -31,6 +32,7 @@ type local struct {
 	ops                    *transform.Registry
 	listen, tokenFile, dir string
 	stores                 cli.StorageFlags
+	functions              workercommand.PythonFlags
 	workers, maxWorkers    int
 	memory                 cli.Bytes
 	feeds                  bool
@@ -59,6 +61,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"is this one process, and batches come to the program without a network between.",
 		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local " +
 			"--max-workers 4\n" +
+			"  penstock local --code by-value --python default=python3\n" +
 			"  penstock local --output json --end-with-stdin",
 		Args: cobra.NoArgs,
 		RunE: l.run,
@@ -74,6 +77,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 	flags.StringVar(&l.tokenFile, "token-file", "",
 		"file with the token that callers must show (default: a new one, in a private directory)")
 	l.stores.Register(flags)
+	l.functions.Register(flags)
 	flags.StringVar(&l.dir, "dir", "",
 		"directory for the processes' logs (default: a temporary one, kept only after a failure)")
 	flags.BoolVar(&l.feeds, "feed", false,
@@ -144,6 +148,9 @@ func (l *local) keep(cmd *cobra.Command, f *fleet, up func(process.Announcement)
 func (l *local) check() error {
 	if l.workers < 0 || l.workers == 0 && !l.feeds {
 		return fmt.Errorf("--workers: want 1 or more, found %d", l.workers)
+	}
+	if _, err := l.functions.Config(nil); err != nil {
+		return err
 	}
 	if l.maxWorkers != 0 && l.workers == 0 {
 		return errors.New("--max-workers: is of worker processes; with --workers 0 there are none")

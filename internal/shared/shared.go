@@ -1,6 +1,6 @@
 // Package shared makes memory that another process on the same machine can map: a worker lays batches out in it, and a
-// trainer reads them where they are (internal/wire). It exists on Linux alone; elsewhere Make fails, and batches are
-// sent.
+// trainer reads them where they are (internal/wire); or a worker and a process of a user's functions hand columns to
+// each other (worker/python). It exists on Linux alone; elsewhere Make fails, and batches are sent.
 //
 // The kernel counts such memory against the process that wrote to it, for as long as any has it mapped. So a Memory
 // that its owner has freed counts on while it is lent.
@@ -12,6 +12,9 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/process"
 )
+
+// Name is what the system calls the memory that is made here.
+const Name = "penstock-batch"
 
 // Memory is bytes that several processes may have mapped. It has one owner at a time; Lend and Returned may be called
 // from any goroutine.

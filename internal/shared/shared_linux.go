@@ -8,23 +8,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealed memory can neither become shorter, which would kill who reads beyond its end, nor be written to by whoever
-// maps it from now on.
-const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
+// fixed memory cannot become shorter, which would kill who reads beyond its end. What is sealed, too, cannot be written
+// to by whoever maps it from now on.
+const (
+	fixed  = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	sealed = fixed | unix.F_SEAL_FUTURE_WRITE
+)
 
 // Make returns n bytes, all zero, which take memory when they are written to. Free them. kept is told how many bytes
 // more, or fewer, others have mapped of what was freed.
 func Make(n int, kept func(bytes int64)) (*Memory, error) {
-	file, err := unix.MemfdCreate("penstock-batch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	return create(n, unix.PROT_READ|unix.PROT_WRITE, sealed, kept)
+}
+
+// Workspace returns n bytes that whoever maps them may write to, and that are only read here: they may change at any
+// time. It is like Make's memory else.
+func Workspace(n int, kept func(bytes int64)) (*Memory, error) {
+	return create(n, unix.PROT_READ, fixed, kept)
+}
+
+// create makes memory that is mapped here in a way, and then gets seals.
+func create(n, access, seals int, kept func(bytes int64)) (*Memory, error) {
+	file, err := unix.MemfdCreate(Name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", os.NewSyscallError("memfd_create", err))
 	}
 	m := &Memory{file: file, kept: kept, Number: made.Add(1)}
 	if err = unix.Ftruncate(file, int64(n)); err == nil {
-		m.Bytes, err = unix.Mmap(file, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		m.Bytes, err = unix.Mmap(file, 0, n, access, unix.MAP_SHARED)
 	}
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, sealed)
+		_, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {
 		m.Free()

@@ -132,3 +132,29 @@ func TestMapRefuses(t *testing.T) {
 		t.Error("nothing was mapped")
 	}
 }
+
+// Who maps a workspace can write to it, and not cut it short under its maker.
+func TestWorkspaceIsWrittenToByOthers(t *testing.T) {
+	m, err := Workspace(8192, func(int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	b, err := unix.Mmap(m.File(), 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer Unmap(b)
+	copy(b[8187:], "there")
+	if got := string(m.Bytes[8187:]); got != "there" {
+		t.Errorf("its maker reads %q", got)
+	}
+	for _, size := range []int64{0, 100, 1 << 20} {
+		if err := unix.Ftruncate(m.File(), size); err == nil {
+			t.Errorf("it has %d bytes now", size)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(m.File()), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
+		t.Error("it was sealed by another")
+	}
+}

@@ -7,6 +7,9 @@ import "errors"
 // Make fails: there is no such memory here.
 func Make(int, func(bytes int64)) (*Memory, error) { return nil, errors.ErrUnsupported }
 
+// Workspace fails, too.
+func Workspace(int, func(bytes int64)) (*Memory, error) { return nil, errors.ErrUnsupported }
+
 // Map fails, too.
 func Map(int, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 

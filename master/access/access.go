@@ -5,6 +5,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -129,6 +130,14 @@ func (c *Control) Limits(who identity.Identity) Limits {
 		return Limits{unlimited: true}
 	}
 	return c.namespaces.Get().limits(who.Home())
+}
+
+// Code is which Python functions sessions of a namespace may have, whoever asks; otherwise, if the file says nothing.
+func (c *Control) Code(namespace string, otherwise Code) Code {
+	if c.namespaces == nil {
+		return otherwise
+	}
+	return cmp.Or(c.namespaces.Get().Namespaces[namespace].Code, otherwise)
 }
 
 // workers knows the token that the workers of a fleet share.

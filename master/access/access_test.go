@@ -131,7 +131,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	viewer := append([]string{"GetSession", "ListSessions", "ListCheckpoints", "Observe", "ListEvents"}, anybody...)
 	trainer := append([]string{
 		"Open", "Join", "Sync", "DeleteSession", "CreateCheckpoint", "DeleteCheckpoint",
-		"RestoreSession",
+		"RestoreSession", "PutCode", "GetCode",
 	}, viewer...)
 	for role, want := range map[identity.Role][]string{
 		"": anybody, identity.Viewer: viewer, identity.Trainer: trainer, identity.Admin: trainer,
@@ -274,6 +274,7 @@ func TestMistakesInFiles(t *testing.T) {
 		"namespaces: {v: {datasets: ['s3://b/../c/']}}": "want the URI of a directory",
 		"namespaces: {v: {datasets: ['https://b/c/']}}": "want the URI of a directory",
 		"namespaces: {v: {max_sessions: -1}}":           "want 0 or more",
+		"namespaces: {v: {code: sometimes}}":            "want none, or by-value",
 		"namespaces: {v: {max_weight: 0}}":              "want more than 0",
 		"namespaces: {v: {max_weight: .nan}}":           "want more than 0",
 		"namespaces: {v: {data: []}}":                   "data",

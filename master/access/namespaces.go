@@ -33,6 +33,8 @@ type Limits struct {
 	MaxWorkers  *int `yaml:"max_workers"`
 	// MaxWeight bounds the weight of each of its sessions; nil: no bound.
 	MaxWeight *float64 `yaml:"max_weight"`
+	// Code says which Python functions its sessions may have; "": what the master says.
+	Code Code `yaml:"code"`
 	// Admins are subjects that are administrators of the namespace, whatever else their tokens say.
 	Admins []string `yaml:"admins"`
 
@@ -79,6 +81,11 @@ func (l *Limits) check(name string) error {
 	for field, bound := range map[string]*int{"max_sessions": l.MaxSessions, "max_workers": l.MaxWorkers} {
 		if bound != nil && *bound < 0 {
 			return fmt.Errorf("%s: %d; want 0 or more, or nothing for no bound", field, *bound)
+		}
+	}
+	if l.Code != "" {
+		if err := l.Code.Check(); err != nil {
+			return fmt.Errorf("code: %w", err)
 		}
 	}
 	if l.MaxWeight != nil && !(*l.MaxWeight > 0) {

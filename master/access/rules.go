@@ -25,7 +25,8 @@ func rule(method string) (role identity.Role, ok bool) {
 		masterService + "Observe", masterService + "ListEvents":
 		return identity.Viewer, true
 	case masterService + "Open", masterService + "Join", masterService + "Sync", masterService + "DeleteSession",
-		masterService + "CreateCheckpoint", masterService + "DeleteCheckpoint", masterService + "RestoreSession":
+		masterService + "CreateCheckpoint", masterService + "DeleteCheckpoint", masterService + "RestoreSession",
+		masterService + "PutCode", masterService + "GetCode":
 		return identity.Trainer, true
 	case masterService + "SyncWorker":
 		return identity.Worker, true

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/master"
+	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/store"
 )
 
@@ -36,6 +37,7 @@ const SessionTTL = 7 * 24 * time.Hour
 // masterFlags are the settings of `penstock master`.
 type masterFlags struct {
 	listen, advertise, http, dataDir, ticketKey string
+	code                                        string
 	lease, sessionTTL                           time.Duration
 	access                                      accessFlags
 	etcd                                        etcdFlags
@@ -76,6 +78,9 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags.DurationVar(&f.sessionTTL, "session-ttl", SessionTTL,
 		"how long after it was closed, or a trainer was heard of last, a session is deleted, with its checkpoints; "+
 			"0: never")
+	flags.StringVar(&f.code, "code", string(access.NoCode),
+		"which Python functions of trainers' the fleet's workers run: none, or by-value, whatever a trainer sends, "+
+			"for namespaces of which --namespaces does not say it")
 	f.access.register(flags)
 	f.etcd.register(flags)
 	f.ports.RegisterPorts(flags)
@@ -92,7 +97,10 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	}
 	cfg := master.Config{
 		Advertise: f.advertise, Ops: ops, Lease: f.lease, SessionTTL: f.sessionTTL,
-		KeepHistory: !f.etcd.compact,
+		KeepHistory: !f.etcd.compact, Code: access.Code(f.code),
+	}
+	if err := cfg.Code.Check(); err != nil {
+		return fmt.Errorf("--code: %w", err)
 	}
 	if cfg.Logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err

@@ -178,11 +178,6 @@ func windowRows(bytes, rows, columns, window int64) int64 {
 	return min(rows, max(1, floor, fit))
 }
 
-// Selects reports whether a program leaves rows out.
-func Selects(p *pb.Program) bool {
-	return p.GetFilter() != "" || slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOuts() == 0 })
-}
-
 // shuffle orders shards by a hash of what they hold, so that each one's place depends on nothing else.
 func shuffle(shards []*pb.Shard, seed int64, epoch uint32) {
 	key := func(s *pb.Shard) uint64 {

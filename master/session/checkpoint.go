@@ -242,7 +242,10 @@ func (s checkpointing) admitPart(c Sync, k *rank) error {
 			"rank %d brings a state that consumed %v, which it has not reported: the trainer or its client is broken",
 			c.Rank, untold[0])
 	}
-	return s.admit(*p.State)
+	if err := s.admit(*p.State); err != nil {
+		return err
+	}
+	return s.admitCode(*p.State)
 }
 
 // takePart takes in what a rank answers to an order.
@@ -405,6 +408,9 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, invalid("restore with world size %d; it is between 1 and %d", world, maxWorld)
 	}
 	if err := s.admit(n.State); err != nil {
+		return Reply{}, err
+	}
+	if err := s.admitCode(n.State); err != nil {
 		return Reply{}, err
 	}
 	m, err := merge([]*part{{states: []Checkpoint{n.State}}})

@@ -26,6 +26,7 @@ type Join struct {
 	Nonce       string // unique for each start of the rank
 	Restore     []Checkpoint
 	Restoring   bool // takes part in a restore; implied by Restore
+	AcceptCode  bool // states of other code are good
 	// Unreported bounds the rows that an earlier start of the rank, which the launcher says is dead, may have handed
 	// over since its last Sync: those of what it holds.
 	Unreported int64
@@ -75,6 +76,9 @@ type Reply struct {
 	WaitingFor  []uint32
 	Begun       Steps    // where the rank's training loop goes on
 	Earlier     Counters // of the rank's earlier incarnations in this generation
+
+	// OtherCode is what the code of restored states had otherwise than the session's, if a restore is complete.
+	OtherCode []string
 
 	// Of Sync:
 	Revision  uint64

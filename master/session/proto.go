@@ -199,7 +199,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 
 // proto has a base only once that several states tell: of a job of a thousand ranks, one may bring all.
 func (p *part) proto(attempt uint64) *pb.RankRestore {
-	m := &pb.RankRestore{Attempt: attempt, Round: p.round, Nonce: p.nonce}
+	m := &pb.RankRestore{Attempt: attempt, Round: p.round, Nonce: p.nonce, OtherCode: p.otherCode}
 	for i, c := range p.states {
 		first := slices.IndexFunc(p.states[:i+1], c.sameBase)
 		if first < i {
@@ -214,7 +214,7 @@ func partFromProto(m *pb.RankRestore) *part {
 	if m == nil {
 		return nil
 	}
-	p := &part{nonce: m.GetNonce(), round: m.GetRound()}
+	p := &part{nonce: m.GetNonce(), round: m.GetRound(), otherCode: m.GetOtherCode()}
 	for i, state := range m.GetStates() {
 		c := CheckpointFromProto(state)
 		if i < len(m.GetBaseOf()) && int(m.GetBaseOf()[i]) < i {
@@ -265,7 +265,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(),
 		Fingerprint: m.GetFingerprint(),
 		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()), Foresees: m.GetForesees(),
-		Remembers: m.GetRemembers(), LastBatch: m.GetLastBatch(),
+		Remembers: m.GetRemembers(), LastBatch: m.GetLastBatch(), Code: m.GetCode(),
 	}
 }
 
@@ -280,6 +280,6 @@ func (c Checkpoint) Proto() *pb.State {
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
 		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped, Fingerprint: c.Fingerprint,
 		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(), Foresees: c.Foresees, Remembers: c.Remembers,
-		LastBatch: c.LastBatch,
+		LastBatch: c.LastBatch, Code: c.Code,
 	}
 }

@@ -17,9 +17,9 @@ import (
 // A trainer stops reading where it is refused, until its grants change. So a report counts only if it was made with the
 // newest grants: a late one could take away rows that were granted again since, and read.
 
-// maxWords bounds what a worker says of a refusal, and maxReason why the session fails, in bytes: they are kept for as
-// long as the session.
-const maxWords, maxReason = 400, 4 << 10
+// maxWords bounds what is kept of what a worker says of a refusal, maxLast what of the one that fails the session, which
+// may be a traceback, and maxReason why the session fails, in bytes: they are kept for as long as the session.
+const maxWords, maxLast, maxReason = 400, 5 << 9, 4 << 10
 
 // Refusal is a stream that no worker goes on with.
 type Refusal struct {
@@ -58,7 +58,7 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 	}
 	for _, r := range c.Refused {
 		if !s.policy().skips() && s.failure == "" {
-			r.Words = short(r.Words, maxWords)
+			r.Words = short(r.Words, maxLast)
 			s.failure, s.badData = s.intolerable(r), true
 			ch.Head = true
 			continue
@@ -67,7 +67,7 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 		if len(part) == 0 || s.failure != "" {
 			continue
 		}
-		r.Words = short(r.Words, maxWords)
+		r.Words = short(r.Words, maxLast)
 		if why := s.intolerable(r); why != "" {
 			s.failure, s.badData = why, true
 			ch.Head = true
@@ -138,7 +138,7 @@ func (s quarantine) skip(r Refusal, part position.Set) {
 	}
 	s.skipped = append(s.skipped, Skipped{
 		Epoch: r.At.Epoch, File: r.File, Index: r.Index, RowGroup: r.RowGroup, FirstRow: r.FirstRow, Rows: r.Rows,
-		Words: r.Words, Set: part,
+		Words: short(r.Words, maxWords), Set: part,
 	})
 }
 

@@ -29,6 +29,8 @@ type part struct {
 	nonce  string
 	round  uint64 // of the newest call
 	states []Checkpoint
+	// otherCode is what the code of the states has otherwise than the session's.
+	otherCode []string
 }
 
 // Checkpoint is a State that a trainer took. See pb.State. Its base is as old as the trainer's last Sync: if a rank
@@ -45,8 +47,9 @@ type Checkpoint struct {
 	Members, Departed            []uint32
 	ProgramDigest, DatasetDigest string
 	PlannerDigest                string
-	Handed                       uint64 // batches of the epoch that the training loop is in
-	Rows                         int64  // handed over in this generation
+	Code                         *pb.Code // of its session; nil: it had none
+	Handed                       uint64   // batches of the epoch that the training loop is in
+	Rows                         int64    // handed over in this generation
 	DepartedRows                 []int64
 	Fingerprint                  *pb.Fingerprint
 	Skipped                      uint32 // row groups that on_error let be left out, as of Base
@@ -79,8 +82,13 @@ func (c Join) restoreWith(s *State, ch *Changes) (Reply, error) {
 		if err := s.admit(p); err != nil {
 			return Reply{}, err
 		}
+		if err := s.admitCode(p); err != nil && !c.AcceptCode {
+			return Reply{}, err
+		}
 	}
-	next := s.restore.arrive(c)
+	other := s.otherCode(c.Restore)
+	c.Restore = withoutCode(c.Restore)
+	next := s.restore.arrive(c, other)
 	if waiting := next.waiting(); len(waiting) > 0 {
 		if next.at(c.Rank) != s.restore.at(c.Rank) {
 			ch.Head = ch.Head || next.round != s.restore.round
@@ -97,18 +105,23 @@ func (c Join) restoreWith(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, err
 	}
 	s.restore = next
+	other = nil
 	ranks := make([]*rank, next.world)
 	for i, p := range next.parts {
 		ranks[i] = p.started(s.rank(uint32(i)), m.begun())
+		other = append(other, p.otherCode...)
 	}
 	s.rewind(m, ranks, ch)
 	ch.rank(c.Rank)
-	return s.welcome(s.ranks[c.Rank]), nil
+	reply := s.welcome(s.ranks[c.Rank])
+	slices.Sort(other)
+	reply.OtherCode = slices.Compact(other)
+	return reply, nil
 }
 
 // arrive is the restore after a call. A rank that was not there begins a new round; one of another world size begins
-// a new attempt.
-func (r restore) arrive(c Join) restore {
+// a new attempt. The states that the rank brings may be of other code than the session's.
+func (r restore) arrive(c Join, otherCode []string) restore {
 	if len(r.parts) == 0 || r.world != c.World {
 		r.attempt++
 		r.world = c.World
@@ -119,9 +132,9 @@ func (r restore) arrive(c Join) restore {
 	switch {
 	case old == nil || old.nonce != c.Nonce:
 		r.round++
-		r.parts[c.Rank] = &part{nonce: c.Nonce, round: r.round, states: c.Restore}
+		r.parts[c.Rank] = &part{nonce: c.Nonce, round: r.round, states: c.Restore, otherCode: otherCode}
 	case old.round != r.round && !slices.Contains(r.parts, nil): // until all are there, a repeated call changes nothing
-		r.parts[c.Rank] = &part{nonce: old.nonce, round: r.round, states: old.states}
+		r.parts[c.Rank] = &part{nonce: old.nonce, round: r.round, states: old.states, otherCode: old.otherCode}
 	}
 	return r
 }

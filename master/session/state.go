@@ -44,11 +44,12 @@ type Identity struct {
 	PlannerDigest  string
 	FirstWorldSize uint32 // until a restore changes it
 	LastBatch      pb.LastBatch
-	Lanes          uint32 // of order DETERMINISTIC, else 0
-	Skip           uint32 // row groups that may be left out because no worker can read them
-	Selects        bool   // rows are left out: a window may have fewer outputs than rows
-	BatchSize      uint64 // rows of a rank's batch, but for GlobalBatch
-	GlobalBatch    uint64 // if not 0: rows of a step over all ranks, whatever the world size
+	Lanes          uint32   // of order DETERMINISTIC, else 0
+	Skip           uint32   // row groups that may be left out because no worker can read them
+	Selects        bool     // rows are left out: a window may have fewer outputs than rows
+	BatchSize      uint64   // rows of a rank's batch, but for GlobalBatch
+	Code           *pb.Code // of its Python functions; nil: it has none
+	GlobalBatch    uint64   // if not 0: rows of a step over all ranks, whatever the world size
 }
 
 // State is a session's state. Create one with New or Load.

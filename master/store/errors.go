@@ -33,6 +33,12 @@ var (
 	ErrExists = errors.New("store: the session exists")
 	// ErrTooLarge: nothing was written, for it would not fit into one transaction.
 	ErrTooLarge = errors.New("store: too large for one transaction")
+	// ErrNoCode: a session's code does not lie in etcd, or not all of it.
+	ErrNoCode = errors.New("store: no such code")
+	// ErrCodeFull: nothing was written, for a namespace has as much code as it may.
+	ErrCodeFull = errors.New("store: no room for the code")
+	// ErrCodeHash: the parts of code are not those of its hash, and were deleted.
+	ErrCodeHash = errors.New("store: the code's bytes do not have its SHA-256; send them again")
 	// ErrNoLeader: no master leads now.
 	ErrNoLeader = errors.New("store: no master leads")
 	// ErrCorrupt: what lies in etcd was not written by this version of Penstock.

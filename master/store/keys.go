@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"net/url"
@@ -73,6 +75,35 @@ func (l layout) checkpoints(name Name) string { return l.prefix + "checkpoint/" 
 
 func (l layout) checkpoint(name Name, checkpoint string) string {
 	return l.checkpoints(name) + url.PathEscape(checkpoint)
+}
+
+// Of code there are a head, and parts, of which there may be many: apart, so that all heads are read without them.
+func (l layout) codeHeads() string { return l.prefix + "codes/" }
+
+func (l layout) codeHeadsOf(namespace string) string {
+	return l.codeHeads() + url.PathEscape(cmp.Or(namespace, identity.DefaultNamespace)) + "/"
+}
+
+func (l layout) codeHead(c Code) string {
+	return l.codeHeadsOf(c.Namespace) + hex.EncodeToString(c.SHA256[:])
+}
+
+func (l layout) codeParts(c Code) string {
+	return l.prefix + "code/" + strings.TrimPrefix(l.codeHead(c), l.codeHeads()) + "/"
+}
+
+func (l layout) codePart(c Code, part int) string { return fmt.Sprintf("%s%04d", l.codeParts(c), part) }
+
+// codeOf returns the code that a head's key, the dir of all heads cut off, is of, and whether it is of one.
+func codeOf(key string) (c Code, ok bool) {
+	namespace, sum, _ := strings.Cut(key, "/")
+	raw, err := hex.DecodeString(sum)
+	if err != nil || len(raw) != len(c.SHA256) {
+		return c, false
+	}
+	copy(c.SHA256[:], raw)
+	c.Namespace, err = url.PathUnescape(namespace)
+	return c, err == nil
 }
 
 func (l layout) event(number uint64) string { return fmt.Sprintf("%s%020d", l.events(), number) }

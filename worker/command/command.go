@@ -34,6 +34,7 @@ type workerFlags struct {
 	slots                   int
 	memory, most, limit     cli.Bytes
 	network                 bool
+	functions               PythonFlags
 	ports                   cli.RPCFlags
 	stores                  cli.StorageFlags
 	gossip                  cli.FleetFlags
@@ -62,10 +63,16 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 			"system counts as\n" +
 			"resident may have up to 50 MiB of the program's own file besides, which it takes away where it needs " +
 			"them. In a\n" +
-			"container give --memory-limit, the container's limit, in place of --memory.",
+			"container give --memory-limit, the container's limit, in place of --memory.\n\n" +
+			"With --code by-value it runs the Python functions that sessions bring, in processes of --python's " +
+			"interpreter. They run\n" +
+			"as the worker's user, and may do what that may: allow it where all who may open sessions are trusted so " +
+			"far. Each process\n" +
+			"may take 512 MiB besides --memory, unless its functions ask for more.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join " +
-			"master:7946 --memory 2GiB",
+			"master:7946 --memory 2GiB\n" +
+			"  penstock worker --join 127.0.0.1:7946 --code by-value --python default=/opt/venv/bin/python",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
 	}
@@ -88,6 +95,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 			"made them")
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
 	cmd.MarkFlagsMutuallyExclusive("max-memory", "memory-limit")
+	f.functions.Register(flags)
 	f.ports.RegisterPorts(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
@@ -119,6 +127,9 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 		Ops: ops, Version: version,
 	}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
+		return err
+	}
+	if cfg.Python, err = f.functions.Config(cfg.Logger); err != nil {
 		return err
 	}
 	if cfg.RPC, err = f.ports.Config(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -52,7 +53,7 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], ou
 	c.chain.Ask(transform.Ask{Scratch: c.pictures.Take, Result: func(bytes int64) error {
 		c.unexpected += bytes
 		return c.quota.raise(ctx, &c.holds.results, c.expects.results+c.unexpected, 1)
-	}})
+	}, Wait: func() error { return c.sayNothing(ctx, out) }})
 	err := c.eachWindow(ctx, groups, func(w *tensor.Window) error {
 		err := c.cut(ctx, w, at, out)
 		if err == nil {
@@ -66,8 +67,32 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], ou
 	return err
 }
 
-// moveCursor has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before
-// it: what the trainer makes of the failure begins there.
+// cutNothing is cut where the trainer has all rows of the window, or so it says: it is told that this was the end.
+func (c *computer) cutNothing(ctx context.Context, total uint64, at Cursor, out chan<- Batch) error {
+	switch {
+	case at.K == 0:
+		return nil
+	case at.K > total:
+		return &ShortError{Window: at.Window, Rows: total, Taken: at.K}
+	}
+	return c.moveCursor(ctx, at.Window+1, out)
+}
+
+// ShortError says that a window has fewer rows than its trainer has of it. Nobody can go on, as where a file changed.
+type ShortError struct {
+	Window      uint32
+	Rows, Taken uint64
+}
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("window %d has %d rows, and the trainer has taken %d of it: what makes or chooses its rows "+
+		"does not repeat: do all workers run the same release, and is the file as it was?", e.Window, e.Rows, e.Taken)
+}
+
+func (e *ShortError) Unwrap() error { return storage.ErrChanged }
+
+// moveCursor has the trainer's cursor stand at a window, where no row came of the windows before it: if it cannot be
+// read, what the trainer makes of the failure begins there.
 func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Batch) error {
 	if c.sent.Window >= window {
 		return nil
@@ -81,7 +106,22 @@ func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Bat
 	if c.sent.Window == window-1 {
 		meta.K = c.sent.K
 	}
+	c.sent = Cursor{Window: window}
 	return offer(ctx, out, Batch{Batch: b, Meta: meta})
+}
+
+// sayNothing sends a batch without rows that moves no cursor, so that a trainer does not take the stream for dead while
+// a function runs. Where one waits already, or the trainer has others yet, there is no need.
+func (c *computer) sayNothing(ctx context.Context, out chan<- Batch) error {
+	if len(out) > 0 {
+		return context.Cause(ctx)
+	}
+	b, ok := c.builder.TryTake()
+	if !ok {
+		return context.Cause(ctx)
+	}
+	c.builder.Empty(b)
+	return offer(ctx, out, Batch{Batch: b, Meta: &pb.BatchMeta{Window: c.sent.Window, K: c.sent.K}})
 }
 
 // offer hands a batch on, or releases it.
@@ -99,7 +139,7 @@ func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<- Batch) error {
 	total := w.Len()
 	if at.K >= uint64(total) {
-		return nil
+		return c.cutNothing(ctx, uint64(total), at, out)
 	}
 	limit, stats := c.cfg.MaxBatch, c.stats
 	step := c.builder.RowsFor(w, c.batch)

@@ -58,7 +58,7 @@ func byExtent(t *pb.Ticket, outputs []uint32) *pb.CountReply {
 func selecting(p *pb.Program) (*pb.Program, error) {
 	out := &pb.Program{Storage: p.GetStorage(), Filter: p.GetFilter(), Seed: p.GetSeed()}
 	for _, s := range p.GetSteps() {
-		if s.GetOuts() == 0 {
+		if spec.RowsOfStep(s) != spec.SameRows {
 			out.Steps = append(out.Steps, s)
 		}
 	}

@@ -26,19 +26,23 @@ type engine struct {
 	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
 }
 
-// compile makes the engine of a program for files of a format, and for batches or for none.
-func compile(ops *transform.Registry, program *pb.Program, kind string, batches bool) (*engine, error) {
+// compile makes the engine of a program, which may call functions, for files of a format, and for batches or for none.
+func compile(
+	ops *transform.Registry, program *pb.Program, functions transform.Functions, kind string, batches bool,
+) (_ *engine, err error) {
 	e := &engine{extra: make(map[*tensor.Batch]int64, batchesOut)}
-	if err := e.compile(ops, program, kind, batches); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+	if e.chain, err = transform.Compile(ops, program, functions); err != nil {
+		return nil, err
+	}
+	if err := e.compile(program, kind, batches); err != nil {
+		e.giveUp()
+		return nil, err
 	}
 	return e, nil
 }
 
-func (e *engine) compile(ops *transform.Registry, program *pb.Program, kind string, batches bool) (err error) {
-	if e.chain, err = transform.Compile(ops, program); err != nil {
-		return err
-	}
+// compile makes what stands beside the chain.
+func (e *engine) compile(program *pb.Program, kind string, batches bool) (err error) {
 	if batches {
 		if e.builder, err = tensor.NewBuilder(program, batchesOut); err != nil {
 			return err
@@ -138,9 +142,13 @@ func (e *engine) beyond() (bytes int64) {
 	return bytes
 }
 
-// giveUp gives up the memory of batches, if there is any.
+// giveUp gives up the memory of batches, and what functions keep.
 func (e *engine) giveUp() {
-	if e != nil && e.builder != nil {
+	if e == nil {
+		return
+	}
+	e.chain.Close()
+	if e.builder != nil {
 		e.builder.Close()
 	}
 }

@@ -64,6 +64,7 @@ func sourceSizes(file format.Read, program *pb.Program, g *pb.Extent, rows int64
 func resultBytes(program *pb.Program, chain *transform.Chain, sources []format.Size, rows int64) int64 {
 	sizes := append(make([]format.Size, 0, len(sources)+len(program.GetSteps())), sources...)
 	bytes := 5 * rows // the selection: a bit and an int32
+	made := 0         // by how many steps
 	for _, step := range program.GetSteps() {
 		if step.GetOuts() == 0 {
 			continue
@@ -73,19 +74,29 @@ func resultBytes(program *pb.Program, chain *transform.Chain, sources []format.S
 			z.Values += sizes[slot].Values
 			z.Bytes += sizes[slot].Bytes
 		}
-		z.Values = max(z.Values, chain.Makes(len(sizes)-len(sources), rows))
-		switch kind := step.GetType().GetKind(); {
-		case kind == pb.Kind_PICTURE:
-			z.Bytes = 0 // what it is made of, until it is in a batch
-		case step.GetType().GetList(), kind == pb.Kind_BINARY:
-			z.Bytes = max(z.Bytes, widthOf(kind)*z.Values+4*rows)
-		default: // slices grow by more than they need, and there is a bitmap
-			z = format.Size{Values: rows, Bytes: widthOf(kind)*(rows+rows/8+64) + rows/4}
+		z.Values = max(z.Values, chain.Makes(made, rows))
+		made++
+		for _, t := range append([]*pb.Type{step.GetType()}, step.GetMore()...) {
+			z := resultSize(t, z, rows)
+			if sizes = append(sizes, z); step.GetPython() == nil { // a function asks for what it makes
+				bytes += z.Bytes
+			}
 		}
-		sizes = append(sizes, z)
-		bytes += z.Bytes
 	}
 	return bytes
+}
+
+// resultSize is about what a result of a type takes, of inputs of a size together.
+func resultSize(t *pb.Type, of format.Size, rows int64) format.Size {
+	switch kind := t.GetKind(); {
+	case kind == pb.Kind_PICTURE:
+		of.Bytes = 0 // what it is made of, until it is in a batch
+	case t.GetList(), kind == pb.Kind_BINARY:
+		of.Bytes = max(of.Bytes, widthOf(kind)*of.Values+4*rows)
+	default: // slices grow by more than they need, and there is a bitmap
+		of = format.Size{Values: rows, Bytes: widthOf(kind)*(rows+rows/8+64) + rows/4}
+	}
+	return of
 }
 
 // widthOf is how many bytes a value of a kind takes, beside those of strings themselves.

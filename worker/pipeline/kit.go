@@ -22,15 +22,16 @@ type kit struct {
 // kitKept is for how long a kit is kept that nobody takes.
 const kitKept = time.Minute
 
-// kitKey names the program of a ticket, and the format of its file.
+// kitKey names the program of a ticket, with the code that it calls, and the format of its file.
 func kitKey(t *pb.Ticket, format string) string {
-	return t.GetNamespace() + "\x00" + string(t.GetProgramDigest()) + "\x00" + format
+	return t.GetNamespace() + "\x00" + string(t.GetProgramDigest()) + "\x00" + format + "\x00" +
+		string(t.GetCode().GetSha256())
 }
 
 // Key is the program.
 func (k *kit) Key() string { return k.program }
 
-// Drop gives up the memory of batches.
+// Drop gives up the memory of batches, and what functions keep.
 func (k *kit) Drop() { k.giveUp() }
 
 // Size is how much it holds.
@@ -72,6 +73,7 @@ func (c *computer) use(k *kit, room int64) (more, has int64) {
 		k.giveUp()
 		return 0, 0
 	}
+	c.giveUp() // one of its own, if it has that since it found no kit before
 	c.engine, c.holds = k.engine, holds
 	c.builder.Narrow(tensor.AsArrow)
 	c.builder.Share("", 0, nil)

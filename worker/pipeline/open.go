@@ -2,12 +2,14 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // Open prepares a stream: it reads what the file says of itself, compiles the program and waits for memory, or fails
@@ -55,6 +57,11 @@ func (p *Pipeline) open(
 	}
 	if batches && len(t.GetProgramDigest()) > 0 {
 		s.kitKey = kitKey(t, s.file.Format())
+	}
+	if batches && t.GetCode() != nil && p.cfg.Python != nil {
+		if s.functions, err = p.cfg.Python.Functions(t); err != nil {
+			return nil, fmt.Errorf("the session's code: %w", err)
+		}
 	}
 	return s, s.admit(ctx, store, batches)
 }
@@ -125,7 +132,7 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 		return 0, 0
 	})
 	if c.engine == nil {
-		if c.engine, err = compile(s.cfg.Ops, s.program, s.file.Format(), batches); err != nil {
+		if c.engine, err = s.compile(batches); err != nil {
 			return err
 		}
 	}
@@ -137,13 +144,22 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 	return nil
 }
 
+// compile makes an engine of the stream's program.
+func (s *Stream) compile(batches bool) (*engine, error) {
+	e, err := compile(s.cfg.Ops, s.program, s.functions, s.file.Format(), batches)
+	if _, ok := errors.AsType[*transform.FunctionError](err); err == nil || ok {
+		return e, err
+	}
+	return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+}
+
 // fit decides what the stream is going to hold, and up to which size extents are read as a whole. An engine is only
 // needed to estimate that, so one that another stream works with will do.
 func (s *Stream) fit(batches bool) (limit int64, err error) {
 	var own *engine
 	e := s.pipeline.engines.Get(s.kitKey)
 	if e == nil {
-		if own, err = compile(s.cfg.Ops, s.program, s.file.Format(), batches); err != nil {
+		if own, err = s.compile(batches); err != nil {
 			return 0, err
 		}
 		e = own

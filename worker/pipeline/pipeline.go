@@ -12,6 +12,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
@@ -19,7 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
-// Config says what a pipeline works with. All fields but ArrayBytes, MaxMemory, Grown and Zone are needed.
+// Config says what a pipeline works with. All fields but ArrayBytes, MaxMemory, Grown, Zone and Python are needed.
 type Config struct {
 	Storage storage.Storage
 	Ops     *transform.Registry
@@ -43,6 +44,14 @@ type Config struct {
 	Patience time.Duration
 	// Zone, if set, is where the worker runs.
 	Zone string
+	// Python runs the functions that programs call; nil: nothing does.
+	Python Python
+}
+
+// Python runs functions of sessions' code.
+type Python interface {
+	// Functions are those of the ticket's code.
+	Functions(t *pb.Ticket) (transform.Functions, error)
 }
 
 // Pipeline makes streams.

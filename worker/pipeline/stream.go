@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // HandedOver is how many batches of a stream Emit's callee may have that it did not release, and one more by a near
@@ -43,6 +44,8 @@ type job struct {
 	layout  layout
 	quota   *quota
 	stats   *stats // the session's
+
+	functions transform.Functions // that the program may call; nil: none
 }
 
 // name is an extent in messages.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -119,8 +120,11 @@ func step(p *pb.Program, op string, params map[string]*pb.Value, in ...uint32) u
 		slots = append(slots, spec.TypeFromProto(s.Type))
 	}
 	for _, s := range p.Steps {
-		if s.Outs == 1 {
+		if s.Outs > 0 {
 			slots = append(slots, spec.TypeFromProto(s.Type))
+		}
+		for _, t := range s.More {
+			slots = append(slots, spec.TypeFromProto(t))
 		}
 	}
 	types := make([]spec.Type, len(in))
@@ -189,7 +193,16 @@ func TestAnyCursorGivesTheSuffix(t *testing.T) {
 		other := newPipeline(&store, rapid.Int64Range(1, 4000).Draw(rt, "other batch"))
 		for range 8 {
 			at := Cursor{rapid.Uint32Range(0, 20).Draw(rt, "at window"), rapid.Uint64Range(0, 100).Draw(rt, "at k")}
+			if len(lasts) > 0 && rapid.Bool().Draw(rt, "at an end") {
+				at = rapid.SampledFrom(lasts).Draw(rt, "end")
+			}
 			got, gotLasts, err := collect(t.Context(), other, ticket, program, at)
+			if has, ok := windowRows(ticket, lasts, at.Window); ok && has < at.K {
+				if short, ok := errors.AsType[*ShortError](err); !ok || *short != (ShortError{at.Window, has, at.K}) {
+					rt.Fatalf("at %v, of a window of %d rows: %v", at, has, err)
+				}
+				continue
+			}
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -199,7 +212,7 @@ func TestAnyCursorGivesTheSuffix(t *testing.T) {
 				rt.Fatalf("at %v: %d rows; want %d, those of the whole stream from there on", at, len(got), len(want))
 			}
 			ended := slices.DeleteFunc(slices.Clone(lasts), func(l Cursor) bool {
-				return l.Window < at.Window || l.Window == at.Window && l.K <= at.K
+				return l.Window < at.Window || l.Window == at.Window && l.K < at.K
 			})
 			if !slices.Equal(gotLasts, ended) {
 				rt.Fatalf("at %v: windows end at %v, want %v", at, gotLasts, ended)
@@ -209,6 +222,20 @@ func TestAnyCursorGivesTheSuffix(t *testing.T) {
 			rt.Fatalf("%d bytes are in use after all streams", used)
 		}
 	})
+}
+
+// windowRows is how many rows a window of a ticket has, as its end tells; false: there is no such window.
+func windowRows(ticket *pb.Ticket, lasts []Cursor, window uint32) (n uint64, ok bool) {
+	var all int64
+	for _, g := range ticket.Extents {
+		all += windows(g)
+	}
+	for _, l := range lasts {
+		if l.Window == window {
+			n = l.K
+		}
+	}
+	return n, int64(window) < all
 }
 
 // A batch's memory is about what the largest batch has, also where another column has the long values in each row

@@ -19,6 +19,7 @@ import (
 type windowScratch struct {
 	chosen []uint64
 	order  []int32
+	places []int32       // of output rows, where these are shuffled behind functions
 	sizes  []format.Size // of sources
 
 	excerpts  []vector.Excerpt // of sources
@@ -115,6 +116,9 @@ func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 		}
 	}
 	c.windows.excerpted = 0
+	if c.chain.Calls() {
+		return c.calls(ctx, w)
+	}
 	if c.few(w) {
 		return c.transformExcerpt(ctx, w)
 	}
@@ -123,6 +127,37 @@ func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 		return c.transformExcerpt(ctx, w) // what is wrong with a row that is left out is no error
 	}
 	return err
+}
+
+// calls transforms a window whose steps call functions: they get the rows that were chosen, in the file's order, and
+// once. Shuffling comes behind.
+func (c *computer) calls(ctx context.Context, w *tensor.Window) (err error) {
+	if w.Order != nil && len(w.Order) < w.Rows {
+		err = c.transformExcerpt(ctx, w)
+	} else {
+		w.Order = nil
+		err = c.transform(ctx, w)
+	}
+	if err == nil && c.program.GetShuffle() {
+		err = c.stats.timed(&c.stats.transform, func() error {
+			c.ops.begin()
+			w.Order = c.shufflePlaces(w)
+			c.ops.end(c.ops.shuffle)
+			return nil
+		})
+	}
+	return err
+}
+
+// shufflePlaces shuffles rows that are as they were chosen: to the order that they would have if choose did it.
+func (c *computer) shufflePlaces(w *tensor.Window) []int32 {
+	places := vector.Grow(c.windows.places, w.Rows)
+	for i := range places {
+		places[i] = int32(i)
+	}
+	shuffle(places, c.rows(w))
+	c.windows.places = places
+	return places
 }
 
 // transform runs the steps on a window's sources.
@@ -137,7 +172,7 @@ func (c *computer) transform(ctx context.Context, w *tensor.Window) error {
 	stats := c.stats
 	err := stats.timed(&stats.transform, func() error {
 		c.ops.begin()
-		slots, err := c.chain.Run(w.Slots)
+		slots, err := c.chain.Run(ctx, w.Slots)
 		if err == nil {
 			w.Slots = slots
 		}
@@ -149,11 +184,11 @@ func (c *computer) transform(ctx context.Context, w *tensor.Window) error {
 	return c.correct(ctx, w.Slots[sources:])
 }
 
-// choose applies filter, sampling and shuffle; nil stands for all rows as they are.
+// choose applies filter, sampling and, unless functions are called, shuffle; nil stands for all rows as they are.
 func (c *computer) choose(w *tensor.Window) ([]int32, error) {
 	rows := c.rows(w)
 	selects := c.filter != nil || c.chain.Selects()
-	if !selects && !c.program.GetShuffle() {
+	if !selects && (!c.program.GetShuffle() || c.chain.Calls()) {
 		return nil, nil
 	}
 	c.ops.begin()
@@ -173,7 +208,7 @@ func (c *computer) choose(w *tensor.Window) ([]int32, error) {
 	if selects {
 		c.ops.end(c.ops.filter)
 	}
-	if c.program.GetShuffle() {
+	if c.program.GetShuffle() && !c.chain.Calls() {
 		shuffle(scratch.order, rows)
 		c.ops.end(c.ops.shuffle)
 	}

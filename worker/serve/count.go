@@ -14,19 +14,39 @@ const actionCount = "count"
 
 // ListActions names the actions.
 func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActionsServer) error {
-	return out.Send(&flight.ActionType{
-		Type: actionCount,
-		Description: "takes a StreamRequest, and returns a CountReply: how many output rows each window of the " +
-			"ticket's shard has",
-	})
+	for _, a := range []*flight.ActionType{
+		{
+			Type: actionCount,
+			Description: "takes a StreamRequest, and returns a CountReply: how many output rows each window of the " +
+				"ticket's shard has",
+		},
+		{
+			Type: actionCode,
+			Description: "takes a CodePart, of the Python functions of the ticket's session, and returns nothing; the " +
+				"parts come in order",
+		},
+	} {
+		if err := out.Send(a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// DoAction counts the output rows of a shard's windows, from the columns alone that choose rows. It is admitted as a
-// stream is, and its status says the same.
+// DoAction does what an action says.
 func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
-	if a.GetType() != actionCount {
-		return status.Errorf(codes.Unimplemented, "no action %q; there is %q", a.GetType(), actionCount)
+	switch a.GetType() {
+	case actionCount:
+		return s.count(a, out)
+	case actionCode:
+		return s.takeCode(a, out)
 	}
+	return status.Errorf(codes.Unimplemented, "no action %q; there are %q and %q", a.GetType(), actionCount, actionCode)
+}
+
+// count counts the output rows of a shard's windows, from the columns alone that choose rows. It is admitted as a
+// stream is, and its status says the same.
+func (s *Server) count(a *flight.Action, out flight.FlightService_DoActionServer) error {
 	return s.serve(out.Context(), a.GetBody(), func(r *request) error {
 		counts, err := s.pipeline.Count(r.ctx, r.ticket, r.program)
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 func TestSessionsSharePlaces(t *testing.T) {
 	for weight, want := range map[float64]int{0: 2, 1: 2, 3: 3, 0.25: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(nil, 4, slog.New(slog.DiscardHandler))
+			s := New(nil, 4, nil, slog.New(slog.DiscardHandler))
 			enter := func(session string, weight float64) (err error) {
 				p, err := s.enter(t.Context(), &pb.Ticket{Session: session, Weight: weight}, false)
 				if err == nil {
@@ -67,7 +67,7 @@ func TestSessionsSharePlaces(t *testing.T) {
 // in turns, soon, and one after the other; to others only when it has been held back for long.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(nil, 2, slog.New(slog.DiscardHandler))
+		s := New(nil, 2, nil, slog.New(slog.DiscardHandler))
 		enter := func(session string, turns bool) *place {
 			p, err := s.enter(t.Context(), &pb.Ticket{Session: session}, turns)
 			if err != nil {

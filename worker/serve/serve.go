@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -29,6 +30,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
@@ -39,6 +41,8 @@ type Server struct {
 	flight.BaseFlightServer
 	pipeline *pipeline.Pipeline
 	slots    chan struct{}
+	code     CodeKeeper    // nil: none
+	coding   chan struct{} // taken by parts of code
 	logger   *slog.Logger
 	messages wire.Pool
 	links    wire.LinkServer
@@ -53,9 +57,13 @@ type Server struct {
 	relieved *place          // last
 }
 
-// New returns a server that runs up to slots streams at a time.
-func New(p *pipeline.Pipeline, slots int, logger *slog.Logger) *Server {
-	s := &Server{pipeline: p, slots: make(chan struct{}, slots), places: make(map[*place]bool), logger: logger}
+// New returns a server that runs up to slots streams at a time. What trainers send of code goes to code, if it is not
+// nil.
+func New(p *pipeline.Pipeline, slots int, code CodeKeeper, logger *slog.Logger) *Server {
+	s := &Server{
+		pipeline: p, slots: make(chan struct{}, slots), places: make(map[*place]bool), code: code,
+		coding: make(chan struct{}, partsAtOnce), logger: logger,
+	}
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.keys.Store(&map[string][]byte{})
 	return s
@@ -234,6 +242,8 @@ func (s *Server) log(t *pb.Ticket, err error) {
 		logger.Error("stream panicked", "error", err, "stack", string(panicked.Stack))
 	case errors.Is(err, errDraining), errors.Is(err, errYielded):
 		logger.Debug("stream ended, to go on elsewhere")
+	case lacksCode(err):
+		logger.Debug("stream waits for the session's code")
 	default:
 		logger.Warn("stream failed", "error", err)
 	}
@@ -300,9 +310,10 @@ func reason(ctx context.Context, err error) error {
 var errDraining = errors.New("this worker drains; go on with the next one")
 
 // grpcError says in a status code who can help. Another worker, or this one later: RESOURCE_EXHAUSTED, UNAVAILABLE.
-// Another worker: UNIMPLEMENTED (this one does not know the program), OUT_OF_RANGE (it has too little memory), ABORTED
-// (storage does not let it read, or it has a bug). Nobody: DATA_LOSS (what was read cannot be made sense of),
-// FAILED_PRECONDITION (the file is not the one that was planned).
+// Another worker: UNIMPLEMENTED (this one does not know the program, or cannot run its functions), OUT_OF_RANGE (it has
+// too little memory), ABORTED (storage does not let it read, or it has a bug). Nobody: DATA_LOSS (what was read cannot be
+// made sense of, or a function fails on it), FAILED_PRECONDITION (the file is not the one that was planned). With the
+// detail NeedCode that is for the trainer, who sends the session's code.
 func grpcError(err error) error {
 	if err == nil {
 		return nil
@@ -310,26 +321,41 @@ func grpcError(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
+	if need, ok := errors.AsType[*python.NeedCodeError](err); ok {
+		return code.Needed(need.SHA256, short(err.Error()))
+	}
+	return status.Error(codeOf(err), short(err.Error()))
+}
+
+func codeOf(err error) codes.Code {
 	code := codes.DataLoss
 	switch {
+	case isOfFunction(err):
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
 	case errors.Is(err, pipeline.ErrBusy), errors.Is(err, errYielded):
 		code = codes.ResourceExhausted
-	case errors.Is(err, errDraining), errors.Is(err, context.DeadlineExceeded), storage.IsTransient(err):
+	case errors.Is(err, errDraining), errors.Is(err, context.DeadlineExceeded), storage.IsTransient(err),
+		errors.Is(err, python.ErrNoProcess):
 		code = codes.Unavailable
 	case storage.IsOurs(err): // though a file be gone: it is one of this worker's configuration
 		code = codes.Aborted
 	case errors.Is(err, storage.ErrChanged), errors.Is(err, fs.ErrNotExist):
 		code = codes.FailedPrecondition
-	case errors.Is(err, pipeline.ErrProgram):
+	case errors.Is(err, pipeline.ErrProgram), errors.Is(err, python.ErrCannotRun):
 		code = codes.Unimplemented
 	case errors.Is(err, pipeline.ErrLimit), errors.Is(err, images.ErrMemory):
 		code = codes.OutOfRange
 	case isBug(err):
 		code = codes.Aborted
 	}
-	return status.Error(code, short(err.Error()))
+	return code
+}
+
+// isOfFunction reports whether a user's function failed, for whatever reason.
+func isOfFunction(err error) bool {
+	_, ok := errors.AsType[*python.FunctionError](err)
+	return ok
 }
 
 // isBug reports whether the worker panicked, or an op, and not what decodes a file: no policy leaves rows out for that.
@@ -338,12 +364,16 @@ func isBug(err error) bool {
 	return ok && !p.Who.Decodes()
 }
 
-// maxMessage bounds a status's text: it travels in a header, of which some clients take 8 KB in all.
-const maxMessage = 2 << 10
+const (
+	// maxMessage bounds a status's text: it travels in a header, of which some clients take 8 KB in all.
+	maxMessage = 2 << 10
+	// keptEnd is how much of it is its end, where a traceback has its point.
+	keptEnd = 1300
+)
 
 func short(message string) string {
 	if len(message) > maxMessage {
-		message = message[:maxMessage] + " ..."
+		message = message[:maxMessage-keptEnd] + " ... " + message[len(message)-keptEnd:]
 	}
 	return strings.ToValidUTF8(message, "\uFFFD")
 }

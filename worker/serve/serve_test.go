@@ -51,6 +51,7 @@ type rig struct {
 	signer   *ticket.Signer
 	ticket   *pb.Ticket
 	program  *pb.Program
+	keeper   keeper
 }
 
 func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pipeline.Config)) *rig {
@@ -76,7 +77,7 @@ func newRigOn(
 	}
 	r := &rig{store: store, pipeline: pipeline.New(cfg), program: pipelinetest.Program()}
 	r.signer = ticket.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)))
-	r.server = New(r.pipeline, slots, slog.New(slog.DiscardHandler))
+	r.server = New(r.pipeline, slots, &r.keeper, slog.New(slog.DiscardHandler))
 	r.server.SetKeys(r.signer.Keys())
 	srv := grpc.NewServer(grpc.WriteBufferSize(0), grpc.ForceServerCodecV2(wire.NewCodec()))
 	flight.RegisterFlightServiceServer(srv, r.server)

@@ -40,14 +40,13 @@ func newImage(p *pb.Program, o *pb.Output) (*image, error) {
 
 // pictureOf is what the program says of an output's pictures; nil if it has raw pixels.
 func pictureOf(p *pb.Program, o *pb.Output) *spec.Picture {
-	slot := int(o.GetSlots()[0]) - len(p.GetSources())
+	next := len(p.GetSources())
 	for _, s := range p.GetSteps() {
-		if slot -= int(s.GetOuts()); slot < 0 && s.GetOuts() > 0 {
-			if t := spec.TypeFromProto(s.GetType()); slot == -1 && t.Kind == pb.Kind_PICTURE {
-				return &t.Picture
-			}
-			return nil
+		if t := spec.TypeFromProto(s.GetType()); s.GetOuts() == 1 && int(o.GetSlots()[0]) == next &&
+			t.Kind == pb.Kind_PICTURE {
+			return &t.Picture
 		}
+		next += int(s.GetOuts())
 	}
 	return nil
 }

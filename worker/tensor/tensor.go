@@ -222,6 +222,16 @@ func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 	}
 }
 
+// TryTake is Take where it need not wait.
+func (b *Builder) TryTake() (*Batch, bool) {
+	select {
+	case batch := <-b.free:
+		return batch, true
+	default:
+		return nil, false
+	}
+}
+
 // Needs is how many bytes Take's batch has once a piece is built in it.
 func (b *Builder) Needs(batch *Batch, p Piece) int64 {
 	n, held := b.bytes(p), int64(0)

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ type Chain struct {
 	selectors []Selector
 	slots     []*vector.Vector
 	order     []int   // in which steps run
+	calling   []int   // those that call functions
 	dead      [][]int // for each step, those whose values are spare after it
 	early     []int   // for each source, the step that may be taken early; -1: there is none
 	// for each source, whether all that read it, or the step that may be taken early, take narrow values
@@ -33,15 +35,17 @@ type Chain struct {
 	rows    Rows  // that Run gets next
 }
 
-// step is one step that makes a slot.
+// step is one step that makes slots.
 type step struct {
 	kernel Kernel
 	op     string
 	label  string // "transforms[3] (clamp of int_1)", for messages
 	from   []uint32
 	in     []*vector.Vector
+	slot   int // that it makes, and those behind it
 	out    vector.Vector
-	typ    spec.Type
+	more   []vector.Vector // results beyond the first
+	typ    spec.Type       // of the first
 
 	swells  bool   // it is a Sizer, or works on the result of one
 	borrows bool   // see Borrower
@@ -50,18 +54,20 @@ type step struct {
 	memory  memory // that it holds
 	early   bool   // whoever makes its input may have taken it
 
+	calls     *calling  // nil: the kernel is run
 	guest     *guest    // nil: the op is built in
 	scratcher Scratcher // nil if it is none
 	scratch   int64     // bytes that it works in
 }
 
-// Ask is who is asked for memory before it is taken, in bytes. An error ends Run.
+// Ask is who is asked for memory before it is taken, in bytes, and for patience. An error ends Run.
 type Ask struct {
 	Result  func(bytes int64) error // of a step's result that may be far larger than the sources let expect
 	Scratch func(bytes int64) error // beyond Chain.Scratch, which it is part of from then on
+	Wait    func() error            // Call.Wait
 }
 
-// Ops names the op of each step that makes a slot.
+// Ops names the op of each step that makes slots.
 func (c *Chain) Ops() []string {
 	out := make([]string, len(c.steps))
 	for i := range c.steps {
@@ -109,7 +115,7 @@ func (c *Chain) Place(rows Rows, room images.Room) {
 	}
 }
 
-// Makes is how many values result number at of those that steps make has of so many rows; 0 if its inputs decide.
+// Makes is how many values each result of step number at in Ops has of so many rows; 0 if its inputs decide.
 func (c *Chain) Makes(at int, rows int64) int64 {
 	if m, ok := c.steps[at].kernel.(Maker); ok {
 		return m.Makes(rows)
@@ -137,7 +143,7 @@ func (c *Chain) Scratch() int64 {
 // Run computes the steps of one window from its sources, and returns all slots: the sources, then the steps' results.
 // They and the slice are valid until the next Run; results that are no outputs of the Program, but only what others are
 // made of, have no values any more.
-func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
+func (c *Chain) Run(ctx context.Context, sources []*vector.Vector) ([]*vector.Vector, error) {
 	if err := c.checkSources(sources); err != nil {
 		return nil, err
 	}
@@ -156,12 +162,15 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 			if last >= 0 && c.steps[last].op != s.op {
 				c.report(last)
 			}
-			if err := c.runStep(s, slots, rows); err != nil {
+			if err := c.runStep(ctx, s, slots, rows); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.label, c.placed(err))
 			}
 			last = at
 		}
-		slots[len(sources)+at] = &s.out
+		slots[s.slot] = &s.out
+		for i := range s.more {
+			slots[s.slot+1+i] = &s.more[i]
+		}
 		c.retire(c.dead[at])
 	}
 	if last >= 0 {
@@ -186,14 +195,14 @@ func (c *Chain) placed(err error) error {
 }
 
 // runStep runs a step; if it borrows, on memory that nobody reads any more.
-func (c *Chain) runStep(s *step, slots []*vector.Vector, rows int) error {
+func (c *Chain) runStep(ctx context.Context, s *step, slots []*vector.Vector, rows int) error {
 	if s.borrows {
 		if !s.holds {
 			s.memory, s.holds = c.spares.take(s.typ.Kind), true
 		}
 		s.memory.into(&s.out)
 	}
-	if err := c.run(s, slots, rows); err != nil {
+	if err := c.run(ctx, s, slots, rows); err != nil {
 		return err
 	}
 	if s.borrows && (!s.shares ||
@@ -232,10 +241,13 @@ func (c *Chain) checkSources(sources []*vector.Vector) error {
 	return nil
 }
 
-func (c *Chain) run(s *step, slots []*vector.Vector, rows int) (err error) {
+func (c *Chain) run(ctx context.Context, s *step, slots []*vector.Vector, rows int) (err error) {
 	defer rescue.As(&err, rescue.Op)
 	for i, slot := range s.from {
 		s.in[i] = slots[slot]
+	}
+	if s.calls != nil {
+		return c.call(ctx, s, rows)
 	}
 	s.out.Type, s.out.Rows, s.out.U32, s.out.Early = s.typ, rows, nil, false
 	if s.swells && c.ask.Result != nil {

@@ -38,7 +38,7 @@ func program() *pb.Program {
 }
 
 func TestChainRunsSteps(t *testing.T) {
-	c, err := Compile(Builtin(), program())
+	c, err := Compile(Builtin(), program(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestChainRunsSteps(t *testing.T) {
 	for range 2 {
 		user := vectorOf(scalar(pb.Kind_INT64), []any{int64(0), nil})
 		items := vectorOf(list(pb.Kind_INT64), []any{[]any{int64(1), int64(2)}, []any{int64(3)}})
-		slots, err := c.Run([]*vector.Vector{user, items})
+		slots, err := c.Run(t.Context(), []*vector.Vector{user, items})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,14 +109,14 @@ func TestStepsThatAreAlikeShareAKernel(t *testing.T) {
 			}
 		}
 	}
-	c, err := Compile(r, p)
+	c, err := Compile(r, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if made["plus"] != 2 || made["keeping"] != 4 {
 		t.Errorf("made %v kernels, want 2 and 4", made)
 	}
-	slots, err := c.Run([]*vector.Vector{
+	slots, err := c.Run(t.Context(), []*vector.Vector{
 		vectorOf(scalar(pb.Kind_FLOAT64), []any{10.0}),
 		vectorOf(scalar(pb.Kind_FLOAT64), []any{20.0}),
 	})
@@ -171,7 +171,7 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 	for _, c := range cases {
 		p := program()
 		c.spoil(p)
-		_, err := Compile(Builtin(), p)
+		_, err := Compile(Builtin(), p, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || errors.Is(err, ErrUnknownOp) != c.unknown {
 			t.Errorf("got %v\nwant %s", err, c.want)
 		}
@@ -179,7 +179,7 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestRunRefusesOtherSources(t *testing.T) {
-	c, err := Compile(Builtin(), program())
+	c, err := Compile(Builtin(), program(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestRunRefusesOtherSources(t *testing.T) {
 		"source items is 1 rows of int64":    {user, user},
 		"source items is 0 rows of list":     {user, vectorOf(list(pb.Kind_INT64), nil)},
 	} {
-		if _, err := c.Run(in); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -242,7 +242,7 @@ func TestRunSurvivesBadOps(t *testing.T) {
 			New:   func(Params, []spec.Type) (Kernel, error) { return c.kernel, nil },
 		}
 		in := vectorOf(scalar(pb.Kind_INT64), []any{nil, nil})
-		_, err := chainOf(t, op, nil, in.Type).Run([]*vector.Vector{in})
+		_, err := chainOf(t, op, nil, in.Type).Run(t.Context(), []*vector.Vector{in})
 		if err == nil || !strings.HasPrefix(err.Error(), "transforms[0] (bad making out): "+c.want) || c.as != nil &&
 			!c.as(err) {
 			t.Errorf("got %v, want %s", err, c.want)

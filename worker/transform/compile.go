@@ -11,63 +11,91 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Compile prepares a Program's steps. Its errors name the step; they wrap ErrUnknownOp where r lacks the op or the
-// version that the Program asks for.
-func Compile(r *Registry, p *pb.Program) (*Chain, error) {
+// Compile prepares a Program's steps, of which some may call functions; nil: there are none. Its errors name the step;
+// they wrap ErrUnknownOp where r lacks the op or the version that the Program asks for. Close the chain.
+func Compile(r *Registry, p *pb.Program, functions Functions) (*Chain, error) {
 	c := &Chain{}
-	types := make([]spec.Type, 0, len(p.GetSources())+len(p.GetSteps()))
+	if err := c.compile(r, p, functions); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// compiler makes the steps of a chain, one after the other.
+type compiler struct {
+	*Chain
+	ops       *Registry
+	functions Functions
+	kernels   map[string]bound // see bindStep
+	types     []spec.Type      // of the slots so far
+	swells    []bool           // for each of them, see step
+}
+
+func (c *Chain) compile(r *Registry, p *pb.Program, functions Functions) error {
+	with := compiler{Chain: c, ops: r, functions: functions, kernels: make(map[string]bound)}
 	for _, s := range p.GetSources() {
-		types = append(types, spec.TypeFromProto(s.GetType()))
+		with.add(spec.TypeFromProto(s.GetType()), false)
 		c.names = append(c.names, s.GetName())
 	}
-	c.sources = types[:len(types):len(types)]
-	kernels := make(map[string]bound)
+	c.sources = slices.Clone(with.types)
 	for _, s := range p.GetSteps() {
-		b, err := bindStep(r, s, types, kernels)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.GetAt(), err)
+		add, label := with.addOp, s.GetAt()
+		if s.GetOp() == python {
+			add, label = with.addFunction, functionLabel(s)
 		}
-		if b.selector != nil {
-			c.selectors = append(c.selectors, b.selector)
-			continue
-		}
-		types = append(types, b.out)
-		borrower, borrows := b.kernel.(Borrower)
-		c.steps = append(c.steps, step{
-			borrows: borrows,
-			shares:  borrows && borrower.Borrows(),
-			kernel:  b.kernel,
-			op:      s.GetOp(),
-			label:   fmt.Sprintf("%s (%s making %s)", s.GetAt(), s.GetOp(), s.GetName()),
-			from:    s.GetIn(),
-			in:      make([]*vector.Vector, len(s.GetIn())),
-			typ:     b.out,
-		})
-		made := &c.steps[len(c.steps)-1]
-		made.swells = c.swells(b.kernel, s.GetIn())
-		made.scratcher, _ = b.kernel.(Scratcher)
-		if b.guest {
-			made.guest = newGuest(len(s.GetIn()), borrows)
+		if err := add(s); err != nil {
+			return fmt.Errorf("%s: %w", label, err)
 		}
 	}
-	for _, b := range kernels {
+	for _, b := range with.kernels {
 		if k, ok := b.kernel.(Tabled); ok {
 			c.tables += k.Table()
 		}
 	}
-	c.slots = make([]*vector.Vector, len(types))
+	c.slots = make([]*vector.Vector, len(with.types))
 	c.order = depthFirst(len(c.sources), c.steps)
 	c.dead = outlive(len(c.sources), c.steps, c.order, p.GetOutputs())
 	c.findEarly(p)
-	return c, nil
+	return nil
 }
 
-func (c *Chain) swells(k Kernel, in []uint32) bool {
-	_, sizer := k.(Sizer)
-	return sizer || slices.ContainsFunc(in, func(slot uint32) bool {
-		at := int(slot) - len(c.sources)
-		return at >= 0 && c.steps[at].swells
-	})
+// add adds a slot.
+func (c *compiler) add(t spec.Type, swells bool) {
+	c.types, c.swells = append(c.types, t), append(c.swells, swells)
+}
+
+// addOp adds a step that runs a kernel, or that selects rows.
+func (c *compiler) addOp(s *pb.Step) error {
+	b, err := bindStep(c.ops, s, c.types, c.kernels)
+	if err != nil {
+		return err
+	}
+	if b.selector != nil {
+		c.selectors = append(c.selectors, b.selector)
+		return nil
+	}
+	borrower, borrows := b.kernel.(Borrower)
+	_, sizer := b.kernel.(Sizer)
+	made := step{
+		borrows: borrows,
+		shares:  borrows && borrower.Borrows(),
+		kernel:  b.kernel,
+		op:      s.GetOp(),
+		label:   fmt.Sprintf("%s (%s making %s)", s.GetAt(), s.GetOp(), s.GetName()),
+		from:    s.GetIn(),
+		in:      make([]*vector.Vector, len(s.GetIn())),
+		slot:    len(c.types),
+		typ:     b.out,
+		swells:  sizer || slices.ContainsFunc(s.GetIn(), func(slot uint32) bool { return c.swells[slot] }),
+	}
+	made.scratcher, _ = b.kernel.(Scratcher)
+	if b.guest {
+		made.guest = newGuest(len(s.GetIn()), borrows)
+	}
+	c.steps = append(c.steps, made)
+	c.add(b.out, made.swells)
+	return nil
 }
 
 // bindStep binds a step. Those that are alike share a stateless kernel, or what does not change of one, of which

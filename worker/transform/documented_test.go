@@ -66,7 +66,7 @@ func TestExamplesAreValid(t *testing.T) {
 		}) {
 			t.Errorf("%s: the program of %s has no such step", op.Name, op.Example)
 		}
-		if _, err := transform.Compile(transform.Builtin(), p); err != nil {
+		if _, err := transform.Compile(transform.Builtin(), p, nil); err != nil {
 			t.Errorf("%s: %v", op.Name, err)
 		}
 	}

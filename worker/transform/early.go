@@ -49,7 +49,7 @@ func (c *Chain) findEarly(p *pb.Program) {
 		if _, can := s.kernel.(earlier); can && len(s.from) == 1 && int(s.from[0]) < len(c.sources) &&
 			readers[s.from[0]] == 1 {
 			s.early, c.early[s.from[0]] = true, i
-			c.narrow[s.from[0]] = narrow(len(c.sources)+i, s.typ)
+			c.narrow[s.from[0]] = narrow(s.slot, s.typ)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func earlyProgram() *pb.Program {
 // window by window: the results are the same.
 func TestEarly(t *testing.T) {
 	program := earlyProgram()
-	c, err := Compile(Builtin(), program)
+	c, err := Compile(Builtin(), program, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func TestEarly(t *testing.T) {
 		other := *number
 		return []*vector.Vector{number, ids, ids, &other}
 	}
-	late, err := Compile(Builtin(), program)
+	late, err := Compile(Builtin(), program, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for window := range 6 {
-		want, err := late.Run(sources())
+		want, err := late.Run(t.Context(), sources())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestEarly(t *testing.T) {
 				[]any{[]any{bucketOf(1), nil}, nil})
 			in[0].Early, in[1].Early = true, true
 		}
-		got, err := c.Run(in)
+		got, err := c.Run(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestNarrowReaders(t *testing.T) {
 			{Layout: pb.Layout_SPARSE, Slots: []uint32{3}},
 		},
 	}
-	c, err := Compile(Builtin(), program)
+	c, err := Compile(Builtin(), program, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestNarrowReaders(t *testing.T) {
 		}
 		v := sources[narrow]
 		v.I64, v.U32, v.Early = nil, []uint32{7}, early
-		return c.Run(sources)
+		return c.Run(t.Context(), sources)
 	}
 	for source, want := range []bool{true, true, false, false, false} {
 		if e, _ := c.Early(source); e.Narrow != want {
@@ -176,7 +176,7 @@ func TestNullsOfDense(t *testing.T) {
 			{Layout: pb.Layout_SPARSE, Slots: []uint32{2}, Weights: &weight},
 		},
 	}
-	c, err := Compile(Builtin(), program)
+	c, err := Compile(Builtin(), program, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

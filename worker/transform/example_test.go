@@ -1,6 +1,7 @@
 package transform_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -65,7 +66,7 @@ func ExampleRegistry_With() {
 			Op: "ratio", Version: 1, In: []uint32{0, 1}, Outs: 1, Name: "ratio", At: "transforms[0]",
 			Type: float64s,
 		}},
-	})
+	}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,7 +75,7 @@ func ExampleRegistry_With() {
 	// row 1 is null
 	price := &vector.Vector{Type: number, Rows: 4, F64: []float64{6, 99, 8, 5}, Valid: []uint64{0b1101}}
 	size := &vector.Vector{Type: number, Rows: 4, F64: []float64{3, 2, 4, 0}}
-	slots, err := chain.Run([]*vector.Vector{price, size})
+	slots, err := chain.Run(context.Background(), []*vector.Vector{price, size})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -2,6 +2,10 @@ package transform
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -19,22 +23,319 @@ type Function interface {
 	// Call fills c.Out, and c.Parents if the function does not make one row of each. It returns when the function has,
 	// or soon after ctx has ended. A RowError names a row of the inputs.
 	Call(ctx context.Context, c *Call) error
-	// Close gives up what is kept from one call to the next.
+	// Close gives up what is kept from one call to the next. It is called once, behind the last call, and does not
+	// wait for anything: others may wait for the memory.
 	Close()
 }
 
 // Call is one call of a Function: a window's rows that passed what stands before it, in the file's order.
 type Call struct {
 	Rows Rows // where they lie
-	N    int  // how many
-	In   []*vector.Vector
+	N    int  // how many, at least one
+	// In are the inputs, with values of their type: neither codes, nor pictures, nor 32 bits of a wider one. Where they
+	// are null they hold zero: 0, false or no bytes.
+	In []*vector.Vector
 	// Out has a vector for each result, of the type that the step says. The function makes the rest of it: rows,
 	// values, and all bitmaps and offsets anew. What it assigns is its own, and stays as it is until the next call.
 	Out []*vector.Vector
 	// Parents has the row of the inputs that each row of the results is of, never falling; nil: row i is of row i.
 	Parents []int32
-	// Room is asked before results take so many bytes more than in the calls before. An error ends the call.
+	// Room is asked before results, or what the function keeps besides, take so many bytes more than in the calls
+	// before. They are the Function's until it is closed. An error ends the call.
 	Room func(bytes int64) error
-	// Wait is called now and then while the function runs, by who called. An error ends the call.
+	// Wait is called now and then while the function runs, or waits to, by who called. It does not block. An error ends
+	// the call.
 	Wait func() error
+}
+
+// FunctionError says that a Program's function cannot be had. Another worker may have it.
+type FunctionError struct{ Err error }
+
+func (e *FunctionError) Error() string { return e.Err.Error() }
+
+func (e *FunctionError) Unwrap() error { return e.Err }
+
+// python is the op of steps that call functions, and functionVersion what such steps mean.
+const (
+	python          = "python"
+	functionVersion = 1
+)
+
+// calling is a step's Function, and what it is called with.
+type calling struct {
+	function Function
+	inputs   []zeroing
+	in, out  []*vector.Vector
+	types    []spec.Type // of the results
+	names    []string    // of them, for messages
+	room     func(bytes int64) error
+}
+
+// functionLabel names a step that calls a function, for messages.
+func functionLabel(s *pb.Step) string {
+	return fmt.Sprintf("%s (%s %s)", s.GetAt(), python, s.GetPython().GetName())
+}
+
+// addFunction adds a step that calls a function.
+func (c *compiler) addFunction(s *pb.Step) (err error) {
+	if err := checkFunction(s, c.types, c.functions); err != nil {
+		return err
+	}
+	f := &calling{inputs: make([]zeroing, len(s.GetIn())), room: c.keep}
+	for _, t := range append([]*pb.Type{s.GetType()}, s.GetMore()...) {
+		f.types = append(f.types, spec.TypeFromProto(t))
+	}
+	if f.names = strings.Split(s.GetName(), ", "); len(f.names) != len(f.types) {
+		f.names = make([]string, len(f.types))
+	}
+	in := make([]spec.Type, len(s.GetIn()))
+	for i, slot := range s.GetIn() {
+		in[i] = c.types[slot]
+	}
+	if f.function, err = c.functions.Function(s, in); err != nil {
+		return &FunctionError{err}
+	}
+	f.in, f.out = make([]*vector.Vector, len(in)), make([]*vector.Vector, len(f.types))
+	c.calling = append(c.calling, len(c.steps))
+	c.steps = append(c.steps, step{
+		op:    python + " " + s.GetPython().GetName(),
+		label: functionLabel(s),
+		from:  s.GetIn(),
+		in:    make([]*vector.Vector, len(in)),
+		slot:  len(c.types),
+		more:  make([]vector.Vector, len(f.types)-1),
+		typ:   f.types[0],
+		calls: f,
+	})
+	for _, t := range f.types {
+		c.add(t, true)
+	}
+	return nil
+}
+
+// checkFunction finds what is wrong with a step that calls a function, or what this release does not know of it.
+func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
+	f := s.GetPython()
+	switch kind := f.GetKind(); {
+	case s.GetVersion() != functionVersion || len(f.ProtoReflect().GetUnknown()) > 0 || kind > pb.FunctionKind_MAP:
+		return fmt.Errorf("%w %s of version %d and kind %v: this worker has version %d of maps; "+
+			"run one of the release that opened the session",
+			ErrUnknownOp, python, s.GetVersion(), kind, functionVersion)
+	case from == nil:
+		return fmt.Errorf("%w %s: this worker runs no Python functions; "+
+			"have it started with --code, or read on the trainer's machine", ErrUnknownOp, python)
+	case f == nil || len(s.GetIn()) == 0:
+		return errors.New("it says neither which function is called nor of what")
+	case int(s.GetOuts()) != 1+len(s.GetMore()):
+		return fmt.Errorf("it makes %d features, but the program counts %d", 1+len(s.GetMore()), s.GetOuts())
+	}
+	for _, slot := range s.GetIn() {
+		if int(slot) >= len(slots) {
+			return fmt.Errorf("%s reads slot %d, but only %d come before it", python, slot, len(slots))
+		}
+		if isPicture(slots[slot]) {
+			return fmt.Errorf("in: functions take no %s yet; give it the encoded bytes", pictures)
+		}
+	}
+	for _, t := range append([]*pb.Type{s.GetType()}, s.GetMore()...) {
+		t := spec.TypeFromProto(t)
+		if spec.Width(t.Kind) == 0 && t.Kind != pb.Kind_BINARY || t.Nested > 0 && !t.List {
+			return fmt.Errorf("functions make no %v", t)
+		}
+	}
+	return nil
+}
+
+// Calls reports whether the Program has steps that call functions. Run then gets no rows but those that were chosen, in
+// the file's order, and once.
+func (c *Chain) Calls() bool { return len(c.calling) > 0 }
+
+// OfFunction reports whether a slot is a Function's result, whose memory is Kept.
+func (c *Chain) OfFunction(slot int) bool {
+	return slices.ContainsFunc(c.calling, func(at int) bool {
+		return c.steps[at].slot <= slot && slot < c.steps[at].end()
+	})
+}
+
+// Close gives up what the Program's functions keep. The chain is not to be used behind it.
+func (c *Chain) Close() {
+	for _, at := range c.calling {
+		c.steps[at].calls.function.Close()
+	}
+}
+
+// keep takes memory that stays until the chain's end.
+func (c *Chain) keep(bytes int64) error {
+	if bytes <= 0 {
+		return nil
+	}
+	if c.ask.Scratch != nil {
+		if err := c.ask.Scratch(bytes); err != nil {
+			return err
+		}
+	}
+	c.kept += bytes
+	return nil
+}
+
+// call calls a step's function on a window.
+func (c *Chain) call(ctx context.Context, s *step, rows int) error {
+	f := s.calls
+	if err := c.keep(zeroedBytes(s.in) - s.scratch); err != nil {
+		return err
+	}
+	s.scratch = max(s.scratch, zeroedBytes(s.in))
+	for i, v := range s.in {
+		in, err := f.inputs[i].input(v)
+		if err != nil {
+			return err
+		}
+		f.in[i] = in
+	}
+	for i, t := range f.types {
+		f.out[i] = &s.out
+		if i > 0 {
+			f.out[i] = &s.more[i-1]
+		}
+		*f.out[i] = vector.Vector{Type: t}
+	}
+	wait := c.ask.Wait
+	if wait == nil {
+		wait = func() error { return nil }
+	}
+	call := Call{Rows: c.rows, N: rows, In: f.in, Out: f.out, Room: f.room, Wait: wait}
+	if err := f.function.Call(ctx, &call); err != nil {
+		return err
+	}
+	if call.Parents != nil {
+		return errors.New("a function that makes a row of each says which rows they are of")
+	}
+	for i, t := range f.types {
+		if err := sound(f.out[i], t, rows); err != nil {
+			return fmt.Errorf("result %s: %w", f.names[i], err)
+		}
+	}
+	return nil
+}
+
+// input is a vector as functions get it.
+func (z *zeroing) input(v *vector.Vector) (*vector.Vector, error) {
+	if !hasNulls(v.ValueValid(), v.Len()) {
+		return v, nil
+	}
+	if z.fill == nil && spec.Small(v.Type.Kind) {
+		z.fill = &zeroSmall{}
+	}
+	zeroed, err := z.of(v)
+	if err == nil {
+		zeroed.Nested = v.Nested
+	}
+	return zeroed, err
+}
+
+// zeroSmall makes nulls of small kinds zero.
+type zeroSmall struct{ small []byte }
+
+func (k *zeroSmall) Run(out *vector.Vector, in []*vector.Vector) error {
+	v := in[0]
+	width, n := spec.Width(v.Type.Kind), v.Len()
+	k.small = append(k.small[:0], v.Small[:width*n]...)
+	for j := range n {
+		if v.ElemIsNull(j) {
+			clear(k.small[width*j : width*(j+1)])
+		}
+	}
+	shareShape(out, v)
+	out.Small = k.small
+	return nil
+}
+
+// sound checks all that a vector says of itself: it comes from another process, and who reads it would go beyond its
+// slices.
+func sound(v *vector.Vector, t spec.Type, rows int) error {
+	if v.Type != t || v.Rows != rows {
+		return fmt.Errorf("the function made %d rows of %v, not %d of %v", v.Rows, v.Type, rows, t)
+	}
+	if v.U32 != nil || v.Codes != nil || v.Dict != nil || v.Pictures != nil || v.Early {
+		return errors.New("the function made no plain values")
+	}
+	n, err := rows, checkBits(v.Valid, rows)
+	if err == nil && t.List {
+		n, err = soundLists(v, rows)
+	}
+	switch {
+	case err != nil:
+		return err
+	case t.Kind == pb.Kind_BINARY:
+		return soundTexts(v, n)
+	}
+	have := valuesOf(v)
+	if spec.Small(t.Kind) {
+		have = len(v.Small) / spec.Width(t.Kind)
+	}
+	if have < n {
+		return fmt.Errorf("the function made %d values where there should be %d", have, n)
+	}
+	return nil
+}
+
+// soundLists checks lists, and returns how many elements they have.
+func soundLists(v *vector.Vector, rows int) (n int, err error) {
+	if len(v.Nested) != int(v.Type.Nested) {
+		return 0, fmt.Errorf("the function made lists of %d levels, not %d", 1+len(v.Nested), 1+v.Type.Nested)
+	}
+	if n, err = checkOffsets(v.Offsets, v.Valid, rows); err != nil {
+		return 0, err
+	}
+	for _, level := range v.Nested {
+		if err := checkBits(level.Valid, n); err != nil {
+			return 0, err
+		}
+		if n, err = checkOffsets(level.Offsets, level.Valid, n); err != nil {
+			return 0, err
+		}
+	}
+	return n, checkBits(v.ElemValid, n)
+}
+
+// checkOffsets checks where n lists lie, and returns how many elements they have.
+func checkOffsets(offsets []int32, valid []uint64, n int) (int, error) {
+	if len(offsets) != n+1 || offsets[0] != 0 {
+		return 0, fmt.Errorf("the function made %d offsets for %d lists, or such that do not start at 0",
+			len(offsets), n)
+	}
+	for i, end := range offsets[1:] {
+		if end < offsets[i] {
+			return 0, fmt.Errorf("the function made list %d end at %d, before it begins", i, end)
+		}
+		if end > offsets[i] && valid != nil && valid[i>>6]>>(i&63)&1 == 0 {
+			return 0, fmt.Errorf("the function made list %d null, with %d elements", i, end-offsets[i])
+		}
+	}
+	return int(offsets[n]), nil
+}
+
+// soundTexts checks where n values lie.
+func soundTexts(v *vector.Vector, n int) error {
+	if n == 0 {
+		return nil
+	}
+	if len(v.Ends) <= n || v.Ends[0] < 0 {
+		return fmt.Errorf("the function made %d ends for %d values, or negative ones", len(v.Ends), n)
+	}
+	for j, end := range v.Ends[1 : n+1] {
+		if end < v.Ends[j] || int(end) > len(v.Data) {
+			return fmt.Errorf("the function made value %d lie from %d to %d of %d bytes",
+				j, v.Ends[j], end, len(v.Data))
+		}
+	}
+	return nil
+}
+
+// checkBits checks a bitmap of n bits, if there is one.
+func checkBits(valid []uint64, n int) error {
+	if valid != nil && len(valid) < vector.Words(n) {
+		return errors.New("the function made a validity bitmap that is too short")
+	}
+	return nil
 }

@@ -88,7 +88,7 @@ func benchSteps(b *testing.B, in *vector.Vector, steps ...opStep) {
 			In: []uint32{uint32(i)}, Type: sig.Out.Proto(),
 		})
 	}
-	chain, err := Compile(Builtin(), p)
+	chain, err := Compile(Builtin(), p, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

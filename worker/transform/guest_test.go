@@ -149,7 +149,7 @@ func TestOtherLengthsOfOpsOfOnesOwn(t *testing.T) {
 	if got := rowsOf(run(t, c, vectorOf(numbers, rows))); !same(got, []any{[]any{int64(2)}, nil, []any{int64(3)}}) {
 		t.Errorf("got %v", got)
 	}
-	_, err := c.Run([]*vector.Vector{vectorOf(numbers, []any{[]any{int64(1), nil}})})
+	_, err := c.Run(t.Context(), []*vector.Vector{vectorOf(numbers, []any{[]any{int64(1), nil}})})
 	if err == nil || !strings.Contains(err.Error(), "have it assign out.ElemValid, too") {
 		t.Errorf("null elements: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 // depthFirst orders steps so that what is made of a column is made while that is still in cache: from each slot on to
 // the steps that can go on with it, and only then to the next. feeds are, for each slot, the steps that read it.
 func depthFirst(sources int, steps []step) []int {
-	feeds := make([][]int, sources+len(steps))
+	feeds := make([][]int, slotsOf(sources, steps))
 	missing := make([]int, len(steps)) // slots that a step still waits for
 	var order []int
 	for i := range steps {
@@ -22,7 +22,9 @@ func depthFirst(sources int, steps []step) []int {
 	var follow func(slot int)
 	run := func(i int) {
 		order = append(order, i)
-		follow(sources + i)
+		for slot := steps[i].slot; slot < steps[i].end(); slot++ {
+			follow(slot)
+		}
 	}
 	follow = func(slot int) {
 		for _, i := range feeds[slot] {
@@ -46,9 +48,11 @@ func depthFirst(sources int, steps []step) []int {
 // if there are no outputs, are read for as long as the window lasts.
 func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]int {
 	const forever = -1
-	last := make([]int, sources+len(steps)) // step after which a slot is not read, in places of the order
+	last := make([]int, slotsOf(sources, steps)) // step after which a slot is not read, in places of the order
 	for i, at := range order {
-		last[sources+at] = i
+		for slot := steps[at].slot; slot < steps[at].end(); slot++ {
+			last[slot] = i
+		}
 	}
 	read := func(slot uint32, until int) {
 		if last[slot] != forever && (until == forever || until > last[slot]) {
@@ -71,7 +75,7 @@ func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]i
 	for i, at := range slices.Backward(order) {
 		until := i
 		if s := &steps[at]; !s.borrows || s.shares {
-			until = last[sources+at] // the result may be its inputs' values
+			until = last[s.slot] // the result may be its inputs' values
 		}
 		for _, slot := range steps[at].from {
 			read(slot, until)
@@ -79,11 +83,22 @@ func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]i
 	}
 	dead := make([][]int, len(steps))
 	for _, at := range order {
-		if until := last[sources+at]; until != forever && steps[at].borrows {
+		if until := last[steps[at].slot]; until != forever && steps[at].borrows {
 			dead[order[until]] = append(dead[order[until]], at)
 		}
 	}
 	return dead
+}
+
+// end is behind the slots that the step makes.
+func (s *step) end() int { return s.slot + 1 + len(s.more) }
+
+// slotsOf is how many slots there are of sources and steps.
+func slotsOf(sources int, steps []step) int {
+	for i := range steps {
+		sources += 1 + len(steps[i].more)
+	}
+	return sources
 }
 
 // memory holds the fixed-width values of a vector.

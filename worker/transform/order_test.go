@@ -11,15 +11,24 @@ import (
 
 func TestStepsFollowTheirColumn(t *testing.T) {
 	steps := []step{
-		{from: []uint32{0}},
-		{from: []uint32{1}},
-		{from: []uint32{2}},
-		{from: []uint32{3, 2}},
-		{},
-		{from: []uint32{2, 2}},
+		{slot: 2, from: []uint32{0}},
+		{slot: 3, from: []uint32{1}},
+		{slot: 4, from: []uint32{2}},
+		{slot: 5, from: []uint32{3, 2}},
+		{slot: 6},
+		{slot: 7, from: []uint32{2, 2}},
 	}
 	if got, want := depthFirst(2, steps), []int{4, 0, 2, 5, 1, 3}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	steps = []step{
+		{slot: 1, from: []uint32{0}, more: make([]vector.Vector, 2)},
+		{slot: 4, from: []uint32{3}},
+		{slot: 5, from: []uint32{1, 3}},
+		{slot: 6, from: []uint32{4}},
+	}
+	if got, want := depthFirst(1, steps), []int{0, 1, 3, 2}; !slices.Equal(got, want) {
+		t.Errorf("of a step that makes three slots: got %v, want %v", got, want)
 	}
 }
 
@@ -35,21 +44,21 @@ func TestSpareMemoryChangesNothing(t *testing.T) {
 			few.Outputs = append(few.Outputs,
 				&pb.Output{Slots: []uint32{uint32(r.IntN(len(all.Sources) + len(all.Steps)))}})
 		}
-		want, err := Compile(Builtin(), all)
+		want, err := Compile(Builtin(), all, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Compile(Builtin(), few)
+		got, err := Compile(Builtin(), few, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {
 			window := randomWindow(r, len(all.Sources))
-			wanted, err := want.Run(window)
+			wanted, err := want.Run(t.Context(), window)
 			if err != nil {
 				t.Fatal(err)
 			}
-			gotten, err := got.Run(window)
+			gotten, err := got.Run(t.Context(), window)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,13 +123,13 @@ func TestValuesAreSpareAfterTheirLastReader(t *testing.T) {
 		p.Steps = append(p.Steps, &pb.Step{Op: "log1p", Version: 1, In: []uint32{uint32(i)}, Outs: 1, Type: float})
 	}
 	p.Outputs = []*pb.Output{{Slots: []uint32{6}}}
-	chain, err := Compile(Builtin(), p)
+	chain, err := Compile(Builtin(), p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := vectorOf(scalar(pb.Kind_FLOAT32), []any{float32(1), float32(2)})
 	for range 3 {
-		slots, err := chain.Run([]*vector.Vector{in})
+		slots, err := chain.Run(t.Context(), []*vector.Vector{in})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -279,7 +279,7 @@ func TestVersions(t *testing.T) {
 		1: "version 1", 2: "version 2", 3: "version 3",
 		4: "this worker has version 1 and 2 and 3",
 	} {
-		_, err := Compile(r, &pb.Program{Steps: []*pb.Step{{Op: "own", Version: version, At: "transforms[0]"}}})
+		_, err := Compile(r, &pb.Program{Steps: []*pb.Step{{Op: "own", Version: version, At: "transforms[0]"}}}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrUnknownOp) != (version == 4) {
 			t.Errorf("a session that pinned version %d gets %v", version, err)
 		}

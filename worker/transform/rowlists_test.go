@@ -332,7 +332,7 @@ func TestRowsThatNoOpTakes(t *testing.T) {
 		}
 		chain := chainOf(t, c.op, c.params, types...)
 		chain.Place(Rows{First: 700}, images.Room{})
-		if _, err := chain.Run(in); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := chain.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.op.Name, err, c.want)
 		}
 	}

@@ -18,7 +18,8 @@ func sampleChain(t failer, params values) *Chain {
 		t.Fatalf("check sample: selects rows: %v, error: %v", sig.SelectsRows, err)
 	}
 	c, err := Compile(r,
-		&pb.Program{Steps: []*pb.Step{{Op: "sample", Version: sig.Version, Params: sig.Params, At: "transforms[0]"}}})
+		&pb.Program{Steps: []*pb.Step{{Op: "sample", Version: sig.Version, Params: sig.Params, At: "transforms[0]"}}},
+		nil)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -92,7 +92,7 @@ func TestAlikeStepsShareATable(t *testing.T) {
 			Type: &pb.Type{Kind: pb.Kind_INT64},
 		})
 	}
-	c, err := Compile(Builtin(), p)
+	c, err := Compile(Builtin(), p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestAlikeStepsShareATable(t *testing.T) {
 			I64: []int64{int64(3 * i), int64(3*i + 1)},
 		}
 	}
-	slots, err := c.Run(sources)
+	slots, err := c.Run(t.Context(), sources)
 	if err != nil {
 		t.Fatal(err)
 	}

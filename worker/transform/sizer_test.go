@@ -26,7 +26,7 @@ func TestFilledTextIsAskedFor(t *testing.T) {
 	}
 	var asked int64
 	c := &Chain{ask: Ask{Result: func(n int64) error { asked = n; return nil }}}
-	if err := c.run(&s, []*vector.Vector{v}, rows); err != nil {
+	if err := c.run(t.Context(), &s, []*vector.Vector{v}, rows); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.out.Data) != 99*value+3 || int64(cap(s.out.Data)) > asked+16 ||
@@ -43,13 +43,13 @@ func TestSizersAskFirst(t *testing.T) {
 	refused := errors.New("no memory")
 	var asked int64
 	c := &Chain{ask: Ask{Result: func(n int64) error { asked = n; return refused }}}
-	if err := c.run(&s, []*vector.Vector{long}, 2); !errors.Is(err, refused) {
+	if err := c.run(t.Context(), &s, []*vector.Vector{long}, 2); !errors.Is(err, refused) {
 		t.Fatalf("got %v, want %v", err, refused)
 	}
 	if s.out.I64 != nil {
 		t.Error("the result was made without memory")
 	}
-	if err := (&Chain{}).run(&s, []*vector.Vector{long}, 2); err != nil {
+	if err := (&Chain{}).run(t.Context(), &s, []*vector.Vector{long}, 2); err != nil {
 		t.Fatal(err)
 	}
 	if made := 8 * int64(cap(s.out.I64)); len(s.out.I64) != 2000*2000 || made > asked || asked > 2*made {

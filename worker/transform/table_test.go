@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"reflect"
@@ -185,6 +186,7 @@ func same(a, b any) bool {
 
 type failer interface {
 	Helper()
+	Context() context.Context
 	Fatalf(format string, args ...any)
 }
 
@@ -216,7 +218,7 @@ func chainIn(t failer, r *Registry, op Op, params values, in ...spec.Type) *Chai
 		s.In = append(s.In, uint32(i))
 	}
 	p.Steps = append(p.Steps, s)
-	c, err := Compile(r, p)
+	c, err := Compile(r, p, nil)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -226,7 +228,7 @@ func chainIn(t failer, r *Registry, op Op, params values, in ...spec.Type) *Chai
 // run returns the result of a one-step chain.
 func run(t failer, c *Chain, in ...*vector.Vector) *vector.Vector {
 	t.Helper()
-	slots, err := c.Run(in)
+	slots, err := c.Run(t.Context(), in)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

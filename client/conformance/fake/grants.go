@@ -168,6 +168,7 @@ func (m *Master) stepsKnown(at *pb.RankSteps) (told []*pb.EpochSteps) {
 func (m *Master) ticket(p position.Position) []byte {
 	t, err := proto.Marshal(&pb.Ticket{
 		Epoch: p.Epoch, Block: p.Block, Shard: p.Shard, File: &pb.File{Uri: "mem://part"}, Workers: m.Workers,
+		Code: m.Code,
 	})
 	if err != nil {
 		panic(err)

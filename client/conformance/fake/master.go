@@ -26,6 +26,8 @@ type Master struct {
 	// Run is how many shards are granted at once.
 	Run     int
 	LeaseMs int64 // 90 s unless set
+	// Codes are what ranks sent of their functions.
+	Codes Codes
 	// Intercept, if set, is asked before each call is applied, with its request; an error is the answer.
 	Intercept func(proto.Message) error
 	// Answer, if set, sees each answer before it leaves, and may change it. An error goes out in its place: the call
@@ -39,6 +41,7 @@ type Master struct {
 	Planned  int // order deterministic: blocks of the session, over all epochs
 	World    uint32
 	Closed   uint32
+	Code     *pb.StoredCode // of the session
 	Returned position.Set
 	Release  position.Set // asked of any rank
 	Frozen   bool         // grants nothing
@@ -112,6 +115,9 @@ func answer[Req, Reply proto.Message](m *Master, req Req, apply func(Req) (Reply
 // Open finds every session.
 func (m *Master) Open(_ context.Context, req *pb.OpenRequest) (*pb.Session, error) {
 	return answer(m, req, func(req *pb.OpenRequest) (*pb.Session, error) {
+		if err := m.haveCode(req.GetCode()); err != nil {
+			return nil, err
+		}
 		m.World = max(1, req.GetWorldSize())
 		return m.session(req.GetSession()), nil
 	})
@@ -133,6 +139,7 @@ func (m *Master) session(id string) *pb.Session {
 	return &pb.Session{
 		Id: id, Spec: m.Spec, WorldSize: m.World, BatchSize: batch, Lanes: m.Spec.GetLanes(), Generation: 1,
 		Program: program(), ProgramDigest: []byte("digest"), State: pb.SessionState_RUNNING,
+		Code: m.Code,
 	}
 }
 
@@ -142,6 +149,9 @@ func (m *Master) Join(_ context.Context, req *pb.JoinRequest) (*pb.JoinReply, er
 }
 
 func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
+	if err := m.haveCode(req.GetCode()); err != nil {
+		return nil, err
+	}
 	r := m.Ranks[req.GetRank()]
 	kind := pb.JoinKind_REJOIN
 	if r == nil {
@@ -168,6 +178,9 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 		Steps: steps, Kind: kind, Generation: 1, Incarnation: r.Incarnation,
 		LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
 		Consumed: r.Consumed.Proto(), BaseVersion: m.version, Earlier: &pb.Counters{Rows: r.earlier},
+	}
+	if m.Code != nil {
+		reply.Session = m.session(req.GetSession())
 	}
 	reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
 	if m.inLanes() {

@@ -35,6 +35,10 @@ type Worker struct {
 	After func(arrow.Record)
 	// Without leaves the last columns of the schema out.
 	Without int
+	// Codes are what it was sent of sessions' functions, without which it streams none of them. TakeCode, if set, is
+	// asked before each part is taken.
+	Codes    Codes
+	TakeCode func(context.Context, *pb.CodePart) error
 	// Links has it send batches on links to those who have some, as workers do.
 	Links bool
 
@@ -86,6 +90,9 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	if !bytes.Equal(req.GetProgram(), program()) {
 		return status.Error(codes.InvalidArgument, "another program")
 	}
+	if err := w.Codes.need(ticket.GetCode()); err != nil {
+		return err
+	}
 	out := &sender{Worker: w, stream: stream, narrow: req.GetNarrow()}
 	if w.Links {
 		if out.batches, err = w.linkServer.Sender(stream.Context(), stream, "", wire.None, &w.pool); err != nil {
@@ -96,6 +103,11 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	defer out.close()
 	at := position.Position{Epoch: ticket.Epoch, Block: ticket.Block, Shard: ticket.Shard, Window: req.Window, K: req.K}
 	windows := w.Data.Shards[w.Data.Index(at)]
+	if int(at.Window) < len(windows) && at.K > 0 && at.K == uint64(windows[at.Window]) {
+		if err := out.send(&Record{Position: at, Last: true}); err != nil {
+			return err
+		}
+	}
 	for ; int(at.Window) < len(windows); at.Window, at.K = at.Window+1, 0 {
 		for rows := uint64(windows[at.Window]); at.K < rows; {
 			n := min(uint64(w.Cut), rows-at.K)

@@ -55,7 +55,7 @@ func (w *walk) element(f field, p place) error {
 	switch {
 	case l == nil:
 		return w.leaf(f, p)
-	case len(p.structs) == 0 && len(p.lists)+nesting(f.kind()) <= format.MaxNested+1:
+	case len(p.structs) == 0 && len(p.lists)+nesting(f.kind()) <= spec.MaxNested+1:
 		return w.list(f, p, l)
 	}
 	return w.unsupported(f, p, "a list of lists")
@@ -79,7 +79,8 @@ func (w *walk) leaf(f field, p place) error {
 		return err
 	}
 	c := spec.Column{
-		Type: spec.Type{Kind: a.Kind}, Own: ownOf(a.Type), Shape: p.shape, Meaning: meaning, Unsupported: reason,
+		Type: spec.Type{Kind: a.Kind}, Own: ownOf(a.Type), Shape: p.shape, Meaning: meaning, Text: isText(a.Type),
+		Unsupported: reason,
 	}
 	if levels := len(p.lists); levels > 0 {
 		c.Type.List, c.Type.Nested = true, uint32(levels-1)
@@ -203,12 +204,15 @@ func (w *walk) mapped(f field, p place) error {
 			return err
 		}
 		arrays[i] = a
-		columns[i] = spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Own: ownOf(a.Type), Meaning: meaning}
+		columns[i] = spec.Column{
+			Type: spec.Type{Kind: a.Kind, List: true}, Own: ownOf(a.Type), Meaning: meaning, Text: isText(a.Type),
+		}
 	}
 	all := span{l.Validity, w.buffers}
 	value := columns[1]
 	w.add(p.path, spec.Column{
 		Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Own: value.Own, Meaning: value.Meaning,
+		Text: value.Text,
 	}, all, arrays[:]...)
 	for i, name := range []string{"key", "value"} {
 		w.add(append(slices.Clip(p.path), name), columns[i], all, arrays[i])
@@ -259,6 +263,9 @@ func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array)
 	w.columns = append(w.columns, c)
 	w.spans, w.arraysOf = append(w.spans, buffers), append(w.arraysOf, arrays)
 }
+
+// isText reports whether a type's byte strings are text; see spec.Column.
+func isText(t arrow.DataType) bool { return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING }
 
 // ownOf is the kind of a type's values where no op computes with it; see spec.Column.
 func ownOf(t arrow.DataType) pb.Kind {

@@ -151,3 +151,43 @@ func onEachOther(file []byte) []byte {
 	}
 	return nil
 }
+
+// TestText reads which columns of byte strings are text, wherever these lie.
+func TestText(t *testing.T) {
+	text, plain := arrow.BinaryTypes.String, arrow.BinaryTypes.Binary
+	opt := func(name string, t arrow.DataType) arrow.Field {
+		return arrow.Field{Name: name, Type: t, Nullable: true}
+	}
+	s := arrow.NewSchema([]arrow.Field{
+		opt("text", text), opt("large", arrow.BinaryTypes.LargeString), opt("plain", plain),
+		opt("large_plain", arrow.BinaryTypes.LargeBinary), opt("fixed", &arrow.FixedSizeBinaryType{ByteWidth: 3}),
+		opt("number", arrow.PrimitiveTypes.Int32),
+		opt("coded", &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: text}),
+		opt("s", arrow.StructOf(opt("text", text), opt("plain", plain))),
+		opt("list", arrow.ListOf(text)), opt("deep", arrow.ListOf(arrow.LargeListOf(text))),
+		opt("three", arrow.FixedSizeListOf(3, text)), opt("plains", arrow.ListOf(plain)),
+		opt("structs", arrow.ListOf(arrow.StructOf(opt("x", text), opt("y", plain)))),
+		opt("names", arrow.MapOf(arrow.PrimitiveTypes.Int64, text)),
+		opt("counts", arrow.MapOf(text, arrow.PrimitiveTypes.Int64)),
+	}, nil)
+	f, err := load(t, filetest.Arrow(t, s, records(s, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{
+		"text": true, "large": true, "plain": false, "large_plain": false, "fixed": false, "number": false,
+		"coded": true, "s.text": true, "s.plain": false, "list": true, "deep": true, "three": true, "plains": false,
+		"structs.x": true, "structs.y": false,
+		"names": true, "names.key": false, "names.value": true,
+		"counts": false, "counts.key": true, "counts.value": false,
+	}
+	for _, c := range f.Columns().Schema.Columns {
+		if is, ok := want[c.Name]; c.Text != is || !ok || c.Unsupported != "" {
+			t.Errorf("%+v, want text %t", c, is)
+		}
+		delete(want, c.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no columns %v", want)
+	}
+}

@@ -9,9 +9,6 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// MaxNested bounds how many levels of lists the elements of a list may be: as many as arrays have dimensions, and more.
-const MaxNested = 7
-
 // Columns are those of a file.
 type Columns struct {
 	Schema spec.Schema

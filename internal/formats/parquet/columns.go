@@ -76,8 +76,9 @@ func (b *columnBuilder) scalar(n *node, p place) {
 	logical.RowNullDef = p.def
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
-	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning()},
-		span{from, from + 1})
+	b.column(p.feature, spec.Column{
+		Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning(), Text: n.isText(),
+	}, span{from, from + 1})
 }
 
 // listGroup adds the columns of a group annotated as a list.
@@ -118,7 +119,7 @@ func holds(n *node, p place) (element, bool) {
 
 // nested finds the levels of lists that an element is, as far as they can be read, and what the innermost holds.
 func nested(e element) (levels []ListLevel, innermost element) {
-	for len(levels) < format.MaxNested && e.node.isList() {
+	for len(levels) < spec.MaxNested && e.node.isList() {
 		inner, ok := holds(e.node, e.at)
 		if !ok {
 			break
@@ -164,7 +165,7 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p.feature, spec.Column{
 		Type: spec.Type{Kind: kind, List: true, Nested: uint32(len(levels))}, Own: n.own(), Meaning: n.meaning(),
-		Unsupported: reason, Untyped: n.isUntyped(),
+		Text: n.isText(), Unsupported: reason, Untyped: n.isUntyped(),
 	}, span{from, from + 1})
 }
 
@@ -189,13 +190,14 @@ func (b *columnBuilder) mapGroup(n *node, p place) {
 	}
 	b.column(p.feature, spec.Column{
 		Type: spec.Type{Kind: kinds[1]}, Key: kinds[0],
-		Own: entries.children[1].own(), Meaning: entries.children[1].meaning(),
+		Own: entries.children[1].own(), Meaning: entries.children[1].meaning(), Text: entries.children[1].isText(),
 	}, span{from, from + 2})
 	for i, name := range []string{"key", "value"} {
 		path := append(slices.Clip(p.feature), name)
 		side := entries.children[i]
 		b.column(path, spec.Column{
 			Type: spec.Type{Kind: kinds[i], List: true}, Own: side.own(), Meaning: side.meaning(),
+			Text: side.isText(),
 		}, span{from + i, from + i + 1})
 	}
 }

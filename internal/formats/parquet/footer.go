@@ -10,6 +10,7 @@ import (
 	"cmp"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/parquet/crypt"
 )
@@ -105,7 +106,7 @@ type Logical struct {
 	// below it, and at or above RowNullDef, the list is empty. 0 for scalars.
 	ListDef int
 	// Nested has the MaxRep-1 levels of lists below that, the outermost first.
-	Nested [format.MaxNested]ListLevel
+	Nested [spec.MaxNested]ListLevel
 }
 
 // ListLevel is to lists within lists what RowNullDef and ListDef are to those of rows.

@@ -71,6 +71,17 @@ func (n *node) own() pb.Kind {
 	}[n.converted]
 }
 
+// isText reports whether a leaf's byte strings are text; see spec.Column.
+func (n *node) isText() bool {
+	switch {
+	case n.physical != ByteArray:
+		return false
+	case n.logical != 0:
+		return n.logical == logicalString || n.logical == logicalEnum || n.logical == logicalJSON
+	}
+	return n.converted == convertedUTF8 || n.converted == convertedEnum || n.converted == convertedJSON
+}
+
 // meaning is what a leaf's integers stand for; see spec.Column.
 func (n *node) meaning() string {
 	units := [...]string{"?", "ms", "us", "ns"}

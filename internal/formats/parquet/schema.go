@@ -29,9 +29,11 @@ const (
 type converted int8
 
 const (
+	convertedUTF8        converted = 0
 	convertedMap         converted = 1
 	convertedMapKeyValue converted = 2
 	convertedList        converted = 3
+	convertedEnum        converted = 4
 	convertedDecimal     converted = 5
 	convertedTimeMs      converted = 7
 	convertedTimeUs      converted = 8
@@ -43,6 +45,7 @@ const (
 	convertedUint64      converted = 14
 	convertedInt8        converted = 15
 	convertedInt16       converted = 16
+	convertedJSON        converted = 19
 	convertedInterval    converted = 21
 	noConverted          converted = -1
 )
@@ -51,13 +54,16 @@ const (
 type logical int8
 
 const (
+	logicalString    logical = 1
 	logicalMap       logical = 2
 	logicalList      logical = 3
+	logicalEnum      logical = 4
 	logicalDecimal   logical = 5
 	logicalTime      logical = 7
 	logicalTimestamp logical = 8
 	logicalInteger   logical = 10
 	logicalUnknown   logical = 11
+	logicalJSON      logical = 12
 	logicalFloat16   logical = 15
 	logicalVariant   logical = 16
 )

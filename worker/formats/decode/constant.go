@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/tensors"
-	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -25,8 +24,8 @@ type Constant struct {
 // NewConstant returns the reader of a value, or of null if there is none, as a type.
 func NewConstant(typ *pb.Type, value *pb.Value, mem *Allowance) (*Constant, error) {
 	t := spec.TypeFromProto(typ)
-	if t.Nested > format.MaxNested {
-		return nil, fmt.Errorf("its type has %d levels of lists within lists; %d may be", t.Nested, format.MaxNested)
+	if t.Nested > spec.MaxNested {
+		return nil, fmt.Errorf("its type has %d levels of lists within lists; %d may be", t.Nested, spec.MaxNested)
 	}
 	c := &Constant{mem: mem, null: value == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
 	for range t.Nested { // of which there are only nulls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,8 +66,10 @@ class Config:
     spec, spec_text: what to read. With neither, the session must exist.
     working_dir: the directory that relative paths in spec_text begin at; without it they are refused.
     spec: a message Spec of api/pb/spec.proto, in protobuf's JSON.
+    code: what the functions are made of that the spec's `code` identifies.
     restore: checkpoints of ranks; each in exactly one Session of the collective restore. A rank that takes part
         without bringing any gives an empty tuple, which is not None.
+    accept_code_change: restore states though the functions were others when they were taken.
     restored_like: one of the states that are restored, for a rank that brings none of them.
     begins_in: the epoch that the restored states are in, for a rank that brings none of them.
     differences: says what a spec's fingerprint has otherwise than those of the restored states, for RestoreRefused.
@@ -95,7 +98,9 @@ class Config:
     share: Mapping[str, float] | None = None  # of the workers, set when the session is opened for the first time
     zone: str = ""
     compression: str = "none"  # of batches on their way
+    code: bytes | None = field(default=None, repr=False)
     restore: tuple[State, ...] | None = None
+    accept_code_change: bool = False
     restored_like: State | None = None
     begins_in: int = 0
     differences: Callable[[Mapping[str, Any]], Sequence[str]] = lambda spec: ()
@@ -137,6 +142,8 @@ class Config:
             "spec": self.spec, "spec_text": self.spec_text, "working_dir": self.working_dir, "rank": self.rank,
             "world_size": self.world_size, "share": self.share, "zone": self.zone,
             "compression": "" if self.compression == "none" else self.compression, "budget": self.budget,
+            "code": None if self.code is None else base64.b64encode(self.code).decode(),
+            "accept_code_change": self.accept_code_change or None,
             "restore": None if self.restore is None else [state.data for state in self.restore],
             "restored_like": None if self.restored_like is None else self.restored_like.data,
             "begins_in": self.begins_in, "connect_timeout": self.connect_timeout,

@@ -30,7 +30,7 @@ import numpy as np
 
 from penstock import _binary, _child, _signals, errors
 
-LANGUAGE = 5  # of the process and this package
+LANGUAGE = 6  # of the process and this package
 START_TIMEOUT = 60.0  # seconds until the process is ready
 END_TIMEOUT = 5.0  # seconds until one that has closed its sockets has ended
 _KEPT = ("PENSTOCK_LOG_", "PENSTOCK_STORAGE_")  # the other settings in the environment are of another fleet

@@ -1,0 +1,119 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/penstock-ml/penstock/worker/python"
+)
+
+// What --code takes.
+const (
+	noCode  = "none"
+	byValue = "by-value"
+)
+
+// PythonFlags are the settings of users' functions, of a worker and of whoever starts workers.
+type PythonFlags struct {
+	interpreters, paths []string
+	code                string
+	processes           int
+}
+
+// Register adds the flags.
+func (f *PythonFlags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.code, "code", noCode,
+		"which Python functions of trainers' are run: none, or by-value, whatever a session brings, as this user")
+	flags.StringArrayVar(&f.interpreters, "python", nil,
+		"interpreter that functions run in, as NAME=PATH, with the penstock package in it; sessions use the one named "+
+			python.Default+"; may be repeated")
+	flags.StringArrayVar(&f.paths, "python-path", nil,
+		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
+	flags.IntVar(&f.processes, "python-processes", 0,
+		"processes that run functions at once (default: one for each CPU)")
+}
+
+// Config is what a worker is to run; nil: no functions.
+func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
+	environments, err := f.environments()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.processes < 0:
+		return nil, fmt.Errorf("--python-processes: want 0 or more, found %d", f.processes)
+	case f.code == noCode, f.code == "":
+		return nil, nil //nolint:nilnil // documented
+	case f.code != byValue:
+		return nil, fmt.Errorf("--code: want %s or %s, found %q", noCode, byValue, f.code)
+	case environments[python.Default].Interpreter == "":
+		return nil, fmt.Errorf("--code: %s needs an interpreter; name it, as in --python=%s=/opt/venv/bin/python",
+			byValue, python.Default)
+	}
+	return &python.Config{
+		Environments: environments, ByValue: true, Processes: f.processes, Logger: logger,
+	}, nil
+}
+
+// environments are those of the flags, of which each has an interpreter.
+func (f *PythonFlags) environments() (map[string]python.Environment, error) {
+	out := map[string]python.Environment{}
+	for _, flag := range f.interpreters {
+		name, path, ok := strings.Cut(flag, "=")
+		if !ok || name == "" || path == "" {
+			return nil, fmt.Errorf("--python: want NAME=PATH, such as %s=/opt/venv/bin/python, found %q",
+				python.Default, flag)
+		}
+		if _, twice := out[name]; twice {
+			return nil, fmt.Errorf("--python: %s is named twice", name)
+		}
+		found, err := exec.LookPath(path)
+		if err == nil {
+			found, err = filepath.Abs(found)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--python: %s: %w; name an interpreter's file", name, err)
+		}
+		out[name] = python.Environment{Interpreter: found}
+	}
+	for _, flag := range f.paths {
+		name, dir, ok := strings.Cut(flag, "=")
+		e, known := out[name]
+		if !ok || dir == "" {
+			return nil, fmt.Errorf("--python-path: want NAME=DIR, found %q", flag)
+		}
+		if !known {
+			return nil, fmt.Errorf("--python-path: %s has no interpreter; name one with --python=%s=PATH", name, name)
+		}
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--python-path: %s", name), err)
+		}
+		e.Path = append(e.Path, dir)
+		out[name] = e
+	}
+	return out, nil
+}
+
+// Args are the same settings as flags of a worker, but for which code it runs.
+func (f *PythonFlags) Args() (args []string) {
+	for _, flag := range f.interpreters {
+		args = append(args, "--python="+flag)
+	}
+	for _, flag := range f.paths {
+		args = append(args, "--python-path="+flag)
+	}
+	if f.processes != 0 {
+		args = append(args, fmt.Sprint("--python-processes=", f.processes))
+	}
+	return args
+}
+
+// Code is which functions are run, as --code says it.
+func (f *PythonFlags) Code() string { return f.code }

@@ -1,0 +1,480 @@
+package python
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// A column lies in a segment as Arrow's buffers, depth first: of each level of lists a validity bitmap and offsets, and
+// of the values a bitmap, the ends of byte strings, and what they are. Its places are where they begin and how many
+// bytes they have, in this order; a bitmap that is not there begins at -1. Nothing between processes is other than
+// little endian: this is memory of one machine.
+
+// align is of what each buffer's place is a multiple.
+const align = 64
+
+// levels is how many levels of lists a type has.
+func levels(t spec.Type) int {
+	if !t.List {
+		return 0
+	}
+	return 1 + int(t.Nested)
+}
+
+// buffers is how many places a column of a type has.
+func buffers(t spec.Type) int {
+	n := 2*levels(t) + 2
+	if t.Kind == pb.Kind_BINARY {
+		n++
+	}
+	return n
+}
+
+// crosses says why values of a type cannot be handed over; nil: they can.
+func crosses(t spec.Type) error {
+	switch t.Kind {
+	case pb.Kind_KIND_UNSPECIFIED, pb.Kind_PICTURE, pb.Kind_BFLOAT16:
+		return fmt.Errorf("functions neither take nor make values of %v", t)
+	}
+	return nil
+}
+
+// room is at most how many bytes a column takes in a segment.
+func room(v *vector.Vector) int {
+	n := 0
+	add := func(bytes int) { n += bytes + align }
+	rows := v.Rows
+	for l := range levels(v.Type) {
+		add(8 * vector.Words(rows))
+		add(4 * (rows + 1))
+		rows = int(offsetsOf(v, l)[rows])
+	}
+	add(8 * vector.Words(rows))
+	if v.Type.Kind == pb.Kind_BINARY {
+		add(4 * (rows + 1))
+		if rows > 0 {
+			add(int(v.Ends[rows] - v.Ends[0]))
+		}
+		return n + align
+	}
+	add(spec.Width(v.Type.Kind) * rows)
+	return n
+}
+
+// offsetsOf is where the lists of a level begin, of Rows or of the level above.
+func offsetsOf(v *vector.Vector, level int) []int32 {
+	if level == 0 {
+		return v.Offsets
+	}
+	return v.Nested[level-1].Offsets
+}
+
+// layer lays columns out in memory that has room for them.
+type layer struct {
+	to     []byte
+	at     int
+	places []int64
+}
+
+// next is the place of a buffer.
+func (l *layer) next(bytes int) []byte {
+	l.at = (l.at + align - 1) &^ (align - 1)
+	out := l.to[l.at : l.at+bytes : l.at+bytes]
+	l.places = append(l.places, int64(l.at), int64(bytes))
+	l.at += bytes
+	return out
+}
+
+// bits lays out a bitmap of n bits, with zeros behind them.
+func (l *layer) bits(valid []uint64, n int) {
+	if valid == nil {
+		l.places = append(l.places, -1, 0)
+		return
+	}
+	out := l.next((n + 7) / 8)
+	copy(out, bytesOf(valid))
+	if n&7 != 0 {
+		out[n>>3] &= 1<<(n&7) - 1
+	}
+}
+
+// column lays out a column. Where it is null there is no value: zero, or an empty one.
+func (l *layer) column(v *vector.Vector) {
+	rows, valid := v.Rows, v.Valid
+	for i := range levels(v.Type) {
+		offsets := offsetsOf(v, i)[:rows+1]
+		l.bits(valid, rows)
+		copy(l.next(4*len(offsets)), bytesOf(offsets))
+		rows = int(offsets[rows])
+		if i < len(v.Nested) {
+			valid = v.Nested[i].Valid
+		} else {
+			valid = v.ElemValid
+		}
+	}
+	l.bits(valid, rows)
+	switch v.Type.Kind {
+	case pb.Kind_BOOL:
+		l.bools(v.Bool[:rows], valid)
+	case pb.Kind_INT32:
+		numbers(l, v.I32[:rows], valid)
+	case pb.Kind_INT64:
+		if v.U32 != nil {
+			l.wide(v.U32[:rows], valid)
+			return
+		}
+		numbers(l, v.I64[:rows], valid)
+	case pb.Kind_FLOAT32:
+		numbers(l, v.F32[:rows], valid)
+	case pb.Kind_FLOAT64:
+		numbers(l, v.F64[:rows], valid)
+	case pb.Kind_BINARY:
+		l.strings(v, rows, valid)
+	default:
+		l.small(v, rows, valid)
+	}
+}
+
+func (l *layer) bools(values []bool, valid []uint64) {
+	out := l.next((len(values) + 7) / 8)
+	clear(out)
+	for i, b := range values {
+		if b && (valid == nil || valid[i>>6]>>(i&63)&1 != 0) {
+			out[i>>3] |= 1 << (i & 7)
+		}
+	}
+}
+
+func numbers[T any](l *layer, values []T, valid []uint64) {
+	out := l.next(int(unsafe.Sizeof(*new(T))) * len(values))
+	copy(out, bytesOf(values))
+	zero(out, len(values), valid)
+}
+
+func (l *layer) wide(values []uint32, valid []uint64) {
+	out := l.next(8 * len(values))
+	if len(values) > 0 {
+		wide := unsafe.Slice((*int64)(unsafe.Pointer(&out[0])), len(values)) // places are multiples of 64
+		for i, x := range values {
+			wide[i] = int64(x)
+		}
+	}
+	zero(out, len(values), valid)
+}
+
+func (l *layer) small(v *vector.Vector, n int, valid []uint64) {
+	size := spec.Width(v.Type.Kind) * n
+	out := l.next(size)
+	copy(out, v.Small[:size])
+	zero(out, n, valid)
+}
+
+// zero clears those of n values that are null.
+func zero(values []byte, n int, valid []uint64) {
+	if valid == nil || n == 0 {
+		return
+	}
+	width := len(values) / n
+	for w := range vector.Words(n) {
+		if valid[w] == math.MaxUint64 {
+			continue
+		}
+		for i := w << 6; i < min(n, (w+1)<<6); i++ {
+			if valid[w]>>(i&63)&1 == 0 {
+				clear(values[width*i : width*(i+1)])
+			}
+		}
+	}
+}
+
+// strings lays out byte strings, of which null ones become empty.
+func (l *layer) strings(v *vector.Vector, n int, valid []uint64) {
+	out := l.next(4 * (n + 1))
+	ends := unsafe.Slice((*int32)(unsafe.Pointer(&out[0])), n+1) // places are multiples of 64
+	ends[0] = 0
+	if n == 0 {
+		l.next(0)
+		return
+	}
+	from := v.Ends[:n+1]
+	if valid == nil {
+		for i, end := range from {
+			ends[i] = end - from[0]
+		}
+		copy(l.next(int(ends[n])), v.Data[from[0]:from[n]])
+		return
+	}
+	data, at := l.next(int(from[n]-from[0])), 0
+	for i := range n {
+		if valid[i>>6]>>(i&63)&1 != 0 {
+			at += copy(data[at:], v.Data[from[i]:from[i+1]])
+		}
+		ends[i+1] = int32(at)
+	}
+	l.places[len(l.places)-1] = int64(at)
+}
+
+// bytesOf is the memory of a slice.
+func bytesOf[T any](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), int(unsafe.Sizeof(s[0]))*len(s))
+}
+
+// result is the memory of one result, used again from call to call.
+type result struct {
+	typ    spec.Type
+	levels []level // of lists
+	valid  []uint64
+	bools  []bool
+	i32    []int32
+	i64    []int64
+	f32    []float32
+	f64    []float64
+	ends   []int32
+	bytes  []byte // of byte strings, or of small kinds
+}
+
+type level struct {
+	valid   []uint64
+	offsets []int32
+}
+
+// errPlaces says that a process did not lay out its results as it has to.
+var errPlaces = errors.New("the results do not lie as they should")
+
+// reader takes results from a segment that a process writes to, and may write to meanwhile: what is relied on is copied
+// first. places are the process's word.
+type reader struct {
+	from   []byte
+	places []int64
+	err    error
+	more   int64 // bytes that the results' memory has to grow by
+}
+
+// next is the next buffer, nil if it is an absent bitmap.
+func (r *reader) next() []byte {
+	at, size := r.places[0], r.places[1]
+	r.places = r.places[2:]
+	if at < 0 && size == 0 {
+		return nil
+	}
+	if at < 0 || at%align != 0 || size < 0 || size > int64(len(r.from)) || at > int64(len(r.from))-size {
+		r.fail("a buffer of %d bytes at %d of %d", size, at, len(r.from))
+		return nil
+	}
+	return r.from[at : at+size : at+size]
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", errPlaces, fmt.Sprintf(format, args...))
+	}
+}
+
+// exactly is the next buffer, which must be there and have so many bytes.
+func (r *reader) exactly(size int) []byte {
+	b := r.next()
+	if r.err == nil && len(b) != size {
+		r.fail("a buffer of %d bytes where there should be %d", len(b), size)
+	}
+	if r.err != nil {
+		return nil
+	}
+	return b
+}
+
+// bits copies a bitmap of n bits; nil if it is absent.
+func (r *reader) bits(to *[]uint64, n int) []uint64 {
+	if r.err != nil || r.places[0] < 0 && r.places[1] == 0 {
+		r.places = r.places[2:]
+		return nil
+	}
+	from := r.exactly((n + 7) / 8)
+	if r.err != nil {
+		return nil
+	}
+	*to = vector.Grow(*to, vector.Words(n))
+	if n > 0 {
+		(*to)[len(*to)-1] = 0
+	}
+	copy(bytesOf(*to), from)
+	return *to
+}
+
+// rising copies the offsets of n lists or byte strings, which begin at 0 and never fall.
+func (r *reader) rising(to *[]int32, n int) []int32 {
+	from := r.exactly(4 * (n + 1))
+	if r.err != nil {
+		return nil
+	}
+	out := vector.Grow(*to, n+1)
+	*to = out
+	copy(bytesOf(out), from)
+	last := int32(0)
+	for i, at := range out {
+		if at < last || i == 0 && at != 0 {
+			r.fail("offset %d is %d, behind %d", i, at, last)
+			return nil
+		}
+		last = at
+	}
+	return out
+}
+
+// copied copies n values that lie as they do in the result.
+func copied[T any](r *reader, to *[]T, n int) []T {
+	from := r.exactly(int(unsafe.Sizeof(*new(T))) * n)
+	if r.err != nil {
+		return nil
+	}
+	*to = vector.Grow(*to, n)
+	copy(bytesOf(*to), from)
+	return *to
+}
+
+// grow adds up by how much the memory of a result grows, if its places are in order.
+func (m *result) grow(r *reader) {
+	p := r.places
+	size := func() int64 { n := max(0, p[1]); p = p[2:]; return n }
+	for i := range levels(m.typ) {
+		if i == len(m.levels) {
+			m.levels = append(m.levels, level{})
+		}
+		l := &m.levels[i]
+		more(r, l.valid, (size()+7)/8)
+		more(r, l.offsets, size()/4)
+	}
+	more(r, m.valid, (size()+7)/8)
+	switch m.typ.Kind {
+	case pb.Kind_BOOL:
+		more(r, m.bools, 8*size())
+	case pb.Kind_INT32:
+		more(r, m.i32, size()/4)
+	case pb.Kind_INT64:
+		more(r, m.i64, size()/8)
+	case pb.Kind_FLOAT32:
+		more(r, m.f32, size()/4)
+	case pb.Kind_FLOAT64:
+		more(r, m.f64, size()/8)
+	case pb.Kind_BINARY:
+		more(r, m.ends, size()/4)
+		more(r, m.bytes, size())
+	default:
+		more(r, m.bytes, size())
+	}
+	r.places = p
+}
+
+// more counts what a slice grows by to have n values, as vector.Grow does it.
+func more[T any](r *reader, s []T, n int64) {
+	if n > int64(cap(s)) && n < math.MaxInt32*8 { // else it fails where it is read
+		r.more += int64(unsafe.Sizeof(*new(T))) * (n + n/8 + 64 - int64(cap(s)))
+	}
+}
+
+// read makes a vector of so many rows of a result.
+func (m *result) read(r *reader, v *vector.Vector, rows int) {
+	*v = vector.Vector{Type: m.typ, Rows: rows, Nested: v.Nested[:0]}
+	n := rows
+	var above *level
+	for i := range levels(m.typ) {
+		l := &m.levels[i]
+		lists := level{r.bits(&l.valid, n), r.rising(&l.offsets, n)}
+		if r.err != nil {
+			return
+		}
+		if r.empty(&lists, n); above == nil {
+			v.Valid, v.Offsets = lists.valid, lists.offsets
+		} else {
+			v.Nested = append(v.Nested, vector.Level{Valid: lists.valid, Offsets: lists.offsets})
+		}
+		above, n = &lists, int(lists.offsets[n])
+	}
+	valid := r.bits(&m.valid, n)
+	if m.typ.List {
+		v.ElemValid = valid
+	} else {
+		v.Valid = valid
+	}
+	m.values(r, v, n)
+}
+
+// empty checks that null lists have nothing.
+func (r *reader) empty(l *level, n int) {
+	if l.valid == nil {
+		return
+	}
+	for i := range n {
+		if l.valid[i>>6]>>(i&63)&1 == 0 && l.offsets[i] != l.offsets[i+1] {
+			r.fail("the null list %d has %d elements", i, l.offsets[i+1]-l.offsets[i])
+			return
+		}
+	}
+}
+
+// values takes n values.
+func (m *result) values(r *reader, v *vector.Vector, n int) {
+	switch m.typ.Kind {
+	case pb.Kind_BOOL:
+		from := r.exactly((n + 7) / 8)
+		if r.err != nil {
+			return
+		}
+		m.bools = vector.Grow(m.bools, n)
+		for i := range m.bools {
+			m.bools[i] = from[i>>3]>>(i&7)&1 != 0
+		}
+		v.Bool = m.bools
+	case pb.Kind_INT32:
+		v.I32 = copied(r, &m.i32, n)
+	case pb.Kind_INT64:
+		v.I64 = copied(r, &m.i64, n)
+	case pb.Kind_FLOAT32:
+		v.F32 = copied(r, &m.f32, n)
+	case pb.Kind_FLOAT64:
+		v.F64 = copied(r, &m.f64, n)
+	case pb.Kind_BINARY:
+		if v.Ends = r.rising(&m.ends, n); v.Ends != nil {
+			v.Data = copied(r, &m.bytes, int(v.Ends[n]))
+		}
+	default:
+		v.Small = copied(r, &m.bytes, spec.Width(m.typ.Kind)*n)
+	}
+}
+
+// take makes vectors of so many rows of all results. allow is asked before they take more memory than before.
+func take(
+	results []result, out []*vector.Vector, rows int, from []byte, places []int64, allow func(bytes int64) error,
+) error {
+	want := 0
+	for i := range results {
+		want += 2 * buffers(results[i].typ)
+	}
+	if len(places) != want {
+		return fmt.Errorf("%w: %d places where there should be %d", errPlaces, len(places), want)
+	}
+	r := reader{from: from, places: places}
+	for i := range results {
+		results[i].grow(&r)
+	}
+	if r.more > 0 && allow != nil {
+		if err := allow(r.more); err != nil {
+			return err
+		}
+	}
+	r.places = places
+	for i := range results {
+		if results[i].read(&r, out[i], rows); r.err != nil {
+			return fmt.Errorf("result %d: %w", i, r.err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package python
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/penstock-ml/penstock/internal/shared"
+)
+
+// key is what processes serve: they are shared by no other namespace, nor by other code.
+type key struct {
+	codeKey
+	environment string
+	threads     int
+}
+
+// process is a Python process. Who has it from the pool sends to it and takes its answers; goroutines of its own read
+// these, what it prints, and its end.
+type process struct {
+	key     key
+	cmd     *exec.Cmd
+	conn    *net.UnixConn
+	answers chan *answer // closed when it says no more
+	dead    chan struct{}
+	logger  *slog.Logger
+	caller  atomic.Pointer[caller]
+	said    tail
+
+	// Of who has it:
+	in, out *shared.Memory // nil: none yet
+	made    map[string]int // numbers of functions
+	number  uint64         // of the last request
+
+	// mu keeps signals from a process that another has the number of.
+	mu    sync.Mutex
+	gone  bool
+	cause string // why it was killed
+
+	// Under Pool.mu:
+	had    bool // by a caller
+	ending bool // it was asked to end
+	since  time.Time
+	limit  int64         // of its memory
+	shared int64         // bytes of its segments
+	keeps  bool          // it has kept a segment
+	cpu    time.Duration // as far as is known
+}
+
+// caller is for whom a process works, for what it prints.
+type caller struct{ session, op string }
+
+// launch starts a process, on the thread that it ends with.
+func launch(interpreter string, path []string, k key, logger *slog.Logger) (*process, *os.File, error) {
+	ours, theirs, err := pair()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, nil, err
+	}
+	printed, prints, err := os.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	defer prints.Close()
+	p := &process{
+		key: k, conn: conn.(*net.UnixConn), answers: make(chan *answer), dead: make(chan struct{}), logger: logger, //nolint:forcetypeassert // it is one
+		made: map[string]int{}, had: true,
+	}
+	p.cmd = exec.Command(interpreter, "-m", "penstock._op_child") //nolint:noctx // it lives on from call to call
+	p.cmd.Env = environment(path, k.threads)
+	p.cmd.Stdout, p.cmd.Stderr = prints, prints
+	p.cmd.ExtraFiles = []*os.File{theirs}
+	p.cmd.SysProcAttr = attributes()
+	if err := p.cmd.Start(); err != nil {
+		return nil, nil, errors.Join(err, conn.Close(), printed.Close())
+	}
+	return p, printed, nil
+}
+
+// environment is what a child gets: nothing of the fleet's.
+func environment(path []string, threads int) []string {
+	env := []string{"LANG=C.UTF-8", "PYTHONHASHSEED=0", "PYTHONSAFEPATH=1", "TOKENIZERS_PARALLELISM=false"}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	if len(path) > 0 {
+		env = append(env, "PYTHONPATH="+strings.Join(path, string(os.PathListSeparator)))
+	}
+	for _, library := range []string{"OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON"} {
+		env = append(env, fmt.Sprintf("%s_NUM_THREADS=%d", library, threads))
+	}
+	return append(env, fmt.Sprintf("POLARS_MAX_THREADS=%d", threads))
+}
+
+// read hands on what the process answers.
+func (p *process) read() {
+	defer close(p.answers)
+	for {
+		a, err := receive(p.conn)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				p.kill("said what it may not: " + err.Error())
+			}
+			p.kill("closed its connection") // if it has not ended
+			return
+		}
+		select {
+		case p.answers <- a:
+		case <-p.dead:
+			return
+		}
+	}
+}
+
+// kill ends the process and its group, at once. The first cause counts.
+func (p *process) kill(cause string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return
+	}
+	if p.cause == "" {
+		p.cause = cause
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended just now
+}
+
+// interrupt ends what the process is at.
+func (p *process) interrupt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.gone {
+		_ = syscall.Kill(p.cmd.Process.Pid, syscall.SIGINT)
+	}
+}
+
+// wait waits for the process's end, and ends what it has left of its group.
+func (p *process) wait() {
+	_ = awaitEnd(p.cmd.Process.Pid)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	_ = p.cmd.Wait() // how it ended is in cmd.ProcessState
+	p.gone = true
+	_ = p.conn.Close()
+}
+
+// ended says how a dead process ended.
+func (p *process) ended() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	state := p.cmd.ProcessState
+	status, _ := state.Sys().(syscall.WaitStatus)
+	switch {
+	case p.cause != "" && status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return p.cause
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return "was killed (SIGKILL), which the system does where memory is short"
+	case status.Signaled():
+		return fmt.Sprintf("died of signal %d (%v)", status.Signal(), status.Signal())
+	}
+	return fmt.Sprintf("ended by itself with exit status %d", status.ExitStatus())
+}
+
+// free gives its segments back. Who has the process, or had it last, calls it.
+func (p *process) free() {
+	for _, m := range []*shared.Memory{p.in, p.out} {
+		if m != nil {
+			m.Free()
+		}
+	}
+	p.in, p.out = nil, nil
+}
+
+// What a process prints is logged up to so many lines a second, and bytes of each.
+const (
+	linesASecond = 50
+	maxLine      = 500
+)
+
+// print logs what the process prints, until it has ended. It reads on whatever comes, or the process would wait.
+func (p *process) print(from *os.File) {
+	defer from.Close()
+	var line []byte
+	var second time.Time
+	lines, dropped := 0, 0
+	log := func() {
+		if now := time.Now(); now.Sub(second) >= time.Second {
+			if dropped > 0 {
+				p.log("lines of a Python process were left out: it prints too many", "lines", dropped)
+			}
+			second, lines, dropped = now, 0, 0
+		}
+		if lines++; lines > linesASecond {
+			dropped++
+		} else if len(line) > 0 {
+			p.log("a Python process prints", "text", strings.ToValidUTF8(string(line), "\uFFFD"))
+		}
+		line = line[:0]
+	}
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		p.said.add(buffer[:n])
+		for _, b := range buffer[:n] {
+			if b == '\n' {
+				log()
+			} else if len(line) < maxLine {
+				line = append(line, b)
+			}
+		}
+		if err != nil {
+			if len(line) > 0 {
+				log()
+			}
+			if dropped > 0 {
+				p.log("lines of a Python process were left out: it prints too many", "lines", dropped)
+			}
+			return
+		}
+	}
+}
+
+func (p *process) log(message string, args ...any) {
+	c := p.caller.Load()
+	if c == nil {
+		c = &caller{}
+	}
+	p.logger.Info(message, append([]any{"session", c.session, "op", c.op, "pid", p.cmd.Process.Pid}, args...)...)
+}
+
+// tail is the last bytes that were added. Any goroutine may use it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const maxTail = 2 << 10
+
+func (t *tail) add(text []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, text[max(0, len(text)-maxTail):]...)
+	if over := len(t.text) - maxTail; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "\uFFFD"))
+}

@@ -1,0 +1,120 @@
+package python
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/penstock-ml/penstock/internal/shared"
+)
+
+// attributes have a process lead a session and a group of its own, and end with the thread that starts it.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// pair makes two sockets that are connected.
+func pair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "child"), nil
+}
+
+// awaitEnd waits until a child has ended, and leaves it to be waited for: its number is not given to another before.
+func awaitEnd(pid int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("waitid", err)
+		}
+	}
+}
+
+// ticks are of the times in /proc, whatever the kernel's own are.
+const ticks = time.Second / 100
+
+// cpuOf is the time that a living process has taken, with the children that it has waited for.
+func cpuOf(pid int) (time.Duration, bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	_, rest, _ := strings.Cut(string(text[max(0, bytes.LastIndexByte(text, ')')):]), " ") // behind its name
+	fields := strings.Fields(rest)
+	if len(fields) < 15 {
+		return 0, false
+	}
+	var sum time.Duration
+	for _, f := range fields[11:15] { // utime, stime, cutime, cstime
+		n, _ := strconv.ParseInt(f, 10, 64)
+		sum += time.Duration(n) * ticks
+	}
+	return sum, true
+}
+
+// memoryOf is what a process has that is not a file's, and its children below it. Memory that they share counts only
+// beyond its first bytes, which are the worker's; if it keeps some of that, then all of it counts that it has mapped.
+func memoryOf(pid int, first int64, keeps bool) int64 {
+	sum, mapped := residentOf(pid)
+	if keeps {
+		mapped = mappedOf(pid)
+	}
+	sum += max(0, mapped-first)
+	of := []int{pid}
+	for seen := 0; len(of) > 0 && seen < maxChildren; seen++ {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", of[0], of[0]))
+		of = of[1:]
+		for _, f := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(f); err == nil {
+				anonymous, _ := residentOf(child)
+				sum += anonymous
+				of = append(of, child)
+			}
+		}
+	}
+	return sum
+}
+
+// maxChildren is of how many processes below one the memory is looked at.
+const maxChildren = 1000
+
+func residentOf(pid int) (anonymous, memfds int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // of one that has ended there is none
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "RssAnon" && name != "RssShmem" {
+			continue
+		}
+		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if name == "RssAnon" {
+			anonymous = kib << 10
+		} else {
+			memfds = kib << 10
+		}
+	}
+	return anonymous, memfds
+}
+
+// mappedOf is how much of what workers have shared a process has mapped.
+func mappedOf(pid int) (bytes int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, "/memfd:"+shared.Name) {
+			continue
+		}
+		var from, to int64
+		if n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to); n == 2 {
+			bytes += to - from
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,241 @@
+"""Writes the code that the tests call: a bundle as a session has it, and the names of its functions in order."""
+
+import json
+import sys
+
+import cloudpickle
+
+
+def same(*columns):
+    return columns if len(columns) > 1 else columns[0]
+
+
+def sliced(column):
+    """The same values, as arrays that begin in the middle of others."""
+    import pyarrow as pa
+
+    whole = pa.concat_arrays([column[:3], column, column[:2]])
+    return whole[min(3, len(column)) :][: len(column)]
+
+
+def chunked(column):
+    import pyarrow as pa
+
+    middle = len(column) // 2
+    return pa.chunked_array([column[:middle], column[middle:]], column.type)
+
+
+def double(x):
+    return x * 2
+
+
+def two(x):
+    import pyarrow.compute as pc
+
+    return pc.add(x, 1), [str(value) for value in x.to_pylist()]
+
+
+class Count:
+    """Counts its calls: it is made once a process."""
+
+    def __init__(self, start):
+        self.count = start
+
+    def __call__(self, x):
+        import os
+
+        self.count += 1
+        return [self.count] * len(x), [os.getpid()] * len(x)
+
+
+class Unmade:
+    def __init__(self):
+        raise FileNotFoundError("model.bin")
+
+
+def bad(x):
+    raise ValueError("bad text")
+
+
+def bad_row(x):
+    if x == 3:
+        raise ValueError("bad row")
+    return x
+
+
+def long(x):
+    return list(range(len(x) + 1))
+
+
+def segfault(x):
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def leave(x):
+    import os
+
+    print("last words")
+    os._exit(3)
+
+
+def once(path):
+    """Dies at the first call, says how often it was called at the second one."""
+    import os
+    import signal
+
+    with open(path[0].as_py(), "a+") as file:
+        file.write(".")
+        file.seek(0)
+        calls = len(file.read())
+    if calls == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [calls] * len(path)
+
+
+def hang(path):
+    """Hangs from when on the file is there, until it is interrupted."""
+    import time
+
+    open(path[0].as_py(), "w").close()
+    while True:
+        time.sleep(0.01)
+
+
+def deaf(path):
+    import time
+
+    open(path[0].as_py(), "w").close()
+    while True:
+        try:
+            time.sleep(0.01)
+        except BaseException:
+            pass
+
+
+def pid(x):
+    import os
+
+    return [os.getpid()] * len(x)
+
+
+def forks(path):
+    """Leaves children: one returns as if it were its parent, one hangs; their numbers are in the result."""
+    import os
+    import time
+
+    first = os.fork()
+    if first == 0:
+        return [0] * len(path)
+    os.waitpid(first, 0)
+    second = os.fork()
+    if second == 0:
+        while True:
+            time.sleep(1)
+    return [second] * len(path)
+
+
+def prints(x):
+    import sys
+
+    for i in range(20_000):
+        print("line", i, "x" * 1000)
+    print("on standard error", file=sys.stderr)
+    return x
+
+
+def hog(x):
+    import time
+
+    kept = []
+    while True:
+        kept.append(bytearray(b"x" * (8 << 20)))
+        time.sleep(0.001)
+
+
+class Keeps:
+    """Keeps its inputs, and returns those of the call before."""
+
+    def __init__(self):
+        self.kept = None
+
+    def __call__(self, x):
+        before, self.kept = self.kept, x
+        return x if before is None else before
+
+
+class Leaks:
+    """Keeps all inputs, which lie in memory of the worker's."""
+
+    def __init__(self):
+        self.kept = []
+
+    def __call__(self, x):
+        import os
+
+        import numpy as np
+
+        self.kept.append(x)
+        return np.full(len(x), os.getpid(), np.int32)
+
+
+def large(n):
+    return [b"x" * (n[0].as_py())] * len(n)
+
+
+def writes(x):
+    """Tries to change its input."""
+    import numpy as np
+
+    values = x.to_numpy()
+    values.flags.writeable = True
+    values[0] = 7
+    return x
+
+
+def says(text):
+    """Answers for itself: with these messages, that have the number of the call."""
+    import os
+    import struct
+    import sys
+
+    frame = sys._getframe()
+    while "request" not in frame.f_locals:
+        frame = frame.f_back
+    number = frame.f_locals["request"]["number"]
+    for each in text.to_pylist():
+        body = each.replace(b"NUMBER", str(number).encode())
+        os.write(3, struct.pack("<I", len(body)) + body)
+    os.read(3, 1 << 20)
+    raise SystemExit
+
+
+def huge(x):
+    import os
+
+    os.write(3, b"\xff\xff\xff\xff")
+    os.read(3, 1)
+
+
+def environment(x):
+    import os
+    import resource
+
+    status = open("/proc/self/status").read()
+    privileges = [line for line in status.splitlines() if line.startswith("NoNewPrivs")][0].split()[1]
+    told = [f"{name}={value}" for name, value in sorted(os.environ.items())]
+    told += [f"privileges={privileges}", f"core={resource.getrlimit(resource.RLIMIT_CORE)[0]}"]
+    told += [f"session={os.getsid(0) == os.getpid()}"]
+    return ["\n".join(told)] * len(x)
+
+
+functions = [
+    (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (Count, (10,), {}),
+    (Unmade, (), {}), (bad, (), {}), (bad_row, (), {}), (long, (), {}), (segfault, (), {}), (leave, (), {}),
+    (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}),
+    (Keeps, (), {}), (Leaks, (), {}), (large, (), {}), (writes, (), {}), (says, (), {}), (huge, (), {}),
+    (environment, (), {}),
+]  # fmt: skip
+bundle = cloudpickle.dumps([{"call": call, "args": args, "kwargs": kwargs} for call, args, kwargs in functions])
+json.dump({"names": [call.__name__ for call, _, _ in functions], "bundle": bundle.hex()}, sys.stdout)
