@@ -201,6 +201,13 @@ def test_modules_of_the_users_travel_by_value_and_are_no_longer_registered_then(
     assert "mine" not in sys.modules
 
 
+def test_files_and_lines_of_code_travel_for_tracebacks() -> None:
+    [entry] = loaded(tokenize("a"))
+    code, here = entry["call"].__code__, tokenize.function.__code__
+    assert (code.co_filename, code.co_firstlineno) == (here.co_filename, here.co_firstlineno)
+    assert code is not here
+
+
 def test_code_that_is_too_large_names_what_is_large() -> None:
     table = bytes(_bundle.LARGEST)
     large = penstock.op(lambda x: table, out="int8", name="large")

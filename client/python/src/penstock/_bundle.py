@@ -6,14 +6,16 @@ installed is imported there.
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import io
 import sys
+import types
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock import _identity
 from penstock._op import Op
-from penstock._op_call import Entry
 from penstock.errors import SpecError, UsageError
 
 LARGEST = 16 << 20  # bytes of a session's code
@@ -30,17 +32,35 @@ def pickled(functions: Sequence[Op]) -> bytes:
         ) from None
     with _by_value(cloudpickle):
         try:
-            data = bytes(cloudpickle.dumps([f.entry() for f in functions]))
+            data = _dumped(cloudpickle, [f.entry() for f in functions])
         except Exception as err:  # as whatever it refers to raises
             raise _unpicklable(cloudpickle, functions, err) from err
         if len(data) <= LARGEST:
             return data
-        sizes = [len(cloudpickle.dumps(f.entry())) for f in functions]
+        sizes = [len(_dumped(cloudpickle, f.entry())) for f in functions]
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     raise SpecError(
         f"{functions[largest].name}: it and what it refers to take {sizes[largest]:,} bytes, and all functions of a "
         f"loader may take {LARGEST:,}; have the __init__ of a class read large data from a file, whose path is in args="
     )
+
+
+def _dumped(cloudpickle: Any, value: object) -> bytes:
+    """What cloudpickle makes of a value, with the names of files that it leaves out: tracebacks show lines of them."""
+    reduce = cloudpickle.Pickler.dispatch_table[types.CodeType]
+
+    def reduced(code: types.CodeType) -> tuple[Any, ...]:
+        make, args = reduce(code)
+        return make, tuple(code.co_filename if part == "<dynamic-code>" else part for part in args)
+
+    own = {types.CodeType: reduced}
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        dispatch_table: ClassVar[Any] = collections.ChainMap(own, cloudpickle.Pickler.dispatch_table)
+
+    with io.BytesIO() as file:
+        Pickler(file).dump(value)
+        return file.getvalue()
 
 
 def _names(functions: Sequence[Op]) -> str:
@@ -50,9 +70,8 @@ def _names(functions: Sequence[Op]) -> str:
 def _unpicklable(cloudpickle: Any, functions: Sequence[Op], err: Exception) -> SpecError:
     """Says which function does not travel."""
     for f in functions:
-        entry: Entry = f.entry()
         try:
-            cloudpickle.dumps(entry)
+            _dumped(cloudpickle, f.entry())
         except Exception as own:
             return SpecError(
                 f"{f.name}: it cannot be sent to workers: {type(own).__name__}: {own}; make such objects in the "

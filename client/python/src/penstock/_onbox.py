@@ -12,6 +12,7 @@ import json
 import os
 import selectors
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class _Fleets:
         with self._lock:
             process = self._running.get(flags)
             if process is None or process.error() is not None:
-                process = self._running[flags] = _start(flags)
+                process = self._running[flags] = _start((*flags, *_python()))
                 self._users[process] = 0
             self._users[process] += 1
             return process
@@ -162,6 +163,18 @@ class _Process(feeder.Process):
             if self._child.stdout is not None:
                 self._child.stdout.close()  # not before: writing to what nobody reads would kill it
             self._log.close()
+
+
+def _python() -> list[str]:
+    """Has the fleet run this program's own functions, as it would: by its interpreter, which finds the same modules.
+
+    Who has the fleet's token is this user, who may run anything anyway.
+    """
+    if not sys.executable:  # the interpreter is a part of another program
+        return []
+    path = [Path(folder).absolute() for folder in sys.path]
+    known = [f"--python-path=default={folder}" for folder in path if folder.exists()]
+    return ["--code=by-value", f"--python=default={sys.executable}", *dict.fromkeys(known)]
 
 
 def _start(flags: tuple[str, ...]) -> _Process:

@@ -198,7 +198,8 @@ class Opening:
             config = Config(
                 masters=masters, session=_job.unique_id("peek"),
                 spec=None if self.spec is None else json.loads(self.spec),
-                spec_text=self.spec_text, working_dir=self.working_dir, zone=self.connection.zone, peek=max(1, rows),
+                spec_text=self.spec_text, working_dir=self.working_dir, code=self.code, zone=self.connection.zone,
+                peek=max(1, rows),
                 budget=min(int(self.budget), _PEEK_BUDGET), timeout=float(self.timeout),
                 connect_timeout=float(self.connection.connect_timeout), security=security, fleet=fleet,
             )  # fmt: skip
@@ -269,6 +270,8 @@ class Opening:
             spec=None if self.spec is None else json.loads(self.spec),
             spec_text=self.spec_text,
             working_dir=self.working_dir,
+            code=self.code,
+            accept_code_change=self.accept_code_change,
             rank=at.rank,
             world_size=at.world_size,
             share=share(self.ranks.share),
