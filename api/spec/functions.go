@@ -240,8 +240,8 @@ func (c *call) results(kind pb.FunctionKind) []*feature {
 	path, outs := c.path+".outs", c.transform.GetOuts()
 	switch n := len(outs); {
 	case kind == pb.FunctionKind_FILTER && n > 0:
-		c.problems.add(path, "found %d; %s is of kind filter, which chooses rows and makes nothing of them; leave them out",
-			n, c.name)
+		c.problems.add(path, "found %d; %s is of kind filter, which chooses rows and makes nothing of them; "+
+			"leave them out", n, c.name)
 	case kind == pb.FunctionKind_FILTER:
 		return nil
 	case n == 0:
