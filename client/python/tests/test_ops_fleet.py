@@ -5,9 +5,10 @@ from __future__ import annotations
 import collections
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,10 @@ import pytest
 import penstock
 from penstock import DataLoader, _binary
 from penstock._onbox import LocalFleet
-from penstock.errors import DataError, RestoreRefused, SpecError
+from penstock.errors import DataError, PermissionDenied, RestoreRefused, SpecError
+
+if TYPE_CHECKING:
+    from tests.conftest import Fleet
 
 pytestmark = pytest.mark.fleet
 
@@ -400,3 +404,26 @@ def test_several_epochs_and_a_loader_after_another(rows: Path, warm: None) -> No
         with load(rows, *CALLS, features=ALL, epochs=2, shuffle=True) as loader:
             assert read(loader) == wanted()
             assert read(loader) == wanted()
+
+
+def test_workers_of_a_fleet_get_the_code_from_the_loader(fleet: Fleet, rows: Path) -> None:
+    """Also one that comes later, in place of one that was killed."""
+    path = [f"--python-path=default={folder}" for folder in sys.path if Path(folder).is_dir()]
+    flags = ["--code=by-value", f"--python=default={sys.executable}", *path]
+    fleet.start(workers=2, master_flags=["--code=by-value"], worker_flags=flags)
+    found = {}
+    with load(rows, *CALLS, features=ALL, batch_size=1, master=fleet.master, shuffle=True) as loader:
+        for taken, batch in enumerate(loader):
+            [row] = batch.to_arrow().to_pylist()
+            assert row["id"] not in found
+            found[row["id"]] = row
+            if taken == 5:
+                fleet.kill()
+                fleet.add_worker()
+    assert found == wanted()
+
+
+def test_a_fleet_that_runs_no_functions_says_so(shared_fleet: Fleet, rows: Path) -> None:
+    loader = load(rows, words("text"), features=penstock.tensor("words"), master=shared_fleet.master)
+    with loader, pytest.raises(PermissionDenied, match="--code"):
+        next(iter(loader))
