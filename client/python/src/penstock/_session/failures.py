@@ -121,6 +121,10 @@ def refused_shard(config: Config, e: Mapping[str, Any]) -> errors.Error:
             f"{words}\nwhat answers at {e['address']} is no Penstock worker, or one of another release; "
             f"see the worker's --advertise; {doctor(config)}"
         )
+    if e["code"] == "Unimplemented" and "Python functions" in e["words"]:
+        return errors.DataError(
+            f"{words}\nworkers that may run functions need an interpreter (--python) that has what these import"
+        )
     if e["code"] == "Unimplemented":
         return errors.DataError(f"{words}; run the same release of penstock on all masters and workers")
     if e["code"] == "Unauthenticated":
