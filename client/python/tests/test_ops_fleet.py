@@ -390,7 +390,9 @@ def test_a_state_of_other_code_is_refused_unless_that_is_accepted(rows: Path, wa
         assert sorted([*taken, *read(loader)]) == list(range(ROWS))
     with plus(two) as loader:
         loader.load_state_dict(state)
-        with pytest.raises(RestoreRefused, match="plus"):
+        with pytest.raises(
+            RestoreRefused, match=r"function plus differs.*data=penstock.Data\(accept_code_change=True\)"
+        ):
             read(loader)
     with plus(two, data=penstock.Data(accept_code_change=True)) as loader:
         loader.load_state_dict(state)

@@ -46,7 +46,8 @@ def of(config: Config, e: Mapping[str, Any], *, opening: bool = False) -> errors
 
 
 def _arguments(words: str) -> str:
-    """The flags that words name as the fields of a loader's connection."""
+    """The flags and fields that words name as the fields of a loader's groups."""
+    words = words.replace("with accept_code_change", "with data=penstock.Data(accept_code_change=True)")
     return re.sub(r"--((?:tls|token)[a-z-]*)", lambda flag: f"penstock.Connection({_field(flag[1])}=...)", words)
 
 
