@@ -99,19 +99,7 @@ func (o opening) takeCode(ctx context.Context, patient trials, warn func(error))
 	patient.each = partTimeout
 	data := make([]byte, 0, of.GetSize())
 	for int64(len(data)) < of.GetSize() {
-		req := &pb.GetCodeRequest{Session: t.cfg.Session, Offset: int64(len(data))}
-		var part *pb.CodePart
-		err := o.masters.persist(ctx, "get code", patient, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
-			part, err = m.GetCode(ctx, req)
-			return err
-		})
-		if err == nil {
-			err = code.CheckPart(part)
-		}
-		if err == nil && (part.GetOffset() != req.GetOffset() || part.GetSize() != of.GetSize()) {
-			err = fmt.Errorf("a part at %d of %d bytes came for that at %d of %d", part.GetOffset(), part.GetSize(),
-				req.GetOffset(), of.GetSize())
-		}
+		part, err := o.getPart(ctx, patient, warn, of, int64(len(data)))
 		if err != nil {
 			return fmt.Errorf("the session's code: %w", err)
 		}
@@ -122,6 +110,25 @@ func (o opening) takeCode(ctx context.Context, patient trials, warn func(error))
 	}
 	t.code = bundle{of, data}
 	return nil
+}
+
+// getPart gets the part at an offset.
+func (o opening) getPart(
+	ctx context.Context, patient trials, warn func(error), of *pb.StoredCode, offset int64,
+) (part *pb.CodePart, err error) {
+	req := &pb.GetCodeRequest{Session: o.terms.cfg.Session, Offset: offset}
+	err = o.masters.persist(ctx, "get code", patient, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
+		part, err = m.GetCode(ctx, req)
+		return err
+	})
+	if err == nil {
+		err = code.CheckPart(part)
+	}
+	if err == nil && (part.GetOffset() != offset || part.GetSize() != of.GetSize()) {
+		err = fmt.Errorf("a part at %d of %d bytes came for that at %d of %d", part.GetOffset(), part.GetSize(),
+			offset, of.GetSize())
+	}
+	return part, err
 }
 
 // getWithCode is get from a worker that may lack the session's code: it is sent that once.

@@ -80,7 +80,8 @@ func (r *runner) putAway(
 	defer cancel()
 	r.putAwayAs = words
 	err := put(ctx, r.term.leadership, r.stored, &pb.ClosedSession{
-		Meta: r.stored.Meta, Head: r.state.Remains(), Progress: keptProgress(r.state.Progress()), ClosedUnixMs: at.UnixMilli(),
+		Meta: r.stored.Meta, Head: r.state.Remains(), Progress: keptProgress(r.state.Progress()),
+		ClosedUnixMs: at.UnixMilli(),
 	})
 	if err == nil {
 		return fmt.Errorf("%w: %s", store.ErrNotFound, words)

@@ -18,9 +18,9 @@ import (
 )
 
 // A session of Python functions names the bytes that they are made of: those of whoever opened it, for all of its ranks
-// and workers. They lie in etcd while the session runs, and for codeKept after it was used last. Whoever opens a session
-// is asked for them if they are not there. A session that was closed, or slept, may have lost them: it takes those that
-// the first has who comes back, which are as good, since what the functions do is the same.
+// and workers. They lie in etcd while the session runs, and for codeKept after it was used last. Whoever opens a
+// session is asked for them if they are not there. A session that was closed, or slept, may have lost them: it takes
+// those that the first has who comes back, which are as good, since what the functions do is the same.
 
 // codeKept is how long code is kept that no running session has.
 const codeKept = time.Hour
@@ -47,8 +47,8 @@ func checkCode(req *pb.OpenRequest) error {
 	case has == nil:
 		return nil
 	case req.GetSpec() != nil && !proto.Equal(has.GetIdentity(), want):
-		return status.Error(codes.InvalidArgument, "the request has bytes of other functions than its spec; send those "+
-			"that the spec's `code` identifies")
+		return status.Error(codes.InvalidArgument, "the request has bytes of other functions than its spec; send "+
+			"those that the spec's `code` identifies")
 	}
 	return checkStored(has)
 }
@@ -114,8 +114,8 @@ func (r *runner) haveCode(ctx context.Context, offered *pb.StoredCode) error {
 		return status.Errorf(codes.FailedPrecondition, "the bytes of the Python functions of session %q are kept no "+
 			"longer, for nobody was in it; open it with its spec and functions", r.id)
 	case !same(&pb.Spec{Code: of.GetIdentity()}, &pb.Spec{Code: offered.GetIdentity()}):
-		return status.Errorf(codes.FailedPrecondition, "the Python functions of session %q are others than this rank's; "+
-			"open it with the functions that it was opened with", r.id)
+		return status.Errorf(codes.FailedPrecondition, "the Python functions of session %q are others than this "+
+			"rank's; open it with the functions that it was opened with", r.id)
 	}
 	if _, err := r.term.useCode(ctx, r.namespace(), offered); err != nil {
 		return err

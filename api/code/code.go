@@ -83,8 +83,8 @@ func CheckPart(p *pb.CodePart) error {
 	}
 	offset, n := p.GetOffset(), int64(len(p.GetData()))
 	if offset < 0 || offset%PartBytes != 0 || offset >= p.GetSize() || n != min(PartBytes, p.GetSize()-offset) {
-		return fmt.Errorf("a part of %d bytes at %d is none of code of %d bytes, in parts of %d", n, offset, p.GetSize(),
-			PartBytes)
+		return fmt.Errorf("a part of %d bytes at %d is none of code of %d bytes, in parts of %d", n, offset,
+			p.GetSize(), PartBytes)
 	}
 	return nil
 }

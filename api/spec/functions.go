@@ -129,6 +129,7 @@ func (c *call) step(f *pb.Function, in, outs []*feature) {
 	}
 	st := &step{in: in, proto: &pb.Step{
 		Op: FunctionOp, Version: functionVersion, Name: strings.Join(names(outs), ", "), At: c.path, Python: f,
+		Results: c.transform.GetOuts(),
 	}}
 	st.makes(outs...)
 	c.steps = append(c.steps, st)

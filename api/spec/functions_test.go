@@ -140,6 +140,12 @@ BYTES title [16] binary
 		len(second.GetMore()) != 3 {
 		t.Errorf("got %v\nand %v", first, second)
 	}
+	for i, at := range []int{0, 1} { // what a function makes goes with it: the Program's types know neither shapes nor text
+		if got := p.GetSteps()[i].GetResults(); !slices.EqualFunc(got, s.GetTransforms()[at].GetOuts(),
+			func(a, b *pb.Result) bool { return proto.Equal(a, b) }) {
+			t.Errorf("step %d makes %v", i, got)
+		}
+	}
 	if byName := SourcesByName(p.GetSources()); byName["tiny"] != 0 {
 		t.Errorf("filters mean %v", byName)
 	}

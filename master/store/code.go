@@ -149,8 +149,8 @@ func (s *Store) beginCode(ctx context.Context, lead *Leadership, c Code, size in
 		return nil, err
 	}
 	if kept+size > maxCode || n == maxCodes {
-		return nil, fmt.Errorf("%w: the functions of namespace %s's sessions have %d codes of %s together, and %s more "+
-			"do not fit: it may have %d of %s; end sessions that are not needed (what no running session has is "+
+		return nil, fmt.Errorf("%w: the functions of namespace %s's sessions have %d codes of %s together, and %s "+
+			"more do not fit: it may have %d of %s; end sessions that are not needed (what no running session has is "+
 			"deleted within the hour), or have functions bring less with them", ErrCodeFull, c.Namespace, n,
 			humanize.IBytes(uint64(kept)), humanize.IBytes(uint64(size)), maxCodes, humanize.IBytes(maxCode))
 	}
@@ -232,10 +232,8 @@ func (s *Store) SweepCode(ctx context.Context, lead *Leadership, before time.Tim
 	return s.scan(ctx, dir, dir, after(dir), 0, endedScan, func(key string, kv *mvccpb.KeyValue) error {
 		c, ok := codeOf(key)
 		head := &pb.CodeHead{}
-		if !ok || proto.Unmarshal(kv.Value, head) != nil {
-			return nil // of somebody else
-		}
-		if head.GetUsedUnixMs() >= before.UnixMilli() || inUse(c) {
+		ok = ok && proto.Unmarshal(kv.Value, head) == nil // else it is of somebody else
+		if !ok || head.GetUsedUnixMs() >= before.UnixMilli() || inUse(c) {
 			return nil
 		}
 		err := s.deleteCode(ctx, lead, c, kv.ModRevision)

@@ -140,8 +140,8 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 			"how", died.how)
 	}
 	if died.loading {
-		err := fmt.Errorf("%w: python %s: its process %s while it loaded the code, twice\n%s", ErrCannotRun,
-			f.caller.op, died.how, ending(died.said, mostTraceback))
+		err := fmt.Errorf("%w: its process %s while it loaded the code, twice\n%s", ErrCannotRun,
+			died.how, ending(died.said, mostTraceback))
 		f.pool.failed(failureKey{f.key, f.id}, err)
 		return err
 	}
@@ -297,7 +297,7 @@ func (f *function) failed(q *process, a *answer, k failureKey, want string) erro
 
 // cannot says, and remembers, that the function does not run here.
 func (f *function) cannot(k failureKey, why string) error {
-	err := fmt.Errorf("%w: python %s: %s", ErrCannotRun, f.caller.op, strings.TrimSpace(why))
+	err := fmt.Errorf("%w: %s", ErrCannotRun, strings.TrimSpace(why))
 	f.pool.failed(k, err)
 	return err
 }
@@ -334,7 +334,7 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 func (f *function) broken(q *process, how string) error {
 	q.kill(how)
 	<-q.dead
-	return &diedError{how: q.ended(), said: q.said.String()}
+	return &diedError{how: q.ended(), said: lastWords(q.said.String())}
 }
 
 // run calls the function, which the process has.
@@ -344,7 +344,7 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) error {
 	size := 0
 	for _, v := range c.In {
 		if v.Dict != nil {
-			return fmt.Errorf("python %s: a column of codes cannot be handed over", f.caller.op)
+			return errors.New("a column of codes cannot be handed over")
 		}
 		size += room(v)
 	}
@@ -444,7 +444,7 @@ func (f *function) done(q *process, c *transform.Call, places []int64) error {
 func (f *function) raised(c *transform.Call, a *answer) error {
 	err := &FunctionError{Op: f.caller.op, What: a.exception(), Traceback: a.Traceback}
 	if a.Row != nil && *a.Row >= 0 && *a.Row < c.N {
-		return &transform.RowError{Row: *a.Row, What: "fails in " + err.Error()}
+		return &transform.RowError{Row: *a.Row, What: "fails: " + err.Error()}
 	}
 	return err
 }

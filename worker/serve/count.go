@@ -22,8 +22,8 @@ func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActio
 		},
 		{
 			Type: actionCode,
-			Description: "takes a CodePart, of the Python functions of the ticket's session, and returns nothing; the " +
-				"parts come in order",
+			Description: "takes a CodePart, of the Python functions of the ticket's session, and returns nothing; " +
+				"the parts come in order",
 		},
 	} {
 		if err := out.Send(a); err != nil {

@@ -310,10 +310,10 @@ func reason(ctx context.Context, err error) error {
 var errDraining = errors.New("this worker drains; go on with the next one")
 
 // grpcError says in a status code who can help. Another worker, or this one later: RESOURCE_EXHAUSTED, UNAVAILABLE.
-// Another worker: UNIMPLEMENTED (this one does not know the program, or cannot run its functions), OUT_OF_RANGE (it has
-// too little memory), ABORTED (storage does not let it read, or it has a bug). Nobody: DATA_LOSS (what was read cannot be
-// made sense of, or a function fails on it), FAILED_PRECONDITION (the file is not the one that was planned). With the
-// detail NeedCode that is for the trainer, who sends the session's code.
+// Another worker: UNIMPLEMENTED (this one does not know the program, or cannot run its functions), OUT_OF_RANGE (it
+// has too little memory), ABORTED (storage does not let it read, or it has a bug). Nobody: DATA_LOSS (what was read
+// cannot be made sense of, or a function fails on it), FAILED_PRECONDITION (the file is not the one that was planned).
+// With the detail NeedCode that is for the trainer, who sends the session's code.
 func grpcError(err error) error {
 	if err == nil {
 		return nil

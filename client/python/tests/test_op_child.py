@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,13 @@ pytestmark = pytest.mark.every_python
 
 def crossed(array: pa.Array) -> pa.Array:
     """An array as it comes back from a segment."""
-    pieces: list[object] = []
+    pieces: list[Any] = []
     _op_child._lay_out(array, pieces)
     places, end = _op_child._placed(pieces)
-    segment = bytearray(end)
+    segment: Any = bytearray(end)
     for at, piece in zip(places[::2], pieces, strict=True):
         if piece is not None:
-            segment[at : at + len(piece)] = piece  # type: ignore[arg-type, assignment]
+            segment[at : at + len(piece)] = piece
     assert all(at % 64 == 0 for at in places[::2] if at >= 0)
     (back,) = _op_child._columns(pa.py_buffer(segment), [array.type], len(array), places)
     back.validate(full=True)
