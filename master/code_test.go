@@ -199,7 +199,7 @@ func TestWhoMayHaveCode(t *testing.T) {
 				continue
 			}
 			for _, err := range []error{err, putErr} {
-				if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "code: by-value") ||
+				if status.Code(err) != codes.FailedPrecondition || code.Need(err) != nil || !strings.Contains(err.Error(), "code: by-value") ||
 					!strings.Contains(err.Error(), "--code by-value") {
 					t.Errorf("%s with --code %q: %v", who, flag, err)
 				}
