@@ -47,13 +47,7 @@ func (c *computer) close() {
 func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], out chan<- Batch) error {
 	at := Cursor{Window: c.layout.start.window, K: c.layout.start.k}
 	c.sent = at
-	c.pictures.Take = func(bytes int64) error {
-		return c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch()+bytes, 1)
-	}
-	c.chain.Ask(transform.Ask{Scratch: c.pictures.Take, Result: func(bytes int64) error {
-		c.unexpected += bytes
-		return c.quota.raise(ctx, &c.holds.results, c.expects.results+c.unexpected, 1)
-	}, Wait: func() error { return c.sayNothing(ctx, out) }})
+	c.askFor(ctx, func() error { return c.sayNothing(ctx, out) })
 	err := c.eachWindow(ctx, groups, func(w *tensor.Window) error {
 		err := c.cut(ctx, w, at, out)
 		if err == nil {
@@ -73,7 +67,7 @@ func (c *computer) cutNothing(ctx context.Context, total uint64, at Cursor, out 
 	case at.K == 0:
 		return nil
 	case at.K > total:
-		return &ShortError{Window: at.Window, Rows: total, Taken: at.K}
+		return &ShortError{Window: at.Window, Rows: total, Taken: at.K, By: c.chain.Barriers()}
 	}
 	return c.moveCursor(ctx, at.Window+1, out)
 }
@@ -82,14 +76,29 @@ func (c *computer) cutNothing(ctx context.Context, total uint64, at Cursor, out 
 type ShortError struct {
 	Window      uint32
 	Rows, Taken uint64
+	By          string // the functions that choose or make its rows; "": there are none
 }
 
 func (e *ShortError) Error() string {
-	return fmt.Sprintf("window %d has %d rows, and the trainer has taken %d of it: what makes or chooses its rows "+
-		"does not repeat: do all workers run the same release, and is the file as it was?", e.Window, e.Rows, e.Taken)
+	why := "do all workers run the same release, and is the file as it was?"
+	if e.By != "" {
+		why = "the number of rows that " + e.By + " makes does not repeat; have it depend on its inputs alone"
+	}
+	return fmt.Sprintf("window %d has %d rows, and the trainer has taken %d of it: %s", e.Window, e.Rows, e.Taken, why)
 }
 
 func (e *ShortError) Unwrap() error { return storage.ErrChanged }
+
+// askFor has the chain take what memory it needs beyond what is expected, and call wait while functions run.
+func (c *computer) askFor(ctx context.Context, wait func() error) {
+	c.pictures.Take = func(bytes int64) error {
+		return c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch()+bytes, 1)
+	}
+	c.chain.Ask(transform.Ask{Scratch: c.pictures.Take, Result: func(bytes int64) error {
+		c.unexpected += bytes
+		return c.quota.raise(ctx, &c.holds.results, c.expects.results+c.unexpected, 1)
+	}, Wait: wait})
+}
 
 // moveCursor has the trainer's cursor stand at a window, where no row came of the windows before it: if it cannot be
 // read, what the trainer makes of the failure begins there.

@@ -3,8 +3,10 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
@@ -13,8 +15,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/tensor"
 )
 
-// Count returns how many output rows each window of the ticket's extents has. It reads only what that takes: the
-// filter's columns. Like Open, it waits for memory, or fails with ErrBusy.
+// Count returns how many output rows each window of the ticket's extents has. It reads and computes only what that
+// takes: the filter's columns, and what functions are called with that choose or make rows. Like Open, it waits for
+// memory, or fails with ErrBusy.
 func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program) (*pb.CountReply, error) {
 	program, err := selecting(program)
 	if err != nil {
@@ -25,6 +28,7 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 		return nil, err
 	}
 	defer s.Close()
+	s.computer.askFor(ctx, nil)
 	var outputs []uint32
 	group, ctx := errgroup.WithContext(ctx)
 	extents := s.reader.extents(ctx, s.reader.start(ctx, group))
@@ -53,32 +57,75 @@ func byExtent(t *pb.Ticket, outputs []uint32) *pb.CountReply {
 	return reply
 }
 
-// selecting is the part of a program that chooses rows: the filter, its sources, and the steps that select. Those steps
-// take no features.
+// selecting is the part of a program that decides which rows there are: the filter, steps that select, which take no
+// features, and functions that choose or make rows, with all that these are called with. It has no outputs.
 func selecting(p *pb.Program) (*pb.Program, error) {
 	out := &pb.Program{Storage: p.GetStorage(), Filter: p.GetFilter(), Seed: p.GetSeed()}
-	for _, s := range p.GetSteps() {
-		if spec.RowsOfStep(s) != spec.SameRows {
-			out.Steps = append(out.Steps, s)
+	steps, used := deciding(p)
+	if p.GetFilter() != "" {
+		expr, err := filter.Parse(p.GetFilter())
+		if err != nil {
+			return nil, fmt.Errorf("filter: %w", err)
+		}
+		byName := spec.SourcesByName(p.GetSources())
+		for _, name := range expr.Columns() {
+			if i, ok := byName[name]; ok {
+				used[uint32(i)] = true
+			}
 		}
 	}
-	if p.GetFilter() == "" {
-		return out, nil
-	}
-	expr, err := filter.Parse(p.GetFilter())
-	if err != nil {
-		return nil, fmt.Errorf("filter: %w", err)
-	}
-	byName, used := spec.SourcesByName(p.GetSources()), map[int]bool{}
-	for _, name := range expr.Columns() {
-		if i, ok := byName[name]; ok {
-			used[i] = true
-		}
-	}
+	slots, next := map[uint32]uint32{}, uint32(0) // of the part, by those of the program
 	for i, s := range p.GetSources() {
-		if used[i] {
+		if used[uint32(i)] {
+			slots[uint32(i)] = uint32(len(out.Sources))
 			out.Sources = append(out.Sources, s)
 		}
 	}
+	next = uint32(len(out.Sources))
+	for i, first := range firstSlots(p) {
+		s := p.GetSteps()[i]
+		if !steps[i] {
+			continue
+		}
+		if len(s.GetIn()) > 0 {
+			s = proto.Clone(s).(*pb.Step) //nolint:forcetypeassert // it is one
+			for j, slot := range s.GetIn() {
+				s.In[j] = slots[slot]
+			}
+		}
+		for k := range s.GetOuts() {
+			slots[first+k] = next
+			next++
+		}
+		out.Steps = append(out.Steps, s)
+	}
 	return out, nil
+}
+
+// firstSlots are, for each step, the first slot that it makes, if it makes any.
+func firstSlots(p *pb.Program) []uint32 {
+	slots, next := make([]uint32, len(p.GetSteps())), uint32(len(p.GetSources()))
+	for i, s := range p.GetSteps() {
+		slots[i] = next
+		next += s.GetOuts()
+	}
+	return slots
+}
+
+// deciding finds the steps that decide which rows there are, and the slots that those read.
+func deciding(p *pb.Program) (steps []bool, read map[uint32]bool) {
+	steps, read = make([]bool, len(p.GetSteps())), map[uint32]bool{}
+	for i, first := range slices.Backward(firstSlots(p)) {
+		s := p.GetSteps()[i]
+		steps[i] = spec.RowsOfStep(s) != spec.SameRows
+		for k := range s.GetOuts() {
+			steps[i] = steps[i] || read[first+k]
+		}
+		for _, slot := range s.GetIn() {
+			if steps[i] {
+				read[slot] = true
+			}
+		}
+	}
+	return steps, read
 }

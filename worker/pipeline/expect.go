@@ -67,6 +67,9 @@ func resultBytes(program *pb.Program, chain *transform.Chain, sources []format.S
 	made := 0         // by how many steps
 	for _, step := range program.GetSteps() {
 		if step.GetOuts() == 0 {
+			if step.GetPython() != nil {
+				made++
+			}
 			continue
 		}
 		var z format.Size

@@ -30,10 +30,10 @@ func (c *computer) expect(ctx context.Context, w *tensor.Window) error {
 // correct takes what the results of a window's steps hold beyond what was expected. Those of steps that were taken
 // early are the sources, and what functions make is part of what the chain keeps. What steps asked for is left out of
 // what is expected of the next window: they will ask again.
-func (c *computer) correct(ctx context.Context, results []*vector.Vector) error {
+func (c *computer) correct(ctx context.Context) error {
 	bytes := c.windows.excerpted
-	for i, v := range results {
-		if !v.Early && !c.chain.OfFunction(len(c.reads)+i) {
+	for v := range c.chain.Results() {
+		if !v.Early {
 			bytes += bytesOf(v)
 		}
 	}

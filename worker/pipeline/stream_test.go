@@ -198,7 +198,7 @@ func TestAnyCursorGivesTheSuffix(t *testing.T) {
 			}
 			got, gotLasts, err := collect(t.Context(), other, ticket, program, at)
 			if has, ok := windowRows(ticket, lasts, at.Window); ok && has < at.K {
-				if short, ok := errors.AsType[*ShortError](err); !ok || *short != (ShortError{at.Window, has, at.K}) {
+				if short, ok := errors.AsType[*ShortError](err); !ok || *short != (ShortError{Window: at.Window, Rows: has, Taken: at.K}) {
 					rt.Fatalf("at %v, of a window of %d rows: %v", at, has, err)
 				}
 				continue

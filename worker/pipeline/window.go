@@ -162,7 +162,6 @@ func (c *computer) shufflePlaces(w *tensor.Window) []int32 {
 
 // transform runs the steps on a window's sources.
 func (c *computer) transform(ctx context.Context, w *tensor.Window) error {
-	sources := len(w.Slots)
 	if err := c.expect(ctx, w); err != nil {
 		return err
 	}
@@ -181,7 +180,10 @@ func (c *computer) transform(ctx context.Context, w *tensor.Window) error {
 	if err != nil {
 		return err
 	}
-	return c.correct(ctx, w.Slots[sources:])
+	if c.chain.Calls() {
+		w.Rows, w.Chosen = c.chain.Passed()
+	}
+	return c.correct(ctx)
 }
 
 // choose applies filter, sampling and, unless functions are called, shuffle; nil stands for all rows as they are.

@@ -32,7 +32,10 @@ type Chain struct {
 	ask     Ask
 	tables  int64 // bytes of those that kernels look values up in
 	kept    int64 // bytes of memory that kernels work in, as far as they asked for it
-	rows    Rows  // that Run gets next
+	rows    Rows  // that Run gets next, or got, and then those that slots have
+
+	pictures images.Room // what they may take
+	passed   int         // how many rows the slots have
 }
 
 // step is one step that makes slots.
@@ -42,10 +45,12 @@ type step struct {
 	label  string // "transforms[3] (clamp of int_1)", for messages
 	from   []uint32
 	in     []*vector.Vector
-	slot   int // that it makes, and those behind it
+	slot   int // the first that it makes
+	outs   int // how many it makes
 	out    vector.Vector
 	more   []vector.Vector // results beyond the first
 	typ    spec.Type       // of the first
+	stage  int             // see barrier
 
 	swells  bool   // it is a Sizer, or works on the result of one
 	borrows bool   // see Borrower
@@ -55,6 +60,7 @@ type step struct {
 	early   bool   // whoever makes its input may have taken it
 
 	calls     *calling  // nil: the kernel is run
+	barrier   *barrier  // nil: there are as many rows behind it
 	guest     *guest    // nil: the op is built in
 	scratcher Scratcher // nil if it is none
 	scratch   int64     // bytes that it works in
@@ -107,7 +113,7 @@ type Placed interface {
 // Place says which rows Run gets next, for ops that draw random numbers and for messages, and what memory each of their
 // pictures may take while it is made.
 func (c *Chain) Place(rows Rows, room images.Room) {
-	c.rows = rows
+	c.rows, c.pictures = rows, room
 	for i := range c.steps {
 		if k, ok := c.steps[i].kernel.(Placed); ok {
 			k.Place(rows, room)
@@ -142,7 +148,8 @@ func (c *Chain) Scratch() int64 {
 
 // Run computes the steps of one window from its sources, and returns all slots: the sources, then the steps' results.
 // They and the slice are valid until the next Run; results that are no outputs of the Program, but only what others are
-// made of, have no values any more.
+// made of, have no values any more. Where functions choose rows, or make others, slots have those that are there in the
+// end; if there are none, slots are of no use.
 func (c *Chain) Run(ctx context.Context, sources []*vector.Vector) ([]*vector.Vector, error) {
 	if err := c.checkSources(sources); err != nil {
 		return nil, err
@@ -167,17 +174,31 @@ func (c *Chain) Run(ctx context.Context, sources []*vector.Vector) ([]*vector.Ve
 			}
 			last = at
 		}
-		slots[s.slot] = &s.out
+		if s.barrier != nil {
+			var err error
+			if rows, err = c.cross(s, slots, rows); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.label, err)
+			}
+		}
+		if s.outs > 0 {
+			slots[s.slot] = &s.out
+		}
 		for i := range s.more {
 			slots[s.slot+1+i] = &s.more[i]
 		}
-		c.retire(c.dead[at])
+		if c.retire(c.dead[at]); rows == 0 && s.barrier != nil {
+			break
+		}
 	}
+	c.passed = rows
 	if last >= 0 {
 		c.report(last)
 	}
 	return slots, nil
 }
+
+// Passed is how many rows the slots of the last Run have, and which rows of the window these are of; nil: of each one.
+func (c *Chain) Passed() (rows int, chosen []int32) { return c.passed, c.rows.Chosen }
 
 // report tells who watches.
 func (c *Chain) report(step int) {
@@ -308,6 +329,9 @@ func (s *step) works() (bytes int64) {
 func (s *step) size() (bytes int64, err error) {
 	if k, ok := s.kernel.(Sizer); ok {
 		return k.Size(s.in)
+	}
+	if k, ok := s.kernel.(Maker); ok {
+		bytes = 8 * k.Makes(int64(s.out.Rows))
 	}
 	if !s.typ.List && s.typ.Kind != pb.Kind_BINARY {
 		return 10*int64(s.out.Rows) + 1<<10, nil

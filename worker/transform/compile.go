@@ -30,6 +30,8 @@ type compiler struct {
 	kernels   map[string]bound // see bindStep
 	types     []spec.Type      // of the slots so far
 	swells    []bool           // for each of them, see step
+	behind    bool             // a barrier
+	grows     bool             // that may make rows
 }
 
 func (c *Chain) compile(r *Registry, p *pb.Program, functions Functions) error {
@@ -55,6 +57,7 @@ func (c *Chain) compile(r *Registry, p *pb.Program, functions Functions) error {
 	}
 	c.slots = make([]*vector.Vector, len(with.types))
 	c.order = depthFirst(len(c.sources), c.steps)
+	c.cutStages(with.types, p.GetOutputs())
 	c.dead = outlive(len(c.sources), c.steps, c.order, p.GetOutputs())
 	c.findEarly(p)
 	return nil
@@ -72,6 +75,10 @@ func (c *compiler) addOp(s *pb.Step) error {
 		return err
 	}
 	if b.selector != nil {
+		if c.behind {
+			return fmt.Errorf("%s chooses rows of files, and stands behind a function that chooses or makes rows: "+
+				"put it before", s.GetOp())
+		}
 		c.selectors = append(c.selectors, b.selector)
 		return nil
 	}
@@ -86,8 +93,9 @@ func (c *compiler) addOp(s *pb.Step) error {
 		from:    s.GetIn(),
 		in:      make([]*vector.Vector, len(s.GetIn())),
 		slot:    len(c.types),
+		outs:    1,
 		typ:     b.out,
-		swells:  sizer || slices.ContainsFunc(s.GetIn(), func(slot uint32) bool { return c.swells[slot] }),
+		swells:  sizer || c.grows || slices.ContainsFunc(s.GetIn(), func(slot uint32) bool { return c.swells[slot] }),
 	}
 	made.scratcher, _ = b.kernel.(Scratcher)
 	if b.guest {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -38,7 +38,8 @@ type Call struct {
 	// Out has a vector for each result, of the type that the step says. The function makes the rest of it: rows,
 	// values, and all bitmaps and offsets anew. What it assigns is its own, and stays as it is until the next call.
 	Out []*vector.Vector
-	// Parents has the row of the inputs that each row of the results is of, never falling; nil: row i is of row i.
+	// Parents has the row of the inputs that each row of the results is of, never falling; nil: row i is of row i, as
+	// it always is of a map. A filter, which makes no results, names each row that it keeps, once.
 	Parents []int32
 	// Room is asked before results, or what the function keeps besides, take so many bytes more than in the calls
 	// before. They are the Function's until it is closed. An error ends the call.
@@ -69,6 +70,7 @@ type calling struct {
 	types    []spec.Type // of the results
 	names    []string    // of them, for messages
 	room     func(bytes int64) error
+	parents  []int32 // of the last call
 }
 
 // functionLabel names a step that calls a function, for messages.
@@ -81,10 +83,7 @@ func (c *compiler) addFunction(s *pb.Step) (err error) {
 	if err := checkFunction(s, c.types, c.functions); err != nil {
 		return err
 	}
-	f := &calling{inputs: make([]zeroing, len(s.GetIn())), room: c.keep}
-	for _, t := range append([]*pb.Type{s.GetType()}, s.GetMore()...) {
-		f.types = append(f.types, spec.TypeFromProto(t))
-	}
+	f := &calling{inputs: make([]zeroing, len(s.GetIn())), room: c.keep, types: resultsOf(s)}
 	if f.names = strings.Split(s.GetName(), ", "); len(f.names) != len(f.types) {
 		f.names = make([]string, len(f.types))
 	}
@@ -97,28 +96,45 @@ func (c *compiler) addFunction(s *pb.Step) (err error) {
 	}
 	f.in, f.out = make([]*vector.Vector, len(in)), make([]*vector.Vector, len(f.types))
 	c.calling = append(c.calling, len(c.steps))
-	c.steps = append(c.steps, step{
-		op:    python + " " + s.GetPython().GetName(),
-		label: functionLabel(s),
-		from:  s.GetIn(),
-		in:    make([]*vector.Vector, len(in)),
-		slot:  len(c.types),
-		more:  make([]vector.Vector, len(f.types)-1),
-		typ:   f.types[0],
-		calls: f,
-	})
+	made := step{
+		op:      python + " " + s.GetPython().GetName(),
+		label:   functionLabel(s),
+		from:    s.GetIn(),
+		in:      make([]*vector.Vector, len(in)),
+		slot:    len(c.types),
+		outs:    len(f.types),
+		more:    make([]vector.Vector, max(0, len(f.types)-1)),
+		calls:   f,
+		barrier: barrierOf(s),
+	}
 	for _, t := range f.types {
 		c.add(t, true)
 	}
+	if made.barrier != nil {
+		c.behind, c.grows = true, c.grows || !made.barrier.chooses
+	}
+	c.steps = append(c.steps, made)
 	return nil
+}
+
+// resultsOf are the types of what a function makes.
+func resultsOf(s *pb.Step) (types []spec.Type) {
+	if s.GetPython().GetKind() == pb.FunctionKind_FILTER {
+		return nil
+	}
+	for _, t := range append([]*pb.Type{s.GetType()}, s.GetMore()...) {
+		types = append(types, spec.TypeFromProto(t))
+	}
+	return types
 }
 
 // checkFunction finds what is wrong with a step that calls a function, or what this release does not know of it.
 func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
 	f := s.GetPython()
 	switch kind := f.GetKind(); {
-	case s.GetVersion() != functionVersion || len(f.ProtoReflect().GetUnknown()) > 0 || kind > pb.FunctionKind_MAP:
-		return fmt.Errorf("%w %s of version %d and kind %v: this worker has version %d of maps; "+
+	case s.GetVersion() != functionVersion || len(f.ProtoReflect().GetUnknown()) > 0 ||
+		kind > pb.FunctionKind_FLAT_MAP:
+		return fmt.Errorf("%w %s of version %d and kind %v: this worker has version %d; "+
 			"run one of the release that opened the session",
 			ErrUnknownOp, python, s.GetVersion(), kind, functionVersion)
 	case from == nil:
@@ -126,8 +142,8 @@ func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
 			"have it started with --code, or read on the trainer's machine", ErrUnknownOp, python)
 	case f == nil || len(s.GetIn()) == 0:
 		return errors.New("it says neither which function is called nor of what")
-	case int(s.GetOuts()) != 1+len(s.GetMore()):
-		return fmt.Errorf("it makes %d features, but the program counts %d", 1+len(s.GetMore()), s.GetOuts())
+	case int(s.GetOuts()) != len(resultsOf(s)):
+		return fmt.Errorf("it makes %d features, but the program counts %d", len(resultsOf(s)), s.GetOuts())
 	}
 	for _, slot := range s.GetIn() {
 		if int(slot) >= len(slots) {
@@ -137,8 +153,7 @@ func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
 			return fmt.Errorf("in: functions take no %s yet; give it the encoded bytes", pictures)
 		}
 	}
-	for _, t := range append([]*pb.Type{s.GetType()}, s.GetMore()...) {
-		t := spec.TypeFromProto(t)
+	for _, t := range resultsOf(s) {
 		if spec.Width(t.Kind) == 0 && t.Kind != pb.Kind_BINARY || t.Nested > 0 && !t.List {
 			return fmt.Errorf("functions make no %v", t)
 		}
@@ -150,11 +165,15 @@ func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
 // the file's order, and once.
 func (c *Chain) Calls() bool { return len(c.calling) > 0 }
 
-// OfFunction reports whether a slot is a Function's result, whose memory is Kept.
-func (c *Chain) OfFunction(slot int) bool {
-	return slices.ContainsFunc(c.calling, func(at int) bool {
-		return c.steps[at].slot <= slot && slot < c.steps[at].end()
-	})
+// Results are the steps' results as they were made, but for those of functions, whose memory is Kept.
+func (c *Chain) Results() iter.Seq[*vector.Vector] {
+	return func(yield func(*vector.Vector) bool) {
+		for i := range c.steps {
+			if s := &c.steps[i]; s.calls == nil && !yield(&s.out) {
+				return
+			}
+		}
+	}
 }
 
 // Close gives up what the Program's functions keep. The chain is not to be used behind it.
@@ -205,10 +224,19 @@ func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 	}
 	call := Call{Rows: c.rows, N: rows, In: f.in, Out: f.out, Room: f.room, Wait: wait}
 	if err := f.function.Call(ctx, &call); err != nil {
+		if at, ok := errors.AsType[*RowError](err); ok && (at.Row < 0 || at.Row >= rows) {
+			return fmt.Errorf("the function says of row %d, of which there are %d, that it %s", at.Row, rows, at.What)
+		}
 		return err
 	}
-	if call.Parents != nil {
-		return errors.New("a function that makes a row of each says which rows they are of")
+	if f.parents = call.Parents; f.parents != nil {
+		if s.barrier == nil {
+			return errors.New("a function that makes a row of each says which rows they are of")
+		}
+		if err := s.barrier.check(f.parents, rows); err != nil {
+			return err
+		}
+		rows = len(f.parents)
 	}
 	for i, t := range f.types {
 		if err := sound(f.out[i], t, rows); err != nil {

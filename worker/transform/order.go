@@ -74,7 +74,7 @@ func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]i
 	}
 	for i, at := range slices.Backward(order) {
 		until := i
-		if s := &steps[at]; !s.borrows || s.shares {
+		if s := &steps[at]; s.outs > 0 && (!s.borrows || s.shares) {
 			until = last[s.slot] // the result may be its inputs' values
 		}
 		for _, slot := range steps[at].from {
@@ -83,7 +83,10 @@ func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]i
 	}
 	dead := make([][]int, len(steps))
 	for _, at := range order {
-		if until := last[steps[at].slot]; until != forever && steps[at].borrows {
+		if !steps[at].borrows {
+			continue
+		}
+		if until := last[steps[at].slot]; until != forever {
 			dead[order[until]] = append(dead[order[until]], at)
 		}
 	}
@@ -91,12 +94,12 @@ func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]i
 }
 
 // end is behind the slots that the step makes.
-func (s *step) end() int { return s.slot + 1 + len(s.more) }
+func (s *step) end() int { return s.slot + s.outs }
 
 // slotsOf is how many slots there are of sources and steps.
 func slotsOf(sources int, steps []step) int {
 	for i := range steps {
-		sources += 1 + len(steps[i].more)
+		sources += steps[i].outs
 	}
 	return sources
 }

@@ -11,21 +11,21 @@ import (
 
 func TestStepsFollowTheirColumn(t *testing.T) {
 	steps := []step{
-		{slot: 2, from: []uint32{0}},
-		{slot: 3, from: []uint32{1}},
-		{slot: 4, from: []uint32{2}},
-		{slot: 5, from: []uint32{3, 2}},
-		{slot: 6},
-		{slot: 7, from: []uint32{2, 2}},
+		{slot: 2, outs: 1, from: []uint32{0}},
+		{slot: 3, outs: 1, from: []uint32{1}},
+		{slot: 4, outs: 1, from: []uint32{2}},
+		{slot: 5, outs: 1, from: []uint32{3, 2}},
+		{slot: 6, outs: 1},
+		{slot: 7, outs: 1, from: []uint32{2, 2}},
 	}
 	if got, want := depthFirst(2, steps), []int{4, 0, 2, 5, 1, 3}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	steps = []step{
-		{slot: 1, from: []uint32{0}, more: make([]vector.Vector, 2)},
-		{slot: 4, from: []uint32{3}},
-		{slot: 5, from: []uint32{1, 3}},
-		{slot: 6, from: []uint32{4}},
+		{slot: 1, outs: 3, from: []uint32{0}},
+		{slot: 4, outs: 1, from: []uint32{3}},
+		{slot: 5, outs: 1, from: []uint32{1, 3}},
+		{slot: 6, outs: 1, from: []uint32{4}},
 	}
 	if got, want := depthFirst(1, steps), []int{0, 1, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("of a step that makes three slots: got %v, want %v", got, want)
