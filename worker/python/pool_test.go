@@ -167,3 +167,15 @@ func TestTextsAndShapes(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Who waits for memory for its results keeps nobody from calling functions, who may have that memory.
+func TestNoPlaceIsHeldForMemory(t *testing.T) {
+	p, _ := running(t, func(c *Config, _ *times) { c.Processes = 1 })
+	o := op{name: "same", in: []spec.Type{int64s}, out: []spec.Type{int64s}}
+	first, second := o.open(t, p), o.open(t, p)
+	c := callOf(o.out, numbered(5))
+	c.Room = func(int64) error { return second.Call(t.Context(), callOf(o.out, numbered(7))) }
+	if err := first.Call(t.Context(), c); err != nil || !slices.Equal(c.Out[0].I64, []int64{0, 1, 2, 3, 4}) {
+		t.Errorf("%v: %v", c.Out[0].I64, err)
+	}
+}
