@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -199,7 +200,7 @@ func TestWhoMayHaveCode(t *testing.T) {
 				continue
 			}
 			for _, err := range []error{err, putErr} {
-				if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "code: by-value") ||
+				if status.Code(err) != codes.FailedPrecondition || code.Need(err) != nil || !strings.Contains(err.Error(), "code: by-value") ||
 					!strings.Contains(err.Error(), "--code by-value") {
 					t.Errorf("%s with --code %q: %v", who, flag, err)
 				}
@@ -320,4 +321,29 @@ func TestStatesOfOtherFunctions(t *testing.T) {
 	if err := own.restore("d", true, state); err != nil {
 		t.Errorf("a state of the same functions: %v", err)
 	}
+}
+
+// TestASessionThatSleptTakesOtherBytes is the same of a session that nobody was in, and somebody comes back to.
+func TestASessionThatSleptTakesOtherBytes(t *testing.T) {
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{
+		Code: access.ByValue, Lease: 200 * time.Millisecond, CloseAfter: time.Millisecond,
+	}})
+	s := newSpec(dataset(t, 2))
+	was, now := newFunctions("splits", 1, 500), newFunctions("splits", 2, 700)
+	was.put(t, m)
+	_, err := m.Open(t.Context(), was.request("run", s))
+	check(t, err)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	r.untilGranted()
+	asleep(t, m, "run")
+	check(t, m.master.DeleteCode())
+	join := &pb.JoinRequest{Session: "run", WorldSize: 1, Nonce: "b", Code: now.StoredCode}
+	_, err = m.Join(t.Context(), join)
+	now.needs(t, "join", err)
+	now.put(t, m)
+	_, err = m.Join(t.Context(), join)
+	check(t, err)
+	now.are(t, m, "run")
+	asleep(t, m, "run")
+	now.are(t, m, "run") // as its summary says
 }

@@ -31,8 +31,8 @@ func (c Code) May(namespace string) error {
 	if c == ByValue {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied,
+	return status.Errorf(codes.FailedPrecondition, // no other token helps
 		"namespace %s may not have Python functions run on the fleet's workers (code: %s); whoever runs the masters "+
-			"can allow it, by `code: by-value` for the namespace in the file of --namespaces, or by `penstock master "+
-			"--code by-value` for all", namespace, NoCode)
+			"can allow it, by `code: by-value` for the namespace in the file of --namespaces, or for all by --code "+
+			"by-value of `penstock master` or `penstock local`", namespace, NoCode)
 }

@@ -17,8 +17,8 @@ import (
 // A trainer stops reading where it is refused, until its grants change. So a report counts only if it was made with the
 // newest grants: a late one could take away rows that were granted again since, and read.
 
-// maxWords bounds what is kept of what a worker says of a refusal, maxLast what of the one that fails the session, which
-// may be a traceback, and maxReason why the session fails, in bytes: they are kept for as long as the session.
+// maxWords bounds what is kept of what a worker says of a refusal, maxLast that of the one that fails the session,
+// which may be a traceback, and maxReason why it fails, in bytes: they are kept for as long as the session.
 const maxWords, maxLast, maxReason = 400, 5 << 9, 4 << 10
 
 // Refusal is a stream that no worker goes on with.

@@ -191,3 +191,15 @@ func TestSkippedCountsOverRestores(t *testing.T) {
 		})
 	}
 }
+
+// TestATracebackFailsTheSessionWhole holds that what a function raised is told to its end.
+func TestATracebackFailsTheSessionWhole(t *testing.T) {
+	j := two(t)
+	words := strings.Repeat("  File \"train.py\", line 7, in tokenize\n", 50) + "ValueError: the last line"
+	c := j.sync(0)
+	c.Revision = j.s.revision(j.s.ranks[0])
+	c.Refused = []Refusal{{At: shard(0, 0, 0).From, End: shard(0, 0, 0).To, File: "f", Rows: 7, Words: words}}
+	if r := j.do(c); !strings.Contains(r.Failure, words) || !r.BadData {
+		t.Errorf("it failed since %q", r.Failure)
+	}
+}

@@ -16,7 +16,7 @@ var (
 )
 
 // FunctionError says that a function failed on the rows that it was called with: it raised an exception, its results
-// are not what it declares, or its process died of it twice.
+// are not what it declares, or its process died of it twice. The chain's words name the op before it.
 type FunctionError struct {
 	Op        string // "tokenize (transforms[1])"
 	What      string // "ValueError: bad text"
@@ -30,7 +30,7 @@ const (
 )
 
 func (e *FunctionError) Error() string {
-	text := "python " + e.Op + ": " + beginning(e.What, mostWhat)
+	text := beginning(e.What, mostWhat)
 	if e.Traceback == "" {
 		return text
 	}
@@ -70,4 +70,17 @@ func ending(text string, most int) string {
 		text = text[1:]
 	}
 	return text
+}
+
+// lastWords is what a process printed last, without what Python's fault handler says of frames that are not the user's.
+func lastWords(said string) string {
+	var out strings.Builder
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, "/penstock/_op_c") || strings.Contains(line, `"<frozen runpy>"`) ||
+			strings.HasPrefix(line, "Extension modules: ") {
+			continue
+		}
+		out.WriteString(line)
+	}
+	return strings.TrimSpace(out.String())
 }

@@ -140,8 +140,8 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 			"how", died.how)
 	}
 	if died.loading {
-		err := fmt.Errorf("%w: python %s: its process %s while it loaded the code, twice\n%s", ErrCannotRun,
-			f.caller.op, died.how, ending(died.said, mostTraceback))
+		err := fmt.Errorf("%w: its process %s while it loaded the code, twice\n%s", ErrCannotRun,
+			died.how, ending(died.said, mostTraceback))
 		f.pool.failed(failureKey{f.key, f.id}, err)
 		return err
 	}
@@ -170,17 +170,21 @@ func (f *function) try(w *waiter, c *transform.Call) error {
 		}
 	}
 	q.caller.Store(&f.caller)
+	var a *answer
 	err := f.ready(w, q)
 	if err == nil {
-		err = f.run(w, q, c)
+		a, err = f.run(w, q, c)
 	}
 	if away, ok := errors.AsType[*awayError](err); ok {
 		f.pool.tasks.Go(func() { f.away(q) }) // the process is there, and so is one who waits for its end
 		return away.cause
 	}
+	f.pool.places.leave(f.weight) // before memory is waited for: who has that may wait for the place
+	if err == nil {
+		err = f.finish(q, c, a)
+	}
 	_, died := errors.AsType[*diedError](err)
 	f.pool.back(q, !died)
-	f.pool.places.leave(f.weight)
 	return err
 }
 
@@ -297,7 +301,7 @@ func (f *function) failed(q *process, a *answer, k failureKey, want string) erro
 
 // cannot says, and remembers, that the function does not run here.
 func (f *function) cannot(k failureKey, why string) error {
-	err := fmt.Errorf("%w: python %s: %s", ErrCannotRun, f.caller.op, strings.TrimSpace(why))
+	err := fmt.Errorf("%w: %s", ErrCannotRun, strings.TrimSpace(why))
 	f.pool.failed(k, err)
 	return err
 }
@@ -334,17 +338,17 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 func (f *function) broken(q *process, how string) error {
 	q.kill(how)
 	<-q.dead
-	return &diedError{how: q.ended(), said: q.said.String()}
+	return &diedError{how: q.ended(), said: lastWords(q.said.String())}
 }
 
-// run calls the function, which the process has.
-func (f *function) run(w *waiter, q *process, c *transform.Call) error {
+// run calls the function, which the process has, and returns its last answer.
+func (f *function) run(w *waiter, q *process, c *transform.Call) (*answer, error) {
 	r := request{Kind: askCall, Function: q.made[f.id], Rows: c.N}
 	var files []int
 	size := 0
 	for _, v := range c.In {
 		if v.Dict != nil {
-			return fmt.Errorf("python %s: a column of codes cannot be handed over", f.caller.op)
+			return nil, errors.New("a column of codes cannot be handed over")
 		}
 		size += room(v)
 	}
@@ -352,7 +356,7 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) error {
 		f.renew(q, false)
 		var err error
 		if q.in, err = shared.Make(segment(size), func(int64) {}); err != nil {
-			return err
+			return nil, err
 		}
 		r.In, files = len(q.in.Bytes), append(files, q.in.File())
 	}
@@ -365,15 +369,15 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) error {
 	r.Places = lay.places
 	a, err := f.ask(w, q, &r, f.timeout, files...)
 	for err == nil && a.Kind == sayNeed {
-		if a, err = f.grow(w, q, a.Bytes); a == nil {
-			return err
-		}
+		a, err = f.grow(w, q, a.Bytes)
 	}
-	if err != nil {
-		return err
-	}
+	return a, err
+}
+
+// finish takes what the function made, from its last answer.
+func (f *function) finish(q *process, c *transform.Call, a *answer) error {
 	if a.Kept {
-		defer f.renew(q, true)
+		f.renew(q, true)
 	}
 	switch a.Kind {
 	case sayDone:
@@ -393,7 +397,7 @@ func (f *function) renew(q *process, keeps bool) {
 	}
 }
 
-// grow gives the process room for results, and returns what it answers then; nil: it was told that it gets none.
+// grow gives the process room for results, and returns what it answers then.
 func (f *function) grow(w *waiter, q *process, bytes int64) (*answer, error) {
 	has := int64(0)
 	if q.out != nil {
@@ -444,7 +448,7 @@ func (f *function) done(q *process, c *transform.Call, places []int64) error {
 func (f *function) raised(c *transform.Call, a *answer) error {
 	err := &FunctionError{Op: f.caller.op, What: a.exception(), Traceback: a.Traceback}
 	if a.Row != nil && *a.Row >= 0 && *a.Row < c.N {
-		return &transform.RowError{Row: *a.Row, What: "fails in " + err.Error()}
+		return &transform.RowError{Row: *a.Row, What: "fails: " + err.Error()}
 	}
 	return err
 }

@@ -233,32 +233,32 @@ func TestWhatFunctionsDoWrong(t *testing.T) {
 		"an exception": {
 			op{name: "bad", in: []spec.Type{int64s}, out: []spec.Type{int64s}},
 			numbered(5),
-			[]string{"python bad (transforms[1]): ValueError: bad text\n", "in bad\nValueError: bad text"},
+			[]string{"ValueError: bad text\n", "in bad\nValueError: bad text"},
 		},
 		"an exception at a row": {
 			op{name: "bad_row", style: pb.Style_ROWS, in: []spec.Type{int64s}, out: []spec.Type{int64s}},
 			numbered(5),
-			[]string{"row 3 fails in python bad_row (transforms[1]): ValueError: bad row\n", "in bad_row"},
+			[]string{"row 3 fails: ValueError: bad row\n", "in bad_row"},
 		},
 		"too many rows": {
 			op{name: "long", in: []spec.Type{int64s}, out: []spec.Type{int64s}},
 			numbered(5),
-			[]string{"python long (transforms[1])", "found 6 values for 5 rows"},
+			[]string{"found 6 values for 5 rows"},
 		},
 		"another type": {
 			op{name: "double", style: pb.Style_NUMPY, in: []spec.Type{int64s}, out: []spec.Type{strings_}},
 			numbered(5),
-			[]string{"python double (transforms[1])", "found int64", "wanted binary"},
+			[]string{"found int64", "wanted binary"},
 		},
 		"too large results": {
 			op{name: "same", in: []spec.Type{int64s}, out: []spec.Type{int64s}, more: func(f *pb.Function) { f.Memory = 10 << 20 }},
 			numbered(3 << 20),
-			[]string{"python same (transforms[1]): its results take 24 MiB, and it may take 10"},
+			[]string{"its results take 24 MiB, and it may take 10"},
 		},
 		"a write to its input": {
 			op{name: "writes", in: []spec.Type{int64s}, out: []spec.Type{int64s}},
 			numbered(5),
-			[]string{"python writes (transforms[1]): ValueError: cannot set WRITEABLE flag"},
+			[]string{"ValueError: cannot set WRITEABLE flag"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestWhatDoesNotLoad(t *testing.T) {
 	o := op{name: "Unmade", in: []spec.Type{int64s}, out: []spec.Type{int64s}}
 	for range 2 {
 		_, err := o.call(t, numbered(1))
-		if !errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), "python Unmade (transforms[1]): FileNotFoundError: model.bin") {
+		if !errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), "FileNotFoundError: model.bin") {
 			t.Error(err)
 		}
 	}
@@ -337,7 +337,7 @@ func TestProcessesThatDie(t *testing.T) {
 		op   op
 		want []string
 	}{
-		"a fault":   {op{name: "segfault"}, []string{"died of signal 11 (segmentation fault), and so did a second one", "Segmentation fault"}},
+		"a fault":   {op{name: "segfault"}, []string{"died of signal 11 (segmentation fault), and so did a second one", "Segmentation fault", "in segfault"}},
 		"an exit":   {op{name: "leave"}, []string{"ended by itself with exit status 3", "last words"}},
 		"a hog":     {op{name: "hog"}, []string{"took ", " MiB of memory, and may take 300; give its op more by memory="}},
 		"a timeout": {op{name: "deaf", in: []spec.Type{strings_}, more: func(f *pb.Function) { f.TimeoutMs = 300 }}, []string{"did not come to an end within 300ms"}},

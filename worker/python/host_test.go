@@ -137,9 +137,9 @@ func TestRunLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// Idle processes end after a while, and before when another key needs their place.
+// Idle processes end after a while, and before when there are too many.
 func TestIdleProcessesEnd(t *testing.T) {
-	p, _ := running(t, func(_ *Config, w *times) { w.idle = time.Hour })
+	p, _ := running(t, func(c *Config, w *times) { c.Processes, w.idle = 1, time.Hour })
 	number := func(o op) int {
 		o.name, o.in, o.out = "pid", []spec.Type{int64s}, []spec.Type{int64s}
 		f := o.open(t, p)
@@ -149,17 +149,16 @@ func TestIdleProcessesEnd(t *testing.T) {
 		}
 		return int(c.Out[0].I64[0])
 	}
-	first, again := number(op{from: "a"}), number(op{from: "a"})
-	second := number(op{from: "b"})
+	first, second, again := number(op{from: "a"}), number(op{from: "b"}), number(op{from: "a"})
 	if first != again || first == second {
 		t.Errorf("processes %d, %d for one namespace and %d for another", first, again, second)
 	}
 	third := number(op{from: "a", more: func(f *pb.Function) { f.Threads = 2 }})
-	awaitNone(t, first) // which was idle for longest
-	if syscall.Kill(second, 0) != nil || slices.Contains([]int{first, second}, third) {
-		t.Errorf("processes %d and %d", second, third)
+	awaitNone(t, second) // which was idle for longest
+	if syscall.Kill(first, 0) != nil || slices.Contains([]int{first, second}, third) {
+		t.Errorf("processes %d and %d", first, third)
 	}
 	p.look(time.Now().Add(2 * time.Hour))
-	awaitNone(t, second)
+	awaitNone(t, first)
 	awaitNone(t, third)
 }

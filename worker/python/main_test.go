@@ -166,7 +166,8 @@ type op struct {
 	texts []uint32
 	out   []spec.Type
 	more  func(*pb.Function)
-	from  string // namespace
+	shape []int32 // of the first result
+	from  string  // namespace
 }
 
 // open makes it, of a pool.
@@ -204,6 +205,9 @@ func (o op) try(p *Pool) (transform.Function, error) {
 		} else {
 			step.More = append(step.More, typ.Proto())
 		}
+	}
+	for range o.out {
+		step.Results = append(step.Results, &pb.Result{Shape: o.shape})
 	}
 	if o.more != nil {
 		o.more(step.Python)

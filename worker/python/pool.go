@@ -63,7 +63,6 @@ type Pool struct {
 	mu        sync.Mutex
 	processes map[*process]struct{} // that have not ended
 	idle      []*process            // those of them that nobody has, by when they were given back
-	ending    int                   // how many were asked to end
 	failures  map[failureKey]failure
 	cpu       time.Duration // of those that have ended
 }
@@ -200,6 +199,10 @@ func (p *Pool) startAll(stop chan struct{}) {
 	}
 }
 
+// maxIdle is how many processes may be idle for each that may be at work. Sessions take turns: if theirs had to end
+// each time, they would do little but start new ones, which takes a quarter of a second and what their code takes.
+const maxIdle = 2
+
 // start starts a process and what goes with it.
 func (p *Pool) start(s start) (*process, error) {
 	p.mu.Lock()
@@ -209,7 +212,7 @@ func (p *Pool) start(s start) (*process, error) {
 		return nil, errClosed
 	default:
 	}
-	if len(p.processes)-p.ending >= p.cfg.Processes && len(p.idle) > 0 {
+	if len(p.idle) >= maxIdle*p.cfg.Processes {
 		p.end(p.idle[0])
 	}
 	q, printed, err := launch(s.environment.Interpreter, s.environment.Path, s.key, p.cfg.Logger)
@@ -235,7 +238,6 @@ func (p *Pool) end(q *process) {
 		return
 	}
 	q.ending = true
-	p.ending++
 	p.idle = slices.DeleteFunc(p.idle, func(other *process) bool { return other == q })
 	_ = q.conn.CloseWrite() // it may have ended
 	time.AfterFunc(p.times.grace, func() { q.kill("was ended") })
@@ -245,9 +247,6 @@ func (p *Pool) end(q *process) {
 func (p *Pool) gone(q *process) {
 	p.mu.Lock()
 	delete(p.processes, q)
-	if q.ending {
-		p.ending--
-	}
 	p.idle = slices.DeleteFunc(p.idle, func(other *process) bool { return other == q })
 	state := q.cmd.ProcessState
 	p.cpu += max(q.cpu, state.UserTime()+state.SystemTime())

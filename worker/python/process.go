@@ -93,7 +93,9 @@ func launch(interpreter string, path []string, k key, logger *slog.Logger) (*pro
 
 // environment is what a child gets: nothing of the fleet's.
 func environment(path []string, threads int) []string {
-	env := []string{"LANG=C.UTF-8", "PYTHONHASHSEED=0", "PYTHONSAFEPATH=1", "TOKENIZERS_PARALLELISM=false"}
+	env := []string{
+		"LANG=C.UTF-8", "PYTHONHASHSEED=0", "PYTHONSAFEPATH=1", fmt.Sprint("TOKENIZERS_PARALLELISM=", threads > 1),
+	}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)

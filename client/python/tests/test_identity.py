@@ -218,7 +218,7 @@ def test_the_identity_of_all_depends_on_their_order() -> None:
     [
         ("def f(x): return g(x)\ndef g(x): return LOCK", {"LOCK": threading.Lock()},
          r"f: f > the global g > g > the global LOCK is a _thread.lock, and .* cannot be told; make it in"),
-        ("def f(x, rng=RNG): return x", {"RNG": np.random.default_rng(1)}, "f: f is a numpy.random.*Generator"),
+        ("def f(x, pool=POOL): return x", {"POOL": pa.default_memory_pool()}, "f: f is a pyarrow.lib.*MemoryPool"),
         ("f = lambda x: OUT", {"OUT": sys.__stdout__}, r"<lambda> > the global OUT is a _io.TextIOWrapper"),
         ("class f:\n  lock = LOCK\n  def __call__(self, x): pass", {"LOCK": threading.Lock()}, "f > .lock is a _t"),
         ("f = (lambda k: lambda x: k)(GEN)", {"GEN": (i for i in [1])}, "k of its closure is a generator"),
@@ -227,6 +227,14 @@ def test_the_identity_of_all_depends_on_their_order() -> None:
 def test_what_has_no_identity_is_named_with_the_way_to_it(text: str, given: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         digest(text, **given)
+
+
+@pytest.mark.pure
+def test_objects_of_packages_count_by_what_they_are_made_of() -> None:
+    """Such as torch.no_grad(), which a method is decorated with."""
+    text = "def f(x): return RNG.integers(x)"
+    of = [digest(text, RNG=np.random.default_rng(seed)) for seed in (1, 2, 1)]
+    assert of[0] == of[2] != of[1]
 
 
 @pytest.mark.pure

@@ -289,6 +289,9 @@ def test_check_says_what_does_not_repeat() -> None:
     assert "calls with the same rows" not in str(told.value)
     assert "halves differ from the whole: y of row 0 is -2.25, and -1.0" in str(told.value)
     assert "single rows differ from the whole: y of row 0 is -2.25, and 0.0" in str(told.value)
+    running = penstock.op(lambda x: pc.cumulative_sum(x, skip_nulls=True), out="float64", name="running")
+    with pytest.raises(NotRepeatable, match=r"the rows in reverse differ: x of row 0 is 1\.0, and 13\.0"):
+        penstock.check(running("x"), TABLE)
 
 
 def test_check_says_what_it_cannot_run() -> None:

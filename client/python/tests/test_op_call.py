@@ -121,14 +121,6 @@ def test_tensors_of_one_shape_in_every_form(result: Any) -> None:
     assert made.to_pylist() == TENSOR.reshape(3, 6).tolist()
 
 
-def test_the_code_has_shapes_that_its_caller_does_not_know() -> None:
-    lists = Declared("float32", list=True)
-    [made] = function(lambda x: TENSOR, lists, shapes=[(2, 3)]).call([pa.nulls(3)], 3)
-    assert made.to_pylist() == TENSOR.reshape(3, 6).tolist()
-    with pytest.raises(Mistake, match=r"wanted float32 tensors of shape \[3, 2\]"):
-        function(lambda x: TENSOR, lists, shapes=[(3, 2)]).call([pa.nulls(3)], 3)
-
-
 def test_tensors_may_have_null_rows_and_no_rows() -> None:
     declared = Declared("float32", list=True, shape=(2, 3))
     storage = pa.array(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import collections
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,10 @@ import pytest
 import penstock
 from penstock import DataLoader, _binary
 from penstock._onbox import LocalFleet
-from penstock.errors import DataError, RestoreRefused, SpecError
+from penstock.errors import DataError, Error, RestoreRefused, SpecError
+
+if TYPE_CHECKING:
+    from tests.conftest import Fleet
 
 pytestmark = pytest.mark.fleet
 
@@ -300,8 +304,8 @@ def test_an_exception_comes_to_the_loop_with_its_place(rows: Path) -> None:
     with load(rows, op("text"), features=penstock.tensor("length")) as loader, pytest.raises(DataError) as raised:
         read(loader)
     said = str(raised.value)
-    assert "python fail (transforms[0]): ValueError: bad text 'wörd 18 wörd 18 '" in said
-    assert "0.parquet" in said and "row" in said
+    assert "transforms[0] (python fail): row 18 fails: ValueError: bad text 'wörd 18 wörd 18 '" in said
+    assert "0.parquet row group 2, rows 16 to 20" in said
     assert "in parse" in said and "in fail" in said and Path(__file__).name in said
     assert "_op_call.py" not in said
 
@@ -319,7 +323,7 @@ def test_results_that_are_not_as_declared_are_told(rows: Path, result: Any, says
     op = penstock.op(result, out={"made": penstock.int32}, name="wrong")
     with load(rows, op("id"), features=penstock.tensor("made")) as loader, pytest.raises(DataError) as raised:
         read(loader)
-    assert "python wrong (transforms[0])" in str(raised.value)
+    assert "transforms[0] (python wrong)" in str(raised.value)
     assert says in str(raised.value)
 
 
@@ -386,7 +390,9 @@ def test_a_state_of_other_code_is_refused_unless_that_is_accepted(rows: Path, wa
         assert sorted([*taken, *read(loader)]) == list(range(ROWS))
     with plus(two) as loader:
         loader.load_state_dict(state)
-        with pytest.raises(RestoreRefused, match="plus"):
+        with pytest.raises(
+            RestoreRefused, match=r"function plus differs.*data=penstock.Data\(accept_code_change=True\)"
+        ):
             read(loader)
     with plus(two, data=penstock.Data(accept_code_change=True)) as loader:
         loader.load_state_dict(state)
@@ -400,3 +406,26 @@ def test_several_epochs_and_a_loader_after_another(rows: Path, warm: None) -> No
         with load(rows, *CALLS, features=ALL, epochs=2, shuffle=True) as loader:
             assert read(loader) == wanted()
             assert read(loader) == wanted()
+
+
+def test_workers_of_a_fleet_get_the_code_from_the_loader(fleet: Fleet, rows: Path) -> None:
+    """Also one that comes later, in place of one that was killed."""
+    path = [f"--python-path=default={folder}" for folder in sys.path if Path(folder).is_dir()]
+    flags = ["--code=by-value", f"--python=default={sys.executable}", *path]
+    fleet.start(workers=2, master_flags=["--code=by-value"], worker_flags=flags)
+    found = {}
+    with load(rows, *CALLS, features=ALL, batch_size=1, master=fleet.master, shuffle=True) as loader:
+        for taken, batch in enumerate(loader):
+            [row] = batch.to_arrow().to_pylist()
+            assert row["id"] not in found
+            found[row["id"]] = row
+            if taken == 5:
+                fleet.kill()
+                fleet.add_worker()
+    assert found == wanted()
+
+
+def test_a_fleet_that_runs_no_functions_says_so(shared_fleet: Fleet, rows: Path) -> None:
+    loader = load(rows, words("text"), features=penstock.tensor("words"), master=shared_fleet.master)
+    with loader, pytest.raises(Error, match=r"may not have Python functions run.*--code by-value"):
+        next(iter(loader))

@@ -162,6 +162,21 @@ def test_what_a_refusal_means(refusal: tuple[str, bool], kind: type[errors.Error
     assert step in str(refused)
 
 
+@pytest.mark.pure
+def test_workers_that_cannot_run_functions_need_another_interpreter_not_another_release() -> None:
+    words = "this worker cannot run the session's Python functions: ModuleNotFoundError: No module named 'a'"
+    said: dict[str, Any] = {
+        "words": words,
+        "code": "Unimplemented",
+        "address": "h:1",
+        "shard": "0",
+        "file": "f.parquet",
+    }
+    refused = refused_shard(Config(("m:1",), "s"), said)
+    assert isinstance(refused, errors.DataError)
+    assert str(refused).endswith("need an interpreter (--python) that has what these import")
+
+
 def broken(dataset: Dataset, folder: Path) -> str:
     """A spec of the dataset's copy, in which column chunks of part-003 cannot be read."""
     folder.mkdir()

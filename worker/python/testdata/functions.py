@@ -35,6 +35,14 @@ def two(x):
     return pc.add(x, 1), [str(value) for value in x.to_pylist()]
 
 
+def texts(raw, text):
+    """Tensors of shape [2, 1] for each row."""
+    import numpy as np
+
+    assert [str(raw.type), str(text.type)] == ["binary", "string"]
+    return np.arange(2 * len(raw), dtype=np.int32).reshape(len(raw), 2, 1)
+
+
 class Count:
     """Counts its calls: it is made once a process."""
 
@@ -231,7 +239,7 @@ def environment(x):
 
 
 functions = [
-    (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (Count, (10,), {}),
+    (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (texts, (), {}), (Count, (10,), {}),
     (Unmade, (), {}), (bad, (), {}), (bad_row, (), {}), (long, (), {}), (segfault, (), {}), (leave, (), {}),
     (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}),
     (Keeps, (), {}), (Leaks, (), {}), (large, (), {}), (writes, (), {}), (says, (), {}), (huge, (), {}),

@@ -24,9 +24,9 @@ def check(op: Op | Transform, table: Any) -> pa.Table:
 
         penstock.check(tokenize("text"), pa.table({"text": ["a b", None, ""]}))
 
-    It runs on all rows twice, on each half, on each row by itself, and on no rows. All must give the same values. An
-    op that draws random numbers, or that counts its rows, does not. That is no error where training does not need its
-    values to repeat: the number of the rows and their order do so anyway.
+    It runs on all rows twice, on each half, on each row by itself, on all in reverse, and on none. All must give the
+    same values. An op that draws random numbers, or that counts its rows, does not. That is no error where training
+    does not need its values to repeat: the number of the rows and their order do so anyway.
 
     Args:
         op: an op with the names of its inputs, as in transforms=; or without them: it gets all columns, in their order.
@@ -52,6 +52,7 @@ def _checked(op: Op | Transform, inputs: list[pa.Array]) -> pa.Table:
     wrong = [
         _difference("calls with the same rows differ", names, whole, function.call(inputs, rows)),
         *(_difference(what, names, whole, _cut(function, inputs, rows, size)) for what, size in _cuts(rows)),
+        _difference("the rows in reverse differ", names, whole, _reversed(function.call(_reversed(inputs), rows))),
     ]
     function.call([column[:0] for column in inputs], 0)
     told = [line for line in wrong if line]
@@ -134,6 +135,10 @@ def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> l
         for at in range(0, rows, size)
     ]
     return [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+
+
+def _reversed(columns: list[pa.Array]) -> list[pa.Array]:
+    return [column.take(pa.array(range(len(column) - 1, -1, -1), pa.int64())) for column in columns]
 
 
 def _difference(what: str, names: list[str], first: list[pa.Array], second: list[pa.Array]) -> str:

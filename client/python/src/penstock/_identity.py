@@ -240,12 +240,10 @@ class _Walk:
         inner = getattr(value, "__wrapped__", None) or getattr(value, "py_func", None)
         if isinstance(inner, types.FunctionType):  # jax.jit, numba.njit and others compile it
             return _mark("wrapped", self.of(type(value)), self.of(inner))
-        if _origin(type(value).__module__) == "library":
-            raise self._refused(value)
         return self._reduced(value)
 
     def _reduced(self, value: Any) -> bytes:
-        """An object as what makes one that is equal."""
+        """An object as what makes one that is equal, as pickle asks for it: a function or a class, and values."""
         try:
             reduce = copyreg.dispatch_table.get(type(value))
             made = reduce(value) if reduce is not None else value.__reduce_ex__(4)

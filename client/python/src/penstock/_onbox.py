@@ -173,7 +173,7 @@ def _python() -> list[str]:
     if not sys.executable:  # the interpreter is a part of another program
         return []
     path = [Path(folder).absolute() for folder in sys.path]
-    known = [f"--python-path=default={folder}" for folder in path if folder.exists()]
+    known = [f"--python-path=default={f}" for f in path if f.exists() and os.pathsep not in str(f)]
     return ["--code=by-value", f"--python=default={sys.executable}", *dict.fromkeys(known)]
 
 

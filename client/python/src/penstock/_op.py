@@ -115,15 +115,13 @@ class Op:
         """What a session's code has of it."""
         return {
             "call": self.function, "args": self.args, "kwargs": dict(self.kwargs),
-            "results": [name for name, _ in self.outs], "shapes": [kind.declared().shape for kind in self._types()],
+            "results": [name for name, _ in self.outs],
         }  # fmt: skip
-
-    def _types(self) -> list[Type]:
-        return [self.only] if self.only is not None else [kind for _, kind in self.outs]
 
     def made(self) -> Function:
         """It, ready to be called in this process as workers call it."""
-        return Function(self.entry(), self.by, [kind.declared() for kind in self._types()], self.name)
+        types = [self.only] if self.only is not None else [kind for _, kind in self.outs]
+        return Function(self.entry(), self.by, [kind.declared() for kind in types], self.name)
 
     def __repr__(self) -> str:
         out = repr(self.only) if self.only is not None else repr(dict(self.outs))

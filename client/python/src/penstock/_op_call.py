@@ -35,7 +35,6 @@ class Entry(TypedDict, total=False):
     args: tuple[Any, ...]  # of the class's constructor
     kwargs: dict[str, Any]  # of the constructor, or of each call of a function
     results: list[str]  # their names, where the op gives them
-    shapes: list[tuple[int, ...]]  # theirs, which whoever calls it may not know
 
 
 class Declared(NamedTuple):
@@ -85,8 +84,7 @@ class Function:
     def __init__(self, entry: Entry, style: str, outs: Sequence[Declared], name: str) -> None:
         self.name = name
         self.row: int | None = None  # at which the last call failed, if that is known
-        shapes = entry.get("shapes") or [out.shape for out in outs]
-        self._outs = tuple(out._replace(shape=shape) for out, shape in zip(outs, shapes, strict=True))
+        self._outs = tuple(outs)
         self._call, self._kwargs = entry["call"], dict(entry.get("kwargs") or {})
         if inspect.isclass(self._call):
             self._call, self._kwargs = self._call(*entry.get("args", ()), **self._kwargs), {}

@@ -724,7 +724,7 @@ def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) ->
     follows is of these.
 
     Args:
-        of: the name of an op, or a function, or a class that has __call__.
+        of: the name of an op, or a function, or a class whose objects are called as functions are.
         in_: of a name: the inputs.
         out: the types of the results by their names, such as {"tokens": penstock.int32.list()}, or a type for one
             result, which replaces the input or is named where the op is used. Arrow's and NumPy's types are taken, too.

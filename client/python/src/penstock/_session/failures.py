@@ -46,7 +46,8 @@ def of(config: Config, e: Mapping[str, Any], *, opening: bool = False) -> errors
 
 
 def _arguments(words: str) -> str:
-    """The flags that words name as the fields of a loader's connection."""
+    """The flags and fields that words name as the fields of a loader's groups."""
+    words = words.replace("with accept_code_change", "with data=penstock.Data(accept_code_change=True)")
     return re.sub(r"--((?:tls|token)[a-z-]*)", lambda flag: f"penstock.Connection({_field(flag[1])}=...)", words)
 
 
@@ -120,6 +121,10 @@ def refused_shard(config: Config, e: Mapping[str, Any]) -> errors.Error:
         return errors.WorkersUnreachable(
             f"{words}\nwhat answers at {e['address']} is no Penstock worker, or one of another release; "
             f"see the worker's --advertise; {doctor(config)}"
+        )
+    if e["code"] == "Unimplemented" and "Python functions" in e["words"]:
+        return errors.DataError(
+            f"{words}\nworkers that may run functions need an interpreter (--python) that has what these import"
         )
     if e["code"] == "Unimplemented":
         return errors.DataError(f"{words}; run the same release of penstock on all masters and workers")
