@@ -21,6 +21,7 @@ type functions struct {
 	environment Environment
 	key         key
 	code        []byte
+	wants       *pb.Code // whose environment it is to have
 	session     string
 }
 
@@ -111,8 +112,8 @@ func (f *function) Close() { f.results = nil }
 
 // diedError says that the process ended before it answered.
 type diedError struct {
-	how, said string
-	loading   bool
+	how, said     string
+	loading, late bool
 }
 
 func (e *diedError) Error() string { return e.how }
@@ -124,8 +125,8 @@ func (e *awayError) Error() string { return e.cause.Error() }
 
 var errLate = errors.New("too late")
 
-// Call calls the function in a process. One that dies of it, or does not return in time, is given a second chance, in a
-// new process.
+// Call calls the function in a process. If the process dies of it there is a second try, in a new one; not if the call
+// does not return in time: that would take as long again.
 func (f *function) Call(ctx context.Context, c *transform.Call) error {
 	w := &waiter{ctx: ctx, told: c.Wait, tick: time.NewTicker(f.pool.times.told)}
 	defer w.tick.Stop()
@@ -138,12 +139,31 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 		}
 		f.pool.cfg.Logger.Warn("a Python process ended in its work", "session", f.session, "op", f.caller.op,
 			"how", died.how)
+		if died.late {
+			break
+		}
 	}
-	if died.loading {
-		err := fmt.Errorf("%w: its process %s while it loaded the code, twice\n%s", ErrCannotRun,
-			died.how, ending(died.said, mostTraceback))
+	return f.gaveUp(died)
+}
+
+// gaveUp is the error of a function whose last process died.
+func (f *function) gaveUp(died *diedError) error {
+	switch {
+	case died.loading:
+		again := ", twice"
+		if died.late {
+			again = ""
+		}
+		err := fmt.Errorf("%w: its process %s while it loaded the code%s\n%s", ErrCannotRun, died.how, again,
+			ending(died.said, mostTraceback))
 		f.pool.failed(failureKey{f.key, f.id}, err)
 		return err
+	case died.late:
+		return &FunctionError{
+			Op:        f.caller.op,
+			What:      "its process " + died.how + "; give its op more by timeout=, if it would end at all",
+			Traceback: died.said,
+		}
 	}
 	return &FunctionError{
 		Op: f.caller.op, What: "its process " + died.how + ", and so did a second one on the same rows",
@@ -260,14 +280,20 @@ func (f *function) load(w *waiter, q *process) error {
 	}
 	defer code.Free()
 	copy(code.Bytes, f.code)
-	a, err := f.ask(w, q, &request{Kind: askLoad, Code: len(f.code)}, f.pool.times.load, code.File())
+	a, err := f.ask(w, q, &request{
+		Kind: askLoad, Code: len(f.code), Python: f.wants.GetPython(), Distributions: f.wants.GetDistributions(),
+	}, f.pool.times.load, code.File())
 	if err != nil {
 		return err
 	}
-	if a.Kind != sayLoaded {
-		return f.failed(q, a, failureKey{f.key, ""}, sayFailed)
+	switch a.Kind {
+	case sayLoaded:
+		return nil
+	case sayDiffers:
+		return f.cannot(failureKey{f.key, ""}, beginning(a.Message, mostTraceback)+
+			"; have this version in the environment of each worker, or open the session with theirs")
 	}
-	return nil
+	return f.failed(q, a, failureKey{f.key, ""}, sayFailed)
 }
 
 // ready has a process make the function, unless it has it.
@@ -323,7 +349,9 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 	a, ok, err := await(w, q.answers, late.C)
 	switch {
 	case errors.Is(err, errLate):
-		return nil, f.broken(q, fmt.Sprintf("did not come to an end within %v", within))
+		err := f.broken(q, fmt.Sprintf("did not come to an end within %v", within))
+		err.late = true
+		return nil, err
 	case err != nil:
 		return nil, &awayError{err}
 	case !ok:
@@ -335,7 +363,7 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 }
 
 // broken ends a process that has ended, or does not do as it has to, and says how it ended.
-func (f *function) broken(q *process, how string) error {
+func (f *function) broken(q *process, how string) *diedError {
 	q.kill(how)
 	<-q.dead
 	return &diedError{how: q.ended(), said: lastWords(q.said.String())}

@@ -225,6 +225,7 @@ func TestClassIsMadeOnce(t *testing.T) {
 }
 
 func TestWhatFunctionsDoWrong(t *testing.T) {
+	wholesome(t) // a process is there, which may take more than one that is started for 10 MiB
 	for name, c := range map[string]struct {
 		op   op
 		in   *vector.Vector
@@ -290,17 +291,7 @@ func TestWhatDoesNotLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	starts := filepath.Join(t.TempDir(), "starts")
-	p, _ := running(t, func(c *Config, _ *times) {
-		e := c.Environments[Default]
-		script := filepath.Join(t.TempDir(), "python")
-		text := fmt.Sprintf("#!/bin/sh\necho >>%s\nexec %s \"$@\"\n", starts, e.Interpreter)
-		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		e.Interpreter = script
-		c.Environments = map[string]Environment{Default: e}
-	})
+	p, starts := counted(t)
 	data := []byte("no pickle at all")
 	ticket := ticketOf("", data)
 	if err := p.Keep(ticket, partsOf(data)[0]); err != nil {
@@ -320,10 +311,89 @@ func TestWhatDoesNotLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if said, err := os.ReadFile(starts); err != nil || len(said) != 1 {
-		t.Errorf("%d processes were started: %v", len(said), err)
+	if n := starts(); n != 1 {
+		t.Errorf("%d processes were started", n)
 	}
 	wholesome(t)
+}
+
+// counted is a pool that counts the processes that it starts. These find modules in path, too.
+func counted(t *testing.T, path ...string) (*Pool, func() int) {
+	t.Helper()
+	starts := filepath.Join(t.TempDir(), "starts")
+	p, _ := running(t, func(c *Config, _ *times) {
+		e := c.Environments[Default]
+		script := filepath.Join(t.TempDir(), "python")
+		text := fmt.Sprintf("#!/bin/sh\necho >>%s\nexec %s \"$@\"\n", starts, e.Interpreter)
+		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		e.Interpreter, e.Path = script, append(path, e.Path...)
+		c.Environments = map[string]Environment{Default: e}
+	})
+	return p, func() int {
+		said, err := os.ReadFile(starts)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(said)
+	}
+}
+
+// Code runs where the packages that it imports have the versions that they had where its session was opened. Sessions of
+// the same bytes may differ in that.
+func TestEnvironmentsAreThoseOfSessions(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "made_up-2.0.1.dist-info")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	metadata := []byte("Metadata-Version: 2.1\nName: Made.Up\nVersion: 2.0.1+cu121\n")
+	if err := os.WriteFile(filepath.Join(folder, "METADATA"), metadata, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, starts := counted(t, filepath.Dir(folder))
+	o := op{name: "same", in: []spec.Type{int64s}, out: []spec.Type{int64s}}
+	for _, c := range []struct {
+		identity *pb.Code
+		want     string
+	}{
+		{&pb.Code{Distributions: []string{"made-up==2.0.1"}}, ""},
+		{&pb.Code{Distributions: []string{"made-up==2.1.0"}}, "made-up is 2.0.1 here, and 2.1.0 where the session was opened"},
+		{&pb.Code{Python: "2.7"}, "here, and 2.7 where the session was opened"},
+		{&pb.Code{Python: "2.7"}, "here, and 2.7 where the session was opened"},
+		{&pb.Code{Distributions: []string{"made-down==1"}}, "made-down is not here, and 1 where the session was opened"},
+		{&pb.Code{Distributions: []string{"made-up==2.0.1"}}, ""},
+	} {
+		o.identity = c.identity
+		f := o.open(t, p)
+		err := f.Call(t.Context(), callOf(o.out, numbered(5)))
+		f.Close()
+		if c.want == "" && err != nil {
+			t.Errorf("%v: %v", c.identity, err)
+		}
+		if c.want != "" && (!errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %s", c.identity, err, c.want)
+		}
+	}
+	if n := starts(); n != 4 {
+		t.Errorf("%d processes were started for 4 environments", n)
+	}
+}
+
+// To wait once more would take as long again.
+func TestWhatIsLateIsNotTriedAgain(t *testing.T) {
+	p, starts := counted(t)
+	o := op{name: "deaf", in: []spec.Type{strings_}, out: []spec.Type{int64s}, more: func(f *pb.Function) { f.TimeoutMs = 300 }}
+	f := o.open(t, p)
+	defer f.Close()
+	err := f.Call(t.Context(), callOf(o.out, words(filepath.Join(t.TempDir(), "began"))))
+	if _, ok := errors.AsType[*FunctionError](err); !ok ||
+		!strings.Contains(err.Error(), "its process did not come to an end within 300ms; give its op more by timeout=") {
+		t.Error(err)
+	}
+	if n := starts(); n != 1 {
+		t.Errorf("%d processes were started", n)
+	}
 }
 
 // A process that dies is no end: the rows go to another one, once.

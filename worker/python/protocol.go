@@ -22,18 +22,19 @@ const (
 
 // What a worker asks, and what is answered.
 const (
-	askLoad = "load" // the code, in the file: loaded, failed
+	askLoad = "load" // the code, in the file: loaded, differs, failed
 	askMake = "make" // a function of it: made, failed
 	askCall = "call" // a function: need, done, raised
 	askRoom = "room" // goes on with a call that said need; of 0 bytes: ends it without an answer
 
-	sayHello  = "hello" // first of all
-	sayLoaded = "loaded"
-	sayMade   = "made"
-	sayFailed = "failed"
-	sayNeed   = "need"
-	sayDone   = "done"
-	sayRaised = "raised"
+	sayHello   = "hello" // first of all
+	sayLoaded  = "loaded"
+	sayDiffers = "differs" // the environment is not that of the session
+	sayMade    = "made"
+	sayFailed  = "failed"
+	sayNeed    = "need"
+	sayDone    = "done"
+	sayRaised  = "raised"
 )
 
 // request is what a worker asks. Its files go with it, in the order of its fields: of load the code, of call and room
@@ -44,6 +45,9 @@ type request struct {
 	Number uint64 `json:"number"`
 
 	Code int `json:"code,omitempty"` // bytes of it
+	// The environment that it is of.
+	Python        string   `json:"python,omitempty"`
+	Distributions []string `json:"distributions,omitempty"`
 
 	Function int    `json:"function"` // by the order in which they were made
 	Index    uint32 `json:"index"`    // in the code

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import _op_call
+from penstock import _op_call, _versions
 
 PROTOCOL = 1
 ALIGN = 64  # of each buffer in a segment
@@ -119,12 +119,14 @@ class Child:
             bundle = code[:]
         try:
             self._busy = True
-            self._entries = _op_call.load(bundle)
+            differs = _versions.difference(request.get("python", ""), request.get("distributions", ()))
+            if not differs:
+                self._entries = _op_call.load(bundle)
             self._busy = False
         except BaseException as err:
             self._busy = False
             return _told("failed", err)
-        return {"kind": "loaded"}
+        return {"kind": "differs", "message": differs[:MOST_WORDS]} if differs else {"kind": "loaded"}
 
     def _make(self, request: Message, _: list[int]) -> Message:
         outs = [
