@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,9 +33,13 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 		functions: *fs, caller: caller{fs.session, fmt.Sprintf("%s (%s)", call.GetName(), step.GetAt())},
 		memory: call.GetMemory(), timeout: time.Duration(call.GetTimeoutMs()) * time.Millisecond,
 	}
-	if kind := call.GetKind(); kind != pb.FunctionKind_MAP && kind != pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED {
-		return nil, fmt.Errorf("%w: %s is of kind %v, which is of a later release", ErrCannotRun, f.caller.op, kind)
+	makes, ok := kindNames[call.GetKind()]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is of kind %v, which is of a later release", ErrCannotRun, f.caller.op,
+			call.GetKind())
 	}
+	f.parents.kind = max(call.GetKind(), pb.FunctionKind_MAP)
+	f.parents.most = int64(cmp.Or(call.GetMost(), defaultMost))
 	if f.memory <= 0 {
 		f.memory = fs.pool.cfg.Memory
 	}
@@ -48,7 +53,10 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 		return nil, fmt.Errorf("%w: %s is of style %v, which is of a later release", ErrCannotRun, f.caller.op,
 			call.GetStyle())
 	}
-	f.request = request{Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style}
+	f.request = request{Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style, Makes: makes}
+	if f.parents.kind == pb.FunctionKind_FLAT_MAP {
+		f.request.Most = uint32(f.parents.most)
+	}
 	for i, t := range in {
 		f.request.Ins = append(f.request.Ins, formOf(t))
 		for _, at := range call.GetTexts() {
@@ -66,6 +74,14 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 	return f, err
 }
 
+var kindNames = map[pb.FunctionKind]string{ //nolint:gochecknoglobals // a constant
+	pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED: "", pb.FunctionKind_MAP: "",
+	pb.FunctionKind_FILTER: "filter", pb.FunctionKind_FLAT_MAP: "flat_map",
+}
+
+// defaultMost is how many rows become of one where a program does not say, as in worker/transform.
+const defaultMost = 1024
+
 var styles = map[pb.Style]string{ //nolint:gochecknoglobals // a constant
 	pb.Style_STYLE_UNSPECIFIED: "arrow", pb.Style_ARROW: "arrow", pb.Style_NUMPY: "numpy", pb.Style_ROWS: "rows",
 }
@@ -76,6 +92,9 @@ func formOf(t spec.Type) form {
 
 // makes notes the types of the results of a step.
 func (f *function) makes(step *pb.Step) error {
+	if f.parents.kind == pb.FunctionKind_FILTER {
+		return nil
+	}
 	types := append([]*pb.Type{step.GetType()}, step.GetMore()...)
 	if step.GetOuts() == 0 || int(step.GetOuts()) != len(types) {
 		return fmt.Errorf("%w: %s makes %d results of %d types", ErrCannotRun, f.caller.op, step.GetOuts(), len(types))
@@ -104,11 +123,12 @@ type function struct {
 	weight  int
 	memory  int64
 	timeout time.Duration
+	parents parents
 	results []result
 }
 
 // Close has nothing to give up but memory: no process is held between calls.
-func (f *function) Close() { f.results = nil }
+func (f *function) Close() { f.results, f.parents.rows = nil, nil }
 
 // diedError says that the process ended before it answered.
 type diedError struct {
@@ -409,7 +429,7 @@ func (f *function) finish(q *process, c *transform.Call, a *answer) error {
 	}
 	switch a.Kind {
 	case sayDone:
-		return f.done(q, c, a.Places)
+		return f.done(q, c, a)
 	case sayRaised:
 		return f.raised(c, a)
 	}
@@ -459,13 +479,20 @@ func (f *function) grow(w *waiter, q *process, bytes int64) (*answer, error) {
 	return f.answer(w, q, f.timeout)
 }
 
-// done takes the results.
-func (f *function) done(q *process, c *transform.Call, places []int64) error {
+// done takes what the function made.
+func (f *function) done(q *process, c *transform.Call, a *answer) error {
 	var from []byte
 	if q.out != nil {
 		from = q.out.Bytes
 	}
-	err := take(f.results, c.Out, c.N, from, places, c.Room)
+	parents, places, err := f.parents.take(c.N, a.Rows, from, a.Places, c.Room)
+	if c.Parents = parents; err == nil {
+		rows := c.N
+		if parents != nil {
+			rows = len(parents)
+		}
+		err = take(f.results, c.Out, rows, from, places, c.Room)
+	}
 	if errors.Is(err, errPlaces) {
 		return f.broken(q, "gave results that are none: "+err.Error())
 	}

@@ -735,3 +735,76 @@ func TestCodesOfTickets(t *testing.T) {
 		}
 	}
 }
+
+// Functions choose rows, and make others of them, in each style; a call of no rows that stay has parents, too.
+func TestRowsThatFunctionsChooseAndMake(t *testing.T) {
+	const arrow, numpy, rows = pb.Style_ARROW, pb.Style_NUMPY, pb.Style_ROWS
+	const filter, flatMap = pb.FunctionKind_FILTER, pb.FunctionKind_FLAT_MAP
+	two := []spec.Type{int64s, strings_}
+	for _, c := range []struct {
+		name  string
+		style pb.Style
+		kind  pb.FunctionKind
+		out   []spec.Type
+		most  uint32
+		want  string
+	}{
+		{"odd", numpy, filter, nil, 0, "[1 3] "},
+		{"odd_row", rows, filter, nil, 0, "[1 3] "},
+		{"repeat", numpy, flatMap, two, 0, "[1 2 2 3 3 3] 10 21 22 33 34 35"},
+		{"repeat", numpy, flatMap, two, 2, "[1 2 2 3 3 3] 10 21 22 33 34 35"},
+		{"repeat_row", rows, flatMap, two, 0, "[1 2 2 3 3 3] 10 20 21 30 31 32"},
+		{"repeat", numpy, flatMap, two, 1, "row 3 fails: it became 3 rows or more, and all 4 of the call 6 or more; at most 1"},
+		{"repeat_row", rows, flatMap, two, 1, "row 2 fails: it became 2 rows or more, and all 4 of the call 5 or more; at most 1"},
+		{"endless", rows, flatMap, two, 3, "row 0 fails: it became 13 rows or more"},
+		{"falls", arrow, flatMap, two, 0, "parents: output row 1 is of row 0, behind one of row 1"},
+		{"same", arrow, filter, nil, 0, "same returned an Arrow array of int64; return an array of bools"},
+		{"same", rows, filter, nil, 0, "row 0 fails: same returned a int; return True for a row that stays"},
+		{"same", rows, flatMap, two, 0, "row 0 fails: same returned a int; return a list of what the row becomes"},
+	} {
+		o := op{name: c.name, style: c.style, in: []spec.Type{int64s}, out: c.out, more: func(f *pb.Function) {
+			f.Kind, f.Most = c.kind, c.most
+		}}
+		made, err := o.call(t, numbered(4))
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(made.Parents, " ")
+			if c.kind == flatMap {
+				got += strings.Trim(fmt.Sprint(made.Out[0].I64), "[]")
+				if n := len(made.Parents); made.Out[0].Rows != n || made.Out[1].Rows != n {
+					t.Errorf("%s: %d rows and %d of %d", c.name, made.Out[0].Rows, made.Out[1].Rows, n)
+				}
+			}
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	for name, kind := range map[string]pb.FunctionKind{"odd": filter, "repeat": flatMap} {
+		o := op{name: name, style: numpy, in: []spec.Type{int64s}, more: func(f *pb.Function) { f.Kind = kind }}
+		if kind == flatMap {
+			o.out = two
+		}
+		made, err := o.call(t, numbered(1)) // a zero
+		if err != nil || made.Parents == nil || len(made.Parents) != 0 {
+			t.Errorf("%s: %v of %v: %v", name, made.Parents, made, err)
+		}
+	}
+}
+
+// What an answer says of the number of its rows is not relied on.
+func TestHostileNumbersOfRows(t *testing.T) {
+	for said, want := range map[string]string{
+		`{"kind": "done", "number": NUMBER, "rows": 5, "places": [0, 20]}`:  "5 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": -1, "places": [0, 20]}`: "-1 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": []}`:       "1 rows of 1, with 0 places",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": [0, 4]}`:   "a buffer of 4 bytes at 0 of 0",
+	} {
+		o := op{name: "says", in: []spec.Type{strings_}, more: func(f *pb.Function) { f.Kind = pb.FunctionKind_FILTER }}
+		_, err := o.call(t, words(said))
+		if _, ok := errors.AsType[*FunctionError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", said, err, want)
+		}
+	}
+	wholesome(t)
+}

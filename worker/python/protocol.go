@@ -55,6 +55,8 @@ type request struct {
 	Style    string `json:"style,omitempty"`
 	Ins      []form `json:"ins,omitempty"`
 	Outs     []form `json:"outs,omitempty"`
+	Makes    string `json:"makes,omitempty"` // which rows: a map, if it is not said
+	Most     uint32 `json:"most,omitempty"`  // of a flat_map, for each row
 
 	Rows   int     `json:"rows"`
 	Places []int64 `json:"places,omitempty"` // of the inputs: see places
@@ -81,7 +83,8 @@ type answer struct {
 	PyArrow  string `json:"pyarrow"`
 
 	Bytes  int64   `json:"bytes"`  // needed for results
-	Places []int64 `json:"places"` // of the results
+	Places []int64 `json:"places"` // of the results; of what is no map, before them the place of their parents
+	Rows   int     `json:"rows"`   // of the results
 	Kept   bool    `json:"kept"`   // something of the inputs is still in use: they must stay as they are
 	Nanos  int64   `json:"ns"`     // the function's own time
 
