@@ -569,7 +569,6 @@ func TestProcessIsConfined(t *testing.T) {
 // A function that speaks for its process ends it, and nothing else.
 func TestHostileProcess(t *testing.T) {
 	for name, say := range map[string][]string{
-		"no JSON":             {"{"},
 		"another number":      {`{"kind":"done","number":1000000}`},
 		"places far away":     {`{"kind":"done","number":NUMBER,"places":[-1,0,9223372036854775744,9223372036854775807]}`},
 		"a need of nothing":   {`{"kind":"need","number":NUMBER,"bytes":-5}`},
