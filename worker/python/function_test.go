@@ -340,6 +340,7 @@ func TestProcessesThatDie(t *testing.T) {
 		"a fault":   {op{name: "segfault"}, []string{"died of signal 11 (segmentation fault), and so did a second one", "Segmentation fault", "in segfault"}},
 		"an exit":   {op{name: "leave"}, []string{"ended by itself with exit status 3", "last words"}},
 		"a hog":     {op{name: "hog"}, []string{"took ", " MiB of memory, and may take 300; give its op more by memory="}},
+		"a child":   {op{name: "child_hog"}, []string{" MiB of memory, and may take 300; give its op more by memory="}},
 		"a timeout": {op{name: "deaf", in: []spec.Type{strings_}, more: func(f *pb.Function) { f.TimeoutMs = 300 }}, []string{"did not come to an end within 300ms"}},
 		"nonsense":  {op{name: "huge"}, []string{"an answer of 4294967295 bytes"}},
 	} {
