@@ -408,7 +408,6 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) (*answer, error
 		}
 		r.In, files = len(q.in.Bytes), append(files, q.in.File())
 	}
-	q.in.Use(size)
 	f.pool.allow(q, f.memory, segments(q), false)
 	lay := layer{to: q.in.Bytes}
 	for _, v := range c.In {
@@ -470,7 +469,6 @@ func (f *function) grow(w *waiter, q *process, bytes int64) (*answer, error) {
 		q.out.Free()
 	}
 	q.out = out
-	out.Use(int(bytes))
 	f.pool.allow(q, 0, segments(q), false)
 	r.Out = len(out.Bytes)
 	if err := send(q.conn, &r, out.File()); err != nil {

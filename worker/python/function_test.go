@@ -410,6 +410,7 @@ func TestProcessesThatDie(t *testing.T) {
 		"a fault":   {op{name: "segfault"}, []string{"died of signal 11 (segmentation fault), and so did a second one", "Segmentation fault", "in segfault"}},
 		"an exit":   {op{name: "leave"}, []string{"ended by itself with exit status 3", "last words"}},
 		"a hog":     {op{name: "hog"}, []string{"took ", " MiB of memory, and may take 300; give its op more by memory="}},
+		"a child":   {op{name: "child_hog"}, []string{" MiB of memory, and may take 300; give its op more by memory="}},
 		"a timeout": {op{name: "deaf", in: []spec.Type{strings_}, more: func(f *pb.Function) { f.TimeoutMs = 300 }}, []string{"did not come to an end within 300ms"}},
 		"nonsense":  {op{name: "huge"}, []string{"an answer of 4294967295 bytes"}},
 	} {
@@ -639,7 +640,6 @@ func TestProcessIsConfined(t *testing.T) {
 // A function that speaks for its process ends it, and nothing else.
 func TestHostileProcess(t *testing.T) {
 	for name, say := range map[string][]string{
-		"no JSON":             {"{"},
 		"another number":      {`{"kind":"done","number":1000000}`},
 		"places far away":     {`{"kind":"done","number":NUMBER,"places":[-1,0,9223372036854775744,9223372036854775807]}`},
 		"a need of nothing":   {`{"kind":"need","number":NUMBER,"bytes":-5}`},

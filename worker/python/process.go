@@ -38,7 +38,7 @@ type process struct {
 	said    tail
 
 	// Of who has it:
-	in, out *shared.Memory // nil: none yet
+	in, out *shared.Memory // nil: none yet. They are the process's memory, not what streams hold, nor the runtime's
 	made    map[string]int // numbers of functions
 	number  uint64         // of the last request
 

@@ -162,6 +162,14 @@ def hog(x):
         time.sleep(0.001)
 
 
+def child_hog(x):
+    """Leaves the memory to a child."""
+    import subprocess
+    import sys
+
+    subprocess.run([sys.executable, "-c", "import time; kept = b'x' * (400 << 20); time.sleep(60)"], check=True)
+
+
 class Keeps:
     """Keeps its inputs, and returns those of the call before."""
 
@@ -272,7 +280,7 @@ def endless(x):
 functions = [
     (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (texts, (), {}), (Count, (10,), {}),
     (Unmade, (), {}), (bad, (), {}), (bad_row, (), {}), (long, (), {}), (segfault, (), {}), (leave, (), {}),
-    (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}),
+    (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}), (child_hog, (), {}),
     (Keeps, (), {}), (Leaks, (), {}), (large, (), {}), (writes, (), {}), (says, (), {}), (huge, (), {}),
     (environment, (), {}), (odd, (), {}), (odd_row, (), {}), (repeat, (), {}), (repeat_row, (), {}), (falls, (), {}),
     (endless, (), {}),
