@@ -425,6 +425,41 @@ def test_workers_of_a_fleet_get_the_code_from_the_loader(fleet: Fleet, rows: Pat
     assert found == wanted()
 
 
+def test_only_workers_whose_packages_have_the_same_versions_take_part(
+    fleet: Fleet, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of three has another version, and makes no row; with it alone the error names the package."""
+    folders = {}
+    for version in ("1.0", "2.0"):
+        folders[version] = tmp_path / version
+        information = folders[version] / f"made_up_package-{version}.dist-info"
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: made-up-package\nVersion: {version}+cpu\n")
+        (information / "top_level.txt").write_text("made_up_package\n")
+        (folders[version] / "made_up_package.py").write_text(f"def version():\n    return {version}\n")
+    monkeypatch.syspath_prepend(folders["1.0"])
+    import made_up_package  # type: ignore[import-not-found]
+
+    path = [f"--python-path=default={folder}" for folder in sys.path if Path(folder).is_dir()]
+    fleet.start(workers=0, master_flags=["--code=by-value"])
+    flags = ["--code=by-value", f"--python=default={sys.executable}"]
+    fleet.add_worker(*flags, f"--python-path=default={folders['2.0']}", *path)
+    for _ in range(2):
+        fleet.add_worker(*flags, *path)
+
+    op = penstock.op(lambda x: [made_up_package.version()] * len(x), out={"made": penstock.float64}, name="versions")
+    features = penstock.tensor("made")
+    with load(rows, op("id"), features=features, master=fleet.master, shuffle=True) as loader:
+        found = read(loader)
+    assert sorted(found) == list(range(ROWS))
+    assert {made["made"] for made in found.values()} == {1.0}
+    for name in [*fleet.workers][1:]:
+        fleet.kill(name)
+    says = "made-up-package is 2.0 here, and 1.0 where the session was opened"
+    with load(rows, op("id"), features=features, master=fleet.master) as loader, pytest.raises(Error, match=says):
+        read(loader)
+
+
 def test_a_fleet_that_runs_no_functions_says_so(shared_fleet: Fleet, rows: Path) -> None:
     loader = load(rows, words("text"), features=penstock.tensor("words"), master=shared_fleet.master)
     with loader, pytest.raises(Error, match=r"may not have Python functions run.*--code by-value"):
