@@ -64,6 +64,8 @@ def test_a_filter_keeps_what_its_mask_says(mask: Any, stays: list[int]) -> None:
         ("numpy", np.array([0, 1, 1]), "f returned a NumPy array of int64 and shape [3]; return an array of bools"),
         ("numpy", np.ones((3, 2), bool), "f returned a NumPy array of bool and shape [3, 2]; return an array of bools"),
         ("numpy", True, "f returned a bool; return an array of bools"),
+        ("arrow", [], "f returned 0 bools for 3 rows"),
+        ("arrow", [[1], [2], [3]], "f returned a list of 3; return an array of bools"),
         ("arrow", None, "f returned None; return an array of bools"),
         ("rows", 1, "f returned a int; return True for a row that stays"),
         ("rows", [True], "f returned a list of 1; return True for a row that stays"),
@@ -75,6 +77,9 @@ def test_what_is_no_mask_is_told(by: str, result: Any, says: str) -> None:
 
 
 def test_a_filter_of_no_rows() -> None:
+    empty: list[Any] = [[], np.array([]), pa.array([], pa.list_(pa.int8()))]
+    for none in empty:
+        assert made(lambda _, r=none: r, kind="filter", by="numpy", values=pa.array([], pa.int8())).results == []
     for by in ("arrow", "numpy", "rows"):
         found = made(lambda x: x, kind="filter", by=by, values=pa.array([], pa.bool_()))
         assert found.parents is not None and found.parents.tolist() == []
@@ -88,7 +93,16 @@ def each(text: str) -> Iterator[str]:
     yield from text.split()
 
 
-@pytest.mark.parametrize("call", [chunks, each, lambda text: tuple(text.split()), lambda text: np.array(text.split())])
+@pytest.mark.parametrize(
+    "call",
+    [
+        chunks,
+        each,
+        lambda text: tuple(text.split()),
+        lambda text: np.array(text.split()),
+        lambda text: pa.array(text.split()),
+    ],
+)
 def test_by_rows_a_function_returns_or_yields_what_a_row_becomes(call: Callable[..., Any]) -> None:
     found = made(call, TEXT, kind="flat_map", by="rows", values=["a b", "", "c", " "])
     assert found.parents is not None and found.parents.tolist() == [0, 0, 2]
@@ -146,6 +160,11 @@ def test_no_rows_at_all(none: Any) -> None:
     [
         (([0, 0, 3], [1, 2, 3]), "parents: output row 2 is of row 3; the call has rows 0 to 2"),
         (([-1, 0], [1, 2]), "parents: output row 0 is of row -1; the call has rows 0 to 2"),
+        (
+            (np.array([0, 1 << 63], np.uint64), [1, 2]),
+            "parents: output row 1 is of row 9223372036854775808; the call has",
+        ),
+        ((np.array([0, 0, 0, 1, 1, 1, 1], np.uint64), [0] * 7), "it became 4 rows or more"),
         (([0, 2, 1], [1, 2, 3]), "parents: output row 2 is of row 1, behind one of row 2; return them in the order"),
         (([0, None], [1, 2]), "parents: found a list of 2; return first of all an array of ints without nulls"),
         (([0.0, 1.0], [1, 2]), "parents: found a list of 2; return first of all an array of ints"),

@@ -137,7 +137,9 @@ class Function:
             raise Mistake(
                 f"{self.name} returned {len(mask)} bools for {rows} rows; return one for each, in their order"
             )
-        stays = pc.fill_null(mask.cast(pa.bool_()), False).to_numpy(zero_copy_only=False)
+        if not pa.types.is_boolean(mask.type):  # it is all null
+            return Made([], np.zeros(0, np.int32))
+        stays = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
         return Made([], np.flatnonzero(stays).astype(np.int32))
 
     def _truth(self, value: Any) -> bool:
@@ -186,10 +188,12 @@ class Function:
                 "input row each output row is"
             )
         parents: Array = found.to_numpy(zero_copy_only=False)
-        outside, falls = (parents < 0) | (parents >= rows), parents[1:] < parents[:-1]
+        outside = (parents < 0) | (parents >= rows)
         if outside.any():
             at = int(outside.argmax())
             raise Mistake(f"{_PARENTS}: output row {at} is of row {parents[at]}; the call has rows 0 to {rows - 1}")
+        parents = parents.astype(np.int32)
+        falls = parents[1:] < parents[:-1]
         if falls.any():
             at = int(falls.argmax()) + 1
             raise Mistake(
@@ -198,7 +202,7 @@ class Function:
             )
         if len(parents) > self._most * rows:
             raise self._too_many(parents, rows)
-        return parents.astype(np.int32)
+        return parents
 
     def _too_many(self, parents: Array, rows: int) -> Mistake:
         """About the row of which the most became, where a call makes too many."""
