@@ -320,7 +320,9 @@ class Batch:
                 "the batch does not say where its rows come from; give the loader data=penstock.Data(provenance=True)"
             )
         if name not in self._columns.provenance:
-            raise UsageError("each row is one of a file, so it has no part; only functions of kind flat_map make others")
+            raise UsageError(
+                "each row is one of a file, so it has no part; only functions of kind flat_map make others"
+            )
         return self._array(self._columns.provenance[name])
 
     def _torch(self, what: str) -> Any:
