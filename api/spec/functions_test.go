@@ -215,10 +215,14 @@ func TestMistakesOfFunctions(t *testing.T) {
 			"`outs` says what it makes"},
 		{call(func(c *pb.Transform) { c.Params = map[string]*pb.Value{"args": {}} }), "transforms[0]: a call of tokenize has " +
 			"neither `out` nor parameters; `outs` says what it makes"},
-		{call(func(c *pb.Transform) { c.Python.Name = "" }),
-			`transforms[0].python.name: found ""; want a name of 1 to 128 printable bytes`},
-		{call(func(c *pb.Transform) { c.Python.Name = "a\nb" }),
-			`transforms[0].python.name: found "a\nb"; want a name of 1 to 128 printable bytes`},
+		{
+			call(func(c *pb.Transform) { c.Python.Name = "" }),
+			`transforms[0].python.name: found ""; want a name of 1 to 128 printable bytes`,
+		},
+		{
+			call(func(c *pb.Transform) { c.Python.Name = "a\nb" }),
+			`transforms[0].python.name: found "a\nb"; want a name of 1 to 128 printable bytes`,
+		},
 		{call(func(c *pb.Transform) { c.Python.Name = long }), `transforms[0].python.name: found "` + long[:40] +
 			`"; want a name of 1 to 128 printable bytes`},
 		{asked(&pb.Function{Index: 2}), "transforms[0].python.index: found 2 for tokenize; want less than 2: the spec's " +
@@ -356,7 +360,10 @@ func TestFunctionsThatDecideWhichRowsThereAre(t *testing.T) {
 	chunk.Python = &pb.Function{Name: "chunk", Kind: pb.FunctionKind_FLAT_MAP}
 	s := specOf(t, "features: {dense: price_log}\nprovenance: true\nfilter: tiny > 3")
 	s.Transforms = []*pb.Transform{
-		{Op: "sample"}, clean, {Op: "log1p", In: []string{"price"}, Out: "price_log"}, good, chunk,
+		{Op: "sample"},
+		clean,
+		{Op: "log1p", In: []string{"price"}, Out: "price_log"},
+		good, chunk,
 		{Op: "log1p", In: []string{"half"}, Out: "dead"},
 	}
 	p, err := Resolve(s, withText(), newCatalog())
@@ -439,8 +446,10 @@ func TestMistakesOfCode(t *testing.T) {
 		{func(c *pb.Code) { c.Python = "" }, `code.python: found ""; want the interpreter's version, such as 3.12` + again},
 		{func(c *pb.Code) { c.Distributions[1] = "a\x00" }, `code.distributions[1]: found "a\x00"; want a distribution and ` +
 			"its version, such as numpy==2.1.0" + again},
-		{func(c *pb.Code) { c.Distributions = slices.Repeat([]string{"a==1"}, 1025) },
-			"code.distributions: found 1025; want at most 1024"},
+		{
+			func(c *pb.Code) { c.Distributions = slices.Repeat([]string{"a==1"}, 1025) },
+			"code.distributions: found 1025; want at most 1024",
+		},
 		{func(c *pb.Code) { c.Functions = nil }, "code.functions: found 0; want 1 to 1024"},
 		{func(c *pb.Code) { c.Functions = slices.Repeat(c.Functions[:1], 1025) }, "code.functions: found 1025; want 1 to 1024"},
 		{func(c *pb.Code) { c.Functions[1].Name = "" }, `code.functions[1]: found "" with a digest of 32 bytes; want a name ` +

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"math"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -55,3 +56,8 @@ const maxWindow = math.MaxInt32
 
 // HasParts reports whether the rows of a program have numbers within their source rows, by provenance.
 func HasParts(p *pb.Program) bool { return p.GetProvenance() && RowsOf(p) == MoreRows }
+
+// Calls reports whether a program calls functions.
+func Calls(p *pb.Program) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOp() == FunctionOp })
+}

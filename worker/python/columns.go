@@ -125,10 +125,6 @@ func (l *layer) column(v *vector.Vector) {
 	case pb.Kind_INT32:
 		numbers(l, v.I32[:rows], valid)
 	case pb.Kind_INT64:
-		if v.U32 != nil {
-			l.wide(v.U32[:rows], valid)
-			return
-		}
 		numbers(l, v.I64[:rows], valid)
 	case pb.Kind_FLOAT32:
 		numbers(l, v.F32[:rows], valid)
@@ -154,17 +150,6 @@ func (l *layer) bools(values []bool, valid []uint64) {
 func numbers[T any](l *layer, values []T, valid []uint64) {
 	out := l.next(int(unsafe.Sizeof(*new(T))) * len(values))
 	copy(out, bytesOf(values))
-	zero(out, len(values), valid)
-}
-
-func (l *layer) wide(values []uint32, valid []uint64) {
-	out := l.next(8 * len(values))
-	if len(values) > 0 {
-		wide := unsafe.Slice((*int64)(unsafe.Pointer(&out[0])), len(values)) // places are multiples of 64
-		for i, x := range values {
-			wide[i] = int64(x)
-		}
-	}
 	zero(out, len(values), valid)
 }
 

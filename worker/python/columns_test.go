@@ -32,6 +32,35 @@ func fuzzed(t testing.TB) []result {
 	return results
 }
 
+// What lies at nulls is nobody's business: it may be of rows that a function must not see.
+func TestNullsAreZeroInProcesses(t *testing.T) {
+	null := []uint64{0b10} // the first of two
+	scalar := func(k pb.Kind) spec.Type { return spec.Type{Kind: k} }
+	columns := []*vector.Vector{
+		{Type: scalar(pb.Kind_BOOL), Rows: 2, Valid: null, Bool: []bool{true, false}},
+		{Type: scalar(pb.Kind_INT32), Rows: 2, Valid: null, I32: []int32{7, 0}},
+		{Type: scalar(pb.Kind_INT64), Rows: 2, Valid: null, I64: []int64{7, 0}},
+		{Type: scalar(pb.Kind_FLOAT32), Rows: 2, Valid: null, F32: []float32{7, 0}},
+		{Type: scalar(pb.Kind_FLOAT64), Rows: 2, Valid: null, F64: []float64{7, 0}},
+		{Type: scalar(pb.Kind_UINT16), Rows: 2, Valid: null, Small: []byte{7, 7, 0, 0}},
+		{Type: scalar(pb.Kind_BINARY), Rows: 2, Valid: null, Data: []byte("garbage"), Ends: []int32{0, 7, 7}},
+		{
+			Type: spec.Type{Kind: pb.Kind_INT64, List: true}, Rows: 1, Offsets: []int32{0, 2}, I64: []int64{7, 0},
+			ElemValid: null,
+		},
+	}
+	for _, v := range columns {
+		lay := layer{to: make([]byte, room(v))}
+		lay.column(v)
+		for i, b := range lay.to {
+			bitmap, offsets := b == 0b10 && i%align == 0, v.Type.List && i >= 4 && b == 2
+			if b != 0 && !bitmap && !offsets {
+				t.Errorf("%v: byte %d of what a process sees is %d", v.Type, i, b)
+			}
+		}
+	}
+}
+
 // Whatever a process says of its results, and writes there, they are refused or are vectors that may be read, in no
 // more memory than was allowed.
 func FuzzTake(f *testing.F) {
