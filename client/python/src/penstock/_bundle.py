@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import io
 import sys
+import threading
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from penstock import _identity
@@ -19,6 +21,8 @@ from penstock._op import Op
 from penstock.errors import SpecError, UsageError
 
 LARGEST = 16 << 20  # bytes of a session's code
+
+_registering = threading.Lock()  # cloudpickle has one list for all threads
 
 
 def pickled(functions: Sequence[Op]) -> bytes:
@@ -46,14 +50,18 @@ def pickled(functions: Sequence[Op]) -> bytes:
 
 
 def _dumped(cloudpickle: Any, value: object) -> bytes:
-    """What cloudpickle makes of a value, with the names of files that it leaves out: tracebacks show lines of them."""
+    """What cloudpickle makes of a value.
+
+    With it go the names of files, which it leaves out, since tracebacks show lines of them, and the functions below
+    @functools.lru_cache, which it would look for where the code is loaded.
+    """
     reduce = cloudpickle.Pickler.dispatch_table[types.CodeType]
 
     def reduced(code: types.CodeType) -> tuple[Any, ...]:
         make, args = reduce(code)
         return make, tuple(code.co_filename if part == "<dynamic-code>" else part for part in args)
 
-    own = {types.CodeType: reduced}
+    own = {types.CodeType: reduced, functools._lru_cache_wrapper: _cached}
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         dispatch_table: ClassVar[Any] = collections.ChainMap(own, cloudpickle.Pickler.dispatch_table)
@@ -61,6 +69,18 @@ def _dumped(cloudpickle: Any, value: object) -> bytes:
     with io.BytesIO() as file:
         Pickler(file).dump(value)
         return file.getvalue()
+
+
+def _cached(function: Any) -> str | tuple[Any, ...]:
+    """A function that has a cache, as pickle's reduce gives it: with an empty one, if it is the user's own."""
+    if not _identity.is_by_value(function):
+        return str(function.__reduce__())
+    return remade_cached, (function.__wrapped__, function.cache_parameters())
+
+
+def remade_cached(function: Any, parameters: Mapping[str, Any]) -> Any:
+    """The function with a cache, where the code is loaded."""
+    return functools.lru_cache(**parameters)(function)
 
 
 def _names(functions: Sequence[Op]) -> str:
@@ -83,7 +103,7 @@ def _unpicklable(cloudpickle: Any, functions: Sequence[Op], err: Exception) -> S
 @contextlib.contextmanager
 def _by_value(cloudpickle: Any) -> Iterator[None]:
     """Has the contents of the user's modules pickled, not their names."""
-    with contextlib.ExitStack() as registered:
+    with _registering, contextlib.ExitStack() as registered:
         known = cloudpickle.list_registry_pickle_by_value()
         for name, module in list(sys.modules.items()):
             if "." not in name and name not in known and _identity.is_users(module):

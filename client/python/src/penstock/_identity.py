@@ -169,7 +169,7 @@ class _Walk:
 
     def _function(self, function: types.FunctionType) -> bytes:
         module, name = function.__module__ or "", function.__qualname__
-        if _origin(module) != "user" and "<locals>" not in name:  # else it has a closure that counts
+        if not is_by_value(function):
             return self._name(module, name)
         code, outside = function.__code__, self._names
         self._names = frozenset(_names(code))
@@ -367,6 +367,11 @@ def is_users(module: types.ModuleType) -> bool:
     name = getattr(module, "__name__", "")
     has_files = getattr(module, "__file__", None) is not None or hasattr(module, "__path__")
     return name != "__main__" and has_files and sys.modules.get(name) is module and _origin(name) == "user"
+
+
+def is_by_value(function: Any) -> bool:
+    """Whether a function is the user's own, or was made inside another one, so that no import has it."""
+    return _origin(function.__module__ or "") == "user" or "<locals>" in function.__qualname__
 
 
 def _is_installed(module: types.ModuleType | None) -> bool:
