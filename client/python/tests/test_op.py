@@ -294,6 +294,21 @@ def test_what_does_not_travel_is_named() -> None:
         loaded(tokenize("a"), locked("x"))
 
 
+def test_a_module_that_does_not_travel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "of_locks.py").write_text("import threading\nLOCK = threading.Lock()\ndef one(x): return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("of_locks")
+    whole = penstock.op(lambda x: module.one(x) + 1, out="int8", name="whole")
+    with pytest.raises(
+        SpecError, match=r"whole: .* the module of_locks, which has it as LOCK; .* `from of_locks import"
+    ):
+        loaded(whole("x"))
+    one = module.one
+    alone = penstock.op(lambda x, y: one(x) + y, out="int8")
+    assert loaded(alone("x", "y", out="z"))[0]["call"](0, 1) == 2
+    del sys.modules["of_locks"]
+
+
 def test_without_cloudpickle_there_is_a_line_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(UsageError, match=r'\(tokenize\), and cloudpickle.*pip install "penstock\[op\]"'):

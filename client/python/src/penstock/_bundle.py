@@ -49,8 +49,8 @@ def pickled(functions: Sequence[Op]) -> bytes:
     )
 
 
-def _dumped(cloudpickle: Any, value: object) -> bytes:
-    """What cloudpickle makes of a value.
+def _dumped(cloudpickle: Any, value: object, modules: list[types.ModuleType] | None = None) -> bytes:
+    """What cloudpickle makes of a value. modules gets those that it refers to as a whole, as far as it came.
 
     With it go the names of files, which it leaves out, since tracebacks show lines of them, and the functions below
     @functools.lru_cache, which it would look for where the code is loaded.
@@ -61,7 +61,12 @@ def _dumped(cloudpickle: Any, value: object) -> bytes:
         make, args = reduce(code)
         return make, tuple(code.co_filename if part == "<dynamic-code>" else part for part in args)
 
-    own = {types.CodeType: reduced, functools._lru_cache_wrapper: _cached}
+    def noted(module: types.ModuleType) -> Any:
+        if modules is not None:
+            modules.append(module)
+        return cloudpickle.Pickler.dispatch_table[types.ModuleType](module)
+
+    own = {types.CodeType: reduced, functools._lru_cache_wrapper: _cached, types.ModuleType: noted}
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         dispatch_table: ClassVar[Any] = collections.ChainMap(own, cloudpickle.Pickler.dispatch_table)
@@ -90,14 +95,31 @@ def _names(functions: Sequence[Op]) -> str:
 def _unpicklable(cloudpickle: Any, functions: Sequence[Op], err: Exception) -> SpecError:
     """Says which function does not travel."""
     for f in functions:
+        modules: list[types.ModuleType] = []
         try:
-            _dumped(cloudpickle, f.entry())
+            _dumped(cloudpickle, f.entry(), modules)
         except Exception as own:
+            words = f"{f.name}: it cannot be sent to workers: {type(own).__name__}: {own}"
+            stuck = next(_stuck(cloudpickle, modules), None)
+            if stuck is None:
+                return SpecError(f"{words}; make such objects in the __init__ of a class, or inside the function")
+            module, name = stuck
             return SpecError(
-                f"{f.name}: it cannot be sent to workers: {type(own).__name__}: {own}; make such objects in the "
-                "__init__ of a class, or inside the function"
+                f"{words}: it refers to all of the module {module}, which has it as {name}; import from there what "
+                f"the function needs, as `from {module} import ...`"
             )
     return SpecError(f"{_names(functions)}: they cannot be sent to workers: {err}; give them objects of their own")
+
+
+def _stuck(cloudpickle: Any, modules: Sequence[types.ModuleType]) -> Iterator[tuple[str, str]]:
+    """Of the user's modules among these, the globals that cannot be pickled."""
+    for module in filter(_identity.is_users, modules):
+        for name, value in vars(module).items():
+            try:
+                if not name.startswith("__"):
+                    _dumped(cloudpickle, value)
+            except Exception:
+                yield module.__name__, name
 
 
 @contextlib.contextmanager
