@@ -24,6 +24,9 @@ type Batch struct {
 	// dataset's listing, and its row there.
 	Files  []int32
 	RowIDs []int64
+	// Parts numbers the rows that a Python function made of one row of a file, if the spec asks for provenance and has
+	// such a function.
+	Parts []int32
 
 	// Checkpoint, if set, is a named checkpoint that has its place right after this batch: save the model under its
 	// name, once it is trained on the batch, and before the next one. If the same name comes again, with a later step,
@@ -109,7 +112,7 @@ func (b *Batch) Release() {
 	}
 	b.buffers, b.Dense, b.DenseNames, b.Sparse, b.Labels = nil, nil, nil, nil, nil
 	b.Bytes, b.Images, b.Tensors, b.Padded = nil, nil, nil, nil
-	b.Files, b.RowIDs = nil, nil // the rest others may read
+	b.Files, b.RowIDs, b.Parts = nil, nil, nil // the rest others may read
 	if !b.spares.keep(buf) && buf.memory != nil {
 		buf.memory.of.Free()
 	}
@@ -146,6 +149,8 @@ func (b *Batch) expose() {
 			b.Files = v.i32
 		case roleRow:
 			b.RowIDs = v.i64
+		case rolePart:
+			b.Parts = v.i32
 		}
 	}
 	b.Sparse, b.Labels, b.Bytes, b.Images = buf.sparse, buf.labels, buf.bytes, buf.images

@@ -33,6 +33,7 @@ const (
 	rolePadded
 	roleFile
 	roleRow
+	rolePart
 )
 
 type column struct {
@@ -116,6 +117,9 @@ func parseColumn(f arrow.Field) (column, error) {
 	case f.Name == tensors.RowColumn:
 		c.role, c.elem = roleRow, f.Type.ID()
 		return c, want(c.elem == arrow.INT64, f.Type, "int64")
+	case f.Name == tensors.PartColumn:
+		c.role, c.elem = rolePart, f.Type.ID()
+		return c, want(c.elem == arrow.INT32, f.Type, "int32")
 	}
 	return c, fmt.Errorf(
 		"metadata penstock.layout is %q; expected dense, sparse, label, bytes, image, tensor or padded", tag)

@@ -283,7 +283,7 @@ func (b *buffers) pad(rows int) {
 		case c.width == 0:
 			// Where they are those of another column, both write the same to the same place.
 			o.offsets = appendCopies(o.memory, o.offsets, o.offsets[len(o.offsets)-1], rows)
-		case c.role == roleFile:
+		case c.role == roleFile, c.role == rolePart:
 			o.i32 = appendCopies(o.memory, o.i32, -1, n)
 		case c.role == roleRow:
 			o.i64 = appendCopies(o.memory, o.i64, -1, n)

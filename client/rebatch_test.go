@@ -66,3 +66,20 @@ func TestOffsetsThatColumnsShare(t *testing.T) {
 		}
 	}
 }
+
+// TestPaddingHasNoProvenance has padding come from nowhere: -1 is no file, no row of one and no part of a row.
+func TestPaddingHasNoProvenance(t *testing.T) {
+	buf := newBuffers(&layout{columns: []column{
+		{name: "_file", role: roleFile, elem: arrow.INT32, width: 1},
+		{name: "_row", role: roleRow, elem: arrow.INT64, width: 1},
+		{name: "_part", role: rolePart, elem: arrow.INT32, width: 1},
+	}}, 2, nil)
+	buf.reset()
+	buf.pad(2)
+	b := Batch{buffers: buf}
+	b.expose()
+	if !slices.Equal(b.Files, []int32{-1, -1}) || !slices.Equal(b.RowIDs, []int64{-1, -1}) ||
+		!slices.Equal(b.Parts, []int32{-1, -1}) {
+		t.Errorf("files %v, rows %v, parts %v", b.Files, b.RowIDs, b.Parts)
+	}
+}

@@ -9,23 +9,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow/flight"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/master/session"
+	"github.com/penstock-ml/penstock/master/store"
 )
 
 const (
 	// countsAtOnce is how many shards of a block workers count at once, if there are as many.
 	countsAtOnce = 16
-	// countTimeout bounds the count of one shard by one worker.
+	// countTimeout bounds how long a worker says nothing that counts one shard. While it may wait for functions, it
+	// says now and then that it is at work: how long these take is bounded where they run.
 	countTimeout = 5 * time.Minute
 	// maxCountPause is the longest pause between two rounds of asking.
 	maxCountPause = 5 * time.Second
@@ -46,6 +47,8 @@ type counter struct {
 	places *placement
 	signer *ticket.Signer
 	pool   *rpc.Pool
+	// codePart reads a part of the bytes of a session's functions.
+	codePart func(ctx context.Context, c store.Code, part int) ([]byte, error)
 }
 
 // keep closes the connections to all but these.
@@ -61,9 +64,14 @@ func (c *counter) keep(workers []fleet.Member) error {
 type count struct {
 	*counter
 	session *pb.Session
-	program []byte // serialised
+	code    *pb.StoredCode // of its functions; nil: it has none
+	program *pb.Program
+	text    []byte // the program, serialised
 	block   *pb.Block
 	logger  *slog.Logger
+
+	sending sync.Mutex
+	sent    map[string]time.Time // when workers had been sent the code
 }
 
 // fill sets the outputs of a block's windows. It asks until it has them all, unless workers go on refusing, or saying
@@ -137,7 +145,7 @@ func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (fa
 // shard asks a shard's candidates one after the other.
 func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 	workers := places.For(s, "")
-	body, err := c.request(s, workers)
+	request, err := c.request(s, workers)
 	if err != nil {
 		return err
 	}
@@ -146,8 +154,8 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 	var changed error       // from one who says that the file is not the one that was listed
 	for _, w := range workers {
 		var counts *pb.CountReply
-		if counts, err = c.call(ctx, w, body); err == nil {
-			err = setOutputs(s, counts)
+		if counts, err = c.callWithCode(ctx, w, request); err == nil {
+			err = setOutputs(s, counts, c.program)
 		}
 		code, refused := status.Code(err), rpc.Refused(err)
 		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, status.Convert(err).Message())
@@ -173,39 +181,17 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 	return err
 }
 
-func (c *count) request(s *pb.Shard, workers []*pb.Worker) ([]byte, error) {
-	return streamRequest(c.signer, &pb.Ticket{
+func (c *count) request(s *pb.Shard, workers []*pb.Worker) (*pb.StreamRequest, error) {
+	return signedRequest(c.signer, &pb.Ticket{
 		Session: c.session.GetId(), Namespace: c.session.GetNamespace(), Epoch: c.block.GetEpoch(),
 		Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
-		File: s.GetFile(), Extents: s.GetExtents(), ProgramDigest: []byte(ticket.Digest(c.program)),
-		Workers: workers, ExpiresUnix: time.Now().Add(2 * countTimeout * time.Duration(len(workers))).Unix(),
-	}, c.program)
+		File: s.GetFile(), Extents: s.GetExtents(), ProgramDigest: []byte(ticket.Digest(c.text)),
+		Workers: workers, ExpiresUnix: time.Now().Add(ticketLife).Unix(), Code: c.code,
+	}, c.text)
 }
 
-func (c *count) call(ctx context.Context, w *pb.Worker, body []byte) (*pb.CountReply, error) {
-	conn, err := c.pool.Get(w.GetAddress())
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: "count", Body: body})
-	if err != nil {
-		return nil, err
-	}
-	result, err := stream.Recv()
-	if err != nil {
-		return nil, err
-	}
-	reply := &pb.CountReply{}
-	if err := proto.Unmarshal(result.GetBody(), reply); err != nil {
-		return nil, fmt.Errorf("the answer to a count: %w", err)
-	}
-	return reply, nil
-}
-
-// setOutputs takes over what a worker counted.
-func setOutputs(s *pb.Shard, counted *pb.CountReply) error {
+// setOutputs takes over what a worker counted of a program's rows.
+func setOutputs(s *pb.Shard, counted *pb.CountReply, program *pb.Program) error {
 	groups := s.GetExtents()
 	if len(counted.GetExtents()) != len(groups) {
 		return fmt.Errorf("it counted %d row groups of %d", len(counted.GetExtents()), len(groups))
@@ -216,8 +202,8 @@ func setOutputs(s *pb.Shard, counted *pb.CountReply) error {
 			return fmt.Errorf("row group %d: it counted %d windows of %d", g.GetIndex(), len(outputs), len(rows))
 		}
 		for j, n := range outputs {
-			if n > rows[j] {
-				return fmt.Errorf("row group %d: it counted %d rows in a window of %d", g.GetIndex(), n, rows[j])
+			if most := spec.MostRows(program, rows[j]); n > most {
+				return fmt.Errorf("row group %d: it counted %d rows of a window of at most %d", g.GetIndex(), n, most)
 			}
 		}
 	}

@@ -1,8 +1,11 @@
 package master_test
 
 import (
+	"bytes"
+	"cmp"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,19 +16,60 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
 )
 
-// countingWorker answers counts: of each window two rows are left.
+// countingWorker answers counts: of each window two rows are left, or as many as it says that come of one.
 type countingWorker struct {
 	flight.BaseFlightServer
 	keys map[string][]byte
 	says func(*pb.Ticket) error // in place of counts, if it is an error
+	of   uint32                 // rows that come of each, of sessions of functions
+
+	mu   sync.Mutex
+	code []byte // that it was sent
+	sent int    // how often
+}
+
+// keep takes a part of a session's code.
+func (w *countingWorker) keep(body []byte) error {
+	var p pb.CodePart
+	if err := proto.Unmarshal(body, &p); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	t, err := ticket.VerifySigned(p.GetTicket(), w.keys, time.Now())
+	if err == nil {
+		err = code.CheckPart(&p)
+	}
+	if err != nil || !bytes.Equal(t.GetCode().GetSha256(), p.GetSha256()) {
+		return status.Errorf(codes.PermissionDenied, "of other code, or %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.GetOffset() == 0 {
+		w.code, w.sent = nil, w.sent+1
+	}
+	w.code = append(w.code, p.GetData()...)
+	return nil
+}
+
+// lacks asks for a session's code, unless it is here.
+func (w *countingWorker) lacks(of *pb.StoredCode) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if of == nil || code.CheckWhole(of, w.code) == nil {
+		return nil
+	}
+	return code.Needed(of.GetSha256(), "it is not here")
 }
 
 func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
+	if a.GetType() == "code" {
+		return w.keep(a.GetBody())
+	}
 	var req pb.StreamRequest
 	if err := proto.Unmarshal(a.GetBody(), &req); err != nil || a.GetType() != "count" {
 		return status.Errorf(codes.InvalidArgument, "%s: %v", a.GetType(), err)
@@ -34,15 +78,23 @@ func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 	if err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
-	if err := w.says(granted); err != nil {
+	if err := cmp.Or(w.says(granted), w.lacks(granted.GetCode())); err != nil {
 		return err
+	}
+	for range w.of {
+		if err := out.Send(&flight.Result{}); err != nil { // it is at work
+			return err
+		}
 	}
 	reply := &pb.CountReply{}
 	for _, g := range granted.GetExtents() {
 		n := (g.GetRows() + g.GetWindowRows() - 1) / g.GetWindowRows()
 		counts := &pb.ExtentCount{}
-		for range n {
+		for i := range n {
 			counts.Outputs = append(counts.Outputs, 2)
+			if w.of > 0 {
+				counts.Outputs[i] = w.of * uint32(min(g.GetWindowRows(), g.GetRows()-i*g.GetWindowRows()))
+			}
 		}
 		reply.Extents = append(reply.Extents, counts)
 	}
@@ -56,9 +108,14 @@ func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 // addCounting puts a worker beside a master that counts rows.
 func addCounting(t *testing.T, n *node, name string, says func(*pb.Ticket) error) {
 	t.Helper()
+	startCounting(t, n, name, &countingWorker{says: says})
+}
+
+func startCounting(t *testing.T, n *node, name string, w *countingWorker) {
+	t.Helper()
 	orders, err := n.SyncWorker(t.Context(), &pb.WorkerReport{Name: name})
 	check(t, err)
-	w := &countingWorker{keys: orders.GetKeys(), says: says}
+	w.keys = orders.GetKeys()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	srv := grpc.NewServer()
@@ -123,6 +180,50 @@ func TestTicketsSayWhatWasCounted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// chunked is a spec whose rows a function makes, four at most of each.
+func chunked(dir string) *pb.Spec {
+	s := newSpec(dir)
+	s.LastBatch = pb.LastBatch_DROP
+	s.Transforms = []*pb.Transform{{
+		Op: "python", In: []string{"label"}, Outs: []*pb.Result{{Name: "chunk", Type: &pb.Type{Kind: pb.Kind_INT32}}},
+		Python: &pb.Function{Name: "chunk", Kind: pb.FunctionKind_FLAT_MAP, Most: 4},
+	}}
+	return s
+}
+
+// TestCountsOfFunctions has a worker count the rows that a function makes, whose code it lacks at first.
+func TestCountsOfFunctions(t *testing.T) {
+	m := startCode(t, etcd(t, "").Endpoints())
+	f := newFunctions("chunks", 1, code.PartBytes+100)
+	f.put(t, m)
+	_, err := m.Open(t.Context(), f.request("run", chunked(dataset(t, 3))))
+	check(t, err)
+	too := &countingWorker{says: fine, of: 5}
+	startCounting(t, m, "too many", too)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	eventually(t, "a worker gets the code, and counts too many", func() bool {
+		check(t, r.sync())
+		too.mu.Lock()
+		defer too.mu.Unlock()
+		return too.sent > 0 && len(too.code) == len(f.data)
+	})
+	able := &countingWorker{says: fine, of: 4}
+	startCounting(t, m, "able", able)
+	r.untilGranted()
+	got := outputs(t, r.last.GetGrants())
+	if len(got) == 0 {
+		t.Fatal("the tickets have no outputs")
+	}
+	for _, n := range got {
+		if n != 4*rows {
+			t.Fatalf("the tickets say %d, want %d of each window", got, 4*rows)
+		}
+	}
+	if able.sent != 1 || too.sent != 1 || !bytes.Equal(able.code, f.data) {
+		t.Errorf("workers were sent the code %d and %d times", able.sent, too.sent)
 	}
 }
 

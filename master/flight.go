@@ -165,8 +165,8 @@ func (f *flightInfo) endpoint(t *pb.Ticket, program []byte) (*flight.FlightEndpo
 	return e, nil
 }
 
-// streamRequest is what a worker takes for a shard, serialised.
-func streamRequest(signer *ticket.Signer, t *pb.Ticket, program []byte) ([]byte, error) {
+// signedRequest is what a worker takes for a shard.
+func signedRequest(signer *ticket.Signer, t *pb.Ticket, program []byte) (*pb.StreamRequest, error) {
 	text, err := signer.Sign(t)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,16 @@ func streamRequest(signer *ticket.Signer, t *pb.Ticket, program []byte) ([]byte,
 	if err := proto.Unmarshal(text, signed); err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
-	request, err := proto.Marshal(&pb.StreamRequest{Ticket: signed, Program: program})
+	return &pb.StreamRequest{Ticket: signed, Program: program}, nil
+}
+
+// streamRequest is the same, serialised.
+func streamRequest(signer *ticket.Signer, t *pb.Ticket, program []byte) ([]byte, error) {
+	signed, err := signedRequest(signer, t, program)
+	if err != nil {
+		return nil, err
+	}
+	request, err := proto.Marshal(signed)
 	if err != nil {
 		return nil, fmt.Errorf("stream request: %w", err)
 	}

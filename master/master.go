@@ -154,7 +154,12 @@ func New(cfg Config) (*Master, error) {
 	}
 	bounded := cfg.RPC
 	bounded.MaxMessage = rpc.MaxRequest
-	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(bounded.Anonymous())}
+	m.counts = &counter{
+		places: m.places, signer: m.signer, pool: rpc.NewPool(bounded.Anonymous()),
+		codePart: func(ctx context.Context, c store.Code, part int) ([]byte, error) {
+			return m.cfg.Store.CodePart(ctx, c, part)
+		},
+	}
 	if m.cfg.Access == nil {
 		if m.cfg.Access, err = access.New(access.Config{Fleet: cfg.RPC.Token, Logger: cfg.Logger}); err != nil {
 			return nil, err

@@ -71,6 +71,7 @@ type blockPlanner struct {
 	files   *describer
 	counts  *counter // nil: outputs are not counted
 	session *pb.Session
+	code    func() *pb.StoredCode // the bytes of the session's functions; nil: it has none
 	logger  *slog.Logger
 
 	untrusted *atomic.Int64 // column chunks whose statistics cannot be used
@@ -104,7 +105,7 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 		return nil, fmt.Errorf("master: session %s: program: %w", stored.Name, err)
 	}
 	p.files = &describer{storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage()}
-	p.session, p.logger, p.untrusted = s, logger, &m.untrusted
+	p.session, p.logger, p.untrusted, p.code = s, logger, &m.untrusted, s.GetCode
 	if spec.Counted(s.GetSpec()) {
 		p.counts = m.counts
 	}
@@ -131,12 +132,12 @@ func (p *blockPlanner) plan(
 // countOutputs sets a block's outputs: what its windows have, or where rows are left out, what workers say.
 func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error {
 	if spec.RowsOf(p.program) != spec.SameRows {
-		program, err := spec.Marshal(p.program)
+		text, err := spec.Marshal(p.program)
 		if err != nil {
 			return fmt.Errorf("master: %w", err)
 		}
 		return (&count{
-			counter: p.counts, session: p.session, program: program, block: block,
+			counter: p.counts, session: p.session, code: p.code(), program: p.program, text: text, block: block,
 			logger: p.logger,
 		}).fill(ctx)
 	}
@@ -146,6 +147,21 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 		}
 	}
 	return nil
+}
+
+// sayWhatCountingCosts tells that functions run twice, if they do.
+func (p *blockPlanner) sayWhatCountingCosts() {
+	var names []string
+	for _, s := range p.program.GetSteps() {
+		if s.GetPython() != nil && spec.RowsOfStep(s) != spec.SameRows {
+			names = append(names, s.GetPython().GetName())
+		}
+	}
+	if p.counts == nil || len(names) == 0 {
+		return
+	}
+	p.logger.Warn("rows are counted before they are granted, so Python functions that choose or make rows run "+
+		"twice, as does what these read; last_batch pad or uneven, in order fast, counts none", "functions", names)
 }
 
 // cut makes the shards of a block.

@@ -150,12 +150,14 @@ func (r *runner) load() error {
 		if r.planner, err = newBlockPlanner(r.term.master, stored, r.logger); err != nil {
 			return damage{err}
 		}
+		r.planner.code = r.code.Load
+		r.planner.sayWhatCountingCosts()
 	}
 	r.stored, r.state = stored, state
 	r.code.Store(stored.Meta.GetSession().GetCode())
 	r.silence.load(time.Now(), stored, r.term.master.cfg.SessionTTL)
 	r.publish()
-	r.tickets = newTicketOffice(r.term.master, stored)
+	r.tickets = newTicketOffice(r.term.master, stored, r.planner.program)
 	stored.Blocks = nil // tickets have them
 	return nil
 }

@@ -17,13 +17,14 @@ const ticketLife = 6 * time.Hour
 type ticketOffice struct {
 	master  *Master
 	session *pb.Session
+	program *pb.Program
 	code    *pb.StoredCode
 	blocks  map[store.BlockID]*pb.Block // all that lie in etcd
 }
 
-func newTicketOffice(m *Master, stored *store.Session) *ticketOffice {
+func newTicketOffice(m *Master, stored *store.Session, program *pb.Program) *ticketOffice {
 	o := &ticketOffice{
-		master: m, session: stored.Meta.GetSession(), code: stored.Meta.GetSession().GetCode(),
+		master: m, session: stored.Meta.GetSession(), program: program, code: stored.Meta.GetSession().GetCode(),
 		blocks: map[store.BlockID]*pb.Block{},
 	}
 	for _, b := range stored.Blocks {
@@ -78,7 +79,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	})
 }
 
-// rows bounds the output rows of intervals that each lie within one shard: a window makes no more rows than it has.
+// rows bounds the output rows of intervals that each lie within one shard.
 func (o *ticketOffice) rows(intervals []position.Interval) (n int64) {
 	for _, iv := range intervals {
 		block := o.blocks[store.BlockID{Epoch: iv.From.Epoch, Index: iv.From.Block}]
@@ -86,11 +87,11 @@ func (o *ticketOffice) rows(intervals []position.Interval) (n int64) {
 			continue
 		}
 		within := iv.To.Shard == iv.From.Shard && iv.To.Block == iv.From.Block && iv.To.Epoch == iv.From.Epoch
-		window := uint32(0)
+		at := uint32(0)
 		for _, g := range block.GetShards()[iv.From.Shard].GetExtents() {
-			for left := g.GetRows(); left > 0; window++ {
-				of := min(left, g.GetWindowRows())
-				left -= of
+			for _, outputs := range session.MostOutputs(g, o.program) {
+				of, window := int64(outputs), at
+				at++
 				if window < iv.From.Window || within && window > iv.To.Window {
 					continue
 				}

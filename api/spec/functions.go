@@ -27,8 +27,10 @@ const (
 	minMemory  = 64 << 20
 	maxMemory  = 1 << 40
 	maxTimeout = 24 * 60 * 60 * 1000 // ms
+	maxMost    = 1 << 16
 
 	defaultTimeout = 5 * 60 * 1000
+	defaultMost    = 1 << 10
 )
 
 // Bounds of a session's code, which stands in each of its states.
@@ -103,7 +105,7 @@ func (r *resolver) function(path string, t *pb.Transform) {
 		r.problems.add(path, "a call of %s has neither `out` nor parameters; `outs` says what it makes", c.name)
 	}
 	c.check(f)
-	in, outs := c.inputs(), c.results()
+	in, outs := c.inputs(), c.results(f.GetKind())
 	c.step(f, in, outs)
 	c.define(outs)
 }
@@ -133,6 +135,9 @@ func (c *call) step(f *pb.Function, in, outs []*feature) {
 	}}
 	st.makes(outs...)
 	c.steps = append(c.steps, st)
+	if RowsOfStep(st.proto) != SameRows && c.barrier == "" {
+		c.barrier = fmt.Sprintf("%s (%s)", c.path, c.name)
+	}
 }
 
 // settledFunction is a copy that has written out what kind and style it has, and what it may take where all workers
@@ -154,6 +159,9 @@ func settledFunction(f *pb.Function) *pb.Function {
 	if f.TimeoutMs == 0 {
 		f.TimeoutMs = defaultTimeout
 	}
+	if f.Kind == pb.FunctionKind_FLAT_MAP && f.Most == 0 {
+		f.Most = defaultMost
+	}
 	return f
 }
 
@@ -167,16 +175,15 @@ func (c *call) check(f *pb.Function) {
 		wrong("index", "found %d for %s; want less than %d: the spec's code has so many functions", f.GetIndex(),
 			c.name, n)
 	}
-	switch kind := f.GetKind(); kind {
-	case pb.FunctionKind_MAP:
-	case pb.FunctionKind_FILTER, pb.FunctionKind_FLAT_MAP:
-		wrong("kind", "%s is of kind %s, which is not there yet; want map: as many rows as there are", c.name,
-			strings.ToLower(kind.String()))
-	default:
-		wrong("kind", "%s is of kind %d; want map", c.name, kind)
+	if _, known := pb.FunctionKind_name[int32(f.GetKind())]; !known {
+		wrong("kind", "%s is of kind %d; want map, filter or flat_map", c.name, f.GetKind())
 	}
-	if f.GetMost() != 0 {
-		wrong("most", "found %d; %s makes one row of each, and only kind flat_map makes more", f.GetMost(), c.name)
+	switch most := f.GetMost(); {
+	case f.GetKind() != pb.FunctionKind_FLAT_MAP && most != 0:
+		wrong("most", "found %d; only functions of kind flat_map make more rows than they get, and %s is of another",
+			most, c.name)
+	case most > maxMost:
+		wrong("most", "%s asks for %d; want at most %d rows for each row that it gets", c.name, most, maxMost)
 	}
 	if _, known := pb.Style_name[int32(f.GetStyle())]; !known {
 		wrong("style", "%s has style %d; want arrow, numpy or rows", c.name, f.GetStyle())
@@ -228,10 +235,15 @@ func (c *call) inputs() (in []*feature) {
 	return in
 }
 
-// results are the features that a function makes. One whose type is a mistake is unknown.
-func (c *call) results() []*feature {
+// results are the features that a function of a kind makes. One whose type is a mistake is unknown.
+func (c *call) results(kind pb.FunctionKind) []*feature {
 	path, outs := c.path+".outs", c.transform.GetOuts()
 	switch n := len(outs); {
+	case kind == pb.FunctionKind_FILTER && n > 0:
+		c.problems.add(path, "found %d; %s is of kind filter, which chooses rows and makes nothing of them; "+
+			"leave them out", n, c.name)
+	case kind == pb.FunctionKind_FILTER:
+		return nil
 	case n == 0:
 		c.problems.add(path, "found nothing; want what %s makes of each row: one result or more", c.name)
 	case n > maxResults:

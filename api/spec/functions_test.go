@@ -215,21 +215,27 @@ func TestMistakesOfFunctions(t *testing.T) {
 			"`outs` says what it makes"},
 		{call(func(c *pb.Transform) { c.Params = map[string]*pb.Value{"args": {}} }), "transforms[0]: a call of tokenize has " +
 			"neither `out` nor parameters; `outs` says what it makes"},
-		{call(func(c *pb.Transform) { c.Python.Name = "" }),
-			`transforms[0].python.name: found ""; want a name of 1 to 128 printable bytes`},
-		{call(func(c *pb.Transform) { c.Python.Name = "a\nb" }),
-			`transforms[0].python.name: found "a\nb"; want a name of 1 to 128 printable bytes`},
+		{
+			call(func(c *pb.Transform) { c.Python.Name = "" }),
+			`transforms[0].python.name: found ""; want a name of 1 to 128 printable bytes`,
+		},
+		{
+			call(func(c *pb.Transform) { c.Python.Name = "a\nb" }),
+			`transforms[0].python.name: found "a\nb"; want a name of 1 to 128 printable bytes`,
+		},
 		{call(func(c *pb.Transform) { c.Python.Name = long }), `transforms[0].python.name: found "` + long[:40] +
 			`"; want a name of 1 to 128 printable bytes`},
 		{asked(&pb.Function{Index: 2}), "transforms[0].python.index: found 2 for tokenize; want less than 2: the spec's " +
 			"code has so many functions"},
-		{asked(&pb.Function{Kind: pb.FunctionKind_FILTER}), "transforms[0].python.kind: tokenize is of kind filter, which is " +
-			"not there yet; want map: as many rows as there are"},
-		{asked(&pb.Function{Kind: pb.FunctionKind_FLAT_MAP}), "transforms[0].python.kind: tokenize is of kind flat_map, which " +
-			"is not there yet; want map: as many rows as there are"},
-		{asked(&pb.Function{Kind: 9}), "transforms[0].python.kind: tokenize is of kind 9; want map"},
-		{asked(&pb.Function{Most: 3}), "transforms[0].python.most: found 3; tokenize makes one row of each, and only kind " +
-			"flat_map makes more"},
+		{asked(&pb.Function{Kind: pb.FunctionKind_FILTER}), "transforms[0].outs: found 1; tokenize is of kind filter, which " +
+			"chooses rows and makes nothing of them; leave them out"},
+		{call(func(c *pb.Transform) { c.Python.Kind, c.Outs = pb.FunctionKind_FLAT_MAP, nil }), "transforms[0].outs: found " +
+			"nothing; want what tokenize makes of each row: one result or more"},
+		{asked(&pb.Function{Kind: 9}), "transforms[0].python.kind: tokenize is of kind 9; want map, filter or flat_map"},
+		{asked(&pb.Function{Most: 3}), "transforms[0].python.most: found 3; only functions of kind flat_map make more rows " +
+			"than they get, and tokenize is of another"},
+		{asked(&pb.Function{Kind: pb.FunctionKind_FLAT_MAP, Most: 1<<16 + 1}), "transforms[0].python.most: tokenize asks for " +
+			"65537; want at most 65536 rows for each row that it gets"},
 		{asked(&pb.Function{Style: 9}), "transforms[0].python.style: tokenize has style 9; want arrow, numpy or rows"},
 		{asked(&pb.Function{Memory: 1 << 20}), "transforms[0].python.memory: tokenize asks for 1048576 bytes; want 67108864 " +
 			"(64 MiB) to 1099511627776 (1 TiB) for each process"},
@@ -344,6 +350,92 @@ func TestMistakesAroundFunctions(t *testing.T) {
 	}
 }
 
+// TestFunctionsThatDecideWhichRowsThereAre are run with all that they read, in the spec's order, though no tensor reads
+// what they make.
+func TestFunctionsThatDecideWhichRowsThereAre(t *testing.T) {
+	clean := calling([]string{"title"}, result("clean", pb.Kind_BINARY))
+	good := calling([]string{"clean", "price"})
+	good.Python = &pb.Function{Name: "good", Kind: pb.FunctionKind_FILTER}
+	chunk := calling([]string{"words"}, result("chunk", pb.Kind_BINARY), result("length", pb.Kind_INT32))
+	chunk.Python = &pb.Function{Name: "chunk", Kind: pb.FunctionKind_FLAT_MAP}
+	s := specOf(t, "features: {dense: price_log}\nprovenance: true\nfilter: tiny > 3")
+	s.Transforms = []*pb.Transform{
+		{Op: "sample"},
+		clean,
+		{Op: "log1p", In: []string{"price"}, Out: "price_log"},
+		good, chunk,
+		{Op: "log1p", In: []string{"half"}, Out: "dead"},
+	}
+	p, err := Resolve(s, withText(), newCatalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `0 tiny int32
+1 words list<binary>
+2 title binary
+3 price float32
+transforms[0] sample [] outs 0  kind_unspecified
+transforms[1] python [2] outs 1 clean binary
+transforms[2] log1p [3] outs 1 price_log float32
+transforms[3] python [4 3] outs 0  kind_unspecified
+transforms[4] python [1] outs 2 chunk, length binary
+DENSE dense [5] float32 of price_log
+`
+	if got := show(p); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if good, chunk := p.GetSteps()[3].GetPython(), p.GetSteps()[4].GetPython(); good.GetMost() != 0 ||
+		good.GetKind() != pb.FunctionKind_FILTER || chunk.GetMost() != 1024 {
+		t.Errorf("got %v\nand %v", good, chunk)
+	}
+	if RowsOf(p) != MoreRows || !HasParts(p) || MostRows(p, 10) != 10240 {
+		t.Errorf("%v rows, at most %d of 10", RowsOf(p), MostRows(p, 10))
+	}
+	explained := proto.CloneOf(s)
+	explained.Transforms[4].Python.Most = 1024
+	if got := Diff(s, explained); got != nil {
+		t.Errorf("defaults differ: %v", got)
+	}
+}
+
+func TestMistakesBehindBarriers(t *testing.T) {
+	filtering := calling([]string{"title"})
+	filtering.Python = &pb.Function{Name: "good", Kind: pb.FunctionKind_FILTER}
+	chunk := calling([]string{"title"}, result("_part", pb.Kind_INT32))
+	chunk.Python = &pb.Function{Name: "chunk", Kind: pb.FunctionKind_FLAT_MAP}
+	sampling := []*pb.Transform{{Op: "sample"}, {Op: "keep_if", In: []string{"price", "raw"}}}
+	for _, c := range []struct {
+		transforms []*pb.Transform
+		want       string
+	}{
+		{append(sampling, filtering), ""},
+		{append([]*pb.Transform{calling([]string{"title"}, result("n", pb.Kind_INT32))}, sampling...), ""},
+		{append([]*pb.Transform{filtering, chunk}, sampling[0]), "transforms[2]: sample chooses rows of the files, and " +
+			"transforms[0] (good) decides which rows there are; put sample before it"},
+		{append([]*pb.Transform{chunk}, sampling[1]), "transforms[1]: keep_if chooses rows of the files, and transforms[0] " +
+			"(chunk) decides which rows there are; put keep_if before it (price, raw)"},
+	} {
+		s := specOf(t, "features: {dense: price}", c.transforms...)
+		got := ""
+		if _, err := Resolve(s, withText(), newCatalog()); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+	s := specOf(t, "features: {label: _part}\nprovenance: true", chunk)
+	const want = "features[0]: a tensor _part comes from provenance already; rename one by a transform with `out`, or " +
+		"select it once"
+	if _, err := Resolve(s, withText(), newCatalog()); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	chunk.Python.Kind = pb.FunctionKind_MAP
+	if _, err := Resolve(s, withText(), newCatalog()); err != nil {
+		t.Errorf("one row of each has no parts: %v", err)
+	}
+}
+
 func TestMistakesOfCode(t *testing.T) {
 	const again = "; open the session with this release's Python package"
 	for _, c := range []struct {
@@ -354,8 +446,10 @@ func TestMistakesOfCode(t *testing.T) {
 		{func(c *pb.Code) { c.Python = "" }, `code.python: found ""; want the interpreter's version, such as 3.12` + again},
 		{func(c *pb.Code) { c.Distributions[1] = "a\x00" }, `code.distributions[1]: found "a\x00"; want a distribution and ` +
 			"its version, such as numpy==2.1.0" + again},
-		{func(c *pb.Code) { c.Distributions = slices.Repeat([]string{"a==1"}, 1025) },
-			"code.distributions: found 1025; want at most 1024"},
+		{
+			func(c *pb.Code) { c.Distributions = slices.Repeat([]string{"a==1"}, 1025) },
+			"code.distributions: found 1025; want at most 1024",
+		},
 		{func(c *pb.Code) { c.Functions = nil }, "code.functions: found 0; want 1 to 1024"},
 		{func(c *pb.Code) { c.Functions = slices.Repeat(c.Functions[:1], 1025) }, "code.functions: found 1025; want 1 to 1024"},
 		{func(c *pb.Code) { c.Functions[1].Name = "" }, `code.functions[1]: found "" with a digest of 32 bytes; want a name ` +
@@ -511,7 +605,7 @@ func TestAnyFunctionsResolve(t *testing.T) {
 		s.Code = codeOf("a", "b")
 		for _, c := range s.GetTransforms() {
 			c.In = rapid.SliceOfN(names, 1, 3).Draw(t, "in")
-			c.Python.Kind, c.Python.Most, c.Python.Memory = 0, 0, 0
+			c.Python.Kind, c.Python.Memory = pb.FunctionKind(rapid.IntRange(0, 3).Draw(t, "kind")), 0
 			for _, out := range c.GetOuts() {
 				out.Name = names.Draw(t, "out")
 			}
@@ -536,7 +630,12 @@ func TestAnyFunctionsResolve(t *testing.T) {
 					t.Fatalf("%v reads slot %d of %d", step, slot, slots)
 				}
 			}
-			if int(step.GetOuts()) != 1+len(step.GetMore()) || len(strings.Split(step.GetName(), ", ")) != int(step.GetOuts()) {
+			chooses := step.GetPython().GetKind() == pb.FunctionKind_FILTER
+			if chooses && (step.GetOuts() != 0 || step.GetType() != nil || step.GetName() != "") {
+				t.Fatalf("a filter with results: %v", step)
+			}
+			if !chooses && (int(step.GetOuts()) != 1+len(step.GetMore()) ||
+				len(strings.Split(step.GetName(), ", ")) != int(step.GetOuts())) {
 				t.Fatalf("a step with %d results: %v", step.GetOuts(), step)
 			}
 			slots += step.GetOuts()
@@ -546,8 +645,18 @@ func TestAnyFunctionsResolve(t *testing.T) {
 				t.Fatalf("%v of %d slots", o, slots)
 			}
 		}
-		if RowsOf(p) != SameRows {
-			t.Fatalf("functions that map make other rows: %v", p)
+		var want Rows // all that decide which rows there are do so, whether their results are read or not
+		for _, c := range s.GetTransforms() {
+			switch c.GetPython().GetKind() {
+			case pb.FunctionKind_FILTER:
+				want = max(want, FewerRows)
+			case pb.FunctionKind_FLAT_MAP:
+				want = MoreRows
+			default:
+			}
+		}
+		if got := RowsOf(p); got != want {
+			t.Fatalf("got %v, want %v: %v", got, want, p)
 		}
 	})
 }

@@ -43,6 +43,9 @@ func (r *resolver) features(s *pb.Spec) {
 		for _, name := range []string{"_file", "_row"} {
 			b.byName[name] = &output{at: "provenance"}
 		}
+		if slices.ContainsFunc(r.steps, func(st *step) bool { return RowsOfStep(st.proto) == MoreRows }) {
+			b.byName["_part"] = &output{at: "provenance"}
+		}
 	}
 	for i, f := range s.GetFeatures() {
 		b.entry(fmt.Sprintf("features[%d]", i), f)

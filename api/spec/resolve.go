@@ -60,9 +60,9 @@ type step struct {
 	in, outs []*feature
 }
 
-// needed reports whether a step has an effect: it selects rows, or one of its results is needed.
+// needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
 func (st *step) needed() bool {
-	return len(st.outs) == 0 || slices.ContainsFunc(st.outs, func(f *feature) bool { return f.needed })
+	return RowsOfStep(st.proto) != SameRows || slices.ContainsFunc(st.outs, func(f *feature) bool { return f.needed })
 }
 
 // makes gives a step its results.
@@ -88,6 +88,7 @@ type resolver struct {
 	// owned are sources, too, of kinds that only tensors have.
 	owned   map[string]*feature
 	steps   []*step
+	barrier string // the first transform behind which there may be other rows than the files', and what it calls
 	outputs []*output
 	// suggestions made, which cost a look at each name
 	suggestions int

@@ -1,6 +1,11 @@
 package spec
 
-import "github.com/penstock-ml/penstock/api/pb"
+import (
+	"math"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
 
 // Rows is what a program, or a step of it, makes of the number of rows.
 type Rows uint8
@@ -33,4 +38,26 @@ func RowsOfStep(s *pb.Step) Rows {
 		return FewerRows
 	}
 	return SameRows
+}
+
+// MostRows is how many rows a program makes at most of so many rows of a window.
+func MostRows(p *pb.Program, rows uint32) uint32 {
+	most := uint64(rows)
+	for _, s := range p.GetSteps() {
+		if f := s.GetPython(); f.GetKind() == pb.FunctionKind_FLAT_MAP {
+			most = min(most*uint64(f.GetMost()), maxWindow)
+		}
+	}
+	return uint32(most)
+}
+
+// maxWindow is how many rows a window has at most, behind each step.
+const maxWindow = math.MaxInt32
+
+// HasParts reports whether the rows of a program have numbers within their source rows, by provenance.
+func HasParts(p *pb.Program) bool { return p.GetProvenance() && RowsOf(p) == MoreRows }
+
+// Calls reports whether a program calls functions.
+func Calls(p *pb.Program) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOp() == FunctionOp })
 }

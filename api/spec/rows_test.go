@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"math"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -28,6 +29,28 @@ func TestRowsOf(t *testing.T) {
 	} {
 		if got := RowsOf(c.program); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMostRows(t *testing.T) {
+	made := func(most uint32) *pb.Step {
+		return &pb.Step{Op: "python", Outs: 1, Python: &pb.Function{Kind: pb.FunctionKind_FLAT_MAP, Most: most}}
+	}
+	filter := &pb.Step{Op: "python", Python: &pb.Function{Kind: pb.FunctionKind_FILTER}}
+	for _, c := range []struct {
+		steps      []*pb.Step
+		rows, want uint32
+	}{
+		{nil, 7, 7},
+		{[]*pb.Step{filter}, 7, 7},
+		{[]*pb.Step{made(3), filter, made(5)}, 7, 105},
+		{[]*pb.Step{made(3)}, 0, 0},
+		{[]*pb.Step{made(1 << 16)}, 1 << 16, math.MaxInt32},
+		{[]*pb.Step{made(1 << 16), made(1 << 16), made(1 << 16), made(1 << 16)}, 1 << 16, math.MaxInt32},
+	} {
+		if got := MostRows(&pb.Program{Steps: c.steps}, c.rows); got != c.want {
+			t.Errorf("%d rows become %d at most, want %d: %v", c.rows, got, c.want, c.steps)
 		}
 	}
 }

@@ -114,6 +114,9 @@ func (a *application) perInput(in []*feature) {
 			err = errors.New("selects rows and has no result; leave out `out`")
 		}
 		if err == nil {
+			err = a.comesTooLate(sig)
+		}
+		if err == nil {
 			err = sig.countsIn(f)
 		}
 		if err != nil {
@@ -127,6 +130,15 @@ func (a *application) perInput(in []*feature) {
 			a.define(results[i], f)
 		}
 	}
+}
+
+// comesTooLate refuses ops that choose rows of the files, where there are other ones.
+func (a *application) comesTooLate(sig Signature) error {
+	if !sig.SelectsRows || a.barrier == "" {
+		return nil
+	}
+	return fmt.Errorf("%s chooses rows of the files, and %s decides which rows there are; put %s before it",
+		a.transform.GetOp(), a.barrier, a.transform.GetOp())
 }
 
 // countsIn refuses timestamps that count in another unit than the op says.
@@ -162,6 +174,9 @@ func (a *application) together(in []*feature, complete bool) {
 		return
 	}
 	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	if err == nil {
+		err = a.comesTooLate(sig)
+	}
 	repeated := a.repeated()
 	switch {
 	case err != nil && repeated != "":

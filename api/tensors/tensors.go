@@ -32,6 +32,7 @@ const (
 const (
 	FileColumn = "_file"
 	RowColumn  = "_row"
+	PartColumn = "_part" // of programs that may make more rows than they get
 )
 
 // Schema of the record batches of a program's tensors.
@@ -49,6 +50,9 @@ func Schema(p *pb.Program) (*arrow.Schema, error) {
 		fields = append(fields,
 			arrow.Field{Name: FileColumn, Type: arrow.PrimitiveTypes.Int32, Metadata: metadata},
 			arrow.Field{Name: RowColumn, Type: arrow.PrimitiveTypes.Int64, Metadata: metadata})
+		if spec.HasParts(p) {
+			fields = append(fields, arrow.Field{Name: PartColumn, Type: arrow.PrimitiveTypes.Int32, Metadata: metadata})
+		}
 	}
 	if len(fields) == 0 {
 		return nil, errors.New("tensor: the program has no outputs")

@@ -21,7 +21,8 @@ func TestSchema(t *testing.T) {
 		of("h", pb.Layout_PADDED, pb.Kind_FLOAT16)
 	matrix.Shape = []int32{2, 3}
 	half.Shape, half.Left, half.Fill = []int32{4}, true, &pb.Value{Kind: &pb.Value_Float{Float: -0.5}}
-	s, err := Schema(&pb.Program{Provenance: true, Outputs: []*pb.Output{
+	makes := &pb.Function{Kind: pb.FunctionKind_FLAT_MAP}
+	s, err := Schema(&pb.Program{Provenance: true, Steps: []*pb.Step{{Python: makes}}, Outputs: []*pb.Output{
 		dense, of("f", pb.Layout_SPARSE, pb.Kind_FLOAT32), scored, of("l", pb.Layout_LABEL, pb.Kind_BOOL),
 		of("b", pb.Layout_BYTES, pb.Kind_BINARY), photo, matrix, flags, half,
 	}})
@@ -46,6 +47,7 @@ func TestSchema(t *testing.T) {
 			`"penstock.shape": "4", "penstock.dtype": "float16", "penstock.value": "-0.5", "penstock.side": "left"]`,
 		`_file int32 ["penstock.layout": "provenance"]`,
 		`_row int64 ["penstock.layout": "provenance"]`,
+		`_part int32 ["penstock.layout": "provenance"]`,
 	}, "\n")
 	if got := strings.Join(got, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -40,12 +41,10 @@ func peek(c *client.Config, rows int64) error {
 }
 
 func choosesRows(s *pb.Spec) bool {
-	for _, t := range s.GetTransforms() {
-		if t.GetOp() == "sample" {
-			return true
-		}
-	}
-	return s.GetFilter() != ""
+	return s.GetFilter() != "" || slices.ContainsFunc(s.GetTransforms(), func(t *pb.Transform) bool {
+		kind := t.GetPython().GetKind()
+		return t.GetOp() == "sample" || kind == pb.FunctionKind_FILTER || kind == pb.FunctionKind_FLAT_MAP
+	})
 }
 
 // forget deletes a session that nobody comes back to. If that fails, the master forgets it by itself, later.

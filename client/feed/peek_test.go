@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/client"
 )
 
 // TestPeekConfigures one rank's look at the first rows, in the dataset's order, but where rows are chosen.
@@ -72,5 +73,20 @@ func TestOpenedTellsTheSchema(t *testing.T) {
 	if schema := p.next().Batch.Schema; len(schema) == 0 || string(schema) != string(reply.Opened.Schema) {
 		t.Errorf("%d bytes of schema are told first, and %d with the first batch",
 			len(reply.Opened.Schema), len(schema))
+	}
+}
+
+// TestPeekOfFunctions is in the dataset's order unless functions choose or make rows, which would be counted first.
+func TestPeekOfFunctions(t *testing.T) {
+	for kind, want := range map[pb.FunctionKind]pb.Order{
+		0: pb.Order_DETERMINISTIC, pb.FunctionKind_MAP: pb.Order_DETERMINISTIC, pb.FunctionKind_FILTER: pb.Order_FAST,
+		pb.FunctionKind_FLAT_MAP: pb.Order_FAST,
+	} {
+		c := client.Config{Spec: &pb.Spec{Transforms: []*pb.Transform{
+			{Op: "log1p"}, {Op: "python", Python: &pb.Function{Kind: kind}},
+		}}}
+		if err := peek(&c, 5); err != nil || c.Spec.GetOrder() != want {
+			t.Errorf("%v: order %v, want %v; error %v", kind, c.Spec.GetOrder(), want, err)
+		}
 	}
 }

@@ -91,6 +91,9 @@ func rowOf(b *client.Batch, i int, brief bool) []field {
 	if b.Files != nil {
 		out = append(out, field{"_file", b.Files[i]}, field{"_row", b.RowIDs[i]})
 	}
+	if b.Parts != nil {
+		out = append(out, field{"_part", b.Parts[i]})
+	}
 	return out
 }
 

@@ -30,11 +30,11 @@ func TestPrintRow(t *testing.T) {
 		},
 		Bytes:  []client.Bytes{{Name: "text", Data: []byte("h\u00e9<\xff\x00"), Offsets: []int32{0, 4, 6}}},
 		Images: []client.Image{{Name: "im", Shape: [3]int{1, 1, 1}, Data: []byte{1, 2}}},
-		Files:  []int32{0, 1}, RowIDs: []int64{5, 6},
+		Files:  []int32{0, 1}, RowIDs: []int64{5, 6}, Parts: []int32{0, 3},
 	}
 	for i, want := range []string{
-		`{"f64":0.1,"bool":true,"i64":9223372036854775807,"a":0.1,"b":null,"ids":[7,8],"ids.weight":[0.5,null],"xs":[],"text":"hé\u003c","im":"uint8 [1 1 1]","_file":0,"_row":5}`,
-		`{"f64":null,"bool":false,"i64":-1,"a":"-Inf","b":2,"ids":[],"ids.weight":[],"xs":[1.5],"text":"0xff00","im":"uint8 [1 1 1]","_file":1,"_row":6}`,
+		`{"f64":0.1,"bool":true,"i64":9223372036854775807,"a":0.1,"b":null,"ids":[7,8],"ids.weight":[0.5,null],"xs":[],"text":"hé\u003c","im":"uint8 [1 1 1]","_file":0,"_row":5,"_part":0}`,
+		`{"f64":null,"bool":false,"i64":-1,"a":"-Inf","b":2,"ids":[],"ids.weight":[],"xs":[1.5],"text":"0xff00","im":"uint8 [1 1 1]","_file":1,"_row":6,"_part":3}`,
 	} {
 		var out strings.Builder
 		if err := printRow(&out, b, i, "json"); err != nil {
@@ -52,7 +52,8 @@ func TestPrintRow(t *testing.T) {
 
 func TestTableWithoutRows(t *testing.T) {
 	weights := uint32(1)
-	program := &pb.Program{Provenance: true, Outputs: []*pb.Output{
+	makes := &pb.Function{Kind: pb.FunctionKind_FLAT_MAP}
+	program := &pb.Program{Provenance: true, Steps: []*pb.Step{{Python: makes}}, Outputs: []*pb.Output{
 		{Name: "y", Layout: pb.Layout_LABEL, Type: &pb.Type{Kind: pb.Kind_BOOL}},
 		{Name: "dense", Layout: pb.Layout_DENSE, Columns: []string{"a", "b"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}},
 		{Name: "ids", Layout: pb.Layout_SPARSE, Type: &pb.Type{Kind: pb.Kind_INT64}, Weights: &weights},
@@ -74,7 +75,7 @@ func TestTableWithoutRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if r.NumRows() != 0 || r.MetaData().Schema.NumColumns() != 8 {
+	if r.NumRows() != 0 || r.MetaData().Schema.NumColumns() != 9 {
 		t.Errorf("%d rows, %s", r.NumRows(), r.MetaData().Schema)
 	}
 	if got := emptySchema(program).Field(3).Type; got.ID() != arrow.LIST {

@@ -144,6 +144,9 @@ func emptySchema(p *pb.Program) *arrow.Schema {
 	if p.GetProvenance() {
 		add("_file", arrow.PrimitiveTypes.Int32)
 		add("_row", arrow.PrimitiveTypes.Int64)
+		if spec.HasParts(p) {
+			add("_part", arrow.PrimitiveTypes.Int32)
+		}
 	}
 	return arrow.NewSchema(fields, nil)
 }

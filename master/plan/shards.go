@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
@@ -101,6 +102,10 @@ func Shards(cfg Config, program *pb.Program, files []File, epoch uint32) ([]*pb.
 	return shards, total, nil
 }
 
+// callingShardBytes is what makes a shard at most where functions are called: they take so much longer for a byte than
+// decoding does that many workers have to share out what is little to read.
+const callingShardBytes = 1 << 20
+
 // planner plans for one program.
 type planner struct {
 	cfg     Config
@@ -114,7 +119,11 @@ func newPlanner(cfg Config, program *pb.Program) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &planner{cfg: cfg.withDefaults(), program: program, filter: f}, nil
+	cfg = cfg.withDefaults()
+	if spec.Calls(program) {
+		cfg.ShardBytes = min(cfg.ShardBytes, callingShardBytes)
+	}
+	return &planner{cfg: cfg, program: program, filter: f}, nil
 }
 
 // cut makes the shards of one file, in file order: runs of extents up to the configured bytes.

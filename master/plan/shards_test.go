@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
@@ -129,6 +130,21 @@ func TestShardsKeepTheirBounds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Functions take long for what is little to read: many workers share it out.
+func TestShardsAreSmallWhereFunctionsAreCalled(t *testing.T) {
+	f := makeFile(t, "file:///0.parquet", 1, schema(), uniform(1000, 1<<19), uniform(1000, 1<<19),
+		uniform(1000, 1<<19), uniform(1000, 1<<19))
+	p := program(source("id", pb.Kind_INT64, false))
+	for _, want := range []int{1, 2} {
+		shards, _, err := plan.Shards(plan.Config{}, p, []plan.File{f}, 0)
+		check(t, err)
+		if len(shards) != want {
+			t.Errorf("%d shards of 2 MiB with %d steps, want %d", len(shards), len(p.GetSteps()), want)
+		}
+		p.Steps = append(p.Steps, &pb.Step{Op: spec.FunctionOp})
+	}
 }
 
 func TestShardsAreShuffledBySeedAndEpoch(t *testing.T) {

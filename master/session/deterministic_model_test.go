@@ -167,7 +167,7 @@ func (m *laneModel) takeOver() {
 			m.fail("%w", err)
 		}
 	}
-	s, err := Load(m.id, head, ranks, m.d.blocks(head), nil)
+	s, err := Load(m.id, head, ranks, m.d.blocks(head, m.d.planned), nil)
 	if err != nil {
 		m.fail("load: %w", err)
 	}

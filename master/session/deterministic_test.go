@@ -148,7 +148,7 @@ func TestLanesOfThousands(t *testing.T) {
 		t.Errorf("a rank at step 0 is told of %d starts", len(r.Starts))
 	}
 	head := s.Head()
-	again, err := Load(id, head, nil, d.blocks(head), nil)
+	again, err := Load(id, head, nil, d.blocks(head, d.planned), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -277,7 +277,7 @@ func (m *model) load() *State {
 			}
 		}
 	}
-	s, err := Load(m.id, &head, ranks, m.d.blocks(&head), named)
+	s, err := Load(m.id, &head, ranks, m.d.blocks(&head, m.planned), named)
 	if err != nil {
 		m.fail("load: %w", err)
 	}
@@ -306,9 +306,9 @@ func (m *model) plan() {
 		if int(index) >= len(m.d[epoch]) {
 			m.fail("asked to plan block %d of %d of epoch %d", index, len(m.d[epoch]), epoch)
 		}
-		m.must(m.d.planned(epoch, index))
+		m.must(m.planned(epoch, index))
 		if m.draw(4) == 0 {
-			m.must(m.d.planned(epoch, index))
+			m.must(m.planned(epoch, index))
 		}
 	}
 }

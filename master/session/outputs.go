@@ -6,10 +6,11 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // Outputs are the output rows of a block, by shard, by window of the shard: counted when it is planned, or else the
-// most that there are, the windows' rows.
+// windows' rows. There may be fewer or more of these then: what is shared out by them is cut between windows.
 type Outputs [][]uint32
 
 // OutputsOf takes a block's outputs together.
@@ -33,6 +34,18 @@ func WindowRows(g *pb.Extent) []uint32 {
 	window := max(1, g.GetWindowRows())
 	for left := g.GetRows(); left > 0; left -= window {
 		out = append(out, uint32(min(left, window)))
+	}
+	return out
+}
+
+// MostOutputs lists how many output rows the windows of a row group have, or have at most if that was not counted.
+func MostOutputs(g *pb.Extent, p *pb.Program) []uint32 {
+	if len(g.GetOutputs()) > 0 {
+		return g.GetOutputs()
+	}
+	out := WindowRows(g)
+	for i, rows := range out {
+		out[i] = spec.MostRows(p, rows)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,5 +101,20 @@ func TestOutputsFitTheirBlock(t *testing.T) {
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", blocks, err)
 		}
+	}
+}
+
+func TestMostOutputs(t *testing.T) {
+	four := &pb.Program{Steps: []*pb.Step{{Python: &pb.Function{Kind: pb.FunctionKind_FLAT_MAP, Most: 4}}}}
+	g := &pb.Extent{Rows: 25, WindowRows: 10}
+	if got := MostOutputs(g, nil); !slices.Equal(got, []uint32{10, 10, 5}) {
+		t.Errorf("one of each row: %v", got)
+	}
+	if got := MostOutputs(g, four); !slices.Equal(got, []uint32{40, 40, 20}) {
+		t.Errorf("four of each row: %v", got)
+	}
+	g.Outputs = []uint32{0, 7, 30}
+	if got := MostOutputs(g, four); !slices.Equal(got, []uint32{0, 7, 30}) {
+		t.Errorf("counted: %v", got)
 	}
 }

@@ -87,8 +87,12 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 // intolerable says why a refusal fails the session, or is empty.
 func (s quarantine) intolerable(r Refusal) string {
 	what := fmt.Sprintf("%s row group %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
-	const mend = "mend what it names, the file or the spec, and begin a new session, or go on without such row " +
-		"groups: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
+	const mend = "mend what it names, the file, the spec or the function, and begin a new session, or go on without " +
+		"such row groups: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
+	words := r.Words + "; "
+	if strings.Contains(r.Words, "\n") { // a traceback
+		words = r.Words + "\n"
+	}
 	switch n := s.skippedRowGroups(); {
 	case r.Changed:
 		return fmt.Sprintf(
@@ -98,11 +102,11 @@ func (s quarantine) intolerable(r Refusal) string {
 	case s.find(r) >= 0 || n < s.id.Skip:
 		return ""
 	case s.id.Skip == 0:
-		return fmt.Sprintf("%s: no worker can make batches of it: %s; "+mend, what, r.Words, 1)
+		return fmt.Sprintf("%s: no worker can make batches of it: %s"+mend, what, words, 1)
 	default:
 		return fmt.Sprintf(
-			"%s: no worker can read it: %s; on_error lets %d row groups be left out, and %d were already, %s; "+mend,
-			what, r.Words, s.id.Skip, n, s.someSkipped(), n+1)
+			"%s: no worker can read it: %son_error lets %d row groups be left out, and %d were already, %s; "+mend,
+			what, words, s.id.Skip, n, s.someSkipped(), n+1)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -121,7 +122,7 @@ func shownRow(rec arrow.Record, i int, m *pb.BatchMeta) shown {
 	r.ids = append(r.ids, ids.ListValues().(*array.Int64).Int64Values()[from:to]...)
 	r.text = string(rec.Column(2).(*array.Binary).Value(i))
 	r.row = rec.Column(3).(*array.Int64).Value(i)
-	r.source = rec.Column(int(rec.NumCols()) - 1).(*array.Int64).Value(i)
+	r.source = rec.Column(rec.Schema().FieldIndices(tensors.RowColumn)[0]).(*array.Int64).Value(i)
 	return r
 }
 

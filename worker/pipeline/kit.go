@@ -25,7 +25,7 @@ const kitKept = time.Minute
 // kitKey names the program of a ticket, with the code that it calls, and the format of its file.
 func kitKey(t *pb.Ticket, format string) string {
 	return t.GetNamespace() + "\x00" + string(t.GetProgramDigest()) + "\x00" + format + "\x00" +
-		string(t.GetCode().GetSha256())
+		string(t.GetCode().GetSha256()) + string(t.GetCode().GetIdentity().GetDigest())
 }
 
 // Key is the program.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -80,7 +81,7 @@ func rowOf(rec arrow.Record, i int, m *pb.BatchMeta) row {
 	for c := range int(rec.NumCols()) {
 		put(&b, rec.Column(c), i)
 	}
-	source := rec.Column(int(rec.NumCols()) - 1).(*array.Int64).Value(i)
+	source := rec.Column(rec.Schema().FieldIndices(tensors.RowColumn)[0]).(*array.Int64).Value(i)
 	return row{m.GetWindow(), m.GetK() + uint64(i), source, b.String()}
 }
 

@@ -125,10 +125,6 @@ func (l *layer) column(v *vector.Vector) {
 	case pb.Kind_INT32:
 		numbers(l, v.I32[:rows], valid)
 	case pb.Kind_INT64:
-		if v.U32 != nil {
-			l.wide(v.U32[:rows], valid)
-			return
-		}
 		numbers(l, v.I64[:rows], valid)
 	case pb.Kind_FLOAT32:
 		numbers(l, v.F32[:rows], valid)
@@ -154,17 +150,6 @@ func (l *layer) bools(values []bool, valid []uint64) {
 func numbers[T any](l *layer, values []T, valid []uint64) {
 	out := l.next(int(unsafe.Sizeof(*new(T))) * len(values))
 	copy(out, bytesOf(values))
-	zero(out, len(values), valid)
-}
-
-func (l *layer) wide(values []uint32, valid []uint64) {
-	out := l.next(8 * len(values))
-	if len(values) > 0 {
-		wide := unsafe.Slice((*int64)(unsafe.Pointer(&out[0])), len(values)) // places are multiples of 64
-		for i, x := range values {
-			wide[i] = int64(x)
-		}
-	}
 	zero(out, len(values), valid)
 }
 
@@ -448,6 +433,49 @@ func (m *result) values(r *reader, v *vector.Vector, n int) {
 	default:
 		v.Small = copied(r, &m.bytes, spec.Width(m.typ.Kind)*n)
 	}
+}
+
+// parents are the rows that results are of, where a function does not make one of each.
+type parents struct {
+	kind pb.FunctionKind
+	most int64 // rows that become of one, on average
+	rows []int32
+}
+
+// take takes the parents of so many results, of a call of n rows, and returns them with the places behind theirs.
+func (p *parents) take(n, results int, from []byte, places []int64, allow func(bytes int64) error) (
+	[]int32, []int64, error,
+) {
+	if p.kind == pb.FunctionKind_MAP {
+		return nil, places, nil
+	}
+	most := int64(n)
+	if p.kind == pb.FunctionKind_FLAT_MAP {
+		most = min(most*p.most, math.MaxInt32)
+	}
+	if results < 0 || int64(results) > most || len(places) < 2 {
+		return nil, nil, fmt.Errorf("%w: %d rows of %d, with %d places", errPlaces, results, n, len(places))
+	}
+	r := reader{from: from, places: places}
+	more(&r, p.rows, int64(results))
+	if r.more > 0 && allow != nil {
+		if err := allow(r.more); err != nil {
+			return nil, nil, err
+		}
+	}
+	rows := copied(&r, &p.rows, results)
+	before := int32(0)
+	for i, row := range rows {
+		if row < before || int(row) >= n || p.kind == pb.FunctionKind_FILTER && i > 0 && row == before {
+			r.fail("row %d is of row %d of %d, behind one of row %d", i, row, n, before)
+			break
+		}
+		before = row
+	}
+	if rows == nil {
+		rows = []int32{} // not as many as there were
+	}
+	return rows, r.places, r.err
 }
 
 // take makes vectors of so many rows of all results. allow is asked before they take more memory than before.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,35 @@ func fuzzed(t testing.TB) []result {
 		results[i].typ = typ
 	}
 	return results
+}
+
+// What lies at nulls is nobody's business: it may be of rows that a function must not see.
+func TestNullsAreZeroInProcesses(t *testing.T) {
+	null := []uint64{0b10} // the first of two
+	scalar := func(k pb.Kind) spec.Type { return spec.Type{Kind: k} }
+	columns := []*vector.Vector{
+		{Type: scalar(pb.Kind_BOOL), Rows: 2, Valid: null, Bool: []bool{true, false}},
+		{Type: scalar(pb.Kind_INT32), Rows: 2, Valid: null, I32: []int32{7, 0}},
+		{Type: scalar(pb.Kind_INT64), Rows: 2, Valid: null, I64: []int64{7, 0}},
+		{Type: scalar(pb.Kind_FLOAT32), Rows: 2, Valid: null, F32: []float32{7, 0}},
+		{Type: scalar(pb.Kind_FLOAT64), Rows: 2, Valid: null, F64: []float64{7, 0}},
+		{Type: scalar(pb.Kind_UINT16), Rows: 2, Valid: null, Small: []byte{7, 7, 0, 0}},
+		{Type: scalar(pb.Kind_BINARY), Rows: 2, Valid: null, Data: []byte("garbage"), Ends: []int32{0, 7, 7}},
+		{
+			Type: spec.Type{Kind: pb.Kind_INT64, List: true}, Rows: 1, Offsets: []int32{0, 2}, I64: []int64{7, 0},
+			ElemValid: null,
+		},
+	}
+	for _, v := range columns {
+		lay := layer{to: make([]byte, room(v))}
+		lay.column(v)
+		for i, b := range lay.to {
+			bitmap, offsets := b == 0b10 && i%align == 0, v.Type.List && i >= 4 && b == 2
+			if b != 0 && !bitmap && !offsets {
+				t.Errorf("%v: byte %d of what a process sees is %d", v.Type, i, b)
+			}
+		}
+	}
 }
 
 // Whatever a process says of its results, and writes there, they are refused or are vectors that may be read, in no
@@ -137,4 +167,77 @@ func TestTakeChecks(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+}
+
+// Rows that are not those of parents are refused in words; what is taken is the worker's own.
+func TestTakeChecksParents(t *testing.T) {
+	const filter, flatMap = pb.FunctionKind_FILTER, pb.FunctionKind_FLAT_MAP
+	segment := make([]byte, 128)
+	for name, c := range map[string]struct {
+		kind    pb.FunctionKind
+		rows    []int32
+		results int
+		places  []int64
+		want    string
+	}{
+		"a filter":            {filter, []int32{0, 2}, 2, []int64{0, 8}, ""},
+		"none":                {filter, nil, 0, []int64{0, 0}, ""},
+		"a flat_map":          {flatMap, []int32{0, 0, 2, 2, 2, 2}, 6, []int64{0, 24}, ""},
+		"a row twice":         {filter, []int32{1, 1}, 2, []int64{0, 8}, "row 1 is of row 1 of 3, behind one of row 1"},
+		"falling":             {flatMap, []int32{1, 0}, 2, []int64{0, 8}, "row 1 is of row 0 of 3, behind one of row 1"},
+		"before the first":    {flatMap, []int32{-1}, 1, []int64{0, 4}, "row 0 is of row -1 of 3"},
+		"behind the last":     {flatMap, []int32{3}, 1, []int64{0, 4}, "row 0 is of row 3 of 3"},
+		"more than there are": {filter, []int32{0, 1, 2, 2}, 4, []int64{0, 16}, "4 rows of 3"},
+		"more than the bound": {flatMap, []int32{0, 0, 0, 0, 0, 0, 0}, 7, []int64{0, 28}, "7 rows of 3"},
+		"fewer than none":     {flatMap, nil, -1, []int64{0, 0}, "-1 rows of 3"},
+		"no places":           {flatMap, nil, 0, nil, "0 rows of 3, with 1 places"},
+		"too few":             {flatMap, []int32{0}, 2, []int64{0, 4}, "of 4 bytes where there should be 8"},
+		"outside":             {flatMap, nil, 2, []int64{128, 8}, "of 8 bytes at 128 of 128"},
+	} {
+		for i, row := range c.rows {
+			binary.LittleEndian.PutUint32(segment[4*i:], uint32(row))
+		}
+		p := parents{kind: c.kind, most: 2}
+		rows, places, err := p.take(3, c.results, segment, append(c.places, 7), nil)
+		clear(segment)
+		switch {
+		case c.want == "" && (err != nil || rows == nil || !slices.Equal(rows, c.rows) || !slices.Equal(places, []int64{7})):
+			t.Errorf("%s: %v, %v, %v", name, rows, places, err)
+		case c.want != "" && (!errors.Is(err, errPlaces) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Whatever a process says of parents, they are refused, or rise from one of the rows to another, in no more memory than
+// was allowed.
+func FuzzTakeParents(f *testing.F) {
+	f.Add(3, 2, true, int64(0), int64(8), []byte{0, 0, 0, 0, 2, 0, 0, 0})
+	f.Add(3, 3, false, int64(64), int64(12), make([]byte, 128))
+	f.Add(0, 0, false, int64(-1), int64(0), []byte{})
+	f.Add(1<<31-1, 1<<40, false, int64(0), int64(1<<42), []byte{1})
+	f.Fuzz(func(t *testing.T, n, results int, chooses bool, at, size int64, segment []byte) {
+		if n < 0 || n > math.MaxInt32 {
+			return
+		}
+		p := parents{kind: pb.FunctionKind_FLAT_MAP, most: 4}
+		if chooses {
+			p.kind = pb.FunctionKind_FILTER
+		}
+		allowed := int64(0)
+		rows, _, err := p.take(n, results, segment, []int64{at, size}, func(bytes int64) error {
+			allowed = bytes
+			return nil
+		})
+		if has := 4 * int64(cap(p.rows)); has > allowed {
+			t.Errorf("%d bytes, of which %d were allowed", has, allowed)
+		}
+		if err != nil {
+			return
+		}
+		if len(rows) != results || !slices.IsSorted(rows) || results > 0 && (rows[0] < 0 || int(rows[results-1]) >= n) ||
+			chooses && len(slices.Compact(slices.Clone(rows))) != results {
+			t.Errorf("%d of %d rows: %v", results, n, rows)
+		}
+	})
 }

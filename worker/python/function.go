@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ type functions struct {
 	environment Environment
 	key         key
 	code        []byte
+	wants       *pb.Code // whose environment it is to have
 	session     string
 }
 
@@ -31,9 +33,13 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 		functions: *fs, caller: caller{fs.session, fmt.Sprintf("%s (%s)", call.GetName(), step.GetAt())},
 		memory: call.GetMemory(), timeout: time.Duration(call.GetTimeoutMs()) * time.Millisecond,
 	}
-	if kind := call.GetKind(); kind != pb.FunctionKind_MAP && kind != pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED {
-		return nil, fmt.Errorf("%w: %s is of kind %v, which is of a later release", ErrCannotRun, f.caller.op, kind)
+	makes, ok := kindNames[call.GetKind()]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is of kind %v, which is of a later release", ErrCannotRun, f.caller.op,
+			call.GetKind())
 	}
+	f.parents.kind = max(call.GetKind(), pb.FunctionKind_MAP)
+	f.parents.most = int64(cmp.Or(call.GetMost(), defaultMost))
 	if f.memory <= 0 {
 		f.memory = fs.pool.cfg.Memory
 	}
@@ -47,7 +53,10 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 		return nil, fmt.Errorf("%w: %s is of style %v, which is of a later release", ErrCannotRun, f.caller.op,
 			call.GetStyle())
 	}
-	f.request = request{Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style}
+	f.request = request{Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style, Makes: makes}
+	if f.parents.kind == pb.FunctionKind_FLAT_MAP {
+		f.request.Most = uint32(f.parents.most)
+	}
 	for i, t := range in {
 		f.request.Ins = append(f.request.Ins, formOf(t))
 		for _, at := range call.GetTexts() {
@@ -65,6 +74,14 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 	return f, err
 }
 
+var kindNames = map[pb.FunctionKind]string{ //nolint:gochecknoglobals // a constant
+	pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED: "", pb.FunctionKind_MAP: "",
+	pb.FunctionKind_FILTER: "filter", pb.FunctionKind_FLAT_MAP: "flat_map",
+}
+
+// defaultMost is how many rows become of one where a program does not say, as in worker/transform.
+const defaultMost = 1024
+
 var styles = map[pb.Style]string{ //nolint:gochecknoglobals // a constant
 	pb.Style_STYLE_UNSPECIFIED: "arrow", pb.Style_ARROW: "arrow", pb.Style_NUMPY: "numpy", pb.Style_ROWS: "rows",
 }
@@ -75,6 +92,9 @@ func formOf(t spec.Type) form {
 
 // makes notes the types of the results of a step.
 func (f *function) makes(step *pb.Step) error {
+	if f.parents.kind == pb.FunctionKind_FILTER {
+		return nil
+	}
 	types := append([]*pb.Type{step.GetType()}, step.GetMore()...)
 	if step.GetOuts() == 0 || int(step.GetOuts()) != len(types) {
 		return fmt.Errorf("%w: %s makes %d results of %d types", ErrCannotRun, f.caller.op, step.GetOuts(), len(types))
@@ -103,16 +123,17 @@ type function struct {
 	weight  int
 	memory  int64
 	timeout time.Duration
+	parents parents
 	results []result
 }
 
 // Close has nothing to give up but memory: no process is held between calls.
-func (f *function) Close() { f.results = nil }
+func (f *function) Close() { f.results, f.parents.rows = nil, nil }
 
 // diedError says that the process ended before it answered.
 type diedError struct {
-	how, said string
-	loading   bool
+	how, said     string
+	loading, late bool
 }
 
 func (e *diedError) Error() string { return e.how }
@@ -124,8 +145,8 @@ func (e *awayError) Error() string { return e.cause.Error() }
 
 var errLate = errors.New("too late")
 
-// Call calls the function in a process. One that dies of it, or does not return in time, is given a second chance, in a
-// new process.
+// Call calls the function in a process. If the process dies of it there is a second try, in a new one; not if the call
+// does not return in time: that would take as long again.
 func (f *function) Call(ctx context.Context, c *transform.Call) error {
 	w := &waiter{ctx: ctx, told: c.Wait, tick: time.NewTicker(f.pool.times.told)}
 	defer w.tick.Stop()
@@ -138,12 +159,31 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 		}
 		f.pool.cfg.Logger.Warn("a Python process ended in its work", "session", f.session, "op", f.caller.op,
 			"how", died.how)
+		if died.late {
+			break
+		}
 	}
-	if died.loading {
-		err := fmt.Errorf("%w: its process %s while it loaded the code, twice\n%s", ErrCannotRun,
-			died.how, ending(died.said, mostTraceback))
+	return f.gaveUp(died)
+}
+
+// gaveUp is the error of a function whose last process died.
+func (f *function) gaveUp(died *diedError) error {
+	switch {
+	case died.loading:
+		again := ", twice"
+		if died.late {
+			again = ""
+		}
+		err := fmt.Errorf("%w: its process %s while it loaded the code%s\n%s", ErrCannotRun, died.how, again,
+			ending(died.said, mostTraceback))
 		f.pool.failed(failureKey{f.key, f.id}, err)
 		return err
+	case died.late:
+		return &FunctionError{
+			Op:        f.caller.op,
+			What:      "its process " + died.how + "; give its op more by timeout=, if it would end at all",
+			Traceback: died.said,
+		}
 	}
 	return &FunctionError{
 		Op: f.caller.op, What: "its process " + died.how + ", and so did a second one on the same rows",
@@ -260,14 +300,20 @@ func (f *function) load(w *waiter, q *process) error {
 	}
 	defer code.Free()
 	copy(code.Bytes, f.code)
-	a, err := f.ask(w, q, &request{Kind: askLoad, Code: len(f.code)}, f.pool.times.load, code.File())
+	a, err := f.ask(w, q, &request{
+		Kind: askLoad, Code: len(f.code), Python: f.wants.GetPython(), Distributions: f.wants.GetDistributions(),
+	}, f.pool.times.load, code.File())
 	if err != nil {
 		return err
 	}
-	if a.Kind != sayLoaded {
-		return f.failed(q, a, failureKey{f.key, ""}, sayFailed)
+	switch a.Kind {
+	case sayLoaded:
+		return nil
+	case sayDiffers:
+		return f.cannot(failureKey{f.key, ""}, beginning(a.Message, mostTraceback)+
+			"; have this version in the environment of each worker, or open the session with theirs")
 	}
-	return nil
+	return f.failed(q, a, failureKey{f.key, ""}, sayFailed)
 }
 
 // ready has a process make the function, unless it has it.
@@ -323,7 +369,9 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 	a, ok, err := await(w, q.answers, late.C)
 	switch {
 	case errors.Is(err, errLate):
-		return nil, f.broken(q, fmt.Sprintf("did not come to an end within %v", within))
+		err := f.broken(q, fmt.Sprintf("did not come to an end within %v", within))
+		err.late = true
+		return nil, err
 	case err != nil:
 		return nil, &awayError{err}
 	case !ok:
@@ -335,7 +383,7 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 }
 
 // broken ends a process that has ended, or does not do as it has to, and says how it ended.
-func (f *function) broken(q *process, how string) error {
+func (f *function) broken(q *process, how string) *diedError {
 	q.kill(how)
 	<-q.dead
 	return &diedError{how: q.ended(), said: lastWords(q.said.String())}
@@ -380,7 +428,7 @@ func (f *function) finish(q *process, c *transform.Call, a *answer) error {
 	}
 	switch a.Kind {
 	case sayDone:
-		return f.done(q, c, a.Places)
+		return f.done(q, c, a)
 	case sayRaised:
 		return f.raised(c, a)
 	}
@@ -429,13 +477,20 @@ func (f *function) grow(w *waiter, q *process, bytes int64) (*answer, error) {
 	return f.answer(w, q, f.timeout)
 }
 
-// done takes the results.
-func (f *function) done(q *process, c *transform.Call, places []int64) error {
+// done takes what the function made.
+func (f *function) done(q *process, c *transform.Call, a *answer) error {
 	var from []byte
 	if q.out != nil {
 		from = q.out.Bytes
 	}
-	err := take(f.results, c.Out, c.N, from, places, c.Room)
+	parents, places, err := f.parents.take(c.N, a.Rows, from, a.Places, c.Room)
+	if c.Parents = parents; err == nil {
+		rows := c.N
+		if parents != nil {
+			rows = len(parents)
+		}
+		err = take(f.results, c.Out, rows, from, places, c.Room)
+	}
 	if errors.Is(err, errPlaces) {
 		return f.broken(q, "gave results that are none: "+err.Error())
 	}

@@ -225,6 +225,7 @@ func TestClassIsMadeOnce(t *testing.T) {
 }
 
 func TestWhatFunctionsDoWrong(t *testing.T) {
+	wholesome(t) // a process is there, which may take more than one that is started for 10 MiB
 	for name, c := range map[string]struct {
 		op   op
 		in   *vector.Vector
@@ -290,17 +291,7 @@ func TestWhatDoesNotLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	starts := filepath.Join(t.TempDir(), "starts")
-	p, _ := running(t, func(c *Config, _ *times) {
-		e := c.Environments[Default]
-		script := filepath.Join(t.TempDir(), "python")
-		text := fmt.Sprintf("#!/bin/sh\necho >>%s\nexec %s \"$@\"\n", starts, e.Interpreter)
-		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		e.Interpreter = script
-		c.Environments = map[string]Environment{Default: e}
-	})
+	p, starts := counted(t)
 	data := []byte("no pickle at all")
 	ticket := ticketOf("", data)
 	if err := p.Keep(ticket, partsOf(data)[0]); err != nil {
@@ -320,10 +311,89 @@ func TestWhatDoesNotLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if said, err := os.ReadFile(starts); err != nil || len(said) != 1 {
-		t.Errorf("%d processes were started: %v", len(said), err)
+	if n := starts(); n != 1 {
+		t.Errorf("%d processes were started", n)
 	}
 	wholesome(t)
+}
+
+// counted is a pool that counts the processes that it starts. These find modules in path, too.
+func counted(t *testing.T, path ...string) (*Pool, func() int) {
+	t.Helper()
+	starts := filepath.Join(t.TempDir(), "starts")
+	p, _ := running(t, func(c *Config, _ *times) {
+		e := c.Environments[Default]
+		script := filepath.Join(t.TempDir(), "python")
+		text := fmt.Sprintf("#!/bin/sh\necho >>%s\nexec %s \"$@\"\n", starts, e.Interpreter)
+		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		e.Interpreter, e.Path = script, append(path, e.Path...)
+		c.Environments = map[string]Environment{Default: e}
+	})
+	return p, func() int {
+		said, err := os.ReadFile(starts)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(said)
+	}
+}
+
+// Code runs where the packages that it imports have the versions that they had where its session was opened. Sessions of
+// the same bytes may differ in that.
+func TestEnvironmentsAreThoseOfSessions(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "made_up-2.0.1.dist-info")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	metadata := []byte("Metadata-Version: 2.1\nName: Made.Up\nVersion: 2.0.1+cu121\n")
+	if err := os.WriteFile(filepath.Join(folder, "METADATA"), metadata, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, starts := counted(t, filepath.Dir(folder))
+	o := op{name: "same", in: []spec.Type{int64s}, out: []spec.Type{int64s}}
+	for _, c := range []struct {
+		identity *pb.Code
+		want     string
+	}{
+		{&pb.Code{Distributions: []string{"made-up==2.0.1"}}, ""},
+		{&pb.Code{Distributions: []string{"made-up==2.1.0"}}, "made-up is 2.0.1 here, and 2.1.0 where the session was opened"},
+		{&pb.Code{Python: "2.7"}, "here, and 2.7 where the session was opened"},
+		{&pb.Code{Python: "2.7"}, "here, and 2.7 where the session was opened"},
+		{&pb.Code{Distributions: []string{"made-down==1"}}, "made-down is not here, and 1 where the session was opened"},
+		{&pb.Code{Distributions: []string{"made-up==2.0.1"}}, ""},
+	} {
+		o.identity = c.identity
+		f := o.open(t, p)
+		err := f.Call(t.Context(), callOf(o.out, numbered(5)))
+		f.Close()
+		if c.want == "" && err != nil {
+			t.Errorf("%v: %v", c.identity, err)
+		}
+		if c.want != "" && (!errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %s", c.identity, err, c.want)
+		}
+	}
+	if n := starts(); n != 4 {
+		t.Errorf("%d processes were started for 4 environments", n)
+	}
+}
+
+// To wait once more would take as long again.
+func TestWhatIsLateIsNotTriedAgain(t *testing.T) {
+	p, starts := counted(t)
+	o := op{name: "deaf", in: []spec.Type{strings_}, out: []spec.Type{int64s}, more: func(f *pb.Function) { f.TimeoutMs = 300 }}
+	f := o.open(t, p)
+	defer f.Close()
+	err := f.Call(t.Context(), callOf(o.out, words(filepath.Join(t.TempDir(), "began"))))
+	if _, ok := errors.AsType[*FunctionError](err); !ok ||
+		!strings.Contains(err.Error(), "its process did not come to an end within 300ms; give its op more by timeout=") {
+		t.Error(err)
+	}
+	if n := starts(); n != 1 {
+		t.Errorf("%d processes were started", n)
+	}
 }
 
 // A process that dies is no end: the rows go to another one, once.
@@ -664,4 +734,77 @@ func TestCodesOfTickets(t *testing.T) {
 			t.Errorf("%v: %v", t2, err)
 		}
 	}
+}
+
+// Functions choose rows, and make others of them, in each style; a call of no rows that stay has parents, too.
+func TestRowsThatFunctionsChooseAndMake(t *testing.T) {
+	const arrow, numpy, rows = pb.Style_ARROW, pb.Style_NUMPY, pb.Style_ROWS
+	const filter, flatMap = pb.FunctionKind_FILTER, pb.FunctionKind_FLAT_MAP
+	two := []spec.Type{int64s, strings_}
+	for _, c := range []struct {
+		name  string
+		style pb.Style
+		kind  pb.FunctionKind
+		out   []spec.Type
+		most  uint32
+		want  string
+	}{
+		{"odd", numpy, filter, nil, 0, "[1 3] "},
+		{"odd_row", rows, filter, nil, 0, "[1 3] "},
+		{"repeat", numpy, flatMap, two, 0, "[1 2 2 3 3 3] 10 21 22 33 34 35"},
+		{"repeat", numpy, flatMap, two, 2, "[1 2 2 3 3 3] 10 21 22 33 34 35"},
+		{"repeat_row", rows, flatMap, two, 0, "[1 2 2 3 3 3] 10 20 21 30 31 32"},
+		{"repeat", numpy, flatMap, two, 1, "row 3 fails: it became 3 rows or more, and all 4 of the call 6 or more; at most 1"},
+		{"repeat_row", rows, flatMap, two, 1, "row 2 fails: it became 2 rows or more, and all 4 of the call 5 or more; at most 1"},
+		{"endless", rows, flatMap, two, 3, "row 0 fails: it became 13 rows or more"},
+		{"falls", arrow, flatMap, two, 0, "parents: output row 1 is of row 0, behind one of row 1"},
+		{"same", arrow, filter, nil, 0, "same returned an Arrow array of int64; return an array of bools"},
+		{"same", rows, filter, nil, 0, "row 0 fails: same returned a int; return True for a row that stays"},
+		{"same", rows, flatMap, two, 0, "row 0 fails: same returned a int; return a list of what the row becomes"},
+	} {
+		o := op{name: c.name, style: c.style, in: []spec.Type{int64s}, out: c.out, more: func(f *pb.Function) {
+			f.Kind, f.Most = c.kind, c.most
+		}}
+		made, err := o.call(t, numbered(4))
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(made.Parents, " ")
+			if c.kind == flatMap {
+				got += strings.Trim(fmt.Sprint(made.Out[0].I64), "[]")
+				if n := len(made.Parents); made.Out[0].Rows != n || made.Out[1].Rows != n {
+					t.Errorf("%s: %d rows and %d of %d", c.name, made.Out[0].Rows, made.Out[1].Rows, n)
+				}
+			}
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	for name, kind := range map[string]pb.FunctionKind{"odd": filter, "repeat": flatMap} {
+		o := op{name: name, style: numpy, in: []spec.Type{int64s}, more: func(f *pb.Function) { f.Kind = kind }}
+		if kind == flatMap {
+			o.out = two
+		}
+		made, err := o.call(t, numbered(1)) // a zero
+		if err != nil || made.Parents == nil || len(made.Parents) != 0 {
+			t.Errorf("%s: %v of %v: %v", name, made.Parents, made, err)
+		}
+	}
+}
+
+// What an answer says of the number of its rows is not relied on.
+func TestHostileNumbersOfRows(t *testing.T) {
+	for said, want := range map[string]string{
+		`{"kind": "done", "number": NUMBER, "rows": 5, "places": [0, 20]}`:  "5 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": -1, "places": [0, 20]}`: "-1 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": []}`:       "1 rows of 1, with 0 places",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": [0, 4]}`:   "a buffer of 4 bytes at 0 of 0",
+	} {
+		o := op{name: "says", in: []spec.Type{strings_}, more: func(f *pb.Function) { f.Kind = pb.FunctionKind_FILTER }}
+		_, err := o.call(t, words(said))
+		if _, ok := errors.AsType[*FunctionError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", said, err, want)
+		}
+	}
+	wholesome(t)
 }

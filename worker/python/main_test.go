@@ -168,6 +168,8 @@ type op struct {
 	more  func(*pb.Function)
 	shape []int32 // of the first result
 	from  string  // namespace
+
+	identity *pb.Code
 }
 
 // open makes it, of a pool.
@@ -182,6 +184,7 @@ func (o op) open(t testing.TB, p *Pool) transform.Function {
 
 func (o op) try(p *Pool) (transform.Function, error) {
 	ticket := ticketOf(o.from, ours.bundle)
+	ticket.Code.Identity = o.identity
 	for _, part := range partsOf(ours.bundle) {
 		if err := p.Keep(ticket, part); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,9 +121,11 @@ func (p *Pool) Functions(t *pb.Ticket) (transform.Functions, error) {
 	if !ok {
 		return nil, &NeedCodeError{SHA256: k.sha256[:]}
 	}
+	wants := t.GetCode().GetIdentity()
+	all := strings.Join(append([]string{wants.GetPython()}, wants.GetDistributions()...), "\n")
 	return &functions{
-		pool: p, environment: environment, key: key{codeKey: k, environment: Default}, code: code,
-		session: t.GetSession(),
+		pool: p, environment: environment, key: key{codeKey: k, environment: Default, wants: all}, code: code,
+		wants: wants, session: t.GetSession(),
 	}, nil
 }
 

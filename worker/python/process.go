@@ -21,6 +21,7 @@ import (
 type key struct {
 	codeKey
 	environment string
+	wants       string // what the environment has to have: the code may be that of sessions which differ in it
 	threads     int
 }
 

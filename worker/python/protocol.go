@@ -22,18 +22,19 @@ const (
 
 // What a worker asks, and what is answered.
 const (
-	askLoad = "load" // the code, in the file: loaded, failed
+	askLoad = "load" // the code, in the file: loaded, differs, failed
 	askMake = "make" // a function of it: made, failed
 	askCall = "call" // a function: need, done, raised
 	askRoom = "room" // goes on with a call that said need; of 0 bytes: ends it without an answer
 
-	sayHello  = "hello" // first of all
-	sayLoaded = "loaded"
-	sayMade   = "made"
-	sayFailed = "failed"
-	sayNeed   = "need"
-	sayDone   = "done"
-	sayRaised = "raised"
+	sayHello   = "hello" // first of all
+	sayLoaded  = "loaded"
+	sayDiffers = "differs" // the environment is not that of the session
+	sayMade    = "made"
+	sayFailed  = "failed"
+	sayNeed    = "need"
+	sayDone    = "done"
+	sayRaised  = "raised"
 )
 
 // request is what a worker asks. Its files go with it, in the order of its fields: of load the code, of call and room
@@ -44,6 +45,9 @@ type request struct {
 	Number uint64 `json:"number"`
 
 	Code int `json:"code,omitempty"` // bytes of it
+	// The environment that it is of.
+	Python        string   `json:"python,omitempty"`
+	Distributions []string `json:"distributions,omitempty"`
 
 	Function int    `json:"function"` // by the order in which they were made
 	Index    uint32 `json:"index"`    // in the code
@@ -51,6 +55,8 @@ type request struct {
 	Style    string `json:"style,omitempty"`
 	Ins      []form `json:"ins,omitempty"`
 	Outs     []form `json:"outs,omitempty"`
+	Makes    string `json:"makes,omitempty"` // which rows: a map, if it is not said
+	Most     uint32 `json:"most,omitempty"`  // of a flat_map, for each row
 
 	Rows   int     `json:"rows"`
 	Places []int64 `json:"places,omitempty"` // of the inputs: see places
@@ -77,7 +83,8 @@ type answer struct {
 	PyArrow  string `json:"pyarrow"`
 
 	Bytes  int64   `json:"bytes"`  // needed for results
-	Places []int64 `json:"places"` // of the results
+	Places []int64 `json:"places"` // of the results; of what is no map, before them the place of their parents
+	Rows   int     `json:"rows"`   // of the results
 	Kept   bool    `json:"kept"`   // something of the inputs is still in use: they must stay as they are
 	Nanos  int64   `json:"ns"`     // the function's own time
 

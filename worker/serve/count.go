@@ -2,11 +2,15 @@ package serve
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // actionCount is the Flight action that counts a shard's output rows.
@@ -44,11 +48,11 @@ func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionSer
 	return status.Errorf(codes.Unimplemented, "no action %q; there are %q and %q", a.GetType(), actionCount, actionCode)
 }
 
-// count counts the output rows of a shard's windows, from the columns alone that choose rows. It is admitted as a
-// stream is, and its status says the same.
+// count counts the output rows of a shard's windows, from the columns alone that choose rows, and by the functions that
+// do. It is admitted as a stream is, and its status says the same.
 func (s *Server) count(a *flight.Action, out flight.FlightService_DoActionServer) error {
 	return s.serve(out.Context(), a.GetBody(), func(r *request) error {
-		counts, err := s.pipeline.Count(r.ctx, r.ticket, r.program)
+		counts, err := s.countAtWork(r, out)
 		if err != nil {
 			return reason(r.ctx, err)
 		}
@@ -58,4 +62,37 @@ func (s *Server) count(a *flight.Action, out flight.FlightService_DoActionServer
 		}
 		return out.Send(&flight.Result{Body: body})
 	})
+}
+
+// sayAtWork is how often who waits for a count is told, by a result without a body, that a worker is at work on it.
+const sayAtWork = 10 * time.Second
+
+// countAtWork counts, and says now and then that it does if the program calls functions, which may take long.
+func (s *Server) countAtWork(r *request, out flight.FlightService_DoActionServer) (*pb.CountReply, error) {
+	if slices.ContainsFunc(r.program.GetSteps(), func(s *pb.Step) bool { return s.GetPython() != nil }) {
+		// Who does not wait any more ends the count's context.
+		defer nowAndThen(func() { _ = out.Send(&flight.Result{}) })()
+	}
+	return s.pipeline.Count(r.ctx, r.ticket, r.program)
+}
+
+// nowAndThen has something said until end is called, which returns when it is said no more.
+func nowAndThen(say func()) (end func()) {
+	tick, over, ended := time.NewTicker(sayAtWork), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-tick.C:
+				say()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(over)
+		<-ended
+	}
 }

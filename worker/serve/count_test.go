@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -113,6 +114,23 @@ func TestCountIsAdmittedAsAStreamIs(t *testing.T) {
 	if n := r.pipeline.MemoryInUse(); n != 0 {
 		t.Errorf("%d bytes are left", n)
 	}
+}
+
+// TestSaidNowAndThen is said until the end, and never behind it.
+func TestSaidNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := 0
+		end := nowAndThen(func() { said++ })
+		time.Sleep(3*sayAtWork + time.Second)
+		end()
+		if said != 3 {
+			t.Errorf("said %d times, want 3", said)
+		}
+		time.Sleep(3 * sayAtWork)
+		if said != 3 {
+			t.Errorf("said %d times behind the end", said-3)
+		}
+	})
 }
 
 func TestCountOfCorruptData(t *testing.T) {

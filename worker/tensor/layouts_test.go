@@ -258,6 +258,45 @@ func TestDenseIsRowMajor(t *testing.T) {
 		split("[10 -0.5 10] [NaN -1.5 NaN] [12 -2.5 12] [13 -3.5 13]"))
 }
 
+// TestPartsOfRows numbers the rows that were made of each row, in any order of output.
+func TestPartsOfRows(t *testing.T) {
+	v := vec(pb.Kind_INT64, false, false)
+	p := program(withShape(tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0)), []*vector.Vector{v})
+	p.Provenance = true
+	p.Steps = append(p.Steps, &pb.Step{Python: &pb.Function{Kind: pb.FunctionKind_FLAT_MAP}})
+	b, err := NewBuilder(p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		chosen, order []int32
+		from          int
+		want          string
+	}{
+		{nil, nil, 0, "[100 101 102 103] [0 0 0 0]"},
+		{[]int32{1, 1, 1, 8}, nil, 0, "[101 101 101 108] [0 1 2 0]"},
+		{[]int32{0, 4, 4, 4}, []int32{3, 0, 2, 1}, 1, "[100 104 104] [0 1 0]"},
+	} {
+		w := &Window{
+			Slots: []*vector.Vector{v}, Rows: 4, Chosen: c.chosen, Order: c.order, File: &pb.File{}, FirstRow: 100,
+		}
+		batch, err := b.Take(t.Context())
+		if err == nil {
+			err = b.Build(batch, w, b.Cut(w, c.from, 4-c.from, math.MaxInt64))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(batch.Record().Column(2), batch.Record().Column(3)); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+		if rows := int64(4 - c.from); batch.Bytes != rows*(4+4+8+4) {
+			t.Errorf("%d bytes", batch.Bytes)
+		}
+		batch.Release()
+	}
+}
+
 func TestProvenanceAndSchema(t *testing.T) {
 	v := vec(pb.Kind_INT64, false, false)
 	p := program(withShape(tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0)), []*vector.Vector{v})

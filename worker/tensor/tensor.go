@@ -25,7 +25,8 @@ type Window struct {
 	Rows  int // of the slots
 	// Order lists rows of the slots in the order of output; nil stands for all rows as they are.
 	Order []int32
-	// Chosen lists the rows of the window that the slots hold; nil stands for all.
+	// Chosen lists the rows of the window that the slots hold; nil stands for all. Of a program that makes rows, it
+	// never falls, and has a row as often as rows were made of it.
 	Chosen []int32
 	// File and FirstRow say where the window lies, for provenance and messages.
 	File     *pb.File
@@ -97,6 +98,9 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 	}
 	if p.GetProvenance() {
 		b.outputs = append(b.outputs, provenanceFile{}, provenanceRow{})
+		if spec.HasParts(p) {
+			b.outputs = append(b.outputs, provenancePart{})
+		}
 	}
 	for range batches {
 		b.free <- &Batch{owner: b}

@@ -33,7 +33,7 @@ type Call struct {
 	Rows Rows // where they lie
 	N    int  // how many, at least one
 	// In are the inputs, with values of their type: neither codes, nor pictures, nor 32 bits of a wider one. Where they
-	// are null they hold zero: 0, false or no bytes.
+	// are null they hold anything, which the user's code must not see.
 	In []*vector.Vector
 	// Out has a vector for each result, of the type that the step says. The function makes the rest of it: rows,
 	// values, and all bitmaps and offsets anew. What it assigns is its own, and stays as it is until the next call.
@@ -65,8 +65,7 @@ const (
 // calling is a step's Function, and what it is called with.
 type calling struct {
 	function Function
-	inputs   []zeroing
-	in, out  []*vector.Vector
+	out      []*vector.Vector
 	types    []spec.Type // of the results
 	names    []string    // of them, for messages
 	room     func(bytes int64) error
@@ -83,7 +82,7 @@ func (c *compiler) addFunction(s *pb.Step) (err error) {
 	if err := checkFunction(s, c.types, c.functions); err != nil {
 		return err
 	}
-	f := &calling{inputs: make([]zeroing, len(s.GetIn())), room: c.keep, types: resultsOf(s)}
+	f := &calling{room: c.keep, types: resultsOf(s)}
 	if f.names = strings.Split(s.GetName(), ", "); len(f.names) != len(f.types) {
 		f.names = make([]string, len(f.types))
 	}
@@ -94,7 +93,7 @@ func (c *compiler) addFunction(s *pb.Step) (err error) {
 	if f.function, err = c.functions.Function(s, in); err != nil {
 		return &FunctionError{err}
 	}
-	f.in, f.out = make([]*vector.Vector, len(in)), make([]*vector.Vector, len(f.types))
+	f.out = make([]*vector.Vector, len(f.types))
 	c.calling = append(c.calling, len(c.steps))
 	made := step{
 		op:      python + " " + s.GetPython().GetName(),
@@ -200,17 +199,6 @@ func (c *Chain) keep(bytes int64) error {
 // call calls a step's function on a window.
 func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 	f := s.calls
-	if err := c.keep(zeroedBytes(s.in) - s.scratch); err != nil {
-		return err
-	}
-	s.scratch = max(s.scratch, zeroedBytes(s.in))
-	for i, v := range s.in {
-		in, err := f.inputs[i].input(v)
-		if err != nil {
-			return err
-		}
-		f.in[i] = in
-	}
 	for i, t := range f.types {
 		f.out[i] = &s.out
 		if i > 0 {
@@ -222,7 +210,7 @@ func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 	if wait == nil {
 		wait = func() error { return nil }
 	}
-	call := Call{Rows: c.rows, N: rows, In: f.in, Out: f.out, Room: f.room, Wait: wait}
+	call := Call{Rows: c.rows, N: rows, In: s.in, Out: f.out, Room: f.room, Wait: wait}
 	if err := f.function.Call(ctx, &call); err != nil {
 		if at, ok := errors.AsType[*RowError](err); ok && (at.Row < 0 || at.Row >= rows) {
 			return fmt.Errorf("the function says of row %d, of which there are %d, that it %s", at.Row, rows, at.What)
@@ -243,38 +231,6 @@ func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 			return fmt.Errorf("result %s: %w", f.names[i], err)
 		}
 	}
-	return nil
-}
-
-// input is a vector as functions get it.
-func (z *zeroing) input(v *vector.Vector) (*vector.Vector, error) {
-	if !hasNulls(v.ValueValid(), v.Len()) {
-		return v, nil
-	}
-	if z.fill == nil && spec.Small(v.Type.Kind) {
-		z.fill = &zeroSmall{}
-	}
-	zeroed, err := z.of(v)
-	if err == nil {
-		zeroed.Nested = v.Nested
-	}
-	return zeroed, err
-}
-
-// zeroSmall makes nulls of small kinds zero.
-type zeroSmall struct{ small []byte }
-
-func (k *zeroSmall) Run(out *vector.Vector, in []*vector.Vector) error {
-	v := in[0]
-	width, n := spec.Width(v.Type.Kind), v.Len()
-	k.small = append(k.small[:0], v.Small[:width*n]...)
-	for j := range n {
-		if v.ElemIsNull(j) {
-			clear(k.small[width*j : width*(j+1)])
-		}
-	}
-	shareShape(out, v)
-	out.Small = k.small
 	return nil
 }
 

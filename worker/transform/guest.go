@@ -193,10 +193,7 @@ func (g *guest) leave(out *vector.Vector) {
 }
 
 // takes is about how many bytes the copies of inputs take. The result's memory is counted as that of every step.
-func (g *guest) takes(in []*vector.Vector) int64 { return zeroedBytes(in) }
-
-// zeroedBytes is about how many bytes copies of vectors take, with zero for null, of those that have nulls.
-func zeroedBytes(in []*vector.Vector) (bytes int64) {
+func (g *guest) takes(in []*vector.Vector) (bytes int64) {
 	for _, v := range in {
 		if hasNulls(v.ValueValid(), v.Len()) {
 			bytes += 8*int64(v.Len()) + int64(len(v.Data))

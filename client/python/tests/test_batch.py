@@ -244,6 +244,12 @@ def test_views_are_not_pickled() -> None:
     assert not pickle.loads(pickle.dumps(b)).dense.flags.writeable
 
 
+def test_parts_of_rows() -> None:
+    part = pa.field("_part", pa.int32(), nullable=False)
+    parts = record().select(["_row"]).append_column(part, pa.array([0, 1, 2, 0, 0], pa.int32()))
+    assert batch(parts).parts.tolist() == [0, 1, 2, 0, 0]
+
+
 def test_what_a_batch_has_not() -> None:
     b = batch(record().select(["price", "click", "ids"]))
     assert repr(b) == "Batch(rows=5, epoch=3, sparse=1, labels=2)"
@@ -251,6 +257,8 @@ def test_what_a_batch_has_not() -> None:
         _ = b.dense
     with pytest.raises(UsageError, match="provenance=True"):
         _ = b.rows
+    with pytest.raises(UsageError, match="flat_map"):
+        _ = batch(record().select(["_file", "_row"])).parts
     with pytest.raises(UsageError, match="price, click"):
         _ = b.label
     with pytest.raises(KeyError, match="there are: ids"):

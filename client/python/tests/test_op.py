@@ -166,8 +166,10 @@ def test_a_bundle_has_each_function_once_by_its_index() -> None:
     entries = loaded(tokenize("a"), score("a", "b"), tokenize("c"))
     assert [entry["results"] for entry in entries] == [["tokens"], ["score"]]
     assert (entries[1]["args"], entries[1]["kwargs"]) == (("model.bin",), {"bias": 1.0})
-    [made] = _op_call.Function(entries[1], "numpy", [penstock.float32.declared()], "Score").call(
-        [pa.array(["x", "y"]), pa.array([1.0, 2.0])], 2
+    [made] = (
+        _op_call.Function(entries[1], "numpy", [penstock.float32.declared()], "Score")
+        .call([pa.array(["x", "y"]), pa.array([1.0, 2.0])], 2)
+        .results
     )
     assert made.to_pylist() == [2.0, 3.0]
 
@@ -200,7 +202,11 @@ def test_modules_of_the_users_travel_by_value_and_are_no_longer_registered_then(
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environ, check=True, capture_output=True)
     assert "mine" not in sys.modules
     for entry in _op_call.load(done.stdout):
-        [made] = _op_call.Function(entry, "rows", [penstock.int64.declared()], "number").call([pa.array(["a", "b"])], 2)
+        [made] = (
+            _op_call.Function(entry, "rows", [penstock.int64.declared()], "number")
+            .call([pa.array(["a", "b"])], 2)
+            .results
+        )
         assert made.to_pylist() == [12, 11]
     assert "mine" not in sys.modules
 

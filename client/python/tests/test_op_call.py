@@ -26,7 +26,7 @@ def function(call: Any, *outs: Declared, style: str = "arrow", **entry: Any) -> 
 
 def returns(result: Any, declared: Declared, rows: int = 3) -> pa.Array:
     """What a call becomes that returns this."""
-    [made] = function(lambda _: result, declared).call([pa.nulls(rows)], rows)
+    [made] = function(lambda _: result, declared).call([pa.nulls(rows)], rows).results
     assert made.type == declared.arrow()
     assert len(made) == rows
     made.validate(full=True)
@@ -200,7 +200,7 @@ def test_several_results_come_in_order_or_by_name(style: str) -> None:
             with pytest.raises(Mistake, match="returned a dict; return a tuple of 2"):
                 called.call([pa.array([1, 2]), pa.array([0.5, 1])], 2)
             continue
-        second, first = called.call([pa.array([1, 2]), pa.array([0.5, 1])], 2)
+        second, first = called.call([pa.array([1, 2]), pa.array([0.5, 1])], 2).results
         assert (second.to_pylist(), first.to_pylist()) == ([0.5, 1], [1, 2])
     for call in (lambda a, b: a, lambda a, b: (a, b, b), lambda a, b: {"first": a}, lambda a, b: None):
         with pytest.raises(Mistake, match=r"tokenize returned .*; return "):
@@ -212,7 +212,7 @@ def test_several_results_come_in_order_or_by_name(style: str) -> None:
 def test_tables_are_results_by_name() -> None:
     outs, data = (Declared("int8"), Declared("int16")), {"b": [3], "a": [2]}
     for result in (pa.table(data), pa.RecordBatch.from_pydict(data)):
-        made = function(lambda _, r=result: r, *outs, results=["a", "b"]).call([pa.array([1])], 1)
+        made = function(lambda _, r=result: r, *outs, results=["a", "b"]).call([pa.array([1])], 1).results
         assert [m.to_pylist() for m in made] == [[2], [3]]
 
 
@@ -263,7 +263,7 @@ def test_functions_by_rows_get_python_values() -> None:
         pa.array([[1], None]),
         pa.array(["a", None]),
     ]
-    [made] = function(keep, Declared("binary", text=True), style="rows").call(columns, 2)
+    [made] = function(keep, Declared("binary", text=True), style="rows").call(columns, 2).results
     assert got == [(1, 0.5, [1], "a"), (2, None, None, None)]
     assert type(got[0][0]) is int and type(got[0][1]) is float
     assert made.to_pylist() == ["1", "2"]
@@ -284,10 +284,10 @@ def test_a_class_is_made_once_with_its_arguments_and_a_function_gets_its_keyword
     Add.made = 0
     called = function(Add, args=(1,), kwargs={"second": 2})
     for _ in range(3):
-        assert called.call([pa.array([1])], 1)[0].to_pylist() == [4]
+        assert called.call([pa.array([1])], 1).results[0].to_pylist() == [4]
     assert Add.made == 1
     scaled = function(lambda x, by: [v * by for v in x.to_pylist()], kwargs={"by": 5})
-    assert scaled.call([pa.array([3])], 1)[0].to_pylist() == [15]
+    assert scaled.call([pa.array([3])], 1).results[0].to_pylist() == [15]
 
 
 def test_what_a_function_raises_passes_through_with_the_users_frames_alone() -> None:
@@ -313,6 +313,6 @@ def test_what_a_function_raises_passes_through_with_the_users_frames_alone() -> 
 def test_a_bundle_is_loaded() -> None:
     entries = [{"call": lambda x: x, "args": (), "kwargs": {}}, {"call": Add, "args": (1,), "kwargs": {"second": 2}}]
     made = [Function(entry, "arrow", [Declared("int64")], "f") for entry in load(cloudpickle.dumps(entries))]
-    assert [each.call([pa.array([1])], 1)[0].to_pylist() for each in made] == [[1], [4]]
+    assert [each.call([pa.array([1])], 1).results[0].to_pylist() for each in made] == [[1], [4]]
     with pytest.raises(pickle.UnpicklingError):
         load(b"no pickle")

@@ -246,12 +246,44 @@ def environment(x):
     return ["\n".join(told)] * len(x)
 
 
+def odd(x):
+    """A filter."""
+    return x % 2 == 1
+
+
+def odd_row(x):
+    return x % 2 == 1
+
+
+def repeat(x):
+    """A flat_map that makes as many rows of each as its value says."""
+    import numpy as np
+
+    parents = np.repeat(np.arange(len(x)), x)
+    return parents, x[parents] * 10 + np.arange(len(parents)), [str(parent) for parent in parents]
+
+
+def repeat_row(x):
+    for i in range(x):
+        yield x * 10 + i, str(x)
+
+
+def falls(x):
+    return [1, 0], [1, 2], ["a", "b"]
+
+
+def endless(x):
+    while True:
+        yield x, ""
+
+
 functions = [
     (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (texts, (), {}), (Count, (10,), {}),
     (Unmade, (), {}), (bad, (), {}), (bad_row, (), {}), (long, (), {}), (segfault, (), {}), (leave, (), {}),
     (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}), (child_hog, (), {}),
     (Keeps, (), {}), (Leaks, (), {}), (large, (), {}), (writes, (), {}), (says, (), {}), (huge, (), {}),
-    (environment, (), {}),
+    (environment, (), {}), (odd, (), {}), (odd_row, (), {}), (repeat, (), {}), (repeat_row, (), {}), (falls, (), {}),
+    (endless, (), {}),
 ]  # fmt: skip
 bundle = cloudpickle.dumps([{"call": call, "args": args, "kwargs": kwargs} for call, args, kwargs in functions])
 json.dump({"names": [call.__name__ for call, _, _ in functions], "bundle": bundle.hex()}, sys.stdout)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from penstock._op import Op, Transform
-from penstock._op_call import Function, Mistake
+from penstock._op_call import Function, Made, Mistake
 from penstock.errors import NotRepeatable, SpecError, UsageError
 
 _SHOWN = 60  # characters of a value
@@ -33,7 +34,8 @@ def check(op: Op | Transform, table: Any) -> pa.Table:
         table: the rows: an Arrow table or record batch, or a mapping of names to arrays or lists.
 
     Returns:
-        What it made of the whole table, as an Arrow table.
+        What it made of the whole table, as an Arrow table. That of a filter or a flat_map begins with the column
+        "parents": of which row each is, from 0 on.
 
     Raises:
         NotRepeatable: some values differ. The message has each kind of difference with a row and both values.
@@ -48,11 +50,12 @@ def check(op: Op | Transform, table: Any) -> pa.Table:
 
 def _checked(op: Op | Transform, inputs: list[pa.Array]) -> pa.Table:
     function, names, rows = _named(op).made(), _outs(op), len(inputs[0])
-    whole = function.call(inputs, rows)
+    made = function.call(inputs, rows)
+    whole = _placed(made, rows)
     wrong = [
-        _difference("calls with the same rows differ", names, whole, function.call(inputs, rows)),
-        *(_difference(what, names, whole, _cut(function, inputs, rows, size)) for what, size in _cuts(rows)),
-        _difference("the rows in reverse differ", names, whole, _reversed(function.call(_reversed(inputs), rows))),
+        _difference("calls with the same rows differ", names, rows, whole, _placed(function.call(inputs, rows), rows)),
+        *(_difference(what, names, rows, whole, _cut(function, inputs, rows, size)) for what, size in _cuts(rows)),
+        _difference("the rows in reverse differ", names, rows, whole, _backwards(function, inputs, rows)),
     ]
     function.call([column[:0] for column in inputs], 0)
     told = [line for line in wrong if line]
@@ -61,7 +64,20 @@ def _checked(op: Op | Transform, inputs: list[pa.Array]) -> pa.Table:
             "\n".join([f"{_named(op).name} does not repeat:", *told])
             + "\nlet a result depend on its own row alone, and seed what is random by the row's values"
         )
-    return pa.table(whole, names=names)
+    if made.parents is None:
+        return pa.table(whole.results, names=names)
+    return pa.table([pa.array(whole.parents), *whole.results], names=["parents", *names])
+
+
+class _Placed(NamedTuple):
+    """What an op made, and of which rows that is."""
+
+    results: list[pa.Array]
+    parents: np.ndarray[Any, np.dtype[np.int32]]
+
+
+def _placed(made: Made, rows: int) -> _Placed:
+    return _Placed(made.results, np.arange(rows, dtype=np.int32) if made.parents is None else made.parents)
 
 
 def _cuts(rows: int) -> list[tuple[str, int]]:
@@ -80,7 +96,9 @@ def _named(op: Op | Transform) -> Op:
 
 
 def _outs(op: Op | Transform) -> list[str]:
-    outs = op.outs if isinstance(op, Transform) else op.outs or (("result", op.only),)
+    outs: Sequence[tuple[str, Any]] = op.outs
+    if isinstance(op, Op) and op.only is not None:
+        outs = [("result", op.only)]
     return [name for name, _ in outs]
 
 
@@ -129,27 +147,41 @@ def _kind(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_decimal(kind) else kind
 
 
-def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> list[pa.Array]:
-    parts = [
-        function.call([column[at : at + size] for column in columns], min(size, rows - at))
-        for at in range(0, rows, size)
-    ]
-    return [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> _Placed:
+    parts, parents = [], []
+    for at in range(0, rows, size):
+        count = min(size, rows - at)
+        part = _placed(function.call([column[at : at + size] for column in columns], count), count)
+        parts.append(part.results)
+        parents.append(part.parents + np.int32(at))
+    return _Placed([pa.concat_arrays(each) for each in zip(*parts, strict=True)], np.concatenate(parents))
 
 
-def _reversed(columns: list[pa.Array]) -> list[pa.Array]:
-    return [column.take(pa.array(range(len(column) - 1, -1, -1), pa.int64())) for column in columns]
+def _backwards(function: Function, columns: list[pa.Array], rows: int) -> _Placed:
+    """What the rows in reverse become, in the order of the rows."""
+    order = pa.array(range(rows - 1, -1, -1), pa.int64())
+    made = _placed(function.call([column.take(order) for column in columns], rows), rows)
+    parents = rows - 1 - made.parents
+    back = np.argsort(parents, kind="stable")
+    return _Placed([result.take(pa.array(back)) for result in made.results], parents[back])
 
 
-def _difference(what: str, names: list[str], first: list[pa.Array], second: list[pa.Array]) -> str:
+def _difference(what: str, names: list[str], rows: int, first: _Placed, second: _Placed) -> str:
     """What to say of two runs; "" if they are equal, NaN counting as equal to itself."""
-    for name, a, b in zip(names, first, second, strict=True):
+    became = [np.bincount(each.parents, minlength=rows) for each in (first, second)]
+    for row in np.flatnonzero(became[0] != became[1])[:1]:
+        return f"  {what}: row {row} becomes {_many(became[0][row])}, and {_many(became[1][row])}"
+    for name, a, b in zip(names, first.results, second.results, strict=True):
         if a.equals(b):
             continue
-        for row, (x, y) in enumerate(zip(a.to_pylist(), b.to_pylist(), strict=True)):
+        for at, (x, y) in enumerate(zip(a.to_pylist(), b.to_pylist(), strict=True)):
             if not _same(x, y):
-                return f"  {what}: {name} of row {row} is {_shown(x)}, and {_shown(y)}"
+                return f"  {what}: {name} of row {first.parents[at]} is {_shown(x)}, and {_shown(y)}"
     return ""
+
+
+def _many(count: int) -> str:
+    return "a row" if count == 1 else f"{count or 'no'} rows"
 
 
 def _same(x: Any, y: Any) -> bool:

@@ -72,7 +72,7 @@ class Columns:
             else:
                 left = metadata[b"penstock.side"] == b"left"
                 self.padded[column.name] = PaddedColumn(values, parts["lengths"], left)
-        elif column.name in ("_file", "_row"):
+        elif column.name in ("_file", "_row", "_part"):
             self.provenance[column.name] = parts["values"]
 
 

@@ -15,7 +15,6 @@ import functools
 import hashlib
 import importlib
 import importlib.metadata
-import re
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from penstock import _versions
 from penstock._op_call import Entry
 from penstock._values import Message
 from penstock.errors import SpecError
@@ -51,7 +51,7 @@ _LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 def of(functions: Sequence[tuple[str, Entry]]) -> Message:
     """A message Code of the spec, of functions with their names, by their index."""
     found = [_identified(name, entry) for name, entry in functions]
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python = _versions.python()
     distributions = sorted({d for each in found for d in each.distributions})
     whole = _mark("code", python, *distributions, *(each.digest for each in found))
     return {
@@ -408,9 +408,5 @@ def _packages() -> Mapping[str, list[str]]:
 def _distribution(top: str) -> str:
     """A top-level module's package with its public version, "numpy==2.1.0"."""
     name = min(_packages().get(top, ()), default=top)  # Python 3.10 does not know all
-    try:
-        version = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        version = str(getattr(sys.modules.get(top), "__version__", ""))
-    public = version.partition("+")[0]  # +cu121 and such are builds of one version
-    return f"{re.sub('[-_.]+', '-', name).lower()}=={public}" if public else name
+    version = _versions.public(name, top)
+    return f"{_versions.normalised(name)}=={version}" if version else name

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import _types
-from penstock._op_call import Entry, Function
+from penstock._op_call import MOST, Entry, Function
 from penstock._types import Type
 from penstock._values import Message, Names, check_integer
 from penstock.errors import SpecError
 
 _STYLES = ("arrow", "numpy", "rows")
+_KINDS = ("map", "filter", "flat_map")
+_MOST = 1 << 16  # rows that a flat_map may make of one
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Op:
     Attributes:
         function: it itself, to be called as ever.
         name: for messages and dashboards.
-        outs: the types of its results by their names; () if it has one that is named where the op is used.
+        outs: the types of its results by their names; () of a filter, and if there is one that is named where the op is
+            used.
     """
 
     function: Callable[..., Any]
@@ -64,6 +67,8 @@ class Op:
     memory: int | None
     threads: int
     timeout: float | None
+    kind: str = "map"  # or "filter", "flat_map"
+    most: int | None = None  # rows that a flat_map makes at most, for each that it gets
 
     def __call__(self, *in_: Names, out: str | None = None) -> Transform:
         """A transform of these features, by their names.
@@ -73,6 +78,8 @@ class Op:
         names: list[Any] = [name for given in in_ for name in (given if isinstance(given, (list, tuple)) else [given])]
         self._check_inputs(names)
         if self.only is None:
+            if out is not None and self.kind == "filter":
+                raise SpecError(f"{self.name}: out={out!r:.80}; a filter makes no results, so leave out= out")
             if out is not None:
                 raise SpecError(f"{self.name}: out={out!r:.80}; it names its results itself: {self._names()}")
             return Transform("python", tuple(names), python=self, outs=self.outs)
@@ -105,7 +112,8 @@ class Op:
     def message(self, index: int) -> Message:
         """A Function of the spec, which is at this place in the session's code."""
         said = {
-            "name": self.name, "index": index, "style": self.by.upper(), "kind": "MAP", "memory": self.memory,
+            "name": self.name, "index": index, "style": self.by.upper(), "kind": self.kind.upper(),
+            "most": self.most, "memory": self.memory,
             "threads": None if self.threads == 1 else self.threads, "deterministic": self.deterministic or None,
             "timeout_ms": None if self.timeout is None else max(1, round(self.timeout * 1000)),
         }  # fmt: skip
@@ -121,11 +129,13 @@ class Op:
     def made(self) -> Function:
         """It, ready to be called in this process as workers call it."""
         types = [self.only] if self.only is not None else [kind for _, kind in self.outs]
-        return Function(self.entry(), self.by, [kind.declared() for kind in types], self.name)
+        declared = [kind.declared() for kind in types]
+        return Function(self.entry(), self.by, declared, self.name, self.kind, self.most or MOST)
 
     def __repr__(self) -> str:
         out = repr(self.only) if self.only is not None else repr(dict(self.outs))
-        return f"penstock.op({self.name}, out={out}, by={self.by!r})"
+        made = "" if self.kind == "filter" else f", out={out}"
+        return f"penstock.op({self.name}{made}, by={self.by!r}" + (f", kind={self.kind!r}" * (self.kind != "map")) + ")"
 
 
 def _found(value: object) -> str:
@@ -140,16 +150,17 @@ def functions_of(transforms: Iterable[Transform]) -> list[Op]:
 def python(
     function: object, *, out: Any = None, by: str = "arrow", args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None, deterministic: bool = False, memory: int | None = None, threads: int = 1,
-    timeout: float | None = None, name: str | None = None,
+    timeout: float | None = None, name: str | None = None, kind: str = "map", most: int | None = None,
 ) -> Op:  # fmt: skip
     """The op of a function, a class, or another object that can be called."""
     if not callable(function):
         raise SpecError(f"op: found {_found(function)}; give the name of an op, or a function or a class")
     called = _name_of(function) if name is None else name
-    outs, only = _outs(called, out)
-    _check_call(called, function, args, kwargs or {})
     if by not in _STYLES:
         raise SpecError(f'{called}: by={by!r:.80}; give "arrow", "numpy" or "rows"')
+    _check_kind(called, kind, most)
+    outs, only = _outs(called, out, kind)
+    _check_call(called, function, args, kwargs or {}, yields=kind == "flat_map" and by == "rows")
     check_integer(f"{called}: threads", threads, least=1)
     if memory is not None:
         check_integer(f"{called}: memory", memory, least=1)
@@ -158,6 +169,7 @@ def python(
     return Op(
         function, called, outs, only, by, tuple(args), dict(kwargs or {}), bool(deterministic),
         None if memory is None else int(memory), int(threads), None if timeout is None else float(timeout),
+        kind, None if most is None else int(most),
     )  # fmt: skip
 
 
@@ -167,8 +179,22 @@ def _name_of(function: object) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _outs(name: str, out: Any) -> tuple[tuple[tuple[str, Type], ...], Type | None]:
+def _check_kind(name: str, kind: str, most: int | None) -> None:
+    if kind not in _KINDS:
+        raise SpecError(f'{name}: kind={kind!r:.80}; give "map", "filter" or "flat_map"')
+    if most is None:
+        return
+    if kind != "flat_map":
+        raise SpecError(f"{name}: most={most!r:.80}; a {kind} makes no more rows than it gets, so leave it out")
+    check_integer(f"{name}: most", most, least=1, most=_MOST)
+
+
+def _outs(name: str, out: Any, kind: str) -> tuple[tuple[tuple[str, Type], ...], Type | None]:
     """The results that out= names, or the type of the only one."""
+    if kind == "filter":
+        if out is not None:
+            raise SpecError(f"{name}: out={out!r:.80}; a filter makes no results: leave out= out, and return bools")
+        return (), None
     if out is None:
         raise SpecError(
             f'{name}: say what it makes, as @penstock.op(out={{"tokens": penstock.int32.list()}}), or '
@@ -179,10 +205,14 @@ def _outs(name: str, out: Any) -> tuple[tuple[tuple[str, Type], ...], Type | Non
     wrong = [key for key in out if not isinstance(key, str) or not key]
     if wrong or not out:
         raise SpecError(f"{name}: out: found {out!r:.80}; give the type of each result by its name")
+    if kind == "flat_map" and "parents" in out:
+        raise SpecError(f"{name}: out: a result of a flat_map cannot be called parents, as the rows that it is of are")
     return tuple((key, _types.type_of(kind, f"{name}: out[{key!r}]")) for key, kind in out.items()), None
 
 
-def _check_call(name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _check_call(
+    name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], yields: bool
+) -> None:
     """Refuses arguments that it does not take, and what is called otherwise."""
     if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
         raise SpecError(f"{name}: args={args!r:.80}; give a tuple, as args=(...,)")
@@ -202,5 +232,9 @@ def _check_call(name: str, function: Callable[..., Any], args: Sequence[Any], kw
             raise SpecError(f"{name}: {err}; args= and kwargs= are what its __init__ gets") from None
         except ValueError:  # it is written in C
             pass
-    if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
-        raise SpecError(f"{name}: it is a coroutine or a generator; give a function that returns its results")
+    generates = inspect.isgeneratorfunction(call) and not yields
+    if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) or generates:
+        raise SpecError(
+            f"{name}: it is a coroutine or a generator; give a function that returns its results"
+            + (', or say kind="flat_map", by="rows" for one that yields several outputs of a row' * generates)
+        )

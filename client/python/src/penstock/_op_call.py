@@ -11,7 +11,7 @@ import math
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
@@ -65,6 +65,17 @@ class Mistake(Exception):
     """A function returned what is not as it was declared, or its style cannot hold what it is to get."""
 
 
+MOST = 1024  # rows that a flat_map makes of one, on average over a call, where it does not say
+_PARENTS = "parents"  # of which rows results are, as flat_maps by arrays name it
+
+
+class Made(NamedTuple):
+    """What a call makes."""
+
+    results: list[pa.Array]  # exactly of the declared types; a filter makes none
+    parents: Array | None = None  # of maps; else int32, never falling: of which input row each output row is
+
+
 def load(bundle: bytes) -> list[Entry]:
     """The functions of a session's code, in its order."""
     entries: list[Entry] = pickle.loads(bundle)
@@ -79,62 +90,162 @@ class Function:
         style: how it gets its inputs: "arrow", "numpy" or "rows".
         outs: what it makes.
         name: for messages.
+        kind: which rows it makes: "map", "filter" or "flat_map".
+        most: rows that a flat_map makes at most, for each row of a call.
     """
 
-    def __init__(self, entry: Entry, style: str, outs: Sequence[Declared], name: str) -> None:
+    def __init__(
+        self, entry: Entry, style: str, outs: Sequence[Declared], name: str, kind: str = "map", most: int = MOST
+    ) -> None:
         self.name = name
         self.row: int | None = None  # at which the last call failed, if that is known
-        self._outs = tuple(outs)
+        self._outs, self._most = tuple(outs), most
         self._call, self._kwargs = entry["call"], dict(entry.get("kwargs") or {})
         if inspect.isclass(self._call):
             self._call, self._kwargs = self._call(*entry.get("args", ()), **self._kwargs), {}
         named = entry.get("results") or []
         self._results = named if len(named) == len(self._outs) else []
-        self._run = {"arrow": self._arrow, "numpy": self._numpy, "rows": self._rows}[style]
+        self._style = style
+        self._make = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[kind]
 
-    def call(self, columns: list[pa.Array], rows: int) -> list[pa.Array]:
-        """The results for columns of so many rows: arrays of the declared types, each so long."""
+    def call(self, columns: list[pa.Array], rows: int) -> Made:
+        """What becomes of columns of so many rows."""
         self.row = None
-        results = self._run(columns, rows)
-        return [self._made(place, result, rows) for place, result in enumerate(results)]
+        return self._make(columns, rows)
 
-    def _arrow(self, columns: list[pa.Array], _: int) -> Sequence[Any]:
-        return self._split(self._call(*columns, **self._kwargs))
+    def _map(self, columns: list[pa.Array], rows: int) -> Made:
+        if self._style == "rows":
+            results: Sequence[Any] = [[] for _ in self._outs]
+            for returned in self._each(columns):
+                for made, value in zip(results, self._split(returned), strict=True):
+                    made.append(value)
+        else:
+            results = self._split(self._whole(columns))
+        return Made([self._made(place, result, rows) for place, result in enumerate(results)])
 
-    def _numpy(self, columns: list[pa.Array], _: int) -> Sequence[Any]:
+    def _filter(self, columns: list[pa.Array], rows: int) -> Made:
+        if self._style == "rows":
+            return Made([], np.flatnonzero([self._truth(value) for value in self._each(columns)]).astype(np.int32))
+        returned = self._whole(columns)
+        mask = _perhaps(returned, "bool")
+        if mask is None or not (pa.types.is_boolean(mask.type) or mask.null_count == len(mask)):
+            raise Mistake(
+                f"{self.name} returned {_found(returned)}; return an array of bools with one for each row, which says "
+                "whether it stays"
+            )
+        if len(mask) != rows:
+            raise Mistake(
+                f"{self.name} returned {len(mask)} bools for {rows} rows; return one for each, in their order"
+            )
+        stays = pc.fill_null(mask.cast(pa.bool_()), False).to_numpy(zero_copy_only=False)
+        return Made([], np.flatnonzero(stays).astype(np.int32))
+
+    def _truth(self, value: Any) -> bool:
+        """Whether a row stays, by what was returned for it; None is not true."""
+        if isinstance(value, pa.BooleanScalar):
+            value = value.as_py()
+        if value is None or isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        raise Mistake(f"{self.name} returned {_found(value)}; return True for a row that stays, and False for others")
+
+    def _flat_map(self, columns: list[pa.Array], rows: int) -> Made:
+        if self._style == "rows":
+            parents, results = self._outputs(columns, rows)
+        else:
+            first, *results = self._split(self._whole(columns), _PARENTS)
+            parents = self._parents(first, rows)
+        return Made([self._made(i, result, len(parents), parents) for i, result in enumerate(results)], parents)
+
+    def _outputs(self, columns: list[pa.Array], rows: int) -> tuple[Array, list[Any]]:
+        """What becomes of rows, one after the other."""
+        parents: list[int] = []
+        results: list[list[Any]] = [[] for _ in self._outs]
+        for returned in self._each(columns):
+            if isinstance(returned, (str, bytes, Mapping)) or not hasattr(returned, "__iter__"):
+                raise Mistake(
+                    f"{self.name} returned {_found(returned)}; return a list of what the row becomes, [] for nothing, "
+                    "or yield each"
+                )
+            row = self.row or 0
+            for output in returned:
+                if len(parents) == self._most * rows:
+                    raise self._too_many(np.array([*parents, row]), rows)
+                parents.append(row)
+                for made, value in zip(results, self._split(output), strict=True):
+                    made.append(value)
+        return np.array(parents, np.int32), results
+
+    def _parents(self, result: Any, rows: int) -> Array:
+        """Of which rows results are, as a function by arrays says it."""
+        found = _perhaps(result, "int64")
+        if found is not None and len(found) == 0:  # of any type, as np.array([]) is of floats
+            return np.zeros(0, np.int32)
+        if found is None or found.null_count or not pa.types.is_integer(found.type):
+            raise Mistake(
+                f"{_PARENTS}: found {_found(result)}; return first of all an array of ints without nulls: of which "
+                "input row each output row is"
+            )
+        parents: Array = found.to_numpy(zero_copy_only=False)
+        outside, falls = (parents < 0) | (parents >= rows), parents[1:] < parents[:-1]
+        if outside.any():
+            at = int(outside.argmax())
+            raise Mistake(f"{_PARENTS}: output row {at} is of row {parents[at]}; the call has rows 0 to {rows - 1}")
+        if falls.any():
+            at = int(falls.argmax()) + 1
+            raise Mistake(
+                f"{_PARENTS}: output row {at} is of row {parents[at]}, behind one of row {parents[at - 1]}; return "
+                "them in the order of the input rows"
+            )
+        if len(parents) > self._most * rows:
+            raise self._too_many(parents, rows)
+        return parents.astype(np.int32)
+
+    def _too_many(self, parents: Array, rows: int) -> Mistake:
+        """About the row of which the most became, where a call makes too many."""
+        became = np.bincount(parents, minlength=rows)
+        self.row = int(became.argmax())
+        return Mistake(
+            f"it became {became[self.row]} rows or more, and all {rows} of the call {len(parents)} or more; at most "
+            f"{self._most} for each may become of them: make fewer, or allow more by most="
+        )
+
+    def _whole(self, columns: list[pa.Array]) -> Any:
+        """What it returns for whole columns."""
+        if self._style == "arrow":
+            return self._call(*columns, **self._kwargs)
         arrays = []
         for place, column in enumerate(columns):
             self._check_holes(column, place)
             arrays.append(column.to_numpy(zero_copy_only=False))
-        return self._split(self._call(*arrays, **self._kwargs))
+        return self._call(*arrays, **self._kwargs)
 
-    def _rows(self, columns: list[pa.Array], rows: int) -> Sequence[Any]:
-        results: list[list[Any]] = [[] for _ in self._outs]
+    def _each(self, columns: list[pa.Array]) -> Iterator[Any]:
+        """What it returns for each row, which is self.row meanwhile."""
         for row, values in enumerate(zip(*map(_values, columns), strict=True)):
             self.row = row
-            for made, value in zip(results, self._split(self._call(*values, **self._kwargs)), strict=True):
-                made.append(value)
+            yield self._call(*values, **self._kwargs)
         self.row = None
-        return results
 
-    def _split(self, result: Any) -> Sequence[Any]:
-        """What a call returned, as one object for each result."""
+    def _split(self, result: Any, *first: str) -> Sequence[Any]:
+        """What a call returned, as one object for each result, behind those that come first."""
         if isinstance(result, (pa.RecordBatch, pa.Table)):
             result = dict(zip(result.column_names, result.columns, strict=True))
         elif type(result).__name__ == "DataFrame":  # of pandas or polars, which are not imported here
             result = {name: result[name] for name in result.columns}
-        many, wanted = len(self._outs), ", ".join(self._results)
-        if isinstance(result, Mapping) and self._results:
-            if set(result) != set(self._results):
+        many, names = len(first) + len(self._outs), [*first, *self._results] if self._results else []
+        wanted = ", ".join(names)
+        if isinstance(result, Mapping) and names:
+            if set(result) != set(names):
                 found = ", ".join(map(str, result)) or "nothing"
-                raise Mistake(f"{self.name} returned {found}; return {wanted}, which out= names")
-            return [result[name] for name in self._results]
+                raise Mistake(f"{self.name} returned {found}; return {wanted}" + (", which out= names" * (not first)))
+            return [result[name] for name in names]
         if many == 1:
             return [result]
         if not isinstance(result, (tuple, list)) or len(result) != many:
             raise Mistake(
                 f"{self.name} returned {_found(result)}; return a tuple of {many}"
                 + (f" ({wanted}, in this order), or a dict of these names" if wanted else "")
+                + (f", of which the first are the {first[0]}" if first and not wanted else "")
             )
         return result
 
@@ -161,7 +272,7 @@ class Function:
             names = []
         return f"the input {names[place]}" if place < len(names) else f"input {place + 1}"
 
-    def _made(self, place: int, result: Any, rows: int) -> pa.Array:
+    def _made(self, place: int, result: Any, rows: int, parents: Array | None = None) -> pa.Array:
         """A result as the Arrow array that was declared."""
         declared = self._outs[place]
         what = self._results[place] if self._results else "the result" if len(self._outs) == 1 else f"result {place}"
@@ -172,13 +283,15 @@ class Function:
                 f"{what}: found {_found(result)}, which is no array of {declared}: {err}; return an Arrow or NumPy "
                 "array, or a list, with a value for each row"
             ) from None
+        due, output = ("row", "") if parents is None else ("parent", "output ")
         if len(found) != rows:
-            raise Mistake(f"{what}: found {len(found)} values for {rows} rows; return one for each row, in their order")
+            raise Mistake(f"{what}: found {len(found)} values for {rows} {due}s; return one for each {due}, in order")
         try:
             return _cast(found, declared)
         except (ValueError, pa.ArrowException) as err:
-            self.row = _first_bad(found, declared)
-            where = "" if self.row is None else f" in row {self.row} of the call"
+            bad = _first_bad(found, declared)
+            where = "" if bad is None else f" in {output}row {bad} of the call"
+            self.row = bad if bad is None or parents is None else int(parents[bad])
             raise Mistake(
                 f"{what}: found {found.type}{where}, wanted {declared}: {err}; return that, or declare in out= what it "
                 "makes"
@@ -221,6 +334,14 @@ def _arrow_of(result: Any, declared: Declared) -> pa.Array:
     if isinstance(result, (list, tuple)):
         return pa.array([_element(value, declared.shape) for value in result])
     raise TypeError("it is neither an array nor a list")
+
+
+def _perhaps(result: Any, kind: str) -> pa.Array | None:
+    """A returned object as an array, if it is one."""
+    try:
+        return _arrow_of(result, Declared(kind))
+    except (TypeError, ValueError, OverflowError, pa.ArrowException):
+        return None
 
 
 def _of_tensors(array: pa.FixedShapeTensorArray) -> pa.Array:
@@ -398,4 +519,4 @@ def user_traceback(err: BaseException) -> str:
     return "".join(told.format()).rstrip()
 
 
-__all__ = ["Declared", "Entry", "Function", "Mistake", "load", "user_traceback"]
+__all__ = ["MOST", "Declared", "Entry", "Function", "Made", "Mistake", "load", "user_traceback"]

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import _op_call
+from penstock import _op_call, _versions
 
 PROTOCOL = 1
 ALIGN = 64  # of each buffer in a segment
@@ -119,22 +119,27 @@ class Child:
             bundle = code[:]
         try:
             self._busy = True
-            self._entries = _op_call.load(bundle)
+            differs = _versions.difference(request.get("python", ""), request.get("distributions", ()))
+            if not differs:
+                self._entries = _op_call.load(bundle)
             self._busy = False
         except BaseException as err:
             self._busy = False
             return _told("failed", err)
-        return {"kind": "loaded"}
+        return {"kind": "differs", "message": differs[:MOST_WORDS]} if differs else {"kind": "loaded"}
 
     def _make(self, request: Message, _: list[int]) -> Message:
         outs = [
             _op_call.Declared(o["kind"], o["list"], o["nested"], tuple(o["shape"] or ()), o["text"])
-            for o in request["outs"]
+            for o in request.get("outs", ())
         ]
         ins = [_op_call.Declared(i["kind"], i["list"], i["nested"], (), i["text"]) for i in request.get("ins", ())]
         try:
             self._busy = True
-            made = _op_call.Function(self._entries[request["index"]], request["style"], outs, request.get("name", ""))
+            made = _op_call.Function(
+                self._entries[request["index"]], request["style"], outs, request.get("name", ""),
+                request.get("makes", "map"), request.get("most", _op_call.MOST),
+            )  # fmt: skip
             self._busy = False
         except BaseException as err:
             self._busy = False
@@ -163,12 +168,12 @@ class Child:
             function.row = None
             begin = time.perf_counter_ns()
             self._busy = True
-            results = function.call(columns, request["rows"])
+            made = function.call(columns, request["rows"])
             self._busy = False
             took = time.perf_counter_ns() - begin
             del columns
-            pieces: list[Piece] = []
-            for result in results:
+            pieces: list[Piece] = [] if made.parents is None else [made.parents.view(np.uint8).data]
+            for result in made.results:
                 _lay_out(result, pieces)
         except BaseException as err:
             self._busy = False
@@ -180,7 +185,8 @@ class Child:
             if piece is not None and len(piece):
                 assert self._out is not None
                 self._out[at : at + len(piece)] = piece
-        return {"kind": "done", "places": places, "ns": took}
+        rows = request["rows"] if made.parents is None else len(made.parents)
+        return {"kind": "done", "rows": rows, "places": places, "ns": took}
 
     def _grow(self, size: int, number: int) -> bool:
         """Asks for a larger segment; False: there is none, and the call is over."""

@@ -251,6 +251,14 @@ class Batch:
         """int64 [B]: the row of its file that each row was. Needs Data(provenance=True)."""
         return self._provenance("_row")
 
+    @property
+    def parts(self) -> Array:
+        """int32 [B]: the number of each row among those that were made of its row of the file, from 0.
+
+        Needs Data(provenance=True), and a function of kind flat_map, which makes them.
+        """
+        return self._provenance("_part")
+
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
         """The same batch on another device, as torch tensors. non_blocking needs a pinned batch to be of use."""
         torch = self._torch("batch.to()")
@@ -310,6 +318,10 @@ class Batch:
         if not self._columns.provenance:
             raise UsageError(
                 "the batch does not say where its rows come from; give the loader data=penstock.Data(provenance=True)"
+            )
+        if name not in self._columns.provenance:
+            raise UsageError(
+                "each row is one of a file, so it has no part; only functions of kind flat_map make others"
             )
         return self._array(self._columns.provenance[name])
 

@@ -73,7 +73,8 @@ class Data(_Group):
             the loader, which is rows per rank.
         lanes: of order="deterministic", 8,192 at most. Each rank has equally many, so the sequence of rows is the same
             for every world size that divides them. By default they are as many as the ranks that open the session.
-        provenance: True has batches say of each row which row of which file it was, as batch.files and batch.rows.
+        provenance: True has batches say of each row which row of which file it was, as batch.files and batch.rows;
+            with a function that makes rows, batch.parts numbers those of one row.
         on_error: what happens to rows that no worker can read. "fail", the default, ends the session with DataError.
             {"skip": N} leaves out, and reports, up to N row groups.
         accept_code_change: True goes on with a session, or a state, that other Python functions made, of other code or

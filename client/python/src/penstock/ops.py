@@ -694,17 +694,17 @@ def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value
 
 @overload
 def op(
-    function: Callable[..., Any], /, *, out: Any, by: str = ..., args: Sequence[Any] = ...,
+    function: Callable[..., Any], /, *, out: Any = ..., by: str = ..., args: Sequence[Any] = ...,
     kwargs: Mapping[str, Any] | None = ..., deterministic: bool = ..., memory: int | None = ..., threads: int = ...,
-    timeout: float | None = ..., name: str | None = ...,
+    timeout: float | None = ..., name: str | None = ..., kind: str = ..., most: int | None = ...,
 ) -> Op: ...  # fmt: skip
 
 
 @overload
 def op(
-    *, out: Any, by: str = ..., args: Sequence[Any] = ..., kwargs: Mapping[str, Any] | None = ...,
+    *, out: Any = ..., by: str = ..., args: Sequence[Any] = ..., kwargs: Mapping[str, Any] | None = ...,
     deterministic: bool = ..., memory: int | None = ..., threads: int = ..., timeout: float | None = ...,
-    name: str | None = ...,
+    name: str | None = ..., kind: str = ..., most: int | None = ...,
 ) -> Callable[[Callable[..., Any]], Op]: ...  # fmt: skip
 
 
@@ -729,10 +729,12 @@ def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) ->
         out: the types of the results by their names, such as {"tokens": penstock.int32.list()}, or a type for one
             result, which replaces the input or is named where the op is used. Arrow's and NumPy's types are taken, too.
         **params: of a name: the op's parameters. Of a function: by="arrow" has it called with an Arrow array for each
-            input, "numpy" with NumPy arrays, and "rows" once for each row with Python's values. args= and kwargs= are
-            what a class is made with; a function gets kwargs= with each call. deterministic=True says that equal inputs
-            make equal results. memory= is the bytes that a process of it may take, threads= how many it may use (one by
-            default), timeout= the seconds that one call may take, and name= what it is called in messages.
+            input, "numpy" with NumPy arrays, and "rows" once for each row with Python's values. kind="map" makes one
+            row of each; "filter" returns a bool for each row, True if it stays, and has no out=; "flat_map" makes none,
+            one or many rows of each, at most most=1024 on average over a call. args= and kwargs= are what a class is
+            made with; a function gets kwargs= with each call. deterministic=True says that equal inputs make equal
+            results. memory= is the bytes that a process of it may take, threads= how many it may use (one by default),
+            timeout= the seconds that one call may take, and name= what it is called in messages.
 
     Raises:
         SpecError: an argument is wrong. The message says what to give.
@@ -746,7 +748,7 @@ def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) ->
         raise SpecError(f"op: a function has no {unknown[0]}=; the arguments are out, {', '.join(_OPTIONS)}")
     if of is not None:
         return python(of, out=out, **params)
-    if out is None:
+    if out is None and "kind" not in params:
         raise SpecError("op: give the name of an op, or a function with out=, which says what it makes")
     return lambda function: python(function, out=out, **params)
 
