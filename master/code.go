@@ -22,8 +22,12 @@ import (
 // session is asked for them if they are not there. A session that was closed, or slept, may have lost them: it takes
 // those that the first has who comes back, which are as good, since what the functions do is the same.
 
-// codeKept is how long code is kept that no running session has.
-const codeKept = time.Hour
+const (
+	// codeKept is how long code is kept that no running session has.
+	codeKept = time.Hour
+	// codeCrowded is how long it is kept where there is no room for other code. Whoever still wants it is asked for it.
+	codeCrowded = 15 * time.Minute
+)
 
 // mayRun refuses a spec with functions in a namespace that may have none.
 func (m *Master) mayRun(namespace string, s *pb.Spec) error {
@@ -162,7 +166,7 @@ func (s *service) PutCode(ctx context.Context, p *pb.CodePart) (*pb.PutCodeReply
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err = s.master.cfg.Store.PutCode(ctx, t.leadership, namespace, p, time.Now())
+	err = t.putCode(ctx, namespace, p)
 	if errors.Is(err, store.ErrNoCode) { // parts before it are missing
 		err = needed(p.GetSha256())
 	}
@@ -170,6 +174,18 @@ func (s *service) PutCode(ctx context.Context, p *pb.CodePart) (*pb.PutCodeReply
 		return nil, callError(err)
 	}
 	return &pb.PutCodeReply{}, nil
+}
+
+// putCode keeps a part of code, if need be in place of what has not been used for a while.
+func (t *term) putCode(ctx context.Context, namespace string, p *pb.CodePart) error {
+	err := t.master.cfg.Store.PutCode(ctx, t.leadership, namespace, p, time.Now())
+	if !errors.Is(err, store.ErrCodeFull) {
+		return err
+	}
+	if err := t.deleteCode(time.Now().Add(-codeCrowded)); err != nil {
+		return err
+	}
+	return t.master.cfg.Store.PutCode(ctx, t.leadership, namespace, p, time.Now())
 }
 
 // GetCode returns a part of a session's code.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/access"
 )
@@ -268,6 +269,34 @@ func TestAClosedSessionTakesOtherBytes(t *testing.T) {
 	if _, err := next.Open(t.Context(), was.request("run", s)); err != nil {
 		t.Errorf("a rank with the bytes of before attaches: %v", err)
 	}
+}
+
+// TestCodeMakesRoom holds that runs which follow each other, of which each has other bytes, find room for them: what was
+// used last some time ago goes before its hour.
+func TestCodeMakesRoom(t *testing.T) {
+	m := startCode(t, etcd(t, "").Endpoints())
+	first := func(f functions) *pb.CodePart {
+		for part := range code.Parts(f.StoredCode, f.data) {
+			return part
+		}
+		return nil
+	}
+	begin := func(ago time.Duration) {
+		for i := range byte(4) { // of all the bytes that it may have
+			part := first(newFunctions("splits", i, code.MaxBytes))
+			check(t, m.master.PutCode(t.Context(), identity.DefaultNamespace, part, time.Now().Add(-ago)))
+		}
+	}
+	f := newFunctions("splits", 9, 500)
+	begin(10 * time.Minute)
+	if _, err := m.PutCode(t.Context(), first(f)); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the namespace has more than it may: %v", err)
+	}
+	check(t, m.master.DeleteCode())
+	begin(20 * time.Minute)
+	f.put(t, m)
+	_, err := m.Open(t.Context(), f.request("run", newSpec(dataset(t, 2))))
+	check(t, err)
 }
 
 // TestStatesOfOtherFunctions holds that a state is not restored with functions that were changed, unless that is asked

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -23,3 +24,8 @@ func (m *Master) Panic(ctx context.Context, id string) error {
 
 // DeleteCode deletes the code that no running session has, whenever it was used last.
 func (m *Master) DeleteCode() error { return m.leading().deleteCode(time.Now().Add(time.Hour)) }
+
+// PutCode keeps a part of code, as if that were at another time.
+func (m *Master) PutCode(ctx context.Context, namespace string, p *pb.CodePart, at time.Time) error {
+	return m.cfg.Store.PutCode(ctx, m.leading().leadership, namespace, p, at)
+}

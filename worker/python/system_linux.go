@@ -63,25 +63,59 @@ func cpuOf(pid int) (time.Duration, bool) {
 
 // memoryOf is what a process has that is not a file's, and its children below it. Memory that they share counts only
 // beyond its first bytes, which are the worker's; if it keeps some of that, then all of it counts that it has mapped.
-func memoryOf(pid int, first int64, keeps bool) int64 {
+// If that is more than it may have, it is looked at closely: what children have of what they were forked off counts
+// once.
+func memoryOf(pid int, first, may int64, keeps bool) int64 {
 	sum, mapped := residentOf(pid)
 	if keeps {
 		mapped = mappedOf(pid)
 	}
-	sum += max(0, mapped-first)
+	all := append([]int{pid}, childrenOf(pid)...)
+	for _, child := range all[1:] {
+		anonymous, _ := residentOf(child)
+		sum += anonymous
+	}
+	shared := max(0, mapped-first)
+	if sum+shared > may && len(all) > 1 {
+		sum = 0
+		for _, each := range all {
+			sum += proportionOf(each)
+		}
+	}
+	return sum + shared
+}
+
+// childrenOf are the processes below one.
+func childrenOf(pid int) (all []int) {
 	of := []int{pid}
-	for seen := 0; len(of) > 0 && seen < maxChildren; seen++ {
+	for len(of) > 0 && len(all) < maxChildren {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", of[0], of[0]))
 		of = of[1:]
 		for _, f := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(f); err == nil {
-				anonymous, _ := residentOf(child)
-				sum += anonymous
-				of = append(of, child)
+				all, of = append(all, child), append(of, child)
 			}
 		}
 	}
-	return sum
+	return all
+}
+
+// proportionOf is the part of a process in its memory that is not a file's: a page of n processes counts 1/n.
+func proportionOf(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) // of one that has ended there is none
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "Pss_Anon:"); ok {
+			return kibibytes(value)
+		}
+	}
+	anonymous, _ := residentOf(pid) // before Linux 5.9
+	return anonymous
+}
+
+// kibibytes is a size as /proc has it.
+func kibibytes(text string) int64 {
+	kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
+	return kib << 10
 }
 
 // maxChildren is of how many processes below one the memory is looked at.
@@ -94,11 +128,10 @@ func residentOf(pid int) (anonymous, memfds int64) {
 		if name != "RssAnon" && name != "RssShmem" {
 			continue
 		}
-		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 		if name == "RssAnon" {
-			anonymous = kib << 10
+			anonymous = kibibytes(value)
 		} else {
-			memfds = kib << 10
+			memfds = kibibytes(value)
 		}
 	}
 	return anonymous, memfds

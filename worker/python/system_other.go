@@ -19,4 +19,4 @@ func awaitEnd(int) error { return errors.ErrUnsupported }
 
 func cpuOf(int) (time.Duration, bool) { return 0, false }
 
-func memoryOf(int, int64, bool) int64 { return 0 }
+func memoryOf(int, int64, int64, bool) int64 { return 0 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib
 import itertools
 import json
 import linecache
@@ -189,6 +190,30 @@ def test_of_a_module_of_the_users_counts_what_is_referred_to() -> None:
 
 
 @pytest.mark.pure
+@pytest.mark.parametrize(
+    "line", ["from .inner import one", "from . import inner", "from mine_of import inner", "import mine_of.inner"]
+)
+def test_modules_of_the_users_count_that_a_function_imports(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {"from .inner import one": "one()", "import mine_of.inner": "mine_of.inner.one()"}.get(line, "inner.one()")
+    found: list[Any] = []
+    for value in (1, 2, 1):
+        folder = tmp_path / str(len(found)) / "mine_of"
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("")
+        (folder / "inner.py").write_text(f"def one(): return {value}\n")
+        (folder / "outer.py").write_text(f"def f(x):\n    {line}\n    return x + {one}\n")
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(folder.parent)
+            call = importlib.import_module("mine_of.outer").f
+            found.append(_identity.of([("f", {"call": call})])["digest"])
+        for name in [name for name in sys.modules if name.partition(".")[0] == "mine_of"]:
+            del sys.modules[name]
+    assert found[0] != found[1]
+    assert found[0] == found[2]
+
+
 def test_packages_count_by_their_versions_and_not_in_the_digests_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     call = module(
         "import numpy as np\ndef f(x):\n    import pyarrow.compute as pc\n    return np.add(pc.add(x, 1), 2)\n"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
+import importlib
 import itertools
 import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -207,6 +211,70 @@ def test_modules_of_the_users_travel_by_value_and_are_no_longer_registered_then(
     assert "mine" not in sys.modules
 
 
+def test_functions_with_caches_travel() -> None:
+    """cloudpickle has only their names, which where the code is loaded are of nothing."""
+    program = """
+        import functools, sys
+        import cloudpickle, penstock
+        from penstock import _bundle
+
+        @functools.lru_cache(maxsize=7)
+        def fibonacci(n): return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+        @functools.cache
+        def doubled(n): return 2 * n
+
+        def both(n): return fibonacci(n) + doubled(n) + len(functools.lru_cache.__name__)
+
+        sys.stdout.buffer.write(_bundle.pickled([penstock.op(both, out=penstock.int64, by="rows")]))
+    """
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], env=environ, check=True, capture_output=True
+    )
+    [entry] = _op_call.load(done.stdout)
+    assert [entry["call"](n) for n in (5, 10)] == [5 + 10 + 9, 55 + 20 + 9]
+    assert entry["call"].__globals__["fibonacci"].cache_parameters() == {"maxsize": 7, "typed": False}
+    assert entry["call"].__globals__["fibonacci"].cache_info().hits > 0
+
+
+def test_threads_that_open_loaders_at_once_take_their_modules_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "of_threads.py").write_text("def one(x): return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("of_threads")
+    both, first_is_over = threading.Event(), threading.Event()
+
+    class Slow:
+        """It is pickled when the other thread is at it, too, or waits for this one."""
+
+        def __init__(self, come: threading.Event | None, until: threading.Event, patience: float) -> None:
+            self.come, self.until, self.patience = come, until, patience
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            if self.come is not None:
+                self.come.set()
+            self.until.wait(self.patience)
+            return int, ()
+
+    def pickled(slow: Slow) -> bytes:
+        kwargs = {"slow": slow, "then": module.one}
+        return _bundle.pickled([penstock.op(lambda x, slow, then: then(x), out="int8", kwargs=kwargs, name="f")])
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        first = threads.submit(pickled, Slow(None, both, 1))
+        first.add_done_callback(lambda _: first_is_over.set())
+        while module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+            assert not first.done()
+        second = threads.submit(pickled, Slow(both, first_is_over, 30)).result()
+    monkeypatch.undo()
+    del sys.modules["of_threads"]
+    [entry] = _op_call.load(second)
+    assert entry["kwargs"]["then"](0) == 1
+    assert "of_threads" not in sys.modules
+
+
 def test_files_and_lines_of_code_travel_for_tracebacks() -> None:
     [entry] = loaded(tokenize("a"))
     code, here = entry["call"].__code__, tokenize.function.__code__
@@ -230,6 +298,21 @@ def test_what_does_not_travel_is_named() -> None:
         SpecError, match=r"locked: it cannot be sent to workers: TypeError: cannot pickle '_thread.lock'"
     ):
         loaded(tokenize("a"), locked("x"))
+
+
+def test_a_module_that_does_not_travel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "of_locks.py").write_text("import threading\nLOCK = threading.Lock()\ndef one(x): return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("of_locks")
+    whole = penstock.op(lambda x: module.one(x) + 1, out="int8", name="whole")
+    with pytest.raises(
+        SpecError, match=r"whole: .* the module of_locks, which has it as LOCK; .* `from of_locks import"
+    ):
+        loaded(whole("x"))
+    one = module.one
+    alone = penstock.op(lambda x, y: one(x) + y, out="int8")
+    assert loaded(alone("x", "y", out="z"))[0]["call"](0, 1) == 2
+    del sys.modules["of_locks"]
 
 
 def test_without_cloudpickle_there_is_a_line_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,12 +169,13 @@ class _Walk:
 
     def _function(self, function: types.FunctionType) -> bytes:
         module, name = function.__module__ or "", function.__qualname__
-        if _origin(module) != "user" and "<locals>" not in name:  # else it has a closure that counts
+        if not is_by_value(function):
             return self._name(module, name)
         code, outside = function.__code__, self._names
         self._names = frozenset(_names(code))
         self._where.append(function.__name__)
-        parts = [_mark("qualname", name), self._code(code), *self._imports(code)]
+        package = function.__globals__.get("__package__") or ""
+        parts = [_mark("qualname", name), self._code(code), *self._imports(code, package)]
         parts += [self.of(function.__defaults__), self.of(function.__kwdefaults__)]
         for free, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             parts.append(b"" if _is_empty(cell) else self.at(f"{free} of its closure", cell.cell_contents))
@@ -198,14 +199,18 @@ class _Walk:
         """What an instruction works with. A constant's place depends on whether there is a docstring."""
         return self.of(step.argval) if step.opcode in dis.hasconst else str(step.arg).encode()
 
-    def _imports(self, code: types.CodeType) -> Iterator[bytes]:
-        """The modules that a function imports while it runs."""
-        for name in sorted(set(_imported(code))):
+    def _imports(self, code: types.CodeType, package: str) -> Iterator[bytes]:
+        """The modules that a function of a package imports while it runs."""
+        for name, parts in sorted(set(_imported(code, package))):
             if _origin(name) != "user":
                 yield self._name(name, "")
                 continue
             try:
-                yield self.of(importlib.import_module(name))
+                module = importlib.import_module(name)
+                for part in parts:
+                    if not hasattr(module, part):
+                        importlib.import_module(f"{name}.{part}")
+                yield self.of(module)
             except ImportError:  # where it runs there may be one
                 yield _mark("name", name)
 
@@ -331,9 +336,15 @@ def _loaded(code: types.CodeType) -> Iterable[str]:
     return (str(s.argval) for each in _codes(code) for s in dis.get_instructions(each) if s.opname in _LOADS)
 
 
-def _imported(code: types.CodeType) -> Iterable[str]:
-    steps = (s for each in _codes(code) for s in dis.get_instructions(each))
-    return (str(s.argval) for s in steps if s.opname == "IMPORT_NAME" and s.argval)
+def _imported(code: types.CodeType, package: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The modules that code of a package imports, and what it takes from each."""
+    for each in _codes(code):
+        steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
+        for level, parts, step in zip(steps, steps[1:], steps[2:], strict=False):
+            if step.opname != "IMPORT_NAME":
+                continue
+            above = package.split(".")[: len(package.split(".")) + 1 - level.argval] if level.argval else []
+            yield ".".join(filter(None, [*above, step.argval])), tuple(parts.argval or ())
 
 
 def _place(value: Any) -> tuple[str, str]:
@@ -367,6 +378,11 @@ def is_users(module: types.ModuleType) -> bool:
     name = getattr(module, "__name__", "")
     has_files = getattr(module, "__file__", None) is not None or hasattr(module, "__path__")
     return name != "__main__" and has_files and sys.modules.get(name) is module and _origin(name) == "user"
+
+
+def is_by_value(function: Any) -> bool:
+    """Whether a function is the user's own, or was made inside another one, so that no import has it."""
+    return _origin(function.__module__ or "") == "user" or "<locals>" in function.__qualname__
 
 
 def _is_installed(module: types.ModuleType | None) -> bool:
