@@ -442,6 +442,17 @@ type parents struct {
 	rows []int32
 }
 
+// claimed checks that buffers have no more bytes in all than the segment: none lies in another.
+func claimed(places []int64, from []byte) error {
+	left := int64(len(from))
+	for i := 1; i < len(places); i += 2 {
+		if left -= max(0, places[i]); left < 0 || places[i] > int64(len(from)) {
+			return fmt.Errorf("%w: buffers have more than %d bytes", errPlaces, len(from))
+		}
+	}
+	return nil
+}
+
 // take takes the parents of so many results, of a call of n rows, and returns them with the places behind theirs.
 func (p *parents) take(n, results int, from []byte, places []int64, allow func(bytes int64) error) (
 	[]int32, []int64, error,
@@ -455,6 +466,12 @@ func (p *parents) take(n, results int, from []byte, places []int64, allow func(b
 	}
 	if results < 0 || int64(results) > most || len(places) < 2 {
 		return nil, nil, fmt.Errorf("%w: %d rows of %d, with %d places", errPlaces, results, n, len(places))
+	}
+	if places[1] != 4*int64(results) {
+		return nil, nil, fmt.Errorf("%w: %d bytes for the parents of %d rows", errPlaces, places[1], results)
+	}
+	if err := claimed(places[:2], from); err != nil {
+		return nil, nil, err
 	}
 	r := reader{from: from, places: places}
 	more(&r, p.rows, int64(results))
@@ -488,6 +505,9 @@ func take(
 	}
 	if len(places) != want {
 		return fmt.Errorf("%w: %d places where there should be %d", errPlaces, len(places), want)
+	}
+	if err := claimed(places, from); err != nil {
+		return err
 	}
 	r := reader{from: from, places: places}
 	for i := range results {

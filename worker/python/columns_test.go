@@ -144,16 +144,17 @@ func TestTakeChecks(t *testing.T) {
 		change func()
 		want   string
 	}{
-		"good":              {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() {}, ""},
-		"fewer places":      {3, []int64{64, 1, 0, 16, -1, 0}, func() {}, "6 places where there should be 8"},
-		"a short bitmap":    {9, []int64{64, 1, 0, 40, -1, 0, 128, 12}, func() {}, "of 1 bytes where there should be 2"},
-		"too many offsets":  {2, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() {}, "of 16 bytes where there should be 12"},
-		"outside":           {3, []int64{64, 1, 192, 80, -1, 0, 128, 12}, func() {}, "a buffer of 80 bytes at 192 of 256"},
-		"no multiple of 64": {3, []int64{64, 1, 0, 16, -1, 0, 132, 12}, func() {}, "a buffer of 12 bytes at 132"},
-		"too few values":    {3, []int64{64, 1, 0, 16, -1, 0, 128, 8}, func() {}, "of 8 bytes where there should be 12"},
-		"falling":           {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() { segment[4] = 3 }, "offset 2 is 2, behind 3"},
-		"from the middle":   {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() { segment[0] = 1 }, "offset 0 is 1"},
-		"null, not empty":   {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() { segment[64] = 0b110 }, "the null list 0 has 2 elements"},
+		"good":               {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() {}, ""},
+		"fewer places":       {3, []int64{64, 1, 0, 16, -1, 0}, func() {}, "6 places where there should be 8"},
+		"a short bitmap":     {9, []int64{64, 1, 0, 40, -1, 0, 128, 12}, func() {}, "of 1 bytes where there should be 2"},
+		"too many offsets":   {2, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() {}, "of 16 bytes where there should be 12"},
+		"outside":            {3, []int64{64, 1, 192, 80, -1, 0, 128, 12}, func() {}, "a buffer of 80 bytes at 192 of 256"},
+		"more than there is": {3, []int64{64, 1, 0, 16, -1, 0, 128, 1 << 33}, func() {}, "buffers have more than 256 bytes"},
+		"no multiple of 64":  {3, []int64{64, 1, 0, 16, -1, 0, 132, 12}, func() {}, "a buffer of 12 bytes at 132"},
+		"too few values":     {3, []int64{64, 1, 0, 16, -1, 0, 128, 8}, func() {}, "of 8 bytes where there should be 12"},
+		"falling":            {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() { segment[4] = 3 }, "offset 2 is 2, behind 3"},
+		"from the middle":    {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() { segment[0] = 1 }, "offset 0 is 1"},
+		"null, not empty":    {3, []int64{64, 1, 0, 16, -1, 0, 128, 12}, func() { segment[64] = 0b110 }, "the null list 0 has 2 elements"},
 	} {
 		before := append([]byte(nil), segment...)
 		c.change()
@@ -191,7 +192,7 @@ func TestTakeChecksParents(t *testing.T) {
 		"more than the bound": {flatMap, []int32{0, 0, 0, 0, 0, 0, 0}, 7, []int64{0, 28}, "7 rows of 3"},
 		"fewer than none":     {flatMap, nil, -1, []int64{0, 0}, "-1 rows of 3"},
 		"no places":           {flatMap, nil, 0, nil, "0 rows of 3, with 1 places"},
-		"too few":             {flatMap, []int32{0}, 2, []int64{0, 4}, "of 4 bytes where there should be 8"},
+		"too few":             {flatMap, []int32{0}, 2, []int64{0, 4}, "4 bytes for the parents of 2 rows"},
 		"outside":             {flatMap, nil, 2, []int64{128, 8}, "of 8 bytes at 128 of 128"},
 	} {
 		for i, row := range c.rows {

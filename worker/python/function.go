@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/shared"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -209,26 +210,32 @@ func (f *function) try(w *waiter, c *transform.Call) error {
 			return err
 		}
 	}
-	q.caller.Store(&f.caller)
-	var a *answer
-	err := f.ready(w, q)
-	if err == nil {
-		a, err = f.run(w, q, c)
-	}
+	a, err := f.called(w, q, c)
 	if away, ok := errors.AsType[*awayError](err); ok {
 		f.pool.tasks.Go(func() { f.away(q) }) // the process is there, and so is one who waits for its end
 		return away.cause
 	}
 	f.pool.places.leave(f.weight) // before memory is waited for: who has that may wait for the place
 	if err == nil {
-		err = f.finish(q, c, a)
+		err = rescue.Call(rescue.Worker, func() error { return f.finish(q, c, a) })
 	}
 	_, died := errors.AsType[*diedError](err)
 	f.pool.back(q, !died)
 	return err
 }
 
-// away stops a process whose caller has left, and gives it back, and its places.
+// called has a process call the function, which may have to be made there first. A panic is an error, or the process and
+// its places would be nobody's.
+func (f *function) called(w *waiter, q *process, c *transform.Call) (a *answer, err error) {
+	defer rescue.As(&err, rescue.Worker)
+	q.caller.Store(&f.caller)
+	if err := f.ready(w, q); err != nil {
+		return nil, err
+	}
+	return f.run(w, q, c)
+}
+
+// away stops a process whose caller has left, and gives back its places, and the process if it has done its work.
 func (f *function) away(q *process) {
 	defer f.pool.places.leave(f.weight)
 	q.interrupt()
@@ -237,13 +244,10 @@ func (f *function) away(q *process) {
 	well := false
 	select {
 	case a, ok := <-q.answers:
-		if ok && a.Kind == sayNeed {
-			ok = send(q.conn, &request{Kind: askRoom, Number: q.number}) == nil
-		}
-		if a != nil && a.Kept {
+		// One that was interrupted may be in any state: in the middle of an import, with half of a list filled.
+		if well = ok && a.Number == q.number && (a.Kind == sayDone || a.Kind == sayMade); well && a.Kept {
 			f.renew(q, true)
 		}
-		well = ok && a.Number == q.number
 	case <-grace.C:
 	}
 	if !well {
@@ -458,6 +462,7 @@ func (f *function) grow(w *waiter, q *process, bytes int64) (*answer, error) {
 		if err := send(q.conn, &r); err != nil {
 			return nil, f.broken(q, "took no request: "+err.Error())
 		}
+		f.renew(q, true) // it does not say whether it keeps something of it
 		return nil, &FunctionError{Op: f.caller.op, What: fmt.Sprintf("its results take %d MiB, and it may take %d; "+
 			"give its op more by memory=, or have it make less of a row", bytes>>20, f.memory>>20)}
 	}

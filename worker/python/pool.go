@@ -331,7 +331,7 @@ func (p *Pool) look(now time.Time) {
 	p.mu.Unlock()
 	for _, q := range all {
 		if has := memoryOf(q.cmd.Process.Pid, q.shared, q.limit, q.keeps); has > q.limit {
-			q.kill(fmt.Sprintf("took %d MiB of memory, and may take %d; give its op more by memory=",
+			q.kill(fmt.Sprintf("took %d MiB of memory, where its op allows %d by memory=",
 				has>>20, q.limit>>20))
 		}
 	}

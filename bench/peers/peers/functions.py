@@ -58,7 +58,7 @@ def make(workload: str, rows: int, folder: Path) -> Path:
         n = rows // FILES
         if workload == "identity":
             flat = pa.array(rng.standard_normal(n * WIDTH, dtype=np.float32))
-            x: pa.Array = pa.ListArray.from_arrays(np.arange(0, (n + 1) * WIDTH, WIDTH, np.int32), flat)
+            x: pa.Array = pa.ListArray.from_arrays(WIDTH * np.arange(n + 1, dtype=np.int32), flat)
         elif workload == "tokenize":
             words = rng.zipf(1.2, (n, WORDS)) % len(vocabulary)
             x = pa.array([" ".join(vocabulary[w] for w in row) for row in words])
@@ -166,7 +166,8 @@ def dataloader(workload: str, data: Path) -> Callable[[], Iterable[tuple[Any, An
             call = FUNCTIONS[workload](str(data))
             for row, made in batches(all_groups[worker.id :: worker.num_workers], call):
                 values, offsets = parts(made)
-                yield tuple(None if a is None else torch.from_numpy(a) for a in (row, values, offsets))
+                lists = None if offsets is None else torch.from_numpy(offsets)
+                yield torch.from_numpy(row), torch.from_numpy(values), lists
 
     loader = DataLoader(Groups(), batch_size=None, num_workers=WORKERS, prefetch_factor=4, persistent_workers=True)
 

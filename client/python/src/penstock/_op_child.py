@@ -48,7 +48,7 @@ class Channel:
 
     def receive(self) -> tuple[Message, list[int]]:
         """The next request and its files. Raises EOFError if there will be none."""
-        self._check()
+        self.check()
         head, files, _, _ = socket.recv_fds(self._socket, 4, 8)
         size = struct.unpack("<I", head + self._exactly(4 - len(head)))[0]
         message: Message = json.loads(self._exactly(size))
@@ -56,7 +56,7 @@ class Channel:
 
     def send(self, message: Message) -> None:
         """Answers."""
-        self._check()
+        self.check()
         body = json.dumps(message).encode()
         self._socket.sendall(struct.pack("<I", len(body)) + body)
 
@@ -73,9 +73,10 @@ class Channel:
             out += more
         return bytes(out)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Ends a process that was forked off in a function, and has returned from it, too."""
         if os.getpid() != self._owner:
-            os._exit(1)  # a function has returned twice
+            os._exit(1)
 
 
 class Child:
@@ -178,6 +179,7 @@ class Child:
         except BaseException as err:
             self._busy = False
             return {**_told("raised", err), "row": function.row}
+        self._channel.check()
         places, end = _placed(pieces)
         if end > (0 if self._out is None else len(self._out)) and not self._grow(end, request["number"]):
             return None
