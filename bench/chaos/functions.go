@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,7 +52,8 @@ func (f *fleet) makeFunctions(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(f.moduleDir(), functionsName+".py"), []byte(functionsModule), 0o644); err != nil {
+	module := filepath.Join(f.moduleDir(), functionsName+".py")
+	if err := os.WriteFile(module, []byte(functionsModule), 0o644); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, f.python, "-c", "import "+functionsName+" as f; f.show()") //nolint:gosec // as asked for
@@ -133,8 +135,10 @@ func marked(v values) values {
 
 // doFunctions does it to processes of functions of a worker.
 func (s *storm) doFunctions(ctx context.Context, f Fault, u *unit) error {
-	if f.Kind == "hang" { // nobody lets them go on: their calls' time is over at some time
-		_, err := s.fleet.signalFunctions(u, syscall.SIGSTOP, func(all []int) []int { return all })
+	if f.Kind == "hang" { // nobody lets them go on: a call's time is over at some time. A start may take longer.
+		_, err := s.fleet.signalFunctions(u, syscall.SIGSTOP, func(all []int) []int {
+			return slices.DeleteFunc(all, func(pid int) bool { return !wasCalled(pid) })
+		})
 		return err
 	}
 	for end := time.Now().Add(f.For); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, killEvery) {
@@ -197,6 +201,12 @@ func (f *fleet) functionProcesses() map[int]int {
 		}
 	}
 	return out
+}
+
+// wasCalled reports whether a process has called the function, which says so by its name.
+func wasCalled(pid int) bool {
+	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	return err == nil && string(name) == "called\n"
 }
 
 // checkFunctions holds that no process of functions is left when all workers have ended.

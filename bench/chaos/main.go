@@ -120,7 +120,8 @@ func command() *cobra.Command {
 	flags.StringVar(&o.report, "report", "", "file that takes the report (Markdown)")
 	flags.StringVar(&o.dir, "dir", "",
 		"folder of logs and ledgers, which must be empty (default: a new one in the system's)")
-	flags.StringVar(&o.python, "python", "", "Python with duckdb, and for --mixed and --functions with penstock (default: .venv/bin/python, else python3)")
+	flags.StringVar(&o.python, "python", "",
+		"Python with duckdb, and for --mixed and --functions with penstock (default: .venv/bin/python, else python3)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.check(); err != nil {
 			return err

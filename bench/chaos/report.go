@@ -49,7 +49,13 @@ func (o options) again() string {
 	for _, f := range []struct {
 		flag string
 		is   bool
-	}{{"mixed", o.mixed}, {"full", o.full}, {"named", o.named}, {"functions", o.functions}, {"without-states", o.stateless}} {
+	}{
+		{"mixed", o.mixed},
+		{"full", o.full},
+		{"named", o.named},
+		{"functions", o.functions},
+		{"without-states", o.stateless},
+	} {
 		if f.is {
 			text += " --" + f.flag
 		}
