@@ -113,6 +113,7 @@ func (f *function) Close() { f.results = nil }
 type diedError struct {
 	how, said string
 	loading   bool
+	killed    bool // by another than the worker
 }
 
 func (e *diedError) Error() string { return e.how }
@@ -142,7 +143,9 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 	if died.loading {
 		err := fmt.Errorf("%w: its process %s while it loaded the code, twice\n%s", ErrCannotRun,
 			died.how, ending(died.said, mostTraceback))
-		f.pool.failed(failureKey{f.key, f.id}, err)
+		if !died.killed { // from outside, which may be over in a moment
+			f.pool.failed(failureKey{f.key, f.id}, err)
+		}
 		return err
 	}
 	return &FunctionError{
@@ -338,7 +341,8 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 func (f *function) broken(q *process, how string) error {
 	q.kill(how)
 	<-q.dead
-	return &diedError{how: q.ended(), said: lastWords(q.said.String())}
+	how, killed := q.ended()
+	return &diedError{how: how, killed: killed, said: lastWords(q.said.String())}
 }
 
 // run calls the function, which the process has, and returns its last answer.
