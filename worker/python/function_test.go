@@ -103,7 +103,6 @@ func lengths(t *rapid.T, n int, valid []uint64) []int32 {
 // fill makes the values, of which there are some where it is null, too.
 func fill(t *rapid.T, v *vector.Vector) {
 	n, salt := v.Len(), rapid.Int64().Draw(t, "salt")
-	narrow := v.Type.Kind == pb.Kind_INT64 && rapid.Bool().Draw(t, "narrow")
 	if v.Type.Kind == pb.Kind_BINARY && n > 0 {
 		v.Ends = []int32{int32(uint8(salt) % 3)}
 		v.Data = make([]byte, v.Ends[0])
@@ -116,11 +115,7 @@ func fill(t *rapid.T, v *vector.Vector) {
 		case pb.Kind_INT32:
 			v.I32 = append(v.I32, int32(x))
 		case pb.Kind_INT64:
-			if narrow {
-				v.U32 = append(v.U32, uint32(x))
-			} else {
-				v.I64 = append(v.I64, x)
-			}
+			v.I64 = append(v.I64, x)
 		case pb.Kind_FLOAT32:
 			v.F32 = append(v.F32, math.Float32frombits(uint32(x)))
 		case pb.Kind_FLOAT64:
@@ -167,9 +162,6 @@ func value(v *vector.Vector, j int) string {
 	case pb.Kind_INT32:
 		return fmt.Sprint(v.I32[j])
 	case pb.Kind_INT64:
-		if v.U32 != nil {
-			return fmt.Sprint(v.U32[j])
-		}
 		return fmt.Sprint(v.I64[j])
 	case pb.Kind_FLOAT32:
 		return fmt.Sprint(math.Float32bits(v.F32[j]))
