@@ -105,7 +105,7 @@ func (a *attempt) start(r int) error {
 	path := a.path(r)
 	s := start{
 		Session: a.name, Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(),
-		Spec:     a.spec,
+		Spec: a.spec, Functions: a.fleet.called,
 		Security: a.fleet.keys.security(), Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0 &&
 			a.from.Named == "", Named: a.from.Named, Step: a.from.Step, Compute: a.fleet.compute,
 	}
@@ -113,6 +113,9 @@ func (a *attempt) start(r int) error {
 		if i%len(a.ranks) == r {
 			s.States = append(s.States, state)
 		}
+	}
+	if err := s.parse(); err != nil {
+		return err
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -75,13 +75,15 @@ const (
 
 // wanted is what trainers get of a row, if they get it.
 func (o *options) wanted(v values) (values, bool) {
-	if !o.full {
-		return v, true
+	if o.full {
+		if !(v.x >= minX) { // nor a null
+			return v, false
+		}
+		v.x, v.ids = min(max(v.x, -clampX), clampX), v.ids[:min(len(v.ids), maxIDs)]
 	}
-	if !(v.x >= minX) { // nor a null
-		return v, false
+	if o.functions {
+		v = marked(v)
 	}
-	v.x, v.ids = min(max(v.x, -clampX), clampX), v.ids[:min(len(v.ids), maxIDs)]
 	return v, true
 }
 

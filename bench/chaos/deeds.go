@@ -24,6 +24,8 @@ func (s *storm) do(ctx context.Context, f Fault, on []string) error {
 		return s.doTrainers(ctx, f, on)
 	case network:
 		return s.doNetwork(ctx, f, on[0])
+	case functions:
+		return s.doFunctions(ctx, f, s.fleet.units[f.Target])
 	}
 	units := make([]*unit, len(on))
 	for i, name := range on {

@@ -11,8 +11,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,11 +46,13 @@ type fleet struct {
 	store  *store.Store
 	keys   secrets
 	mounts []string // file systems of etcd's members
+	called *called  // or nil: no functions
 
 	mu     sync.Mutex
 	ends   map[string]int // how often each process ended by itself
 	leader string         // who led last
 	peaks  map[string]vitals
+	hit    map[syscall.Signal]int // processes of functions that faults sent it
 }
 
 // names lists a kind of process: names("worker", 2) is worker-1 and worker-2.
@@ -67,7 +71,7 @@ func (o *options) maxWorld() int { return o.trainers + 1 }
 func newFleet(ctx context.Context, o options, isolated bool) (*fleet, error) {
 	f := &fleet{
 		options: o, units: map[string]*unit{}, places: map[string]place{}, ends: map[string]int{},
-		leader: "master-1", peaks: map[string]vitals{},
+		leader: "master-1", peaks: map[string]vitals{}, hit: map[syscall.Signal]int{},
 	}
 	var err error
 	if f.binary, err = os.Executable(); err != nil {
@@ -124,7 +128,8 @@ func (f *fleet) run(name string, args ...string) (*process.Process, error) {
 
 // runPython starts a Python script as a process.
 func (f *fleet) runPython(name, script string, args ...string) (*process.Process, error) {
-	return f.start(name, append([]string{f.python, "-c", script}, args...), "PENSTOCK_BINARY="+f.binary)
+	return f.start(name, append([]string{f.python, "-c", script}, args...), "PENSTOCK_BINARY="+f.binary,
+		f.modulePath())
 }
 
 func (f *fleet) start(name string, command []string, env ...string) (*process.Process, error) {
@@ -166,6 +171,11 @@ func (f *fleet) prepare(ctx context.Context, group *errgroup.Group, files []stri
 	} else if err := writeTicketKey(key); err != nil {
 		return err
 	}
+	if f.functions {
+		if err := f.makeFunctions(ctx); err != nil {
+			return err
+		}
+	}
 	f.add(storageName, func(bool) []string {
 		return []string{"storage", "--minio=" + minio, "--data=" + filepath.Join(f.dir, "minio"), "--address=" +
 			f.places[storageName].grpc}
@@ -187,8 +197,8 @@ func (f *fleet) prepare(ctx context.Context, group *errgroup.Group, files []stri
 			group.Go(func() error { return u.keep(ctx) })
 		}
 	}
-	for _, name := range names("trainer", f.maxWorld()) {
-		f.units[name] = newUnit(name, nil, nil) // for faults to take; its processes are job's
+	for _, name := range append(names("trainer", f.maxWorld()), functions) {
+		f.units[name] = newUnit(name, nil, nil) // for faults to take; its processes are job's, or workers'
 	}
 	return nil
 }
@@ -249,12 +259,12 @@ func (f *fleet) addMasters(key string) {
 	for _, name := range names("master", f.masters) {
 		at := f.places[name]
 		f.add(name, func(bool) []string {
-			return append([]string{
+			return slices.Concat([]string{
 				"master", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" +
 					at.http, "--join=" + f.seeds(),
 				"--etcd=" + strings.Join(f.etcd.Endpoints(), ","), "--ticket-key=" + key, "--lease=" + f.lease.String(),
 				"--data-dir=" + filepath.Join(f.dir, name),
-			}, f.keys.master()...)
+			}, f.keys.master(), f.masterFlags())
 		})
 	}
 }
@@ -265,7 +275,7 @@ func (f *fleet) addWorkers() {
 		f.add(name, func(lean bool) []string {
 			args := []string{"worker", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" +
 				at.http, "--join=" + f.seeds()}
-			args = append(args, f.keys.worker()...)
+			args = slices.Concat(args, f.keys.worker(), f.workerFlags())
 			if lean {
 				args = append(args, "--memory=16MiB", "--slots=1")
 			}

@@ -10,8 +10,8 @@
 // any more.
 //
 // With --without-states they are started again without (stateless.go), with --named masters take the checkpoints
-// (named.go), and with --full all ports have TLS and tokens (secure.go), and the spec filters, transforms and decodes
-// pictures.
+// (named.go), with --full all ports have TLS and tokens (secure.go), and the spec filters, transforms and decodes
+// pictures, and with --functions it calls a Python function (functions.go), whose processes have faults of their own.
 //
 // Trainers (trainer.go) write each row that they are handed into a ledger (ledger.go). In the end it is written as
 // Parquet and recounted (recount.go): by DuckDB, with a query that shares no code with Penstock, or else in Go. The
@@ -61,7 +61,7 @@ type options struct {
 	lease, compute, stuck      time.Duration
 	planOnly, keep, loopback   bool
 	mixed, stateless           bool
-	full, named                bool
+	full, named, functions     bool
 	report, dir, python        string
 }
 
@@ -98,6 +98,8 @@ func command() *cobra.Command {
 	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer is in Python")
 	flags.BoolVar(&o.full, "full", false,
 		"all ports have TLS and tokens, and the spec filters, transforms and decodes pictures")
+	flags.BoolVar(&o.functions, "functions", false,
+		"the spec calls a Python function, whose processes are killed and stopped, too")
 	flags.BoolVar(&o.named, "named", false,
 		"masters take named checkpoints, and ranks that are started again go on from them where they can")
 	flags.BoolVar(&o.stateless, "without-states", false,
@@ -118,7 +120,8 @@ func command() *cobra.Command {
 	flags.StringVar(&o.report, "report", "", "file that takes the report (Markdown)")
 	flags.StringVar(&o.dir, "dir", "",
 		"folder of logs and ledgers, which must be empty (default: a new one in the system's)")
-	flags.StringVar(&o.python, "python", "", "Python with duckdb (default: .venv/bin/python, else python3)")
+	flags.StringVar(&o.python, "python", "",
+		"Python with duckdb, and for --mixed and --functions with penstock (default: .venv/bin/python, else python3)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.check(); err != nil {
 			return err
@@ -182,7 +185,10 @@ func (o *options) check() error {
 }
 
 func (o *options) shape(isolated bool) shape {
-	return shape{Workers: o.workers, Masters: o.masters, Trainers: o.trainers, Lease: o.lease, Isolated: isolated}
+	return shape{
+		Workers: o.workers, Masters: o.masters, Trainers: o.trainers, Lease: o.lease, Isolated: isolated,
+		Functions: o.functions,
+	}
 }
 
 // main runs the program where it belongs: in a network of its own if it can have one.
@@ -197,15 +203,28 @@ func (o *options) main(ctx context.Context) error {
 	if reason != nil && !o.loopback && mustHaveAll() {
 		return fmt.Errorf("no networks to cut: %w; leave their faults out with --loopback", reason)
 	}
-	if o.mixed {
-		if o.python = findPython(ctx, o.python, "penstock"); o.python == "" {
-			return errors.New("--mixed: no Python with penstock: `make python` makes one; or name one by --python")
-		}
+	if err := o.needPython(ctx); err != nil {
+		return err
 	}
 	if err := o.folder(); err != nil {
 		return err
 	}
 	return run(ctx, *o, reason)
+}
+
+// needPython finds the Python that trainers and functions run in, if there are some.
+func (o *options) needPython(ctx context.Context) error {
+	flag, need := "--mixed", "penstock"
+	if o.functions {
+		flag, need = "--functions", functionsNeed
+	}
+	if !o.mixed && !o.functions {
+		return nil
+	}
+	if o.python = findPython(ctx, o.python, need); o.python == "" {
+		return fmt.Errorf("%s: no Python with %s: `make python` makes one; or name one by --python", flag, need)
+	}
+	return nil
 }
 
 // folder makes the folder of logs and ledgers.

@@ -42,7 +42,7 @@ func (c *count) exact() bool {
 type question struct {
 	ledger, dataset string
 	epochs          int
-	full            bool
+	full, functions bool
 	undisturbed     string // the ledger of the same job without faults, to compare the sequence with, or ""
 }
 
@@ -59,7 +59,7 @@ func recountDuckDB(ctx context.Context, python string, q question) (*count, erro
 		return nil, errNoDuckDB
 	}
 	cmd := exec.CommandContext(ctx, python, "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs),
-		q.undisturbed, map[bool]string{true: "full"}[q.full])
+		q.undisturbed, map[bool]string{true: "full"}[q.full], map[bool]string{true: "functions"}[q.functions])
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

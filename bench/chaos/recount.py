@@ -1,6 +1,6 @@
 """Counts the rows of a ledger against the dataset with DuckDB, and prints what it found as JSON.
 
-usage: recount.py LEDGER.parquet DATASET_FOLDER EPOCHS LEDGER_OF_THE_UNDISTURBED_JOB.parquet|"" full|""
+usage: recount.py LEDGER.parquet DATASET_FOLDER EPOCHS LEDGER_OF_THE_UNDISTURBED_JOB.parquet|"" full|"" functions|""
 """
 
 import json
@@ -12,6 +12,8 @@ ledger, dataset, epochs, undisturbed = sys.argv[1], sys.argv[2], int(sys.argv[3]
 read = "from rows"
 if sys.argv[5] == "full":  # as the spec has it
     read = "select * replace (greatest(least(x, 500), -500) as x, ids[1:4] as ids) from rows where x >= -800"
+if sys.argv[6] == "functions":  # as functions.py has it
+    read = f"select * replace (x * 0.5::float as x, list_prepend(key, ids) as ids) from ({read})"
 db = duckdb.connect()
 db.execute("set enable_progress_bar = false")  # it is printed among the results
 db.execute(f"create view ledger as from read_parquet('{ledger}')")

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -48,7 +49,13 @@ func (o options) again() string {
 	for _, f := range []struct {
 		flag string
 		is   bool
-	}{{"mixed", o.mixed}, {"full", o.full}, {"named", o.named}, {"without-states", o.stateless}} {
+	}{
+		{"mixed", o.mixed},
+		{"full", o.full},
+		{"named", o.named},
+		{"functions", o.functions},
+		{"without-states", o.stateless},
+	} {
 		if f.is {
 			text += " --" + f.flag
 		}
@@ -123,6 +130,10 @@ func (r *report) jobText(p func(string, ...any)) {
 	}
 	if len(r.fleet.ends) > 0 {
 		p("Processes of the fleet that ended by themselves, and were started again: %s.", counts(r.fleet.ends))
+	}
+	if r.options.functions {
+		p("Processes of functions: %d were killed, and %d stopped for good.", r.fleet.hit[syscall.SIGKILL],
+			r.fleet.hit[syscall.SIGSTOP])
 	}
 	var highest vitals
 	for _, peak := range r.fleet.peaks {

@@ -85,6 +85,9 @@ func (r *report) play(
 		if waited := group.Wait(); err == nil {
 			err = waited
 		}
+		if f.functions {
+			err = errors.Join(err, f.checkFunctions())
+		}
 		err = errors.Join(err, f.close())
 	}()
 	if err := f.prepare(ctx, group, paths); err != nil {
@@ -178,7 +181,7 @@ func (r *report) recount(ctx context.Context, segments, undisturbed []segment) e
 	defer cancel()
 	q := question{
 		ledger: filepath.Join(r.options.dir, "ledger.parquet"), dataset: r.dataset, epochs: r.options.epochs,
-		full: r.options.full,
+		full: r.options.full, functions: r.options.functions,
 	}
 	if err := writeLedger(q.ledger, segments); err != nil {
 		return err

@@ -16,9 +16,11 @@ const (
 	trainers = "trainers"
 	network  = "network"
 	disk     = "disk"
+	// functions is of the processes in which workers run Python functions.
+	functions = "functions"
 )
 
-func classes() []string { return []string{workers, masters, etcd, trainers, network, disk} }
+func classes() []string { return []string{workers, masters, etcd, trainers, network, disk, functions} }
 
 func classNames() string { return strings.Join(classes(), ",") }
 
@@ -66,6 +68,8 @@ type shape struct {
 	Lease                      time.Duration
 	// Isolated says that each process has a network of its own, which can be cut.
 	Isolated bool
+	// Functions says that workers run some.
+	Functions bool
 }
 
 // kind is a kind of fault. Its target is drawn from targets, where "worker" stands for any of the workers, and so on.
@@ -157,6 +161,9 @@ func kinds(lease time.Duration) []kind {
 		{class: disk, name: "stop", weight: 2, targets: []string{"storage"}, min: 200 * ms, max: 6 * s},
 		{class: disk, name: "slow", weight: 1, targets: []string{"storage"}, min: 2 * s, max: 6 * s},
 		{class: disk, name: "fill", weight: 1, targets: []string{"etcd"}, min: s, max: 4 * s, isolated: true},
+
+		{class: functions, name: "kill", weight: 3, targets: []string{"worker"}, min: 200 * ms, max: 2 * s},
+		{class: functions, name: "hang", weight: 1, targets: []string{"worker"}},
 	}
 }
 
@@ -167,7 +174,8 @@ func schedule(seed uint64, n int, fleet shape, only []string) []Fault {
 	}
 	byClass := map[string][]kind{}
 	for _, k := range kinds(fleet.Lease) {
-		if slices.Contains(only, k.class) && (fleet.Isolated || !k.isolated) {
+		if slices.Contains(only, k.class) && (fleet.Isolated || !k.isolated) &&
+			(fleet.Functions || k.class != functions) {
 			byClass[k.class] = append(byClass[k.class], k)
 		}
 	}

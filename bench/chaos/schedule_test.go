@@ -8,7 +8,7 @@ import (
 )
 
 func testShape() shape {
-	return shape{Workers: 3, Masters: 3, Trainers: 3, Lease: 8 * time.Second, Isolated: true}
+	return shape{Workers: 3, Masters: 3, Trainers: 3, Lease: 8 * time.Second, Isolated: true, Functions: true}
 }
 
 func TestScheduleIsAFunctionOfTheSeed(t *testing.T) {
@@ -49,10 +49,10 @@ func TestScheduleKeepsToItsClasses(t *testing.T) {
 		}
 	}
 	alone := testShape()
-	alone.Isolated = false
+	alone.Isolated, alone.Functions = false, false
 	for _, f := range schedule(3, 300, alone, nil) {
-		if f.Class == network || f.Kind == "fill" {
-			t.Errorf("%v needs a network or a disk of its own", f)
+		if f.Class == network || f.Class == functions || f.Kind == "fill" {
+			t.Errorf("%v needs a network or a disk of its own, or functions", f)
 		}
 	}
 	if faults := schedule(3, 300, alone, []string{network}); faults != nil {

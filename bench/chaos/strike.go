@@ -103,6 +103,9 @@ func (s *storm) targets(ctx context.Context, f Fault) []string {
 	case "trainers":
 		return s.job.names()
 	}
+	if f.Class == functions { // one at a time: what fails on all workers is not tried again
+		return []string{functions, f.Target}
+	}
 	if number, ok := strings.CutPrefix(f.Target, "trainer-"); ok {
 		return s.job.nth(number)
 	}

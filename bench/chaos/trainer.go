@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/cli"
 )
@@ -39,8 +38,11 @@ type start struct {
 	Attempt, Rank, World int
 	Masters              []string
 	Spec                 string
-	Socket, Ledger       string
-	Security             client.Security
+	// Functions is what a trainer in Go calls, or nil. One in Python makes that of Parsed, which is Spec as a message.
+	Functions      *called         `json:",omitempty"`
+	Parsed         json.RawMessage `json:",omitempty"`
+	Socket, Ledger string
+	Security       client.Security
 	// Restore says that the job goes on from a checkpoint, and States which this rank brings.
 	Restore bool
 	States  [][]byte
@@ -139,8 +141,11 @@ func (t *trainer) config() (client.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.Spec, err = spec.Parse([]byte(t.Spec)); err != nil {
+	if cfg.Spec, err = t.Functions.whole(t.Spec); err != nil {
 		return cfg, err
+	}
+	if t.Functions != nil {
+		cfg.Code = t.Functions.Code
 	}
 	if !t.Restore {
 		return cfg, nil

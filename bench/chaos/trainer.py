@@ -108,10 +108,19 @@ def main():
     secured = {"token_file": "TokenFile", "ca": "CA", "server_name": "ServerName"}
     security = Security(**{ours: start["Security"][theirs] or None for ours, theirs in secured.items()})
     states = tuple(State(s, "", 0, 1, 0) for s in start["States"] or ())
+    parsed, code = start.get("Parsed"), None
+    if parsed:
+        import chaos_functions
+
+        made = chaos_functions.spec()
+        parsed |= made | {"transforms": [*parsed.get("transforms", []), *made["transforms"]]}
+        code = chaos_functions.code()
     config = Config(
         masters=tuple(start["Masters"]),
         session=start["Session"],
-        spec_text=start["Spec"],
+        spec=parsed,
+        spec_text="" if parsed else start["Spec"],
+        code=code,
         rank=start["Rank"],
         world_size=start["World"],
         restore=states if start["Restore"] else None,

@@ -135,6 +135,7 @@ func (f *function) Close() { f.results, f.parents.rows = nil, nil }
 type diedError struct {
 	how, said     string
 	loading, late bool
+	killed        bool // by another than the worker
 }
 
 func (e *diedError) Error() string { return e.how }
@@ -177,7 +178,9 @@ func (f *function) gaveUp(died *diedError) error {
 		}
 		err := fmt.Errorf("%w: its process %s while it loaded the code%s\n%s", ErrCannotRun, died.how, again,
 			ending(died.said, mostTraceback))
-		f.pool.failed(failureKey{f.key, f.id}, err)
+		if !died.killed { // from outside, which may be over in a moment
+			f.pool.failed(failureKey{f.key, f.id}, err)
+		}
 		return err
 	case died.late:
 		return &FunctionError{
@@ -224,8 +227,8 @@ func (f *function) try(w *waiter, c *transform.Call) error {
 	return err
 }
 
-// called has a process call the function, which may have to be made there first. A panic is an error, or the process and
-// its places would be nobody's.
+// called has a process call the function, which may have to be made there first. A panic is an error, or the process
+// and its places would be nobody's.
 func (f *function) called(w *waiter, q *process, c *transform.Call) (a *answer, err error) {
 	defer rescue.As(&err, rescue.Worker)
 	q.caller.Store(&f.caller)
@@ -390,7 +393,8 @@ func (f *function) answer(w *waiter, q *process, within time.Duration) (*answer,
 func (f *function) broken(q *process, how string) *diedError {
 	q.kill(how)
 	<-q.dead
-	return &diedError{how: q.ended(), said: lastWords(q.said.String())}
+	how, killed := q.ended()
+	return &diedError{how: how, killed: killed, said: lastWords(q.said.String())}
 }
 
 // run calls the function, which the process has, and returns its last answer.

@@ -309,6 +309,34 @@ func TestWhatDoesNotLoad(t *testing.T) {
 	wholesome(t)
 }
 
+// That processes were killed from outside while they loaded code is not remembered: it says nothing of the code.
+func TestKilledWhileItLoads(t *testing.T) {
+	starts := filepath.Join(t.TempDir(), "starts")
+	p, _ := running(t, func(c *Config, _ *times) {
+		e := c.Environments[Default]
+		script := filepath.Join(t.TempDir(), "python")
+		text := fmt.Sprintf("#!/bin/sh\necho >>%s\n[ $(wc -l <%s) -gt 2 ] || kill -9 $$\nexec %s \"$@\"\n", starts, starts,
+			e.Interpreter)
+		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		e.Interpreter = script
+		c.Environments = map[string]Environment{Default: e}
+	})
+	o := op{name: "same", in: []spec.Type{int64s}, out: []spec.Type{int64s}}
+	f := o.open(t, p)
+	defer f.Close()
+	c := callOf(o.out, numbered(3))
+	err := f.Call(t.Context(), c)
+	if !errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), "was killed (SIGKILL)") {
+		t.Error(err)
+	}
+	if err := f.Call(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	wholesome(t)
+}
+
 // counted is a pool that counts the processes that it starts. These find modules in path, too.
 func counted(t *testing.T, path ...string) (*Pool, func() int) {
 	t.Helper()

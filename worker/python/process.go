@@ -117,10 +117,14 @@ func (p *process) read() {
 	for {
 		a, err := receive(p.conn)
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 				p.kill("said what it may not: " + err.Error())
 			}
-			p.kill("closed its connection") // if it has not ended
+			select {
+			case <-p.dead: // how it ended says more
+			case <-time.After(time.Second):
+				p.kill("closed its connection")
+			}
 			return
 		}
 		select {
@@ -164,21 +168,21 @@ func (p *process) wait() {
 	_ = p.conn.Close()
 }
 
-// ended says how a dead process ended.
-func (p *process) ended() string {
+// ended says how a dead process ended, and whether another than the worker killed it.
+func (p *process) ended() (how string, killed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	state := p.cmd.ProcessState
 	status, _ := state.Sys().(syscall.WaitStatus)
 	switch {
 	case p.cause != "" && status.Signaled() && status.Signal() == syscall.SIGKILL:
-		return p.cause
+		return p.cause, false
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
-		return "was killed (SIGKILL), which the system does where memory is short"
+		return "was killed (SIGKILL), which the system does where memory is short", true
 	case status.Signaled():
-		return fmt.Sprintf("died of signal %d (%v)", status.Signal(), status.Signal())
+		return fmt.Sprintf("died of signal %d (%v)", status.Signal(), status.Signal()), false
 	}
-	return fmt.Sprintf("ended by itself with exit status %d", status.ExitStatus())
+	return fmt.Sprintf("ended by itself with exit status %d", status.ExitStatus()), false
 }
 
 // free gives its segments back. Who has the process, or had it last, calls it.
