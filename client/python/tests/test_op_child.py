@@ -87,7 +87,7 @@ def test_the_process_ends_with_its_socket() -> None:
                 f"import os; os.dup2({theirs.fileno()}, 3); from penstock import _op_child as c; c.main()",
             ],
             pass_fds=[theirs.fileno()],
-            env={**os.environ, "OMP_NUM_THREADS": "2"},
+            env={**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         theirs.close()
         size = struct.unpack("<I", ours.recv(4, socket.MSG_WAITALL))[0]
