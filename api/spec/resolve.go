@@ -58,6 +58,7 @@ func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED
 type step struct {
 	proto    *pb.Step
 	in, outs []*feature
+	one      [1]*feature // where outs lie, of nearly all steps
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -67,7 +68,7 @@ func (st *step) needed() bool {
 
 // makes gives a step its results.
 func (st *step) makes(outs ...*feature) {
-	st.outs, st.proto.Outs = outs, uint32(len(outs))
+	st.outs, st.proto.Outs = append(st.one[:0], outs...), uint32(len(outs))
 	for i, f := range outs {
 		if i == 0 {
 			st.proto.Type = f.typ.Proto()
