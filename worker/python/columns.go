@@ -360,7 +360,7 @@ func (m *result) grow(r *reader) {
 
 // more counts what a slice grows by to have n values, as vector.Grow does it.
 func more[T any](r *reader, s []T, n int64) {
-	if n > int64(cap(s)) && n < math.MaxInt32*8 { // else it fails where it is read
+	if n > int64(cap(s)) {
 		r.more += int64(unsafe.Sizeof(*new(T))) * (n + n/8 + 64 - int64(cap(s)))
 	}
 }
