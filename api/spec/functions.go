@@ -17,8 +17,11 @@ import (
 // says itself.
 const FunctionOp = "python"
 
-// functionVersion is that of how functions are called.
-const functionVersion = 1
+// FunctionVersion is that of how functions are called.
+const FunctionVersion = 1
+
+// DefaultMost is how many rows a flat_map makes at most, for each row of a window, where a spec does not say.
+const DefaultMost = 1 << 10
 
 // Bounds of what a function may ask for.
 const (
@@ -30,7 +33,6 @@ const (
 	maxMost    = 1 << 16
 
 	defaultTimeout = 5 * 60 * 1000
-	defaultMost    = 1 << 10
 )
 
 // Bounds of a session's code, which stands in each of its states.
@@ -130,7 +132,7 @@ func (c *call) step(f *pb.Function, in, outs []*feature) {
 		}
 	}
 	st := &step{in: in, proto: &pb.Step{
-		Op: FunctionOp, Version: functionVersion, Name: strings.Join(names(outs), ", "), At: c.path, Python: f,
+		Op: FunctionOp, Version: FunctionVersion, Name: strings.Join(names(outs), ", "), At: c.path, Python: f,
 		Results: c.transform.GetOuts(),
 	}}
 	st.makes(outs...)
@@ -160,7 +162,7 @@ func settledFunction(f *pb.Function) *pb.Function {
 		f.TimeoutMs = defaultTimeout
 	}
 	if f.Kind == pb.FunctionKind_FLAT_MAP && f.Most == 0 {
-		f.Most = defaultMost
+		f.Most = DefaultMost
 	}
 	return f
 }

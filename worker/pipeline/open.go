@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
@@ -59,7 +59,7 @@ func (p *Pipeline) open(
 	if batches && len(t.GetProgramDigest()) > 0 {
 		s.kitKey = kitKey(t, s.file.Format())
 	}
-	if t.GetCode() != nil && p.cfg.Python != nil && callsFunctions(program) {
+	if t.GetCode() != nil && p.cfg.Python != nil && spec.Calls(program) {
 		if s.functions, err = p.cfg.Python.Functions(t); err != nil {
 			return nil, fmt.Errorf("the session's code: %w", err)
 		}
@@ -143,10 +143,6 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 	c.ready()
 	s.reader = &reader{job: s.job, storage: store, filter: c.choice(), limit: limit}
 	return nil
-}
-
-func callsFunctions(p *pb.Program) bool {
-	return slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetPython() != nil })
 }
 
 // compile makes an engine of the stream's program.

@@ -40,7 +40,7 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 			call.GetKind())
 	}
 	f.parents.kind = max(call.GetKind(), pb.FunctionKind_MAP)
-	f.parents.most = int64(cmp.Or(call.GetMost(), defaultMost))
+	f.parents.most = int64(cmp.Or(call.GetMost(), spec.DefaultMost))
 	if f.memory <= 0 {
 		f.memory = fs.pool.cfg.Memory
 	}
@@ -79,9 +79,6 @@ var kindNames = map[pb.FunctionKind]string{ //nolint:gochecknoglobals // a const
 	pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED: "", pb.FunctionKind_MAP: "",
 	pb.FunctionKind_FILTER: "filter", pb.FunctionKind_FLAT_MAP: "flat_map",
 }
-
-// defaultMost is how many rows become of one where a program does not say, as in worker/transform.
-const defaultMost = 1024
 
 var styles = map[pb.Style]string{ //nolint:gochecknoglobals // a constant
 	pb.Style_STYLE_UNSPECIFIED: "arrow", pb.Style_ARROW: "arrow", pb.Style_NUMPY: "numpy", pb.Style_ROWS: "rows",

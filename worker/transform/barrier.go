@@ -32,16 +32,13 @@ type crossing struct {
 	excerpt vector.Excerpt
 }
 
-// mostRows is how many rows become of one where a program does not say.
-const mostRows = 1024
-
 // barrierOf is what a step that calls a function does to rows; nil: there are as many behind it.
 func barrierOf(s *pb.Step) *barrier {
 	switch f := s.GetPython(); f.GetKind() {
 	case pb.FunctionKind_FILTER:
 		return &barrier{chooses: true}
 	case pb.FunctionKind_FLAT_MAP:
-		return &barrier{most: cmp.Or(int64(f.GetMost()), mostRows)}
+		return &barrier{most: int64(cmp.Or(f.GetMost(), spec.DefaultMost))}
 	default:
 		return nil
 	}

@@ -56,11 +56,8 @@ func (e *FunctionError) Error() string { return e.Err.Error() }
 
 func (e *FunctionError) Unwrap() error { return e.Err }
 
-// python is the op of steps that call functions, and functionVersion what such steps mean.
-const (
-	python          = "python"
-	functionVersion = 1
-)
+// python is the op of steps that call functions.
+const python = spec.FunctionOp
 
 // calling is a step's Function, and what it is called with.
 type calling struct {
@@ -131,11 +128,11 @@ func resultsOf(s *pb.Step) (types []spec.Type) {
 func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
 	f := s.GetPython()
 	switch kind := f.GetKind(); {
-	case s.GetVersion() != functionVersion || len(f.ProtoReflect().GetUnknown()) > 0 ||
+	case s.GetVersion() != spec.FunctionVersion || len(f.ProtoReflect().GetUnknown()) > 0 ||
 		kind > pb.FunctionKind_FLAT_MAP:
 		return fmt.Errorf("%w %s of version %d and kind %v: this worker has version %d; "+
 			"run one of the release that opened the session",
-			ErrUnknownOp, python, s.GetVersion(), kind, functionVersion)
+			ErrUnknownOp, python, s.GetVersion(), kind, spec.FunctionVersion)
 	case from == nil:
 		return fmt.Errorf("%w %s: this worker runs no Python functions; "+
 			"have it started with --code, or read on the trainer's machine", ErrUnknownOp, python)
