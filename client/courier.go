@@ -2,20 +2,16 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // deliveriesAtOnce bounds the workers that a session sends its code to at once.
@@ -132,23 +128,12 @@ func (c *courier) part(ctx context.Context, address string, part *pb.CodePart) e
 			return err
 		}
 	}
-	body, err := proto.Marshal(part)
-	if err != nil {
-		return fmt.Errorf("part of the code: %w", err)
-	}
 	worker, done, err := c.pool.get(address)
 	if err != nil {
 		return err
 	}
 	defer done()
-	stream, err := flight.NewFlightServiceClient(worker.conn).DoAction(ctx, &flight.Action{Type: "code", Body: body})
-	if err == nil {
-		_, err = stream.Recv()
-	}
-	if errors.Is(err, io.EOF) { // it has nothing to say
-		return nil
-	}
-	return err
+	return wire.SendCode(ctx, worker.conn, part)
 }
 
 // notTaken tells a worker's refusal of code from that of data.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/master/store"
 )
 
@@ -51,7 +51,11 @@ func (c *count) call(ctx context.Context, w *pb.Worker, req *pb.StreamRequest) (
 	defer cancel(nil)
 	silence := time.AfterFunc(countTimeout, func() { cancel(errSilent) })
 	defer silence.Stop()
-	stream, err := c.act(ctx, w, "count", body)
+	conn, err := c.pool.Get(w.GetAddress())
+	if err != nil {
+		return nil, err
+	}
+	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: "count", Body: body})
 	for err == nil {
 		var result *flight.Result
 		if result, err = stream.Recv(); err == nil && len(result.GetBody()) > 0 {
@@ -67,16 +71,6 @@ func (c *count) call(ctx context.Context, w *pb.Worker, req *pb.StreamRequest) (
 		return nil, errSilent
 	}
 	return nil, err
-}
-
-func (c *count) act(
-	ctx context.Context, w *pb.Worker, action string, body []byte,
-) (flight.FlightService_DoActionClient, error) {
-	conn, err := c.pool.Get(w.GetAddress())
-	if err != nil {
-		return nil, err
-	}
-	return flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: action, Body: body})
 }
 
 // sendCode sends a worker the session's code, unless that came since it asked. One worker gets it at a time.
@@ -113,16 +107,9 @@ func (c *count) sendCode(
 func (c *count) sendPart(ctx context.Context, w *pb.Worker, part *pb.CodePart) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	body, err := proto.Marshal(part)
+	conn, err := c.pool.Get(w.GetAddress())
 	if err != nil {
-		return fmt.Errorf("part of the code: %w", err)
+		return err
 	}
-	stream, err := c.act(ctx, w, "code", body)
-	if err == nil {
-		_, err = stream.Recv()
-	}
-	if errors.Is(err, io.EOF) { // it has nothing to say
-		return nil
-	}
-	return err
+	return wire.SendCode(ctx, conn, part)
 }

@@ -19,12 +19,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/python"
 )
 
-const (
-	// actionCode is the Flight action that has a part of a session's code kept.
-	actionCode = "code"
-	// partsAtOnce bounds the parts that are being kept: some copy a megabyte, and the last of a code is hashed.
-	partsAtOnce = 4
-)
+// partsAtOnce bounds the parts that are being kept: some copy a megabyte, and the last of a code is hashed.
+const partsAtOnce = 4
 
 // CodeKeeper keeps what trainers send of their sessions' code. It is called by many goroutines at once.
 type CodeKeeper interface {

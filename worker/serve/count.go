@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // actionCount is the Flight action that counts a shard's output rows.
@@ -25,7 +26,7 @@ func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActio
 				"ticket's shard has",
 		},
 		{
-			Type: actionCode,
+			Type: wire.CodeAction,
 			Description: "takes a CodePart, of the Python functions of the ticket's session, and returns nothing; " +
 				"the parts come in order",
 		},
@@ -42,10 +43,11 @@ func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionSer
 	switch a.GetType() {
 	case actionCount:
 		return s.count(a, out)
-	case actionCode:
+	case wire.CodeAction:
 		return s.takeCode(a, out)
 	}
-	return status.Errorf(codes.Unimplemented, "no action %q; there are %q and %q", a.GetType(), actionCount, actionCode)
+	return status.Errorf(codes.Unimplemented, "no action %q; there are %q and %q", a.GetType(), actionCount,
+		wire.CodeAction)
 }
 
 // count counts the output rows of a shard's windows, from the columns alone that choose rows, and by the functions that

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // Codes are the bytes of functions that a fake was sent, by their hash. The zero value has none.
@@ -105,7 +106,7 @@ func (m *Master) GetCode(_ context.Context, req *pb.GetCodeRequest) (*pb.CodePar
 // DoAction takes a part of the code of a ticket.
 func (w *Worker) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
 	p, ticket := &pb.CodePart{}, &pb.Ticket{}
-	if err := proto.Unmarshal(a.GetBody(), p); err != nil || a.GetType() != "code" {
+	if err := proto.Unmarshal(a.GetBody(), p); err != nil || a.GetType() != wire.CodeAction {
 		return status.Errorf(codes.InvalidArgument, "action %q: %v", a.GetType(), err)
 	}
 	if err := proto.Unmarshal(p.GetTicket().GetTicket(), ticket); err != nil {

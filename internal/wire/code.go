@@ -1,0 +1,33 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// CodeAction is the Flight action by which a worker is sent a part of a session's code.
+const CodeAction = "code"
+
+// SendCode sends a worker a part of a session's code, and waits until it has it. Its error is the worker's status.
+func SendCode(ctx context.Context, conn grpc.ClientConnInterface, part *pb.CodePart) error {
+	body, err := proto.Marshal(part)
+	if err != nil {
+		return fmt.Errorf("part of the code: %w", err)
+	}
+	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: CodeAction, Body: body})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if errors.Is(err, io.EOF) { // it has nothing to say
+		return nil
+	}
+	return err
+}
