@@ -13,15 +13,10 @@ got, weighted by the row's number, and all must come to the same.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import math
 import os
-import statistics
-import subprocess
 import sys
-import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -32,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peers import meter
+from peers.passes import outcome_of, rates, record
 
 Columns = list[pa.Array]
 
@@ -249,35 +245,26 @@ def subject(workload: str, system: str, data: Path, kind: str, name: str, passes
     account = meter.KINDS[kind](name)
     account.join()
     read = READERS[system](workload, data)
-    outcome: dict[str, Any] = {"total": total(read()), "passes": []}
-    for _ in range(passes):
-        cpu, began, rows = account.cpu_seconds(), time.perf_counter(), 0
+
+    def once() -> int:
+        rows = 0
         for row, values, _ in read():
             rows += len(row)
             values[:1].sum()
-        seconds = time.perf_counter() - began
-        outcome["passes"].append({"rows": rows, "cpu": account.cpu_seconds() - cpu, "seconds": seconds})
-    print(json.dumps(outcome), flush=True)
+        return rows
+
+    record(account, total(read()), once, passes)
 
 
 def compare(workload: str, systems: list[str], data: Path, kind: str, passes: int) -> None:
     """Runs each system, and prints the figures beside those of the first."""
     base = first = 0.0
     for system in systems:
-        name = f"penstock-functions-{uuid.uuid4().hex[:8]}"
-        account = meter.KINDS[kind](name)
-        try:
-            arguments = ["--subject", workload, system, str(data), kind, name, str(passes)]
-            done = subprocess.run([sys.executable, "-m", "peers.functions", *arguments],
-                                  check=True, stdout=subprocess.PIPE, text=True)  # fmt: skip
-        finally:
-            meter.close(account)
-        outcome = json.loads(done.stdout.splitlines()[-1])
-        found, first = outcome["passes"], first or outcome["total"]
+        outcome = outcome_of("peers.functions", workload, system, str(data), kind, passes)
+        first = first or outcome["total"]
         if not math.isclose(outcome["total"], first, rel_tol=1e-9):
             raise SystemExit(f"{workload}: {system} got other values: {outcome['total']}, not {first}")
-        rate = statistics.median(one["rows"] / one["cpu"] for one in found)
-        wall = statistics.median(one["rows"] / one["seconds"] for one in found)
+        rate, wall = rates(outcome)
         base = base or rate
         cost = f"{1e6 / rate:8.2f} us of CPU a row, {1e6 / rate - 1e6 / base:+8.2f}"
         print(f"{workload:10} {system:12} {rate:12,.0f} rows/CPU s ({rate / base:.2f})  {cost}  {wall:12,.0f} rows/s",

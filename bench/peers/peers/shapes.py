@@ -11,14 +11,9 @@ weighted by the row's number, and all must come to the same.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import statistics
-import subprocess
 import sys
-import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -29,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from peers import meter
+from peers.passes import outcome_of, rates, record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -125,35 +121,26 @@ def subject(workload: str, system: str, data: Path, kind: str, name: str, passes
     name, _, workers = system.partition("-")
     read = penstock(workload, data) if name == "penstock" else dataloader(workload, data, int(workers or 0))
     total = sum(float((x.double().sum(1) * (row % 1009)).sum()) for row, x in read())
-    found = []
-    for _ in range(passes):
-        cpu, began, rows = account.cpu_seconds(), time.perf_counter(), 0
+
+    def once() -> int:
+        rows = 0
         for row, x in read():
             rows += len(row)
             x[0].sum(), row.sum()  # a little of each batch, and all its rows
-        seconds = time.perf_counter() - began
-        found.append({"rows": rows, "cpu": account.cpu_seconds() - cpu, "seconds": seconds})
-    print(json.dumps({"total": total, "passes": found}), flush=True)
+        return rows
+
+    record(account, total, once, passes)
 
 
 def compare(workload: str, data: Path, kind: str, passes: int) -> None:
     """Runs each system, and prints the figures beside those of the DataLoader without workers."""
     base = total = 0.0
     for system in SYSTEMS:
-        name = f"penstock-shapes-{uuid.uuid4().hex[:8]}"
-        account = meter.KINDS[kind](name)
-        try:
-            arguments = ["--subject", workload, system, str(data), kind, name, str(passes)]
-            done = subprocess.run([sys.executable, "-m", "peers.shapes", *arguments],
-                                  check=True, stdout=subprocess.PIPE, text=True)  # fmt: skip
-        finally:
-            meter.close(account)
-        outcome = json.loads(done.stdout)
-        found, total = outcome["passes"], total or outcome["total"]
+        outcome = outcome_of("peers.shapes", workload, system, str(data), kind, passes)
+        total = total or outcome["total"]
         if not math.isclose(outcome["total"], total, rel_tol=1e-9):
             raise SystemExit(f"{workload}: {system} got other values: {outcome['total']}, not {total}")
-        rate = statistics.median(one["rows"] / one["cpu"] for one in found)
-        wall = statistics.median(one["rows"] / one["seconds"] for one in found)
+        rate, wall = rates(outcome)
         base = base or rate
         times = f"{rate:12,.0f} rows/CPU s ({rate / base:.2f})"
         print(f"{workload:12} {system:14} {times}  {wall:12,.0f} rows/s", flush=True)
