@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock._op_call import Declared, Function, Mistake, load, user_traceback
+from penstock._op_call import Function, Mistake, load, user_traceback
+from penstock._op_values import Declared
 
 pytestmark = pytest.mark.pure
 

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
-from penstock._op_call import Declared, Function, Made, Mistake
+from penstock._op_call import Function, Made, Mistake
+from penstock._op_values import Declared
 from penstock.errors import NotRepeatable, SpecError
 
 pytestmark = pytest.mark.pure

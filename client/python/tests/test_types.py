@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock import _types
-from penstock._op_call import Declared
+from penstock._op_values import Declared
 from penstock._types import Type, type_of
 from penstock.errors import SpecError
 

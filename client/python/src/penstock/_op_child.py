@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import _op_call, _versions
+from penstock._op_values import Declared
 
 PROTOCOL = 1
 ALIGN = 64  # of each buffer in a segment
@@ -131,10 +132,10 @@ class Child:
 
     def _make(self, request: Message, _: list[int]) -> Message:
         outs = [
-            _op_call.Declared(o["kind"], o["list"], o["nested"], tuple(o["shape"] or ()), o["text"])
+            Declared(o["kind"], o["list"], o["nested"], tuple(o["shape"] or ()), o["text"])
             for o in request.get("outs", ())
         ]
-        ins = [_op_call.Declared(i["kind"], i["list"], i["nested"], (), i["text"]) for i in request.get("ins", ())]
+        ins = [Declared(i["kind"], i["list"], i["nested"], (), i["text"]) for i in request.get("ins", ())]
         try:
             self._busy = True
             made = _op_call.Function(

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock._op_call import Declared
+from penstock._op_values import Declared
 from penstock._values import Message
 from penstock.errors import SpecError
 

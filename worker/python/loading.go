@@ -1,0 +1,109 @@
+package python
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-ml/penstock/internal/shared"
+)
+
+// begin starts a process that has loaded the code.
+func (f *function) begin(w *waiter) (*process, error) {
+	s := start{f.environment, f.key, make(chan started, 1)}
+	select {
+	case f.pool.starts <- s:
+	case <-f.pool.closed:
+		return nil, errClosed
+	case <-w.ctx.Done():
+		return nil, context.Cause(w.ctx)
+	}
+	began := <-s.started // it is at it, which takes milliseconds
+	q, err := began.process, began.err
+	if err != nil {
+		return nil, err
+	}
+	q.caller.Store(&f.caller)
+	f.pool.allow(q, f.memory, 0, false)
+	if err = f.load(w, q); err == nil {
+		return q, nil
+	}
+	q.kill("did not load the code")
+	if died, ok := errors.AsType[*diedError](err); ok {
+		died.loading = true
+	}
+	if away, ok := errors.AsType[*awayError](err); ok {
+		err = away.cause
+	}
+	f.pool.back(q, false)
+	return nil, err
+}
+
+// load has a new process load the code.
+func (f *function) load(w *waiter, q *process) error {
+	hello, err := f.answer(w, q, f.pool.times.hello)
+	if err != nil {
+		return err
+	}
+	if hello.Kind != sayHello || hello.Protocol != protocol {
+		return f.cannot(failureKey{f.key, ""}, fmt.Sprintf("its penstock package is of another release: it speaks "+
+			"protocol %d, and the worker %d; install the worker's release there", hello.Protocol, protocol))
+	}
+	code, err := shared.Make(len(f.code), func(int64) {})
+	if err != nil {
+		return err
+	}
+	defer code.Free()
+	copy(code.Bytes, f.code)
+	a, err := f.ask(w, q, &request{
+		Kind: askLoad, Code: len(f.code), Python: f.wants.GetPython(), Distributions: f.wants.GetDistributions(),
+	}, f.pool.times.load, code.File())
+	if err != nil {
+		return err
+	}
+	switch a.Kind {
+	case sayLoaded:
+		return nil
+	case sayDiffers:
+		return f.cannot(failureKey{f.key, ""}, beginning(a.Message, mostTraceback)+
+			"; have this version in the environment of each worker, or open the session with theirs")
+	}
+	return f.failed(q, a, failureKey{f.key, ""}, sayFailed)
+}
+
+// ready has a process make the function, unless it has it.
+func (f *function) ready(w *waiter, q *process) error {
+	if _, ok := q.made[f.id]; ok {
+		return nil
+	}
+	r := f.request
+	r.Function = len(q.made)
+	a, err := f.ask(w, q, &r, f.pool.times.load)
+	if died, ok := errors.AsType[*diedError](err); ok {
+		died.loading = true
+	}
+	if err != nil {
+		return err
+	}
+	if a.Kind != sayMade {
+		return f.failed(q, a, failureKey{f.key, f.id}, sayFailed)
+	}
+	q.made[f.id] = r.Function
+	return nil
+}
+
+// failed says why code did not load, or a function did not come to be.
+func (f *function) failed(q *process, a *answer, k failureKey, want string) error {
+	if a.Kind != want {
+		return f.broken(q, fmt.Sprintf("answered %q", a.Kind))
+	}
+	return f.cannot(k, fmt.Sprintf("%s\n%s", beginning(a.exception(), mostWhat), ending(a.Traceback, mostTraceback)))
+}
+
+// cannot says, and remembers, that the function does not run here.
+func (f *function) cannot(k failureKey, why string) error {
+	err := fmt.Errorf("%w: %s", ErrCannotRun, strings.TrimSpace(why))
+	f.pool.failed(k, err)
+	return err
+}
