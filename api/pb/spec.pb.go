@@ -560,7 +560,9 @@ type Spec struct {
 	GlobalBatchSize int64    `protobuf:"varint,13,opt,name=global_batch_size,json=globalBatchSize,proto3" json:"global_batch_size,omitempty"`
 	OnError         *OnError `protobuf:"bytes,14,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
 	// What the Python functions of `transforms` are, if there are any. Clients write it.
-	Code          *Code `protobuf:"bytes,15,opt,name=code,proto3" json:"code,omitempty"`
+	Code *Code `protobuf:"bytes,15,opt,name=code,proto3" json:"code,omitempty"`
+	// The workers' environment, by its name, that the functions run in; "" is "default".
+	Python        string `protobuf:"bytes,16,opt,name=python,proto3" json:"python,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +700,13 @@ func (x *Spec) GetCode() *Code {
 		return x.Code
 	}
 	return nil
+}
+
+func (x *Spec) GetPython() string {
+	if x != nil {
+		return x.Python
+	}
+	return ""
 }
 
 // OnError says what becomes of rows that no worker can read. The default is that the session fails.
@@ -1043,6 +1052,11 @@ type Function struct {
 	Texts         []uint32     `protobuf:"varint,8,rep,packed,name=texts,proto3" json:"texts,omitempty"`                   // of a Program: the inputs that are text, not bytes
 	Kind          FunctionKind `protobuf:"varint,9,opt,name=kind,proto3,enum=penstock.v1.FunctionKind" json:"kind,omitempty"`
 	Most          uint32       `protobuf:"varint,10,opt,name=most,proto3" json:"most,omitempty"` // FLAT_MAP: rows that it makes of a window at most, for each row of the window
+	// By name: "package.module:name" of the environment, which is an object that penstock.op marked. "" is by value: the
+	// session's code has it.
+	Call          string            `protobuf:"bytes,11,opt,name=call,proto3" json:"call,omitempty"`
+	Args          map[string]*Value `protobuf:"bytes,12,rep,name=args,proto3" json:"args,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by name: keywords of each call, or of a class's constructor
+	Rng           bool              `protobuf:"varint,13,opt,name=rng,proto3" json:"rng,omitempty"`                                                                            // it gets what random numbers are drawn from: by rows a generator, else a seed for each row
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1145,6 +1159,27 @@ func (x *Function) GetMost() uint32 {
 		return x.Most
 	}
 	return 0
+}
+
+func (x *Function) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *Function) GetArgs() map[string]*Value {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *Function) GetRng() bool {
+	if x != nil {
+		return x.Rng
+	}
+	return false
 }
 
 // Result is one of the features that a function makes.
@@ -1286,6 +1321,59 @@ func (x *Code) GetFunctions() []*NamedDigest {
 	return nil
 }
 
+// MarkedFunction is a function that an environment offers by name, as its mark declares it.
+type MarkedFunction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Function      *Function              `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"` // without index, texts and args
+	Results       []*Result              `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`   // one without a name takes that of the only input, or that which the spec gives it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkedFunction) Reset() {
+	*x = MarkedFunction{}
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkedFunction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkedFunction) ProtoMessage() {}
+
+func (x *MarkedFunction) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkedFunction.ProtoReflect.Descriptor instead.
+func (*MarkedFunction) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *MarkedFunction) GetFunction() *Function {
+	if x != nil {
+		return x.Function
+	}
+	return nil
+}
+
+func (x *MarkedFunction) GetResults() []*Result {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
 type NamedDigest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1296,7 +1384,7 @@ type NamedDigest struct {
 
 func (x *NamedDigest) Reset() {
 	*x = NamedDigest{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1396,7 @@ func (x *NamedDigest) String() string {
 func (*NamedDigest) ProtoMessage() {}
 
 func (x *NamedDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1409,7 @@ func (x *NamedDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedDigest.ProtoReflect.Descriptor instead.
 func (*NamedDigest) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NamedDigest) GetName() string {
@@ -1356,7 +1444,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1456,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1469,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -1511,7 +1599,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1611,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1624,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *List) GetValues() []*Value {
@@ -1556,7 +1644,7 @@ type Floats struct {
 
 func (x *Floats) Reset() {
 	*x = Floats{}
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1656,7 @@ func (x *Floats) String() string {
 func (*Floats) ProtoMessage() {}
 
 func (x *Floats) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1669,7 @@ func (x *Floats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Floats.ProtoReflect.Descriptor instead.
 func (*Floats) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Floats) GetValues() []float64 {
@@ -1601,7 +1689,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1701,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1714,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -1649,7 +1737,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1749,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1762,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Type) GetKind() Kind {
@@ -1719,7 +1807,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1819,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1832,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Picture) GetChannels() int32 {
@@ -1802,7 +1890,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +1902,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +1915,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Program) GetStorage() string {
@@ -1906,7 +1994,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2006,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2019,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Source) GetName() string {
@@ -1998,7 +2086,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2098,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2111,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Step) GetOp() string {
@@ -2125,7 +2213,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2225,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2238,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Output) GetName() string {
@@ -2234,7 +2322,7 @@ var File_api_pb_spec_proto protoreflect.FileDescriptor
 
 const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xb8\x04\n" +
+	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xd0\x04\n" +
 	"\x04Spec\x12.\n" +
 	"\adataset\x18\x01 \x01(\v2\x14.penstock.v1.DatasetR\adataset\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x120\n" +
@@ -2257,7 +2345,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05lanes\x18\f \x01(\rR\x05lanes\x12*\n" +
 	"\x11global_batch_size\x18\r \x01(\x03R\x0fglobalBatchSize\x12/\n" +
 	"\bon_error\x18\x0e \x01(\v2\x14.penstock.v1.OnErrorR\aonError\x12%\n" +
-	"\x04code\x18\x0f \x01(\v2\x11.penstock.v1.CodeR\x04code\"\x1d\n" +
+	"\x04code\x18\x0f \x01(\v2\x11.penstock.v1.CodeR\x04code\x12\x16\n" +
+	"\x06python\x18\x10 \x01(\tR\x06python\"\x1d\n" +
 	"\aOnError\x12\x12\n" +
 	"\x04skip\x18\x01 \x01(\rR\x04skip\"U\n" +
 	"\aDataset\x12\x10\n" +
@@ -2288,7 +2377,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xae\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xd6\x03\n" +
 	"\bFunction\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12(\n" +
@@ -2301,7 +2390,13 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05texts\x18\b \x03(\rR\x05texts\x12-\n" +
 	"\x04kind\x18\t \x01(\x0e2\x19.penstock.v1.FunctionKindR\x04kind\x12\x12\n" +
 	"\x04most\x18\n" +
-	" \x01(\rR\x04most\"m\n" +
+	" \x01(\rR\x04most\x12\x12\n" +
+	"\x04call\x18\v \x01(\tR\x04call\x123\n" +
+	"\x04args\x18\f \x03(\v2\x1f.penstock.v1.Function.ArgsEntryR\x04args\x12\x10\n" +
+	"\x03rng\x18\r \x01(\bR\x03rng\x1aK\n" +
+	"\tArgsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"m\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x04type\x18\x02 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12\x14\n" +
@@ -2311,7 +2406,10 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06python\x18\x02 \x01(\tR\x06python\x12$\n" +
 	"\rdistributions\x18\x03 \x03(\tR\rdistributions\x126\n" +
-	"\tfunctions\x18\x04 \x03(\v2\x18.penstock.v1.NamedDigestR\tfunctions\"9\n" +
+	"\tfunctions\x18\x04 \x03(\v2\x18.penstock.v1.NamedDigestR\tfunctions\"r\n" +
+	"\x0eMarkedFunction\x121\n" +
+	"\bfunction\x18\x01 \x01(\v2\x15.penstock.v1.FunctionR\bfunction\x12-\n" +
+	"\aresults\x18\x02 \x03(\v2\x13.penstock.v1.ResultR\aresults\"9\n" +
 	"\vNamedDigest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\"\xe8\x01\n" +
@@ -2470,38 +2568,40 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_api_pb_spec_proto_goTypes = []any{
-	(Order)(0),          // 0: penstock.v1.Order
-	(LastBatch)(0),      // 1: penstock.v1.LastBatch
-	(Layout)(0),         // 2: penstock.v1.Layout
-	(Side)(0),           // 3: penstock.v1.Side
-	(Truncate)(0),       // 4: penstock.v1.Truncate
-	(Nulls)(0),          // 5: penstock.v1.Nulls
-	(FunctionKind)(0),   // 6: penstock.v1.FunctionKind
-	(Style)(0),          // 7: penstock.v1.Style
-	(Kind)(0),           // 8: penstock.v1.Kind
-	(*Spec)(nil),        // 9: penstock.v1.Spec
-	(*OnError)(nil),     // 10: penstock.v1.OnError
-	(*Dataset)(nil),     // 11: penstock.v1.Dataset
-	(*Feature)(nil),     // 12: penstock.v1.Feature
-	(*Transform)(nil),   // 13: penstock.v1.Transform
-	(*Function)(nil),    // 14: penstock.v1.Function
-	(*Result)(nil),      // 15: penstock.v1.Result
-	(*Code)(nil),        // 16: penstock.v1.Code
-	(*NamedDigest)(nil), // 17: penstock.v1.NamedDigest
-	(*Value)(nil),       // 18: penstock.v1.Value
-	(*List)(nil),        // 19: penstock.v1.List
-	(*Floats)(nil),      // 20: penstock.v1.Floats
-	(*Ints)(nil),        // 21: penstock.v1.Ints
-	(*Type)(nil),        // 22: penstock.v1.Type
-	(*Picture)(nil),     // 23: penstock.v1.Picture
-	(*Program)(nil),     // 24: penstock.v1.Program
-	(*Source)(nil),      // 25: penstock.v1.Source
-	(*Step)(nil),        // 26: penstock.v1.Step
-	(*Output)(nil),      // 27: penstock.v1.Output
-	nil,                 // 28: penstock.v1.Transform.ParamsEntry
-	nil,                 // 29: penstock.v1.Step.ParamsEntry
+	(Order)(0),             // 0: penstock.v1.Order
+	(LastBatch)(0),         // 1: penstock.v1.LastBatch
+	(Layout)(0),            // 2: penstock.v1.Layout
+	(Side)(0),              // 3: penstock.v1.Side
+	(Truncate)(0),          // 4: penstock.v1.Truncate
+	(Nulls)(0),             // 5: penstock.v1.Nulls
+	(FunctionKind)(0),      // 6: penstock.v1.FunctionKind
+	(Style)(0),             // 7: penstock.v1.Style
+	(Kind)(0),              // 8: penstock.v1.Kind
+	(*Spec)(nil),           // 9: penstock.v1.Spec
+	(*OnError)(nil),        // 10: penstock.v1.OnError
+	(*Dataset)(nil),        // 11: penstock.v1.Dataset
+	(*Feature)(nil),        // 12: penstock.v1.Feature
+	(*Transform)(nil),      // 13: penstock.v1.Transform
+	(*Function)(nil),       // 14: penstock.v1.Function
+	(*Result)(nil),         // 15: penstock.v1.Result
+	(*Code)(nil),           // 16: penstock.v1.Code
+	(*MarkedFunction)(nil), // 17: penstock.v1.MarkedFunction
+	(*NamedDigest)(nil),    // 18: penstock.v1.NamedDigest
+	(*Value)(nil),          // 19: penstock.v1.Value
+	(*List)(nil),           // 20: penstock.v1.List
+	(*Floats)(nil),         // 21: penstock.v1.Floats
+	(*Ints)(nil),           // 22: penstock.v1.Ints
+	(*Type)(nil),           // 23: penstock.v1.Type
+	(*Picture)(nil),        // 24: penstock.v1.Picture
+	(*Program)(nil),        // 25: penstock.v1.Program
+	(*Source)(nil),         // 26: penstock.v1.Source
+	(*Step)(nil),           // 27: penstock.v1.Step
+	(*Output)(nil),         // 28: penstock.v1.Output
+	nil,                    // 29: penstock.v1.Transform.ParamsEntry
+	nil,                    // 30: penstock.v1.Function.ArgsEntry
+	nil,                    // 31: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
 	11, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
@@ -2512,45 +2612,49 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	10, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
 	16, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
 	2,  // 7: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	18, // 8: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	19, // 8: penstock.v1.Feature.default:type_name -> penstock.v1.Value
 	8,  // 9: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
 	3,  // 10: penstock.v1.Feature.side:type_name -> penstock.v1.Side
 	4,  // 11: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
-	18, // 12: penstock.v1.Feature.value:type_name -> penstock.v1.Value
+	19, // 12: penstock.v1.Feature.value:type_name -> penstock.v1.Value
 	5,  // 13: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	28, // 14: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	29, // 14: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
 	14, // 15: penstock.v1.Transform.python:type_name -> penstock.v1.Function
 	15, // 16: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
 	7,  // 17: penstock.v1.Function.style:type_name -> penstock.v1.Style
 	6,  // 18: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
-	22, // 19: penstock.v1.Result.type:type_name -> penstock.v1.Type
-	17, // 20: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
-	19, // 21: penstock.v1.Value.list:type_name -> penstock.v1.List
-	20, // 22: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
-	21, // 23: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
-	18, // 24: penstock.v1.List.values:type_name -> penstock.v1.Value
-	8,  // 25: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	23, // 26: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	25, // 27: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	26, // 28: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	27, // 29: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	22, // 30: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	18, // 31: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	29, // 32: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	22, // 33: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	22, // 34: penstock.v1.Step.more:type_name -> penstock.v1.Type
-	14, // 35: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	15, // 36: penstock.v1.Step.results:type_name -> penstock.v1.Result
-	2,  // 37: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	22, // 38: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	18, // 39: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	18, // 40: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	18, // 41: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	30, // 19: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
+	23, // 20: penstock.v1.Result.type:type_name -> penstock.v1.Type
+	18, // 21: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
+	14, // 22: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
+	15, // 23: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
+	20, // 24: penstock.v1.Value.list:type_name -> penstock.v1.List
+	21, // 25: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	22, // 26: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	19, // 27: penstock.v1.List.values:type_name -> penstock.v1.Value
+	8,  // 28: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	24, // 29: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	26, // 30: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	27, // 31: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	28, // 32: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	23, // 33: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	19, // 34: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	31, // 35: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	23, // 36: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	23, // 37: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	14, // 38: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	15, // 39: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 40: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	23, // 41: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	19, // 42: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	19, // 43: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	19, // 44: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
+	19, // 45: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -2558,7 +2662,7 @@ func file_api_pb_spec_proto_init() {
 	if File_api_pb_spec_proto != nil {
 		return
 	}
-	file_api_pb_spec_proto_msgTypes[9].OneofWrappers = []any{
+	file_api_pb_spec_proto_msgTypes[10].OneofWrappers = []any{
 		(*Value_Int)(nil),
 		(*Value_Float)(nil),
 		(*Value_Text)(nil),
@@ -2567,15 +2671,15 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Floats)(nil),
 		(*Value_Ints)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[16].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[18].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[17].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -411,8 +411,10 @@ type Ticket struct {
 	Zone        string    `protobuf:"bytes,11,opt,name=zone,proto3" json:"zone,omitempty"`           // of the trainer
 	Namespace   string    `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the session; "" is the default one
 	// Of the session, in its Share: a worker whose places are all taken gives each session places by weight. 0 means 1.
-	Weight        float64     `protobuf:"fixed64,13,opt,name=weight,proto3" json:"weight,omitempty"`
-	Code          *StoredCode `protobuf:"bytes,14,opt,name=code,proto3" json:"code,omitempty"` // of a program that calls functions
+	Weight float64 `protobuf:"fixed64,13,opt,name=weight,proto3" json:"weight,omitempty"`
+	// Of a program that calls functions; without a hash they are in the workers' environment, by name.
+	Code          *StoredCode `protobuf:"bytes,14,opt,name=code,proto3" json:"code,omitempty"`
+	Environment   string      `protobuf:"bytes,15,opt,name=environment,proto3" json:"environment,omitempty"` // that they run in; "" is "default"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,6 +547,13 @@ func (x *Ticket) GetCode() *StoredCode {
 	return nil
 }
 
+func (x *Ticket) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
 // StoredCode are the bytes that functions are made of, as a session keeps them.
 type StoredCode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -652,6 +661,112 @@ func (x *NeedCode) GetSha256() []byte {
 	return nil
 }
 
+// CallsRequest is the body of the Flight action "calls": what functions does a worker have by these names? The ticket allows
+// it, and has no file. It is NOT_FOUND if one is not there, with what there is instead.
+type CallsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ticket        *SignedTicket          `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Calls         []string               `protobuf:"bytes,2,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsRequest) Reset() {
+	*x = CallsRequest{}
+	mi := &file_api_pb_stream_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsRequest) ProtoMessage() {}
+
+func (x *CallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
+func (*CallsRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CallsRequest) GetTicket() *SignedTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+func (x *CallsRequest) GetCalls() []string {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+type CallsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      *Code                  `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"` // by the order of the calls
+	Functions     []*MarkedFunction      `protobuf:"bytes,2,rep,name=functions,proto3" json:"functions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallsReply) Reset() {
+	*x = CallsReply{}
+	mi := &file_api_pb_stream_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallsReply) ProtoMessage() {}
+
+func (x *CallsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallsReply.ProtoReflect.Descriptor instead.
+func (*CallsReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CallsReply) GetIdentity() *Code {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *CallsReply) GetFunctions() []*MarkedFunction {
+	if x != nil {
+		return x.Functions
+	}
+	return nil
+}
+
 // CodePart is a part of the bytes of a session's code. It is the body of the Flight action "code", too.
 type CodePart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -666,7 +781,7 @@ type CodePart struct {
 
 func (x *CodePart) Reset() {
 	*x = CodePart{}
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +793,7 @@ func (x *CodePart) String() string {
 func (*CodePart) ProtoMessage() {}
 
 func (x *CodePart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +806,7 @@ func (x *CodePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodePart.ProtoReflect.Descriptor instead.
 func (*CodePart) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CodePart) GetSha256() []byte {
@@ -739,7 +854,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +866,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +879,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Worker) GetName() string {
@@ -792,7 +907,7 @@ type SignedTicket struct {
 
 func (x *SignedTicket) Reset() {
 	*x = SignedTicket{}
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +919,7 @@ func (x *SignedTicket) String() string {
 func (*SignedTicket) ProtoMessage() {}
 
 func (x *SignedTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +932,7 @@ func (x *SignedTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedTicket.ProtoReflect.Descriptor instead.
 func (*SignedTicket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SignedTicket) GetTicket() []byte {
@@ -861,7 +976,7 @@ type StreamRequest struct {
 
 func (x *StreamRequest) Reset() {
 	*x = StreamRequest{}
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +988,7 @@ func (x *StreamRequest) String() string {
 func (*StreamRequest) ProtoMessage() {}
 
 func (x *StreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +1001,7 @@ func (x *StreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamRequest.ProtoReflect.Descriptor instead.
 func (*StreamRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StreamRequest) GetTicket() *SignedTicket {
@@ -951,7 +1066,7 @@ type BatchMeta struct {
 
 func (x *BatchMeta) Reset() {
 	*x = BatchMeta{}
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1078,7 @@ func (x *BatchMeta) String() string {
 func (*BatchMeta) ProtoMessage() {}
 
 func (x *BatchMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1091,7 @@ func (x *BatchMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchMeta.ProtoReflect.Descriptor instead.
 func (*BatchMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BatchMeta) GetWindow() uint32 {
@@ -1018,7 +1133,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1145,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1158,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CountReply) GetExtents() []*ExtentCount {
@@ -1062,7 +1177,7 @@ type ExtentCount struct {
 
 func (x *ExtentCount) Reset() {
 	*x = ExtentCount{}
-	mi := &file_api_pb_stream_proto_msgTypes[13]
+	mi := &file_api_pb_stream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1189,7 @@ func (x *ExtentCount) String() string {
 func (*ExtentCount) ProtoMessage() {}
 
 func (x *ExtentCount) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[13]
+	mi := &file_api_pb_stream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1202,7 @@ func (x *ExtentCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtentCount.ProtoReflect.Descriptor instead.
 func (*ExtentCount) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExtentCount) GetOutputs() []uint32 {
@@ -1127,7 +1242,7 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\aoutputs\x18\x05 \x03(\rR\aoutputs\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\a \x01(\x03R\x06length\x12\x12\n" +
-	"\x04skip\x18\b \x01(\x03R\x04skip\"\xca\x03\n" +
+	"\x04skip\x18\b \x01(\x03R\x04skip\"\xec\x03\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -1145,14 +1260,22 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x04zone\x18\v \x01(\tR\x04zone\x12\x1c\n" +
 	"\tnamespace\x18\f \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06weight\x18\r \x01(\x01R\x06weight\x12+\n" +
-	"\x04code\x18\x0e \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"g\n" +
+	"\x04code\x18\x0e \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\x12 \n" +
+	"\venvironment\x18\x0f \x01(\tR\venvironment\"g\n" +
 	"\n" +
 	"StoredCode\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12-\n" +
 	"\bidentity\x18\x03 \x01(\v2\x11.penstock.v1.CodeR\bidentity\"\"\n" +
 	"\bNeedCode\x12\x16\n" +
-	"\x06sha256\x18\x01 \x01(\fR\x06sha256\"\x95\x01\n" +
+	"\x06sha256\x18\x01 \x01(\fR\x06sha256\"W\n" +
+	"\fCallsRequest\x121\n" +
+	"\x06ticket\x18\x01 \x01(\v2\x19.penstock.v1.SignedTicketR\x06ticket\x12\x14\n" +
+	"\x05calls\x18\x02 \x03(\tR\x05calls\"v\n" +
+	"\n" +
+	"CallsReply\x12-\n" +
+	"\bidentity\x18\x01 \x01(\v2\x11.penstock.v1.CodeR\bidentity\x129\n" +
+	"\tfunctions\x18\x02 \x03(\v2\x1b.penstock.v1.MarkedFunctionR\tfunctions\"\x95\x01\n" +
 	"\bCodePart\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
@@ -1202,44 +1325,50 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_api_pb_stream_proto_goTypes = []any{
-	(Compression)(0),      // 0: penstock.v1.Compression
-	(*File)(nil),          // 1: penstock.v1.File
-	(*Constant)(nil),      // 2: penstock.v1.Constant
-	(*Excluded)(nil),      // 3: penstock.v1.Excluded
-	(*Extent)(nil),        // 4: penstock.v1.Extent
-	(*Ticket)(nil),        // 5: penstock.v1.Ticket
-	(*StoredCode)(nil),    // 6: penstock.v1.StoredCode
-	(*NeedCode)(nil),      // 7: penstock.v1.NeedCode
-	(*CodePart)(nil),      // 8: penstock.v1.CodePart
-	(*Worker)(nil),        // 9: penstock.v1.Worker
-	(*SignedTicket)(nil),  // 10: penstock.v1.SignedTicket
-	(*StreamRequest)(nil), // 11: penstock.v1.StreamRequest
-	(*BatchMeta)(nil),     // 12: penstock.v1.BatchMeta
-	(*CountReply)(nil),    // 13: penstock.v1.CountReply
-	(*ExtentCount)(nil),   // 14: penstock.v1.ExtentCount
-	(*Value)(nil),         // 15: penstock.v1.Value
-	(*Code)(nil),          // 16: penstock.v1.Code
+	(Compression)(0),       // 0: penstock.v1.Compression
+	(*File)(nil),           // 1: penstock.v1.File
+	(*Constant)(nil),       // 2: penstock.v1.Constant
+	(*Excluded)(nil),       // 3: penstock.v1.Excluded
+	(*Extent)(nil),         // 4: penstock.v1.Extent
+	(*Ticket)(nil),         // 5: penstock.v1.Ticket
+	(*StoredCode)(nil),     // 6: penstock.v1.StoredCode
+	(*NeedCode)(nil),       // 7: penstock.v1.NeedCode
+	(*CallsRequest)(nil),   // 8: penstock.v1.CallsRequest
+	(*CallsReply)(nil),     // 9: penstock.v1.CallsReply
+	(*CodePart)(nil),       // 10: penstock.v1.CodePart
+	(*Worker)(nil),         // 11: penstock.v1.Worker
+	(*SignedTicket)(nil),   // 12: penstock.v1.SignedTicket
+	(*StreamRequest)(nil),  // 13: penstock.v1.StreamRequest
+	(*BatchMeta)(nil),      // 14: penstock.v1.BatchMeta
+	(*CountReply)(nil),     // 15: penstock.v1.CountReply
+	(*ExtentCount)(nil),    // 16: penstock.v1.ExtentCount
+	(*Value)(nil),          // 17: penstock.v1.Value
+	(*Code)(nil),           // 18: penstock.v1.Code
+	(*MarkedFunction)(nil), // 19: penstock.v1.MarkedFunction
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
 	2,  // 0: penstock.v1.File.constants:type_name -> penstock.v1.Constant
 	3,  // 1: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
-	15, // 2: penstock.v1.Constant.value:type_name -> penstock.v1.Value
+	17, // 2: penstock.v1.Constant.value:type_name -> penstock.v1.Value
 	1,  // 3: penstock.v1.Ticket.file:type_name -> penstock.v1.File
 	4,  // 4: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
-	9,  // 5: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
+	11, // 5: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
 	6,  // 6: penstock.v1.Ticket.code:type_name -> penstock.v1.StoredCode
-	16, // 7: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
-	10, // 8: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
-	10, // 9: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
-	0,  // 10: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
-	14, // 11: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	18, // 7: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
+	12, // 8: penstock.v1.CallsRequest.ticket:type_name -> penstock.v1.SignedTicket
+	18, // 9: penstock.v1.CallsReply.identity:type_name -> penstock.v1.Code
+	19, // 10: penstock.v1.CallsReply.functions:type_name -> penstock.v1.MarkedFunction
+	12, // 11: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
+	12, // 12: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
+	0,  // 13: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
+	16, // 14: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -1254,7 +1383,7 @@ func file_api_pb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

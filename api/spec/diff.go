@@ -56,6 +56,10 @@ func (d *differ) add(path, a, b string) { d.lines = append(d.lines, path+": "+a+
 
 func (d *differ) message(path string, a, b protoreflect.Message) {
 	switch a := a.Interface().(type) {
+	case *pb.Transform: // its parameters stand beside its fields
+		d.values(path, a.GetParams(), b.Interface().(*pb.Transform).GetParams())
+	case *pb.Function:
+		d.values(join(path, "args"), a.GetArgs(), b.Interface().(*pb.Function).GetArgs())
 	case *pb.Value:
 		d.value(path, a, b.Interface().(*pb.Value))
 		return
@@ -74,8 +78,7 @@ func (d *differ) message(path string, a, b protoreflect.Message) {
 		at := join(path, string(fd.Name()))
 		x, y := a.Get(fd), b.Get(fd)
 		switch {
-		case fd.IsMap():
-			d.params(path, a.Interface().(*pb.Transform).GetParams(), b.Interface().(*pb.Transform).GetParams())
+		case fd.IsMap(): // compared above
 		case fd.IsList():
 			d.list(fd, at, x.List(), y.List())
 		case fd.Message() != nil:
@@ -101,7 +104,8 @@ func (d *differ) list(fd protoreflect.FieldDescriptor, path string, a, b protore
 	}
 }
 
-func (d *differ) params(path string, a, b map[string]*pb.Value) {
+// values compares the values of a map.
+func (d *differ) values(path string, a, b map[string]*pb.Value) {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
