@@ -35,8 +35,8 @@ func (r *request) names(identity *pb.Code, modules []string) {
 // named notes what the function is called by, if the session's are by name.
 func (f *function) named(call *pb.Function) error {
 	if f.key.named != (call.GetCall() != "") {
-		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round", ErrCannotRun,
-			f.caller.op)
+		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round",
+			ErrCannotRun, f.caller.op)
 	}
 	f.request.Call = call.GetCall()
 	for name, value := range call.GetArgs() {
@@ -169,7 +169,7 @@ func (f *function) unlisted(err error) error {
 	}
 	if died, ok := errors.AsType[*diedError](err); ok {
 		return fmt.Errorf("%w: the process that imports %s %s\n%s", ErrCannotRun,
-			strings.Join(f.environment.Modules, ", "), died.how, ending(died.said, mostTraceback))
+			strings.Join(f.environment.Modules, ", "), died.how, died.said) // which is little
 	}
 	return err
 }
@@ -180,8 +180,7 @@ func (f *function) listed(a *answer) (*pb.CallsReply, error) {
 	case sayAbsent:
 		return nil, &AbsentError{beginning(a.Message, mostTraceback)}
 	case sayFailed:
-		return nil, fmt.Errorf("%w: %s\n%s", ErrCannotRun, beginning(a.exception(), mostWhat),
-			ending(a.Traceback, mostTraceback))
+		return nil, fmt.Errorf("%w: %s", ErrCannotRun, strings.TrimSpace(failureText(a)))
 	case sayListed:
 	default:
 		return nil, fmt.Errorf("%w: a process answered %q", ErrCannotRun, a.Kind)
