@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock import _types
+from penstock import _op_draws, _types
 from penstock._op_call import MOST, Entry, Function
 from penstock._types import Type
 from penstock._values import Message, Names, check_integer
@@ -40,7 +40,8 @@ class Transform:
         if self.python is None:
             return {"op": self.op, "in": list(self.inputs), "out": self.out, "params": dict(self.params)}
         return {
-            "op": self.op, "in": list(self.inputs), "python": self.python.message(functions.index(self.python)),
+            "op": self.op, "in": list(self.inputs),
+            "python": self.python.message([each.key for each in functions].index(self.python.key)),
             "outs": [kind.message(name) for name, kind in self.outs],
         }  # fmt: skip
 
@@ -69,6 +70,7 @@ class Op:
     timeout: float | None
     kind: str = "map"  # or "filter", "flat_map"
     most: int | None = None  # rows that a flat_map makes at most, for each that it gets
+    rng: bool = False  # it gets what it draws random numbers from
 
     def __call__(self, *in_: Names, out: str | None = None) -> Transform:
         """A transform of these features, by their names.
@@ -99,21 +101,27 @@ class Op:
                 f"{self.name}: found {_found(wrong[0]) if wrong else 'no input'}; give names of features, as "
                 f'{self.name}("a", "b"). To call it here, call {self.name}.function'
             )
+        drawn = {_op_draws.KEYWORDS[self.by]: None} if self.rng else {}
         try:
             if inspect.isclass(self.function):
-                inspect.signature(self.function.__call__).bind(None, *names)
+                inspect.signature(self.function.__call__).bind(None, *names, **drawn)
             else:
-                inspect.signature(self.function).bind(*names, **self.kwargs)
+                inspect.signature(self.function).bind(*names, **self.kwargs, **drawn)
         except TypeError as err:
             raise SpecError(f"{self.name}: {err}, where the inputs are {', '.join(names)}") from None
         except ValueError:  # of what is written in C the signature may be unknown
             pass
 
+    @property
+    def key(self) -> object:
+        """What tells it from others in a session."""
+        return self
+
     def message(self, index: int) -> Message:
         """A Function of the spec, which is at this place in the session's code."""
         said = {
             "name": self.name, "index": index, "style": self.by.upper(), "kind": self.kind.upper(),
-            "most": self.most, "memory": self.memory,
+            "most": self.most, "memory": self.memory, "rng": self.rng or None,
             "threads": None if self.threads == 1 else self.threads, "deterministic": self.deterministic or None,
             "timeout_ms": None if self.timeout is None else max(1, round(self.timeout * 1000)),
         }  # fmt: skip
@@ -130,7 +138,7 @@ class Op:
         """It, ready to be called in this process as workers call it."""
         types = [self.only] if self.only is not None else [kind for _, kind in self.outs]
         declared = [kind.declared() for kind in types]
-        return Function(self.entry(), self.by, declared, self.name, self.kind, self.most or MOST)
+        return Function(self.entry(), self.by, declared, self.name, self.kind, self.most or MOST, self.rng)
 
     def __repr__(self) -> str:
         out = repr(self.only) if self.only is not None else repr(dict(self.outs))
@@ -144,32 +152,30 @@ def _found(value: object) -> str:
 
 def functions_of(transforms: Iterable[Transform]) -> list[Op]:
     """The functions that transforms call, each once, in the order of the session's code."""
-    return list(dict.fromkeys(t.python for t in transforms if t.python is not None))
+    return list({t.python.key: t.python for t in transforms if t.python is not None}.values())
 
 
 def python(
     function: object, *, out: Any = None, by: str = "arrow", args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None, deterministic: bool = False, memory: int | None = None, threads: int = 1,
     timeout: float | None = None, name: str | None = None, kind: str = "map", most: int | None = None,
+    rng: bool = False,
 ) -> Op:  # fmt: skip
     """The op of a function, a class, or another object that can be called."""
     if not callable(function):
         raise SpecError(f"op: found {_found(function)}; give the name of an op, or a function or a class")
     called = _name_of(function) if name is None else name
-    if by not in _STYLES:
-        raise SpecError(f'{called}: by={by!r:.80}; give "arrow", "numpy" or "rows"')
-    _check_kind(called, kind, most)
-    outs, only = _outs(called, out, kind)
+    check_style(called, by)
+    check_kind(called, kind, most)
+    if rng and _op_draws.KEYWORDS[by] in (kwargs or {}) and not inspect.isclass(function):
+        raise SpecError(f"{called}: kwargs= has {_op_draws.KEYWORDS[by]}, which rng=True gives it; leave one out")
+    outs, only = outs_of(called, out, kind)
     _check_call(called, function, args, kwargs or {}, yields=kind == "flat_map" and by == "rows")
-    check_integer(f"{called}: threads", threads, least=1)
-    if memory is not None:
-        check_integer(f"{called}: memory", memory, least=1)
-    if timeout is not None and (not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or timeout <= 0):
-        raise SpecError(f"{called}: timeout={timeout!r:.80}; give the seconds that a call may take, above 0")
+    check_bounds(called, memory, threads, timeout)
     return Op(
         function, called, outs, only, by, tuple(args), dict(kwargs or {}), bool(deterministic),
         None if memory is None else int(memory), int(threads), None if timeout is None else float(timeout),
-        kind, None if most is None else int(most),
+        kind, None if most is None else int(most), bool(rng),
     )  # fmt: skip
 
 
@@ -179,7 +185,23 @@ def _name_of(function: object) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _check_kind(name: str, kind: str, most: int | None) -> None:
+def check_style(name: str, by: str) -> None:
+    """Refuses a way to be called that there is not."""
+    if by not in _STYLES:
+        raise SpecError(f'{name}: by={by!r:.80}; give "arrow", "numpy" or "rows"')
+
+
+def check_bounds(name: str, memory: int | None, threads: int | None, timeout: float | None) -> None:
+    """Refuses what a function cannot ask for; None: it does not."""
+    for what, value in {"memory": memory, "threads": threads}.items():
+        if value is not None:
+            check_integer(f"{name}: {what}", value, least=1)
+    if timeout is not None and (not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or timeout <= 0):
+        raise SpecError(f"{name}: timeout={timeout!r:.80}; give the seconds that a call may take, above 0")
+
+
+def check_kind(name: str, kind: str, most: int | None) -> None:
+    """Refuses a kind that there is not, and a bound of rows where none are made."""
     if kind not in _KINDS:
         raise SpecError(f'{name}: kind={kind!r:.80}; give "map", "filter" or "flat_map"')
     if most is None:
@@ -189,7 +211,7 @@ def _check_kind(name: str, kind: str, most: int | None) -> None:
     check_integer(f"{name}: most", most, least=1, most=_MOST)
 
 
-def _outs(name: str, out: Any, kind: str) -> tuple[tuple[tuple[str, Type], ...], Type | None]:
+def outs_of(name: str, out: Any, kind: str) -> tuple[tuple[tuple[str, Type], ...], Type | None]:
     """The results that out= names, or the type of the only one."""
     if kind == "filter":
         if out is not None:
