@@ -235,7 +235,7 @@ func (f *function) called(w *waiter, q *process, c *transform.Call) (a *answer, 
 // away stops a process whose caller has left, and gives back its places, and the process if it has done its work.
 func (f *function) away(q *process) {
 	defer f.pool.places.leave(f.weight)
-	q.interrupt()
+	q.child.interrupt()
 	grace := time.NewTimer(f.pool.times.grace)
 	defer grace.Stop()
 	well := false

@@ -17,20 +17,20 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// host runs a pool in this process, of which a test is the parent, and has a function leave children. It says which
+// worker runs a pool in this process, of which a test is the parent, and has a function leave children. It says which
 // processes there are, and waits to be killed.
-func host(path string) {
+func worker(path string) {
 	interpreter, err := exec.LookPath("python")
 	if err == nil {
 		err = bundle(interpreter)
 	}
 	if err == nil {
-		err = hosted(path)
+		err = runs(path)
 	}
 	fmt.Println("failed:", err)
 }
 
-func hosted(path string) error {
+func runs(path string) error {
 	p, err := New(config(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func hosted(path string) error {
 	}
 	var child int
 	for q := range p.processes {
-		child = q.cmd.Process.Pid
+		child = q.child.number()
 	}
 	fmt.Println("running:", child, c.Out[0].I64[0])
 	select {}
@@ -119,7 +119,7 @@ func TestRunLeavesNoProcess(t *testing.T) {
 	p.mu.Lock()
 	pids := []int{int(c.Out[0].I64[0])}
 	for q := range p.processes {
-		pids = append(pids, q.cmd.Process.Pid)
+		pids = append(pids, q.child.number())
 	}
 	p.mu.Unlock()
 	if len(pids) != 2 || syscall.Kill(pids[0], 0) != nil {

@@ -36,7 +36,7 @@ var ours struct {
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv("TEST_HOST"); path != "" {
-		host(path)
+		worker(path)
 		return
 	}
 	os.Exit(func() int {

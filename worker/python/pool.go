@@ -161,9 +161,7 @@ func (p *Pool) CPU() time.Duration {
 	defer p.mu.Unlock()
 	sum := p.cpu
 	for q := range p.processes {
-		if cpu, ok := cpuOf(q.cmd.Process.Pid); ok && cpu > q.cpu {
-			q.cpu = cpu
-		}
+		q.cpu = max(q.cpu, q.child.cpu())
 		sum += q.cpu
 	}
 	return sum
@@ -218,7 +216,7 @@ func (p *Pool) start(s start) (*process, error) {
 	if len(p.idle) >= maxIdle*p.cfg.Processes {
 		p.end(p.idle[0])
 	}
-	q, printed, err := launch(s.environment.Interpreter, s.environment.Path, s.key, p.cfg.Logger)
+	q, printed, err := begin(&local{s.environment.Interpreter, s.environment.Path}, s.key, p.cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoProcess, err)
 	}
@@ -251,8 +249,7 @@ func (p *Pool) gone(q *process) {
 	p.mu.Lock()
 	delete(p.processes, q)
 	p.idle = slices.DeleteFunc(p.idle, func(other *process) bool { return other == q })
-	state := q.cmd.ProcessState
-	p.cpu += max(q.cpu, state.UserTime()+state.SystemTime())
+	p.cpu += max(q.cpu, q.exit.cpu)
 	had := q.had
 	p.mu.Unlock()
 	if !had {
@@ -294,7 +291,7 @@ func (p *Pool) back(q *process, well bool) {
 func (p *Pool) allow(q *process, memory, segments int64, keeps bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	q.limit, q.shared, q.keeps = max(q.limit, memory), segments, q.keeps || keeps
+	q.share = share{segments, max(q.share.limit, memory), q.share.keeps || keeps}
 }
 
 // watch ends processes that take too much memory, or have had no work for long.
@@ -315,8 +312,7 @@ func (p *Pool) watch(stop chan struct{}) {
 func (p *Pool) look(now time.Time) {
 	type held struct {
 		*process
-		limit, shared int64
-		keeps         bool
+		share share
 	}
 	var all []held
 	p.mu.Lock()
@@ -324,15 +320,15 @@ func (p *Pool) look(now time.Time) {
 		p.end(p.idle[0])
 	}
 	for q := range p.processes {
-		if q.limit > 0 {
-			all = append(all, held{q, q.limit, q.shared, q.keeps})
+		if q.share.limit > 0 {
+			all = append(all, held{q, q.share})
 		}
 	}
 	p.mu.Unlock()
 	for _, q := range all {
-		if has := memoryOf(q.cmd.Process.Pid, q.shared, q.limit, q.keeps); has > q.limit {
+		if has := q.child.memory(q.share); has > q.share.limit {
 			q.kill(fmt.Sprintf("took %d MiB of memory, where its op allows %d by memory=",
-				has>>20, q.limit>>20))
+				has>>20, q.share.limit>>20))
 		}
 	}
 }

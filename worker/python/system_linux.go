@@ -42,23 +42,23 @@ func awaitEnd(pid int) error {
 // ticks are of the times in /proc, whatever the kernel's own are.
 const ticks = time.Second / 100
 
-// cpuOf is the time that a living process has taken, with the children that it has waited for.
-func cpuOf(pid int) (time.Duration, bool) {
+// cpuOf is the time that a living process has taken, with the children that it has waited for; 0 if there is none.
+func cpuOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, false
+		return 0
 	}
 	_, rest, _ := strings.Cut(string(text[max(0, bytes.LastIndexByte(text, ')')):]), " ") // behind its name
 	fields := strings.Fields(rest)
 	if len(fields) < 15 {
-		return 0, false
+		return 0
 	}
 	var sum time.Duration
 	for _, f := range fields[11:15] { // utime, stime, cutime, cstime
 		n, _ := strconv.ParseInt(f, 10, 64)
 		sum += time.Duration(n) * ticks
 	}
-	return sum, true
+	return sum
 }
 
 // memoryOf is what a process has that is not a file's, and its children below it. Memory that they share counts only
