@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker"
+	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -96,6 +97,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
 	cmd.MarkFlagsMutuallyExclusive("max-memory", "memory-limit")
 	f.functions.Register(flags)
+	f.functions.RegisterWorker(flags)
 	f.ports.RegisterPorts(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
@@ -161,6 +163,11 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 // Run runs a worker until ctx ends, and has the Go runtime keep to what its streams may hold, what a worker takes
 // besides, and what others in its process do: others.
 func Run(ctx context.Context, cfg worker.Config, others int64) error {
+	if cfg.Python != nil {
+		if err := python.Hide(); err != nil {
+			return errors.Join(err, cfg.Listener.Close())
+		}
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
 		debug.SetMemoryLimit(cfg.Memory + overhead + others)

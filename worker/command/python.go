@@ -24,6 +24,7 @@ type PythonFlags struct {
 	interpreters, paths []string
 	code                string
 	processes           int
+	users               string
 }
 
 // Register adds the flags.
@@ -31,12 +32,22 @@ func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.code, "code", noCode,
 		"which Python functions of trainers' are run: none, or by-value, whatever a session brings, as this user")
 	flags.StringArrayVar(&f.interpreters, "python", nil,
-		"interpreter that functions run in, as NAME=PATH, with the penstock package in it; sessions use the one named "+
-			python.Default+"; may be repeated")
+		"interpreter that functions run in, as NAME=PATH, with the penstock package in it, or the socket of a "+
+			"penstock python-host, as NAME=unix:PATH; sessions use the one named "+python.Default+"; may be repeated")
 	flags.StringArrayVar(&f.paths, "python-path", nil,
 		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
 	flags.IntVar(&f.processes, "python-processes", 0,
 		"processes that run functions at once (default: one for each CPU)")
+}
+
+// RegisterWorker adds those that concern one worker alone.
+func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) { usersFlag(flags, &f.users) }
+
+func usersFlag(flags *pflag.FlagSet, users *string) {
+	flags.StringVar(users, "python-users", "",
+		"user ids of which each namespace's processes get one, as FIRST-LAST, such as 20000-29999; they must be nobody "+
+			"else's on this machine or in this container, and it takes root or CAP_SETUID, CAP_SETGID, CAP_KILL and "+
+			"CAP_CHOWN (default: all run as this user)")
 }
 
 // Config is what a worker is to run; nil: no functions.
@@ -45,6 +56,7 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, hasDefault := environments[python.Default]
 	switch {
 	case f.processes < 0:
 		return nil, fmt.Errorf("--python-processes: want 0 or more, found %d", f.processes)
@@ -52,12 +64,16 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 		return nil, nil //nolint:nilnil // documented
 	case f.code != byValue:
 		return nil, fmt.Errorf("--code: want %s or %s, found %q", noCode, byValue, f.code)
-	case environments[python.Default].Interpreter == "":
+	case !hasDefault:
 		return nil, fmt.Errorf("--code: %s needs an interpreter; name it, as in --python=%s=/opt/venv/bin/python",
 			byValue, python.Default)
 	}
+	users, err := usersOf(f.users)
+	if err != nil {
+		return nil, err
+	}
 	return &python.Config{
-		Environments: environments, ByValue: true, Processes: f.processes, Logger: logger,
+		Environments: environments, ByValue: true, Processes: f.processes, Users: users, Logger: logger,
 	}, nil
 }
 
@@ -73,10 +89,15 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		if _, twice := out[name]; twice {
 			return nil, fmt.Errorf("--python: %s is named twice", name)
 		}
-		found, err := exec.LookPath(path)
-		if err == nil {
-			found, err = filepath.Abs(found)
+		if socket, ok := strings.CutPrefix(path, "unix:"); ok {
+			if !filepath.IsAbs(socket) {
+				return nil, fmt.Errorf("--python: %s: want the whole path of a host's socket, such as "+
+					"unix:/run/penstock/python/default.sock, found %q", name, path)
+			}
+			out[name] = python.Environment{Socket: socket}
+			continue
 		}
+		found, err := interpreterAt(path)
 		if err != nil {
 			return nil, fmt.Errorf("--python: %s: %w; name an interpreter's file", name, err)
 		}
@@ -91,6 +112,9 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		if !known {
 			return nil, fmt.Errorf("--python-path: %s has no interpreter; name one with --python=%s=PATH", name, name)
 		}
+		if e.Socket != "" {
+			return nil, fmt.Errorf("--python-path: %s is of a host; give it --python-path=%s", name, dir)
+		}
 		dir, err := filepath.Abs(dir)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("--python-path: %s", name), err)
@@ -99,6 +123,15 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		out[name] = e
 	}
 	return out, nil
+}
+
+// interpreterAt is the whole path of an interpreter.
+func interpreterAt(name string) (string, error) {
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(found)
 }
 
 // Args are the same settings as flags of a worker, but for which code it runs.

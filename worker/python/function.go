@@ -130,6 +130,7 @@ type diedError struct {
 	how, said     string
 	loading, late bool
 	killed        bool // by another than the worker
+	lost          bool // with its host
 }
 
 func (e *diedError) Error() string { return e.how }
@@ -165,6 +166,8 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 // gaveUp is the error of a function whose last process died.
 func (f *function) gaveUp(died *diedError) error {
 	switch {
+	case died.lost:
+		return fmt.Errorf("%w: its process %s, twice", ErrNoProcess, died.how)
 	case died.loading:
 		again := ", twice"
 		if died.late {

@@ -48,4 +48,5 @@ type exit struct {
 	status int
 	signal syscall.Signal // that it died of; 0: none
 	cpu    time.Duration
+	lost   string // that nobody can say how: its host is gone
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,6 +32,8 @@ type Config struct {
 	Processes int
 	// Memory is what a process may take, in bytes, unless its functions say otherwise; 0: DefaultMemory.
 	Memory int64
+	// Users are what processes on this machine run as.
+	Users  Users
 	Logger *slog.Logger
 }
 
@@ -38,6 +41,9 @@ type Config struct {
 type Environment struct {
 	Interpreter string
 	Path        []string // folders of modules, before the interpreter's own
+	Socket      string   // of a Host, which has its own interpreter, in place of these
+
+	host host
 }
 
 // times are how long things may take. Tests have others.
@@ -56,6 +62,7 @@ type Pool struct {
 	cfg    Config
 	times  times
 	codes  *codes
+	thread thread // that processes on this machine end with
 	places places
 	starts chan start
 	closed chan struct{}  // closed when no process is started any more
@@ -94,13 +101,25 @@ func New(cfg Config) (*Pool, error) {
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory
 	}
+	thread := newThread()
+	users, err := newUsers(cfg.Users)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Environments = maps.Clone(cfg.Environments)
 	for name, e := range cfg.Environments {
-		if e.Interpreter == "" {
-			return nil, fmt.Errorf("python: environment %q names no interpreter", name)
+		switch {
+		case (e.Interpreter == "") == (e.Socket == ""):
+			return nil, fmt.Errorf("python: environment %q names no interpreter, or two", name)
+		case e.Socket != "":
+			e.host = &remote{e.Socket}
+		default:
+			e.host = newLocal(e, thread, users)
 		}
+		cfg.Environments[name] = e
 	}
 	return &Pool{
-		cfg: cfg, codes: newCodes(), places: places{free: cfg.Processes},
+		cfg: cfg, thread: thread, codes: newCodes(), places: places{free: cfg.Processes},
 		starts: make(chan start), closed: make(chan struct{}), processes: map[*process]struct{}{},
 		failures: map[failureKey]failure{},
 		times: times{
@@ -169,9 +188,13 @@ func (p *Pool) CPU() time.Duration {
 
 // Run runs processes, until ctx ends. When it returns none is left.
 func (p *Pool) Run(ctx context.Context) error {
+	if err := adopt(); err != nil {
+		return err
+	}
 	stop := make(chan struct{})
 	var own sync.WaitGroup
 	own.Go(func() { p.startAll(stop) })
+	own.Go(p.thread.run)
 	own.Go(func() { p.watch(stop) })
 	<-ctx.Done()
 	p.mu.Lock()
@@ -181,22 +204,36 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	p.tasks.Wait()
-	close(stop) // not before: the processes end with the thread that started them
+	close(stop)
+	p.thread.end() // not before: the processes end with it
 	own.Wait()
 	return nil
 }
 
-// startAll starts processes. They end with its thread, which lives on for as long as they may.
+// startAll has processes started, which takes longer where another host does it.
 func (p *Pool) startAll(stop chan struct{}) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
 	for {
 		select {
 		case s := <-p.starts:
-			q, err := p.start(s)
-			s.started <- started{q, err}
+			if !p.open(func() { p.tasks.Go(func() { s.started <- p.start(s) }) }) {
+				s.started <- started{nil, errClosed}
+			}
 		case <-stop:
 			return
 		}
+	}
+}
+
+// open does something if processes are still started, and says whether they are.
+func (p *Pool) open(do func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return false
+	default:
+		do()
+		return true
 	}
 }
 
@@ -204,23 +241,25 @@ func (p *Pool) startAll(stop chan struct{}) {
 // each time, they would do little but start new ones, which takes a quarter of a second and what their code takes.
 const maxIdle = 2
 
-// start starts a process and what goes with it.
-func (p *Pool) start(s start) (*process, error) {
+// start starts a process and what goes with it. One of the tasks does.
+func (p *Pool) start(s start) started {
+	p.open(func() {
+		if len(p.idle) >= maxIdle*p.cfg.Processes {
+			p.end(p.idle[0])
+		}
+	})
+	q, printed, err := begin(s.environment.host, s.key, p.cfg.Logger)
+	if err != nil {
+		return started{nil, fmt.Errorf("%w: %w", ErrNoProcess, err)}
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.processes[q] = struct{}{}
 	select {
-	case <-p.closed:
-		return nil, errClosed
+	case <-p.closed: // meanwhile
+		p.end(q)
 	default:
 	}
-	if len(p.idle) >= maxIdle*p.cfg.Processes {
-		p.end(p.idle[0])
-	}
-	q, printed, err := begin(&local{s.environment.Interpreter, s.environment.Path}, s.key, p.cfg.Logger)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoProcess, err)
-	}
-	p.processes[q] = struct{}{}
+	p.mu.Unlock()
 	p.tasks.Go(q.read)
 	p.tasks.Go(func() { q.print(printed) })
 	p.tasks.Go(func() {
@@ -228,7 +267,7 @@ func (p *Pool) start(s start) (*process, error) {
 		_ = printed.SetReadDeadline(time.Now().Add(time.Second)) // one that left its group may have it still
 		p.gone(q)
 	})
-	return q, nil
+	return started{q, nil}
 }
 
 var errClosed = fmt.Errorf("%w: it ends", ErrNoProcess)

@@ -135,6 +135,8 @@ func (p *process) ended() (how string, killed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
+	case p.exit.lost != "":
+		return p.exit.lost, true
 	case p.cause != "" && p.exit.signal == syscall.SIGKILL:
 		return p.cause, false
 	case p.exit.signal == syscall.SIGKILL:
