@@ -45,8 +45,8 @@ func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) { usersFlag(flags, &f
 
 func usersFlag(flags *pflag.FlagSet, users *string) {
 	flags.StringVar(users, "python-users", "",
-		"user ids of which each namespace's processes get one, as FIRST-LAST, such as 20000-29999; they must be nobody "+
-			"else's on this machine or in this container, and it takes root or CAP_SETUID, CAP_SETGID, CAP_KILL and "+
+		"user ids of which each namespace's processes get one, as FIRST-LAST, such as 20000-29999; nobody else on this "+
+			"machine, or in this container, may have them, and it takes root or CAP_SETUID, CAP_SETGID, CAP_KILL and "+
 			"CAP_CHOWN (default: all run as this user)")
 }
 

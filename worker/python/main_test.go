@@ -39,6 +39,13 @@ func TestMain(m *testing.M) {
 		worker(path)
 		return
 	}
+	if dir := os.Getenv("TEST_USERS"); dir != "" {
+		if err := tenants(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(func() int {
 		interpreter, err := exec.LookPath("python")
 		if err != nil {

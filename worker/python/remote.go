@@ -88,7 +88,7 @@ func (c *remoteChild) tell(o order) {
 }
 
 func (c *remoteChild) wait() exit {
-	defer c.conn.Close()
+	defer c.conn.Close() //nolint:errcheck // nothing is lost by it
 	for {
 		c.mu.Lock()
 		if !c.killed {
@@ -97,7 +97,8 @@ func (c *remoteChild) wait() exit {
 		c.mu.Unlock()
 		var r report
 		if _, err := receivePacket(c.conn, &r, 0); err != nil {
-			return exit{cpu: c.cpu(), lost: fmt.Sprintf("was lost with its Python host at unix:%s (%v)", c.host.socket, err)}
+			how := fmt.Sprintf("was lost with its Python host at unix:%s (%v)", c.host.socket, err)
+			return exit{cpu: c.cpu(), lost: how}
 		}
 		c.mu.Lock()
 		c.last = r

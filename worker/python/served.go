@@ -45,8 +45,8 @@ func NewHost(cfg HostConfig) (*Host, error) {
 		return nil, err
 	}
 	return &Host{
-		cfg: cfg, local: newLocal(cfg.Environment, newThread(), u), watch: 200 * time.Millisecond, drain: 20 * time.Second,
-		places: make(chan struct{}, maxConnections),
+		cfg: cfg, local: newLocal(cfg.Environment, newThread(), u), places: make(chan struct{}, maxConnections),
+		watch: 200 * time.Millisecond, drain: 20 * time.Second,
 	}, nil
 }
 
@@ -90,7 +90,7 @@ func (h *Host) Run(ctx context.Context, l *net.UnixListener) error {
 
 // serve starts a process for a connection, and sees to it until it has ended.
 func (h *Host) serve(ctx context.Context, conn *net.UnixConn) {
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // nothing is lost by it
 	c, err := h.started(conn)
 	if err != nil {
 		h.cfg.Logger.Warn("no Python process was started for a worker", "error", err)
