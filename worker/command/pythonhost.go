@@ -28,12 +28,13 @@ func PythonHost() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "python-host",
 		Short: "Run users' Python functions for a worker in another container",
-		Long: "Run users' Python functions for a worker that has no Python, such as one in another container of its pod. It\n" +
-			"runs where Python is, with penstock and the packages that functions import, and listens at a socket in a\n" +
-			"folder that both have. The worker names the socket in place of an interpreter: --python default=unix:PATH.\n" +
-			"Each process that is started for a worker ends with it, at the latest.\n\n" +
-			"Only this user and root may connect, and the users of --worker-user. On SIGTERM it waits for its workers to\n" +
-			"end, for 20 seconds at most.",
+		Long: "Run users' Python functions for a worker that has no Python, such as one in another container of\n" +
+			"its pod. It runs where Python is, with penstock and the packages that functions import, and\n" +
+			"listens at a socket in a folder that both have. The worker names the socket in place of an\n" +
+			"interpreter: --python default=unix:PATH. Each process that is started for a worker ends with it,\n" +
+			"at the latest.\n\n" +
+			"Only this user and root may connect, and the users of --worker-user. On SIGTERM it waits for its\n" +
+			"workers to end, for 20 seconds at most.",
 		Example: "  penstock python-host --socket /run/penstock/python/default.sock --python python3\n" +
 			"  penstock python-host --socket /run/penstock/python/default.sock --python /opt/venv/bin/python " +
 			"--worker-user 65532",
