@@ -52,6 +52,9 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 			call.GetStyle())
 	}
 	f.request = request{Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style, Makes: makes}
+	if err := f.named(call); err != nil {
+		return nil, err
+	}
 	if f.parents.kind == pb.FunctionKind_FLAT_MAP {
 		f.request.Most = uint32(f.parents.most)
 	}
@@ -205,7 +208,7 @@ func (f *function) try(w *waiter, c *transform.Call) error {
 	q := f.pool.take(f.key)
 	if q == nil {
 		var err error
-		if q, err = f.begin(w); err != nil {
+		if q, err = f.begin(w, f.load); err != nil {
 			f.pool.places.leave(f.weight)
 			return err
 		}
