@@ -26,7 +26,7 @@ type PythonFlags struct {
 	interpreters, paths, modules []string
 	code                         string
 	processes                    int
-	users                        string
+	namespace, users             string
 }
 
 // Register adds the flags.
@@ -47,7 +47,12 @@ func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 }
 
 // RegisterWorker adds those that concern one worker alone.
-func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) { usersFlag(flags, &f.users) }
+func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) {
+	usersFlag(flags, &f.users)
+	flags.StringVar(&f.namespace, "code-namespace", "",
+		"the one namespace whose sessions may bring functions, with --code by-value, such as team-a: then no other's run "+
+			"as the same user (default: all)")
+}
 
 func usersFlag(flags *pflag.FlagSet, users *string) {
 	flags.StringVar(users, "python-users", "",
@@ -81,7 +86,8 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 		return nil, err
 	}
 	return &python.Config{
-		Environments: environments, ByValue: f.code == byValue, Processes: f.processes, Users: users, Logger: logger,
+		Environments: environments, ByValue: f.code == byValue, Namespace: f.namespace, Processes: f.processes,
+		Users: users, Logger: logger,
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,10 +30,15 @@ type Config struct {
 	Environments map[string]Environment
 	// ByValue says that sessions may bring functions of their own; else they name those of Modules.
 	ByValue bool
+	// Namespace is the one whose sessions may; "": all.
+	Namespace string
 	// Processes is how many may be at work at once; 0: one for each CPU.
 	Processes int
 	// Memory is what a process may take, in bytes, unless its functions say otherwise; 0: DefaultMemory.
 	Memory int64
+	// Budget is what all processes may take together, in bytes; 0: no bound. One that is idle counts by what it has, and
+	// ends before another would have too little.
+	Budget int64
 	// Users are what processes on this machine run as.
 	Users  Users
 	Logger *slog.Logger
@@ -58,6 +64,7 @@ type times struct {
 	idle        time.Duration // until a process without work ends
 	watch       time.Duration // how often memory is looked at
 	failed      time.Duration // until what failed to load is tried again
+	host        time.Duration // how often a worker looks for a host that it needs to begin
 }
 
 // Pool runs functions in processes. Run must be running for them to be called.
@@ -84,7 +91,8 @@ type Pool struct {
 type start struct {
 	environment Environment
 	key         key
-	started     chan started // has room for one
+	started     chan started
+	left        chan struct{} // closed when nobody waits for it
 }
 
 type started struct {
@@ -97,8 +105,9 @@ func New(cfg Config) (*Pool, error) {
 	if cfg.Logger == nil {
 		return nil, errors.New("python: Logger is needed")
 	}
-	if cfg.Processes < 0 || cfg.Memory < 0 {
-		return nil, fmt.Errorf("python: %d processes of %d bytes; want 0 or more", cfg.Processes, cfg.Memory)
+	if cfg.Processes < 0 || cfg.Memory < 0 || cfg.Budget < 0 {
+		return nil, fmt.Errorf("python: %d processes of %d bytes, and %d together; want 0 or more", cfg.Processes,
+			cfg.Memory, cfg.Budget)
 	}
 	if cfg.Processes == 0 {
 		cfg.Processes = runtime.GOMAXPROCS(0)
@@ -124,12 +133,13 @@ func New(cfg Config) (*Pool, error) {
 		cfg.Environments[name] = e
 	}
 	return &Pool{
-		cfg: cfg, thread: thread, codes: newCodes(), places: places{free: cfg.Processes},
+		cfg: cfg, thread: thread, codes: newCodes(),
+		places: places{free: cfg.Processes, memory: cmp.Or(cfg.Budget, math.MaxInt64)},
 		starts: make(chan start), closed: make(chan struct{}), processes: map[*process]struct{}{},
 		failures: map[failureKey]failure{}, listings: map[key]*listing{}, lists: make(chan struct{}, listsAtOnce),
 		times: times{
 			hello: time.Minute, load: 5 * time.Minute, call: 5 * time.Minute, told: 10 * time.Second,
-			grace: 2 * time.Second, idle: time.Minute, watch: 200 * time.Millisecond, failed: time.Minute,
+			grace: 2 * time.Second, idle: time.Minute, watch: 200 * time.Millisecond, failed: time.Minute, host: time.Second,
 		},
 	}, nil
 }
@@ -174,6 +184,9 @@ func (p *Pool) allowed(t *pb.Ticket) (key, Environment, error) {
 	case !ok:
 		return k, environment, fmt.Errorf("%w: it has no interpreter %s; start it with --python=%[2]s=PATH",
 			ErrCannotRun, k.environment)
+	case !named && p.cfg.Namespace != "" && t.GetNamespace() != p.cfg.Namespace:
+		return k, environment, fmt.Errorf("%w: it takes code of the namespace %s alone, by --code-namespace, and the "+
+			"session is of %q", ErrCannotRun, p.cfg.Namespace, t.GetNamespace())
 	case named && len(environment.Modules) == 0:
 		return k, environment, fmt.Errorf("%w: it lists no modules of functions; start it with "+
 			"--python-modules=%s=mypkg.features", ErrCannotRun, k.environment)
@@ -222,11 +235,23 @@ func (p *Pool) startAll(stop chan struct{}) {
 	for {
 		select {
 		case s := <-p.starts:
-			if !p.open(func() { p.tasks.Go(func() { s.started <- p.start(s) }) }) {
-				s.started <- started{nil, errClosed}
+			if !p.open(func() { p.tasks.Go(func() { p.hand(s, p.start(s)) }) }) {
+				p.hand(s, started{nil, errClosed})
 			}
 		case <-stop:
 			return
+		}
+	}
+}
+
+// hand gives what was started to who asked for it, who may have left.
+func (p *Pool) hand(s start, has started) {
+	select {
+	case s.started <- has:
+	case <-s.left:
+		if has.process != nil {
+			has.process.kill("was stopped: its caller has left")
+			p.back(has.process, false)
 		}
 	}
 }
@@ -311,7 +336,7 @@ func (p *Pool) take(k key) *process {
 	for i, q := range slices.Backward(p.idle) {
 		if q.key == k {
 			p.idle = slices.Delete(p.idle, i, i+1)
-			q.had = true
+			q.had, q.has = true, 0
 			return q
 		}
 	}
@@ -329,53 +354,6 @@ func (p *Pool) back(q *process, well bool) {
 	p.mu.Unlock()
 	if !lives {
 		q.free()
-	}
-}
-
-// allow sets what a process may take, which is what its function that takes the most may, and how much of what it has
-// mapped is its segments'; keeps is set once it has kept one.
-func (p *Pool) allow(q *process, memory, segments int64, keeps bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	q.share = share{segments, max(q.share.limit, memory), q.share.keeps || keeps}
-}
-
-// watch ends processes that take too much memory, or have had no work for long.
-func (p *Pool) watch(stop chan struct{}) {
-	tick := time.NewTicker(p.times.watch)
-	defer tick.Stop()
-	for {
-		select {
-		case now := <-tick.C:
-			p.look(now)
-		case <-stop:
-			return
-		}
-	}
-}
-
-// look looks at all processes once.
-func (p *Pool) look(now time.Time) {
-	type held struct {
-		*process
-		share share
-	}
-	var all []held
-	p.mu.Lock()
-	for len(p.idle) > 0 && now.Sub(p.idle[0].since) > p.times.idle {
-		p.end(p.idle[0])
-	}
-	for q := range p.processes {
-		if q.share.limit > 0 {
-			all = append(all, held{q, q.share})
-		}
-	}
-	p.mu.Unlock()
-	for _, q := range all {
-		if has := q.child.memory(q.share); has > q.share.limit {
-			q.kill(fmt.Sprintf("took %d MiB of memory, where its op allows %d by memory=",
-				has>>20, q.share.limit>>20))
-		}
 	}
 }
 

@@ -51,6 +51,7 @@ type process struct {
 	ending bool // it was asked to end
 	since  time.Time
 	share  share         // of its memory
+	has    int64         // of that, as far as is known since it was given back
 	cpu    time.Duration // as far as is known
 }
 
