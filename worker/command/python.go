@@ -1,16 +1,21 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker/python"
 )
 
@@ -27,6 +32,7 @@ type PythonFlags struct {
 	code                         string
 	processes                    int
 	namespace, users             string
+	memory                       cli.Bytes
 }
 
 // Register adds the flags.
@@ -44,21 +50,26 @@ func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 			"in it, NAME=* all that there are; may be repeated")
 	flags.IntVar(&f.processes, "python-processes", 0,
 		"processes that run functions at once (default: one for each CPU)")
+	flags.Var(&f.memory, "python-memory",
+		"bytes that all processes of functions may take together; one at work takes 512MiB, unless its op says more "+
+			"(default: so much for each that may be at work, or three quarters of the memory that there is without "+
+			"--memory-limit, if that is more)")
+	flags.Lookup("python-memory").DefValue = "" // said above
 }
 
 // RegisterWorker adds those that concern one worker alone.
 func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) {
 	usersFlag(flags, &f.users)
 	flags.StringVar(&f.namespace, "code-namespace", "",
-		"the one namespace whose sessions may bring functions, with --code by-value, such as team-a: then no other's run "+
-			"as the same user (default: all)")
+		"the one namespace whose sessions may bring functions, with --code by-value, such as team-a: then no other's "+
+			"run as the same user (default: all)")
 }
 
 func usersFlag(flags *pflag.FlagSet, users *string) {
 	flags.StringVar(users, "python-users", "",
-		"user ids of which each namespace's processes get one, as FIRST-LAST, such as 20000-29999; nobody else on this "+
-			"machine, or in this container, may have them, and it takes root or CAP_SETUID, CAP_SETGID, CAP_KILL and "+
-			"CAP_CHOWN (default: all run as this user)")
+		"user ids of which each namespace's processes get one, as FIRST-LAST, such as 20000-29999; nobody else on "+
+			"this machine, or in this container, may have them, and it takes root or CAP_SETUID, CAP_SETGID, CAP_KILL "+
+			"and CAP_CHOWN (default: all run as this user)")
 }
 
 // Config is what a worker is to run; nil: no functions.
@@ -70,6 +81,8 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 	switch {
 	case f.processes < 0:
 		return nil, fmt.Errorf("--python-processes: want 0 or more, found %d", f.processes)
+	case f.memory != 0 && f.memory < python.DefaultMemory:
+		return nil, fmt.Errorf("--python-memory: want 512MiB or more, which one process may take, found %v", &f.memory)
 	case f.code == noCode, f.code == "":
 		return nil, nil //nolint:nilnil // documented
 	case f.code != byName && f.code != byValue:
@@ -85,10 +98,34 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory := max(f.least(), int64(float64(process.Memory(os.DirFS("/")))*0.75))
+	if f.memory > 0 {
+		memory = int64(f.memory)
+	}
 	return &python.Config{
 		Environments: environments, ByValue: f.code == byValue, Namespace: f.namespace, Processes: f.processes,
-		Users: users, Logger: logger,
+		Budget: memory, Users: users, Logger: logger,
 	}, nil
+}
+
+// least is what as many processes may take as may be at work, if their functions do not say.
+func (f *PythonFlags) least() int64 {
+	return int64(cmp.Or(f.processes, runtime.GOMAXPROCS(0))) * python.DefaultMemory
+}
+
+// within has a worker's processes keep to a limit of its container's, and returns what of that is theirs: nothing, if
+// hosts start them all, which have containers of their own.
+func (f *PythonFlags) within(cfg *python.Config) int64 {
+	if cfg == nil {
+		return 0
+	}
+	cfg.Budget = cmp.Or(int64(f.memory), f.least())
+	for _, e := range cfg.Environments {
+		if e.Socket == "" {
+			return cfg.Budget
+		}
+	}
+	return 0
 }
 
 // environments are those of the flags, of which each has an interpreter.
@@ -188,6 +225,9 @@ func (f *PythonFlags) Args() (args []string) {
 	}
 	for _, flag := range f.modules {
 		args = append(args, "--python-modules="+flag)
+	}
+	if f.memory != 0 {
+		args = append(args, fmt.Sprint("--python-memory=", int64(f.memory)))
 	}
 	if f.processes != 0 {
 		args = append(args, fmt.Sprint("--python-processes=", f.processes))

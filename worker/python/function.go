@@ -42,8 +42,8 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 		f.memory = fs.pool.cfg.Memory
 	}
 	if most := fs.pool.cfg.Budget; most > 0 && f.memory > most {
-		return nil, fmt.Errorf("%w: a process of %s may take %d MiB, and all processes here %d together; give the worker "+
-			"more by --python-memory, or the op less by memory=", ErrCannotRun, f.caller.op, f.memory>>20, most>>20)
+		return nil, fmt.Errorf("%w: a process of %s may take %d MiB, and all processes here %d together; give the "+
+			"worker more by --python-memory, or the op less by memory=", ErrCannotRun, f.caller.op, f.memory>>20, most>>20)
 	}
 	if f.timeout <= 0 {
 		f.timeout = fs.pool.times.call
