@@ -24,7 +24,7 @@ func (f *function) begin(w *waiter) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.caller.Store(&f.caller)
+	q.caller.Store(f.caller)
 	f.pool.allow(q, f.memory, 0, false)
 	if err = f.load(w, q); err == nil {
 		return q, nil
