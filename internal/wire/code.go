@@ -16,6 +16,9 @@ import (
 // CodeAction is the Flight action by which a worker is sent a part of a session's code.
 const CodeAction = "code"
 
+// CallsAction is the Flight action that asks a worker what functions it has by name.
+const CallsAction = "calls"
+
 // SendCode sends a worker a part of a session's code, and waits until it has it. Its error is the worker's status.
 func SendCode(ctx context.Context, conn grpc.ClientConnInterface, part *pb.CodePart) error {
 	body, err := proto.Marshal(part)

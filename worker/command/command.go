@@ -68,11 +68,15 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 			"interpreter. They run\n" +
 			"as the worker's user, and may do what that may: allow it where all who may open sessions are trusted so " +
 			"far. Each process\n" +
-			"may take 512 MiB besides --memory, unless its functions ask for more.",
+			"may take 512 MiB besides --memory, unless its functions ask for more. With --code by-name it runs only " +
+			"functions that\n" +
+			"the modules of --python-modules have, where penstock.op marks them. It starts if these modules import.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join " +
 			"master:7946 --memory 2GiB\n" +
-			"  penstock worker --join 127.0.0.1:7946 --code by-value --python default=/opt/venv/bin/python",
+			"  penstock worker --join 127.0.0.1:7946 --code by-value --python default=/opt/venv/bin/python\n" +
+			"  penstock worker --join 127.0.0.1:7946 --code by-name --python default=/opt/venv/bin/python " +
+			"--python-modules default=mypkg.features",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
 	}

@@ -1,12 +1,13 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -16,25 +17,30 @@ import (
 // What --code takes.
 const (
 	noCode  = "none"
+	byName  = "by-name"
 	byValue = "by-value"
 )
 
 // PythonFlags are the settings of users' functions, of a worker and of whoever starts workers.
 type PythonFlags struct {
-	interpreters, paths []string
-	code                string
-	processes           int
+	interpreters, paths, modules []string
+	code                         string
+	processes                    int
 }
 
 // Register adds the flags.
 func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.code, "code", noCode,
-		"which Python functions of trainers' are run: none, or by-value, whatever a session brings, as this user")
+		"which Python functions are run: none; by-name, those that the modules of --python-modules have; or by-value, "+
+			"whatever a session brings, as this user, and those by name, too")
 	flags.StringArrayVar(&f.interpreters, "python", nil,
 		"interpreter that functions run in, as NAME=PATH, with the penstock package in it; sessions use the one named "+
 			python.Default+"; may be repeated")
 	flags.StringArrayVar(&f.paths, "python-path", nil,
 		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
+	flags.StringArrayVar(&f.modules, "python-modules", nil,
+		"module of functions that sessions may name, as NAME=mypkg.features; NAME=mypkg.* is a package and all modules "+
+			"in it, NAME=* all that there are; may be repeated")
 	flags.IntVar(&f.processes, "python-processes", 0,
 		"processes that run functions at once (default: one for each CPU)")
 }
@@ -50,14 +56,17 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 		return nil, fmt.Errorf("--python-processes: want 0 or more, found %d", f.processes)
 	case f.code == noCode, f.code == "":
 		return nil, nil //nolint:nilnil // documented
-	case f.code != byValue:
-		return nil, fmt.Errorf("--code: want %s or %s, found %q", noCode, byValue, f.code)
-	case environments[python.Default].Interpreter == "":
+	case f.code != byName && f.code != byValue:
+		return nil, fmt.Errorf("--code: want %s, %s or %s, found %q", noCode, byName, byValue, f.code)
+	case len(environments) == 0:
 		return nil, fmt.Errorf("--code: %s needs an interpreter; name it, as in --python=%s=/opt/venv/bin/python",
-			byValue, python.Default)
+			f.code, python.Default)
+	case f.code == byName && len(f.modules) == 0:
+		return nil, fmt.Errorf("--code: %s needs modules of functions; list them, as in "+
+			"--python-modules=%s=mypkg.features", byName, python.Default)
 	}
 	return &python.Config{
-		Environments: environments, ByValue: true, Processes: f.processes, Logger: logger,
+		Environments: environments, ByValue: f.code == byValue, Processes: f.processes, Logger: logger,
 	}, nil
 }
 
@@ -83,22 +92,52 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		out[name] = python.Environment{Interpreter: found}
 	}
 	for _, flag := range f.paths {
-		name, dir, ok := strings.Cut(flag, "=")
-		e, known := out[name]
-		if !ok || dir == "" {
-			return nil, fmt.Errorf("--python-path: want NAME=DIR, found %q", flag)
+		name, dir, err := ofEnvironment(out, "--python-path", "DIR", flag)
+		if err == nil {
+			dir, err = filepath.Abs(dir)
 		}
-		if !known {
-			return nil, fmt.Errorf("--python-path: %s has no interpreter; name one with --python=%s=PATH", name, name)
-		}
-		dir, err := filepath.Abs(dir)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("--python-path: %s", name), err)
+			return nil, err
 		}
+		e := out[name]
 		e.Path = append(e.Path, dir)
 		out[name] = e
 	}
+	for _, flag := range f.modules {
+		name, module, err := ofEnvironment(out, "--python-modules", "mypkg.features", flag)
+		if err != nil {
+			return nil, err
+		}
+		if !isModules(module) {
+			return nil, fmt.Errorf("--python-modules: want a module such as %s=mypkg.features, %[1]s=mypkg.* or "+
+				"%[1]s=*, found %[2]q", name, flag)
+		}
+		e := out[name]
+		e.Modules = append(e.Modules, module)
+		out[name] = e
+	}
 	return out, nil
+}
+
+// isModules reports whether a text is a module's name, one with all in it, or all.
+func isModules(s string) bool {
+	return s == "*" || !slices.ContainsFunc(strings.Split(strings.TrimSuffix(s, ".*"), "."), func(part string) bool {
+		return part == "" || unicode.IsDigit(rune(part[0])) || strings.ContainsFunc(part, func(r rune) bool {
+			return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+		})
+	})
+}
+
+// ofEnvironment takes what a flag says of one of the environments.
+func ofEnvironment(known map[string]python.Environment, flag, what, text string) (name, value string, err error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || value == "" {
+		return "", "", fmt.Errorf("%s: want NAME=%s, found %q", flag, what, text)
+	}
+	if _, ok := known[name]; !ok {
+		return "", "", fmt.Errorf("%s: %s has no interpreter; name one with --python=%s=PATH", flag, name, name)
+	}
+	return name, value, nil
 }
 
 // Args are the same settings as flags of a worker, but for which code it runs.
@@ -108,6 +147,9 @@ func (f *PythonFlags) Args() (args []string) {
 	}
 	for _, flag := range f.paths {
 		args = append(args, "--python-path="+flag)
+	}
+	for _, flag := range f.modules {
+		args = append(args, "--python-modules="+flag)
 	}
 	if f.processes != 0 {
 		args = append(args, fmt.Sprint("--python-processes=", f.processes))

@@ -33,10 +33,12 @@ func TestPythonFlags(t *testing.T) {
 	args := []string{
 		"--code=by-value", "--python=default=" + interpreter, "--python=torch=" + interpreter,
 		"--python-path=default=/a", "--python-path=default=/b=c", "--python-processes=3",
+		"--python-modules=torch=mypkg.features", "--python-modules=torch=mypkg.*", "--python-modules=default=*",
 	}
 	want := &python.Config{
 		Environments: map[string]python.Environment{
-			"default": {Interpreter: interpreter, Path: []string{"/a", "/b=c"}}, "torch": {Interpreter: interpreter},
+			"default": {Interpreter: interpreter, Path: []string{"/a", "/b=c"}, Modules: []string{"*"}},
+			"torch":   {Interpreter: interpreter, Modules: []string{"mypkg.features", "mypkg.*"}},
 		},
 		ByValue: true, Processes: 3, Logger: slog.Default(),
 	}
@@ -48,6 +50,10 @@ func TestPythonFlags(t *testing.T) {
 	if cfg, err := again.Config(slog.Default()); err != nil || !reflect.DeepEqual(cfg, want) {
 		t.Errorf("%+v, want %+v: %v", cfg, want, err)
 	}
+	named := of(t, "--code=by-name", "--python=default="+interpreter, "--python-modules=default=mypkg.features")
+	if cfg, err := named.Config(slog.Default()); err != nil || cfg.ByValue {
+		t.Errorf("by name: %+v, %v", cfg, err)
+	}
 	if cfg, err := of(t, "--python=default="+interpreter).Config(slog.Default()); cfg != nil || err != nil {
 		t.Errorf("without --code it runs %+v: %v", cfg, err)
 	}
@@ -55,7 +61,11 @@ func TestPythonFlags(t *testing.T) {
 
 func TestPythonFlagsThatMakeNoSense(t *testing.T) {
 	for want, args := range map[string][]string{
-		`want none or by-value, found "all"`:              {"--code=all"},
+		`want none, by-name or by-value, found "all"`:     {"--code=all"},
+		"--python-modules=default=mypkg.features":         {"--code=by-name", "--python=a=/bin/sh"},
+		"--python-modules: b has no interpreter":          {"--python=a=/bin/sh", "--python-modules=b=mypkg"},
+		"--python-modules: want NAME=mypkg.features":      {"--python=a=/bin/sh", "--python-modules=a"},
+		`found "a=mypkg*"`:                                {"--python=a=/bin/sh", "--python-modules=a=mypkg*"},
 		"--python=default=/opt/venv/bin/python":           {"--code=by-value"},
 		"want NAME=PATH":                                  {"--python=/usr/bin/python3"},
 		"named twice":                                     {"--python=a=/bin/sh", "--python=a=/bin/sh"},

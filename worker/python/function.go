@@ -54,6 +54,9 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 	f.request = request{
 		Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style, Makes: makes, Rng: call.GetRng(),
 	}
+	if err := f.named(call); err != nil {
+		return nil, err
+	}
 	if f.parents.kind == pb.FunctionKind_FLAT_MAP {
 		f.request.Most = uint32(f.parents.most)
 	}
@@ -207,7 +210,7 @@ func (f *function) try(w *waiter, c *transform.Call) error {
 	q := f.pool.take(f.key)
 	if q == nil {
 		var err error
-		if q, err = f.begin(w); err != nil {
+		if q, err = f.begin(w, f.load); err != nil {
 			f.pool.places.leave(f.weight)
 			return err
 		}

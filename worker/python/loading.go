@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/shared"
 )
 
-// begin starts a process that has loaded the code.
-func (f *function) begin(w *waiter) (*process, error) {
+// begin starts a process that has loaded what it is for.
+func (f *function) begin(w *waiter, load func(*waiter, *process) error) (*process, error) {
 	s := start{f.environment, f.key, make(chan started, 1)}
 	select {
 	case f.pool.starts <- s:
@@ -26,7 +26,7 @@ func (f *function) begin(w *waiter) (*process, error) {
 	}
 	q.caller.Store(f.caller)
 	f.pool.allow(q, f.memory, 0, false)
-	if err = f.load(w, q); err == nil {
+	if err = load(w, q); err == nil {
 		return q, nil
 	}
 	q.kill("did not load the code")
@@ -40,25 +40,35 @@ func (f *function) begin(w *waiter) (*process, error) {
 	return nil, err
 }
 
-// load has a new process load the code.
-func (f *function) load(w *waiter, q *process) error {
+// greet takes the hello of a new process.
+func (f *function) greet(w *waiter, q *process) error {
 	hello, err := f.answer(w, q, f.pool.times.hello)
-	if err != nil {
-		return err
-	}
-	if hello.Kind != sayHello || hello.Protocol != protocol {
+	if err == nil && (hello.Kind != sayHello || hello.Protocol != protocol) {
 		return f.cannot(failureKey{f.key, ""}, fmt.Sprintf("its penstock package is of another release: it speaks "+
 			"protocol %d, and the worker %d; install the worker's release there", hello.Protocol, protocol))
 	}
-	code, err := shared.Make(len(f.code), func(int64) {})
-	if err != nil {
+	return err
+}
+
+// load has a new process load the code, or the modules of functions by name.
+func (f *function) load(w *waiter, q *process) error {
+	if err := f.greet(w, q); err != nil {
 		return err
 	}
-	defer code.Free()
-	copy(code.Bytes, f.code)
-	a, err := f.ask(w, q, &request{
-		Kind: askLoad, Code: len(f.code), Python: f.wants.GetPython(), Distributions: f.wants.GetDistributions(),
-	}, f.pool.times.load, code.File())
+	r := request{Kind: askLoad, Python: f.wants.GetPython(), Distributions: f.wants.GetDistributions()}
+	var files []int
+	if f.key.named {
+		r.names(f.wants, f.environment.Modules)
+	} else {
+		code, err := shared.Make(len(f.code), func(int64) {})
+		if err != nil {
+			return err
+		}
+		defer code.Free()
+		copy(code.Bytes, f.code)
+		r.Code, files = len(f.code), append(files, code.File())
+	}
+	a, err := f.ask(w, q, &r, f.pool.times.load, files...)
 	if err != nil {
 		return err
 	}

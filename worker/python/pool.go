@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ const Default = "default"
 type Config struct {
 	// Environments are the interpreters that there are, by name.
 	Environments map[string]Environment
-	// ByValue says that sessions may bring functions of their own.
+	// ByValue says that sessions may bring functions of their own; else they name those of Modules.
 	ByValue bool
 	// Processes is how many may be at work at once; 0: one for each CPU.
 	Processes int
@@ -38,6 +39,8 @@ type Config struct {
 type Environment struct {
 	Interpreter string
 	Path        []string // folders of modules, before the interpreter's own
+	// Modules have the functions that sessions may name: "mypkg.features", "mypkg.*" for a package and all in it, "*".
+	Modules []string
 }
 
 // times are how long things may take. Tests have others.
@@ -58,6 +61,7 @@ type Pool struct {
 	codes  *codes
 	places places
 	starts chan start
+	lists  chan struct{}  // taken by listings that run
 	closed chan struct{}  // closed when no process is started any more
 	tasks  sync.WaitGroup // what runs for as long as a process does
 
@@ -65,6 +69,7 @@ type Pool struct {
 	processes map[*process]struct{} // that have not ended
 	idle      []*process            // those of them that nobody has, by when they were given back
 	failures  map[failureKey]failure
+	listings  map[key]*listing
 	cpu       time.Duration // of those that have ended
 }
 
@@ -102,7 +107,7 @@ func New(cfg Config) (*Pool, error) {
 	return &Pool{
 		cfg: cfg, codes: newCodes(), places: places{free: cfg.Processes},
 		starts: make(chan start), closed: make(chan struct{}), processes: map[*process]struct{}{},
-		failures: map[failureKey]failure{},
+		failures: map[failureKey]failure{}, listings: map[key]*listing{}, lists: make(chan struct{}, listsAtOnce),
 		times: times{
 			hello: time.Minute, load: 5 * time.Minute, call: 5 * time.Minute, told: 10 * time.Second,
 			grace: 2 * time.Second, idle: time.Minute, watch: 200 * time.Millisecond, failed: time.Minute,
@@ -117,15 +122,17 @@ func (p *Pool) Functions(t *pb.Ticket) (transform.Functions, error) {
 	if err != nil {
 		return nil, err
 	}
-	code, ok := p.codes.get(k)
-	if !ok {
+	wants := t.GetCode().GetIdentity()
+	if k.codeKey, err = keyOf(t); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCannotRun, err)
+	}
+	k.wants = strings.Join(append([]string{wants.GetPython()}, wants.GetDistributions()...), "\n")
+	code, ok := p.codes.get(k.codeKey)
+	if !ok && !k.named {
 		return nil, &NeedCodeError{SHA256: k.sha256[:]}
 	}
-	wants := t.GetCode().GetIdentity()
-	all := strings.Join(append([]string{wants.GetPython()}, wants.GetDistributions()...), "\n")
 	return &functions{
-		pool: p, environment: environment, key: key{codeKey: k, environment: Default, wants: all}, code: code,
-		wants: wants, session: t.GetSession(),
+		pool: p, environment: environment, key: k, code: code, wants: wants, session: t.GetSession(),
 	}, nil
 }
 
@@ -137,22 +144,22 @@ func (p *Pool) Keep(t *pb.Ticket, part *pb.CodePart) error {
 	return p.codes.keep(t, part)
 }
 
-// allowed is where functions of a ticket run.
-func (p *Pool) allowed(t *pb.Ticket) (codeKey, Environment, error) {
-	environment, ok := p.cfg.Environments[Default]
-	if !p.cfg.ByValue {
-		return codeKey{}, environment, fmt.Errorf("%w: it takes no code of sessions; start it with --code=by-value",
-			ErrCannotRun)
+// allowed is where functions of a ticket run, and the key of processes there, as far as that is known.
+func (p *Pool) allowed(t *pb.Ticket) (key, Environment, error) {
+	k := key{codeKey: codeKey{namespace: t.GetNamespace()}, environment: cmp.Or(t.GetEnvironment(), Default)}
+	environment, ok := p.cfg.Environments[k.environment]
+	switch named := isNamed(t); {
+	case !named && !p.cfg.ByValue:
+		return k, environment, fmt.Errorf("%w: it takes no code of sessions; start it with --code=by-value, or have "+
+			"the session name functions of its modules", ErrCannotRun)
+	case !ok:
+		return k, environment, fmt.Errorf("%w: it has no interpreter %s; start it with --python=%[2]s=PATH",
+			ErrCannotRun, k.environment)
+	case named && len(environment.Modules) == 0:
+		return k, environment, fmt.Errorf("%w: it lists no modules of functions; start it with "+
+			"--python-modules=%s=mypkg.features", ErrCannotRun, k.environment)
 	}
-	if !ok {
-		return codeKey{}, environment, fmt.Errorf("%w: it has no interpreter; start it with --python=%s=PATH",
-			ErrCannotRun, Default)
-	}
-	k, err := keyOf(t)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrCannotRun, err)
-	}
-	return k, environment, err
+	return k, environment, nil
 }
 
 // CPU is the time that all processes have taken so far, of the user and of the system.

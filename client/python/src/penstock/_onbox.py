@@ -174,7 +174,9 @@ def python_flags() -> list[str]:
         return []
     path = [Path(folder).absolute() for folder in sys.path]
     known = [f"--python-path=default={f}" for f in path if f.exists() and os.pathsep not in str(f)]
-    return ["--code=by-value", f"--python=default={sys.executable}", *dict.fromkeys(known)]
+    return [
+        "--code=by-value", f"--python=default={sys.executable}", "--python-modules=default=*", *dict.fromkeys(known),
+    ]  # fmt: skip
 
 
 def _start(flags: tuple[str, ...]) -> _Process:

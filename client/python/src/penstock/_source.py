@@ -57,7 +57,7 @@ def spec_of(
     given = options.get("transforms", ())
     transforms: list[Transform] = list(given) if isinstance(given, Iterable) else [given]
     made = builders.build(uri, features, batch_size=batch_size, data=data, **{**options, "transforms": transforms})
-    functions = functions_of(transforms)
+    functions = builders.by_value(functions_of(transforms))
     return made, "", _bundle.pickled(functions) if functions else None
 
 
