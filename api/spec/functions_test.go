@@ -498,6 +498,11 @@ func TestDiffOfFunctions(t *testing.T) {
 	if got := Differing(Fingerprint(a), Fingerprint(same)); got != nil {
 		t.Errorf("defaults differ in %v", got)
 	}
+	limits := same.GetTransforms()[0].GetPython()
+	limits.Memory, limits.Threads, limits.TimeoutMs, limits.Deterministic = 1<<30, 4, 1000, true
+	if got := Differing(Fingerprint(a), Fingerprint(same)); got != nil || len(Diff(a, same)) != 4 {
+		t.Errorf("limits are a part of what states are of: %v; %v", got, Diff(a, same))
+	}
 	b := specOf(t, "features: {tensor: n}", calling([]string{"raw"}, listResult("n", pb.Kind_INT32, 1),
 		result("v", pb.Kind_FLOAT32, 6), result("w", pb.Kind_BOOL)))
 	b.Transforms[0].Python.Style, b.Transforms[0].Python.Memory = pb.Style_ROWS, 1<<30

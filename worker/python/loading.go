@@ -42,7 +42,7 @@ func (f *function) begin(w *waiter, load func(*waiter, *process) error) (*proces
 	if err = cmp.Or(err, began.err); err != nil {
 		return nil, err
 	}
-	q.caller.Store(&f.caller)
+	q.caller.Store(f.caller)
 	f.pool.allow(q, f.memory, 0, false)
 	if err = load(w, q); err == nil {
 		return q, nil
