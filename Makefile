@@ -96,6 +96,7 @@ test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could
 lint: tools proto-check lint-python ## formatting, linters, types, generated code
 	@files=$$(gofumpt -l .); test -z "$$files" || { echo "run gofumpt -w on: $$files"; exit 1; }
 	golangci-lint run ./...
+	@! git grep -nE '^(<<<<<<<|>>>>>>>) ' || { echo 'a merge left these conflicts'; exit 1; }
 
 lint-python: python
 	cd $(PACKAGE) && ../../.venv/bin/ruff format --check . && ../../.venv/bin/ruff check . && ../../.venv/bin/mypy

@@ -61,3 +61,52 @@ func HasParts(p *pb.Program) bool { return p.GetProvenance() && RowsOf(p) == Mor
 func Calls(p *pb.Program) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOp() == FunctionOp })
 }
+
+// FirstSlots are, for each step of a program, the first slot that it makes, if it makes any.
+func FirstSlots(p *pb.Program) []uint32 {
+	slots, next := make([]uint32, len(p.GetSteps())), uint32(len(p.GetSources()))
+	for i, s := range p.GetSteps() {
+		slots[i] = next
+		next += s.GetOuts()
+	}
+	return slots
+}
+
+// Deciding finds the steps that decide which rows there are, and the slots that those read. The filter is none of them.
+func Deciding(p *pb.Program) (steps []bool, read map[uint32]bool) {
+	steps, read = make([]bool, len(p.GetSteps())), map[uint32]bool{}
+	for i, first := range slices.Backward(FirstSlots(p)) {
+		s := p.GetSteps()[i]
+		steps[i] = RowsOfStep(s) != SameRows
+		for k := range s.GetOuts() {
+			steps[i] = steps[i] || read[first+k]
+		}
+		for _, slot := range s.GetIn() {
+			if steps[i] {
+				read[slot] = true
+			}
+		}
+	}
+	return steps, read
+}
+
+// DrawsRows reports whether random numbers decide which rows a program has: windows then have other numbers of rows in
+// another epoch.
+func DrawsRows(p *pb.Program) bool {
+	steps, _ := Deciding(p)
+	for i, s := range p.GetSteps() {
+		if steps[i] && draws(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// draws reports whether a step draws random numbers. All ops that do so take a seed; those that choose rows count
+// among them.
+func draws(s *pb.Step) bool {
+	if s.GetOp() == FunctionOp {
+		return s.GetPython().GetRng()
+	}
+	return s.GetOuts() == 0 || s.GetParams()["seed"] != nil
+}
