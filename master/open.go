@@ -176,10 +176,14 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 	if err != nil {
 		return nil, err
 	}
+	rows, err := spec.Marshal(spec.WithoutLimits(d.Program))
+	if err != nil {
+		return nil, err
+	}
 	meta := &pb.SessionMeta{
 		Session: &pb.Session{
 			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: world, Generation: 1,
-			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
+			Program: program, ProgramDigest: []byte(ticket.Digest(rows)), DatasetDigest: plan.DatasetDigest(d.Files),
 			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes,
 				m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
 			Namespace: req.who.Home(), Owner: req.who.Subject, Share: req.GetShare(), DefaultLastBatch: req.byDefault,

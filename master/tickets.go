@@ -7,6 +7,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -19,6 +20,7 @@ type ticketOffice struct {
 	master  *Master
 	session *pb.Session
 	program *pb.Program
+	digest  []byte // of the program as it is written, which the session's is not where functions have limits
 	code    *pb.StoredCode
 	blocks  map[store.BlockID]*pb.Block // all that lie in etcd
 }
@@ -26,7 +28,7 @@ type ticketOffice struct {
 func newTicketOffice(m *Master, stored *store.Session, program *pb.Program) *ticketOffice {
 	o := &ticketOffice{
 		master: m, session: stored.Meta.GetSession(), program: program, code: codeOf(stored.Meta.GetSession()),
-		blocks: map[store.BlockID]*pb.Block{},
+		digest: []byte(ticket.Digest(stored.Meta.GetSession().GetProgram())), blocks: map[store.BlockID]*pb.Block{},
 	}
 	for _, b := range stored.Blocks {
 		o.blocks[store.BlockID{Epoch: b.GetEpoch(), Index: b.GetIndex()}] = b
@@ -83,7 +85,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	return o.master.signer.Sign(&pb.Ticket{
 		Session: o.session.GetId(), Namespace: o.session.GetNamespace(), Generation: generation, Epoch: p.Epoch,
 		Block: p.Block, Shard: p.Shard,
-		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.session.GetProgramDigest(),
+		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.digest,
 		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
 		Weight: o.session.GetShare().GetWeight(), Code: o.code, Environment: o.session.GetSpec().GetPython(),
 	})
