@@ -54,6 +54,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),
 		workercommand.Worker(ops, root.Version),
+		workercommand.PythonHost(),
 		local.Command(root.Version, ops),
 		mastercommand.Keys(),
 		mastercommand.Session(),
@@ -68,6 +69,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		doctor.Command(root.Version),
 		offline.Show(),
 		offline.Ops(ops),
+		offline.Try(ops),
 	)
 	return root
 }

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ type counter struct {
 	places *placement
 	signer *ticket.Signer
 	pool   *rpc.Pool
+	// again is what was counted and is not counted again.
+	again *recounts
 	// codePart reads a part of the bytes of a session's functions.
 	codePart func(ctx context.Context, c store.Code, part int) ([]byte, error)
 }
@@ -66,7 +69,8 @@ type count struct {
 	session *pb.Session
 	code    *pb.StoredCode // of its functions; nil: it has none
 	program *pb.Program
-	text    []byte // the program, serialised
+	text    []byte           // the program, serialised
+	earlier *sessionRecounts // of the session
 	block   *pb.Block
 	logger  *slog.Logger
 
@@ -74,10 +78,10 @@ type count struct {
 	sent    map[string]time.Time // when workers had been sent the code
 }
 
-// fill sets the outputs of a block's windows. It asks until it has them all, unless workers go on refusing, or saying
-// that data are bad.
+// fill sets the outputs of a block's windows, those that were counted before at once. It asks until it has them all,
+// unless workers go on refusing, or saying that data are bad.
 func (c *count) fill(ctx context.Context) error {
-	left, refused := c.block.GetShards(), 0
+	left, refused := slices.DeleteFunc(slices.Clone(c.block.GetShards()), c.earlier.set), 0
 	for round := 0; len(left) > 0; round++ {
 		places := c.places.get()
 		if places.Workers == 0 {
@@ -161,6 +165,7 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, status.Convert(err).Message())
 		switch {
 		case code == codes.OK:
+			c.earlier.keep(s)
 			return nil
 		case code == codes.DataLoss: // another one may have better memory
 			unreadable = append(unreadable, w.GetName())
@@ -186,7 +191,8 @@ func (c *count) request(s *pb.Shard, workers []*pb.Worker) (*pb.StreamRequest, e
 		Session: c.session.GetId(), Namespace: c.session.GetNamespace(), Epoch: c.block.GetEpoch(),
 		Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
 		File: s.GetFile(), Extents: s.GetExtents(), ProgramDigest: []byte(ticket.Digest(c.text)),
-		Workers: workers, ExpiresUnix: time.Now().Add(ticketLife).Unix(), Code: c.code,
+		Workers: workers, ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+		Code: cmp.Or(c.code, codeOf(c.session)), Environment: c.session.GetSpec().GetPython(),
 	}, c.text)
 }
 

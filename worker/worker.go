@@ -178,17 +178,17 @@ func (w *Worker) newPipeline() (err error) {
 		BatchBytes: batchBytes(cfg.Memory, cfg.Slots), ArrayBytes: arrayBytes, MaxBatch: maxBatch,
 		OverRead: overRead, Patience: patience, Zone: cfg.Fleet.Self.Zone,
 	}
-	var code serve.CodeKeeper
+	var users serve.Functions
 	if cfg.Python != nil {
 		functions := *cfg.Python
 		functions.Logger = cmp.Or(functions.Logger, cfg.Logger)
 		if w.python, err = python.New(functions); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
-		streams.Python, code = w.python, w.python
+		streams.Python, users = w.python, w.python
 	}
 	w.pipeline = pipeline.New(streams)
-	w.server = serve.New(w.pipeline, cfg.Slots, code, cfg.Logger)
+	w.server = serve.New(w.pipeline, cfg.Slots, users, cfg.Logger)
 	return nil
 }
 
@@ -202,16 +202,21 @@ func batchBytes(memory int64, slots int) int64 {
 // stops. A worker that drains by a master's order, and is not stopped, ends by itself: it takes no stream any more, and
 // whoever keeps the process starts one that does.
 func (w *Worker) Run(ctx context.Context) error {
-	var err error
-	if w.fleet, err = fleet.New(w.cfg.Fleet); err != nil {
-		return errors.Join(err, w.close())
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	group, ctx := errgroup.WithContext(ctx)
+	functions, endFunctions := context.WithCancel(context.WithoutCancel(ctx)) // streams that drain call them
+	defer endFunctions()
+	if w.python != nil {
+		group.Go(func() error { return w.python.Run(functions) })
+	}
+	if err := w.begin(ctx); err != nil {
+		endFunctions()
+		return errors.Join(cmp.Or(group.Wait(), err), w.close())
 	}
 	defer w.cfg.Local.add(w.cfg.Advertise, w.server)()
 	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)
-	ctx, end := context.WithCancel(ctx)
-	defer end()
 	near := w.listenNear(ctx) // before anybody knows of the worker
-	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.fleet.Run(ctx) })
 	group.Go(func() error {
 		defer end()
@@ -234,17 +239,23 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	functions, endFunctions := context.WithCancel(context.WithoutCancel(ctx)) // streams that drain call them
-	if w.python != nil {
-		group.Go(func() error { return w.python.Run(functions) })
-	}
 	group.Go(func() error {
 		defer endFunctions()
 		<-ctx.Done()
 		return w.stop(context.WithoutCancel(ctx))
 	})
-	err = group.Wait()
-	return errors.Join(err, w.fleet.Close())
+	return errors.Join(group.Wait(), w.fleet.Close())
+}
+
+// begin has the worker known to the fleet, once the modules of functions by name have been imported.
+func (w *Worker) begin(ctx context.Context) (err error) {
+	if w.python != nil {
+		if err := w.python.Check(ctx); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+	}
+	w.fleet, err = fleet.New(w.cfg.Fleet)
+	return err
 }
 
 // listenNear listens for trainers on this machine, where that can be had.

@@ -30,11 +30,30 @@ func RowsOf(p *pb.Program) Rows {
 }
 
 // RowsOfStep says what a step makes of the number of rows. One without results chooses some of them.
-func RowsOfStep(s *pb.Step) Rows {
+func RowsOfStep(s *pb.Step) Rows { return rowsOf(s.GetPython(), s.GetOuts() == 0) }
+
+// sampleOp is the op that chooses rows of files.
+const sampleOp = "sample"
+
+// RowsOfSpec says as much of a spec as RowsOf of its program, for those who have no catalog to resolve it by.
+func RowsOfSpec(s *pb.Spec) Rows {
+	rows := SameRows
+	if s.GetFilter() != "" {
+		rows = FewerRows
+	}
+	for _, t := range s.GetTransforms() {
+		f := t.GetPython()
+		rows = max(rows, rowsOf(f, t.GetOp() == sampleOp || f.GetKind() == pb.FunctionKind_FILTER))
+	}
+	return rows
+}
+
+// rowsOf says what an op, which may be a function, makes of the number of rows; chooses: it makes nothing else.
+func rowsOf(f *pb.Function, chooses bool) Rows {
 	switch {
-	case s.GetPython().GetKind() == pb.FunctionKind_FLAT_MAP:
+	case f.GetKind() == pb.FunctionKind_FLAT_MAP:
 		return MoreRows
-	case s.GetOuts() == 0:
+	case chooses:
 		return FewerRows
 	}
 	return SameRows
@@ -60,53 +79,4 @@ func HasParts(p *pb.Program) bool { return p.GetProvenance() && RowsOf(p) == Mor
 // Calls reports whether a program calls functions.
 func Calls(p *pb.Program) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOp() == FunctionOp })
-}
-
-// FirstSlots are, for each step of a program, the first slot that it makes, if it makes any.
-func FirstSlots(p *pb.Program) []uint32 {
-	slots, next := make([]uint32, len(p.GetSteps())), uint32(len(p.GetSources()))
-	for i, s := range p.GetSteps() {
-		slots[i] = next
-		next += s.GetOuts()
-	}
-	return slots
-}
-
-// Deciding finds the steps that decide which rows there are, and the slots that those read. The filter is none of them.
-func Deciding(p *pb.Program) (steps []bool, read map[uint32]bool) {
-	steps, read = make([]bool, len(p.GetSteps())), map[uint32]bool{}
-	for i, first := range slices.Backward(FirstSlots(p)) {
-		s := p.GetSteps()[i]
-		steps[i] = RowsOfStep(s) != SameRows
-		for k := range s.GetOuts() {
-			steps[i] = steps[i] || read[first+k]
-		}
-		for _, slot := range s.GetIn() {
-			if steps[i] {
-				read[slot] = true
-			}
-		}
-	}
-	return steps, read
-}
-
-// DrawsRows reports whether random numbers decide which rows a program has: windows then have other numbers of rows in
-// another epoch.
-func DrawsRows(p *pb.Program) bool {
-	steps, _ := Deciding(p)
-	for i, s := range p.GetSteps() {
-		if steps[i] && draws(s) {
-			return true
-		}
-	}
-	return false
-}
-
-// draws reports whether a step draws random numbers. All ops that do so take a seed; those that choose rows count
-// among them.
-func draws(s *pb.Step) bool {
-	if s.GetOp() == FunctionOp {
-		return s.GetPython().GetRng()
-	}
-	return s.GetOuts() == 0 || s.GetParams()["seed"] != nil
 }

@@ -33,6 +33,26 @@ func TestRowsOf(t *testing.T) {
 	}
 }
 
+// TestRowsOfSpec has specs of which the program has as many rows.
+func TestRowsOfSpec(t *testing.T) {
+	for want, s := range []*pb.Spec{
+		SameRows:  {Transforms: []*pb.Transform{{Op: "log1p"}, {Op: "python", Python: &pb.Function{}}}},
+		FewerRows: {Transforms: []*pb.Transform{{Op: "log1p"}, {Op: "sample"}}},
+		MoreRows:  {Transforms: []*pb.Transform{{Op: "python", Python: &pb.Function{Kind: pb.FunctionKind_FLAT_MAP}}}},
+	} {
+		if got := RowsOfSpec(s); got != Rows(want) {
+			t.Errorf("%v: got %d, want %d", s, got, want)
+		}
+	}
+	for _, s := range []*pb.Spec{
+		{Filter: "x > 1"}, {Transforms: []*pb.Transform{{Op: "python", Python: &pb.Function{Kind: pb.FunctionKind_FILTER}}}},
+	} {
+		if got := RowsOfSpec(s); got != FewerRows {
+			t.Errorf("%v: got %d, want %d", s, got, FewerRows)
+		}
+	}
+}
+
 func TestMostRows(t *testing.T) {
 	made := func(most uint32) *pb.Step {
 		return &pb.Step{Op: "python", Outs: 1, Python: &pb.Function{Kind: pb.FunctionKind_FLAT_MAP, Most: most}}
@@ -51,45 +71,6 @@ func TestMostRows(t *testing.T) {
 	} {
 		if got := MostRows(&pb.Program{Steps: c.steps}, c.rows); got != c.want {
 			t.Errorf("%d rows become %d at most, want %d: %v", c.rows, got, c.want, c.steps)
-		}
-	}
-}
-
-func TestDrawsRows(t *testing.T) {
-	const filter, flatMap, maps = pb.FunctionKind_FILTER, pb.FunctionKind_FLAT_MAP, pb.FunctionKind_MAP
-	function := func(kind pb.FunctionKind, rng bool, in ...uint32) *pb.Step {
-		s := &pb.Step{Op: "python", In: in, Outs: 1, Python: &pb.Function{Kind: kind, Rng: rng}}
-		if kind == filter {
-			s.Outs = 0
-		}
-		return s
-	}
-	op := func(in uint32, params ...string) *pb.Step {
-		s := &pb.Step{Op: "op", In: []uint32{in}, Outs: 1, Params: map[string]*pb.Value{}}
-		for _, name := range params {
-			s.Params[name] = &pb.Value{Kind: &pb.Value_Int{Int: 0}}
-		}
-		return s
-	}
-	for _, c := range []struct {
-		name  string
-		steps []*pb.Step // of slots 0 and 1
-		want  bool
-	}{
-		{"nothing", nil, false},
-		{"a sample", []*pb.Step{{Op: "sample"}}, true},
-		{"a filter", []*pb.Step{op(0, "salt"), function(filter, false, 2)}, false},
-		{"a filter that draws", []*pb.Step{function(filter, true, 0)}, true},
-		{"a flat_map that draws", []*pb.Step{function(flatMap, true, 0)}, true},
-		{"a map that draws", []*pb.Step{function(maps, true, 0), function(filter, false, 1)}, false},
-		{"a map that draws, before a filter", []*pb.Step{function(maps, true, 0), op(2), function(filter, false, 3)}, true},
-		{"a map that draws, behind a filter", []*pb.Step{function(filter, false, 0), function(maps, true, 0)}, false},
-		{"an op that draws", []*pb.Step{op(0, "seed"), function(flatMap, false, 0)}, false},
-		{"an op that draws, before a filter", []*pb.Step{op(0, "seed"), function(filter, false, 2)}, true},
-	} {
-		p := &pb.Program{Sources: make([]*pb.Source, 2), Filter: "x > 1", Steps: c.steps}
-		if got := DrawsRows(p); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }

@@ -1,42 +1,75 @@
 package command
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker/python"
 )
 
 // What --code takes.
 const (
 	noCode  = "none"
+	byName  = "by-name"
 	byValue = "by-value"
 )
 
 // PythonFlags are the settings of users' functions, of a worker and of whoever starts workers.
 type PythonFlags struct {
-	interpreters, paths []string
-	code                string
-	processes           int
+	interpreters, paths, modules []string
+	code                         string
+	processes                    int
+	namespace, users             string
+	memory                       cli.Bytes
 }
 
 // Register adds the flags.
 func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.code, "code", noCode,
-		"which Python functions of trainers' are run: none, or by-value, whatever a session brings, as this user")
+		"which Python functions are run: none; by-name, those that the modules of --python-modules have; or by-value, "+
+			"whatever a session brings, as this user, and those by name, too")
 	flags.StringArrayVar(&f.interpreters, "python", nil,
-		"interpreter that functions run in, as NAME=PATH, with the penstock package in it; sessions use the one named "+
-			python.Default+"; may be repeated")
+		"interpreter that functions run in, as NAME=PATH, with the penstock package in it, or the socket of a "+
+			"penstock python-host, as NAME=unix:PATH; sessions use the one named "+python.Default+"; may be repeated")
 	flags.StringArrayVar(&f.paths, "python-path", nil,
 		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
+	flags.StringArrayVar(&f.modules, "python-modules", nil,
+		"module of functions that sessions may name, as NAME=mypkg.features; NAME=mypkg.* is a package and all "+
+			"modules in it, NAME=* all that there are; may be repeated")
 	flags.IntVar(&f.processes, "python-processes", 0,
 		"processes that run functions at once (default: one for each CPU)")
+	flags.Var(&f.memory, "python-memory",
+		"bytes that all processes of functions may take together; one at work takes 512MiB, unless its op says more "+
+			"(default: so much for each that may be at work, or three quarters of the memory that there is without "+
+			"--memory-limit, if that is more)")
+	flags.Lookup("python-memory").DefValue = "" // said above
+}
+
+// RegisterWorker adds those that concern one worker alone.
+func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) {
+	usersFlag(flags, &f.users)
+	flags.StringVar(&f.namespace, "code-namespace", "",
+		"the one namespace whose sessions may bring functions, with --code by-value, such as team-a: then no other's "+
+			"run as the same user (default: all)")
+}
+
+func usersFlag(flags *pflag.FlagSet, users *string) {
+	flags.StringVar(users, "python-users", "",
+		"user ids of which each namespace's processes get one, as FIRST-LAST, such as 20000-29999; nobody else on "+
+			"this machine, or in this container, may have them, and it takes root or CAP_SETUID, CAP_SETGID, CAP_KILL "+
+			"and CAP_CHOWN (default: all run as this user)")
 }
 
 // Config is what a worker is to run; nil: no functions.
@@ -48,17 +81,51 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 	switch {
 	case f.processes < 0:
 		return nil, fmt.Errorf("--python-processes: want 0 or more, found %d", f.processes)
+	case f.memory != 0 && f.memory < python.DefaultMemory:
+		return nil, fmt.Errorf("--python-memory: want 512MiB or more, which one process may take, found %v", &f.memory)
 	case f.code == noCode, f.code == "":
 		return nil, nil //nolint:nilnil // documented
-	case f.code != byValue:
-		return nil, fmt.Errorf("--code: want %s or %s, found %q", noCode, byValue, f.code)
-	case environments[python.Default].Interpreter == "":
+	case f.code != byName && f.code != byValue:
+		return nil, fmt.Errorf("--code: want %s, %s or %s, found %q", noCode, byName, byValue, f.code)
+	case len(environments) == 0:
 		return nil, fmt.Errorf("--code: %s needs an interpreter; name it, as in --python=%s=/opt/venv/bin/python",
-			byValue, python.Default)
+			f.code, python.Default)
+	case f.code == byName && len(f.modules) == 0:
+		return nil, fmt.Errorf("--code: %s needs modules of functions; list them, as in "+
+			"--python-modules=%s=mypkg.features", byName, python.Default)
+	}
+	users, err := usersOf(f.users)
+	if err != nil {
+		return nil, err
+	}
+	memory := max(f.least(), int64(float64(process.Memory(os.DirFS("/")))*0.75))
+	if f.memory > 0 {
+		memory = int64(f.memory)
 	}
 	return &python.Config{
-		Environments: environments, ByValue: true, Processes: f.processes, Logger: logger,
+		Environments: environments, ByValue: f.code == byValue, Namespace: f.namespace, Processes: f.processes,
+		Budget: memory, Users: users, Logger: logger,
 	}, nil
+}
+
+// least is what as many processes may take as may be at work, if their functions do not say.
+func (f *PythonFlags) least() int64 {
+	return int64(cmp.Or(f.processes, runtime.GOMAXPROCS(0))) * python.DefaultMemory
+}
+
+// within has a worker's processes keep to a limit of its container's, and returns what of that is theirs: nothing, if
+// hosts start them all, which have containers of their own.
+func (f *PythonFlags) within(cfg *python.Config) int64 {
+	if cfg == nil {
+		return 0
+	}
+	cfg.Budget = cmp.Or(int64(f.memory), f.least())
+	for _, e := range cfg.Environments {
+		if e.Socket == "" {
+			return cfg.Budget
+		}
+	}
+	return 0
 }
 
 // environments are those of the flags, of which each has an interpreter.
@@ -73,32 +140,79 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		if _, twice := out[name]; twice {
 			return nil, fmt.Errorf("--python: %s is named twice", name)
 		}
-		found, err := exec.LookPath(path)
-		if err == nil {
-			found, err = filepath.Abs(found)
+		if socket, ok := strings.CutPrefix(path, "unix:"); ok {
+			if !filepath.IsAbs(socket) {
+				return nil, fmt.Errorf("--python: %s: want the whole path of a host's socket, such as "+
+					"unix:/run/penstock/python/default.sock, found %q", name, path)
+			}
+			out[name] = python.Environment{Socket: socket}
+			continue
 		}
+		found, err := interpreterAt(path)
 		if err != nil {
 			return nil, fmt.Errorf("--python: %s: %w; name an interpreter's file", name, err)
 		}
 		out[name] = python.Environment{Interpreter: found}
 	}
 	for _, flag := range f.paths {
-		name, dir, ok := strings.Cut(flag, "=")
-		e, known := out[name]
-		if !ok || dir == "" {
-			return nil, fmt.Errorf("--python-path: want NAME=DIR, found %q", flag)
+		name, dir, err := ofEnvironment(out, "--python-path", "DIR", flag)
+		if err == nil {
+			dir, err = filepath.Abs(dir)
 		}
-		if !known {
-			return nil, fmt.Errorf("--python-path: %s has no interpreter; name one with --python=%s=PATH", name, name)
-		}
-		dir, err := filepath.Abs(dir)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("--python-path: %s", name), err)
+			return nil, err
+		}
+		e := out[name]
+		if e.Socket != "" {
+			return nil, fmt.Errorf("--python-path: %s is of a host; give that --python-path=%s", name, dir)
 		}
 		e.Path = append(e.Path, dir)
 		out[name] = e
 	}
+	for _, flag := range f.modules {
+		name, module, err := ofEnvironment(out, "--python-modules", "mypkg.features", flag)
+		if err != nil {
+			return nil, err
+		}
+		if !isModules(module) {
+			return nil, fmt.Errorf("--python-modules: want a module such as %s=mypkg.features, %[1]s=mypkg.* or "+
+				"%[1]s=*, found %[2]q", name, flag)
+		}
+		e := out[name]
+		e.Modules = append(e.Modules, module)
+		out[name] = e
+	}
 	return out, nil
+}
+
+// interpreterAt is the whole path of an interpreter.
+func interpreterAt(name string) (string, error) {
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(found)
+}
+
+// isModules reports whether a text is a module's name, one with all in it, or all.
+func isModules(s string) bool {
+	return s == "*" || !slices.ContainsFunc(strings.Split(strings.TrimSuffix(s, ".*"), "."), func(part string) bool {
+		return part == "" || unicode.IsDigit(rune(part[0])) || strings.ContainsFunc(part, func(r rune) bool {
+			return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+		})
+	})
+}
+
+// ofEnvironment takes what a flag says of one of the environments.
+func ofEnvironment(known map[string]python.Environment, flag, what, text string) (name, value string, err error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || value == "" {
+		return "", "", fmt.Errorf("%s: want NAME=%s, found %q", flag, what, text)
+	}
+	if _, ok := known[name]; !ok {
+		return "", "", fmt.Errorf("%s: %s has no interpreter; name one with --python=%s=PATH", flag, name, name)
+	}
+	return name, value, nil
 }
 
 // Args are the same settings as flags of a worker, but for which code it runs.
@@ -108,6 +222,12 @@ func (f *PythonFlags) Args() (args []string) {
 	}
 	for _, flag := range f.paths {
 		args = append(args, "--python-path="+flag)
+	}
+	for _, flag := range f.modules {
+		args = append(args, "--python-modules="+flag)
+	}
+	if f.memory != 0 {
+		args = append(args, fmt.Sprint("--python-memory=", int64(f.memory)))
 	}
 	if f.processes != 0 {
 		args = append(args, fmt.Sprint("--python-processes=", f.processes))

@@ -18,7 +18,8 @@ const maxCodes = 64 << 20
 // codeKey names a code. Namespaces share none: to know a hash does not give what it is of.
 type codeKey struct {
 	namespace string
-	sha256    [sha256.Size]byte
+	sha256    [sha256.Size]byte // of its bytes, or, by name, the digest of its identity
+	named     bool
 }
 
 // codes keeps the code that clients have sent. What was used least lately goes first, whole or not.
@@ -48,14 +49,18 @@ func (c *codes) get(k codeKey) ([]byte, bool) {
 
 // keyOf is the key of a ticket's code.
 func keyOf(t *pb.Ticket) (codeKey, error) {
-	k := codeKey{namespace: t.GetNamespace()}
+	k := codeKey{namespace: t.GetNamespace(), named: isNamed(t)}
 	if t.GetCode() == nil {
 		return k, errors.New("the ticket names no code, which the program's functions are made of")
 	}
-	if n := len(t.GetCode().GetSha256()); n != len(k.sha256) {
-		return k, fmt.Errorf("the SHA-256 of the ticket's code has %d bytes; want %d", n, len(k.sha256))
+	what, digest := "SHA-256 of the ticket's code", t.GetCode().GetSha256()
+	if k.named {
+		what, digest = "digest of the ticket's functions", t.GetCode().GetIdentity().GetDigest()
 	}
-	copy(k.sha256[:], t.GetCode().GetSha256())
+	if n := len(digest); n != len(k.sha256) {
+		return k, fmt.Errorf("the %s has %d bytes; want %d", what, n, len(k.sha256))
+	}
+	copy(k.sha256[:], digest)
 	return k, nil
 }
 
@@ -64,6 +69,9 @@ func (c *codes) keep(t *pb.Ticket, part *pb.CodePart) error {
 	k, err := keyOf(t)
 	if err != nil {
 		return err
+	}
+	if k.named {
+		return errors.New("the ticket's functions are by name, which have no bytes")
 	}
 	if err := code.CheckPart(part); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -566,6 +567,28 @@ func TestPrintsAreLogged(t *testing.T) {
 	wholesome(t)
 }
 
+// A function that a stream of another session goes on with prints for that one.
+func TestPrintsAreOfWhoCalls(t *testing.T) {
+	log := &lines{}
+	p, _ := running(t, func(c *Config, _ *times) { c.Logger = slog.New(slog.NewJSONHandler(log, nil)) })
+	o := op{name: "prints", in: []spec.Type{int64s}, out: []spec.Type{int64s}}
+	f := o.open(t, p)
+	defer f.Close()
+	c := callOf(o.out, numbered(5))
+	c.Session = "s2"
+	if err := f.Call(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(log.String(), `"session":"s2","op":"prints (transforms[1])"`) {
+		if t.Context().Err() != nil {
+			t.Fatal("nothing was logged")
+		}
+	}
+	if strings.Contains(log.String(), `"session":"s1"`) {
+		t.Error("it prints for the session that it was made for")
+	}
+}
+
 // A function that keeps its input finds it unchanged later on.
 func TestKeptInputStays(t *testing.T) {
 	p, _ := running(t, func(c *Config, _ *times) { c.Processes = 1 })
@@ -808,6 +831,28 @@ func TestRowsThatFunctionsChooseAndMake(t *testing.T) {
 		if err != nil || made.Parents == nil || len(made.Parents) != 0 {
 			t.Errorf("%s: %v of %v: %v", name, made.Parents, made, err)
 		}
+	}
+}
+
+// Pictures come as arrays of their sizes; those that take more than the process may have are no call.
+func TestPicturesCross(t *testing.T) {
+	photo := spec.Type{Kind: pb.Kind_PICTURE, Picture: spec.Picture{Channels: 1}}
+	o := op{name: "sums", style: pb.Style_ROWS, in: []spec.Type{photo}, out: []spec.Type{int64s}}
+	f := o.open(t, ours.pool)
+	v := &vector.Vector{
+		Type: photo, Rows: 3, Valid: []uint64{0b101}, Data: []byte{1, 2, 3, 4, 5, 6, 7}, Ends: []int32{0, 6, 6, 7},
+	}
+	c := callOf(o.out, v)
+	c.Sizes = [][]int32{{2, 3, 0, 0, 1, 1}}
+	if err := f.Call(t.Context(), c); err != nil || !slices.Equal(c.Out[0].I64, []int64{2321, -1, 1107}) {
+		t.Errorf("%v, %v", c.Out[0].I64, err)
+	}
+	o.more = func(f *pb.Function) { f.Memory = 64 << 20 }
+	v.Data, v.Ends[3] = make([]byte, 65<<20), 65<<20
+	c.Sizes[0] = []int32{2, 3, 0, 0, 65<<20 - 6, 1}
+	err := o.open(t, ours.pool).Call(t.Context(), c)
+	if err == nil || !strings.Contains(err.Error(), "the pictures of one call take 65 MiB, and it may take 64; resize") {
+		t.Errorf("65 MiB: %v", err)
 	}
 }
 

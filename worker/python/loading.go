@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,26 @@ import (
 	"github.com/penstock-ml/penstock/internal/shared"
 )
 
-// begin starts a process that has loaded the code.
-func (f *function) begin(w *waiter) (*process, error) {
-	s := start{f.environment, f.key, make(chan started, 1)}
+// have takes a process that has loaded the code, or starts one, for which there is memory.
+func (f *function) have(w *waiter) (*process, error) {
+	q := f.pool.take(f.key)
+	if q == nil {
+		if err := f.pool.room(w, f.memory); err != nil {
+			return nil, err
+		}
+		return f.begin(w, f.load)
+	}
+	if err := f.pool.room(w, 0); err != nil {
+		f.pool.back(q, true)
+		return nil, err
+	}
+	return q, nil
+}
+
+// begin starts a process that has loaded what it is for.
+func (f *function) begin(w *waiter, load func(*waiter, *process) error) (*process, error) {
+	s := start{f.environment, f.key, make(chan started), make(chan struct{})}
+	defer close(s.left)
 	select {
 	case f.pool.starts <- s:
 	case <-f.pool.closed:
@@ -19,14 +37,14 @@ func (f *function) begin(w *waiter) (*process, error) {
 	case <-w.ctx.Done():
 		return nil, context.Cause(w.ctx)
 	}
-	began := <-s.started // it is at it, which takes milliseconds
-	q, err := began.process, began.err
-	if err != nil {
+	began, _, err := await(w, s.started, nil)
+	q := began.process
+	if err = cmp.Or(err, began.err); err != nil {
 		return nil, err
 	}
-	q.caller.Store(&f.caller)
+	q.caller.Store(f.caller)
 	f.pool.allow(q, f.memory, 0, false)
-	if err = f.load(w, q); err == nil {
+	if err = load(w, q); err == nil {
 		return q, nil
 	}
 	q.kill("did not load the code")
@@ -40,25 +58,35 @@ func (f *function) begin(w *waiter) (*process, error) {
 	return nil, err
 }
 
-// load has a new process load the code.
-func (f *function) load(w *waiter, q *process) error {
+// greet takes the hello of a new process.
+func (f *function) greet(w *waiter, q *process) error {
 	hello, err := f.answer(w, q, f.pool.times.hello)
-	if err != nil {
-		return err
-	}
-	if hello.Kind != sayHello || hello.Protocol != protocol {
+	if err == nil && (hello.Kind != sayHello || hello.Protocol != protocol) {
 		return f.cannot(failureKey{f.key, ""}, fmt.Sprintf("its penstock package is of another release: it speaks "+
 			"protocol %d, and the worker %d; install the worker's release there", hello.Protocol, protocol))
 	}
-	code, err := shared.Make(len(f.code), func(int64) {})
-	if err != nil {
+	return err
+}
+
+// load has a new process load the code, or the modules of functions by name.
+func (f *function) load(w *waiter, q *process) error {
+	if err := f.greet(w, q); err != nil {
 		return err
 	}
-	defer code.Free()
-	copy(code.Bytes, f.code)
-	a, err := f.ask(w, q, &request{
-		Kind: askLoad, Code: len(f.code), Python: f.wants.GetPython(), Distributions: f.wants.GetDistributions(),
-	}, f.pool.times.load, code.File())
+	r := request{Kind: askLoad, Python: f.wants.GetPython(), Distributions: f.wants.GetDistributions()}
+	var files []int
+	if f.key.named {
+		r.names(f.wants, f.environment.Modules)
+	} else {
+		code, err := shared.Make(len(f.code), func(int64) {})
+		if err != nil {
+			return err
+		}
+		defer code.Free()
+		copy(code.Bytes, f.code)
+		r.Code, files = len(f.code), append(files, code.File())
+	}
+	a, err := f.ask(w, q, &r, f.pool.times.load, files...)
 	if err != nil {
 		return err
 	}
@@ -98,7 +126,12 @@ func (f *function) failed(q *process, a *answer, k failureKey, want string) erro
 	if a.Kind != want {
 		return f.broken(q, fmt.Sprintf("answered %q", a.Kind))
 	}
-	return f.cannot(k, fmt.Sprintf("%s\n%s", beginning(a.exception(), mostWhat), ending(a.Traceback, mostTraceback)))
+	return f.cannot(k, failureText(a))
+}
+
+// failureText is what an exception says, with its traceback.
+func failureText(a *answer) string {
+	return beginning(a.exception(), mostWhat) + "\n" + ending(a.Traceback, mostTraceback)
 }
 
 // cannot says, and remembers, that the function does not run here.

@@ -13,7 +13,7 @@ import (
 )
 
 // protocol is what both ends must speak: penstock._op_child has the same number.
-const protocol = 1
+const protocol = 2
 
 const (
 	maxMessage  = 1 << 20
@@ -22,7 +22,8 @@ const (
 
 // What a worker asks, and what is answered.
 const (
-	askLoad = "load" // the code, in the file: loaded, differs, failed
+	askLoad = "load" // the code, in the file, or functions by name: loaded, differs, failed
+	askList = "list" // what functions by name are: listed, absent, stale, failed
 	askMake = "make" // a function of it: made, failed
 	askCall = "call" // a function: need, done, raised
 	askRoom = "room" // goes on with a call that said need; of 0 bytes: ends it without an answer
@@ -30,6 +31,9 @@ const (
 	sayHello   = "hello" // first of all
 	sayLoaded  = "loaded"
 	sayDiffers = "differs" // the environment is not that of the session
+	sayListed  = "listed"
+	sayAbsent  = "absent" // a function
+	sayStale   = "stale"  // files have changed since they were imported
 	sayMade    = "made"
 	sayFailed  = "failed"
 	sayNeed    = "need"
@@ -49,15 +53,23 @@ type request struct {
 	Python        string   `json:"python,omitempty"`
 	Distributions []string `json:"distributions,omitempty"`
 
+	// Functions by name: of load with their digests. Without any, list is of all in the modules that are listed.
+	Calls   []string `json:"calls,omitempty"`
+	Digests [][]byte `json:"digests,omitempty"`
+	Modules []string `json:"modules,omitempty"` // that they may be of
+
 	Function int    `json:"function"` // by the order in which they were made
 	Index    uint32 `json:"index"`    // in the code
 	Name     string `json:"name,omitempty"`
-	Style    string `json:"style,omitempty"`
-	Ins      []form `json:"ins,omitempty"`
-	Outs     []form `json:"outs,omitempty"`
-	Makes    string `json:"makes,omitempty"` // which rows: a map, if it is not said
-	Most     uint32 `json:"most,omitempty"`  // of a flat_map, for each row
-	Rng      bool   `json:"rng,omitempty"`   // each call has a column of seeds, behind the inputs
+	// By name: what is called, with arguments, each a Value.
+	Call  string                     `json:"call,omitempty"`
+	Args  map[string]json.RawMessage `json:"args,omitempty"`
+	Style string                     `json:"style,omitempty"`
+	Ins   []form                     `json:"ins,omitempty"`
+	Outs  []form                     `json:"outs,omitempty"`
+	Makes string                     `json:"makes,omitempty"` // which rows: a map, if it is not said
+	Most  uint32                     `json:"most,omitempty"`  // of a flat_map, for each row
+	Rng   bool                       `json:"rng,omitempty"`   // each call has a column of seeds, behind the inputs
 
 	Rows   int     `json:"rows"`
 	Places []int64 `json:"places,omitempty"` // of the inputs: see places
@@ -82,6 +94,9 @@ type answer struct {
 	Protocol int    `json:"protocol"`
 	Python   string `json:"python"`
 	PyArrow  string `json:"pyarrow"`
+
+	Identity  json.RawMessage   `json:"identity"`  // of functions by name: a Code
+	Functions []json.RawMessage `json:"functions"` // MarkedFunctions
 
 	Bytes  int64   `json:"bytes"`  // needed for results
 	Places []int64 `json:"places"` // of the results; of what is no map, before them the place of their parents

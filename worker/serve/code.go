@@ -22,10 +22,12 @@ import (
 // partsAtOnce bounds the parts that are being kept: some copy a megabyte, and the last of a code is hashed.
 const partsAtOnce = 4
 
-// CodeKeeper keeps what trainers send of their sessions' code. It is called by many goroutines at once.
-type CodeKeeper interface {
+// Functions are users' functions, as far as others than streams ask for them. It is called by many goroutines at once.
+type Functions interface {
 	// Keep takes a part of the code that a ticket names.
 	Keep(t *pb.Ticket, part *pb.CodePart) error
+	// Calls says what functions by name the environment of a ticket has.
+	Calls(ctx context.Context, t *pb.Ticket, calls []string) (*pb.CallsReply, error)
 }
 
 // KeepCode keeps a part of a session's code, which the part's ticket allows. Its status says what a stream's does, but
@@ -43,7 +45,7 @@ func (s *Server) KeepCode(ctx context.Context, p *pb.CodePart) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	switch {
-	case s.code == nil:
+	case s.functions == nil:
 		return grpcError(fmt.Errorf("%w: it runs none", python.ErrCannotRun))
 	case s.draining.Err() != nil:
 		return grpcError(errDraining)
@@ -54,7 +56,7 @@ func (s *Server) KeepCode(ctx context.Context, p *pb.CodePart) error {
 	case <-ctx.Done():
 		return grpcError(ctx.Err())
 	}
-	err = grpcError(s.code.Keep(t, p))
+	err = grpcError(s.functions.Keep(t, p))
 	if st := status.Convert(err); st.Code() == codes.DataLoss { // which is what is said of data
 		return status.Error(codes.InvalidArgument, st.Message())
 	}
@@ -67,6 +69,34 @@ func (s *Server) takeCode(a *flight.Action, out flight.FlightService_DoActionSer
 		return status.Error(codes.InvalidArgument, "the body of the action is no CodePart of Penstock")
 	}
 	return s.KeepCode(out.Context(), p)
+}
+
+// calls says what functions the worker has by name, if a ticket allows to ask.
+func (s *Server) calls(a *flight.Action, out flight.FlightService_DoActionServer) error {
+	q := &pb.CallsRequest{}
+	if err := proto.Unmarshal(a.GetBody(), q); err != nil {
+		return status.Error(codes.InvalidArgument, "the body of the action is no CallsRequest of Penstock")
+	}
+	t, err := ticket.VerifySigned(q.GetTicket(), *s.keys.Load(), time.Now())
+	if err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	rpc.Welcome(out.Context())
+	switch {
+	case s.functions == nil:
+		return grpcError(fmt.Errorf("%w: it runs none", python.ErrCannotRun))
+	case s.draining.Err() != nil:
+		return grpcError(errDraining)
+	}
+	reply, err := s.functions.Calls(out.Context(), t, q.GetCalls())
+	if err != nil {
+		return grpcError(err)
+	}
+	body, err := proto.Marshal(reply)
+	if err != nil {
+		return fmt.Errorf("marshal functions: %w", err)
+	}
+	return out.Send(&flight.Result{Body: body})
 }
 
 // lacksCode reports whether a stream ends since its trainer is to send the session's code.

@@ -24,11 +24,22 @@ import (
 	"github.com/penstock-ml/penstock/worker/python"
 )
 
-// keeper is a CodeKeeper of a test.
+// keeper are the Functions of a test.
 type keeper struct {
 	mu     sync.Mutex
 	kept   []byte
 	refuse error
+}
+
+func (k *keeper) Calls(_ context.Context, t *pb.Ticket, calls []string) (*pb.CallsReply, error) {
+	reply := &pb.CallsReply{Identity: &pb.Code{Python: t.GetEnvironment()}}
+	for _, call := range calls {
+		if call != "mypkg:has" {
+			return nil, &python.AbsentError{What: "mypkg has has"}
+		}
+		reply.Functions = append(reply.Functions, &pb.MarkedFunction{Function: &pb.Function{Call: call}})
+	}
+	return reply, k.refuse
 }
 
 func (k *keeper) Keep(t *pb.Ticket, p *pb.CodePart) error {
@@ -57,6 +68,48 @@ func (r *rig) sendCode(ctx context.Context, t *testing.T, p *pb.CodePart) error 
 	}
 	_, err = stream.Recv()
 	return err
+}
+
+// askCalls asks what functions there are.
+func (r *rig) askCalls(ctx context.Context, t *testing.T, signed *pb.SignedTicket, calls ...string) (*pb.CallsReply, error) {
+	t.Helper()
+	body, err := proto.Marshal(&pb.CallsRequest{Ticket: signed, Calls: calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := r.client.DoAction(ctx, &flight.Action{Type: "calls", Body: body})
+	if err != nil {
+		return nil, err
+	}
+	result, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	reply := &pb.CallsReply{}
+	return reply, proto.Unmarshal(result.GetBody(), reply)
+}
+
+func TestFunctionsByNameAreToldToTickets(t *testing.T) {
+	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20)
+	r.ticket.Environment, r.ticket.File = "torch", nil
+	good := r.request(t, pipeline.Cursor{}).GetTicket()
+	reply, err := r.askCalls(t.Context(), t, good, "mypkg:has", "mypkg:has")
+	if err != nil || len(reply.GetFunctions()) != 2 || reply.GetIdentity().GetPython() != "torch" {
+		t.Errorf("told %v: %v", reply, err)
+	}
+	_, err = r.askCalls(t.Context(), t, good, "mypkg:had")
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "mypkg has has") {
+		t.Errorf("of a function that is not there: %v", err)
+	}
+	bad := proto.CloneOf(good)
+	bad.Signature[3] ^= 1
+	if _, err = r.askCalls(t.Context(), t, bad, "mypkg:has"); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("with a ticket that nobody signed: %v", err)
+	}
+	r.keeper.refuse = fmt.Errorf("%w: by --code", python.ErrCannotRun)
+	if _, err = r.askCalls(t.Context(), t, good, "mypkg:has"); status.Code(err) != codes.Unimplemented {
+		t.Errorf("where none run: %v", err)
+	}
 }
 
 // ofCode has the rig's ticket be of a session of functions, and returns parts of them.

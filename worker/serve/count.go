@@ -30,6 +30,11 @@ func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActio
 			Description: "takes a CodePart, of the Python functions of the ticket's session, and returns nothing; " +
 				"the parts come in order",
 		},
+		{
+			Type: wire.CallsAction,
+			Description: "takes a CallsRequest, and returns a CallsReply: what the functions of these names are " +
+				"here; of all that there are, if it names none",
+		},
 	} {
 		if err := out.Send(a); err != nil {
 			return err
@@ -45,9 +50,11 @@ func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionSer
 		return s.count(a, out)
 	case wire.CodeAction:
 		return s.takeCode(a, out)
+	case wire.CallsAction:
+		return s.calls(a, out)
 	}
-	return status.Errorf(codes.Unimplemented, "no action %q; there are %q and %q", a.GetType(), actionCount,
-		wire.CodeAction)
+	return status.Errorf(codes.Unimplemented, "no action %q; there are %q, %q and %q", a.GetType(), actionCount,
+		wire.CodeAction, wire.CallsAction)
 }
 
 // count counts the output rows of a shard's windows, from the columns alone that choose rows, and by the functions that

@@ -39,15 +39,15 @@ import (
 // must be wire's (wire.NewCodec).
 type Server struct {
 	flight.BaseFlightServer
-	pipeline *pipeline.Pipeline
-	slots    chan struct{}
-	code     CodeKeeper    // nil: none
-	coding   chan struct{} // taken by parts of code
-	logger   *slog.Logger
-	messages wire.Pool
-	links    wire.LinkServer
-	keys     atomic.Pointer[map[string][]byte]
-	programs weakmap.Map[string, pb.Program] // by digest; nobody changes them
+	pipeline  *pipeline.Pipeline
+	slots     chan struct{}
+	functions Functions     // nil: none
+	coding    chan struct{} // taken by parts of code
+	logger    *slog.Logger
+	messages  wire.Pool
+	links     wire.LinkServer
+	keys      atomic.Pointer[map[string][]byte]
+	programs  weakmap.Map[string, pb.Program] // by digest; nobody changes them
 
 	draining context.Context // ends with errDraining
 	drain    context.CancelCauseFunc
@@ -57,11 +57,11 @@ type Server struct {
 	relieved *place          // last
 }
 
-// New returns a server that runs up to slots streams at a time. What trainers send of code goes to code, if it is not
-// nil.
-func New(p *pipeline.Pipeline, slots int, code CodeKeeper, logger *slog.Logger) *Server {
+// New returns a server that runs up to slots streams at a time. Who asks for functions is answered by these, if they
+// are not nil.
+func New(p *pipeline.Pipeline, slots int, functions Functions, logger *slog.Logger) *Server {
 	s := &Server{
-		pipeline: p, slots: make(chan struct{}, slots), places: make(map[*place]bool), code: code,
+		pipeline: p, slots: make(chan struct{}, slots), places: make(map[*place]bool), functions: functions,
 		coding: make(chan struct{}, partsAtOnce), logger: logger,
 	}
 	s.draining, s.drain = context.WithCancelCause(context.Background())
@@ -331,6 +331,8 @@ func codeOf(err error) codes.Code {
 	code := codes.DataLoss
 	switch {
 	case isOfFunction(err):
+	case isAbsent(err):
+		code = codes.NotFound
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
 	case errors.Is(err, pipeline.ErrBusy), errors.Is(err, errYielded):
@@ -355,6 +357,12 @@ func codeOf(err error) codes.Code {
 // isOfFunction reports whether a user's function failed, for whatever reason.
 func isOfFunction(err error) bool {
 	_, ok := errors.AsType[*python.FunctionError](err)
+	return ok
+}
+
+// isAbsent reports whether there is no function by a name.
+func isAbsent(err error) bool {
+	_, ok := errors.AsType[*python.AbsentError](err)
 	return ok
 }
 

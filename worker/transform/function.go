@@ -30,8 +30,9 @@ type Function interface {
 
 // Call is one call of a Function: a window's rows that passed what stands before it, in the file's order.
 type Call struct {
-	Rows Rows // where they lie
-	N    int  // how many, at least one
+	Rows    Rows   // where they lie
+	N       int    // how many, at least one
+	Session string // that they are read for, for what is logged; "": nobody says
 	// In are the inputs, with values of their type: neither codes, nor 32 bits of a wider one. Where they are null they
 	// hold anything, which the user's code must not see. Pictures have been made: Data and Ends are their pixels, row
 	// by row from the top, and channel after channel in each. None has floats.
@@ -227,7 +228,8 @@ func (c *Chain) call(ctx context.Context, s *step, slots []*vector.Vector, rows 
 		return err
 	}
 	call := Call{
-		Rows: c.rows, N: rows, In: s.in, Sizes: f.sizes, Seeds: f.seeds, Out: f.out, Room: f.room, Wait: wait,
+		Rows: c.rows, N: rows, Session: c.ask.Session, In: s.in, Sizes: f.sizes, Seeds: f.seeds, Out: f.out,
+		Room: f.room, Wait: wait,
 	}
 	if err := f.function.Call(ctx, &call); err != nil {
 		if at, ok := errors.AsType[*RowError](err); ok && (at.Row < 0 || at.Row >= rows) {

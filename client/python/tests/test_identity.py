@@ -221,9 +221,9 @@ def test_packages_count_by_their_versions_and_not_in_the_digests_of_functions(mo
     before = _identity.of([("f", {"call": call})])
     assert before["distributions"] == [f"numpy=={np.__version__}", f"pyarrow=={pa.__version__}"]
     monkeypatch.setattr("importlib.metadata.version", {"numpy": "9.9+cu1", "pyarrow": pa.__version__}.__getitem__)
-    _identity._distribution.cache_clear()
+    _identity.distribution.cache_clear()
     after = _identity.of([("f", {"call": call})])
-    _identity._distribution.cache_clear()
+    _identity.distribution.cache_clear()
     assert after["distributions"] == ["numpy==9.9", f"pyarrow=={pa.__version__}"]
     assert after["functions"] == before["functions"]
     assert after["digest"] != before["digest"]

@@ -51,19 +51,24 @@ _LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 def of(functions: Sequence[tuple[str, Entry]]) -> Message:
     """A message Code of the spec, of functions with their names, by their index."""
     found = [_identified(name, entry) for name, entry in functions]
-    python = _versions.python()
-    distributions = sorted({d for each in found for d in each.distributions})
-    whole = _mark("code", python, *distributions, *(each.digest for each in found))
+    distributions = {distribution(top) for each in found for top in each.libraries}
+    return message(distributions, [(each.name, each.digest) for each in found])
+
+
+def message(distributions: Iterable[str], functions: Sequence[tuple[str, bytes]]) -> Message:
+    """A message Code of functions with their digests, which import these distributions."""
+    python, packages = _versions.python(), sorted(distributions)
+    whole = mark("code", python, *packages, *(digest for _, digest in functions))
     return {
-        "digest": _text(whole), "python": python, "distributions": distributions,
-        "functions": [{"name": each.name, "digest": _text(each.digest)} for each in found],
+        "digest": _text(whole), "python": python, "distributions": packages,
+        "functions": [{"name": name, "digest": _text(digest)} for name, digest in functions],
     }  # fmt: skip
 
 
 class _Identified(NamedTuple):
     name: str
     digest: bytes
-    distributions: set[str]
+    libraries: set[str]
 
 
 def _identified(name: str, entry: Entry) -> _Identified:
@@ -73,14 +78,14 @@ def _identified(name: str, entry: Entry) -> _Identified:
         parts = [walk.of(entry["call"]), *(walk.at(where, value) for where, value in given)]
     except RecursionError:
         raise SpecError(f"{name}: what it refers to is nested too deeply to be compared; {_INSTEAD}") from None
-    return _Identified(name, _mark("function", *parts), {_distribution(top) for top in walk.libraries})
+    return _Identified(name, mark("function", *parts), walk.libraries)
 
 
 def _text(digest: bytes) -> str:
     return base64.b64encode(digest).decode()
 
 
-def _mark(kind: str, *parts: bytes | str) -> bytes:
+def mark(kind: str, *parts: bytes | str) -> bytes:
     """A digest of parts in their order. Different parts have different ones."""
     digest = hashlib.sha256(kind.encode())
     for part in parts:
@@ -124,7 +129,7 @@ class _Walk:
         if key in self._done:
             return self._done[key]
         if key in self._open:
-            return _mark("above", str(self._open[key]))
+            return mark("above", str(self._open[key]))
         self._kept.append(value)
         self._open[key] = len(self._open)
         digest = self._whole(value)
@@ -136,11 +141,11 @@ class _Walk:
     def _whole(self, value: Any) -> bytes:
         kind = type(value)
         if kind in (tuple, list):
-            return _mark(kind.__name__, *map(self.of, value))
+            return mark(kind.__name__, *map(self.of, value))
         if kind in (set, frozenset):
-            return _mark(kind.__name__, *sorted(map(self.of, value)))
+            return mark(kind.__name__, *sorted(map(self.of, value)))
         if kind in (dict, types.MappingProxyType):
-            return _mark("dict", *(self.of(part) for item in value.items() for part in item))
+            return mark("dict", *(self.of(part) for item in value.items() for part in item))
         if isinstance(value, types.ModuleType):
             return self._module(value)
         if isinstance(value, types.CodeType):
@@ -150,22 +155,22 @@ class _Walk:
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            return _mark("objects", repr(value.shape), self.of(value.dtype), self.of(value.reshape(-1).tolist()))
+            return mark("objects", repr(value.shape), self.of(value.dtype), self.of(value.reshape(-1).tolist()))
         content = _content(value)
         return self._other(value) if content is None else content
 
     def _module(self, module: types.ModuleType) -> bytes:
         name = module.__name__
-        if _origin(name) != "user":
+        if origin(name) != "user":
             return self._name(name, "")
         named = [n for n in sorted(self._names - _OF_MODULES) if n in vars(module)]
-        return _mark("module", name, *(part for n in named for part in (n, self.at(f"{name}.{n}", vars(module)[n]))))
+        return mark("module", name, *(part for n in named for part in (n, self.at(f"{name}.{n}", vars(module)[n]))))
 
     def _name(self, module: str, name: str) -> bytes:
         """What an installed package has under this name."""
-        if _origin(module) == "library":
+        if origin(module) == "library":
             self.libraries.add(module.partition(".")[0])
-        return _mark("name", module, name)
+        return mark("name", module, name)
 
     def _function(self, function: types.FunctionType) -> bytes:
         module, name = function.__module__ or "", function.__qualname__
@@ -175,7 +180,7 @@ class _Walk:
         self._names = frozenset(_names(code))
         self._where.append(function.__name__)
         package = function.__globals__.get("__package__") or ""
-        parts = [_mark("qualname", name), self._code(code), *self._imports(code, package)]
+        parts = [mark("qualname", name), self._code(code), *self._imports(code, package)]
         parts += [self.of(function.__defaults__), self.of(function.__kwdefaults__)]
         for free, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             parts.append(b"" if _is_empty(cell) else self.at(f"{free} of its closure", cell.cell_contents))
@@ -185,7 +190,7 @@ class _Walk:
                 parts += [each.encode(), self.at(f"the global {each}", known[each])]
         self._where.pop()
         self._names = outside
-        return _mark("function", *parts)
+        return mark("function", *parts)
 
     def _code(self, code: types.CodeType) -> bytes:
         parts = [code.co_name, *(",".join(n) for n in (code.co_varnames, code.co_freevars, code.co_cellvars))]
@@ -193,7 +198,7 @@ class _Walk:
         flags = code.co_flags & 0xFFFFFF  # those above tell of docstrings, too
         steps = [part for step in _steps(code) for part in (step.opname.encode(), self._argument(step))]
         table: bytes = getattr(code, "co_exceptiontable", b"")  # Python 3.10 has none
-        return _mark("code", *parts, str(flags), table, *steps)
+        return mark("code", *parts, str(flags), table, *steps)
 
     def _argument(self, step: dis.Instruction) -> bytes:
         """What an instruction works with. A constant's place depends on whether there is a docstring."""
@@ -202,7 +207,7 @@ class _Walk:
     def _imports(self, code: types.CodeType, package: str) -> Iterator[bytes]:
         """The modules that a function of a package imports while it runs."""
         for name, parts in sorted(set(_imported(code, package))):
-            if _origin(name) != "user":
+            if origin(name) != "user":
                 yield self._name(name, "")
                 continue
             try:
@@ -212,39 +217,39 @@ class _Walk:
                         importlib.import_module(f"{name}.{part}")
                 yield self.of(module)
             except ImportError:  # where it runs there may be one
-                yield _mark("name", name)
+                yield mark("name", name)
 
     def _class(self, kind: type) -> bytes:
-        if _origin(kind.__module__) != "user" and "<locals>" not in kind.__qualname__:
+        if origin(kind.__module__) != "user" and "<locals>" not in kind.__qualname__:
             return self._name(kind.__module__, kind.__qualname__)
         self._where.append(kind.__name__)
         parts = [kind.__qualname__.encode(), self.of(type(kind)), *map(self.of, kind.__bases__)]
         for name in sorted(vars(kind).keys() - _OF_CLASSES):
             parts += [name.encode(), self.at(f".{name}", vars(kind)[name])]
         self._where.pop()
-        return _mark("class", *parts)
+        return mark("class", *parts)
 
     def _other(self, value: Any) -> bytes:
         if isinstance(value, (staticmethod, classmethod)):
-            return _mark(type(value).__name__, self.of(value.__func__))
+            return mark(type(value).__name__, self.of(value.__func__))
         if isinstance(value, property):
-            return _mark("property", *map(self.of, (value.fget, value.fset, value.fdel)))
+            return mark("property", *map(self.of, (value.fget, value.fset, value.fdel)))
         if isinstance(value, functools.cached_property):
-            return _mark("cached_property", self.of(value.func))
+            return mark("cached_property", self.of(value.func))
         if isinstance(value, types.MethodType):
-            return _mark("method", self.of(value.__func__), self.of(value.__self__))
+            return mark("method", self.of(value.__func__), self.of(value.__self__))
         if isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
-            return _mark("descriptor", value.__name__)
+            return mark("descriptor", value.__name__)
         if isinstance(value, functools._lru_cache_wrapper):
-            return _mark("lru_cache", self.of(value.__wrapped__), self.of(value.cache_parameters()))
+            return mark("lru_cache", self.of(value.__wrapped__), self.of(value.cache_parameters()))
         module, name = _place(value)
         if name:
             return self._name(module, name)
         if isinstance(value, types.BuiltinMethodType) and value.__self__ is not None:
-            return _mark("method", self.of(value.__self__), value.__name__)
+            return mark("method", self.of(value.__self__), value.__name__)
         inner = getattr(value, "__wrapped__", None) or getattr(value, "py_func", None)
         if isinstance(inner, types.FunctionType):  # jax.jit, numba.njit and others compile it
-            return _mark("wrapped", self.of(type(value)), self.of(inner))
+            return mark("wrapped", self.of(type(value)), self.of(inner))
         return self._reduced(value)
 
     def _reduced(self, value: Any) -> bytes:
@@ -255,11 +260,11 @@ class _Walk:
         except Exception as err:
             raise self._refused(value) from err
         if isinstance(made, str):
-            return _mark("reduced", made)
+            return mark("reduced", made)
         function, args, state, items, pairs = (*made, None, None, None)[:5]
         self._where.append(f"its {type(value).__name__}")
         listed = [None if each is None else list(each) for each in (items, pairs)]
-        digest = _mark("reduced", *map(self.of, (function, args, state, *listed)))
+        digest = mark("reduced", *map(self.of, (function, args, state, *listed)))
         self._where.pop()
         return digest
 
@@ -276,16 +281,16 @@ def _plain(value: Any) -> bytes | None:
     """The digest of a value of Python's own that refers to nothing."""
     kind = type(value)
     if value is None or kind in (bool, int, float, complex):
-        return _mark(kind.__name__, repr(value))
+        return mark(kind.__name__, repr(value))
     if kind in (str, bytes, bytearray):
-        return _mark(kind.__name__, value)
-    return _mark("...") if value is ... else None
+        return mark(kind.__name__, value)
+    return mark("...") if value is ... else None
 
 
 def _content(value: Any) -> bytes | None:
     """The digest of what NumPy, Arrow and torch keep in memory, by its content."""
     if isinstance(value, (pa.DataType, pa.Field, pa.Schema, np.dtype)):
-        return _mark("type", repr(value))
+        return mark("type", repr(value))
     if isinstance(value, pa.Scalar):
         value = pa.array([value.as_py()], value.type)
     if isinstance(value, (pa.Array, pa.ChunkedArray)):
@@ -296,12 +301,12 @@ def _content(value: Any) -> bytes | None:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, whole.schema) as stream:
             stream.write_table(whole)
-        return _mark("arrow", sink.getvalue().to_pybytes())
+        return mark("arrow", sink.getvalue().to_pybytes())
     if type(value).__module__ == "torch" and hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     if not isinstance(value, (np.ndarray, np.generic)):
         return None
-    return _mark("numpy", value.dtype.str, repr(value.shape), np.ascontiguousarray(value).tobytes())
+    return mark("numpy", value.dtype.str, repr(value.shape), np.ascontiguousarray(value).tobytes())
 
 
 def _is_empty(cell: types.CellType) -> bool:
@@ -353,7 +358,7 @@ def _place(value: Any) -> tuple[str, str]:
     module = getattr(value, "__module__", None) or getattr(type(value), "__module__", None)
     if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, types.ModuleType):
         module = value.__self__.__name__
-    if not isinstance(name, str) or not isinstance(module, str) or _origin(module) == "user":
+    if not isinstance(name, str) or not isinstance(module, str) or origin(module) == "user":
         return "", ""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
@@ -361,7 +366,7 @@ def _place(value: Any) -> tuple[str, str]:
     return (module, name) if found is value else ("", "")
 
 
-def _origin(module: str) -> str:
+def origin(module: str) -> str:
     """Whose a module is: the "user"'s, a "library"'s, Python's own ("python"), or Penstock's ("own")."""
     top = module.partition(".")[0]
     if top in ("__main__", "__mp_main__"):  # which may be a file of an installed package that runs the user's
@@ -377,12 +382,12 @@ def is_users(module: types.ModuleType) -> bool:
     """Whether a module is a file, or a folder of files, of the user's own."""
     name = getattr(module, "__name__", "")
     has_files = getattr(module, "__file__", None) is not None or hasattr(module, "__path__")
-    return name != "__main__" and has_files and sys.modules.get(name) is module and _origin(name) == "user"
+    return name != "__main__" and has_files and sys.modules.get(name) is module and origin(name) == "user"
 
 
 def is_by_value(function: Any) -> bool:
     """Whether a function is the user's own, or was made inside another one, so that no import has it."""
-    return _origin(function.__module__ or "") == "user" or "<locals>" in function.__qualname__
+    return origin(function.__module__ or "") == "user" or "<locals>" in function.__qualname__
 
 
 def _is_installed(module: types.ModuleType | None) -> bool:
@@ -405,7 +410,7 @@ def _packages() -> Mapping[str, list[str]]:
 
 
 @functools.cache
-def _distribution(top: str) -> str:
+def distribution(top: str) -> str:
     """A top-level module's package with its public version, "numpy==2.1.0"."""
     name = min(_packages().get(top, ()), default=top)  # Python 3.10 does not know all
     version = _versions.public(name, top)

@@ -8,6 +8,8 @@ at once. All functions may be called from any thread.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import selectors
@@ -74,7 +76,7 @@ class _Fleets:
         with self._lock:
             process = self._running.get(flags)
             if process is None or process.error() is not None:
-                process = self._running[flags] = _start((*flags, *_python()))
+                process = self._running[flags] = _start((*flags, *python_flags()))
                 self._users[process] = 0
             self._users[process] += 1
             return process
@@ -110,12 +112,15 @@ class _Process(feeder.Process):
     def __init__(self, binary: Path, flags: tuple[str, ...]) -> None:
         super().__init__(binary, "local", "--feed", "--output=json", *flags, stdout=subprocess.PIPE)
         self._closed = False
+        self._prints: threading.Thread | None = None
         try:
             said = self._announced(START_TIMEOUT)
         except BaseException:
             self.close()
             raise
         self.address, self.token = said.address, said.token
+        self._prints = threading.Thread(target=_show, args=(self._child.stdout,), name="penstock-prints", daemon=True)
+        self._prints.start()
 
     def _announced(self, timeout: float) -> _Announcement:
         """What it says once the fleet is up."""
@@ -160,12 +165,25 @@ class _Process(feeder.Process):
             if not isinstance(err, subprocess.TimeoutExpired):
                 raise
         finally:
-            if self._child.stdout is not None:
+            if self._prints is not None:
+                self._prints.join(1.0)  # it has read all by then
+            elif self._child.stdout is not None:
                 self._child.stdout.close()  # not before: writing to what nobody reads would kill it
             self._log.close()
 
 
-def _python() -> list[str]:
+def _show(stdout: Any) -> None:
+    """Shows what functions print, as if they did so in this process. Runs in a thread, until the fleet has ended."""
+    with io.BufferedReader(stdout) as lines:
+        for line in lines:
+            with contextlib.suppress(Exception):  # nobody may have a place for it
+                said = json.loads(line)
+                name = said["op"].partition(" (")[0]
+                sys.stdout.write(f"{name}: {said['line']}\n")
+                sys.stdout.flush()
+
+
+def python_flags() -> list[str]:
     """Has the fleet run this program's own functions, as it would: by its interpreter, which finds the same modules.
 
     Who has the fleet's token is this user, who may run anything anyway.
@@ -174,7 +192,9 @@ def _python() -> list[str]:
         return []
     path = [Path(folder).absolute() for folder in sys.path]
     known = [f"--python-path=default={f}" for f in path if f.exists() and os.pathsep not in str(f)]
-    return ["--code=by-value", f"--python=default={sys.executable}", *dict.fromkeys(known)]
+    return [
+        "--code=by-value", f"--python=default={sys.executable}", "--python-modules=default=*", *dict.fromkeys(known),
+    ]  # fmt: skip
 
 
 def _start(flags: tuple[str, ...]) -> _Process:

@@ -40,7 +40,8 @@ class Transform:
         if self.python is None:
             return {"op": self.op, "in": list(self.inputs), "out": self.out, "params": dict(self.params)}
         return {
-            "op": self.op, "in": list(self.inputs), "python": self.python.message(functions.index(self.python)),
+            "op": self.op, "in": list(self.inputs),
+            "python": self.python.message([each.key for each in functions].index(self.python.key)),
             "outs": [kind.message(name) for name, kind in self.outs],
         }  # fmt: skip
 
@@ -111,6 +112,11 @@ class Op:
         except ValueError:  # of what is written in C the signature may be unknown
             pass
 
+    @property
+    def key(self) -> object:
+        """What tells it from others in a session."""
+        return self
+
     def message(self, index: int) -> Message:
         """A Function of the spec, which is at this place in the session's code."""
         said = {
@@ -146,7 +152,7 @@ def _found(value: object) -> str:
 
 def functions_of(transforms: Iterable[Transform]) -> list[Op]:
     """The functions that transforms call, each once, in the order of the session's code."""
-    return list(dict.fromkeys(t.python for t in transforms if t.python is not None))
+    return list({t.python.key: t.python for t in transforms if t.python is not None}.values())
 
 
 def python(
@@ -159,18 +165,13 @@ def python(
     if not callable(function):
         raise SpecError(f"op: found {_found(function)}; give the name of an op, or a function or a class")
     called = _name_of(function) if name is None else name
-    if by not in _STYLES:
-        raise SpecError(f'{called}: by={by!r:.80}; give "arrow", "numpy" or "rows"')
-    _check_kind(called, kind, most)
+    check_style(called, by)
+    check_kind(called, kind, most)
     if rng and _op_draws.KEYWORDS[by] in (kwargs or {}) and not inspect.isclass(function):
         raise SpecError(f"{called}: kwargs= has {_op_draws.KEYWORDS[by]}, which rng=True gives it; leave one out")
-    outs, only = _outs(called, out, kind)
+    outs, only = outs_of(called, out, kind)
     _check_call(called, function, args, kwargs or {}, yields=kind == "flat_map" and by == "rows")
-    check_integer(f"{called}: threads", threads, least=1)
-    if memory is not None:
-        check_integer(f"{called}: memory", memory, least=1)
-    if timeout is not None and (not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or timeout <= 0):
-        raise SpecError(f"{called}: timeout={timeout!r:.80}; give the seconds that a call may take, above 0")
+    check_bounds(called, memory, threads, timeout)
     return Op(
         function, called, outs, only, by, tuple(args), dict(kwargs or {}), bool(deterministic),
         None if memory is None else int(memory), int(threads), None if timeout is None else float(timeout),
@@ -184,7 +185,23 @@ def _name_of(function: object) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _check_kind(name: str, kind: str, most: int | None) -> None:
+def check_style(name: str, by: str) -> None:
+    """Refuses a way to be called that there is not."""
+    if by not in _STYLES:
+        raise SpecError(f'{name}: by={by!r:.80}; give "arrow", "numpy" or "rows"')
+
+
+def check_bounds(name: str, memory: int | None, threads: int | None, timeout: float | None) -> None:
+    """Refuses what a function cannot ask for; None: it does not."""
+    for what, value in {"memory": memory, "threads": threads}.items():
+        if value is not None:
+            check_integer(f"{name}: {what}", value, least=1)
+    if timeout is not None and (not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or timeout <= 0):
+        raise SpecError(f"{name}: timeout={timeout!r:.80}; give the seconds that a call may take, above 0")
+
+
+def check_kind(name: str, kind: str, most: int | None) -> None:
+    """Refuses a kind that there is not, and a bound of rows where none are made."""
     if kind not in _KINDS:
         raise SpecError(f'{name}: kind={kind!r:.80}; give "map", "filter" or "flat_map"')
     if most is None:
@@ -194,7 +211,7 @@ def _check_kind(name: str, kind: str, most: int | None) -> None:
     check_integer(f"{name}: most", most, least=1, most=_MOST)
 
 
-def _outs(name: str, out: Any, kind: str) -> tuple[tuple[tuple[str, Type], ...], Type | None]:
+def outs_of(name: str, out: Any, kind: str) -> tuple[tuple[tuple[str, Type], ...], Type | None]:
     """The results that out= names, or the type of the only one."""
     if kind == "filter":
         if out is not None:

@@ -27,9 +27,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import _op_call, _op_pictures, _versions
+from penstock._named import Absent
+from penstock._offered import Offered
 from penstock._op_values import Declared
 
-PROTOCOL = 1
+PROTOCOL = 2
 ALIGN = 64  # of each buffer in a segment
 MOST_WORDS, MOST_TRACEBACK = 8_000, 64_000  # of what an exception says
 
@@ -87,6 +89,7 @@ class Child:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._entries: list[_op_call.Entry] = []
+        self._offered: Offered | None = None  # by name
         self._functions: dict[int, tuple[_op_call.Function, list[Kind]]] = {}
         self._in: mmap.mmap | None = None
         self._out: mmap.mmap | None = None
@@ -98,7 +101,7 @@ class Child:
         self._say(
             {"kind": "hello", "protocol": PROTOCOL, "python": platform.python_version(), "pyarrow": pa.__version__}, 0
         )
-        answers = {"load": self._load, "make": self._make, "call": self._call}
+        answers = {"load": self._load, "list": self._list, "make": self._make, "call": self._call}
         while True:
             try:
                 request, files = self._channel.receive()
@@ -117,19 +120,35 @@ class Child:
             raise KeyboardInterrupt
 
     def _load(self, request: Message, files: list[int]) -> Message:
-        with mmap.mmap(files[0], request["code"], mmap.MAP_SHARED, mmap.PROT_READ) as code:
-            os.close(files[0])
-            bundle = code[:]
+        bundle = _read(files, request["code"]) if files else None
         try:
             self._busy = True
             differs = _versions.difference(request.get("python", ""), request.get("distributions", ()))
-            if not differs:
+            if not differs and bundle is not None:
                 self._entries = _op_call.load(bundle)
+            elif not differs:
+                self._offered = Offered(request.get("calls", ()), request.get("modules", ()))
+                differs = self._offered.difference(request["digests"])
             self._busy = False
         except BaseException as err:
             self._busy = False
             return _told("failed", err)
         return {"kind": "differs", "message": differs[:MOST_WORDS]} if differs else {"kind": "loaded"}
+
+    def _list(self, request: Message, _: list[int]) -> Message:
+        try:
+            self._busy = True
+            if self._offered is None:
+                self._offered = Offered(request.get("calls", ()), request.get("modules", ()))
+            elif self._offered.stale():
+                self._busy = False
+                return {"kind": "stale"}
+            found = {"identity": self._offered.identity, "functions": self._offered.marks()}
+            self._busy = False
+        except BaseException as err:
+            self._busy = False
+            return _told("absent" if isinstance(err, Absent) else "failed", err)
+        return {"kind": "listed", **found}
 
     def _make(self, request: Message, _: list[int]) -> Message:
         outs = [
@@ -140,7 +159,7 @@ class Child:
         try:
             self._busy = True
             made = _op_call.Function(
-                self._entries[request["index"]], request["style"], outs, request.get("name", ""),
+                self._entry(request), request["style"], outs, request.get("name", ""),
                 request.get("makes", "map"), request.get("most", _op_call.MOST), request.get("rng", False),
             )  # fmt: skip
             self._busy = False
@@ -150,6 +169,12 @@ class Child:
         seeds = [pa.uint64()] * request.get("rng", False)
         self._functions[request["function"]] = made, ins + seeds
         return {"kind": "made"}
+
+    def _entry(self, request: Message) -> _op_call.Entry:
+        """What is called."""
+        if self._offered is None:
+            return self._entries[request["index"]]
+        return self._offered.entry(request["index"], request["call"], request.get("args", {}))
 
     def _call(self, request: Message, files: list[int]) -> Message | None:
         if request.get("in"):
@@ -205,6 +230,13 @@ class Child:
             self._out.close()
         self._out = _mapped(files, room["out"], mmap.PROT_READ | mmap.PROT_WRITE)
         return True
+
+
+def _read(files: list[int], size: int) -> bytes:
+    """What a file has, which is closed."""
+    with mmap.mmap(files[0], size, mmap.MAP_SHARED, mmap.PROT_READ) as code:
+        os.close(files[0])
+        return code[:]
 
 
 def _mapped(files: list[int], size: int, access: int) -> mmap.mmap:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 from penstock.errors import SpecError
@@ -82,3 +82,18 @@ def _list(values: list[Scalar], where: str) -> Message:
     if kinds and kinds <= {"float", "int"} and all(abs(e.get("int", 0)) <= 1 << 53 for e in elements):
         return {"floats": {"values": [e["float"] if "float" in e else float(e["int"]) for e in elements]}}
     return {"list": {"values": elements}}
+
+
+def from_message(message: Message) -> Any:
+    """The value of a message, as protobuf's JSON has it: ints are texts there."""
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "int": int,
+        "float": float,
+        "ints": int,
+        "floats": float,
+        "list": from_message,
+    }
+    kind, value = next(iter(message.items()), ("", None))
+    if isinstance(value, Mapping):
+        return [kinds[kind](each) for each in value.get("values", ())]
+    return kinds[kind](value) if kind in kinds else value

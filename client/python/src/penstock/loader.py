@@ -64,6 +64,8 @@ class DataLoader:
         seed: of the order of files, shards and rows.
         shuffle: True mixes files, shards and rows anew in each epoch.
         epochs: how many passes there are at most; by default there is no limit.
+        python: the workers' environment that Python functions run in, by its name; theirs is "default" unless they have
+            several.
         data: a penstock.Data with the rest: partitions, storage, global_batch_size, lanes, provenance and on_error.
 
     Args: Who reads
@@ -117,6 +119,7 @@ class DataLoader:
         seed: int = 0,
         shuffle: bool = False,
         epochs: int | None = None,
+        python: str = "",
         data: Data | None = None,
         master: str | Sequence[str] | None = None,
         workers: int | None = None,
@@ -145,7 +148,7 @@ class DataLoader:
             spec, uri, features, batch_size, data,
             {
                 "transforms": transforms, "filter": filter, "last_batch": last_batch, "order": order, "seed": seed,
-                "shuffle": shuffle, "epochs": epochs,
+                "shuffle": shuffle, "epochs": epochs, "python": python,
             },
         )  # fmt: skip
         self._opening = _opening.Opening(
@@ -153,7 +156,7 @@ class DataLoader:
             masters=_opening.addresses(master), session=session, name=name, rank=rank, world_size=world_size,
             ranks=groups.group("ranks", ranks, Ranks), connection=connection,
             security=_opening.security(connection), workers=workers, budget=budget, timeout=timeout, code=code,
-            accept_code_change=data.accept_code_change,
+            accept_code_change=data.accept_code_change, try_functions=data.try_functions,
         )  # fmt: skip
         if on_break not in ("next", "resume"):
             raise UsageError(f'on_break={on_break!r}: give "next" or "resume"')

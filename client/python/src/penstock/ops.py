@@ -15,8 +15,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, overload
+from typing import Any, Literal, ParamSpec, overload
 
+from penstock._named import named
 from penstock._op import Op, Transform, python
 from penstock._values import Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
@@ -689,7 +690,22 @@ def union(in_: Names, *, out: str) -> Transform:
 
 
 @overload
+def op(  # type: ignore[overload-overlap]  # of texts, types cannot tell which has a colon
+    call: str, /, *, kind: Literal["filter"], by: str | None = ..., kwargs: Mapping[str, Any] | None = ...,
+    memory: int | None = ..., threads: int | None = ..., timeout: float | None = ..., name: str | None = ...,
+) -> Op: ...  # fmt: skip
+
+
+@overload
 def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform: ...
+
+
+@overload
+def op(
+    call: str, /, *, out: Any, kind: str = ..., by: str | None = ..., kwargs: Mapping[str, Any] | None = ...,
+    memory: int | None = ..., threads: int | None = ..., timeout: float | None = ..., name: str | None = ...,
+    most: int | None = ...,
+) -> Op: ...  # fmt: skip
 
 
 @overload
@@ -716,15 +732,19 @@ def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) ->
         @penstock.op(out={"tokens": penstock.int32.list()})
         def tokenize(text: pa.Array) -> pa.Array: ...
 
+        clean = penstock.op("mypkg.features:clean", out=penstock.string)    # a function that the workers have
+
         loader = penstock.DataLoader(uri, transforms=[tokenize("text")], ...)
 
     With a name first, it is a transform: parameters that are None are left out, and without out the result replaces the
     input; "{}" in it stands for the input's name. With a function or a class first, or as a decorator of one, it is an
     op of it (how-to: "Your own Python"). A class is made once in each process, and called as a function is. What
-    follows is of these.
+    follows is of these. With "module:function" first, it is an op of a function that the workers have under this name,
+    where penstock.op marks it; it needs out=, or kind="filter", as the mark says them.
 
     Args:
-        of: the name of an op, or a function, or a class whose objects are called as functions are.
+        of: the name of an op, or a function, or a class whose objects are called as functions are, or the name of one,
+            "module:function".
         in_: of a name: the inputs.
         out: the types of the results by their names, such as {"tokens": penstock.int32.list()}, or a type for one
             result, which replaces the input or is named where the op is used. Arrow's and NumPy's types are taken, too.
@@ -736,11 +756,15 @@ def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) ->
             too: by rows a NumPy generator as rng=, else a uint64 for each row in a NumPy array as seeds=; they repeat
             for a row and an epoch, wherever it runs. deterministic=True says that equal inputs make equal
             results. memory= is the bytes that a process of it may take, threads= how many it may use (one by default),
-            timeout= the seconds that one call may take, and name= what it is called in messages.
+            timeout= the seconds that one call may take, and name= what it is called in messages. Of a function that the
+            workers have: by=, most=, memory=, threads= and timeout= are those of its mark unless they are given here,
+            and kwargs= go to the function, or to the class; numbers, texts, bools and lists of these.
 
     Raises:
         SpecError: an argument is wrong. The message says what to give.
     """
+    if isinstance(of, str) and ":" in of:
+        return _by_name(of, in_, out, params)
     if isinstance(of, str):
         return _named(of, in_, out, params)
     if in_ != ():
@@ -756,6 +780,17 @@ def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) ->
 
 
 _OPTIONS = [name for name in inspect.signature(python).parameters if name not in ("function", "out")]
+_OPTIONS_BY_NAME = [name for name in inspect.signature(named).parameters if name not in ("call", "out")]
+
+
+def _by_name(call: str, in_: Names, out: Any, params: Mapping[str, Any]) -> Op:
+    if in_ != ():
+        raise SpecError(f'{call}: a function gets its inputs behind it, as penstock.op("{call}", out=...)("a", "b")')
+    unknown = [name for name in params if name not in _OPTIONS_BY_NAME]
+    if unknown:
+        where = "its mark says that" if unknown[0] in _OPTIONS else "its own arguments stand in kwargs="
+        raise SpecError(f"{call}: {unknown[0]}=; {where}; here are out, {', '.join(_OPTIONS_BY_NAME)}")
+    return named(call, out=out, **params)
 
 
 def _named(name: str, in_: Names, out: Any, params: Mapping[str, Any]) -> Transform:

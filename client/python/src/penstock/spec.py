@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from penstock import _identity
+from penstock._named import Named
 from penstock._op import Op, Transform, functions_of
 from penstock._values import Message, check_integer, check_text, without_none
 from penstock.errors import SpecError
@@ -35,6 +36,7 @@ def build(
     seed: int = 0,
     shuffle: bool = False,
     epochs: int | None = None,
+    python: str = "",
 ) -> Message:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
     if last_batch is not None and last_batch not in _LAST_BATCHES:
@@ -44,6 +46,7 @@ def build(
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
     _check(features, steps)
     check_text("filter", filter)
+    check_text("python", python)
     check_integer("seed", seed)
     for name, value in {"batch_size": batch_size, "epochs": epochs}.items():
         if value is not None:
@@ -54,6 +57,7 @@ def build(
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
     skip = skipped(data.on_error)
     functions = functions_of(steps)
+    own = by_value(functions)
     return without_none({
         "dataset": {"uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions},
         "filter": filter, "features": [f.message() for f in features],
@@ -62,8 +66,22 @@ def build(
         "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
         "shuffle": bool(shuffle), "provenance": bool(data.provenance),
         "on_error": None if skip is None else {"skip": skip},
-        "code": _identity.of([(f.name, f.entry()) for f in functions]) if functions else None,
+        "python": python or None,
+        "code": _identity.of([(f.name, f.entry()) for f in own]) if own else None,
     })  # fmt: skip
+
+
+def by_value(functions: Sequence[Op]) -> list[Op]:
+    """The functions that travel with the loader: all of them, or none, since workers have them by name."""
+    named = [f for f in functions if isinstance(f, Named)]
+    own = [f for f in functions if not isinstance(f, Named)]
+    if named and own:
+        raise SpecError(
+            f"transforms: {named[0].call} is by name, and {own[0].name} is a function of this program; a loader has "
+            f"all of its functions by name, or none: put {own[0].name} into a module that the workers list and name it "
+            f"there, or import {named[0].name} here and give the function itself"
+        )
+    return own
 
 
 def _check(features: object, transforms: Iterable[object]) -> None:
