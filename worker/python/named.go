@@ -71,7 +71,7 @@ func (p *Pool) Calls(ctx context.Context, t *pb.Ticket, calls []string) (*pb.Cal
 	k.named, k.wants = true, strings.Join(calls, "\n")
 	f := &function{
 		functions: functions{pool: p, environment: environment, key: k}, memory: p.cfg.Memory,
-		caller: caller{op: "the modules of functions by name"},
+		caller: &caller{op: "the modules of functions by name"},
 	}
 	l, err := p.listing(f, calls)
 	if err != nil {
