@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,7 +40,7 @@ func explicit(s *pb.Spec) *pb.Spec {
 	if s.OnError == nil {
 		s.OnError = &pb.OnError{}
 	}
-	s.Epochs = Epochs(s)
+	s.Epochs, s.Python = Epochs(s), cmp.Or(s.Python, DefaultEnvironment)
 	for _, t := range s.GetTransforms() {
 		t.Python = settledFunction(t.GetPython())
 	}

@@ -209,8 +209,8 @@ func TestMistakesOfFunctions(t *testing.T) {
 		call *pb.Transform
 		want string
 	}{
-		{call(func(c *pb.Transform) { c.Python = nil }), "transforms[0].op: python without a function and its code; make the " +
-			"transform in Python, by penstock.op: specs that are written as text cannot name functions yet"},
+		{call(func(c *pb.Transform) { c.Python = nil }), "transforms[0].op: python without a function and its code; name a " +
+			"function of the workers, as in call: \"mypkg.features:tokenize\", or make the transform in Python, by penstock.op"},
 		{call(func(c *pb.Transform) { c.Out = "m" }), "transforms[0]: a call of tokenize has neither `out` nor parameters; " +
 			"`outs` says what it makes"},
 		{call(func(c *pb.Transform) { c.Params = map[string]*pb.Value{"args": {}} }), "transforms[0]: a call of tokenize has " +
@@ -330,7 +330,6 @@ func TestMistakesAroundFunctions(t *testing.T) {
 		"features: {bytes: raw}\ntransforms: {op: log1p, in: tiny_n}":          "transforms[1]: in: want numbers, found [int8] (tiny_n)",
 		"features: {bytes: raw}\ntransforms: {op: fill_null, in: deep}":        "transforms[1]: in: want numbers, found [list<list<int64>>] (deep)",
 		"features: {bytes: raw}\ntransforms: {op: log1p, in: price, out: ids}": "transforms[1].out: ids is made by transforms[0] already; choose another name",
-		"features: {bytes: n}\ntransforms: {op: python, in: title, out: n}":    "transforms[1].op: python without a function and its code; make the transform in Python, by penstock.op: specs that are written as text cannot name functions yet",
 		"features: {bytes: raw}\ntransforms: {op: clamp, in: ids, outs: 3}":    "",
 	} {
 		got := ""
@@ -498,6 +497,11 @@ func TestDiffOfFunctions(t *testing.T) {
 	}
 	if got := Differing(Fingerprint(a), Fingerprint(same)); got != nil {
 		t.Errorf("defaults differ in %v", got)
+	}
+	limits := same.GetTransforms()[0].GetPython()
+	limits.Memory, limits.Threads, limits.TimeoutMs, limits.Deterministic = 1<<30, 4, 1000, true
+	if got := Differing(Fingerprint(a), Fingerprint(same)); got != nil || len(Diff(a, same)) != 4 {
+		t.Errorf("limits are a part of what states are of: %v; %v", got, Diff(a, same))
 	}
 	b := specOf(t, "features: {tensor: n}", calling([]string{"raw"}, listResult("n", pb.Kind_INT32, 1),
 		result("v", pb.Kind_FLOAT32, 6), result("w", pb.Kind_BOOL)))
