@@ -208,7 +208,10 @@ class Child:
                 _lay_out(result, pieces)
         except BaseException as err:
             self._busy = False
-            return {**_told("raised", err), "row": function.row}
+            told = {**_told("raised", err), "row": function.row}
+            if isinstance(err, _op_call.Mistake):  # the worker says which row of the file that is
+                told["message"] = told["message"].replace(f" in row {function.row} of the call", "", 1)
+            return told
         self._channel.check()
         places, end = _placed(pieces)
         if end > (0 if self._out is None else len(self._out)) and not self._grow(end, request["number"]):
