@@ -69,6 +69,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		doctor.Command(root.Version),
 		offline.Show(),
 		offline.Ops(ops),
+		offline.Try(ops),
 	)
 	return root
 }

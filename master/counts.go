@@ -47,6 +47,8 @@ type counter struct {
 	places *placement
 	signer *ticket.Signer
 	pool   *rpc.Pool
+	// again is what was counted and is not counted again.
+	again *recounts
 	// codePart reads a part of the bytes of a session's functions.
 	codePart func(ctx context.Context, c store.Code, part int) ([]byte, error)
 }
@@ -66,7 +68,8 @@ type count struct {
 	session *pb.Session
 	code    *pb.StoredCode // of its functions; nil: it has none
 	program *pb.Program
-	text    []byte // the program, serialised
+	text    []byte           // the program, serialised
+	earlier *sessionRecounts // of the session
 	block   *pb.Block
 	logger  *slog.Logger
 
@@ -74,10 +77,10 @@ type count struct {
 	sent    map[string]time.Time // when workers had been sent the code
 }
 
-// fill sets the outputs of a block's windows. It asks until it has them all, unless workers go on refusing, or saying
-// that data are bad.
+// fill sets the outputs of a block's windows, those that were counted before at once. It asks until it has them all,
+// unless workers go on refusing, or saying that data are bad.
 func (c *count) fill(ctx context.Context) error {
-	left, refused := c.block.GetShards(), 0
+	left, refused := slices.DeleteFunc(slices.Clone(c.block.GetShards()), c.earlier.set), 0
 	for round := 0; len(left) > 0; round++ {
 		places := c.places.get()
 		if places.Workers == 0 {
@@ -161,6 +164,7 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, status.Convert(err).Message())
 		switch {
 		case code == codes.OK:
+			c.earlier.keep(s)
 			return nil
 		case code == codes.DataLoss: // another one may have better memory
 			unreadable = append(unreadable, w.GetName())

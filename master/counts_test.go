@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,9 +30,23 @@ type countingWorker struct {
 	says func(*pb.Ticket) error // in place of counts, if it is an error
 	of   uint32                 // rows that come of each, of sessions of functions
 
-	mu   sync.Mutex
-	code []byte // that it was sent
-	sent int    // how often
+	mu    sync.Mutex
+	code  []byte                    // that it was sent
+	sent  int                       // how often
+	asked map[string]map[uint32]int // how many shards it counted, by session and epoch
+}
+
+// counts notes that it counts a shard.
+func (w *countingWorker) counts(t *pb.Ticket) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked == nil {
+		w.asked = map[string]map[uint32]int{}
+	}
+	if w.asked[t.GetSession()] == nil {
+		w.asked[t.GetSession()] = map[uint32]int{}
+	}
+	w.asked[t.GetSession()][t.GetEpoch()]++
 }
 
 // keep takes a part of a session's code.
@@ -81,6 +96,7 @@ func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 	if err := cmp.Or(w.says(granted), w.lacks(granted.GetCode())); err != nil {
 		return err
 	}
+	w.counts(granted)
 	for range w.of {
 		if err := out.Send(&flight.Result{}); err != nil { // it is at work
 			return err
@@ -92,7 +108,9 @@ func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 		counts := &pb.ExtentCount{}
 		for i := range n {
 			counts.Outputs = append(counts.Outputs, 2)
-			if w.of > 0 {
+			if w.of == several {
+				counts.Outputs[i] = someRows(granted.GetFile(), g)
+			} else if w.of > 0 {
 				counts.Outputs[i] = w.of * uint32(min(g.GetWindowRows(), g.GetRows()-i*g.GetWindowRows()))
 			}
 		}
@@ -311,5 +329,69 @@ func TestAChangedFileThatOneWorkerSees(t *testing.T) {
 	if got := failure(t, m, "run"); !strings.Contains(got, "cannot be read, as workers [sees] say") ||
 		!strings.Contains(got, "the file has changed; bring the file back") {
 		t.Errorf("it fails with %q", got)
+	}
+}
+
+// several rows come of each, as many as someRows says.
+const several = 3
+
+// someRows is how many rows come of an extent of one window, to which an epoch is nothing.
+func someRows(f *pb.File, g *pb.Extent) uint32 {
+	return uint32(g.GetRows()) - 1 + (f.GetIndex()*7+g.GetIndex()*3)%5
+}
+
+// chunkedLanes is a spec of three epochs whose rows a function makes.
+func chunkedLanes(dir string, rng bool) *pb.Spec {
+	s := laneSpec(dir, pb.LastBatch_DROP)
+	s.Epochs, s.Transforms = 3, chunked(dir).GetTransforms()
+	s.Transforms[0].Python.Rng = rng
+	return s
+}
+
+// TestCountsOfEarlierEpochs holds that later epochs have what was counted in the first one, unless a function draws, and
+// that a master which takes over counts what it does not find in etcd.
+func TestCountsOfEarlierEpochs(t *testing.T) {
+	const files = 5
+	endpoints := etcd(t, "").Endpoints()
+	m := startCode(t, endpoints)
+	dir := dataset(t, files)
+	f := newFunctions("chunks", 1, 500)
+	f.put(t, m)
+	w := &countingWorker{of: several, says: fine}
+	startCounting(t, m, "able", w)
+	read := func(id string, ranks []*laneTrainer, steps int) (batches []string) {
+		batches = train(t, ranks, steps)
+		for _, g := range ranks[0].grants {
+			for _, rg := range ranks[0].open(g).GetExtents() {
+				if want := someRows(ranks[0].open(g).GetFile(), rg); len(rg.GetOutputs()) != 1 || rg.GetOutputs()[0] != want {
+					t.Errorf("%s: the ticket of %v says %v, want %d", id, g.GetInterval(), rg.GetOutputs(), want)
+				}
+			}
+		}
+		return batches
+	}
+	for _, id := range []string{"draws", "repeats"} {
+		_, err := m.Open(t.Context(), f.request(id, chunkedLanes(dir, id == "draws")))
+		check(t, err)
+	}
+	whole := read("draws", joinAll(t, m, "draws", 1), 0x7fffffff)
+	if n := w.asked["draws"]; n[0] != files*groups || n[1] != files*groups || n[2] != files*groups {
+		t.Errorf("shards were counted by epoch: %v; want all in each", n)
+	}
+	ranks := joinAll(t, m, "repeats", 1)
+	got := read("repeats", ranks, len(whole)/2) // in the second epoch
+	if n := w.asked["repeats"]; n[0] != files*groups || len(n) != 1 {
+		t.Errorf("shards were counted by epoch: %v; want each once", n)
+	}
+	m.stop()
+	m = startCode(t, endpoints)
+	startCounting(t, m, "able too", w)
+	ranks[0].master = m
+	eventually(t, "the second master leads", func() bool { return ranks[0].sync() == nil })
+	if got = append(got, read("repeats", ranks, 0x7fffffff)...); !slices.Equal(got, whole) {
+		t.Error("other batches come than where all is counted in each epoch")
+	}
+	if n := w.asked["repeats"]; n[0] != files*groups || n[1]+n[2] >= files*groups {
+		t.Errorf("shards were counted by epoch: %v; want at most those once more that the second master did not find", n)
 	}
 }

@@ -155,7 +155,7 @@ func New(cfg Config) (*Master, error) {
 	bounded := cfg.RPC
 	bounded.MaxMessage = rpc.MaxRequest
 	m.counts = &counter{
-		places: m.places, signer: m.signer, pool: rpc.NewPool(bounded.Anonymous()),
+		places: m.places, signer: m.signer, pool: rpc.NewPool(bounded.Anonymous()), again: newRecounts(recountBytes),
 		codePart: func(ctx context.Context, c store.Code, part int) ([]byte, error) {
 			return m.cfg.Store.CodePart(ctx, c, part)
 		},

@@ -69,7 +69,8 @@ type blockPlanner struct {
 	program *pb.Program
 	listed  func(context.Context) ([]*pb.File, error) // the listing: a master that takes over does not wait for it
 	files   *describer
-	counts  *counter // nil: outputs are not counted
+	counts  *counter         // nil: outputs are not counted
+	earlier *sessionRecounts // what was counted in earlier epochs; nil: it is counted in each
 	session *pb.Session
 	code    func() *pb.StoredCode // the bytes of the session's functions; nil: it has none
 	logger  *slog.Logger
@@ -107,7 +108,7 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	p.files = &describer{storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage()}
 	p.session, p.logger, p.untrusted, p.code = s, logger, &m.untrusted, s.GetCode
 	if spec.Counted(s.GetSpec()) {
-		p.counts = m.counts
+		p.counts, p.earlier = m.counts, m.counts.again.of(p.program)
 	}
 	return p, nil
 }
@@ -138,7 +139,7 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 		}
 		return (&count{
 			counter: p.counts, session: p.session, code: p.code(), program: p.program, text: text, block: block,
-			logger: p.logger,
+			earlier: p.earlier, logger: p.logger,
 		}).fill(ctx)
 	}
 	for _, s := range block.GetShards() {
@@ -147,6 +148,15 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 		}
 	}
 	return nil
+}
+
+// remember keeps what was counted of blocks.
+func (p *blockPlanner) remember(blocks []*pb.Block) {
+	for _, b := range blocks {
+		for _, s := range b.GetShards() {
+			p.earlier.keep(s)
+		}
+	}
 }
 
 // sayWhatCountingCosts tells that functions run twice, if they do.
@@ -160,8 +170,13 @@ func (p *blockPlanner) sayWhatCountingCosts() {
 	if p.counts == nil || len(names) == 0 {
 		return
 	}
+	when := "in each epoch, for what chooses or makes rows is random"
+	if p.earlier != nil {
+		when = "in the first epoch"
+	}
 	p.logger.Warn("rows are counted before they are granted, so Python functions that choose or make rows run "+
-		"twice, as does what these read; last_batch pad or uneven, in order fast, counts none", "functions", names)
+		"twice "+when+", as does what these read; last_batch pad or uneven, in order fast, counts none",
+		"functions", names)
 }
 
 // cut makes the shards of a block.

@@ -158,6 +158,7 @@ func (r *runner) load() error {
 	r.silence.load(time.Now(), stored, r.term.master.cfg.SessionTTL)
 	r.publish()
 	r.tickets = newTicketOffice(r.term.master, stored, r.planner.program)
+	r.planner.remember(stored.Blocks)
 	stored.Blocks = nil // tickets have them
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -296,7 +297,7 @@ func TestOpsBehindAFlatMap(t *testing.T) {
 	}
 }
 
-// A function that makes fewer rows than it did before loses none without a word.
+// A function that makes fewer rows than it did before, or than were counted, loses none without a word.
 func TestRowsThatDoNotRepeat(t *testing.T) {
 	var store pipelinetest.Store
 	fewer := 0
@@ -320,7 +321,24 @@ func TestRowsThatDoNotRepeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	counted, err := p.Count(t.Context(), ticket, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := proto.CloneOf(ticket)
+	for i, g := range planned.GetExtents() {
+		g.Outputs = counted.GetExtents()[i].GetOutputs()
+	}
+	if _, again, err := collect(t.Context(), p, planned, program, Cursor{}); err != nil || !slices.Equal(again, lasts) {
+		t.Errorf("as was counted: %v, %v; want %v", again, err, lasts)
+	}
 	fewer = 2
+	_, _, err = collect(t.Context(), p, planned, program, Cursor{Window: 1, K: 1})
+	differs, ok := errors.AsType[*CountError](err)
+	if !ok || differs.First != 50 || differs.Counted != differs.Rows+2 || !errors.Is(err, storage.ErrChanged) ||
+		!strings.Contains(err.Error(), "python forgets") {
+		t.Errorf("as was not counted: %v", err)
+	}
 	_, _, err = collect(t.Context(), p, ticket, program, Cursor{Window: 1, K: lasts[1].K - 1})
 	short, ok := errors.AsType[*ShortError](err)
 	if !ok || short.Window != 1 || short.Taken != short.Rows+1 || !errors.Is(err, storage.ErrChanged) ||

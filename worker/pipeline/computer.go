@@ -7,7 +7,6 @@ import (
 	"iter"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -71,23 +70,6 @@ func (c *computer) cutNothing(ctx context.Context, total uint64, at Cursor, out 
 	}
 	return c.moveCursor(ctx, at.Window+1, out)
 }
-
-// ShortError says that a window has fewer rows than its trainer has of it. Nobody can go on, as where a file changed.
-type ShortError struct {
-	Window      uint32
-	Rows, Taken uint64
-	By          string // the functions that choose or make its rows; "": there are none
-}
-
-func (e *ShortError) Error() string {
-	why := "do all workers run the same release, and is the file as it was?"
-	if e.By != "" {
-		why = "the number of rows that " + e.By + " makes does not repeat; have it depend on its inputs alone"
-	}
-	return fmt.Sprintf("window %d has %d rows, and the trainer has taken %d of it: %s", e.Window, e.Rows, e.Taken, why)
-}
-
-func (e *ShortError) Unwrap() error { return storage.ErrChanged }
 
 // askFor has the chain take what memory it needs beyond what is expected, and call wait while functions run.
 func (c *computer) askFor(ctx context.Context, wait func() error) {

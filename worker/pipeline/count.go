@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -61,7 +60,7 @@ func byExtent(t *pb.Ticket, outputs []uint32) *pb.CountReply {
 // features, and functions that choose or make rows, with all that these are called with. It has no outputs.
 func selecting(p *pb.Program) (*pb.Program, error) {
 	out := &pb.Program{Storage: p.GetStorage(), Filter: p.GetFilter(), Seed: p.GetSeed()}
-	steps, used := deciding(p)
+	steps, used := spec.Deciding(p)
 	if p.GetFilter() != "" {
 		expr, err := filter.Parse(p.GetFilter())
 		if err != nil {
@@ -82,7 +81,7 @@ func selecting(p *pb.Program) (*pb.Program, error) {
 		}
 	}
 	next = uint32(len(out.Sources))
-	for i, first := range firstSlots(p) {
+	for i, first := range spec.FirstSlots(p) {
 		s := p.GetSteps()[i]
 		if !steps[i] {
 			continue
@@ -100,32 +99,4 @@ func selecting(p *pb.Program) (*pb.Program, error) {
 		out.Steps = append(out.Steps, s)
 	}
 	return out, nil
-}
-
-// firstSlots are, for each step, the first slot that it makes, if it makes any.
-func firstSlots(p *pb.Program) []uint32 {
-	slots, next := make([]uint32, len(p.GetSteps())), uint32(len(p.GetSources()))
-	for i, s := range p.GetSteps() {
-		slots[i] = next
-		next += s.GetOuts()
-	}
-	return slots
-}
-
-// deciding finds the steps that decide which rows there are, and the slots that those read.
-func deciding(p *pb.Program) (steps []bool, read map[uint32]bool) {
-	steps, read = make([]bool, len(p.GetSteps())), map[uint32]bool{}
-	for i, first := range slices.Backward(firstSlots(p)) {
-		s := p.GetSteps()[i]
-		steps[i] = spec.RowsOfStep(s) != spec.SameRows
-		for k := range s.GetOuts() {
-			steps[i] = steps[i] || read[first+k]
-		}
-		for _, slot := range s.GetIn() {
-			if steps[i] {
-				read[slot] = true
-			}
-		}
-	}
-	return steps, read
 }

@@ -48,7 +48,10 @@ func (c *computer) eachWindow(
 			if err != nil {
 				return err
 			}
-			if err := f(w); err != nil {
+			if err = c.repeats(g, row, w); err == nil {
+				err = f(w)
+			}
+			if err != nil {
 				return fmt.Errorf("%s %s: %w", c.ticket.GetFile().GetUri(), c.name(g), err)
 			}
 		}

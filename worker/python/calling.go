@@ -59,6 +59,12 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) (*answer, error
 		}
 		size += room(v)
 	}
+	if f.request.Rng {
+		if len(c.Seeds) != c.N {
+			return nil, fmt.Errorf("there are %d seeds for %d rows", len(c.Seeds), c.N)
+		}
+		size += roomOfSeeds(c.Seeds)
+	}
 	if q.in == nil || len(q.in.Bytes) < size {
 		f.renew(q, false)
 		var err error
@@ -71,6 +77,9 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) (*answer, error
 	lay := layer{to: q.in.Bytes}
 	for _, v := range c.In {
 		lay.column(v)
+	}
+	if f.request.Rng {
+		lay.seeds(c.Seeds)
 	}
 	r.Places = lay.places
 	a, err := f.ask(w, q, &r, f.timeout, files...)

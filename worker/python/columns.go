@@ -66,6 +66,9 @@ func room(v *vector.Vector) int {
 	return n
 }
 
+// roomOfSeeds is at most how many bytes a column of seeds takes.
+func roomOfSeeds(seeds []uint64) int { return 8*len(seeds) + align }
+
 // offsetsOf is where the lists of a level begin, of Rows or of the level above.
 func offsetsOf(v *vector.Vector, level int) []int32 {
 	if level == 0 {
@@ -157,6 +160,12 @@ func (l *layer) small(v *vector.Vector, n int, valid []uint64) {
 	out := l.next(size)
 	copy(out, v.Small[:size])
 	zero(out, n, valid)
+}
+
+// seeds lays out a column of seeds, as one of uint64 without nulls.
+func (l *layer) seeds(seeds []uint64) {
+	l.bits(nil, len(seeds))
+	numbers(l, seeds, nil)
 }
 
 // zero clears those of n values that are null.

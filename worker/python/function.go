@@ -55,7 +55,9 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 		return nil, fmt.Errorf("%w: %s is of style %v, which is of a later release", ErrCannotRun, f.caller.op,
 			call.GetStyle())
 	}
-	f.request = request{Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style, Makes: makes}
+	f.request = request{
+		Kind: askMake, Index: call.GetIndex(), Name: call.GetName(), Style: style, Makes: makes, Rng: call.GetRng(),
+	}
 	if err := f.named(call); err != nil {
 		return nil, err
 	}

@@ -811,13 +811,43 @@ func TestRowsThatFunctionsChooseAndMake(t *testing.T) {
 	}
 }
 
+// A function that draws gets a seed for each row, or a generator that begins with it.
+func TestSeedsCross(t *testing.T) {
+	seeds := []uint64{1, math.MaxUint64, 1}
+	for name, style := range map[string]pb.Style{
+		"drawn_seeds": pb.Style_NUMPY, "drawn": pb.Style_ROWS, "drawn_seeds ": pb.Style_ARROW,
+	} {
+		o := op{name: strings.TrimSpace(name), style: style, in: []spec.Type{int64s}, out: []spec.Type{int64s}}
+		o.more = func(f *pb.Function) { f.Rng = true }
+		f := o.open(t, ours.pool)
+		c := callOf(o.out, numbered(3))
+		c.Seeds = seeds
+		if err := f.Call(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		want := []int64{1, -1, 1}
+		if got := c.Out[0].I64; style == pb.Style_ROWS {
+			if got[0] != got[2] || got[0] == got[1] {
+				t.Errorf("drawn: %v", got)
+			}
+		} else if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		c.Seeds = nil
+		if err := f.Call(t.Context(), c); err == nil || !strings.Contains(err.Error(), "0 seeds for 3 rows") {
+			t.Errorf("without seeds: %v", err)
+		}
+	}
+	wholesome(t)
+}
+
 // What an answer says of the number of its rows is not relied on.
 func TestHostileNumbersOfRows(t *testing.T) {
 	for said, want := range map[string]string{
-		`{"kind": "done", "number": NUMBER, "rows": 5, "places": [0, 20]}`:  "5 rows of 1",
-		`{"kind": "done", "number": NUMBER, "rows": -1, "places": [0, 20]}`: "-1 rows of 1",
-		`{"kind": "done", "number": NUMBER, "rows": 1, "places": []}`:       "1 rows of 1, with 0 places",
-		`{"kind": "done", "number": NUMBER, "rows": 1, "places": [0, 4]}`:   "buffers have more than 0 bytes",
+		`{"kind": "done", "number": NUMBER, "rows": 5, "places": [0, 20]}`:            "5 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": -1, "places": [0, 20]}`:           "-1 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": []}`:                 "1 rows of 1, with 0 places",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": [1099511627776, 4]}`: "buffer", // beyond any segment
 	} {
 		o := op{name: "says", in: []spec.Type{strings_}, more: func(f *pb.Function) { f.Kind = pb.FunctionKind_FILTER }}
 		_, err := o.call(t, words(said))

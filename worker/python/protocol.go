@@ -69,6 +69,7 @@ type request struct {
 	Outs  []form                     `json:"outs,omitempty"`
 	Makes string                     `json:"makes,omitempty"` // which rows: a map, if it is not said
 	Most  uint32                     `json:"most,omitempty"`  // of a flat_map, for each row
+	Rng   bool                       `json:"rng,omitempty"`   // each call has a column of seeds, behind the inputs
 
 	Rows   int     `json:"rows"`
 	Places []int64 `json:"places,omitempty"` // of the inputs: see places

@@ -35,6 +35,9 @@ type Call struct {
 	// In are the inputs, with values of their type: neither codes, nor pictures, nor 32 bits of a wider one. Where they
 	// are null they hold anything, which the user's code must not see.
 	In []*vector.Vector
+	// Seeds are what the function draws random numbers from, if it says that it does: one for each row, which depends
+	// on where the row lies, the epoch and the function's place alone.
+	Seeds []uint64
 	// Out has a vector for each result, of the type that the step says. The function makes the rest of it: rows,
 	// values, and all bitmaps and offsets anew. What it assigns is its own, and stays as it is until the next call.
 	Out []*vector.Vector
@@ -67,6 +70,9 @@ type calling struct {
 	names    []string    // of them, for messages
 	room     func(bytes int64) error
 	parents  []int32 // of the last call
+	draws    bool
+	place    string   // among the transforms
+	seeds    []uint64 // for the last call, if it draws
 }
 
 // functionLabel names a step that calls a function, for messages.
@@ -79,7 +85,7 @@ func (c *compiler) addFunction(s *pb.Step) (err error) {
 	if err := checkFunction(s, c.types, c.functions); err != nil {
 		return err
 	}
-	f := &calling{room: c.keep, types: resultsOf(s)}
+	f := &calling{room: c.keep, types: resultsOf(s), draws: s.GetPython().GetRng(), place: s.GetAt()}
 	if f.names = strings.Split(s.GetName(), ", "); len(f.names) != len(f.types) {
 		f.names = make([]string, len(f.types))
 	}
@@ -207,7 +213,10 @@ func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 	if wait == nil {
 		wait = func() error { return nil }
 	}
-	call := Call{Rows: c.rows, N: rows, In: s.in, Out: f.out, Room: f.room, Wait: wait}
+	if err := f.seed(c.rows, rows); err != nil {
+		return err
+	}
+	call := Call{Rows: c.rows, N: rows, In: s.in, Seeds: f.seeds, Out: f.out, Room: f.room, Wait: wait}
 	if err := f.function.Call(ctx, &call); err != nil {
 		if at, ok := errors.AsType[*RowError](err); ok && (at.Row < 0 || at.Row >= rows) {
 			return fmt.Errorf("the function says of row %d, of which there are %d, that it %s", at.Row, rows, at.What)
@@ -228,6 +237,20 @@ func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 			return fmt.Errorf("result %s: %w", f.names[i], err)
 		}
 	}
+	return nil
+}
+
+// seed makes the seeds for a call, if the function draws.
+func (f *calling) seed(of Rows, rows int) error {
+	if !f.draws {
+		return nil
+	}
+	if rows > cap(f.seeds) {
+		if err := f.room(8 * int64(rows+rows/8+64-cap(f.seeds))); err != nil { // as vector.Grow grows
+			return err
+		}
+	}
+	f.seeds = of.Seeds(f.seeds, f.place, rows)
 	return nil
 }
 

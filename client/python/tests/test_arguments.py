@@ -45,6 +45,7 @@ MOVED = {
     "provenance": "data=penstock.Data(provenance=...)",
     "on_error": "data=penstock.Data(on_error=...)",
     "accept_code_change": "data=penstock.Data(accept_code_change=...)",
+    "try_functions": "data=penstock.Data(try_functions=...)",
     "process_group": "ranks=penstock.Ranks(process_group=...)",
     "mesh": "ranks=penstock.Ranks(mesh=...)",
     "share": "ranks=penstock.Ranks(share=...)",

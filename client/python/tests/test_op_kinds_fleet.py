@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,32 @@ def test_several_epochs(rows: Path) -> None:
         first, second = read(loader), read(loader)
     assert sorted(first) == sorted(second) == wanted()
     assert first != second
+
+
+class Halves:
+    """Keeps every other row, and writes down which it was called with."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __call__(self, ids: pa.Array) -> list[bool]:
+        with open(self.file, "a") as out:  # noqa: PTH123
+            out.write("".join(f"{row}\n" for row in ids.to_pylist()))
+        return [row % 2 == 0 for row in ids.to_pylist()]
+
+
+@pytest.mark.parametrize("options", [{"order": "deterministic"}, {"last_batch": "drop"}], ids=str)
+def test_later_epochs_use_the_counts_of_the_first(rows: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    """A function is called with each row once in each epoch, and once more in the first one."""
+    file = tmp_path / "calls"
+    halves = penstock.op(Halves, kind="filter", args=(str(file),))
+    given = {"batch_size": 1, "shuffle": True, "epochs": 3, "features": penstock.label("id"), **options}
+    with load(rows, halves("id"), **given) as loader:
+        epochs = [[int(batch.label[0]) for batch in loader] for _ in range(3)]
+    assert all(sorted(ids) == list(range(0, ROWS, 2)) for ids in epochs)
+    assert len({tuple(ids) for ids in epochs}) == 3
+    calls = collections.Counter(int(row) for row in file.read_text().split())
+    assert calls == dict.fromkeys(range(ROWS), 3 + 1)
 
 
 @pytest.mark.slow

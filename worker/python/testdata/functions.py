@@ -318,6 +318,17 @@ def lives(x):
     return [f"{os.getuid()} {os.getgid()} {os.getgroups()} {os.environ['HOME']}"] * len(x)
 
 
+def drawn(x, rng):
+    return int(rng.integers(1 << 62))
+
+
+def drawn_seeds(x, seeds):
+    import numpy as np
+
+    assert isinstance(seeds, np.ndarray) and seeds.dtype == np.uint64 and not seeds.flags.writeable
+    return seeds.view(np.int64)
+
+
 functions = [
     (leaves, (), {}), (peeks, (), {}), (lives, (), {}),
     (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (texts, (), {}), (Count, (10,), {}),
@@ -325,7 +336,7 @@ functions = [
     (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}), (child_hog, (), {}),
     (Keeps, (), {}), (Leaks, (), {}), (large, (), {}), (writes, (), {}), (says, (), {}), (huge, (), {}),
     (environment, (), {}), (odd, (), {}), (odd_row, (), {}), (repeat, (), {}), (repeat_row, (), {}), (falls, (), {}),
-    (endless, (), {}),
+    (endless, (), {}), (drawn, (), {}), (drawn_seeds, (), {}),
 ]  # fmt: skip
 bundle = cloudpickle.dumps([{"call": call, "args": args, "kwargs": kwargs} for call, args, kwargs in functions])
 json.dump({"names": [call.__name__ for call, _, _ in functions], "bundle": bundle.hex()}, sys.stdout)

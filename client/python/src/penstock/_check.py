@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from penstock import _op_draws
 from penstock._op import Op, Transform
 from penstock._op_call import Function, Made, Mistake
 from penstock.errors import NotRepeatable, SpecError, UsageError
@@ -26,8 +27,9 @@ def check(op: Op | Transform, table: Any) -> pa.Table:
         penstock.check(tokenize("text"), pa.table({"text": ["a b", None, ""]}))
 
     It runs on all rows twice, on each half, on each row by itself, on all in reverse, and on none. All must give the
-    same values. An op that draws random numbers, or that counts its rows, does not. That is no error where training
-    does not need its values to repeat: the number of the rows and their order do so anyway.
+    same values. An op that draws random numbers by itself, or that counts its rows, does not; one with rng=True gets
+    seeds by the numbers of the rows here. That is no error where training does not need its values to repeat: the
+    number of the rows and their order do so anyway.
 
     Args:
         op: an op with the names of its inputs, as in transforms=; or without them: it gets all columns, in their order.
@@ -50,19 +52,20 @@ def check(op: Op | Transform, table: Any) -> pa.Table:
 
 def _checked(op: Op | Transform, inputs: list[pa.Array]) -> pa.Table:
     function, names, rows = _named(op).made(), _outs(op), len(inputs[0])
-    made = function.call(inputs, rows)
-    whole = _placed(made, rows)
+    seeds = _op_draws.some(rows)
+    made = function.call(inputs, rows, seeds)
+    whole, again = _placed(made, rows), _placed(function.call(inputs, rows, seeds), rows)
     wrong = [
-        _difference("calls with the same rows differ", names, rows, whole, _placed(function.call(inputs, rows), rows)),
+        _difference("calls with the same rows differ", names, rows, whole, again),
         *(_difference(what, names, rows, whole, _cut(function, inputs, rows, size)) for what, size in _cuts(rows)),
         _difference("the rows in reverse differ", names, rows, whole, _backwards(function, inputs, rows)),
     ]
-    function.call([column[:0] for column in inputs], 0)
+    function.call([column[:0] for column in inputs], 0, seeds[:0])
     told = [line for line in wrong if line]
     if told:
         raise NotRepeatable(
             "\n".join([f"{_named(op).name} does not repeat:", *told])
-            + "\nlet a result depend on its own row alone, and seed what is random by the row's values"
+            + "\nlet a result depend on its own row alone, and draw what is random from what rng=True gives it"
         )
     if made.parents is None:
         return pa.table(whole.results, names=names)
@@ -148,10 +151,11 @@ def _kind(kind: pa.DataType) -> pa.DataType:
 
 
 def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> _Placed:
-    parts, parents = [], []
+    parts, parents, seeds = [], [], _op_draws.some(rows)
     for at in range(0, rows, size):
         count = min(size, rows - at)
-        part = _placed(function.call([column[at : at + size] for column in columns], count), count)
+        cut = [column[at : at + size] for column in columns]
+        part = _placed(function.call(cut, count, seeds[at : at + size]), count)
         parts.append(part.results)
         parents.append(part.parents + np.int32(at))
     return _Placed([pa.concat_arrays(each) for each in zip(*parts, strict=True)], np.concatenate(parents))
@@ -160,7 +164,8 @@ def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> _
 def _backwards(function: Function, columns: list[pa.Array], rows: int) -> _Placed:
     """What the rows in reverse become, in the order of the rows."""
     order = pa.array(range(rows - 1, -1, -1), pa.int64())
-    made = _placed(function.call([column.take(order) for column in columns], rows), rows)
+    seeds = _op_draws.some(rows)[::-1].copy()
+    made = _placed(function.call([column.take(order) for column in columns], rows, seeds), rows)
     parents = rows - 1 - made.parents
     back = np.argsort(parents, kind="stable")
     return _Placed([result.take(pa.array(back)) for result in made.results], parents[back])

@@ -74,7 +74,7 @@ class _Fleets:
         with self._lock:
             process = self._running.get(flags)
             if process is None or process.error() is not None:
-                process = self._running[flags] = _start((*flags, *_python()))
+                process = self._running[flags] = _start((*flags, *python_flags()))
                 self._users[process] = 0
             self._users[process] += 1
             return process
@@ -165,7 +165,7 @@ class _Process(feeder.Process):
             self._log.close()
 
 
-def _python() -> list[str]:
+def python_flags() -> list[str]:
     """Has the fleet run this program's own functions, as it would: by its interpreter, which finds the same modules.
 
     Who has the fleet's token is this user, who may run anything anyway.

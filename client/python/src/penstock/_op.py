@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock import _types
+from penstock import _op_draws, _types
 from penstock._op_call import MOST, Entry, Function
 from penstock._types import Type
 from penstock._values import Message, Names, check_integer
@@ -70,6 +70,7 @@ class Op:
     timeout: float | None
     kind: str = "map"  # or "filter", "flat_map"
     most: int | None = None  # rows that a flat_map makes at most, for each that it gets
+    rng: bool = False  # it gets what it draws random numbers from
 
     def __call__(self, *in_: Names, out: str | None = None) -> Transform:
         """A transform of these features, by their names.
@@ -100,11 +101,12 @@ class Op:
                 f"{self.name}: found {_found(wrong[0]) if wrong else 'no input'}; give names of features, as "
                 f'{self.name}("a", "b"). To call it here, call {self.name}.function'
             )
+        drawn = {_op_draws.KEYWORDS[self.by]: None} if self.rng else {}
         try:
             if inspect.isclass(self.function):
-                inspect.signature(self.function.__call__).bind(None, *names)
+                inspect.signature(self.function.__call__).bind(None, *names, **drawn)
             else:
-                inspect.signature(self.function).bind(*names, **self.kwargs)
+                inspect.signature(self.function).bind(*names, **self.kwargs, **drawn)
         except TypeError as err:
             raise SpecError(f"{self.name}: {err}, where the inputs are {', '.join(names)}") from None
         except ValueError:  # of what is written in C the signature may be unknown
@@ -119,7 +121,7 @@ class Op:
         """A Function of the spec, which is at this place in the session's code."""
         said = {
             "name": self.name, "index": index, "style": self.by.upper(), "kind": self.kind.upper(),
-            "most": self.most, "memory": self.memory,
+            "most": self.most, "memory": self.memory, "rng": self.rng or None,
             "threads": None if self.threads == 1 else self.threads, "deterministic": self.deterministic or None,
             "timeout_ms": None if self.timeout is None else max(1, round(self.timeout * 1000)),
         }  # fmt: skip
@@ -136,7 +138,7 @@ class Op:
         """It, ready to be called in this process as workers call it."""
         types = [self.only] if self.only is not None else [kind for _, kind in self.outs]
         declared = [kind.declared() for kind in types]
-        return Function(self.entry(), self.by, declared, self.name, self.kind, self.most or MOST)
+        return Function(self.entry(), self.by, declared, self.name, self.kind, self.most or MOST, self.rng)
 
     def __repr__(self) -> str:
         out = repr(self.only) if self.only is not None else repr(dict(self.outs))
@@ -157,6 +159,7 @@ def python(
     function: object, *, out: Any = None, by: str = "arrow", args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None, deterministic: bool = False, memory: int | None = None, threads: int = 1,
     timeout: float | None = None, name: str | None = None, kind: str = "map", most: int | None = None,
+    rng: bool = False,
 ) -> Op:  # fmt: skip
     """The op of a function, a class, or another object that can be called."""
     if not callable(function):
@@ -164,13 +167,15 @@ def python(
     called = _name_of(function) if name is None else name
     check_style(called, by)
     check_kind(called, kind, most)
+    if rng and _op_draws.KEYWORDS[by] in (kwargs or {}) and not inspect.isclass(function):
+        raise SpecError(f"{called}: kwargs= has {_op_draws.KEYWORDS[by]}, which rng=True gives it; leave one out")
     outs, only = outs_of(called, out, kind)
     _check_call(called, function, args, kwargs or {}, yields=kind == "flat_map" and by == "rows")
     check_bounds(called, memory, threads, timeout)
     return Op(
         function, called, outs, only, by, tuple(args), dict(kwargs or {}), bool(deterministic),
         None if memory is None else int(memory), int(threads), None if timeout is None else float(timeout),
-        kind, None if most is None else int(most),
+        kind, None if most is None else int(most), bool(rng),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import _op_values
+from penstock import _op_draws, _op_values
 from penstock._op_values import Array, Declared, described
 
 
@@ -62,11 +62,13 @@ class Function:
         name: for messages.
         kind: which rows it makes: "map", "filter" or "flat_map".
         most: rows that a flat_map makes at most, for each row of a call.
+        rng: it gets what it draws random numbers from: by rows a generator as rng, else an array as seeds.
     """
 
     def __init__(
-        self, entry: Entry, style: str, outs: Sequence[Declared], name: str, kind: str = "map", most: int = MOST
-    ) -> None:
+        self, entry: Entry, style: str, outs: Sequence[Declared], name: str, kind: str = "map", most: int = MOST,
+        rng: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.row: int | None = None  # at which the last call failed, if that is known
         self._outs, self._most = tuple(outs), most
@@ -76,12 +78,20 @@ class Function:
         named = entry.get("results") or []
         self._results = named if len(named) == len(self._outs) else []
         self._style = style
+        self.draws = _op_draws.KEYWORDS[style] if rng else None
+        self._generators = _op_draws.Generators()
+        self._seeds: Array = np.zeros(0, np.uint64)  # of the rows of the call
         self._make = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[kind]
 
-    def call(self, columns: list[pa.Array], rows: int) -> Made:
-        """What becomes of columns of so many rows."""
+    def call(self, columns: list[pa.Array], rows: int, seeds: Array | None = None) -> Made:
+        """What becomes of columns of so many rows. seeds: one for each row, if the function draws."""
         self.row = None
-        return self._make(columns, rows)
+        if self.draws:
+            self._seeds = _op_draws.some(rows) if seeds is None else seeds
+        try:
+            return self._make(columns, rows)
+        finally:
+            self._seeds = np.zeros(0, np.uint64)  # they lie where the inputs do, which is somebody else's
 
     def _map(self, columns: list[pa.Array], rows: int) -> Made:
         if self._style == "rows":
@@ -187,19 +197,23 @@ class Function:
 
     def _whole(self, columns: list[pa.Array]) -> Any:
         """What it returns for whole columns."""
+        keywords = {**self._kwargs, self.draws: self._seeds} if self.draws else self._kwargs
         if self._style == "arrow":
-            return self._call(*columns, **self._kwargs)
+            return self._call(*columns, **keywords)
         arrays = []
         for place, column in enumerate(columns):
             self._check_holes(column, place)
             arrays.append(column.to_numpy(zero_copy_only=False))
-        return self._call(*arrays, **self._kwargs)
+        return self._call(*arrays, **keywords)
 
     def _each(self, columns: list[pa.Array]) -> Iterator[Any]:
         """What it returns for each row, which is self.row meanwhile."""
+        seeds, keywords = self._seeds.tolist(), dict(self._kwargs)
         for row, values in enumerate(zip(*map(_op_values.values, columns), strict=True)):
             self.row = row
-            yield self._call(*values, **self._kwargs)
+            if self.draws:
+                keywords[self.draws] = self._generators.begin(seeds[row])
+            yield self._call(*values, **keywords)
         self.row = None
 
     def _split(self, result: Any, *first: str) -> Sequence[Any]:

@@ -159,13 +159,14 @@ class Child:
             self._busy = True
             made = _op_call.Function(
                 self._entry(request), request["style"], outs, request.get("name", ""),
-                request.get("makes", "map"), request.get("most", _op_call.MOST),
+                request.get("makes", "map"), request.get("most", _op_call.MOST), request.get("rng", False),
             )  # fmt: skip
             self._busy = False
         except BaseException as err:
             self._busy = False
             return _told("failed", err)
-        self._functions[request["function"]] = made, [declared.arrow() for declared in ins]
+        seeds = [pa.uint64()] * request.get("rng", False)
+        self._functions[request["function"]] = made, [declared.arrow() for declared in ins] + seeds
         return {"kind": "made"}
 
     def _entry(self, request: Message) -> _op_call.Entry:
@@ -192,13 +193,14 @@ class Child:
         function, types = self._functions[request["function"]]
         try:
             columns = _columns(pa.py_buffer(view), types, request["rows"], request.get("places", []))
+            seeds = columns.pop().to_numpy() if function.draws else None
             function.row = None
             begin = time.perf_counter_ns()
             self._busy = True
-            made = function.call(columns, request["rows"])
+            made = function.call(columns, request["rows"], seeds)
             self._busy = False
             took = time.perf_counter_ns() - begin
-            del columns
+            del columns, seeds
             pieces: list[Piece] = [] if made.parents is None else [made.parents.view(np.uint8).data]
             for result in made.results:
                 _lay_out(result, pieces)

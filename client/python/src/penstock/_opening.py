@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock import _claims, _job, _replica
+from penstock import _claims, _job, _replica, _trial
 from penstock._checkpoint import differences, flatten, from_dict
 from penstock._onbox import LocalFleet
 from penstock._reader import Reader, SessionReader
@@ -156,6 +156,7 @@ class Opening:
     timeout: float
     code: bytes | None = None  # of the spec's Python functions
     accept_code_change: bool = False
+    try_functions: bool = True
 
     def __post_init__(self) -> None:
         for name, value in {"workers": self.workers, "memory": self.connection.memory}.items():
@@ -208,6 +209,12 @@ class Opening:
             found = session.next() if rows > 0 else None
             return session.info.schema, [] if found is None else [_copied(found.record)]
 
+    def _trial(self, at: _replica.Place) -> _trial.Trial | None:
+        """A trial of the spec's functions: where one fails, nobody else need. One rank tries them for all."""
+        if self.code is None or self.spec is None or at.rank != 0 or not self.try_functions:
+            return None
+        return _trial.Trial(json.loads(self.spec), self.code, here=not self.masters)
+
     def _fleet(self, owns: Callable[[Any], object]) -> tuple[tuple[str, ...], Security, LocalFleet | None]:
         """The masters and how they are reached, of a fleet on this machine where none is named."""
         if self.masters:
@@ -259,7 +266,12 @@ class Opening:
                 "and give all ranks the address and the file that it prints:\n"
                 '    master="127.0.0.1:PORT", connection=penstock.Connection(token_file="/tmp/.../token")'
             )
-        masters, security, fleet = self._fleet(stream.owns)
+        trial = self._trial(at)
+        if trial is not None:
+            stream.owns(trial)
+        masters, security, fleet = self._fleet(stream.owns)  # meanwhile
+        if trial is not None:
+            trial.check()
         claim = _claims.Claim(stream.session, at.rank)
         stream.owns(claim)
         if restore is None and claim.restore is not None and at.world_size == 1:  # others would have to restore, too

@@ -68,6 +68,6 @@ def _check_alone(
     defaults = inspect.signature(builders.build).parameters
     given = [name for name, value in {"uri": uri, "features": features, "batch_size": batch_size}.items() if value]
     given += [name for name, value in options.items() if value != defaults[name].default and value != []]
-    given += [repr(data)] if dataclasses.replace(data, accept_code_change=False) != Data() else []
+    given += [repr(data)] if dataclasses.replace(data, accept_code_change=False, try_functions=True) != Data() else []
     if given:
         raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")

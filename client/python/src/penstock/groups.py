@@ -79,6 +79,8 @@ class Data(_Group):
             {"skip": N} leaves out, and reports, up to N row groups.
         accept_code_change: True goes on with a session, or a state, that other Python functions made, of other code or
             of other packages. By default that is refused, with what differs.
+        try_functions: False opens the session without a trial of Python functions on the first rows. Say so where this
+            machine lacks what they need, and the workers have it.
 
     Raises:
         SpecError: a value that no spec can hold. The master checks names and expressions.
@@ -91,6 +93,7 @@ class Data(_Group):
     provenance: bool = False
     on_error: str | Mapping[str, int] = "fail"
     accept_code_change: bool = False
+    try_functions: bool = True
 
     def __post_init__(self) -> None:
         for name in ("partitions", "storage"):

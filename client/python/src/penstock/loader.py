@@ -156,7 +156,7 @@ class DataLoader:
             masters=_opening.addresses(master), session=session, name=name, rank=rank, world_size=world_size,
             ranks=groups.group("ranks", ranks, Ranks), connection=connection,
             security=_opening.security(connection), workers=workers, budget=budget, timeout=timeout, code=code,
-            accept_code_change=data.accept_code_change,
+            accept_code_change=data.accept_code_change, try_functions=data.try_functions,
         )  # fmt: skip
         if on_break not in ("next", "resume"):
             raise UsageError(f'on_break={on_break!r}: give "next" or "resume"')

@@ -712,7 +712,7 @@ def op(
 def op(
     function: Callable[..., Any], /, *, out: Any = ..., by: str = ..., args: Sequence[Any] = ...,
     kwargs: Mapping[str, Any] | None = ..., deterministic: bool = ..., memory: int | None = ..., threads: int = ...,
-    timeout: float | None = ..., name: str | None = ..., kind: str = ..., most: int | None = ...,
+    timeout: float | None = ..., name: str | None = ..., kind: str = ..., most: int | None = ..., rng: bool = ...,
 ) -> Op: ...  # fmt: skip
 
 
@@ -720,7 +720,7 @@ def op(
 def op(
     *, out: Any = ..., by: str = ..., args: Sequence[Any] = ..., kwargs: Mapping[str, Any] | None = ...,
     deterministic: bool = ..., memory: int | None = ..., threads: int = ..., timeout: float | None = ...,
-    name: str | None = ..., kind: str = ..., most: int | None = ...,
+    name: str | None = ..., kind: str = ..., most: int | None = ..., rng: bool = ...,
 ) -> Callable[[Callable[..., Any]], Op]: ...  # fmt: skip
 
 
@@ -752,7 +752,9 @@ def op(of: Any = None, in_: Names = (), /, *, out: Any = None, **params: Any) ->
             input, "numpy" with NumPy arrays, and "rows" once for each row with Python's values. kind="map" makes one
             row of each; "filter" returns a bool for each row, True if it stays, and has no out=; "flat_map" makes none,
             one or many rows of each, at most most=1024 on average over a call. args= and kwargs= are what a class is
-            made with; a function gets kwargs= with each call. deterministic=True says that equal inputs make equal
+            made with; a function gets kwargs= with each call. With rng=True it gets what it draws random numbers from,
+            too: by rows a NumPy generator as rng=, else a uint64 for each row in a NumPy array as seeds=; they repeat
+            for a row and an epoch, wherever it runs. deterministic=True says that equal inputs make equal
             results. memory= is the bytes that a process of it may take, threads= how many it may use (one by default),
             timeout= the seconds that one call may take, and name= what it is called in messages. Of a function that the
             workers have: by=, most=, memory=, threads= and timeout= are those of its mark unless they are given here,
