@@ -46,8 +46,8 @@ func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.paths, "python-path", nil,
 		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
 	flags.StringArrayVar(&f.modules, "python-modules", nil,
-		"module of functions that sessions may name, as NAME=mypkg.features; NAME=mypkg.* is a package and all modules "+
-			"in it, NAME=* all that there are; may be repeated")
+		"module of functions that sessions may name, as NAME=mypkg.features; NAME=mypkg.* is a package and all "+
+			"modules in it, NAME=* all that there are; may be repeated")
 	flags.IntVar(&f.processes, "python-processes", 0,
 		"processes that run functions at once (default: one for each CPU)")
 	flags.Var(&f.memory, "python-memory",

@@ -35,8 +35,8 @@ func (r *request) names(identity *pb.Code, modules []string) {
 // named notes what the function is called by, if the session's are by name.
 func (f *function) named(call *pb.Function) error {
 	if f.key.named != (call.GetCall() != "") {
-		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round", ErrCannotRun,
-			f.caller.op)
+		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round",
+			ErrCannotRun, f.caller.op)
 	}
 	f.request.Call = call.GetCall()
 	for name, value := range call.GetArgs() {
@@ -193,7 +193,7 @@ func (f *function) unlisted(err error) error {
 			cause = ErrNoProcess
 		}
 		return fmt.Errorf("%w: the process that imports %s %s\n%s", cause,
-			strings.Join(f.environment.Modules, ", "), died.how, ending(died.said, mostTraceback))
+			strings.Join(f.environment.Modules, ", "), died.how, ending(died.said))
 	}
 	return err
 }
@@ -205,7 +205,7 @@ func (f *function) listed(a *answer) (*pb.CallsReply, error) {
 		return nil, &AbsentError{beginning(a.Message, mostTraceback)}
 	case sayFailed:
 		return nil, fmt.Errorf("%w: %s\n%s", ErrCannotRun, beginning(a.exception(), mostWhat),
-			ending(a.Traceback, mostTraceback))
+			ending(a.Traceback))
 	case sayListed:
 	default:
 		return nil, fmt.Errorf("%w: a process answered %q", ErrCannotRun, a.Kind)
