@@ -43,7 +43,8 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 	}
 	if most := fs.pool.cfg.Budget; most > 0 && f.memory > most {
 		return nil, fmt.Errorf("%w: a process of %s may take %d MiB, and all processes here %d together; give the "+
-			"worker more by --python-memory, or the op less by memory=", ErrCannotRun, f.caller.op, f.memory>>20, most>>20)
+			"worker more by --python-memory, or the op less by memory=", ErrCannotRun, f.caller.op, f.memory>>20,
+			most>>20)
 	}
 	if f.timeout <= 0 {
 		f.timeout = fs.pool.times.call
@@ -208,7 +209,7 @@ func (f *function) gaveUp(died *diedError) error {
 			again = ""
 		}
 		err := fmt.Errorf("%w: its process %s while it loaded the code%s\n%s", ErrCannotRun, died.how, again,
-			ending(died.said, mostTraceback))
+			ending(died.said))
 		if !died.killed { // from outside, which may be over in a moment
 			f.pool.failed(failureKey{f.key, f.id}, err)
 		}

@@ -131,7 +131,7 @@ func (f *function) failed(q *process, a *answer, k failureKey, want string) erro
 
 // failureText is what an exception says, with its traceback.
 func failureText(a *answer) string {
-	return beginning(a.exception(), mostWhat) + "\n" + ending(a.Traceback, mostTraceback)
+	return beginning(a.exception(), mostWhat) + "\n" + ending(a.Traceback)
 }
 
 // cannot says, and remembers, that the function does not run here.

@@ -29,29 +29,25 @@ func (p *Pool) watch(stop chan struct{}) {
 
 // look looks at all processes once.
 func (p *Pool) look(now time.Time) {
-	type held struct {
-		*process
-		share share
-	}
-	var all []held
+	all := map[*process]share{}
 	p.mu.Lock()
 	for len(p.idle) > 0 && now.Sub(p.idle[0].since) > p.times.idle {
 		p.end(p.idle[0])
 	}
 	for q := range p.processes {
 		if q.share.limit > 0 {
-			all = append(all, held{q, q.share})
+			all[q] = q.share
 		}
 	}
 	p.mu.Unlock()
-	for _, q := range all {
-		has := q.child.memory(q.share)
-		if has > q.share.limit {
-			q.kill(fmt.Sprintf("took %d MiB of memory, where its op allows %d by memory=", has>>20, q.share.limit>>20))
+	for q, s := range all {
+		has := q.child.memory(s)
+		if has > s.limit {
+			q.kill(fmt.Sprintf("took %d MiB of memory, where its op allows %d by memory=", has>>20, s.limit>>20))
 		}
 		p.mu.Lock()
 		if !q.had {
-			q.process.has = has
+			q.has = has
 		}
 		p.mu.Unlock()
 	}

@@ -36,8 +36,8 @@ type Config struct {
 	Processes int
 	// Memory is what a process may take, in bytes, unless its functions say otherwise; 0: DefaultMemory.
 	Memory int64
-	// Budget is what all processes may take together, in bytes; 0: no bound. One that is idle counts by what it has, and
-	// ends before another would have too little.
+	// Budget is what all processes may take together, in bytes; 0: no bound. One that is idle counts by what it has,
+	// and ends before another would have too little.
 	Budget int64
 	// Users are what processes on this machine run as.
 	Users  Users
@@ -139,7 +139,8 @@ func New(cfg Config) (*Pool, error) {
 		failures: map[failureKey]failure{}, listings: map[key]*listing{}, lists: make(chan struct{}, listsAtOnce),
 		times: times{
 			hello: time.Minute, load: 5 * time.Minute, call: 5 * time.Minute, told: 10 * time.Second,
-			grace: 2 * time.Second, idle: time.Minute, watch: 200 * time.Millisecond, failed: time.Minute, host: time.Second,
+			grace: 2 * time.Second, idle: time.Minute, watch: 200 * time.Millisecond, failed: time.Minute,
+			host: time.Second,
 		},
 	}, nil
 }
