@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -22,7 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// A session of functions by name has those that most workers have when it is opened. Their identity is its code: workers
+// A session of functions by name has those that most workers have when it is opened. Their identity is its code. Workers
 // that have others take none of its streams, and states of others are not restored.
 
 const (
@@ -197,7 +198,7 @@ func (a *asking) why() error {
 	}
 	more := ""
 	if n := len(a.refused) - 1; n > 0 {
-		more = fmt.Sprintf("; %d others have them as little", n)
+		more = fmt.Sprintf(" (nor have %s more)", english.Plural(n, "worker", ""))
 	}
 	return status.Errorf(codes.FailedPrecondition, "no worker has the functions that the spec calls by name (%s): %s%s",
 		strings.Join(a.request.GetCalls(), ", "), a.refused[absent].words(), more)

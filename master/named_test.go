@@ -135,7 +135,7 @@ func TestFunctionsThatNoWorkerHas(t *testing.T) {
 	startCounting(t, m, "b", refusing(status.Error(codes.NotFound, "my.text has chunk; nearest: chunk")))
 	_, err = openText(t, m, "run", text)
 	if status.Code(err) != codes.FailedPrecondition ||
-		!strings.Contains(err.Error(), "worker b: my.text has chunk; nearest: chunk; 1 others have them as little") {
+		!strings.Contains(err.Error(), "worker b: my.text has chunk; nearest: chunk (nor have 1 worker more)") {
 		t.Errorf("where they are not there: %v", err)
 	}
 	startCounting(t, m, "c", refusing(status.Error(codes.Unavailable, "no process starts")))

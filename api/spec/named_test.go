@@ -244,7 +244,7 @@ func TestMarksThatSayAnother(t *testing.T) {
 	other.Code = codeOf(NamedCalls(s)...)
 	other.Code.Python = "3.11"
 	_, err := Pin(other, marked(s))
-	compareProblems(t, err, []string{`code: the workers have another one: code.python: "3.11" and "3.12"; leave`})
+	compareProblems(t, err, []string{`code: the workers have another one: code: the functions run with Python 3.11 and with 3.12; leave`})
 	other = proto.CloneOf(s)
 	other.Transforms[0].Python.Rng = true
 	reply := marked(other)
