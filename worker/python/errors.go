@@ -34,7 +34,7 @@ func (e *FunctionError) Error() string {
 	if e.Traceback == "" {
 		return text
 	}
-	return text + "\n" + ending(e.Traceback, mostTraceback)
+	return text + "\n" + ending(e.Traceback)
 }
 
 // NeedCodeError says that the bytes of a session's code are not here. Whoever has them sends them, and asks again.
@@ -56,13 +56,13 @@ func beginning(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// ending is the last bytes of a text, from a line's start on if there is one.
-func ending(text string, most int) string {
+// ending is the last bytes of a traceback, from a line's start on if there is one.
+func ending(text string) string {
 	text = strings.TrimRight(text, "\n")
-	if len(text) <= most {
+	if len(text) <= mostTraceback {
 		return text
 	}
-	text = text[len(text)-most:]
+	text = text[len(text)-mostTraceback:]
 	if _, rest, ok := strings.Cut(text, "\n"); ok {
 		return rest
 	}

@@ -186,7 +186,7 @@ func (f *function) gaveUp(died *diedError) error {
 			again = ""
 		}
 		err := fmt.Errorf("%w: its process %s while it loaded the code%s\n%s", ErrCannotRun, died.how, again,
-			ending(died.said, mostTraceback))
+			ending(died.said))
 		if !died.killed { // from outside, which may be over in a moment
 			f.pool.failed(failureKey{f.key, f.id}, err)
 		}

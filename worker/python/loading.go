@@ -126,12 +126,7 @@ func (f *function) failed(q *process, a *answer, k failureKey, want string) erro
 	if a.Kind != want {
 		return f.broken(q, fmt.Sprintf("answered %q", a.Kind))
 	}
-	return f.cannot(k, failureText(a))
-}
-
-// failureText is what an exception says, with its traceback.
-func failureText(a *answer) string {
-	return beginning(a.exception(), mostWhat) + "\n" + ending(a.Traceback, mostTraceback)
+	return f.cannot(k, fmt.Sprintf("%s\n%s", beginning(a.exception(), mostWhat), ending(a.Traceback)))
 }
 
 // cannot says, and remembers, that the function does not run here.
