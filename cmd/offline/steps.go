@@ -76,8 +76,9 @@ func lower(enum fmt.Stringer) string { return strings.ToLower(enum.String()) }
 // hintsOf say what a session of a spec costs that need not be.
 func hintsOf(s *pb.Spec, p *pb.Program) (hints []string) {
 	var names []string
-	for _, step := range p.GetSteps() {
-		if step.GetPython() != nil && spec.RowsOfStep(step) != spec.SameRows {
+	decide, _ := spec.Deciding(p)
+	for i, step := range p.GetSteps() {
+		if step.GetPython() != nil && decide[i] {
 			names = append(names, fmt.Sprintf("%s (%s)", step.GetPython().GetName(), step.GetAt()))
 		}
 	}
@@ -89,8 +90,12 @@ func hintsOf(s *pb.Spec, p *pb.Program) (hints []string) {
 	if !spec.Counted(s) {
 		where = "where several ranks read, " + where
 	}
-	return []string{fmt.Sprintf("%s: for that %s, and what makes their inputs, run twice; last_batch: pad or uneven, "+
-		"with order: fast, counts nothing", where, english.OxfordWordSeries(names, "and"))}
+	when := "in the first epoch"
+	if spec.DrawsRows(p) {
+		when = "in each epoch"
+	}
+	return []string{fmt.Sprintf("%s: for that %s, and what makes the inputs, run twice %s; last_batch: pad or uneven, "+
+		"with order: fast, counts nothing", where, english.OxfordWordSeries(names, "and"), when)}
 }
 
 // WriteText writes it for a terminal.

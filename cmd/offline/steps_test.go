@@ -26,8 +26,8 @@ func TestPlanTellsOfFunctions(t *testing.T) {
 	for _, want := range []string{
 		"log1p   transforms[0]  2",
 		"python  transforms[1]  1      features:keep, filter by rows, 2 threads, 1.0 GiB a process, 5s a call, in default",
-		"hint: rows are counted before they are read: for that keep (transforms[1]), and what makes their inputs, run " +
-			"twice; last_batch: pad or uneven",
+		"hint: rows are counted before they are read: for that keep (transforms[1]), and what makes the inputs, run " +
+			"twice in the first epoch; last_batch: pad or uneven",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s\nlacks %s", &out, want)
