@@ -54,6 +54,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),
 		workercommand.Worker(ops, root.Version),
+		workercommand.PythonHost(),
 		local.Command(root.Version, ops),
 		mastercommand.Keys(),
 		mastercommand.Session(),

@@ -15,7 +15,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -124,9 +123,15 @@ func (t *term) create(req *wanted) error {
 	ctx, cancel := context.WithTimeout(t.ctx, openTimeout)
 	defer cancel()
 	cfg := &t.master.cfg
+	if err := t.master.awaitsWorkers(req.GetSpec()); err != nil {
+		return err
+	}
 	d, err := Resolve(ctx, limited{cfg.Storage, req.limits}, t.master.described, cfg.Ops, cfg.Plan, req.GetSpec())
 	if err != nil {
 		return openError(err)
+	}
+	if req, err = t.master.pinned(ctx, req, d); err != nil {
+		return err
 	}
 	meta, err := t.master.newMeta(req, d)
 	if err != nil {
@@ -256,7 +261,7 @@ func (w *wanted) settled() (*wanted, error) {
 // likeIn is a request's spec in a session that was opened with another one, or is just being so. What it leaves out is
 // as there: the ranks of a job find what the first of them opened. A state that is restored has an ending of its own.
 func likeIn(have *pb.Spec, req *pb.OpenRequest) *pb.Spec {
-	want := proto.CloneOf(req.GetSpec())
+	want := spec.PinnedLike(req.GetSpec(), have)
 	if req.GetDefaults() == 0 {
 		return want
 	}
@@ -283,8 +288,7 @@ func openError(err error) error {
 		return own.GRPCStatus().Err()
 	}
 	if transient(err) && !storage.IsOurs(err) { // else another try helps only once somebody has mended this process
-		out, failed := status.New(codes.Unavailable, err.Error()).WithDetails(&pb.CannotYet{})
-		return cmp.Or(failed, out.Err())
+		return cannotYet(err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker"
+	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -67,10 +68,12 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 			"With --code by-value it runs the Python functions that sessions bring, in processes of --python's " +
 			"interpreter. They run\n" +
 			"as the worker's user, and may do what that may: allow it where all who may open sessions are trusted so " +
-			"far. Each process\n" +
-			"may take 512 MiB besides --memory, unless its functions ask for more. With --code by-name it runs only " +
-			"functions that\n" +
-			"the modules of --python-modules have, where penstock.op marks them. It starts if these modules import.",
+			"far, or give\n" +
+			"each namespace a user by --python-users. With --code by-name it runs only functions that the modules of " +
+			"--python-modules\n" +
+			"have, where penstock.op marks them. It starts if these modules import.\n\n" +
+			"A Python process may take 512 MiB besides --memory, unless its functions ask for more, and all of them\n" +
+			"--python-memory. --memory-limit holds for these, too, unless a python-host in another container has them.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join " +
 			"master:7946 --memory 2GiB\n" +
@@ -100,6 +103,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
 	cmd.MarkFlagsMutuallyExclusive("max-memory", "memory-limit")
 	f.functions.Register(flags)
+	f.functions.RegisterWorker(flags)
 	f.ports.RegisterPorts(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
@@ -114,10 +118,17 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if f.slots < 0 {
 		return fmt.Errorf("--slots: want 0 or more, found %d", f.slots)
 	}
+	logger, err := cli.Logger(cmd, os.Stderr)
+	if err != nil {
+		return err
+	}
+	functions, err := f.functions.Config(logger)
+	if err != nil {
+		return err
+	}
 	if f.limit > 0 {
-		f.memory = f.limit - overhead - f.limit/16
-		if f.memory < minMemory {
-			return fmt.Errorf("--memory-limit: %v leaves too little for streams; want 128MiB or more", &f.limit)
+		if f.memory, err = f.within(f.functions.within(functions)); err != nil {
+			return err
 		}
 	}
 	if err := CheckMemory(f.memory); err != nil {
@@ -128,13 +139,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	}
 	cfg := worker.Config{
 		Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Network: f.network,
-		Ops: ops, Version: version,
-	}
-	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
-		return err
-	}
-	if cfg.Python, err = f.functions.Config(cfg.Logger); err != nil {
-		return err
+		Ops: ops, Version: version, Logger: logger, Python: functions,
 	}
 	if cfg.RPC, err = f.ports.Config(); err != nil {
 		return err
@@ -162,9 +167,32 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	return Run(cmd.Context(), cfg, 0)
 }
 
+// within is what streams may hold within --memory-limit, beside what the worker and its Python processes take.
+func (f *workerFlags) within(processes int64) (cli.Bytes, error) {
+	most := f.limit - overhead - f.limit/16 - cli.Bytes(processes)
+	least := cli.Bytes(128 << 20)
+	switch {
+	case most >= minMemory:
+		return most, nil
+	case processes == 0:
+		return 0, fmt.Errorf("--memory-limit: %v leaves too little for streams; want %v or more", &f.limit, &least)
+	}
+	theirs := cli.Bytes(processes)
+	least += theirs + theirs/15 // a sixteenth of all is left
+	least = (least + 1<<20 - 1) >> 20 << 20
+	return 0, fmt.Errorf("--memory-limit: %v leaves too little for streams: Python processes may take %v, 512MiB for "+
+		"each CPU unless --python-processes or --python-memory says otherwise; want %v or more, or have fewer of them",
+		&f.limit, &theirs, &least)
+}
+
 // Run runs a worker until ctx ends, and has the Go runtime keep to what its streams may hold, what a worker takes
 // besides, and what others in its process do: others.
 func Run(ctx context.Context, cfg worker.Config, others int64) error {
+	if cfg.Python != nil {
+		if err := python.Hide(); err != nil {
+			return errors.Join(err, cfg.Listener.Close())
+		}
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
 		debug.SetMemoryLimit(cfg.Memory + overhead + others)

@@ -1,16 +1,21 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker/python"
 )
 
@@ -26,6 +31,8 @@ type PythonFlags struct {
 	interpreters, paths, modules []string
 	code                         string
 	processes                    int
+	namespace, users             string
+	memory                       cli.Bytes
 }
 
 // Register adds the flags.
@@ -34,15 +41,35 @@ func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 		"which Python functions are run: none; by-name, those that the modules of --python-modules have; or by-value, "+
 			"whatever a session brings, as this user, and those by name, too")
 	flags.StringArrayVar(&f.interpreters, "python", nil,
-		"interpreter that functions run in, as NAME=PATH, with the penstock package in it; sessions use the one named "+
-			python.Default+"; may be repeated")
+		"interpreter that functions run in, as NAME=PATH, with the penstock package in it, or the socket of a "+
+			"penstock python-host, as NAME=unix:PATH; sessions use the one named "+python.Default+"; may be repeated")
 	flags.StringArrayVar(&f.paths, "python-path", nil,
 		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
 	flags.StringArrayVar(&f.modules, "python-modules", nil,
-		"module of functions that sessions may name, as NAME=mypkg.features; NAME=mypkg.* is a package and all modules "+
-			"in it, NAME=* all that there are; may be repeated")
+		"module of functions that sessions may name, as NAME=mypkg.features; NAME=mypkg.* is a package and all "+
+			"modules in it, NAME=* all that there are; may be repeated")
 	flags.IntVar(&f.processes, "python-processes", 0,
 		"processes that run functions at once (default: one for each CPU)")
+	flags.Var(&f.memory, "python-memory",
+		"bytes that all processes of functions may take together; one at work takes 512MiB, unless its op says more "+
+			"(default: so much for each that may be at work, or three quarters of the memory that there is without "+
+			"--memory-limit, if that is more)")
+	flags.Lookup("python-memory").DefValue = "" // said above
+}
+
+// RegisterWorker adds those that concern one worker alone.
+func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) {
+	usersFlag(flags, &f.users)
+	flags.StringVar(&f.namespace, "code-namespace", "",
+		"the one namespace whose sessions may bring functions, with --code by-value, such as team-a: then no other's "+
+			"run as the same user (default: all)")
+}
+
+func usersFlag(flags *pflag.FlagSet, users *string) {
+	flags.StringVar(users, "python-users", "",
+		"user ids of which each namespace's processes get one, as FIRST-LAST, such as 20000-29999; nobody else on "+
+			"this machine, or in this container, may have them, and it takes root or CAP_SETUID, CAP_SETGID, CAP_KILL "+
+			"and CAP_CHOWN (default: all run as this user)")
 }
 
 // Config is what a worker is to run; nil: no functions.
@@ -54,6 +81,8 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 	switch {
 	case f.processes < 0:
 		return nil, fmt.Errorf("--python-processes: want 0 or more, found %d", f.processes)
+	case f.memory != 0 && f.memory < python.DefaultMemory:
+		return nil, fmt.Errorf("--python-memory: want 512MiB or more, which one process may take, found %v", &f.memory)
 	case f.code == noCode, f.code == "":
 		return nil, nil //nolint:nilnil // documented
 	case f.code != byName && f.code != byValue:
@@ -65,9 +94,38 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 		return nil, fmt.Errorf("--code: %s needs modules of functions; list them, as in "+
 			"--python-modules=%s=mypkg.features", byName, python.Default)
 	}
+	users, err := usersOf(f.users)
+	if err != nil {
+		return nil, err
+	}
+	memory := max(f.least(), int64(float64(process.Memory(os.DirFS("/")))*0.75))
+	if f.memory > 0 {
+		memory = int64(f.memory)
+	}
 	return &python.Config{
-		Environments: environments, ByValue: f.code == byValue, Processes: f.processes, Logger: logger,
+		Environments: environments, ByValue: f.code == byValue, Namespace: f.namespace, Processes: f.processes,
+		Budget: memory, Users: users, Logger: logger,
 	}, nil
+}
+
+// least is what as many processes may take as may be at work, if their functions do not say.
+func (f *PythonFlags) least() int64 {
+	return int64(cmp.Or(f.processes, runtime.GOMAXPROCS(0))) * python.DefaultMemory
+}
+
+// within has a worker's processes keep to a limit of its container's, and returns what of that is theirs: nothing, if
+// hosts start them all, which have containers of their own.
+func (f *PythonFlags) within(cfg *python.Config) int64 {
+	if cfg == nil {
+		return 0
+	}
+	cfg.Budget = cmp.Or(int64(f.memory), f.least())
+	for _, e := range cfg.Environments {
+		if e.Socket == "" {
+			return cfg.Budget
+		}
+	}
+	return 0
 }
 
 // environments are those of the flags, of which each has an interpreter.
@@ -82,10 +140,15 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		if _, twice := out[name]; twice {
 			return nil, fmt.Errorf("--python: %s is named twice", name)
 		}
-		found, err := exec.LookPath(path)
-		if err == nil {
-			found, err = filepath.Abs(found)
+		if socket, ok := strings.CutPrefix(path, "unix:"); ok {
+			if !filepath.IsAbs(socket) {
+				return nil, fmt.Errorf("--python: %s: want the whole path of a host's socket, such as "+
+					"unix:/run/penstock/python/default.sock, found %q", name, path)
+			}
+			out[name] = python.Environment{Socket: socket}
+			continue
 		}
+		found, err := interpreterAt(path)
 		if err != nil {
 			return nil, fmt.Errorf("--python: %s: %w; name an interpreter's file", name, err)
 		}
@@ -100,6 +163,9 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 			return nil, err
 		}
 		e := out[name]
+		if e.Socket != "" {
+			return nil, fmt.Errorf("--python-path: %s is of a host; give that --python-path=%s", name, dir)
+		}
 		e.Path = append(e.Path, dir)
 		out[name] = e
 	}
@@ -117,6 +183,15 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		out[name] = e
 	}
 	return out, nil
+}
+
+// interpreterAt is the whole path of an interpreter.
+func interpreterAt(name string) (string, error) {
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(found)
 }
 
 // isModules reports whether a text is a module's name, one with all in it, or all.
@@ -150,6 +225,9 @@ func (f *PythonFlags) Args() (args []string) {
 	}
 	for _, flag := range f.modules {
 		args = append(args, "--python-modules="+flag)
+	}
+	if f.memory != 0 {
+		args = append(args, fmt.Sprint("--python-memory=", int64(f.memory)))
 	}
 	if f.processes != 0 {
 		args = append(args, fmt.Sprint("--python-processes=", f.processes))

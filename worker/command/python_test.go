@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/worker/python"
 )
 
@@ -32,7 +33,7 @@ func TestPythonFlags(t *testing.T) {
 	}
 	args := []string{
 		"--code=by-value", "--python=default=" + interpreter, "--python=torch=" + interpreter,
-		"--python-path=default=/a", "--python-path=default=/b=c", "--python-processes=3",
+		"--python-path=default=/a", "--python-path=default=/b=c", "--python-processes=3", "--python-memory=2GiB",
 		"--python-modules=torch=mypkg.features", "--python-modules=torch=mypkg.*", "--python-modules=default=*",
 	}
 	want := &python.Config{
@@ -40,7 +41,7 @@ func TestPythonFlags(t *testing.T) {
 			"default": {Interpreter: interpreter, Path: []string{"/a", "/b=c"}, Modules: []string{"*"}},
 			"torch":   {Interpreter: interpreter, Modules: []string{"mypkg.features", "mypkg.*"}},
 		},
-		ByValue: true, Processes: 3, Logger: slog.Default(),
+		ByValue: true, Processes: 3, Budget: 2 << 30, Logger: slog.Default(),
 	}
 	f := of(t, args...)
 	if cfg, err := f.Config(slog.Default()); err != nil || !reflect.DeepEqual(cfg, want) {
@@ -73,9 +74,60 @@ func TestPythonFlagsThatMakeNoSense(t *testing.T) {
 		"b has no interpreter; name one with --python=b=": {"--python-path=b=/x"},
 		"--python-path: want NAME=DIR":                    {"--python=a=/bin/sh", "--python-path=a"},
 		"--python-processes: want 0 or more, found -1":    {"--python-processes=-1"},
+		"--python-memory: want 512MiB or more":            {"--python-memory=1MiB"},
+		"want the whole path of a host's socket":          {"--python=a=unix:python.sock"},
+		"a is of a host; give that --python-path=/x":      {"--python=a=unix:/s", "--python-path=a=/x"},
 	} {
 		if _, err := of(t, args...).Config(slog.Default()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// A container's limit holds for the worker and its processes, unless these are a host's.
+func TestMemoryWithinALimit(t *testing.T) {
+	for _, c := range []struct {
+		limit, want cli.Bytes
+		err         string
+		args        []string
+	}{
+		{limit: 1 << 30, want: 1<<30 - overhead - 1<<26},
+		{limit: 100 << 20, err: "100MiB leaves too little for streams; want 128MiB or more"},
+		{limit: 2 << 30, want: 1<<30 - overhead - 1<<27, args: []string{"--python=default=/bin/sh", "--python-processes=2"}},
+		{
+			limit: 1 << 30, args: []string{"--python=default=/bin/sh", "--python-processes=4"},
+			err: "1.0GiB leaves too little for streams: Python processes may take 2.0GiB, 512MiB for each CPU unless " +
+				"--python-processes or --python-memory says otherwise; want 2.3GiB or more",
+		},
+		{limit: 1 << 30, want: 1<<30 - overhead - 1<<26, args: []string{"--python=default=unix:/s"}},
+	} {
+		f := workerFlags{limit: c.limit}
+		flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
+		f.functions.Register(flags)
+		if len(c.args) > 0 {
+			c.args = append(c.args, "--code=by-value")
+		}
+		if err := flags.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		functions, err := f.functions.Config(slog.Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.within(f.functions.within(functions))
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%v of %q: %v, want %v: %v", &c.limit, c.args, &got, &c.want, err)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	if u, err := usersOf("20000-29999"); err != nil || u != (python.Users{First: 20000, Last: 29999}) {
+		t.Errorf("%v: %v", u, err)
+	}
+	for _, text := range []string{"20000", "0-5", "6-5", "a-b", "1-99999999999", "-"} {
+		if _, err := usersOf(text); err == nil || !strings.Contains(err.Error(), "such as 20000-29999") {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (f *function) broken(q *process, how string) *diedError {
 	q.kill(how)
 	<-q.dead
 	how, killed := q.ended()
-	return &diedError{how: how, killed: killed, said: lastWords(q.said.String())}
+	return &diedError{how: how, killed: killed, lost: q.exit.lost != "", said: lastWords(q.said.String())}
 }
 
 // run calls the function, which the process has, and returns its last answer.

@@ -41,6 +41,10 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 	if f.memory <= 0 {
 		f.memory = fs.pool.cfg.Memory
 	}
+	if most := fs.pool.cfg.Budget; most > 0 && f.memory > most {
+		return nil, fmt.Errorf("%w: a process of %s may take %d MiB, and all processes here %d together; give the "+
+			"worker more by --python-memory, or the op less by memory=", ErrCannotRun, f.caller.op, f.memory>>20, most>>20)
+	}
 	if f.timeout <= 0 {
 		f.timeout = fs.pool.times.call
 	}
@@ -135,6 +139,7 @@ type diedError struct {
 	how, said     string
 	loading, late bool
 	killed        bool // by another than the worker
+	lost          bool // with its host
 }
 
 func (e *diedError) Error() string { return e.how }
@@ -173,6 +178,8 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 // gaveUp is the error of a function whose last process died.
 func (f *function) gaveUp(died *diedError) error {
 	switch {
+	case died.lost:
+		return fmt.Errorf("%w: its process %s, twice", ErrNoProcess, died.how)
 	case died.loading:
 		again := ", twice"
 		if died.late {
@@ -204,23 +211,21 @@ func (f *function) try(w *waiter, c *transform.Call) error {
 			return err
 		}
 	}
-	if err := f.pool.places.enter(w, f.weight); err != nil {
+	t, err := f.pool.places.enter(w, f.weight, f.pool.needs(f))
+	if err != nil {
 		return err
 	}
-	q := f.pool.take(f.key)
-	if q == nil {
-		var err error
-		if q, err = f.begin(w, f.load); err != nil {
-			f.pool.places.leave(f.weight)
-			return err
-		}
+	q, err := f.have(w)
+	if err != nil {
+		f.pool.places.leave(t)
+		return err
 	}
 	a, err := f.called(w, q, c)
 	if away, ok := errors.AsType[*awayError](err); ok {
-		f.pool.tasks.Go(func() { f.away(q) }) // the process is there, and so is one who waits for its end
+		f.pool.tasks.Go(func() { f.away(q, t) }) // the process is there, and so is one who waits for its end
 		return away.cause
 	}
-	f.pool.places.leave(f.weight) // before memory is waited for: who has that may wait for the place
+	f.pool.places.leave(t) // before memory is waited for: who has that may wait for the place
 	if err == nil {
 		err = rescue.Call(rescue.Worker, func() error { return f.finish(q, c, a) })
 	}
@@ -241,9 +246,9 @@ func (f *function) called(w *waiter, q *process, c *transform.Call) (a *answer, 
 }
 
 // away stops a process whose caller has left, and gives back its places, and the process if it has done its work.
-func (f *function) away(q *process) {
-	defer f.pool.places.leave(f.weight)
-	q.interrupt()
+func (f *function) away(q *process, t *turn) {
+	defer f.pool.places.leave(t)
+	q.child.interrupt()
 	grace := time.NewTimer(f.pool.times.grace)
 	defer grace.Stop()
 	well := false

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,52 +16,76 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// host runs a pool in this process, of which a test is the parent, and has a function leave children. It says which
+// worker runs a pool in this process, of which a test is the parent, and has a function leave children. It says which
 // processes there are, and waits to be killed.
-func host(path string) {
+func worker(path string) {
 	interpreter, err := exec.LookPath("python")
 	if err == nil {
 		err = bundle(interpreter)
 	}
 	if err == nil {
-		err = hosted(path)
+		err = runs(path)
 	}
 	fmt.Println("failed:", err)
 }
 
-func hosted(path string) error {
-	p, err := New(config(slog.New(slog.DiscardHandler)))
+func runs(path string) error {
+	cfg := config(slog.New(slog.DiscardHandler))
+	if socket := os.Getenv("TEST_SOCKET"); socket != "" {
+		cfg.Environments[Default] = Environment{Socket: socket}
+	}
+	if err := Hide(); err != nil {
+		return err
+	}
+	p, err := New(cfg)
 	if err != nil {
 		return err
 	}
 	go p.Run(context.Background())
-	o := op{name: "forks", in: []spec.Type{strings_}, out: []spec.Type{int64s}}
-	f, err := o.try(p)
+	peeked, err := once(p, op{name: "peeks", from: "p", in: []spec.Type{int64s}, out: []spec.Type{strings_}}, numbered(1))
 	if err != nil {
 		return err
 	}
-	c := callOf(o.out, words(path))
-	if err := f.Call(context.Background(), c); err != nil {
+	left, err := once(p, op{name: "leaves", in: []spec.Type{int64s}, out: []spec.Type{int64s}}, numbered(1))
+	if err != nil {
 		return err
 	}
-	var child int
-	for q := range p.processes {
-		child = q.cmd.Process.Pid
+	forked, err := once(p, op{name: "forks", in: []spec.Type{strings_}, out: []spec.Type{int64s}}, words(path))
+	if err != nil {
+		return err
 	}
-	fmt.Println("running:", child, c.Out[0].I64[0])
+	fmt.Printf("%s\nrunning: %d %d", peeked.Data, left.I64[0], forked.I64[0])
+	for q := range p.processes {
+		fmt.Print(" ", q.child.number())
+	}
+	fmt.Println()
 	select {}
 }
 
-// No process outlives a worker that is killed: neither those that it started nor what these forked.
-func TestProcessesEndWithTheirWorker(t *testing.T) {
+// once calls an op that has one result.
+func once(p *Pool, o op, in *vector.Vector) (*vector.Vector, error) {
+	f, err := o.try(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	c := callOf(o.out, in)
+	return c.Out[0], f.Call(context.Background(), c)
+}
+
+// killed starts such a worker, kills it, and returns what it has said, and the processes that it had. The first of them
+// is a program, which leaves the session.
+func killed(t *testing.T, more ...string) (said string, pids []int) {
+	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary)
-	cmd.Env = append(os.Environ(), "TEST_HOST="+t.TempDir())
+	cmd.Env = append(append(os.Environ(), "TEST_HOST="+t.TempDir()), more...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -68,11 +93,16 @@ func TestProcessesEndWithTheirWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make([]byte, 200)
-	n, _ := out.Read(said)
-	numbers, ok := strings.CutPrefix(strings.TrimSpace(string(said[:n])), "running: ")
-	if err := cmd.Process.Kill(); err != nil || !ok {
-		t.Errorf("%q: %v", said[:n], err)
+	var numbers string
+	for lines := bufio.NewScanner(out); numbers == "" && lines.Scan(); {
+		if after, ok := strings.CutPrefix(lines.Text(), "running: "); ok {
+			numbers = after
+		} else {
+			said += lines.Text()
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil || numbers == "" {
+		t.Errorf("%q: %v", said, err)
 	}
 	_ = cmd.Wait()
 	for _, number := range strings.Fields(numbers) {
@@ -80,7 +110,35 @@ func TestProcessesEndWithTheirWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		pids = append(pids, pid)
+	}
+	return said, pids
+}
+
+// No process outlives a worker that is killed: neither those that it started nor what these forked. While it lives they
+// cannot read what it has.
+func TestProcessesEndWithTheirWorker(t *testing.T) {
+	said, pids := killed(t)
+	for _, pid := range pids[1:] {
 		awaitNone(t, pid)
+	}
+	_ = syscall.Kill(pids[0], syscall.SIGKILL) // the program does: see docs/internals/functions.md
+	own, parents, _ := strings.Cut(said, "; environ Perm")
+	if strings.Contains(own, "Error") || parents != "issionError; mem PermissionError; fd/0 PermissionError" {
+		t.Errorf("a function reads of itself and of its worker: %s", said)
+	}
+}
+
+// What a function's program leaves ends with the function's process, whatever session it has gone to.
+func TestProgramsEndWithTheirProcess(t *testing.T) {
+	p, stop := running(t, func(*Config, *times) {})
+	left, err := once(p, op{name: "leaves", in: []spec.Type{int64s}, out: []spec.Type{int64s}}, numbered(1))
+	if err != nil || syscall.Kill(int(left.I64[0]), 0) != nil {
+		t.Fatalf("process %v: %v", left.I64, err)
+	}
+	stop()
+	if err := syscall.Kill(int(left.I64[0]), 0); err == nil {
+		t.Errorf("process %d is still there: %s", left.I64[0], stateOf(int(left.I64[0])))
 	}
 }
 
@@ -119,7 +177,7 @@ func TestRunLeavesNoProcess(t *testing.T) {
 	p.mu.Lock()
 	pids := []int{int(c.Out[0].I64[0])}
 	for q := range p.processes {
-		pids = append(pids, q.cmd.Process.Pid)
+		pids = append(pids, q.child.number())
 	}
 	p.mu.Unlock()
 	if len(pids) != 2 || syscall.Kill(pids[0], 0) != nil {

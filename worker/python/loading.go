@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,26 @@ import (
 	"github.com/penstock-ml/penstock/internal/shared"
 )
 
+// have takes a process that has loaded the code, or starts one, for which there is memory.
+func (f *function) have(w *waiter) (*process, error) {
+	q := f.pool.take(f.key)
+	if q == nil {
+		if err := f.pool.room(w, f.memory); err != nil {
+			return nil, err
+		}
+		return f.begin(w, f.load)
+	}
+	if err := f.pool.room(w, 0); err != nil {
+		f.pool.back(q, true)
+		return nil, err
+	}
+	return q, nil
+}
+
 // begin starts a process that has loaded what it is for.
 func (f *function) begin(w *waiter, load func(*waiter, *process) error) (*process, error) {
-	s := start{f.environment, f.key, make(chan started, 1)}
+	s := start{f.environment, f.key, make(chan started), make(chan struct{})}
+	defer close(s.left)
 	select {
 	case f.pool.starts <- s:
 	case <-f.pool.closed:
@@ -19,9 +37,9 @@ func (f *function) begin(w *waiter, load func(*waiter, *process) error) (*proces
 	case <-w.ctx.Done():
 		return nil, context.Cause(w.ctx)
 	}
-	began := <-s.started // it is at it, which takes milliseconds
-	q, err := began.process, began.err
-	if err != nil {
+	began, _, err := await(w, s.started, nil)
+	q := began.process
+	if err = cmp.Or(err, began.err); err != nil {
 		return nil, err
 	}
 	q.caller.Store(f.caller)
@@ -108,7 +126,12 @@ func (f *function) failed(q *process, a *answer, k failureKey, want string) erro
 	if a.Kind != want {
 		return f.broken(q, fmt.Sprintf("answered %q", a.Kind))
 	}
-	return f.cannot(k, fmt.Sprintf("%s\n%s", beginning(a.exception(), mostWhat), ending(a.Traceback, mostTraceback)))
+	return f.cannot(k, failureText(a))
+}
+
+// failureText is what an exception says, with its traceback.
+func failureText(a *answer) string {
+	return beginning(a.exception(), mostWhat) + "\n" + ending(a.Traceback, mostTraceback)
 }
 
 // cannot says, and remembers, that the function does not run here.

@@ -36,7 +36,14 @@ var ours struct {
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv("TEST_HOST"); path != "" {
-		host(path)
+		worker(path)
+		return
+	}
+	if dir := os.Getenv("TEST_USERS"); dir != "" {
+		if err := tenants(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
 		return
 	}
 	os.Exit(func() int {

@@ -35,8 +35,8 @@ func (r *request) names(identity *pb.Code, modules []string) {
 // named notes what the function is called by, if the session's are by name.
 func (f *function) named(call *pb.Function) error {
 	if f.key.named != (call.GetCall() != "") {
-		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round", ErrCannotRun,
-			f.caller.op)
+		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round",
+			ErrCannotRun, f.caller.op)
 	}
 	f.request.Call = call.GetCall()
 	for name, value := range call.GetArgs() {
@@ -71,7 +71,7 @@ func (p *Pool) Calls(ctx context.Context, t *pb.Ticket, calls []string) (*pb.Cal
 	k.named, k.wants = true, strings.Join(calls, "\n")
 	f := &function{
 		functions: functions{pool: p, environment: environment, key: k}, memory: p.cfg.Memory,
-		caller: caller{op: "the modules of functions by name"},
+		caller: &caller{op: "the modules of functions by name"},
 	}
 	l, err := p.listing(f, calls)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Pool) Check(ctx context.Context) error {
 		if len(e.Modules) == 0 {
 			continue
 		}
-		_, err := p.Calls(ctx, &pb.Ticket{Environment: name}, nil)
+		err := p.imports(ctx, name, e)
 		if absent, ok := errors.AsType[*AbsentError](err); ok {
 			err = fmt.Errorf("%w: %w", ErrCannotRun, absent)
 		}
@@ -101,6 +101,26 @@ func (p *Pool) Check(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// imports has the modules of an environment imported, once its host is there, which may start after the worker.
+func (p *Pool) imports(ctx context.Context, name string, e Environment) error {
+	again := time.NewTicker(p.times.host)
+	defer again.Stop()
+	for told := false; ; told = true {
+		_, err := p.Calls(ctx, &pb.Ticket{Environment: name}, nil)
+		if e.Socket == "" || !errors.Is(err, ErrNoProcess) || errors.Is(err, errClosed) {
+			return err
+		}
+		if !told {
+			p.cfg.Logger.Warn("the worker waits for its Python host before it takes streams", "error", err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // listing joins the listing of these functions that runs, or begins one, which is the pool's own.
@@ -168,8 +188,12 @@ func (f *function) unlisted(err error) error {
 		return away.cause
 	}
 	if died, ok := errors.AsType[*diedError](err); ok {
-		return fmt.Errorf("%w: the process that imports %s %s\n%s", ErrCannotRun,
-			strings.Join(f.environment.Modules, ", "), died.how, ending(died.said, mostTraceback))
+		cause := ErrCannotRun
+		if died.lost {
+			cause = ErrNoProcess
+		}
+		return fmt.Errorf("%w: the process that imports %s %s\n%s", cause,
+			strings.Join(f.environment.Modules, ", "), died.how, died.said) // which is little
 	}
 	return err
 }
@@ -180,8 +204,7 @@ func (f *function) listed(a *answer) (*pb.CallsReply, error) {
 	case sayAbsent:
 		return nil, &AbsentError{beginning(a.Message, mostTraceback)}
 	case sayFailed:
-		return nil, fmt.Errorf("%w: %s\n%s", ErrCannotRun, beginning(a.exception(), mostWhat),
-			ending(a.Traceback, mostTraceback))
+		return nil, fmt.Errorf("%w: %s", ErrCannotRun, strings.TrimSpace(failureText(a)))
 	case sayListed:
 	default:
 		return nil, fmt.Errorf("%w: a process answered %q", ErrCannotRun, a.Kind)

@@ -40,52 +40,61 @@ func await[T any](w *waiter, from <-chan T, late <-chan time.Time) (value T, ok 
 	}
 }
 
-// places are how many processes may be at work at once. Who came first goes first, even past whom less would be enough.
+// places are how many processes may be at work at once, and what memory these may have. Who came first goes first, even
+// past whom less would be enough.
 type places struct {
-	mu    sync.Mutex
-	free  int
-	queue []*turn
+	mu     sync.Mutex
+	free   int
+	memory int64
+	queue  []*turn
 }
 
 type turn struct {
-	n     int
-	comes chan struct{} // closed when it has its places
+	n      int
+	memory int64
+	comes  chan struct{} // closed when it has its places
 }
 
-// enter waits for n places.
-func (p *places) enter(w *waiter, n int) error {
-	t := &turn{n: n, comes: make(chan struct{})}
+// enter waits for n places and memory.
+func (p *places) enter(w *waiter, n int, memory int64) (*turn, error) {
+	t := &turn{n: n, memory: memory, comes: make(chan struct{})}
 	p.mu.Lock()
 	p.queue = append(p.queue, t)
 	p.admit()
 	p.mu.Unlock()
 	_, _, err := await(w, t.comes, nil)
 	if err == nil {
-		return nil
+		return t, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.queue, t); i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
-	} else {
-		p.free += n // they came meanwhile
+	} else { // they came meanwhile
+		p.back(t)
 	}
 	p.admit()
-	return err
+	return nil, err
 }
 
 // leave gives places back.
-func (p *places) leave(n int) {
+func (p *places) leave(t *turn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free += n
+	p.back(t)
 	p.admit()
+}
+
+func (p *places) back(t *turn) {
+	p.free += t.n
+	p.memory += t.memory
 }
 
 // admit lets in whose turn it is. mu must be held.
 func (p *places) admit() {
-	for len(p.queue) > 0 && p.queue[0].n <= p.free {
+	for len(p.queue) > 0 && p.queue[0].n <= p.free && p.queue[0].memory <= p.memory {
 		p.free -= p.queue[0].n
+		p.memory -= p.queue[0].memory
 		close(p.queue[0].comes)
 		p.queue = p.queue[1:]
 	}

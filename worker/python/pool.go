@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,10 +30,17 @@ type Config struct {
 	Environments map[string]Environment
 	// ByValue says that sessions may bring functions of their own; else they name those of Modules.
 	ByValue bool
+	// Namespace is the one whose sessions may; "": all.
+	Namespace string
 	// Processes is how many may be at work at once; 0: one for each CPU.
 	Processes int
 	// Memory is what a process may take, in bytes, unless its functions say otherwise; 0: DefaultMemory.
 	Memory int64
+	// Budget is what all processes may take together, in bytes; 0: no bound. One that is idle counts by what it has, and
+	// ends before another would have too little.
+	Budget int64
+	// Users are what processes on this machine run as.
+	Users  Users
 	Logger *slog.Logger
 }
 
@@ -39,8 +48,11 @@ type Config struct {
 type Environment struct {
 	Interpreter string
 	Path        []string // folders of modules, before the interpreter's own
+	Socket      string   // of a Host, which has its own interpreter, in place of these
 	// Modules have the functions that sessions may name: "mypkg.features", "mypkg.*" for a package and all in it, "*".
 	Modules []string
+
+	host host
 }
 
 // times are how long things may take. Tests have others.
@@ -52,6 +64,7 @@ type times struct {
 	idle        time.Duration // until a process without work ends
 	watch       time.Duration // how often memory is looked at
 	failed      time.Duration // until what failed to load is tried again
+	host        time.Duration // how often a worker looks for a host that it needs to begin
 }
 
 // Pool runs functions in processes. Run must be running for them to be called.
@@ -59,6 +72,7 @@ type Pool struct {
 	cfg    Config
 	times  times
 	codes  *codes
+	thread thread // that processes on this machine end with
 	places places
 	starts chan start
 	lists  chan struct{}  // taken by listings that run
@@ -77,7 +91,8 @@ type Pool struct {
 type start struct {
 	environment Environment
 	key         key
-	started     chan started // has room for one
+	started     chan started
+	left        chan struct{} // closed when nobody waits for it
 }
 
 type started struct {
@@ -90,8 +105,9 @@ func New(cfg Config) (*Pool, error) {
 	if cfg.Logger == nil {
 		return nil, errors.New("python: Logger is needed")
 	}
-	if cfg.Processes < 0 || cfg.Memory < 0 {
-		return nil, fmt.Errorf("python: %d processes of %d bytes; want 0 or more", cfg.Processes, cfg.Memory)
+	if cfg.Processes < 0 || cfg.Memory < 0 || cfg.Budget < 0 {
+		return nil, fmt.Errorf("python: %d processes of %d bytes, and %d together; want 0 or more", cfg.Processes,
+			cfg.Memory, cfg.Budget)
 	}
 	if cfg.Processes == 0 {
 		cfg.Processes = runtime.GOMAXPROCS(0)
@@ -99,18 +115,31 @@ func New(cfg Config) (*Pool, error) {
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory
 	}
+	thread := newThread()
+	users, err := newUsers(cfg.Users)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Environments = maps.Clone(cfg.Environments)
 	for name, e := range cfg.Environments {
-		if e.Interpreter == "" {
-			return nil, fmt.Errorf("python: environment %q names no interpreter", name)
+		switch {
+		case (e.Interpreter == "") == (e.Socket == ""):
+			return nil, fmt.Errorf("python: environment %q names no interpreter, or two", name)
+		case e.Socket != "":
+			e.host = &remote{e.Socket}
+		default:
+			e.host = newLocal(e, thread, users)
 		}
+		cfg.Environments[name] = e
 	}
 	return &Pool{
-		cfg: cfg, codes: newCodes(), places: places{free: cfg.Processes},
+		cfg: cfg, thread: thread, codes: newCodes(),
+		places: places{free: cfg.Processes, memory: cmp.Or(cfg.Budget, math.MaxInt64)},
 		starts: make(chan start), closed: make(chan struct{}), processes: map[*process]struct{}{},
 		failures: map[failureKey]failure{}, listings: map[key]*listing{}, lists: make(chan struct{}, listsAtOnce),
 		times: times{
 			hello: time.Minute, load: 5 * time.Minute, call: 5 * time.Minute, told: 10 * time.Second,
-			grace: 2 * time.Second, idle: time.Minute, watch: 200 * time.Millisecond, failed: time.Minute,
+			grace: 2 * time.Second, idle: time.Minute, watch: 200 * time.Millisecond, failed: time.Minute, host: time.Second,
 		},
 	}, nil
 }
@@ -155,6 +184,9 @@ func (p *Pool) allowed(t *pb.Ticket) (key, Environment, error) {
 	case !ok:
 		return k, environment, fmt.Errorf("%w: it has no interpreter %s; start it with --python=%[2]s=PATH",
 			ErrCannotRun, k.environment)
+	case !named && p.cfg.Namespace != "" && t.GetNamespace() != p.cfg.Namespace:
+		return k, environment, fmt.Errorf("%w: it takes code of the namespace %s alone, by --code-namespace, and the "+
+			"session is of %q", ErrCannotRun, p.cfg.Namespace, t.GetNamespace())
 	case named && len(environment.Modules) == 0:
 		return k, environment, fmt.Errorf("%w: it lists no modules of functions; start it with "+
 			"--python-modules=%s=mypkg.features", ErrCannotRun, k.environment)
@@ -168,9 +200,7 @@ func (p *Pool) CPU() time.Duration {
 	defer p.mu.Unlock()
 	sum := p.cpu
 	for q := range p.processes {
-		if cpu, ok := cpuOf(q.cmd.Process.Pid); ok && cpu > q.cpu {
-			q.cpu = cpu
-		}
+		q.cpu = max(q.cpu, q.child.cpu())
 		sum += q.cpu
 	}
 	return sum
@@ -178,9 +208,13 @@ func (p *Pool) CPU() time.Duration {
 
 // Run runs processes, until ctx ends. When it returns none is left.
 func (p *Pool) Run(ctx context.Context) error {
+	if err := adopt(); err != nil {
+		return err
+	}
 	stop := make(chan struct{})
 	var own sync.WaitGroup
 	own.Go(func() { p.startAll(stop) })
+	own.Go(p.thread.run)
 	own.Go(func() { p.watch(stop) })
 	<-ctx.Done()
 	p.mu.Lock()
@@ -190,22 +224,48 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	p.tasks.Wait()
-	close(stop) // not before: the processes end with the thread that started them
+	close(stop)
+	p.thread.end() // not before: the processes end with it
 	own.Wait()
 	return nil
 }
 
-// startAll starts processes. They end with its thread, which lives on for as long as they may.
+// startAll has processes started, which takes longer where another host does it.
 func (p *Pool) startAll(stop chan struct{}) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
 	for {
 		select {
 		case s := <-p.starts:
-			q, err := p.start(s)
-			s.started <- started{q, err}
+			if !p.open(func() { p.tasks.Go(func() { p.hand(s, p.start(s)) }) }) {
+				p.hand(s, started{nil, errClosed})
+			}
 		case <-stop:
 			return
 		}
+	}
+}
+
+// hand gives what was started to who asked for it, who may have left.
+func (p *Pool) hand(s start, has started) {
+	select {
+	case s.started <- has:
+	case <-s.left:
+		if has.process != nil {
+			has.process.kill("was stopped: its caller has left")
+			p.back(has.process, false)
+		}
+	}
+}
+
+// open does something if processes are still started, and says whether they are.
+func (p *Pool) open(do func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return false
+	default:
+		do()
+		return true
 	}
 }
 
@@ -213,23 +273,25 @@ func (p *Pool) startAll(stop chan struct{}) {
 // each time, they would do little but start new ones, which takes a quarter of a second and what their code takes.
 const maxIdle = 2
 
-// start starts a process and what goes with it.
-func (p *Pool) start(s start) (*process, error) {
+// start starts a process and what goes with it. One of the tasks does.
+func (p *Pool) start(s start) started {
+	p.open(func() {
+		if len(p.idle) >= maxIdle*p.cfg.Processes {
+			p.end(p.idle[0])
+		}
+	})
+	q, printed, err := begin(s.environment.host, s.key, p.cfg.Logger)
+	if err != nil {
+		return started{nil, fmt.Errorf("%w: %w", ErrNoProcess, err)}
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.processes[q] = struct{}{}
 	select {
-	case <-p.closed:
-		return nil, errClosed
+	case <-p.closed: // meanwhile
+		p.end(q)
 	default:
 	}
-	if len(p.idle) >= maxIdle*p.cfg.Processes {
-		p.end(p.idle[0])
-	}
-	q, printed, err := launch(s.environment.Interpreter, s.environment.Path, s.key, p.cfg.Logger)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoProcess, err)
-	}
-	p.processes[q] = struct{}{}
+	p.mu.Unlock()
 	p.tasks.Go(q.read)
 	p.tasks.Go(func() { q.print(printed) })
 	p.tasks.Go(func() {
@@ -237,7 +299,7 @@ func (p *Pool) start(s start) (*process, error) {
 		_ = printed.SetReadDeadline(time.Now().Add(time.Second)) // one that left its group may have it still
 		p.gone(q)
 	})
-	return q, nil
+	return started{q, nil}
 }
 
 var errClosed = fmt.Errorf("%w: it ends", ErrNoProcess)
@@ -258,8 +320,7 @@ func (p *Pool) gone(q *process) {
 	p.mu.Lock()
 	delete(p.processes, q)
 	p.idle = slices.DeleteFunc(p.idle, func(other *process) bool { return other == q })
-	state := q.cmd.ProcessState
-	p.cpu += max(q.cpu, state.UserTime()+state.SystemTime())
+	p.cpu += max(q.cpu, q.exit.cpu)
 	had := q.had
 	p.mu.Unlock()
 	if !had {
@@ -275,7 +336,7 @@ func (p *Pool) take(k key) *process {
 	for i, q := range slices.Backward(p.idle) {
 		if q.key == k {
 			p.idle = slices.Delete(p.idle, i, i+1)
-			q.had = true
+			q.had, q.has = true, 0
 			return q
 		}
 	}
@@ -293,54 +354,6 @@ func (p *Pool) back(q *process, well bool) {
 	p.mu.Unlock()
 	if !lives {
 		q.free()
-	}
-}
-
-// allow sets what a process may take, which is what its function that takes the most may, and how much of what it has
-// mapped is its segments'; keeps is set once it has kept one.
-func (p *Pool) allow(q *process, memory, segments int64, keeps bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	q.limit, q.shared, q.keeps = max(q.limit, memory), segments, q.keeps || keeps
-}
-
-// watch ends processes that take too much memory, or have had no work for long.
-func (p *Pool) watch(stop chan struct{}) {
-	tick := time.NewTicker(p.times.watch)
-	defer tick.Stop()
-	for {
-		select {
-		case now := <-tick.C:
-			p.look(now)
-		case <-stop:
-			return
-		}
-	}
-}
-
-// look looks at all processes once.
-func (p *Pool) look(now time.Time) {
-	type held struct {
-		*process
-		limit, shared int64
-		keeps         bool
-	}
-	var all []held
-	p.mu.Lock()
-	for len(p.idle) > 0 && now.Sub(p.idle[0].since) > p.times.idle {
-		p.end(p.idle[0])
-	}
-	for q := range p.processes {
-		if q.limit > 0 {
-			all = append(all, held{q, q.limit, q.shared, q.keeps})
-		}
-	}
-	p.mu.Unlock()
-	for _, q := range all {
-		if has := memoryOf(q.cmd.Process.Pid, q.shared, q.limit, q.keeps); has > q.limit {
-			q.kill(fmt.Sprintf("took %d MiB of memory, where its op allows %d by memory=",
-				has>>20, q.limit>>20))
-		}
 	}
 }
 

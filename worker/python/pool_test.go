@@ -65,7 +65,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // Who came first goes first, even if others need less; who leaves lets them pass.
 func TestPlacesAreFair(t *testing.T) {
-	p := &places{free: 3}
+	p := &places{free: 3, memory: 2}
 	var order []int
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -74,11 +74,11 @@ func TestPlacesAreFair(t *testing.T) {
 		group.Go(func() {
 			w := &waiter{ctx: ctx, tick: time.NewTicker(time.Hour)}
 			defer w.tick.Stop()
-			if p.enter(w, n) == nil {
+			if turn, err := p.enter(w, n, 1); err == nil {
 				mu.Lock()
 				order = append(order, who)
 				mu.Unlock()
-				p.leave(n)
+				p.leave(turn)
 			}
 		})
 		for { // until it stands in the queue
@@ -92,7 +92,8 @@ func TestPlacesAreFair(t *testing.T) {
 	}
 	now := &waiter{ctx: t.Context(), tick: time.NewTicker(time.Hour)}
 	defer now.tick.Stop()
-	if err := p.enter(now, 3); err != nil {
+	first, err := p.enter(now, 3, 2)
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
@@ -105,10 +106,10 @@ func TestPlacesAreFair(t *testing.T) {
 		left = len(p.queue) == 2
 		p.mu.Unlock()
 	}
-	p.leave(3)
+	p.leave(first)
 	group.Wait()
-	if !slices.Equal(order, []int{1, 3}) || p.free != 3 {
-		t.Errorf("%v, and %d are free", order, p.free)
+	if !slices.Equal(order, []int{1, 3}) || p.free != 3 || p.memory != 2 {
+		t.Errorf("%v, and %d are free, %d bytes", order, p.free, p.memory)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +28,7 @@ type key struct {
 // these, what it prints, and its end.
 type process struct {
 	key     key
-	cmd     *exec.Cmd
+	child   child
 	conn    *net.UnixConn
 	answers chan *answer // closed when it says no more
 	dead    chan struct{}
@@ -42,26 +41,25 @@ type process struct {
 	made    map[string]int // numbers of functions
 	number  uint64         // of the last request
 
-	// mu keeps signals from a process that another has the number of.
 	mu    sync.Mutex
 	gone  bool
+	exit  exit   // once it is gone
 	cause string // why it was killed
 
 	// Under Pool.mu:
 	had    bool // by a caller
 	ending bool // it was asked to end
 	since  time.Time
-	limit  int64         // of its memory
-	shared int64         // bytes of its segments
-	keeps  bool          // it has kept a segment
+	share  share         // of its memory
+	has    int64         // of that, as far as is known since it was given back
 	cpu    time.Duration // as far as is known
 }
 
 // caller is for whom a process works, for what it prints.
 type caller struct{ session, op string }
 
-// launch starts a process, on the thread that it ends with.
-func launch(interpreter string, path []string, k key, logger *slog.Logger) (*process, *os.File, error) {
+// begin has a host start a process, and returns what it prints.
+func begin(h host, k key, logger *slog.Logger) (*process, *os.File, error) {
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, nil, err
@@ -77,38 +75,14 @@ func launch(interpreter string, path []string, k key, logger *slog.Logger) (*pro
 		return nil, nil, errors.Join(err, conn.Close())
 	}
 	defer prints.Close()
-	p := &process{
-		key: k, conn: conn.(*net.UnixConn), answers: make(chan *answer), dead: make(chan struct{}), logger: logger, //nolint:forcetypeassert // it is one
-		made: map[string]int{}, had: true,
-	}
-	p.cmd = exec.Command(interpreter, "-m", "penstock._op_child") //nolint:noctx // it lives on from call to call
-	p.cmd.Env = environment(path, k.threads)
-	p.cmd.Stdout, p.cmd.Stderr = prints, prints
-	p.cmd.ExtraFiles = []*os.File{theirs}
-	p.cmd.SysProcAttr = attributes()
-	if err := p.cmd.Start(); err != nil {
+	c, err := h.start(launch{k.namespace, k.threads, theirs, prints})
+	if err != nil {
 		return nil, nil, errors.Join(err, conn.Close(), printed.Close())
 	}
-	return p, printed, nil
-}
-
-// environment is what a child gets: nothing of the fleet's.
-func environment(path []string, threads int) []string {
-	env := []string{
-		"LANG=C.UTF-8", "PYTHONHASHSEED=0", "PYTHONSAFEPATH=1", fmt.Sprint("TOKENIZERS_PARALLELISM=", threads > 1),
-	}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	if len(path) > 0 {
-		env = append(env, "PYTHONPATH="+strings.Join(path, string(os.PathListSeparator)))
-	}
-	for _, library := range []string{"OMP", "OPENBLAS", "MKL", "NUMEXPR", "RAYON"} {
-		env = append(env, fmt.Sprintf("%s_NUM_THREADS=%d", library, threads))
-	}
-	return append(env, fmt.Sprintf("POLARS_MAX_THREADS=%d", threads))
+	return &process{
+		key: k, child: c, conn: conn.(*net.UnixConn), logger: logger, //nolint:forcetypeassert // it is one
+		answers: make(chan *answer), dead: make(chan struct{}), made: map[string]int{}, had: true,
+	}, printed, nil
 }
 
 // read hands on what the process answers.
@@ -145,26 +119,15 @@ func (p *process) kill(cause string) {
 	if p.cause == "" {
 		p.cause = cause
 	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended just now
+	p.child.kill()
 }
 
-// interrupt ends what the process is at.
-func (p *process) interrupt() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.gone {
-		_ = syscall.Kill(p.cmd.Process.Pid, syscall.SIGINT)
-	}
-}
-
-// wait waits for the process's end, and ends what it has left of its group.
+// wait waits for the process's end.
 func (p *process) wait() {
-	_ = awaitEnd(p.cmd.Process.Pid)
+	how := p.child.wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	_ = p.cmd.Wait() // how it ended is in cmd.ProcessState
-	p.gone = true
+	p.exit, p.gone = how, true
 	_ = p.conn.Close()
 }
 
@@ -172,17 +135,17 @@ func (p *process) wait() {
 func (p *process) ended() (how string, killed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	state := p.cmd.ProcessState
-	status, _ := state.Sys().(syscall.WaitStatus)
 	switch {
-	case p.cause != "" && status.Signaled() && status.Signal() == syscall.SIGKILL:
+	case p.exit.lost != "":
+		return p.exit.lost, true
+	case p.cause != "" && p.exit.signal == syscall.SIGKILL:
 		return p.cause, false
-	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+	case p.exit.signal == syscall.SIGKILL:
 		return "was killed (SIGKILL), which the system does where memory is short", true
-	case status.Signaled():
-		return fmt.Sprintf("died of signal %d (%v)", status.Signal(), status.Signal()), false
+	case p.exit.signal != 0:
+		return fmt.Sprintf("died of signal %d (%v)", p.exit.signal, p.exit.signal), false
 	}
-	return fmt.Sprintf("ended by itself with exit status %d", status.ExitStatus()), false
+	return fmt.Sprintf("ended by itself with exit status %d", p.exit.status), false
 }
 
 // free gives its segments back. Who has the process, or had it last, calls it.
@@ -210,14 +173,14 @@ func (p *process) print(from *os.File) {
 	log := func() {
 		if now := time.Now(); now.Sub(second) >= time.Second {
 			if dropped > 0 {
-				p.log("lines of a Python process were left out: it prints too many", "lines", dropped)
+				p.log(printsMuch, "lines", dropped)
 			}
 			second, lines, dropped = now, 0, 0
 		}
 		if lines++; lines > linesASecond {
 			dropped++
 		} else if len(line) > 0 {
-			p.log("a Python process prints", "text", strings.ToValidUTF8(string(line), "\uFFFD"))
+			p.log(printsLine, "text", strings.ToValidUTF8(string(line), "\uFFFD"))
 		}
 		line = line[:0]
 	}
@@ -237,7 +200,7 @@ func (p *process) print(from *os.File) {
 				log()
 			}
 			if dropped > 0 {
-				p.log("lines of a Python process were left out: it prints too many", "lines", dropped)
+				p.log(printsMuch, "lines", dropped)
 			}
 			return
 		}
@@ -249,7 +212,7 @@ func (p *process) log(message string, args ...any) {
 	if c == nil {
 		c = &caller{}
 	}
-	p.logger.Info(message, append([]any{"session", c.session, "op", c.op, "pid", p.cmd.Process.Pid}, args...)...)
+	p.logger.Info(message, append([]any{"session", c.session, "op", c.op, "pid", p.child.number()}, args...)...)
 }
 
 // tail is the last bytes that were added. Any goroutine may use it.

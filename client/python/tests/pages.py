@@ -158,6 +158,7 @@ def run(page: Page, folder: Path, master: str) -> None:
             for theirs, here in stands.items():
                 code = code.replace(theirs, here)
             if block.title:
+                (folder / block.title).parent.mkdir(exist_ok=True)
                 (folder / block.title).write_text(code)
             elif block.language == "sh":
                 bash = bash or stack.enter_context(contextlib.closing(Shell(folder)))

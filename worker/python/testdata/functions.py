@@ -288,7 +288,49 @@ def drawn_seeds(x, seeds):
     return seeds.view(np.int64)
 
 
+def leaves(x):
+    """Leaves a program in a session of its own, whose parent has ended."""
+    import subprocess
+    import sys
+
+    program = """
+import subprocess
+print(subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return [int(done.stdout)] * len(x)
+
+
+def peeks(x):
+    """What a user without privileges reads of its own process, and of its parent."""
+    import ctypes
+    import os
+
+    header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if ctypes.CDLL(None).capset(header, nothing) != 0:
+        raise OSError("capset")
+    told = []
+    for pid in (os.getpid(), os.getppid()):
+        for name in ("environ", "mem", "fd/0"):
+            try:
+                path = f"/proc/{pid}/{name}"
+                told.append(f"{name} {os.readlink(path) if name == 'fd/0' else open(path, 'rb')}")
+            except OSError as err:
+                told.append(f"{name} {type(err).__name__}")
+    return ["; ".join(told)] * len(x)
+
+
+def lives(x):
+    """Who it is, and where."""
+    import os
+
+    with open(os.path.join(os.environ["TMPDIR"], "mine"), "w") as file:
+        file.write("x")
+    return [f"{os.getuid()} {os.getgid()} {os.getgroups()} {os.environ['HOME']}"] * len(x)
+
+
 functions = [
+    (leaves, (), {}), (peeks, (), {}), (lives, (), {}),
     (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (texts, (), {}), (Count, (10,), {}),
     (Unmade, (), {}), (bad, (), {}), (bad_row, (), {}), (long, (), {}), (segfault, (), {}), (leave, (), {}),
     (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}), (child_hog, (), {}),
