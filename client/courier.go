@@ -41,7 +41,8 @@ type delivery struct {
 
 func newCourier(t *terms, workers *pool) *courier {
 	return &courier{
-		terms: t, pool: workers, turns: make(chan struct{}, deliveriesAtOnce), turn: make(chan struct{}, 1), code: t.code,
+		terms: t, pool: workers, turns: make(chan struct{}, deliveriesAtOnce),
+		turn: make(chan struct{}, 1), code: t.code,
 		under: make(map[string]*delivery), came: make(map[string]time.Time),
 	}
 }

@@ -14,7 +14,8 @@ import (
 // grow with the dataset. One that takes over has those of the blocks in flight, and has the rest counted again.
 
 const (
-	// recountBytes bounds the counts kept in memory, of all sessions: of some million windows. What goes is counted again.
+	// recountBytes bounds the counts kept in memory, of all sessions: of some million windows. What goes is counted
+	// again.
 	recountBytes = 64 << 20
 	// extentBytes is about what those of an extent take, beside the counts.
 	extentBytes = 256

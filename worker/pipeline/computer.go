@@ -76,10 +76,13 @@ func (c *computer) askFor(ctx context.Context, wait func() error) {
 	c.pictures.Take = func(bytes int64) error {
 		return c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch()+bytes, 1)
 	}
-	c.chain.Ask(transform.Ask{Session: c.ticket.GetSession(), Scratch: c.pictures.Take, Result: func(bytes int64) error {
+	result := func(bytes int64) error {
 		c.unexpected += bytes
 		return c.quota.raise(ctx, &c.holds.results, c.expects.results+c.unexpected, 1)
-	}, Wait: wait})
+	}
+	c.chain.Ask(transform.Ask{
+		Session: c.ticket.GetSession(), Scratch: c.pictures.Take, Result: result, Wait: wait,
+	})
 }
 
 // moveCursor has the trainer's cursor stand at a window, where no row came of the windows before it: if it cannot be
