@@ -266,6 +266,7 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 	commands := map[string]*cobra.Command{
 		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(),
 			"test"),
+		"python-host": workercommand.PythonHost(),
 	}
 	cmd := commands[c.Args[0]]
 	if cmd == nil {

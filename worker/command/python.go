@@ -174,12 +174,14 @@ func (f *PythonFlags) environments() (map[string]python.Environment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !isModules(module) {
-			return nil, fmt.Errorf("--python-modules: want a module such as %s=mypkg.features, %[1]s=mypkg.* or "+
-				"%[1]s=*, found %[2]q", name, flag)
-		}
 		e := out[name]
-		e.Modules = append(e.Modules, module)
+		for module := range strings.SplitSeq(module, ",") {
+			if !isModules(module) {
+				return nil, fmt.Errorf("--python-modules: want modules such as %s=mypkg.features, %[1]s=mypkg.* or "+
+					"%[1]s=*, found %[2]q", name, flag)
+			}
+			e.Modules = append(e.Modules, module)
+		}
 		out[name] = e
 	}
 	return out, nil

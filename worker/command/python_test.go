@@ -34,12 +34,12 @@ func TestPythonFlags(t *testing.T) {
 	args := []string{
 		"--code=by-value", "--python=default=" + interpreter, "--python=torch=" + interpreter,
 		"--python-path=default=/a", "--python-path=default=/b=c", "--python-processes=3", "--python-memory=2GiB",
-		"--python-modules=torch=mypkg.features", "--python-modules=torch=mypkg.*", "--python-modules=default=*",
+		"--python-modules=torch=mypkg.features,mypkg.text", "--python-modules=torch=mypkg.*", "--python-modules=default=*",
 	}
 	want := &python.Config{
 		Environments: map[string]python.Environment{
 			"default": {Interpreter: interpreter, Path: []string{"/a", "/b=c"}, Modules: []string{"*"}},
-			"torch":   {Interpreter: interpreter, Modules: []string{"mypkg.features", "mypkg.*"}},
+			"torch":   {Interpreter: interpreter, Modules: []string{"mypkg.features", "mypkg.text", "mypkg.*"}},
 		},
 		ByValue: true, Processes: 3, Budget: 2 << 30, Logger: slog.Default(),
 	}
