@@ -19,12 +19,13 @@ MERMAID       := https://registry.npmjs.org/mermaid/-/mermaid-12.3.0.tgz
 MERMAID_SHA256 := 336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3
 GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
 
-PYTEST        := cloudpickle==3.1.3 pytest==9.2.0 pytest-rerunfailures==16.7 pytest-timeout==2.4.0 pytest-xdist==3.8.0 tqdm==4.70.1
+CLOUDPICKLE   := cloudpickle==3.1.3
+PYTEST        := $(CLOUDPICKLE) pytest==9.2.0 pytest-rerunfailures==16.7 pytest-timeout==2.4.0 pytest-xdist==3.8.0 tqdm==4.70.1
 PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6
 
-.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve test-docs proto \
+.PHONY: build image image-python test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve test-docs proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
@@ -33,6 +34,14 @@ build:            ## the binary
 image:            ## dist/penstock.tar, a container image made without an engine; for docker load, podman load, ctr images import
 	GOOS=linux go build -ldflags '-s -w' -o .cache/image/penstock .
 	go run ./deploy/image --tag penstock:dev --output dist/penstock.tar /usr/bin/penstock=.cache/image/penstock
+
+PYTHON_IMAGE = .cache/image/python-root
+
+image-python: python ## dist/penstock-python.tar, the same with Python for functions of users', and no packages but what the package needs
+	GOOS=linux go build -ldflags '-s -w' -o .cache/image/penstock .
+	PYTHON=.venv/bin/python deploy/image/python.sh $(PYTHON_IMAGE) $(PYTHON_NEWEST) $(CLOUDPICKLE)
+	go run ./deploy/image --tag penstock-python:dev --output dist/penstock-python.tar --entrypoint /usr/bin/penstock \
+		/=$(PYTHON_IMAGE) /usr/bin/penstock=.cache/image/penstock
 
 test: test-go test-python ## all tests that need no torch
 
@@ -78,7 +87,7 @@ test-pythons: build ## a part of them under each other Python that is here, the 
 
 test-kubernetes: $(TOOLS)/bin/minio ## what deploy/kubernetes ships, on a real cluster of this machine's; as root on Linux
 	PENSTOCK_KUBERNETES=1 go test ./master/autoscale/kubernetes
-	bench/kubernetes/test.sh
+	PENSTOCK_PYTHON_PACKAGES="$(PYTHON_NEWEST) $(CLOUDPICKLE)" bench/kubernetes/test.sh
 
 test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add
 	PATH="$(CURDIR)/.venv/bin:$$PATH" GOAMD64=v3 go test ./worker/filter ./worker/images/... ./worker/tensor ./worker/transform/... ./worker/vector

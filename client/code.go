@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
@@ -93,23 +94,28 @@ func (o opening) takeCode(ctx context.Context, patient trials, warn func(error))
 		t.code = o.own
 		return nil
 	}
+	var err error
+	t.code, err = o.getCode(ctx, patient, warn, of)
+	return err
+}
+
+// getCode gets the bytes of the session's code.
+func (o opening) getCode(
+	ctx context.Context, patient trials, warn func(error), of *pb.StoredCode,
+) (bundle, error) {
 	if err := code.Check(of); err != nil {
-		return fmt.Errorf("the master's session: %w", err)
+		return bundle{}, fmt.Errorf("the master's session: %w", err)
 	}
 	patient.each = partTimeout
 	data := make([]byte, 0, of.GetSize())
 	for int64(len(data)) < of.GetSize() {
 		part, err := o.getPart(ctx, patient, warn, of, int64(len(data)))
 		if err != nil {
-			return fmt.Errorf("the session's code: %w", err)
+			return bundle{}, fmt.Errorf("the session's code: %w", err)
 		}
 		data = append(data, part.GetData()...)
 	}
-	if err := code.CheckWhole(of, data); err != nil {
-		return err
-	}
-	t.code = bundle{of, data}
-	return nil
+	return bundle{of, data}, code.CheckWhole(of, data)
 }
 
 // getPart gets the part at an offset.
@@ -151,18 +157,27 @@ func (in *incoming) getWithCode(address string) error {
 // sendCode sends a worker the session's code. Meanwhile it is neither silent nor late.
 func (in *incoming) sendCode(address string, sum []byte, asked time.Time) error {
 	st := in.st
-	if !bytes.Equal(sum, st.terms.code.stored.GetSha256()) {
+	st.shared.mu.Lock()
+	ticket := st.at.ticket
+	st.shared.mu.Unlock()
+	if !bytes.Equal(sum, codeOf(ticket).GetSha256()) {
 		return status.Errorf(codes.Aborted, "asks for code %x, which is not the session's", sum)
 	}
 	in.silence.Stop()
 	in.waits(time.Time{})
-	st.shared.mu.Lock()
-	ticket := st.at.ticket
-	st.shared.mu.Unlock()
 	err := st.fetcher.courier.deliver(in.ctx, address, ticket, asked)
 	in.waits(time.Now())
 	in.silence.Reset(in.patience)
 	return err
+}
+
+// codeOf is the code that a ticket names.
+func codeOf(ticket *pb.SignedTicket) *pb.StoredCode {
+	t := new(pb.Ticket)
+	if proto.Unmarshal(ticket.GetTicket(), t) != nil {
+		return nil // a grant's can be read
+	}
+	return t.GetCode()
 }
 
 // waits notes since when the attempt waits for a message; zero: it does not.

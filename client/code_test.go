@@ -140,6 +140,40 @@ func TestTheSessionsBytesAreTaken(t *testing.T) {
 	})
 }
 
+// TestASessionOfOtherBytesByNow holds that a rank which was away while another brought other bytes of the same functions
+// gets those, once for all of its streams, and sends workers them.
+func TestASessionOfOtherBytesByNow(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m, first, _ := twoWorkers(fl)
+		m.Workers = fl.Workers("w1")
+		other := bytes.Repeat([]byte{8}, threeParts)
+		var got int
+		m.Intercept = func(req proto.Message) error {
+			switch req.(type) {
+			case *pb.SyncRequest:
+				if now := code.Of(other, identity()); !proto.Equal(m.Code, now) {
+					for p := range code.Parts(now, other) {
+						if err := m.Codes.Put(p); err != nil {
+							t.Error(err)
+						}
+					}
+					m.Code = now
+				}
+			case *pb.GetCodeRequest:
+				if got++; got == 2 {
+					return status.Error(codes.Unavailable, "away")
+				}
+			}
+			return nil
+		}
+		s := open(t, withCode(fl, 7, 100))
+		readAll(t, m, s)
+		if got != 3+1 || first.Codes.Parts() != 3 || !bytes.Equal(s.fetcher.courier.code.data, other) {
+			t.Errorf("the master was asked for %d parts, and the worker sent %d", got, first.Codes.Parts())
+		}
+	})
+}
+
 // TestAMasterThatForgets holds that parts are sent again to a master that lost some, or fails for a while, and when a
 // session is joined whose bytes are gone.
 func TestAMasterThatForgets(t *testing.T) {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type courier struct {
 	terms *terms
 	pool  *pool // of workers
 	turns chan struct{}
+	turn  chan struct{} // who looks at code has it
+	code  bundle        // the session's, as far as this rank knows
 
 	mu    sync.Mutex
 	under map[string]*delivery // on its way, by address
@@ -38,7 +41,7 @@ type delivery struct {
 
 func newCourier(t *terms, workers *pool) *courier {
 	return &courier{
-		terms: t, pool: workers, turns: make(chan struct{}, deliveriesAtOnce),
+		terms: t, pool: workers, turns: make(chan struct{}, deliveriesAtOnce), turn: make(chan struct{}, 1), code: t.code,
 		under: make(map[string]*delivery), came: make(map[string]time.Time),
 	}
 }
@@ -109,7 +112,10 @@ func (c *courier) send(ctx context.Context, address string, ticket *pb.SignedTic
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	of := c.terms.code
+	of, err := c.current(ctx, codeOf(ticket))
+	if err != nil {
+		return err
+	}
 	c.terms.log.Debug("a worker is sent the session's code", "address", address, "bytes", of.stored.GetSize())
 	for part := range code.Parts(of.stored, of.data) {
 		part.Ticket = ticket
@@ -118,6 +124,31 @@ func (c *courier) send(ctx context.Context, address string, ticket *pb.SignedTic
 		}
 	}
 	return nil
+}
+
+// current is the code that a ticket names. Its bytes are others than this rank has if the session slept meanwhile, and
+// went on with those that another rank brought: the master has them.
+func (c *courier) current(ctx context.Context, of *pb.StoredCode) (bundle, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return bundle{}, ctx.Err()
+	}
+	if bytes.Equal(of.GetSha256(), c.code.stored.GetSha256()) {
+		return c.code, nil
+	}
+	own := &masters{addresses: c.terms.cfg.Masters, pool: newPool(c.terms.cfg.Dial, nil)} // the session's has one user
+	defer own.pool.close()
+	from := opening{terms: c.terms, masters: own}
+	got, err := from.getCode(ctx, trials{all: partTimeout}, from.warnNowAndThen(), of)
+	if err != nil {
+		return bundle{}, status.Errorf(codes.Aborted, "lacks the session's code, which was replaced by others' and "+
+			"cannot be had from a master: %v", err)
+	}
+	c.terms.log.Info("the session's functions are of other bytes by now, which another rank brought")
+	c.code = got
+	return got, nil
 }
 
 func (c *courier) part(ctx context.Context, address string, part *pb.CodePart) error {

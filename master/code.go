@@ -13,7 +13,9 @@ import (
 
 	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/store"
 )
 
@@ -29,19 +31,22 @@ const (
 	codeCrowded = 15 * time.Minute
 )
 
-// mayRun refuses a spec with functions in a namespace that may have none.
+// mayRun refuses a spec with functions in a namespace that may have none of this kind.
 func (m *Master) mayRun(namespace string, s *pb.Spec) error {
-	if s.GetCode() == nil {
-		return nil
+	switch {
+	case spec.ByName(s):
+		return m.mayHave(namespace, access.ByName)
+	case s.GetCode() != nil:
+		return m.mayHave(namespace, access.ByValue)
 	}
-	return m.mayHaveCode(namespace)
+	return nil
 }
 
-func (m *Master) mayHaveCode(namespace string) error {
+func (m *Master) mayHave(namespace string, code access.Code) error {
 	if namespace == "" {
 		namespace = identity.DefaultNamespace
 	}
-	return m.cfg.Access.Code(namespace, m.cfg.Code).May(namespace)
+	return m.cfg.Access.Code(namespace, m.cfg.Code).May(namespace, code)
 }
 
 // checkCode refuses a request whose code is not that of its spec.
@@ -50,6 +55,9 @@ func checkCode(req *pb.OpenRequest) error {
 	switch {
 	case has == nil:
 		return nil
+	case spec.ByName(req.GetSpec()):
+		return status.Error(codes.InvalidArgument, "the request has bytes of functions, and its spec calls functions by "+
+			"name, which the workers have; send no code")
 	case req.GetSpec() != nil && !proto.Equal(has.GetIdentity(), want):
 		return status.Error(codes.InvalidArgument, "the request has bytes of other functions than its spec; send "+
 			"those that the spec's `code` identifies")
@@ -73,7 +81,7 @@ func (t *term) awaitsCode(ctx context.Context, req *wanted) error {
 	t.mu.Lock()
 	opening := t.openings[req.name] != nil || t.sessions[req.name] != nil
 	t.mu.Unlock()
-	if opening || req.GetSpec().GetCode() == nil {
+	if opening || req.GetSpec().GetCode() == nil || spec.ByName(req.GetSpec()) {
 		return nil
 	}
 	if req.GetCode() == nil {
@@ -158,7 +166,7 @@ func (s *service) PutCode(ctx context.Context, p *pb.CodePart) (*pb.PutCodeReply
 		return nil, err
 	}
 	namespace := identity.From(ctx).Home()
-	if err := s.master.mayHaveCode(namespace); err != nil {
+	if err := s.master.mayHave(namespace, access.ByValue); err != nil {
 		return nil, err
 	}
 	if err := code.CheckPart(p); err != nil {
@@ -202,7 +210,8 @@ func (s *service) GetCode(ctx context.Context, req *pb.GetCodeRequest) (*pb.Code
 		return nil, err
 	}
 	if of == nil {
-		return nil, status.Errorf(codes.FailedPrecondition, "session %q has no Python functions", req.GetSession())
+		return nil, status.Errorf(codes.FailedPrecondition, "session %q has no Python functions that a trainer sent",
+			req.GetSession())
 	}
 	if at := req.GetOffset(); at < 0 || at >= of.GetSize() || at%code.PartBytes != 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "the code has no part at %d: it has %d bytes, in parts of %d",

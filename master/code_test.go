@@ -376,3 +376,43 @@ func TestASessionThatSleptTakesOtherBytes(t *testing.T) {
 	asleep(t, m, "run")
 	now.are(t, m, "run") // as its summary says
 }
+
+// TestStatesOfOtherLimits holds that a state is restored where functions may take more than they might, or promise more,
+// and not where they are called otherwise.
+func TestStatesOfOtherLimits(t *testing.T) {
+	m := startCode(t, etcd(t, "").Endpoints())
+	f := newFunctions("chunks", 1, 500)
+	f.put(t, m)
+	dir := dataset(t, 2)
+	limited := func(f *pb.Function) {
+		f.Memory, f.Threads, f.TimeoutMs, f.Most, f.Deterministic = 1<<30, 2, 1000, 9, true
+	}
+	digests := map[string]string{} // of tickets' programs, which say it all
+	var state *pb.State
+	for id, change := range map[string]func(*pb.Function){
+		"before": func(*pb.Function) {}, "after": limited, "random": func(f *pb.Function) { f.Rng = true },
+	} {
+		s := chunked(dir)
+		s.LastBatch = pb.LastBatch_UNEVEN
+		change(s.GetTransforms()[0].GetPython())
+		_, err := m.Open(t.Context(), f.request(id, s))
+		check(t, err)
+		r := newTrainer(t, m, id, 0, 1).mustJoin("a")
+		r.untilGranted()
+		digests[id] = string(r.open(r.grants[0]).GetProgramDigest())
+		if id == "before" {
+			state = r.state()
+			state.Code = f.GetIdentity()
+		}
+	}
+	if digests["before"] == digests["after"] {
+		t.Error("workers take one program for another that has other limits")
+	}
+	if err := newTrainer(t, m, "after", 0, 1).restore("b", true, state); err != nil {
+		t.Errorf("with other limits: %v", err)
+	}
+	err := newTrainer(t, m, "random", 0, 1).restore("b", true, state)
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "of another spec") {
+		t.Errorf("called otherwise: %v", err)
+	}
+}

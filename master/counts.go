@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,7 +191,8 @@ func (c *count) request(s *pb.Shard, workers []*pb.Worker) (*pb.StreamRequest, e
 		Session: c.session.GetId(), Namespace: c.session.GetNamespace(), Epoch: c.block.GetEpoch(),
 		Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
 		File: s.GetFile(), Extents: s.GetExtents(), ProgramDigest: []byte(ticket.Digest(c.text)),
-		Workers: workers, ExpiresUnix: time.Now().Add(ticketLife).Unix(), Code: c.code,
+		Workers: workers, ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+		Code: cmp.Or(c.code, codeOf(c.session)), Environment: c.session.GetSpec().GetPython(),
 	}, c.text)
 }
 

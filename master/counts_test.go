@@ -27,8 +27,9 @@ import (
 type countingWorker struct {
 	flight.BaseFlightServer
 	keys map[string][]byte
-	says func(*pb.Ticket) error // in place of counts, if it is an error
-	of   uint32                 // rows that come of each, of sessions of functions
+	says func(*pb.Ticket) error                             // in place of counts, if it is an error
+	of   uint32                                             // rows that come of each, of sessions of functions
+	has  func(*pb.Ticket, []string) (*pb.CallsReply, error) // by name
 
 	mu    sync.Mutex
 	code  []byte                    // that it was sent
@@ -71,19 +72,42 @@ func (w *countingWorker) keep(body []byte) error {
 	return nil
 }
 
+// tell says what functions there are by names.
+func (w *countingWorker) tell(body []byte, out flight.FlightService_DoActionServer) error {
+	var req pb.CallsRequest
+	if err := proto.Unmarshal(body, &req); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	t, err := ticket.VerifySigned(req.GetTicket(), w.keys, time.Now())
+	if err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	reply, err := w.has(t, req.GetCalls())
+	if err != nil {
+		return err
+	}
+	if body, err = proto.Marshal(reply); err != nil {
+		return err
+	}
+	return out.Send(&flight.Result{Body: body})
+}
+
 // lacks asks for a session's code, unless it is here.
 func (w *countingWorker) lacks(of *pb.StoredCode) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if of == nil || code.CheckWhole(of, w.code) == nil {
+	if len(of.GetSha256()) == 0 || code.CheckWhole(of, w.code) == nil {
 		return nil
 	}
 	return code.Needed(of.GetSha256(), "it is not here")
 }
 
 func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
-	if a.GetType() == "code" {
+	switch a.GetType() {
+	case "code":
 		return w.keep(a.GetBody())
+	case "calls":
+		return w.tell(a.GetBody(), out)
 	}
 	var req pb.StreamRequest
 	if err := proto.Unmarshal(a.GetBody(), &req); err != nil || a.GetType() != "count" {

@@ -58,11 +58,23 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if err := mayRead(limits, s); err != nil {
 		return nil, err
 	}
+	namespace := identity.From(ctx).Home()
+	if err := f.master.mayRun(namespace, s); err != nil {
+		return nil, err
+	}
 	dataset, err := Resolve(ctx, limited{cfg.Storage, limits}, f.master.described, cfg.Ops, cfg.Plan, s)
 	if err != nil {
 		return nil, openError(err)
 	}
-	list, err := f.newEndpoints(dataset.Program)
+	common := &pb.Ticket{}
+	if spec.ByName(s) {
+		common.Namespace = namespace // whose processes run them
+	}
+	if s, err = f.master.pin(ctx, dataset, s, common); err != nil {
+		return nil, err
+	}
+	common.Code = codeOf(&pb.Session{Spec: s})
+	list, err := f.newEndpoints(dataset.Program, common)
 	if err != nil {
 		return nil, err
 	}
@@ -102,23 +114,21 @@ func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Blo
 // endpoints is the list under construction.
 type endpoints struct {
 	info    *flightInfo
-	program []byte // serialised
-	digest  []byte
+	program []byte     // serialised
+	ticket  *pb.Ticket // what all have
 	places  *places
 	all     []*flight.FlightEndpoint
 	rows    int64
 	bytes   int
 }
 
-func (f *flightInfo) newEndpoints(program *pb.Program) (*endpoints, error) {
+func (f *flightInfo) newEndpoints(program *pb.Program, common *pb.Ticket) (*endpoints, error) {
 	serialised, err := spec.Marshal(program)
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	e := &endpoints{
-		info: f, program: serialised, digest: []byte(ticket.Digest(serialised)),
-		places: f.master.places.get(),
-	}
+	common.ProgramDigest, common.ExpiresUnix = []byte(ticket.Digest(serialised)), time.Now().Add(ticketLife).Unix()
+	e := &endpoints{info: f, program: serialised, ticket: common, places: f.master.places.get()}
 	if e.places.Workers == 0 {
 		return nil, status.Error(codes.Unavailable, "the fleet has no worker; start one with `penstock worker`")
 	}
@@ -129,11 +139,9 @@ func (f *flightInfo) newEndpoints(program *pb.Program) (*endpoints, error) {
 func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 	e.rows += counts.Rows
 	for i, shard := range block.GetShards() {
-		next, err := e.info.endpoint(&pb.Ticket{
-			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), Extents: shard.GetExtents(),
-			ProgramDigest: e.digest,
-			Workers:       e.places.For(shard, ""), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
-		}, e.program)
+		e.ticket.Block, e.ticket.Shard = block.GetIndex(), uint32(i)
+		e.ticket.File, e.ticket.Extents, e.ticket.Workers = shard.GetFile(), shard.GetExtents(), e.places.For(shard, "")
+		next, err := e.info.endpoint(e.ticket, e.program)
 		if err != nil {
 			return err
 		}

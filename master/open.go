@@ -15,7 +15,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -124,9 +123,15 @@ func (t *term) create(req *wanted) error {
 	ctx, cancel := context.WithTimeout(t.ctx, openTimeout)
 	defer cancel()
 	cfg := &t.master.cfg
+	if err := t.master.awaitsWorkers(req.GetSpec()); err != nil {
+		return err
+	}
 	d, err := Resolve(ctx, limited{cfg.Storage, req.limits}, t.master.described, cfg.Ops, cfg.Plan, req.GetSpec())
 	if err != nil {
 		return openError(err)
+	}
+	if req, err = t.master.pinned(ctx, req, d); err != nil {
+		return err
 	}
 	meta, err := t.master.newMeta(req, d)
 	if err != nil {
@@ -171,10 +176,14 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 	if err != nil {
 		return nil, err
 	}
+	rows, err := spec.Marshal(spec.WithoutLimits(d.Program))
+	if err != nil {
+		return nil, err
+	}
 	meta := &pb.SessionMeta{
 		Session: &pb.Session{
 			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: world, Generation: 1,
-			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
+			Program: program, ProgramDigest: []byte(ticket.Digest(rows)), DatasetDigest: plan.DatasetDigest(d.Files),
 			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes,
 				m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
 			Namespace: req.who.Home(), Owner: req.who.Subject, Share: req.GetShare(), DefaultLastBatch: req.byDefault,
@@ -252,7 +261,7 @@ func (w *wanted) settled() (*wanted, error) {
 // likeIn is a request's spec in a session that was opened with another one, or is just being so. What it leaves out is
 // as there: the ranks of a job find what the first of them opened. A state that is restored has an ending of its own.
 func likeIn(have *pb.Spec, req *pb.OpenRequest) *pb.Spec {
-	want := proto.CloneOf(req.GetSpec())
+	want := spec.PinnedLike(req.GetSpec(), have)
 	if req.GetDefaults() == 0 {
 		return want
 	}
@@ -279,8 +288,7 @@ func openError(err error) error {
 		return own.GRPCStatus().Err()
 	}
 	if transient(err) && !storage.IsOurs(err) { // else another try helps only once somebody has mended this process
-		out, failed := status.New(codes.Unavailable, err.Error()).WithDetails(&pb.CannotYet{})
-		return cmp.Or(failed, out.Err())
+		return cannotYet(err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -18,19 +20,29 @@ type ticketOffice struct {
 	master  *Master
 	session *pb.Session
 	program *pb.Program
+	digest  []byte // of the program as it is written, which the session's is not where functions have limits
 	code    *pb.StoredCode
 	blocks  map[store.BlockID]*pb.Block // all that lie in etcd
 }
 
 func newTicketOffice(m *Master, stored *store.Session, program *pb.Program) *ticketOffice {
 	o := &ticketOffice{
-		master: m, session: stored.Meta.GetSession(), program: program, code: stored.Meta.GetSession().GetCode(),
-		blocks: map[store.BlockID]*pb.Block{},
+		master: m, session: stored.Meta.GetSession(), program: program, code: codeOf(stored.Meta.GetSession()),
+		digest: []byte(ticket.Digest(stored.Meta.GetSession().GetProgram())), blocks: map[store.BlockID]*pb.Block{},
 	}
 	for _, b := range stored.Blocks {
 		o.blocks[store.BlockID{Epoch: b.GetEpoch(), Index: b.GetIndex()}] = b
 	}
 	return o
+}
+
+// codeOf is what tickets say of the code of a session's functions; nil: it has none. Of functions by name there are no
+// bytes.
+func codeOf(s *pb.Session) *pb.StoredCode {
+	if spec.ByName(s.GetSpec()) {
+		return &pb.StoredCode{Identity: s.GetSpec().GetCode()}
+	}
+	return s.GetCode()
 }
 
 // grants returns intervals, each within one shard, with tickets for a trainer of a zone. Of intervals of one shard that
@@ -73,9 +85,9 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	return o.master.signer.Sign(&pb.Ticket{
 		Session: o.session.GetId(), Namespace: o.session.GetNamespace(), Generation: generation, Epoch: p.Epoch,
 		Block: p.Block, Shard: p.Shard,
-		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.session.GetProgramDigest(),
+		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.digest,
 		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
-		Weight: o.session.GetShare().GetWeight(), Code: o.code,
+		Weight: o.session.GetShare().GetWeight(), Code: o.code, Environment: o.session.GetSpec().GetPython(),
 	})
 }
 

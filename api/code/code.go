@@ -54,10 +54,14 @@ func Check(c *pb.StoredCode) error {
 	if err := check(c.GetSha256(), c.GetSize()); err != nil {
 		return err
 	}
-	switch n := proto.Size(c.GetIdentity()); {
-	case len(c.GetIdentity().GetDigest()) != sha256.Size:
-		return fmt.Errorf("the code's identity has a digest of %d bytes; want %d", len(c.GetIdentity().GetDigest()),
-			sha256.Size)
+	return CheckIdentity(c.GetIdentity())
+}
+
+// CheckIdentity refuses what cannot identify a session's code.
+func CheckIdentity(c *pb.Code) error {
+	switch n := proto.Size(c); {
+	case len(c.GetDigest()) != sha256.Size:
+		return fmt.Errorf("the code's identity has a digest of %d bytes; want %d", len(c.GetDigest()), sha256.Size)
 	case n > maxIdentity:
 		return fmt.Errorf("the code's identity has %d bytes; it may have %d: have the functions import less", n,
 			maxIdentity)

@@ -88,6 +88,10 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 		d.wrong(path, n, want)
 		return
 	}
+	t, _ := m.Interface().(*pb.Transform)
+	if t != nil && isCall(n) {
+		t.Python = &pb.Function{}
+	}
 	seen := map[string]bool{}
 	for i, key := range n.keys {
 		if seen[key] {
@@ -99,6 +103,9 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 	}
 	if _, ok := m.Interface().(*pb.Feature); ok {
 		d.shorthand(seen, path)
+	}
+	if t.GetPython() != nil {
+		d.called(n, path)
 	}
 }
 
@@ -116,6 +123,10 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 	at := join(path, key)
 	switch msg := m.Interface().(type) {
 	case *pb.Transform:
+		if msg.Python != nil {
+			d.call(msg, key, n, at)
+			return
+		}
 		if fd == nil {
 			d.param(msg, key, n, at)
 			return
@@ -341,8 +352,8 @@ func fieldOf(fields protoreflect.FieldDescriptors, key string) protoreflect.Fiel
 	return nil
 }
 
-// inTexts reports whether a spec that is written as text may have a field. What Python functions are, and where their
-// code is, only the Python package says.
+// inTexts reports whether a spec that is written as text may have a field as it is. Calls of Python functions stand
+// there in another way, and where their code is, no text says.
 func inTexts(fd protoreflect.FieldDescriptor) bool {
 	switch fd.Message() {
 	case (*pb.Function)(nil).ProtoReflect().Descriptor(), (*pb.Result)(nil).ProtoReflect().Descriptor(),

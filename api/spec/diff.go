@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,7 +40,7 @@ func explicit(s *pb.Spec) *pb.Spec {
 	if s.OnError == nil {
 		s.OnError = &pb.OnError{}
 	}
-	s.Epochs = Epochs(s)
+	s.Epochs, s.Python = Epochs(s), cmp.Or(s.Python, DefaultEnvironment)
 	for _, t := range s.GetTransforms() {
 		t.Python = settledFunction(t.GetPython())
 	}
@@ -138,9 +139,9 @@ func (d *differ) code(path string, a, b *pb.Code) {
 		d.add(path+".functions", fmt.Sprint(n), fmt.Sprintf("%d entries", m))
 	}
 	if x, y := a.GetPython(), b.GetPython(); x != y {
-		d.add(path+".python", fmt.Sprintf("%q", x), fmt.Sprintf("%q", y))
+		d.runs(path, "Python", x, y)
 	}
-	d.distributions(path+".distributions", a.GetDistributions(), b.GetDistributions())
+	d.distributions(path, a.GetDistributions(), b.GetDistributions())
 	if len(d.lines) == told && !bytes.Equal(a.GetDigest(), b.GetDigest()) {
 		d.lines = append(d.lines, path+": what the functions refer to differs")
 	}
@@ -148,24 +149,40 @@ func (d *differ) code(path string, a, b *pb.Code) {
 
 // distributions tells in which distributions two sorted lists differ: in versions, where both have one of a name.
 func (d *differ) distributions(path string, a, b []string) {
-	name := func(list []string) string {
-		before, _, _ := strings.Cut(list[0], "==")
-		return before
+	first := func(list []string) (name, version string) {
+		if len(list) > 0 {
+			name, version, _ = strings.Cut(list[0], "==")
+		}
+		return name, version
 	}
 	for len(a) > 0 || len(b) > 0 {
+		x, was := first(a)
+		y, is := first(b)
 		switch {
-		case len(b) == 0 || len(a) > 0 && a[0] < b[0] && name(a) != name(b):
-			d.add(path, a[0], "nothing")
+		case y == "" || x != "" && a[0] < b[0] && x != y:
+			d.runs(path, x, was, "")
 			a = a[1:]
-		case len(a) == 0 || name(a) != name(b):
-			d.add(path, "nothing", b[0])
+		case x != y:
+			d.runs(path, y, "", is)
 			b = b[1:]
 		default:
-			if a[0] != b[0] {
-				d.add(path, a[0], b[0])
+			if was != is {
+				d.runs(path, x, was, is)
 			}
 			a, b = a[1:], b[1:]
 		}
+	}
+}
+
+// runs tells what functions run with, of versions of which "" is none.
+func (d *differ) runs(path, with, was, is string) {
+	switch {
+	case is == "":
+		d.add(path, "the functions run with "+with+" "+was, "without it")
+	case was == "":
+		d.add(path, "the functions run without "+with, "with "+with+" "+is)
+	default:
+		d.add(path, "the functions run with "+with+" "+was, "with "+is)
 	}
 }
 

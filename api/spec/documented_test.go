@@ -28,7 +28,7 @@ func TestTheExampleOfTheReferenceResolves(t *testing.T) {
 		tensors = append(tensors, o.GetName())
 	}
 	if got := strings.Join(tensors,
-		" "); got != "label dense cat_0 cat_0_x_cat_1 words_id country_id age_bucket country photo cat_0_scores cat_1" {
+		" "); got != "label dense cat_0 cat_0_x_cat_1 words_id country_id age_bucket country photo cat_0_scores cat_1 tokens" {
 		t.Errorf("got %s", got)
 	}
 	for _, name := range fieldNames(s.ProtoReflect().Descriptor().Fields()) {

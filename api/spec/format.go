@@ -16,7 +16,7 @@ import (
 )
 
 // Format writes a spec as YAML that Parse reads back to an equal spec. It fails for what YAML cannot say: values
-// without a kind, unknown enum numbers, text that is not UTF-8, functions of Python.
+// without a kind, unknown enum numbers, text that is not UTF-8, functions of Python but for calls by name.
 func Format(s *pb.Spec) ([]byte, error) {
 	f := newFormatter()
 	f.message(s.ProtoReflect(), "")
@@ -47,6 +47,10 @@ func (f *formatter) fail(format string, args ...any) {
 
 // message writes the fields that are set, a line each or more.
 func (f *formatter) message(m protoreflect.Message, indent string) {
+	if t, ok := m.Interface().(*pb.Transform); ok && t.GetOp() == FunctionOp {
+		f.called(t, indent)
+		return
+	}
 	fields := m.Descriptor().Fields()
 	feature, _ := m.Interface().(*pb.Feature)
 	short := len(feature.GetName()) > 0 && feature.GetLayout() != pb.Layout_LAYOUT_UNSPECIFIED

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -96,7 +97,7 @@ type call struct {
 func (r *resolver) function(path string, t *pb.Transform) {
 	c := &call{resolver: r, path: path, transform: t, name: "the function"}
 	f := settledFunction(t.GetPython())
-	if f == nil || r.code == nil {
+	if f == nil || r.code == nil && f.GetCall() == "" {
 		c.unknown()
 		return
 	}
@@ -106,6 +107,10 @@ func (r *resolver) function(path string, t *pb.Transform) {
 	if t.GetOut() != "" || len(t.GetParams()) > 0 {
 		r.problems.add(path, "a call of %s has neither `out` nor parameters; `outs` says what it makes", c.name)
 	}
+	if f.GetCall() != "" {
+		f.Index = r.named.number(f)
+	}
+	r.oneKind(path, f)
 	c.check(f)
 	in, outs := c.inputs(), c.results(f.GetKind())
 	c.step(f, in, outs)
@@ -114,8 +119,8 @@ func (r *resolver) function(path string, t *pb.Transform) {
 
 // unknown refuses a call of what nobody knows, and defines what it would make.
 func (c *call) unknown() {
-	c.problems.add(c.path+".op", "python without a function and its code; make the transform in Python, by "+
-		"penstock.op: specs that are written as text cannot name functions yet")
+	c.problems.add(c.path+".op", "python without a function and its code; name a function of the workers, as in "+
+		"call: %q, or make the transform in Python, by penstock.op", exampleCall)
 	made := []*feature{{name: c.transform.GetOut(), at: c.path}}
 	for _, out := range c.transform.GetOuts() {
 		made = append(made, &feature{name: out.GetName(), at: c.path})
@@ -149,6 +154,10 @@ func settledFunction(f *pb.Function) *pb.Function {
 		return nil
 	}
 	f = proto.CloneOf(f)
+	if f.GetCall() != "" {
+		name := f.GetCall()[strings.LastIndexByte(f.GetCall(), ':')+1:]
+		f.Name, f.Index = cmp.Or(f.GetName(), name), 0
+	}
 	if f.Kind == pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED {
 		f.Kind = pb.FunctionKind_MAP
 	}
@@ -169,26 +178,31 @@ func settledFunction(f *pb.Function) *pb.Function {
 
 // check checks a settled function by itself.
 func (c *call) check(f *pb.Function) {
-	wrong := func(field, format string, args ...any) { c.problems.add(c.path+".python."+field, format, args...) }
+	wrong := func(field, format string, args ...any) { c.problems.add(c.at(f, field), format, args...) }
 	if !isLabel(f.GetName()) {
 		wrong("name", "found %.40q; want a name of 1 to %d printable bytes", f.GetName(), maxLabel)
 	}
-	if n := len(c.code.GetFunctions()); int64(f.GetIndex()) >= int64(n) {
-		wrong("index", "found %d for %s; want less than %d: the spec's code has so many functions", f.GetIndex(),
-			c.name, n)
-	}
+	c.checkNamed(f)
+	c.bounds(f, wrong)
 	if _, known := pb.FunctionKind_name[int32(f.GetKind())]; !known {
 		wrong("kind", "%s is of kind %d; want map, filter or flat_map", c.name, f.GetKind())
 	}
+	if _, known := pb.Style_name[int32(f.GetStyle())]; !known {
+		wrong("style", "%s has style %d; want arrow, numpy or rows", c.name, f.GetStyle())
+	}
+	if len(f.GetTexts()) > 0 {
+		wrong("texts", "found %v; which inputs are text, the files say", f.GetTexts())
+	}
+}
+
+// bounds checks what a function asks for.
+func (c *call) bounds(f *pb.Function, wrong func(field, format string, args ...any)) {
 	switch most := f.GetMost(); {
 	case f.GetKind() != pb.FunctionKind_FLAT_MAP && most != 0:
 		wrong("most", "found %d; only functions of kind flat_map make more rows than they get, and %s is of another",
 			most, c.name)
 	case most > maxMost:
 		wrong("most", "%s asks for %d; want at most %d rows for each row that it gets", c.name, most, maxMost)
-	}
-	if _, known := pb.Style_name[int32(f.GetStyle())]; !known {
-		wrong("style", "%s has style %d; want arrow, numpy or rows", c.name, f.GetStyle())
 	}
 	if m := f.GetMemory(); m != 0 && (m < minMemory || m > maxMemory) {
 		wrong("memory", "%s asks for %d bytes; want %d (64 MiB) to %d (1 TiB) for each process", c.name, m, minMemory,
@@ -199,9 +213,6 @@ func (c *call) check(f *pb.Function) {
 	}
 	if ms := f.GetTimeoutMs(); ms < 0 || ms > maxTimeout {
 		wrong("timeout_ms", "%s asks for %d ms; want 1 to %d (a day) for each call", c.name, ms, maxTimeout)
-	}
-	if len(f.GetTexts()) > 0 {
-		wrong("texts", "found %v; which inputs are text, the files say", f.GetTexts())
 	}
 }
 
@@ -239,7 +250,7 @@ func (c *call) inputs() (in []*feature) {
 
 // results are the features that a function of a kind makes. One whose type is a mistake is unknown.
 func (c *call) results(kind pb.FunctionKind) []*feature {
-	path, outs := c.path+".outs", c.transform.GetOuts()
+	path, outs := c.at(c.transform.GetPython(), "outs"), c.transform.GetOuts()
 	switch n := len(outs); {
 	case kind == pb.FunctionKind_FILTER && n > 0:
 		c.problems.add(path, "found %d; %s is of kind filter, which chooses rows and makes nothing of them; "+
@@ -254,7 +265,7 @@ func (c *call) results(kind pb.FunctionKind) []*feature {
 	}
 	features := make([]*feature, len(outs))
 	for i, out := range outs {
-		at := fmt.Sprintf("%s[%d]", path, i)
+		at := c.atResult(i)
 		features[i] = &feature{name: out.GetName(), at: c.path}
 		if mistake := resultMistake(out); mistake != "" {
 			c.problems.add(at, "%s", mistake)
@@ -300,7 +311,7 @@ func isResult(k pb.Kind) bool {
 func (c *call) define(results []*feature) {
 	seen := map[string]bool{}
 	for i, result := range results {
-		at := fmt.Sprintf("%s.outs[%d]", c.path, i)
+		at := c.atResult(i)
 		switch {
 		case seen[result.name]:
 			c.problems.add(at, "%s stands here twice; want a name for each result of %s", result.name, c.name)

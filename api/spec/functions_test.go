@@ -209,8 +209,8 @@ func TestMistakesOfFunctions(t *testing.T) {
 		call *pb.Transform
 		want string
 	}{
-		{call(func(c *pb.Transform) { c.Python = nil }), "transforms[0].op: python without a function and its code; make the " +
-			"transform in Python, by penstock.op: specs that are written as text cannot name functions yet"},
+		{call(func(c *pb.Transform) { c.Python = nil }), "transforms[0].op: python without a function and its code; name a " +
+			"function of the workers, as in call: \"mypkg.features:tokenize\", or make the transform in Python, by penstock.op"},
 		{call(func(c *pb.Transform) { c.Out = "m" }), "transforms[0]: a call of tokenize has neither `out` nor parameters; " +
 			"`outs` says what it makes"},
 		{call(func(c *pb.Transform) { c.Params = map[string]*pb.Value{"args": {}} }), "transforms[0]: a call of tokenize has " +
@@ -330,7 +330,6 @@ func TestMistakesAroundFunctions(t *testing.T) {
 		"features: {bytes: raw}\ntransforms: {op: log1p, in: tiny_n}":          "transforms[1]: in: want numbers, found [int8] (tiny_n)",
 		"features: {bytes: raw}\ntransforms: {op: fill_null, in: deep}":        "transforms[1]: in: want numbers, found [list<list<int64>>] (deep)",
 		"features: {bytes: raw}\ntransforms: {op: log1p, in: price, out: ids}": "transforms[1].out: ids is made by transforms[0] already; choose another name",
-		"features: {bytes: n}\ntransforms: {op: python, in: title, out: n}":    "transforms[1].op: python without a function and its code; make the transform in Python, by penstock.op: specs that are written as text cannot name functions yet",
 		"features: {bytes: raw}\ntransforms: {op: clamp, in: ids, outs: 3}":    "",
 	} {
 		got := ""
@@ -499,6 +498,11 @@ func TestDiffOfFunctions(t *testing.T) {
 	if got := Differing(Fingerprint(a), Fingerprint(same)); got != nil {
 		t.Errorf("defaults differ in %v", got)
 	}
+	limits := same.GetTransforms()[0].GetPython()
+	limits.Memory, limits.Threads, limits.TimeoutMs, limits.Deterministic = 1<<30, 4, 1000, true
+	if got := Differing(Fingerprint(a), Fingerprint(same)); got != nil || len(Diff(a, same)) != 4 {
+		t.Errorf("limits are a part of what states are of: %v; %v", got, Diff(a, same))
+	}
 	b := specOf(t, "features: {tensor: n}", calling([]string{"raw"}, listResult("n", pb.Kind_INT32, 1),
 		result("v", pb.Kind_FLOAT32, 6), result("w", pb.Kind_BOOL)))
 	b.Transforms[0].Python.Style, b.Transforms[0].Python.Memory = pb.Style_ROWS, 1<<30
@@ -516,11 +520,11 @@ func TestDiffOfFunctions(t *testing.T) {
 		`code: function tokenize differs`,
 		`code.functions[1]: embed and score`,
 		`code.functions: 2 and 3 entries`,
-		`code.python: "3.12" and "3.13"`,
-		`code.distributions: nothing and a-b==1`,
-		`code.distributions: numpy==2.1.0 and numpy==2.2.0`,
-		`code.distributions: pyarrow==17.0.0 and nothing`,
-		`code.distributions: nothing and zlib==1`,
+		`code: the functions run with Python 3.12 and with 3.13`,
+		`code: the functions run without a-b and with a-b 1`,
+		`code: the functions run with numpy 2.1.0 and with 2.2.0`,
+		`code: the functions run with pyarrow 17.0.0 and without it`,
+		`code: the functions run without zlib and with zlib 1`,
 	}
 	if got := Diff(a, b); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -535,8 +539,9 @@ func TestDiffOfFunctions(t *testing.T) {
 	}
 	c.Code = nil
 	if got := Diff(c, a); !slices.Equal(got, []string{
-		"code.functions: 0 and 2 entries", `code.python: "" and "3.12"`, "code.distributions: nothing and numpy==2.1.0",
-		"code.distributions: nothing and pyarrow==17.0.0",
+		"code.functions: 0 and 2 entries", "code: the functions run without Python and with Python 3.12",
+		"code: the functions run without numpy and with numpy 2.1.0",
+		"code: the functions run without pyarrow and with pyarrow 17.0.0",
 	}) {
 		t.Errorf("got %v", got)
 	}

@@ -113,9 +113,11 @@ func Canonical(s *pb.Spec) {
 		}
 	}
 	for _, t := range s.GetTransforms() {
-		for name, v := range t.GetParams() {
-			if IsList(v) {
-				t.Params[name] = canonicalList(v)
+		for _, values := range []map[string]*pb.Value{t.GetParams(), t.GetPython().GetArgs()} {
+			for name, v := range values {
+				if IsList(v) {
+					values[name] = canonicalList(v)
+				}
 			}
 		}
 	}

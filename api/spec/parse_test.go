@@ -121,9 +121,10 @@ batchsize: 5
 		`transforms[0].salt: found nothing (line 10); want a number`,
 		`transforms[0].deep: found a mapping (line 10); want a number`,
 		`transforms[0].max: found 99999999999999999999 (line 10); want an integer of 64 bits`,
-		`transforms[1].python: found a mapping (line 10); want a number`,
-		`transforms[1].outs[0]: found a mapping (line 10); want a number`,
-		`code: unknown field (line 11); known here: dataset, filter, features, transforms, batch_size, last_batch, seed, shuffle, epochs, provenance, order, lanes, global_batch_size, on_error`,
+		`transforms[1].python: unknown field (line 10); known of a call of a function: op, call, in, out, args, kind, most, by, threads, memory, timeout`,
+		`transforms[1].outs: unknown field (line 10); nearest: out; known of`,
+		`transforms[1].call: found nothing (line 10); want the function by its name, such as mypkg.features:tokenize`,
+		`code: unknown field (line 11); known here: dataset, filter, features, transforms, batch_size, last_batch, seed, shuffle, epochs, provenance, order, lanes, global_batch_size, on_error, python`,
 		`batch_size: found "many" (line 12); want an integer`,
 		`last_batch: found 1 (line 13); want one of uneven, drop, pad`,
 		`epochs: found -1 (line 14); want an integer from 0 to 4294967295`,
@@ -330,6 +331,7 @@ func FuzzParse(f *testing.F) {
 			"x]}]\nbatch_size: 4\n",
 		`{"dataset": {"uri": ["a"]}, "features": [{"name": "a", "layout": "label", "default": 1e3}]}`,
 		"a: &x [1]\nb: *x\nc: !!str 5\n<<: *x\n? q\n: r\n", "filter: |\n  a\n - b", "\"\\x85\": '", "- - - a",
+		"transforms: [{op: python, call: 'm:f', in: a, out: {b: list<int32>, c: tensor<2x3xint8>}, args: {d: [1, e]}, timeout: 1.5}]",
 		"{a: [b, {c: d}]}", "\t", "a: \"\\",
 	} {
 		f.Add([]byte(s))

@@ -30,6 +30,7 @@ func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
 	}
 	r.filter(s.GetFilter())
 	r.features(s)
+	r.checkPinned()
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}
@@ -83,6 +84,8 @@ type resolver struct {
 	index    *index
 	catalog  Catalog
 	code     *pb.Code // of the functions that transforms call
+	named    named    // those of them that have names
+	first    caller   // the first transform that calls one
 	problems Problems
 	// sources that the spec mentions, and results of transforms, by name. A result hides the source of its name.
 	sources, derived map[string]*feature
@@ -106,6 +109,9 @@ func (r *resolver) session(s *pb.Spec) {
 		if _, err := filter.ParsePartitions(text); err != nil {
 			r.problems.add("dataset.partitions", "%v", err)
 		}
+	}
+	if name := s.GetPython(); name != "" && !isLabel(name) {
+		r.problems.add("python", "found %.40q; want the name of an environment of the workers, such as default", name)
 	}
 	r.sizes(s)
 	r.checkCode(s.GetCode())

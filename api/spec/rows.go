@@ -30,11 +30,30 @@ func RowsOf(p *pb.Program) Rows {
 }
 
 // RowsOfStep says what a step makes of the number of rows. One without results chooses some of them.
-func RowsOfStep(s *pb.Step) Rows {
+func RowsOfStep(s *pb.Step) Rows { return rowsOf(s.GetPython(), s.GetOuts() == 0) }
+
+// sampleOp is the op that chooses rows of files.
+const sampleOp = "sample"
+
+// RowsOfSpec says as much of a spec as RowsOf of its program, for those who have no catalog to resolve it by.
+func RowsOfSpec(s *pb.Spec) Rows {
+	rows := SameRows
+	if s.GetFilter() != "" {
+		rows = FewerRows
+	}
+	for _, t := range s.GetTransforms() {
+		f := t.GetPython()
+		rows = max(rows, rowsOf(f, t.GetOp() == sampleOp || f.GetKind() == pb.FunctionKind_FILTER))
+	}
+	return rows
+}
+
+// rowsOf says what an op, which may be a function, makes of the number of rows; chooses: it makes nothing else.
+func rowsOf(f *pb.Function, chooses bool) Rows {
 	switch {
-	case s.GetPython().GetKind() == pb.FunctionKind_FLAT_MAP:
+	case f.GetKind() == pb.FunctionKind_FLAT_MAP:
 		return MoreRows
-	case s.GetOuts() == 0:
+	case chooses:
 		return FewerRows
 	}
 	return SameRows

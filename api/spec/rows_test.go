@@ -33,6 +33,26 @@ func TestRowsOf(t *testing.T) {
 	}
 }
 
+// TestRowsOfSpec has specs of which the program has as many rows.
+func TestRowsOfSpec(t *testing.T) {
+	for want, s := range []*pb.Spec{
+		SameRows:  {Transforms: []*pb.Transform{{Op: "log1p"}, {Op: "python", Python: &pb.Function{}}}},
+		FewerRows: {Transforms: []*pb.Transform{{Op: "log1p"}, {Op: "sample"}}},
+		MoreRows:  {Transforms: []*pb.Transform{{Op: "python", Python: &pb.Function{Kind: pb.FunctionKind_FLAT_MAP}}}},
+	} {
+		if got := RowsOfSpec(s); got != Rows(want) {
+			t.Errorf("%v: got %d, want %d", s, got, want)
+		}
+	}
+	for _, s := range []*pb.Spec{
+		{Filter: "x > 1"}, {Transforms: []*pb.Transform{{Op: "python", Python: &pb.Function{Kind: pb.FunctionKind_FILTER}}}},
+	} {
+		if got := RowsOfSpec(s); got != FewerRows {
+			t.Errorf("%v: got %d, want %d", s, got, FewerRows)
+		}
+	}
+}
+
 func TestMostRows(t *testing.T) {
 	made := func(most uint32) *pb.Step {
 		return &pb.Step{Op: "python", Outs: 1, Python: &pb.Function{Kind: pb.FunctionKind_FLAT_MAP, Most: most}}

@@ -61,33 +61,18 @@ build() {
 	python_image
 }
 
-# python_image makes the example's image, as its Dockerfile does, of the Python and the packages in .venv. It trains nothing, and has no torch.
+# python_image makes the image with Python, in which a package of functions is, for workers, for sidecars, and for the example's trainer.
+# That one trains nothing, and has no torch.
 python_image() {
-	local root=$home/python venv=$PWD/.venv packages prefix version libraries
+	local root=$home/python venv=$PWD/.venv packages modules
 	[[ -x $venv/bin/python ]] || needs "there is no .venv: make python"
-	if [[ -f $home/images/python.tar && -z $(find client/python/src client/python/*.py client/python/pyproject.toml .venv/pyvenv.cfg "$home/image" "$home/penstock" -newer "$home/images/python.tar" -print -quit) ]]; then
-		return
+	read -ra packages <<<"${PENSTOCK_PYTHON_PACKAGES:-pyarrow numpy cloudpickle}"
+	if [[ ! -d $root || -n $(find client/python/src client/python/*.py client/python/pyproject.toml Makefile deploy/image/python.sh -newer "$root" -print -quit) ]]; then
+		PYTHON=$venv/bin/python deploy/image/python.sh "$root" "${packages[@]}"
 	fi
-	read -r prefix version packages < <("$venv/bin/python" -c 'import sys, sysconfig
-print(sys.base_prefix, "python%d.%d" % sys.version_info[:2], sysconfig.get_paths()["platlib"])')
-	rm -rf "$root"
-	libraries=$root/usr/lib/$(uname -m)-linux-gnu
-	mkdir -p "$root/usr/bin" "$root/usr/local/bin" "$root/usr/local/lib" "$libraries" "$root/lib64"
-	cp -L "$prefix/bin/python3" "$root/usr/local/bin/python"
-	cp "$home/penstock" "$root/usr/bin/penstock"
-	tar -C "$prefix/lib" --exclude=site-packages --exclude=__pycache__ --exclude=test --exclude=ensurepip --exclude=idlelib \
-		--exclude=tkinter --exclude="_tkinter*" --exclude='config-*' -c "$version" | tar -C "$root/usr/local/lib" -x
-	mkdir "$root/usr/local/lib/$version/site-packages"
-	tar -C "$packages" --exclude=__pycache__ --exclude=tests --exclude=include -c pyarrow numpy numpy.libs |
-		tar -C "$root/usr/local/lib/$version/site-packages" -x
-	rm -rf "$home/src"
-	cp -r client/python "$home/src"
-	"$venv/bin/python" -m pip install --quiet --no-build-isolation --no-deps --target "$root/usr/local/lib/$version/site-packages" "$home/src"
-	find "$root/usr/local" -name '*.so*' -type f -print0 | xargs -0 ldd "$root/usr/local/bin/python" 2>/dev/null |
-		awk '$2 == "=>" && $3 ~ /^\// {print $3}' | grep -v "^$root" | sort -u | xargs cp -L -t "$libraries"
-	cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
-	ln -s usr/lib "$root/lib"
-	image penstock-trainer:dev python --entrypoint python /="$root"
+	modules=$(echo "$root"/usr/local/lib/python3*/dist-packages)
+	image penstock-python:dev,penstock-trainer:dev python --entrypoint /usr/bin/penstock /="$root" /usr/bin/penstock="$home/penstock" \
+		"${modules#"$root"}/clicks=bench/kubernetes/testdata/clicks"
 }
 
 image() { # TAG NAME PATH=FILE...

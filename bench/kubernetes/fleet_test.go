@@ -76,16 +76,14 @@ func TestKubernetes(t *testing.T) {
 // lives has a job read through all that happens to a fleet; then every row is recounted.
 func (f *fleet) lives() {
 	f.dataset(rows)
-	manifest, err := os.ReadFile(f.at("test/fleet/job.yaml"))
-	f.check(err)
-	f.check(os.WriteFile(f.at("test/fleet/job.yaml"),
-		[]byte(strings.ReplaceAll(string(manifest), "JOB_DIR", f.at("job"))), 0o644))
 	f.apply("test/fleet", map[string]int{
 		"penstock-etcd": 3, "penstock-master": 2, "penstock-worker": 1,
 		"penstock-minio": 1,
 	})
 	f.upload(f.serviceAddress("penstock-minio"), "")
-	f.train()
+	f.team()
+	f.spec("s3://data/")
+	f.job("training")
 
 	f.pace(200)
 	f.moved("the job reads")
@@ -207,21 +205,6 @@ func (f *fleet) team() {
 	f.must("create", "namespace", "training")
 	f.must("create", "configmap", "penstock-ca", "-n", "training",
 		"--from-file="+f.at("test/kubernetes/keys/fleet/ca.crt"))
-}
-
-// train starts the job.
-func (f *fleet) train() {
-	f.t.Helper()
-	f.team()
-	f.spec("s3://data/")
-	f.must("apply", "-f", f.at("test/fleet/job.yaml"))
-	f.eventually("the trainers run", time.Minute, func() error {
-		running := f.must("get", "pods", "-n", "training", "--field-selector=status.phase=Running", "-o", "name")
-		if n := len(strings.Fields(running)); n != trainers {
-			return fmt.Errorf("%d trainers run", n)
-		}
-		return nil
-	})
 }
 
 // pace has each trainer take so many rows a second, 0 is as many as come.

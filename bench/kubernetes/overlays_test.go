@@ -13,8 +13,8 @@ import (
 // examples is how many rows the overlays' jobs read.
 const examples = 100_000
 
-// laptop holds that the overlay for one machine runs the example, the Python one, and that its master comes back with
-// what it knew.
+// laptop holds that the overlay for one machine runs the example, the Python one, that its master comes back with what it
+// knew, and that its workers run functions once they have an image with them, or a sidecar.
 func (f *fleet) laptop() {
 	f.dataset(examples)
 	f.apply("test/kubernetes/laptop", map[string]int{"penstock-master": 1, "penstock-worker": 1, "penstock-minio": 1})
@@ -43,6 +43,11 @@ func (f *fleet) laptop() {
 		"--token-file=/etc/penstock/master/token", "--tls-ca=/etc/penstock/fleet/ca.crt", "--tls-server-name=penstock")
 	if !strings.Contains(list, "finished") {
 		f.t.Errorf("the new master does not know the session:\n%s", list)
+	}
+
+	for _, where := range []string{"image", "sidecar"} {
+		f.roll("test/" + where)
+		f.calls(where)
 	}
 }
 

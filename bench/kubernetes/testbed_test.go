@@ -177,9 +177,9 @@ func (b *testbed) dump() {
 		{"get", "pods", "-A", "-o", "wide"},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
 		{"logs", "-n", "penstock", "-l", "app.kubernetes.io/name=penstock-master", "--tail=40", "--prefix"},
-		{"logs", "-n", "penstock", "-l", "app.kubernetes.io/name=penstock-worker", "--tail=20", "--prefix"},
+		{"logs", "-n", "penstock", "-l", "app.kubernetes.io/name=penstock-worker", "--tail=20", "--prefix", "--all-containers"},
 		{"logs", "-n", "penstock", "-l", "app.kubernetes.io/name=penstock-etcd", "--tail=10", "--prefix"},
-		{"logs", "-n", "training", "-l", "batch.kubernetes.io/job-name=training", "--tail=20", "--prefix"},
+		{"logs", "-n", "training", "-l", "batch.kubernetes.io/job-name", "--tail=20", "--prefix"},
 	} {
 		out, err := b.kubectl(args...)
 		b.t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -197,7 +197,7 @@ func (b *testbed) ctr(p pod, args ...string) string {
 	return b.run("ctr", append([]string{"-a", socket, "-n", "k8s.io"}, args...)...)
 }
 
-// container is the id of a pod's only container.
+// container is the id of a pod's only container, but for those beside it.
 func (p pod) container() string {
 	return strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -33,18 +32,11 @@ func peek(c *client.Config, rows int64) error {
 	}
 	s.BatchSize, s.GlobalBatchSize, s.LastBatch, s.Epochs, s.Shuffle = rows, 0, pb.LastBatch_UNEVEN, 1, false
 	s.Order, s.Lanes, s.OnError = pb.Order_DETERMINISTIC, 1, nil
-	if choosesRows(s) { // which would be counted for a whole block before the first one comes
+	if spec.RowsOfSpec(s) != spec.SameRows { // which would be counted for a whole block before the first one comes
 		s.Order, s.Lanes = pb.Order_FAST, 0
 	}
 	c.Rank, c.WorldSize, c.Restore = 0, 1, nil
 	return nil
-}
-
-func choosesRows(s *pb.Spec) bool {
-	return s.GetFilter() != "" || slices.ContainsFunc(s.GetTransforms(), func(t *pb.Transform) bool {
-		kind := t.GetPython().GetKind()
-		return t.GetOp() == "sample" || kind == pb.FunctionKind_FILTER || kind == pb.FunctionKind_FLAT_MAP
-	})
 }
 
 // forget deletes a session that nobody comes back to. If that fails, the master forgets it by itself, later.

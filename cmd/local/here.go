@@ -18,6 +18,7 @@ import (
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	"github.com/penstock-ml/penstock/worker"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
+	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -80,6 +81,9 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 	functions, err := l.functions.Config(f.logger)
 	if err != nil {
 		return err
+	}
+	if functions != nil && l.prints != nil {
+		functions.Logger = python.Printing(f.logger, l.prints.add)
 	}
 	members := gossip.Config{Self: gossip.Member{Version: l.release}, Bind: "127.0.0.1:0", Secret: f.token}
 	f.start = func(ctx context.Context) (_ server, err error) {

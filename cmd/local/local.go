@@ -37,6 +37,7 @@ type local struct {
 	memory                 cli.Bytes
 	feeds                  bool
 	list                   *worker.Local // takes the worker in this process, if there is one
+	prints                 *prints       // takes what functions print there; nil: nothing does
 }
 
 // Command returns `penstock local` of a release, which runs a fleet on this machine until it is interrupted.
@@ -112,6 +113,8 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 			here = l.list
 		}
 		f.feed = func(ctx context.Context) error { return feed.Serve(ctx, control, here, f.logger) }
+		l.prints = newPrints(out)
+		defer l.prints.close() // what prints has ended by then
 	}
 	return l.keep(cmd, f, func(a process.Announcement) error { return l.announce(out, a, output) })
 }

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -60,7 +61,7 @@ func Validate(ops spec.Catalog) *cobra.Command {
 			english.Plural(len(d.Program.GetSources()), "column", ""),
 			english.Plural(len(d.Program.GetSteps()), "step", ""), english.Plural(len(d.Program.GetOutputs()), "tensor",
 				""), spec.Describe(s, 0))
-		return err
+		return errors.Join(err, writeHints(cmd.OutOrStdout(), hintsOf(s, d.Program)))
 	}
 	return cli.Setup(cmd)
 }
@@ -72,7 +73,10 @@ func Plan(ops spec.Catalog) *cobra.Command {
 		Use:   "plan SPEC",
 		Short: "Show what a session of a spec would read",
 		Long: "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by " +
-			"column.\nAll files are looked at: what they say of themselves is read, and no data.",
+			"column.\n" +
+			"Below are the ops in their order, with what Python functions run in, and hints at what a session of it " +
+			"costs.\n" +
+			"All files are looked at: what they say of themselves is read, and no data.",
 		Example: "  penstock plan spec.yaml\n  penstock plan spec.yaml --output json",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -91,10 +95,11 @@ func Plan(ops spec.Catalog) *cobra.Command {
 			return fmt.Errorf("%s:\n%w", args[0], err)
 		}
 		out.Order = spec.Describe(s, 0)
+		all := &plannedSession{out, opsOf(s, d.Program), hintsOf(s, d.Program)}
 		if output == "json" {
-			return cli.PrintJSON(cmd.OutOrStdout(), out)
+			return cli.PrintJSON(cmd.OutOrStdout(), all)
 		}
-		return out.WriteText(cmd.OutOrStdout())
+		return all.WriteText(cmd.OutOrStdout())
 	}
 	return cli.Setup(cmd)
 }

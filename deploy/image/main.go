@@ -1,5 +1,5 @@
 // Image writes a container image without a container engine: files over nothing else (FROM scratch), as
-// deploy/Dockerfile makes it where there is an engine. The output is a tar archive in the layout of OCI with the
+// deploy/Dockerfile makes it where there is an engine. python.sh makes the files of one with Python. The output is a tar archive in the layout of OCI with the
 // manifest of `docker save` besides, so that docker load, podman load, ctr images import and kind load image-archive
 // all take it. Equal files make equal images.
 //
@@ -41,8 +41,8 @@ func main() {
 
 // image is what is made.
 type image struct {
-	tag, output, arch, certificates string
-	entrypoint                      []string
+	output, arch, certificates string
+	tags, entrypoint           []string
 }
 
 func command() *cobra.Command {
@@ -58,7 +58,7 @@ func command() *cobra.Command {
 		RunE:          func(_ *cobra.Command, args []string) error { return m.write(args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&m.tag, "tag", "penstock:dev", "name of the image")
+	flags.StringSliceVar(&m.tags, "tag", []string{"penstock:dev"}, "names of the image")
 	flags.StringVar(&m.output, "output", "penstock.tar", "archive to write")
 	flags.StringVar(&m.arch, "arch", runtime.GOARCH, "architecture of the binaries")
 	flags.StringVar(&m.certificates, "certificates", authorities, "PEM file with the authorities that the image trusts")
@@ -95,7 +95,7 @@ func (m *image) write(args []string) error {
 	if err := errors.Join(m.archive(out, layer, config), out.Close()); err != nil {
 		return err
 	}
-	fmt.Println(m.output, m.tag, digest(config))
+	fmt.Println(m.output, strings.Join(m.tags, ","), digest(config))
 	return nil
 }
 
@@ -246,15 +246,18 @@ func (m *image) archive(out io.Writer, layer, config []byte) error {
 	}
 	entry := add("manifest.v1+json", manifest)
 	entry.Platform = map[string]string{"architecture": m.arch, "os": "linux"}
-	entry.Annotations = map[string]string{
-		"io.containerd.image.name":          canonical(m.tag),
-		"org.opencontainers.image.ref.name": m.tag,
+	named := make([]blob, len(m.tags))
+	for i, tag := range m.tags {
+		named[i] = entry
+		named[i].Annotations = map[string]string{
+			"io.containerd.image.name": canonical(tag), "org.opencontainers.image.ref.name": tag,
+		}
 	}
 	for name, v := range map[string]any{
 		"oci-layout": map[string]string{"imageLayoutVersion": "1.0.0"},
-		"index.json": map[string]any{"schemaVersion": 2, "manifests": []blob{entry}},
+		"index.json": map[string]any{"schemaVersion": 2, "manifests": named},
 		"manifest.json": []any{map[string]any{
-			"Config": blobPath(config), "RepoTags": []string{m.tag},
+			"Config": blobPath(config), "RepoTags": m.tags,
 			"Layers": []string{blobPath(layer)},
 		}},
 	} {

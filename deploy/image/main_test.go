@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,7 +50,7 @@ func TestImage(t *testing.T) {
 		out := filepath.Join(dir, "image.tar")
 		cmd := command()
 		cmd.SetArgs([]string{
-			"--tag", "penstock:test", "--arch", "arm64", "--output", out, "--certificates", trust,
+			"--tag", "penstock:test", "--tag", "penstock:other", "--arch", "arm64", "--output", out, "--certificates", trust,
 			"/usr/bin/program=" + program,
 		})
 		if err := cmd.Execute(); err != nil {
@@ -64,8 +65,10 @@ func TestImage(t *testing.T) {
 		t.Error("equal files make different images")
 	}
 	files := unpack(t, archives[0])
-	if !bytes.Contains(files["index.json"], []byte(`"io.containerd.image.name":"docker.io/library/penstock:test"`)) {
-		t.Errorf("nodes do not find it: %s", files["index.json"])
+	for _, name := range []string{"test", "other"} {
+		if !bytes.Contains(files["index.json"], []byte(`"io.containerd.image.name":"docker.io/library/penstock:`+name+`"`)) {
+			t.Errorf("nodes do not find %s: %s", name, files["index.json"])
+		}
 	}
 	for name, content := range files {
 		if strings.HasPrefix(name, "blobs/") && name != blobPath(content) {
@@ -91,7 +94,7 @@ func TestImage(t *testing.T) {
 	decode("index.json", &index)
 	decode(at(index.Manifests[0]), &manifest)
 	if docker[0].Config != at(manifest.Config) || docker[0].Layers[0] != at(manifest.Layers[0]) ||
-		docker[0].RepoTags[0] != "penstock:test" {
+		!slices.Equal(docker[0].RepoTags, []string{"penstock:test", "penstock:other"}) {
 		t.Errorf("docker and OCI disagree: %+v, %+v", docker, manifest)
 	}
 	var config struct {

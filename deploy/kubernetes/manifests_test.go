@@ -33,12 +33,29 @@ import (
 )
 
 // manifests are what `kubectl apply -k` takes, and whether they run a fleet.
-var manifests = map[string]bool{".": true, "laptop": true, "production": true, "../together": true, "example": false}
+var manifests = map[string]bool{
+	".": true, "laptop": true, "production": true, "../together": true, "../python": true, "../sidecar": true,
+	"example": false,
+}
 
-// together is all components at once.
-const together = `
+// overlays are those of users: all components at once, but that functions run in the workers' image or beside it.
+var overlays = map[string]string{
+	"../together/kustomization.yaml": `
 resources: [../kubernetes]
 components: [../kubernetes/zones, ../kubernetes/outside, ../kubernetes/minio]
+`,
+	"../python/kustomization.yaml":  "resources: [../kubernetes/production]\ncomponents: [../kubernetes/python]" + functions,
+	"../sidecar/kustomization.yaml": "resources: [../kubernetes/production]\ncomponents: [../kubernetes/sidecar]" + functions,
+}
+
+// functions is what users say of them.
+const functions = `
+images: [{name: penstock-python, newName: registry/ours, newTag: v7}]
+configMapGenerator:
+  - name: penstock-worker-settings
+    namespace: penstock
+    behavior: merge
+    literals: ["PENSTOCK_PYTHON_MODULES=default=ours.features,ours.text"]
 `
 
 // TestManifests holds of each overlay that the API knows every field, and what else every object must keep.
@@ -55,7 +72,7 @@ func TestManifests(t *testing.T) {
 					if fleet {
 						checkReferences(t, objects, name, namespace, pods)
 					}
-					for _, c := range pods.Spec.Containers {
+					for _, c := range slices.Concat(pods.Spec.InitContainers, pods.Spec.Containers) {
 						checkSettings(t, objects, name, c)
 					}
 				}
@@ -77,7 +94,7 @@ func withKeys(t *testing.T) string {
 	if err := os.CopyFS(dir, os.DirFS(".")); err != nil {
 		t.Fatal(err)
 	}
-	for path, text := range map[string]string{"../together/kustomization.yaml": together} {
+	for path, text := range overlays {
 		path = filepath.Join(dir, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
 			os.WriteFile(path, []byte(text), 0o644)); err != nil {
@@ -162,7 +179,7 @@ func checkPods(t *testing.T, name string, pods corev1.PodTemplateSpec) {
 			t.Errorf("%s: volume %s is a path of the host", name, v.Name)
 		}
 	}
-	for _, c := range append(slices.Clone(pods.Spec.InitContainers), pods.Spec.Containers...) {
+	for _, c := range slices.Concat(pods.Spec.InitContainers, pods.Spec.Containers) {
 		s := c.SecurityContext
 		switch {
 		case s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Privileged != nil &&
@@ -178,7 +195,9 @@ func checkPods(t *testing.T, name string, pods corev1.PodTemplateSpec) {
 			c.Resources.Limits.Memory().IsZero() {
 			t.Errorf("%s/%s: no CPU or memory is asked for, or no limit of memory is set", name, c.Name)
 		}
-		if pods.Spec.RestartPolicy != corev1.RestartPolicyNever && (c.ReadinessProbe == nil || c.LivenessProbe == nil) {
+		sidecar := c.RestartPolicy != nil && c.StartupProbe != nil // others wait for it, and it ends if it fails
+		if pods.Spec.RestartPolicy != corev1.RestartPolicyNever && !sidecar &&
+			(c.ReadinessProbe == nil || c.LivenessProbe == nil) {
 			t.Errorf("%s/%s: its health is not looked at", name, c.Name)
 		}
 	}
@@ -241,7 +260,7 @@ var variable = regexp.MustCompile(`\$\(([A-Z_]+)\)`)
 // checkSettings holds that penstock takes the arguments, and knows the settings in the environment.
 func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1.Container) {
 	t.Helper()
-	if !strings.HasSuffix(c.Image, "penstock") && !strings.Contains(c.Image, "penstock:") {
+	if !slices.Contains([]string{"master", "worker", "python"}, c.Name) {
 		return
 	}
 	commands := map[string]*cobra.Command{
@@ -418,4 +437,31 @@ func withoutKeys(t *testing.T) string {
 		}
 	}
 	return dir
+}
+
+// TestFunctionsBesideWorkers holds that users' images run functions, and that those beside workers can read nothing of
+// the workers'.
+func TestFunctionsBesideWorkers(t *testing.T) {
+	dir := withKeys(t)
+	for overlay, name := range map[string]string{"../python": "worker", "../sidecar": "python"} {
+		var found *corev1.Container
+		for _, o := range build(t, filepath.Join(dir, overlay)) {
+			of, _, pods, ok := template(o)
+			if !ok || of != "penstock-worker" {
+				continue
+			}
+			for _, c := range slices.Concat(pods.Spec.InitContainers, pods.Spec.Containers) {
+				if c.Name == name {
+					found = &c
+				}
+			}
+		}
+		if found == nil || found.Image != "registry/ours:v7" {
+			t.Fatalf("%s: %s is not of the users' image: %+v", overlay, name, found)
+		}
+		if name == "python" && (len(found.Env)+len(found.EnvFrom) > 0 || found.SecurityContext.RunAsUser == nil ||
+			slices.ContainsFunc(found.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "fleet" })) {
+			t.Errorf("it has the workers' user, keys or settings: %+v", found)
+		}
+	}
 }

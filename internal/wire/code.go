@@ -34,3 +34,24 @@ func SendCode(ctx context.Context, conn grpc.ClientConnInterface, part *pb.CodeP
 	}
 	return err
 }
+
+// AskCalls asks a worker what functions it has by names. Its error is the worker's status.
+func AskCalls(ctx context.Context, conn grpc.ClientConnInterface, req *pb.CallsRequest) (*pb.CallsReply, error) {
+	body, err := proto.Marshal(req)
+	if err != nil {
+		return nil, fmt.Errorf("names of functions: %w", err)
+	}
+	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: CallsAction, Body: body})
+	if err != nil {
+		return nil, err
+	}
+	result, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	reply := &pb.CallsReply{}
+	if err := proto.Unmarshal(result.GetBody(), reply); err != nil {
+		return nil, fmt.Errorf("what functions a worker has: %w", err)
+	}
+	return reply, nil
+}

@@ -76,7 +76,7 @@ func (c *computer) askFor(ctx context.Context, wait func() error) {
 	c.pictures.Take = func(bytes int64) error {
 		return c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch()+bytes, 1)
 	}
-	c.chain.Ask(transform.Ask{Scratch: c.pictures.Take, Result: func(bytes int64) error {
+	c.chain.Ask(transform.Ask{Session: c.ticket.GetSession(), Scratch: c.pictures.Take, Result: func(bytes int64) error {
 		c.unexpected += bytes
 		return c.quota.raise(ctx, &c.holds.results, c.expects.results+c.unexpected, 1)
 	}, Wait: wait})

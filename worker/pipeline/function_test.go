@@ -295,8 +295,10 @@ func TestKitsKeepFunctions(t *testing.T) {
 	const takes = 1 << 20
 	var store pipelinetest.Store
 	first := true
+	var sessions []string // that it was called for
 	python := &fakePython{functions: map[string]func(context.Context, *transform.Call) error{
 		"takes": func(ctx context.Context, c *transform.Call) error {
+			sessions = append(sessions, c.Session)
 			if first {
 				first = false
 				return errors.Join(same(ctx, c), c.Room(takes))
@@ -306,12 +308,16 @@ func TestKitsKeepFunctions(t *testing.T) {
 	}}
 	program, ticket := doubles(t, &store, "takes")
 	p := withPython(newPipeline(&store, 500), python)
-	for range 3 {
+	for i := range 3 {
+		ticket.Session, sessions = fmt.Sprint("run ", i), nil
 		if err := run(t, p, ticket, program); err != nil {
 			t.Fatal(err)
 		}
 		if n, bytes := kept(p); n != 1 || bytes < takes || bytes > 2*takes || python.open(t) != 1 {
 			t.Errorf("%d kits of %d bytes, %d functions", n, bytes, python.open(t))
+		}
+		if slices.Sort(sessions); len(sessions) == 0 || sessions[0] != ticket.Session || len(slices.Compact(sessions)) != 1 {
+			t.Errorf("%s: it is called for %q", ticket.Session, sessions)
 		}
 	}
 	other := proto.Clone(ticket).(*pb.Ticket)

@@ -28,7 +28,7 @@ type functions struct {
 func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function, error) {
 	call := step.GetPython()
 	f := &function{
-		functions: *fs, caller: caller{fs.session, fmt.Sprintf("%s (%s)", call.GetName(), step.GetAt())},
+		functions: *fs, caller: &caller{fs.session, fmt.Sprintf("%s (%s)", call.GetName(), step.GetAt())},
 		memory: call.GetMemory(), timeout: time.Duration(call.GetTimeoutMs()) * time.Millisecond,
 	}
 	makes, ok := kindNames[call.GetKind()]
@@ -122,7 +122,7 @@ func (f *function) makes(step *pb.Step) error {
 // function is one function, for one chain. Its results lie in memory of its own.
 type function struct {
 	functions
-	caller  caller
+	caller  *caller
 	request request // that makes it
 	id      string  // the same, to tell functions apart by
 	weight  int
@@ -155,6 +155,9 @@ var errLate = errors.New("too late")
 // Call calls the function in a process. If the process dies of it there is a second try, in a new one; not if the call
 // does not return in time: that would take as long again.
 func (f *function) Call(ctx context.Context, c *transform.Call) error {
+	if c.Session != "" && c.Session != f.caller.session { // another has the kit now
+		f.caller = &caller{c.Session, f.caller.op}
+	}
 	w := &waiter{ctx: ctx, told: c.Wait, tick: time.NewTicker(f.pool.times.told)}
 	defer w.tick.Stop()
 	var died *diedError
@@ -164,7 +167,7 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 		if died, ok = errors.AsType[*diedError](err); !ok {
 			return err
 		}
-		f.pool.cfg.Logger.Warn("a Python process ended in its work", "session", f.session, "op", f.caller.op,
+		f.pool.cfg.Logger.Warn("a Python process ended in its work", "session", f.caller.session, "op", f.caller.op,
 			"how", died.how)
 		if died.late {
 			break
@@ -236,7 +239,7 @@ func (f *function) try(w *waiter, c *transform.Call) error {
 // and its places would be nobody's.
 func (f *function) called(w *waiter, q *process, c *transform.Call) (a *answer, err error) {
 	defer rescue.As(&err, rescue.Worker)
-	q.caller.Store(&f.caller)
+	q.caller.Store(f.caller)
 	if err := f.ready(w, q); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -564,6 +565,28 @@ func TestPrintsAreLogged(t *testing.T) {
 		t.Errorf("%d lines of %d bytes", n, len(log))
 	}
 	wholesome(t)
+}
+
+// A function that a stream of another session goes on with prints for that one.
+func TestPrintsAreOfWhoCalls(t *testing.T) {
+	log := &lines{}
+	p, _ := running(t, func(c *Config, _ *times) { c.Logger = slog.New(slog.NewJSONHandler(log, nil)) })
+	o := op{name: "prints", in: []spec.Type{int64s}, out: []spec.Type{int64s}}
+	f := o.open(t, p)
+	defer f.Close()
+	c := callOf(o.out, numbered(5))
+	c.Session = "s2"
+	if err := f.Call(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(log.String(), `"session":"s2","op":"prints (transforms[1])"`) {
+		if t.Context().Err() != nil {
+			t.Fatal("nothing was logged")
+		}
+	}
+	if strings.Contains(log.String(), `"session":"s1"`) {
+		t.Error("it prints for the session that it was made for")
+	}
 }
 
 // A function that keeps its input finds it unchanged later on.

@@ -42,7 +42,7 @@ func (f *function) begin(w *waiter, load func(*waiter, *process) error) (*proces
 	if err = cmp.Or(err, began.err); err != nil {
 		return nil, err
 	}
-	q.caller.Store(&f.caller)
+	q.caller.Store(f.caller)
 	f.pool.allow(q, f.memory, 0, false)
 	if err = load(w, q); err == nil {
 		return q, nil
@@ -126,7 +126,12 @@ func (f *function) failed(q *process, a *answer, k failureKey, want string) erro
 	if a.Kind != want {
 		return f.broken(q, fmt.Sprintf("answered %q", a.Kind))
 	}
-	return f.cannot(k, fmt.Sprintf("%s\n%s", beginning(a.exception(), mostWhat), ending(a.Traceback)))
+	return f.cannot(k, failureText(a))
+}
+
+// failureText is what an exception says, with its traceback.
+func failureText(a *answer) string {
+	return beginning(a.exception(), mostWhat) + "\n" + ending(a.Traceback)
 }
 
 // cannot says, and remembers, that the function does not run here.

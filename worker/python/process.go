@@ -173,14 +173,14 @@ func (p *process) print(from *os.File) {
 	log := func() {
 		if now := time.Now(); now.Sub(second) >= time.Second {
 			if dropped > 0 {
-				p.log("lines of a Python process were left out: it prints too many", "lines", dropped)
+				p.log(printsMuch, "lines", dropped)
 			}
 			second, lines, dropped = now, 0, 0
 		}
 		if lines++; lines > linesASecond {
 			dropped++
 		} else if len(line) > 0 {
-			p.log("a Python process prints", "text", strings.ToValidUTF8(string(line), "\uFFFD"))
+			p.log(printsLine, "text", strings.ToValidUTF8(string(line), "\uFFFD"))
 		}
 		line = line[:0]
 	}
@@ -200,7 +200,7 @@ func (p *process) print(from *os.File) {
 				log()
 			}
 			if dropped > 0 {
-				p.log("lines of a Python process were left out: it prints too many", "lines", dropped)
+				p.log(printsMuch, "lines", dropped)
 			}
 			return
 		}

@@ -32,8 +32,8 @@ func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActio
 		},
 		{
 			Type: wire.CallsAction,
-			Description: "takes a CallsRequest, and returns a CallsReply: what the functions of these names are here; " +
-				"of all that there are, if it names none",
+			Description: "takes a CallsRequest, and returns a CallsReply: what the functions of these names are " +
+				"here; of all that there are, if it names none",
 		},
 	} {
 		if err := out.Send(a); err != nil {

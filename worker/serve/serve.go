@@ -57,8 +57,8 @@ type Server struct {
 	relieved *place          // last
 }
 
-// New returns a server that runs up to slots streams at a time. Who asks for functions is answered by these, if they are
-// not nil.
+// New returns a server that runs up to slots streams at a time. Who asks for functions is answered by these, if they
+// are not nil.
 func New(p *pipeline.Pipeline, slots int, functions Functions, logger *slog.Logger) *Server {
 	s := &Server{
 		pipeline: p, slots: make(chan struct{}, slots), places: make(map[*place]bool), functions: functions,

@@ -71,6 +71,7 @@ type Ask struct {
 	Result  func(bytes int64) error // of a step's result that may be far larger than the sources let expect
 	Scratch func(bytes int64) error // beyond Chain.Scratch, which it is part of from then on
 	Wait    func() error            // Call.Wait
+	Session string                  // Call.Session
 }
 
 // Ops names the op of each step that makes slots.

@@ -30,8 +30,9 @@ type Function interface {
 
 // Call is one call of a Function: a window's rows that passed what stands before it, in the file's order.
 type Call struct {
-	Rows Rows // where they lie
-	N    int  // how many, at least one
+	Rows    Rows   // where they lie
+	N       int    // how many, at least one
+	Session string // that they are read for, for what is logged; "": nobody says
 	// In are the inputs, with values of their type: neither codes, nor pictures, nor 32 bits of a wider one. Where they
 	// are null they hold anything, which the user's code must not see.
 	In []*vector.Vector
@@ -216,7 +217,9 @@ func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 	if err := f.seed(c.rows, rows); err != nil {
 		return err
 	}
-	call := Call{Rows: c.rows, N: rows, In: s.in, Seeds: f.seeds, Out: f.out, Room: f.room, Wait: wait}
+	call := Call{
+		Rows: c.rows, N: rows, Session: c.ask.Session, In: s.in, Seeds: f.seeds, Out: f.out, Room: f.room, Wait: wait,
+	}
 	if err := f.function.Call(ctx, &call); err != nil {
 		if at, ok := errors.AsType[*RowError](err); ok && (at.Row < 0 || at.Row >= rows) {
 			return fmt.Errorf("the function says of row %d, of which there are %d, that it %s", at.Row, rows, at.What)

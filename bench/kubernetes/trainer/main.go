@@ -29,6 +29,7 @@ type trainer struct {
 	masters            []string
 	session, spec, dir string
 	rank, world        uint32
+	budget             int64
 	ports              cli.RPCFlags
 	ledger             *reference.Ledger
 	rows               int64
@@ -48,6 +49,7 @@ func command() *cobra.Command {
 	flags.StringVar(&t.dir, "dir", "", "folder of pace, ledger and progress")
 	flags.Uint32Var(&t.rank, "rank", 0, "rank")
 	flags.Uint32Var(&t.world, "world-size", 1, "number of trainers")
+	flags.Int64Var(&t.budget, "budget", 0, "bytes that may wait to be taken (0: the client's default)")
 	t.ports.Register(flags)
 	return cli.Setup(cmd)
 }
@@ -68,7 +70,8 @@ func (t *trainer) run(cmd *cobra.Command) (err error) {
 	spec.Epochs = max(1, spec.GetEpochs()) // one pass, where there is no limit
 	session, err := client.Open(cmd.Context(), client.Config{
 		Masters: t.masters, Session: t.session, Spec: spec, Rank: t.rank, WorldSize: t.world, Logger: logger,
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, ports) },
+		Budget: t.budget,
+		Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, ports) },
 	})
 	if err != nil {
 		return err

@@ -323,4 +323,5 @@ def page_folder(clicks_tsv: Path, tmp_path: Path, penstock_binary: Path, monkeyp
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PENSTOCK_BINARY", str(penstock_binary))
     monkeypatch.chdir(made)
+    monkeypatch.syspath_prepend(made)  # as that of a program is
     return made

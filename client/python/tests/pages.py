@@ -31,6 +31,10 @@ BLOCK = re.compile(
     r"(?P<indent>[ ]*)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?[^\n`]*\n(?P<code>.*?)^(?P=indent)```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
+# What tests/torch/requirements.txt installs, and pages import.
+TORCH = re.compile(
+    r"^\s*(import|from) (torch|torchvision|tokenizers|lightning|accelerate|transformers)\b", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,7 @@ class Block:
     @property
     def needs_torch(self) -> bool:
         """Whether only the job with torch can run it."""
-        python = self.language == "python" and re.search(r"^\s*(import|from) (torch|lightning|accelerate|transformers)",
-                                                         self.code, re.MULTILINE)  # fmt: skip
+        python = self.language == "python" and TORCH.search(self.code)
         return bool(python) or (self.language == "sh" and "torchrun" in self.code)
 
 
@@ -158,6 +161,7 @@ def run(page: Page, folder: Path, master: str) -> None:
             for theirs, here in stands.items():
                 code = code.replace(theirs, here)
             if block.title:
+                (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
                 (folder / block.title).write_text(code)
             elif block.language == "sh":
                 bash = bash or stack.enter_context(contextlib.closing(Shell(folder)))

@@ -383,6 +383,23 @@ def test_check_says_what_does_not_repeat() -> None:
         penstock.check(running("x"), TABLE)
 
 
+def test_check_takes_floats_of_models() -> None:
+    """In their last digits they depend on how many rows there are; and no model takes none."""
+
+    def embed(x: Any) -> Any:
+        assert len(x)
+        return [[0.0, 1 + (len(x) > 1) * 1e-6]] * len(x)
+
+    model = penstock.op(embed, out={"vector": penstock.float64.list()})
+    with pytest.raises(
+        NotRepeatable, match=r"single rows .*: vector\[1\] of row 0 is 1\.000001, and 1\.0\n.*tolerance="
+    ):
+        penstock.check(model("x"), TABLE)
+    assert len(penstock.check(model("x"), TABLE, tolerance=1e-5)) == len(TABLE)
+    with pytest.raises(NotRepeatable):
+        penstock.check(model("x"), TABLE, tolerance=1e-7)
+
+
 def test_check_says_what_it_cannot_run() -> None:
     with pytest.raises(UsageError, match=r"check: found Transform\(.*; give an op of a Python function"):
         penstock.check(penstock.log1p("a"), TABLE)

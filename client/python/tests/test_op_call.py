@@ -47,6 +47,28 @@ def column(kind: str, nulls: bool) -> pa.Array:
     return pa.array(values, pa.float64() if kind.startswith("float") else None).cast(Declared(kind).arrow())
 
 
+class Tensor:
+    """As torch's are: what has a gradient does not become an array."""
+
+    def __init__(self, values: Any, requires_grad: bool = True) -> None:
+        self.values, self.requires_grad = values, requires_grad
+
+    def detach(self) -> Tensor:
+        return Tensor(self.values, requires_grad=False)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return np.asarray(self.values, dtype)
+
+
+def test_tensors_with_gradients_are_values() -> None:
+    pairs = Declared("float32", list=True, shape=(2,))
+    wanted = [[1.0, 2.0]] * 3
+    assert returns(Tensor(wanted), pairs).to_pylist() == wanted
+    assert returns([Tensor([1.0, 2.0])] * 3, pairs).to_pylist() == wanted
+
+
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("kind", [*NUMBERS, "bool"])
 def test_what_arrow_arrays_hold_stays_bit_for_bit_in_every_form(kind: str, nulls: bool) -> None:

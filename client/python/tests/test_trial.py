@@ -1,4 +1,4 @@
-"""Functions that cannot work are told before a session is opened, and others are not."""
+"""Functions that cannot work are told before a session is opened, and others are not. What they print is shown."""
 
 from __future__ import annotations
 
@@ -138,3 +138,15 @@ def test_what_went_well_is_not_tried_again(rows: Path, tmp_path: Path) -> None:
     for _ in range(2):
         trial(load(rows, op("text")))
     assert file.read_text() == "16 "
+
+
+@penstock.op(out={"n": penstock.int64})
+def talks(text: pa.Array) -> pa.Array:
+    print("so many:", len(text))
+    return pa.array([1] * len(text))
+
+
+def test_what_functions_print_is_shown(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with load(rows, talks("text"), try_functions=False) as loader:
+        next(iter(loader))
+    assert capsys.readouterr().out == "talks: so many: 1000\n"  # all of it has come once the fleet has ended

@@ -277,6 +277,17 @@ def endless(x):
         yield x, ""
 
 
+def drawn(x, rng):
+    return int(rng.integers(1 << 62))
+
+
+def drawn_seeds(x, seeds):
+    import numpy as np
+
+    assert isinstance(seeds, np.ndarray) and seeds.dtype == np.uint64 and not seeds.flags.writeable
+    return seeds.view(np.int64)
+
+
 def leaves(x):
     """Leaves a program in a session of its own, whose parent has ended."""
     import subprocess
@@ -316,17 +327,6 @@ def lives(x):
     with open(os.path.join(os.environ["TMPDIR"], "mine"), "w") as file:
         file.write("x")
     return [f"{os.getuid()} {os.getgid()} {os.getgroups()} {os.environ['HOME']}"] * len(x)
-
-
-def drawn(x, rng):
-    return int(rng.integers(1 << 62))
-
-
-def drawn_seeds(x, seeds):
-    import numpy as np
-
-    assert isinstance(seeds, np.ndarray) and seeds.dtype == np.uint64 and not seeds.flags.writeable
-    return seeds.view(np.int64)
 
 
 functions = [

@@ -21,19 +21,21 @@ from penstock.errors import NotRepeatable, SpecError, UsageError
 _SHOWN = 60  # characters of a value
 
 
-def check(op: Op | Transform, table: Any) -> pa.Table:
+def check(op: Op | Transform, table: Any, *, tolerance: float = 0.0) -> pa.Table:
     """Runs an op of a Python function on a table as workers do, several times and cut in several ways.
 
         penstock.check(tokenize("text"), pa.table({"text": ["a b", None, ""]}))
 
-    It runs on all rows twice, on each half, on each row by itself, on all in reverse, and on none. All must give the
-    same values. An op that draws random numbers by itself, or that counts its rows, does not; one with rng=True gets
-    seeds by the numbers of the rows here. That is no error where training does not need its values to repeat: the
-    number of the rows and their order do so anyway.
+    It runs on all rows twice, on each half, on each row by itself, and on all in reverse. All must give the same
+    values. An op that draws random numbers by itself, or that counts its rows, does not; one with rng=True gets seeds
+    by the numbers of the rows here. That is no error where training does not need its values to repeat: the number of
+    the rows and their order do so anyway.
 
     Args:
         op: an op with the names of its inputs, as in transforms=; or without them: it gets all columns, in their order.
         table: the rows: an Arrow table or record batch, or a mapping of names to arrays or lists.
+        tolerance: by how much floats may differ, absolutely or as a part of the larger. A model's do, in their last
+            digits, with the number of rows that it gets at once: give 1e-5.
 
     Returns:
         What it made of the whole table, as an Arrow table. That of a filter or a flat_map begins with the column
@@ -45,27 +47,28 @@ def check(op: Op | Transform, table: Any) -> pa.Table:
     """
     inputs = _inputs(op, table)
     try:
-        return _checked(op, inputs)
+        return _checked(op, inputs, tolerance)
     except Mistake as err:
         raise SpecError(f"{_named(op).name}: {err}") from None
 
 
-def _checked(op: Op | Transform, inputs: list[pa.Array]) -> pa.Table:
+def _checked(op: Op | Transform, inputs: list[pa.Array], tolerance: float) -> pa.Table:
     function, names, rows = _named(op).made(), _outs(op), len(inputs[0])
     seeds = _op_draws.some(rows)
     made = function.call(inputs, rows, seeds)
-    whole, again = _placed(made, rows), _placed(function.call(inputs, rows, seeds), rows)
-    wrong = [
-        _difference("calls with the same rows differ", names, rows, whole, again),
-        *(_difference(what, names, rows, whole, _cut(function, inputs, rows, size)) for what, size in _cuts(rows)),
-        _difference("the rows in reverse differ", names, rows, whole, _backwards(function, inputs, rows)),
+    whole = _placed(made, rows)
+    others = [
+        ("calls with the same rows differ", _placed(function.call(inputs, rows, seeds), rows)),
+        *((what, _cut(function, inputs, rows, size)) for what, size in _cuts(rows)),
+        ("the rows in reverse differ", _backwards(function, inputs, rows)),
     ]
-    function.call([column[:0] for column in inputs], 0, seeds[:0])
+    wrong = [_difference(what, names, rows, (whole, other), tolerance) for what, other in others]
     told = [line for line in wrong if line]
     if told:
         raise NotRepeatable(
             "\n".join([f"{_named(op).name} does not repeat:", *told])
-            + "\nlet a result depend on its own row alone, and draw what is random from what rng=True gives it"
+            + "\nlet a result depend on its own row alone, and draw what is random from what rng=True gives it; if "
+            "floats differ in their last digits alone, as a model's do, give tolerance=1e-5"
         )
     if made.parents is None:
         return pa.table(whole.results, names=names)
@@ -171,17 +174,18 @@ def _backwards(function: Function, columns: list[pa.Array], rows: int) -> _Place
     return _Placed([result.take(pa.array(back)) for result in made.results], parents[back])
 
 
-def _difference(what: str, names: list[str], rows: int, first: _Placed, second: _Placed) -> str:
+def _difference(what: str, names: list[str], rows: int, runs: tuple[_Placed, _Placed], tolerance: float) -> str:
     """What to say of two runs; "" if they are equal, NaN counting as equal to itself."""
-    became = [np.bincount(each.parents, minlength=rows) for each in (first, second)]
+    became = [np.bincount(each.parents, minlength=rows) for each in runs]
     for row in np.flatnonzero(became[0] != became[1])[:1]:
         return f"  {what}: row {row} becomes {_many(became[0][row])}, and {_many(became[1][row])}"
-    for name, a, b in zip(names, first.results, second.results, strict=True):
+    for name, a, b in zip(names, runs[0].results, runs[1].results, strict=True):
         if a.equals(b):
             continue
         for at, (x, y) in enumerate(zip(a.to_pylist(), b.to_pylist(), strict=True)):
-            if not _same(x, y):
-                return f"  {what}: {name} of row {first.parents[at]} is {_shown(x)}, and {_shown(y)}"
+            if apart := _apart(x, y, tolerance):
+                place, x, y = apart
+                return f"  {what}: {name}{place} of row {runs[0].parents[at]} is {_shown(x)}, and {_shown(y)}"
     return ""
 
 
@@ -189,10 +193,18 @@ def _many(count: int) -> str:
     return "a row" if count == 1 else f"{count or 'no'} rows"
 
 
-def _same(x: Any, y: Any) -> bool:
-    if isinstance(x, list) and isinstance(y, list):
-        return len(x) == len(y) and all(map(_same, x, y))
-    return bool(x == y) or (isinstance(x, float) and isinstance(y, float) and math.isnan(x) and math.isnan(y))
+def _apart(x: Any, y: Any, tolerance: float) -> tuple[str, Any, Any] | None:
+    """The first values that differ, and where in a list they are; None if all are the same."""
+    if isinstance(x, list) and isinstance(y, list) and len(x) == len(y):
+        for at, (a, b) in enumerate(zip(x, y, strict=True)):
+            if found := _apart(a, b, tolerance):
+                return f"[{at}]{found[0]}", *found[1:]
+        return None
+    if isinstance(x, float) and isinstance(y, float):
+        same = (math.isnan(x) and math.isnan(y)) or math.isclose(x, y, rel_tol=tolerance, abs_tol=tolerance)
+    else:
+        same = bool(x == y)
+    return None if same else ("", x, y)
 
 
 def _shown(value: Any) -> str:

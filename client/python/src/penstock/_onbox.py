@@ -8,6 +8,8 @@ at once. All functions may be called from any thread.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import selectors
@@ -110,12 +112,15 @@ class _Process(feeder.Process):
     def __init__(self, binary: Path, flags: tuple[str, ...]) -> None:
         super().__init__(binary, "local", "--feed", "--output=json", *flags, stdout=subprocess.PIPE)
         self._closed = False
+        self._prints: threading.Thread | None = None
         try:
             said = self._announced(START_TIMEOUT)
         except BaseException:
             self.close()
             raise
         self.address, self.token = said.address, said.token
+        self._prints = threading.Thread(target=_show, args=(self._child.stdout,), name="penstock-prints", daemon=True)
+        self._prints.start()
 
     def _announced(self, timeout: float) -> _Announcement:
         """What it says once the fleet is up."""
@@ -160,9 +165,22 @@ class _Process(feeder.Process):
             if not isinstance(err, subprocess.TimeoutExpired):
                 raise
         finally:
-            if self._child.stdout is not None:
+            if self._prints is not None:
+                self._prints.join(1.0)  # it has read all by then
+            elif self._child.stdout is not None:
                 self._child.stdout.close()  # not before: writing to what nobody reads would kill it
             self._log.close()
+
+
+def _show(stdout: Any) -> None:
+    """Shows what functions print, as if they did so in this process. Runs in a thread, until the fleet has ended."""
+    with io.BufferedReader(stdout) as lines:
+        for line in lines:
+            with contextlib.suppress(Exception):  # nobody may have a place for it
+                said = json.loads(line)
+                name = said["op"].partition(" (")[0]
+                sys.stdout.write(f"{name}: {said['line']}\n")
+                sys.stdout.flush()
 
 
 def python_flags() -> list[str]:

@@ -75,7 +75,7 @@ def arrow_of(result: Any, declared: Declared) -> pa.Array:
     if hasattr(result, "__arrow_c_array__") or type(result).__module__.startswith("pandas."):
         return pa.array(result)
     if hasattr(result, "__array__"):
-        return _of_numpy(np.ma.asanyarray(result), declared)
+        return _of_numpy(np.ma.asanyarray(_detached(result)), declared)
     if isinstance(result, (list, tuple)):
         return pa.array([_element(value, declared.shape) for value in result])
     raise TypeError("it is neither an array nor a list")
@@ -138,12 +138,17 @@ def _element(value: Any, shape: tuple[int, ...]) -> Any:
     """A row's value as Arrow's own conversion takes it: its lists have one dimension."""
     if isinstance(value, np.generic) or not hasattr(value, "__array__"):
         return value
-    array = np.asarray(value)
+    array = np.asarray(_detached(value))
     if array.ndim == 0:
         return array.item()
     if shape and array.shape == shape:
         return array.reshape(-1)
     return array if array.ndim == 1 else array.tolist()
+
+
+def _detached(value: Any) -> Any:
+    """A tensor of torch's without its gradient: with one NumPy cannot have it."""
+    return value.detach() if getattr(value, "requires_grad", False) else value
 
 
 def cast(array: pa.Array, declared: Declared) -> pa.Array:

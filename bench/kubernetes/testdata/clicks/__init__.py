@@ -1,0 +1,1 @@
+"""A team's package, which workers have in their image."""

@@ -1,0 +1,145 @@
+package offline
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/master/plan"
+	"github.com/penstock-ml/penstock/worker/python"
+)
+
+// plannedSession is what `penstock plan` tells: what is read, what is done with it, and what is worth knowing of that.
+type plannedSession struct {
+	*plan.Description
+	Ops   []plannedOp `json:"ops,omitempty"`
+	Hints []string    `json:"hints,omitempty"`
+}
+
+// plannedOp is a transform of the spec.
+type plannedOp struct {
+	At       string           `json:"at"` // transforms[1]
+	Op       string           `json:"op"`
+	Steps    int              `json:"steps"` // that workers run for it: one for each of the columns that a pattern means
+	Function *plannedFunction `json:"function,omitempty"`
+}
+
+// plannedFunction is the Python function that a transform calls. What is left out, the function's mark says, or the
+// worker.
+type plannedFunction struct {
+	Name        string `json:"name"`
+	Call        string `json:"call,omitempty"` // by name
+	Kind        string `json:"kind"`
+	By          string `json:"by,omitempty"`
+	Memory      int64  `json:"memory,omitempty"`
+	Threads     uint32 `json:"threads,omitempty"`
+	TimeoutMs   int64  `json:"timeout_ms,omitempty"`
+	Most        uint32 `json:"most,omitempty"`
+	Environment string `json:"environment"`
+}
+
+// opsOf lists a spec's transforms, of which some may run no step: nobody reads what they make.
+func opsOf(s *pb.Spec, p *pb.Program) []plannedOp {
+	steps := map[string]int{}
+	for _, step := range p.GetSteps() {
+		steps[step.GetAt()]++
+	}
+	var out []plannedOp
+	for i, t := range s.GetTransforms() {
+		at := fmt.Sprintf("transforms[%d]", i)
+		o := plannedOp{At: at, Op: t.GetOp(), Steps: steps[at]}
+		if f := t.GetPython(); f != nil {
+			o.Function = &plannedFunction{
+				Name: f.GetName(), Call: f.GetCall(), Kind: lower(cmp.Or(f.GetKind(), pb.FunctionKind_MAP)),
+				Memory: f.GetMemory(), Threads: f.GetThreads(), TimeoutMs: f.GetTimeoutMs(), Most: f.GetMost(),
+				Environment: cmp.Or(s.GetPython(), python.Default),
+			}
+			if f.GetStyle() != pb.Style_STYLE_UNSPECIFIED {
+				o.Function.By = lower(f.GetStyle())
+			}
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func lower(enum fmt.Stringer) string { return strings.ToLower(enum.String()) }
+
+// hintsOf say what a session of a spec costs that need not be.
+func hintsOf(s *pb.Spec, p *pb.Program) (hints []string) {
+	var names []string
+	for _, step := range p.GetSteps() {
+		if step.GetPython() != nil && spec.RowsOfStep(step) != spec.SameRows {
+			names = append(names, fmt.Sprintf("%s (%s)", step.GetPython().GetName(), step.GetAt()))
+		}
+	}
+	unsaid := s.GetLastBatch() == pb.LastBatch_LAST_BATCH_UNSPECIFIED // several ranks then get drop
+	if len(names) == 0 || !spec.Counted(s) && !unsaid {
+		return nil
+	}
+	where := "rows are counted before they are read"
+	if !spec.Counted(s) {
+		where = "where several ranks read, " + where
+	}
+	return []string{fmt.Sprintf("%s: for that %s, and what makes their inputs, run twice; last_batch: pad or uneven, "+
+		"with order: fast, counts nothing", where, english.OxfordWordSeries(names, "and"))}
+}
+
+// WriteText writes it for a terminal.
+func (p *plannedSession) WriteText(w io.Writer) error {
+	if err := p.Description.WriteText(w); err != nil {
+		return err
+	}
+	if len(p.Ops) > 0 {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(t, "\nop\tat\tsteps\tfunction\n")
+		for _, o := range p.Ops {
+			fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", o.Op, o.At, o.Steps, o.Function.words())
+		}
+		if err := t.Flush(); err != nil {
+			return fmt.Errorf("plan: write the ops: %w", err)
+		}
+	}
+	return writeHints(w, p.Hints)
+}
+
+func writeHints(w io.Writer, hints []string) error {
+	for _, hint := range hints {
+		if _, err := fmt.Fprintf(w, "\nhint: %s\n", hint); err != nil {
+			return fmt.Errorf("write the hints: %w", err)
+		}
+	}
+	return nil
+}
+
+// words are what people read of a function.
+func (f *plannedFunction) words() string {
+	if f == nil {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("%s, %s", cmp.Or(f.Call, f.Name), f.Kind)}
+	if f.By != "" {
+		parts[0] += " by " + f.By
+	}
+	if f.Most > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d rows of each", f.Most))
+	}
+	if f.Threads > 0 {
+		parts = append(parts, english.Plural(int(f.Threads), "thread", ""))
+	}
+	if f.Memory > 0 {
+		parts = append(parts, humanize.IBytes(uint64(f.Memory))+" a process")
+	}
+	if f.TimeoutMs > 0 {
+		parts = append(parts, (time.Duration(f.TimeoutMs)*time.Millisecond).String()+" a call")
+	}
+	return strings.Join(append(parts, "in "+f.Environment), ", ")
+}
