@@ -193,7 +193,7 @@ func (f *function) unlisted(err error) error {
 			cause = ErrNoProcess
 		}
 		return fmt.Errorf("%w: the process that imports %s %s\n%s", cause,
-			strings.Join(f.environment.Modules, ", "), died.how, ending(died.said))
+			strings.Join(f.environment.Modules, ", "), died.how, died.said) // which is little
 	}
 	return err
 }
@@ -204,8 +204,7 @@ func (f *function) listed(a *answer) (*pb.CallsReply, error) {
 	case sayAbsent:
 		return nil, &AbsentError{beginning(a.Message, mostTraceback)}
 	case sayFailed:
-		return nil, fmt.Errorf("%w: %s\n%s", ErrCannotRun, beginning(a.exception(), mostWhat),
-			ending(a.Traceback))
+		return nil, fmt.Errorf("%w: %s", ErrCannotRun, strings.TrimSpace(failureText(a)))
 	case sayListed:
 	default:
 		return nil, fmt.Errorf("%w: a process answered %q", ErrCannotRun, a.Kind)
