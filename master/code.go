@@ -56,8 +56,8 @@ func checkCode(req *pb.OpenRequest) error {
 	case has == nil:
 		return nil
 	case spec.ByName(req.GetSpec()):
-		return status.Error(codes.InvalidArgument, "the request has bytes of functions, and its spec calls functions by "+
-			"name, which the workers have; send no code")
+		return status.Error(codes.InvalidArgument, "the request has bytes of functions, and its spec calls functions "+
+			"by name, which the workers have; send no code")
 	case req.GetSpec() != nil && !proto.Equal(has.GetIdentity(), want):
 		return status.Error(codes.InvalidArgument, "the request has bytes of other functions than its spec; send "+
 			"those that the spec's `code` identifies")

@@ -22,8 +22,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// A session of functions by name has those that most workers have when it is opened. Their identity is its code, so that
-// workers which have others take none of its streams, and states of others are not restored.
+// A session of functions by name has those that most workers have when it is opened. Their identity is its code: workers
+// that have others take none of its streams, and states of others are not restored.
 
 const (
 	// askedAtMost is how many workers are asked which functions they have, all at once.
@@ -187,8 +187,7 @@ func (a *asking) why() error {
 		case code == codes.NotFound && absent < 0:
 			absent = i
 		case code != codes.NotFound && !rpc.Refused(r.err):
-			return cannotYet(fmt.Sprintf("workers cannot be asked yet for the functions that the spec calls by name: %s",
-				r.words()))
+			return cannotYet("workers cannot be asked yet for the functions that the spec calls by name: " + r.words())
 		case refused < 0:
 			refused = i
 		}

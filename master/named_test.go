@@ -64,7 +64,10 @@ func having(t *testing.T, files string) *countingWorker {
 }
 
 func refusing(err error) *countingWorker {
-	return &countingWorker{says: fine, has: func(*pb.Ticket, []string) (*pb.CallsReply, error) { return nil, err }}
+	return &countingWorker{
+		says: func(*pb.Ticket) error { return err },
+		has:  func(*pb.Ticket, []string) (*pb.CallsReply, error) { return nil, err },
+	}
 }
 
 func startNamed(t *testing.T, endpoints []string) *node {

@@ -259,7 +259,7 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	who, err := alice.WhoAmI(t.Context(), &pb.WhoAmIRequest{})
 	check(t, err)
 	if who.GetSubject() != "alice" || who.GetNamespace() != "vision" || len(who.GetDatasets()) != 1 ||
-		who.GetMaxSessions() != 2 || who.GetUnlimited() {
+		who.GetMaxSessions() != 2 || who.GetUnlimited() || who.GetCode() != "none" {
 		t.Errorf("alice is %v", who)
 	}
 }

@@ -314,6 +314,7 @@ func (s *service) WhoAmI(ctx context.Context, _ *pb.WhoAmIRequest) (*pb.Caller, 
 	out := &pb.Caller{
 		Subject: who.Subject, Namespace: who.Home(), Everywhere: who.Everywhere,
 		Unlimited: limits.Unlimited(), Datasets: limits.Datasets, Storage: limits.Profiles(),
+		Code: string(s.master.cfg.Access.Code(who.Home(), s.master.cfg.Code)),
 	}
 	for _, r := range who.Roles {
 		out.Roles = append(out.Roles, string(r))

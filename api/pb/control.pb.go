@@ -4795,6 +4795,7 @@ type Caller struct {
 	Storage       []string               `protobuf:"bytes,7,rep,name=storage,proto3" json:"storage,omitempty"`      // profiles
 	MaxSessions   *uint32                `protobuf:"varint,8,opt,name=max_sessions,json=maxSessions,proto3,oneof" json:"max_sessions,omitempty"`
 	MaxWorkers    *uint32                `protobuf:"varint,9,opt,name=max_workers,json=maxWorkers,proto3,oneof" json:"max_workers,omitempty"`
+	Code          string                 `protobuf:"bytes,10,opt,name=code,proto3" json:"code,omitempty"` // which Python functions sessions there may have: none, by-name or by-value
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4890,6 +4891,13 @@ func (x *Caller) GetMaxWorkers() uint32 {
 		return *x.MaxWorkers
 	}
 	return 0
+}
+
+func (x *Caller) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
 }
 
 type GetFleetRequest struct {
@@ -7699,7 +7707,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04lost\x18\n" +
 	" \x01(\rR\x04lostB\a\n" +
 	"\x05_rank\"\x0f\n" +
-	"\rWhoAmIRequest\"\xb9\x02\n" +
+	"\rWhoAmIRequest\"\xcd\x02\n" +
 	"\x06Caller\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1e\n" +
@@ -7712,7 +7720,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\astorage\x18\a \x03(\tR\astorage\x12&\n" +
 	"\fmax_sessions\x18\b \x01(\rH\x00R\vmaxSessions\x88\x01\x01\x12$\n" +
 	"\vmax_workers\x18\t \x01(\rH\x01R\n" +
-	"maxWorkers\x88\x01\x01B\x0f\n" +
+	"maxWorkers\x88\x01\x01\x12\x12\n" +
+	"\x04code\x18\n" +
+	" \x01(\tR\x04codeB\x0f\n" +
 	"\r_max_sessionsB\x0e\n" +
 	"\f_max_workers\"\x11\n" +
 	"\x0fGetFleetRequest\"m\n" +

@@ -112,7 +112,7 @@ func (r *resolver) function(path string, t *pb.Transform) {
 	}
 	r.oneKind(path, f)
 	c.check(f)
-	in, outs := c.inputs(), c.results(f.GetKind())
+	in, outs := c.inputs(f.GetStyle()), c.results(f.GetKind())
 	c.step(f, in, outs)
 	c.define(outs)
 }
@@ -217,7 +217,7 @@ func (c *call) bounds(f *pb.Function, wrong func(field, format string, args ...a
 }
 
 // inputs are the features that a function is called with, as the files have them.
-func (c *call) inputs() (in []*feature) {
+func (c *call) inputs(style pb.Style) (in []*feature) {
 	path := c.path + ".in"
 	if len(c.transform.GetIn()) == 0 {
 		c.problems.add(path, "found nothing; want the features that %s is called with", c.name)
@@ -237,9 +237,12 @@ func (c *call) inputs() (in []*feature) {
 				c.name)
 		case f == nil:
 			c.problems.add(path, "no feature %s%s", name, c.suggestColumn(name, c.names()))
-		case f.typ.Kind == pb.Kind_PICTURE:
-			c.problems.add(path, "%s; functions do not take decoded pictures yet: call %s with encoded ones", typed(f),
-				c.name)
+		case f.typ.Kind == pb.Kind_PICTURE && f.typ.Picture.Floats:
+			c.problems.add(path, "%s, which normalize made; functions take pictures of bytes: call %s before it",
+				typed(f), c.name)
+		case f.typ.Kind == pb.Kind_PICTURE && style == pb.Style_ARROW:
+			c.problems.add(path, "%s, for which Arrow has no arrays; have %s called with NumPy arrays, by=\"numpy\", "+
+				"or with each picture by itself, by=\"rows\"", typed(f), c.name)
 		default:
 			in = append(in, c.own(f))
 		}

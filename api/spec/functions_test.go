@@ -311,9 +311,6 @@ func TestMistakesAroundFunctions(t *testing.T) {
 		listResult("deep", pb.Kind_INT64, 1), listResult("scores", pb.Kind_FLOAT32, 1), listResult("ids", pb.Kind_INT64, 0))
 	call.In = append(call.In, "ids")
 	ops := opsOfFunctions()
-	ops["decode"] = fakeOp{true, func(map[string]*pb.Value, []Type) (Signature, error) {
-		return Signature{Version: 1, Out: Type{Kind: pb.Kind_PICTURE, Picture: Picture{Channels: 3}}}, nil
-	}}
 	for text, want := range map[string]string{
 		"features: {tensor: vector}":                                           "",
 		"features: {tensor: vector, shape: [2, 3]}":                            "",
@@ -340,12 +337,31 @@ func TestMistakesAroundFunctions(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", text, got, want)
 		}
 	}
-	s := specOf(t, "features: {bytes: raw}", &pb.Transform{Op: "decode", In: []string{"raw"}, Out: "picture"},
-		calling([]string{"picture"}, result("n", pb.Kind_INT32)))
-	const want = "transforms[1].in: picture is picture(3 channels, of any size); functions do not take decoded pictures " +
-		"yet: call tokenize with encoded ones"
-	if _, err := Resolve(s, withText(), ops); err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
+	pictures := func(style pb.Style, floats bool) string {
+		ops["decode"] = fakeOp{true, func(map[string]*pb.Value, []Type) (Signature, error) {
+			of := Picture{Channels: 3, Height: 4, Width: 5, Floats: floats}
+			return Signature{Version: 1, Out: Type{Kind: pb.Kind_PICTURE, Picture: of}}, nil
+		}}
+		c := calling([]string{"picture"}, result("n", pb.Kind_INT32))
+		c.Python.Style = style
+		decode := &pb.Transform{Op: "decode", In: []string{"raw"}, Out: "picture"}
+		_, err := Resolve(specOf(t, "features: {bytes: raw}", decode, c), withText(), ops)
+		return fmt.Sprint(err)
+	}
+	for _, style := range []pb.Style{pb.Style_ROWS, pb.Style_NUMPY} {
+		if got := pictures(style, false); got != "<nil>" {
+			t.Errorf("by %v: %s", style, got)
+		}
+	}
+	const arrow = "transforms[1].in: picture is picture(3 channels, 4 x 5), for which Arrow has no arrays; have tokenize " +
+		`called with NumPy arrays, by="numpy", or with each picture by itself, by="rows"`
+	if got := pictures(pb.Style_ARROW, false); got != arrow {
+		t.Errorf("got  %s\nwant %s", got, arrow)
+	}
+	const floats = "transforms[1].in: picture is picture(3 channels, 4 x 5, float32), which normalize made; functions " +
+		"take pictures of bytes: call tokenize before it"
+	if got := pictures(pb.Style_ROWS, true); got != floats {
+		t.Errorf("got  %s\nwant %s", got, floats)
 	}
 }
 

@@ -260,3 +260,16 @@ func TestDoctorKeepsTheToken(t *testing.T) {
 	want(t, x.findings, "master 192.0.2.1:7070", "tls", failure, "a token is sent over TLS only",
 		"set --tls-ca or --tls")
 }
+
+// TestDescribeSaysWhichCode tells callers whether their sessions may have functions.
+func TestDescribeSaysWhichCode(t *testing.T) {
+	for code, want := range map[string]string{
+		"":         "may read anything",
+		"none":     "may read anything; sessions there may have no Python functions",
+		"by-value": "may read anything; sessions there may have Python functions by-value",
+	} {
+		if got := describe(&pb.Caller{Unlimited: true, Code: code}); !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %s", code, got)
+		}
+	}
+}

@@ -272,8 +272,16 @@ func describe(who *pb.Caller) string {
 	if !who.GetUnlimited() {
 		reads = cmp.Or(strings.Join(who.GetDatasets(), ", "), "nothing")
 	}
-	return fmt.Sprintf("%q has roles %s in %s, and may read %s", who.GetSubject(), strings.Join(who.GetRoles(), ", "),
-		where, reads)
+	runs := ""
+	switch code := who.GetCode(); code {
+	case "": // of an earlier release
+	case "none":
+		runs = "; sessions there may have no Python functions"
+	default:
+		runs = "; sessions there may have Python functions " + code
+	}
+	return fmt.Sprintf("%q has roles %s in %s, and may read %s%s", who.GetSubject(),
+		strings.Join(who.GetRoles(), ", "), where, reads, runs)
 }
 
 // askLeader asks after a session, since only the leader knows of them.

@@ -63,6 +63,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local " +
 			"--max-workers 4\n" +
 			"  penstock local --code by-value --python default=python3\n" +
+			"  penstock local --code by-name --python default=python3 --python-modules default=mypkg.features\n" +
 			"  penstock local --output json --end-with-stdin",
 		Args: cobra.NoArgs,
 		RunE: l.run,

@@ -274,7 +274,7 @@ func TestMistakesInFiles(t *testing.T) {
 		"namespaces: {v: {datasets: ['s3://b/../c/']}}": "want the URI of a directory",
 		"namespaces: {v: {datasets: ['https://b/c/']}}": "want the URI of a directory",
 		"namespaces: {v: {max_sessions: -1}}":           "want 0 or more",
-		"namespaces: {v: {code: sometimes}}":            "want none, or by-value",
+		"namespaces: {v: {code: sometimes}}":            "want none, by-name, which",
 		"namespaces: {v: {max_weight: 0}}":              "want more than 0",
 		"namespaces: {v: {max_weight: .nan}}":           "want more than 0",
 		"namespaces: {v: {data: []}}":                   "data",

@@ -79,8 +79,9 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 		"how long after it was closed, or a trainer was heard of last, a session is deleted, with its checkpoints; "+
 			"0: never")
 	flags.StringVar(&f.code, "code", string(access.NoCode),
-		"which Python functions of trainers' the fleet's workers run: none, or by-value, whatever a trainer sends, "+
-			"for namespaces of which --namespaces does not say it")
+		"which Python functions sessions may have run on the workers: none; by-name, those that the workers' "+
+			"environments have; or by-value, whatever a trainer sends, too; for namespaces of which --namespaces does "+
+			"not say it")
 	f.access.register(flags)
 	f.etcd.register(flags)
 	f.ports.RegisterPorts(flags)

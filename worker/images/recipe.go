@@ -93,13 +93,38 @@ func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, room Room, to Ca
 	return s.show(r, encoded, image.Pt(width, height), r.view(width, height, turn, choice), room, to)
 }
 
-// show makes a view of a picture of a size that was opened.
-func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room Room, to Canvas) error {
-	width, height := full.X, full.Y
+// Size is how many pixels the picture that Make makes of encoded bytes has. It reads their header.
+func (s *Studio) Size(r *Recipe, encoded []byte) (height, width int, err error) {
+	width, height, turn, err := s.open(r, encoded)
+	if err != nil {
+		return 0, 0, err
+	}
+	v := r.view(width, height, turn, Choice{}) // which is of one size, whatever is chosen
+	if err := v.check(width, height); err != nil {
+		return 0, 0, err
+	}
+	size := v.window.Size()
+	if turn.swap {
+		size.X, size.Y = size.Y, size.X
+	}
+	return size.Y, size.X, nil
+}
+
+// check refuses a view of a picture of a size that has not as much.
+func (v *view) check(width, height int) error {
 	if v.window.Empty() || !v.window.In(image.Rectangle{Max: v.size}) {
 		return fmt.Errorf(
 			"the picture of %d x %d pixels is smaller than the part that is cut out of it; resize it to more",
 			width, height)
+	}
+	return nil
+}
+
+// show makes a view of a picture of a size that was opened.
+func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room Room, to Canvas) error {
+	width, height := full.X, full.Y
+	if err := v.check(width, height); err != nil {
+		return err
 	}
 	s.across.set(v.box.Dx(), v.size.X, v.window.Min.X, v.window.Max.X)
 	s.down.set(v.box.Dy(), v.size.Y, v.window.Min.Y, v.window.Max.Y)

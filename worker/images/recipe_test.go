@@ -118,6 +118,58 @@ func TestCanvas(t *testing.T) {
 }
 
 // TestBox draws parts of pictures: all lie inside, and their areas and ratios are as asked for.
+// oriented is a JPEG that has an orientation in its EXIF.
+func oriented(data []byte, orientation byte) []byte {
+	exif := "Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" +
+		string(orientation) + "\x00\x00\x00\x00\x00\x00"
+	head := append(slices.Clone(data[:2]), 0xff, 0xe1, 0, byte(2+len(exif)))
+	return append(append(head, exif...), data[2:]...)
+}
+
+// A picture's size is known before it is made, whatever the recipe does to it.
+func TestSize(t *testing.T) {
+	s := &Studio{}
+	for _, c := range []struct {
+		recipe      Recipe
+		size, lying [2]int // of a picture of 60 x 80, and where its EXIF has it lie on a side
+	}{
+		{Recipe{}, [2]int{60, 80}, [2]int{60, 80}},
+		{Recipe{Upright: true}, [2]int{60, 80}, [2]int{80, 60}},
+		{Recipe{Height: 30, Width: 20, Upright: true}, [2]int{30, 20}, [2]int{30, 20}},
+		{Recipe{Shorter: 30, Gray: true, Upright: true}, [2]int{30, 40}, [2]int{40, 30}},
+		{Recipe{Shorter: 30, Middles: [][2]int{{20, 25}, {10, 5}}}, [2]int{10, 5}, [2]int{10, 5}},
+		{Recipe{Crop: standard(), Height: 8, Width: 9}, [2]int{8, 9}, [2]int{8, 9}},
+	} {
+		c.recipe.Format = Any
+		for orientation := range 9 {
+			data, want := testJPEG(t, 80, 60), c.size
+			if orientation > 0 {
+				data = oriented(data, byte(orientation))
+			}
+			if orientation > 4 {
+				want = c.lying
+			}
+			height, width, err := s.Size(&c.recipe, data)
+			if err != nil || want != [2]int{height, width} {
+				t.Errorf("%+v, orientation %d: %d x %d, %v; want %v", c.recipe, orientation, height, width, err, want)
+			}
+			n := height * width * c.recipe.Channels()
+			canvas := bytes.Repeat([]byte{77}, n+100)
+			err = s.Make(&c.recipe, data, Choice{Crop: 3}, Room{Most: 1 << 20}, Canvas{Bytes: canvas})
+			if err != nil || bytes.Count(canvas[n:], []byte{77}) != 100 || bytes.Count(canvas[:n], []byte{77}) > n/2 {
+				t.Errorf("%+v, orientation %d: it has not %d bytes: %v", c.recipe, orientation, n, err)
+			}
+		}
+	}
+	small := &Recipe{Format: Any, Middles: [][2]int{{61, 80}}}
+	if _, _, err := s.Size(small, testJPEG(t, 80, 60)); err == nil || !strings.Contains(err.Error(), "smaller than") {
+		t.Errorf("a part that is larger: %v", err)
+	}
+	if _, _, err := s.Size(&Recipe{Format: JPEG}, []byte("no picture")); err == nil {
+		t.Error("there is a size of no picture")
+	}
+}
+
 func TestBox(t *testing.T) {
 	crop := standard()
 	random := rand.New(rand.NewPCG(5, 6))

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/shared"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -75,8 +76,10 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) (*answer, error
 	}
 	f.pool.allow(q, f.memory, segments(q), false)
 	lay := layer{to: q.in.Bytes}
-	for _, v := range c.In {
-		lay.column(v)
+	for i, v := range c.In {
+		if lay.column(v); v.Type.Kind == pb.Kind_PICTURE {
+			lay.sizes(c.Sizes[i])
+		}
 	}
 	if f.request.Rng {
 		lay.seeds(c.Seeds)

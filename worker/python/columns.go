@@ -11,7 +11,8 @@ import (
 )
 
 // A column lies in a segment as Arrow's buffers, depth first: of each level of lists a validity bitmap and offsets, and
-// of the values a bitmap, the ends of byte strings, and what they are. Its places are where they begin and how many
+// of the values a bitmap, the ends of byte strings, and what they are. Pictures lie as byte strings of their pixels,
+// and behind them their heights and widths. Its places are where they begin and how many
 // bytes they have, in this order; a bitmap that is not there begins at -1. Nothing between processes is other than
 // little endian: this is memory of one machine.
 
@@ -55,7 +56,10 @@ func room(v *vector.Vector) int {
 		rows = int(offsetsOf(v, l)[rows])
 	}
 	add(8 * vector.Words(rows))
-	if v.Type.Kind == pb.Kind_BINARY {
+	if v.Type.Kind == pb.Kind_PICTURE {
+		add(8 * rows)
+	}
+	if v.Type.Kind == pb.Kind_BINARY || v.Type.Kind == pb.Kind_PICTURE {
 		add(4 * (rows + 1))
 		if rows > 0 {
 			add(int(v.Ends[rows] - v.Ends[0]))
@@ -132,7 +136,7 @@ func (l *layer) column(v *vector.Vector) {
 		numbers(l, v.F32[:rows], valid)
 	case pb.Kind_FLOAT64:
 		numbers(l, v.F64[:rows], valid)
-	case pb.Kind_BINARY:
+	case pb.Kind_BINARY, pb.Kind_PICTURE:
 		l.strings(v, rows, valid)
 	default:
 		l.small(v, rows, valid)
@@ -161,6 +165,9 @@ func (l *layer) small(v *vector.Vector, n int, valid []uint64) {
 	copy(out, v.Small[:size])
 	zero(out, n, valid)
 }
+
+// sizes lays out heights and widths of pictures.
+func (l *layer) sizes(of []int32) { numbers(l, of, nil) }
 
 // seeds lays out a column of seeds, as one of uint64 without nulls.
 func (l *layer) seeds(seeds []uint64) {

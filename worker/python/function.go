@@ -70,7 +70,7 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 		for _, at := range call.GetTexts() {
 			f.request.Ins[i].Text = f.request.Ins[i].Text || int(at) == i
 		}
-		if err := crosses(t); err != nil {
+		if err := crosses(t); err != nil && t.Kind != pb.Kind_PICTURE {
 			return nil, fmt.Errorf("%w: %s: input %d: %w", ErrCannotRun, f.caller.op, i, err)
 		}
 	}
@@ -92,7 +92,11 @@ var styles = map[pb.Style]string{ //nolint:gochecknoglobals // a constant
 }
 
 func formOf(t spec.Type) form {
-	return form{Kind: spec.KindName(t.Kind), List: t.List, Nested: int(t.Nested), Shape: []int32{}}
+	out := form{Kind: spec.KindName(t.Kind), List: t.List, Nested: int(t.Nested), Shape: []int32{}}
+	if p := t.Picture; t.Kind == pb.Kind_PICTURE {
+		out.Shape = append(out.Shape, p.Height, p.Width, p.Channels)
+	}
+	return out
 }
 
 // makes notes the types of the results of a step.
@@ -160,6 +164,9 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 	}
 	w := &waiter{ctx: ctx, told: c.Wait, tick: time.NewTicker(f.pool.times.told)}
 	defer w.tick.Stop()
+	if err := f.tooLarge(c); err != nil {
+		return err
+	}
 	var died *diedError
 	for range 2 {
 		err := f.try(w, c)
@@ -174,6 +181,21 @@ func (f *function) Call(ctx context.Context, c *transform.Call) error {
 		}
 	}
 	return f.gaveUp(died)
+}
+
+// tooLarge refuses pictures that take more memory than the function may.
+func (f *function) tooLarge(c *transform.Call) error {
+	pixels := int64(0)
+	for _, v := range c.In {
+		if v.Type.Kind == pb.Kind_PICTURE {
+			pixels += int64(v.Ends[v.Rows])
+		}
+	}
+	if pixels <= f.memory {
+		return nil
+	}
+	return &FunctionError{Op: f.caller.op, What: fmt.Sprintf("the pictures of one call take %d MiB, and it may take "+
+		"%d; resize them before it, or give its op more by memory=", pixels>>20, f.memory>>20)}
 }
 
 // gaveUp is the error of a function whose last process died.

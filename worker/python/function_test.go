@@ -834,6 +834,28 @@ func TestRowsThatFunctionsChooseAndMake(t *testing.T) {
 	}
 }
 
+// Pictures come as arrays of their sizes; those that take more than the process may have are no call.
+func TestPicturesCross(t *testing.T) {
+	photo := spec.Type{Kind: pb.Kind_PICTURE, Picture: spec.Picture{Channels: 1}}
+	o := op{name: "sums", style: pb.Style_ROWS, in: []spec.Type{photo}, out: []spec.Type{int64s}}
+	f := o.open(t, ours.pool)
+	v := &vector.Vector{
+		Type: photo, Rows: 3, Valid: []uint64{0b101}, Data: []byte{1, 2, 3, 4, 5, 6, 7}, Ends: []int32{0, 6, 6, 7},
+	}
+	c := callOf(o.out, v)
+	c.Sizes = [][]int32{{2, 3, 0, 0, 1, 1}}
+	if err := f.Call(t.Context(), c); err != nil || !slices.Equal(c.Out[0].I64, []int64{2321, -1, 1107}) {
+		t.Errorf("%v, %v", c.Out[0].I64, err)
+	}
+	o.more = func(f *pb.Function) { f.Memory = 64 << 20 }
+	v.Data, v.Ends[3] = make([]byte, 65<<20), 65<<20
+	c.Sizes[0] = []int32{2, 3, 0, 0, 65<<20 - 6, 1}
+	err := o.open(t, ours.pool).Call(t.Context(), c)
+	if err == nil || !strings.Contains(err.Error(), "the pictures of one call take 65 MiB, and it may take 64; resize") {
+		t.Errorf("65 MiB: %v", err)
+	}
+}
+
 // A function that draws gets a seed for each row, or a generator that begins with it.
 func TestSeedsCross(t *testing.T) {
 	seeds := []uint64{1, math.MaxUint64, 1}

@@ -69,7 +69,7 @@ func (c *Chain) cutStages(types []spec.Type, outputs []*pb.Output) {
 				made[slot]++ // there are as many as rows behind it
 			}
 		}
-		for _, slot := range s.from {
+		for _, slot := range s.reads() {
 			read[slot] = max(read[slot], s.stage)
 		}
 	}
@@ -86,6 +86,17 @@ func (c *Chain) cutStages(types []spec.Type, outputs []*pb.Output) {
 		x, y := &c.steps[a], &c.steps[b]
 		return cmp.Or(cmp.Compare(x.stage, y.stage), cmp.Compare(x.last(), y.last()))
 	})
+}
+
+// reads are the slots whose values the step needs. Those of pictures have none.
+func (s *step) reads() []uint32 {
+	switch {
+	case s.apart:
+		return nil
+	case s.calls != nil && len(s.calls.encoded) > 0:
+		return slices.Concat(s.from, s.calls.encoded)
+	}
+	return s.from
 }
 
 // last is more than 0 for the last step of a stage.

@@ -58,6 +58,7 @@ type step struct {
 	holds   bool   // memory for its values
 	memory  memory // that it holds
 	early   bool   // whoever makes its input may have taken it
+	apart   bool   // it runs before the functions that take its pictures alone
 
 	calls     *calling  // nil: the kernel is run
 	barrier   *barrier  // nil: there are as many rows behind it
@@ -269,7 +270,7 @@ func (c *Chain) run(ctx context.Context, s *step, slots []*vector.Vector, rows i
 		s.in[i] = slots[slot]
 	}
 	if s.calls != nil {
-		return c.call(ctx, s, rows)
+		return c.call(ctx, s, slots, rows)
 	}
 	s.out.Type, s.out.Rows, s.out.U32, s.out.Early = s.typ, rows, nil, false
 	if s.swells && c.ask.Result != nil {

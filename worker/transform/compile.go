@@ -57,6 +57,7 @@ func (c *Chain) compile(r *Registry, p *pb.Program, functions Functions) error {
 	}
 	c.slots = make([]*vector.Vector, len(with.types))
 	c.order = depthFirst(len(c.sources), c.steps)
+	c.findDarkrooms(p.GetOutputs())
 	c.cutStages(with.types, p.GetOutputs())
 	c.dead = outlive(len(c.sources), c.steps, c.order, p.GetOutputs())
 	c.findEarly(p)

@@ -33,9 +33,12 @@ type Call struct {
 	Rows    Rows   // where they lie
 	N       int    // how many, at least one
 	Session string // that they are read for, for what is logged; "": nobody says
-	// In are the inputs, with values of their type: neither codes, nor pictures, nor 32 bits of a wider one. Where they
-	// are null they hold anything, which the user's code must not see.
+	// In are the inputs, with values of their type: neither codes, nor 32 bits of a wider one. Where they are null they
+	// hold anything, which the user's code must not see. Pictures have been made: Data and Ends are their pixels, row
+	// by row from the top, and channel after channel in each. None has floats.
 	In []*vector.Vector
+	// Sizes has, of each input of pictures, height and width of the one of each row; of other inputs it has nil.
+	Sizes [][]int32
 	// Seeds are what the function draws random numbers from, if it says that it does: one for each row, which depends
 	// on where the row lies, the epoch and the function's place alone.
 	Seeds []uint64
@@ -74,6 +77,10 @@ type calling struct {
 	draws    bool
 	place    string   // among the transforms
 	seeds    []uint64 // for the last call, if it draws
+
+	darkrooms []*darkroom
+	encoded   []uint32  // the slots of what their pictures are decoded from
+	sizes     [][]int32 // see Call
 }
 
 // functionLabel names a step that calls a function, for messages.
@@ -97,7 +104,7 @@ func (c *compiler) addFunction(s *pb.Step) (err error) {
 	if f.function, err = c.functions.Function(s, in); err != nil {
 		return &FunctionError{err}
 	}
-	f.out = make([]*vector.Vector, len(f.types))
+	f.out, f.sizes = make([]*vector.Vector, len(f.types)), make([][]int32, len(in))
 	c.calling = append(c.calling, len(c.steps))
 	made := step{
 		op:      python + " " + s.GetPython().GetName(),
@@ -152,8 +159,8 @@ func checkFunction(s *pb.Step, slots []spec.Type, from Functions) error {
 		if int(slot) >= len(slots) {
 			return fmt.Errorf("%s reads slot %d, but only %d come before it", python, slot, len(slots))
 		}
-		if isPicture(slots[slot]) {
-			return fmt.Errorf("in: functions take no %s yet; give it the encoded bytes", pictures)
+		if t := slots[slot]; isPicture(t) && (t.Picture.Floats || f.GetStyle() == pb.Style_ARROW) {
+			return fmt.Errorf("in: functions of style %v take no %v", f.GetStyle(), t)
 		}
 	}
 	for _, t := range resultsOf(s) {
@@ -201,8 +208,11 @@ func (c *Chain) keep(bytes int64) error {
 }
 
 // call calls a step's function on a window.
-func (c *Chain) call(ctx context.Context, s *step, rows int) error {
+func (c *Chain) call(ctx context.Context, s *step, slots []*vector.Vector, rows int) error {
 	f := s.calls
+	if err := c.develop(ctx, s, slots, rows); err != nil {
+		return err
+	}
 	for i, t := range f.types {
 		f.out[i] = &s.out
 		if i > 0 {
@@ -218,7 +228,8 @@ func (c *Chain) call(ctx context.Context, s *step, rows int) error {
 		return err
 	}
 	call := Call{
-		Rows: c.rows, N: rows, Session: c.ask.Session, In: s.in, Seeds: f.seeds, Out: f.out, Room: f.room, Wait: wait,
+		Rows: c.rows, N: rows, Session: c.ask.Session, In: s.in, Sizes: f.sizes, Seeds: f.seeds, Out: f.out,
+		Room: f.room, Wait: wait,
 	}
 	if err := f.function.Call(ctx, &call); err != nil {
 		if at, ok := errors.AsType[*RowError](err); ok && (at.Row < 0 || at.Row >= rows) {

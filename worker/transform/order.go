@@ -77,7 +77,7 @@ func outlive(sources int, steps []step, order []int, outputs []*pb.Output) [][]i
 		if s := &steps[at]; s.outs > 0 && (!s.borrows || s.shares) {
 			until = last[s.slot] // the result may be its inputs' values
 		}
-		for _, slot := range steps[at].from {
+		for _, slot := range steps[at].reads() {
 			read(slot, until)
 		}
 	}

@@ -62,6 +62,16 @@ func (a *album) Make(row int, to images.Canvas) (err error) {
 	return nil
 }
 
+// Size implements vector.Pictures.
+func (a *album) Size(row int) (height, width int, err error) {
+	defer rescue.As(&err, rescue.Pictures)
+	encoded := a.encoded.Data[a.encoded.Ends[row]:a.encoded.Ends[row+1]]
+	if height, width, err = a.studio.Size(&a.recipe, encoded); err != nil {
+		err = fmt.Errorf("%s: %w", a.op, err)
+	}
+	return height, width, err
+}
+
 // decoding is the kernel that pictures begin with.
 type decoding struct {
 	album

@@ -43,7 +43,7 @@ type Vector struct {
 	// Dict, which has no nulls; codes of null rows mean nothing. Another dictionary is another vector.
 	Codes []uint32
 	Dict  *Vector
-	// Pictures makes PICTURE values.
+	// Pictures makes PICTURE values. Where they have been made, it is nil, and Data and Ends hold their pixels.
 	Pictures Pictures
 	// Early says that the values went through the Early step that their maker was given.
 	Early bool
@@ -77,6 +77,8 @@ type Early struct {
 type Pictures interface {
 	// Make writes the picture of a row that is not null.
 	Make(row int, to images.Canvas) error
+	// Size is how many pixels the picture of such a row is going to have.
+	Size(row int) (height, width int, err error)
 }
 
 // Len is the number of values: elements of lists, or rows.

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.errors import RestoreRefused, SpecError
+from penstock.errors import Error, RestoreRefused
 from tests.conftest import Fleet
 
 ROWS, GROUP = 240, 8
@@ -82,7 +82,7 @@ def test_functions_by_name_of_a_fleet(fleet: Fleet, rows: Path, tmp_path: Path) 
     missing = penstock.op("mypkg_fleet.features:scale", out={"made": penstock.int64})
     hostile = penstock.op("os:system", out={"made": penstock.int64})
     for op, says in {own: "by-value", missing: "nearest: scaled", hostile: "os is not among the modules"}.items():
-        with load(rows, fleet, op("id")) as loader, pytest.raises(SpecError, match=says):
+        with load(rows, fleet, op("id")) as loader, pytest.raises(Error, match=says):
             next(iter(loader))
 
     for name in list(fleet.workers):

@@ -329,6 +329,10 @@ def lives(x):
     return [f"{os.getuid()} {os.getgid()} {os.getgroups()} {os.environ['HOME']}"] * len(x)
 
 
+def sums(photo):
+    return -1 if photo is None else int(photo.sum()) + 1000 * photo.shape[0] + 100 * photo.shape[1]
+
+
 functions = [
     (leaves, (), {}), (peeks, (), {}), (lives, (), {}),
     (same, (), {}), (sliced, (), {}), (chunked, (), {}), (double, (), {}), (two, (), {}), (texts, (), {}), (Count, (10,), {}),
@@ -336,7 +340,7 @@ functions = [
     (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}), (child_hog, (), {}),
     (Keeps, (), {}), (Leaks, (), {}), (large, (), {}), (writes, (), {}), (says, (), {}), (huge, (), {}),
     (environment, (), {}), (odd, (), {}), (odd_row, (), {}), (repeat, (), {}), (repeat_row, (), {}), (falls, (), {}),
-    (endless, (), {}), (drawn, (), {}), (drawn_seeds, (), {}),
+    (endless, (), {}), (drawn, (), {}), (drawn_seeds, (), {}), (sums, (), {}),
 ]  # fmt: skip
 bundle = cloudpickle.dumps([{"call": call, "args": args, "kwargs": kwargs} for call, args, kwargs in functions])
 json.dump({"names": [call.__name__ for call, _, _ in functions], "bundle": bundle.hex()}, sys.stdout)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock import _op_draws
+from penstock import _op_draws, _op_pictures
 from penstock._op import Op, Transform
-from penstock._op_call import Function, Made, Mistake
+from penstock._op_call import Column, Function, Made, Mistake
 from penstock.errors import NotRepeatable, SpecError, UsageError
 
 _SHOWN = 60  # characters of a value
@@ -33,7 +33,9 @@ def check(op: Op | Transform, table: Any, *, tolerance: float = 0.0) -> pa.Table
 
     Args:
         op: an op with the names of its inputs, as in transforms=; or without them: it gets all columns, in their order.
-        table: the rows: an Arrow table or record batch, or a mapping of names to arrays or lists.
+        table: the rows: an Arrow table or record batch, or a mapping of names to arrays or lists. Decoded pictures
+            are uint8 arrays of NumPy in such a mapping: one of shape (rows, height, width, channels) for pictures of
+            one size, else a list with an array of shape (height, width, channels), or None, for each row.
         tolerance: by how much floats may differ, absolutely or as a part of the larger. A model's do, in their last
             digits, with the number of rows that it gets at once: give 1e-5.
 
@@ -52,7 +54,7 @@ def check(op: Op | Transform, table: Any, *, tolerance: float = 0.0) -> pa.Table
         raise SpecError(f"{_named(op).name}: {err}") from None
 
 
-def _checked(op: Op | Transform, inputs: list[pa.Array], tolerance: float) -> pa.Table:
+def _checked(op: Op | Transform, inputs: list[Column], tolerance: float) -> pa.Table:
     function, names, rows = _named(op).made(), _outs(op), len(inputs[0])
     seeds = _op_draws.some(rows)
     made = function.call(inputs, rows, seeds)
@@ -108,27 +110,41 @@ def _outs(op: Op | Transform) -> list[str]:
     return [name for name, _ in outs]
 
 
-def _inputs(op: Op | Transform, table: Any) -> list[pa.Array]:
+def _inputs(op: Op | Transform, table: Any) -> list[Column]:
     """The input columns, as workers hand them over."""
+    columns = _columns(table)
+    wanted: Sequence[str] = op.inputs if isinstance(op, Transform) else list(columns)
+    missing = [name for name in wanted if name not in columns]
+    if missing or not wanted:
+        raise SpecError(f"{_named(op).name}: the table has no column {', '.join(missing)}; it has {', '.join(columns)}")
+    if len({len(columns[name]) for name in wanted}) > 1:
+        raise SpecError(f"{_named(op).name}: columns {', '.join(wanted)} have different numbers of rows")
+    return [_as_workers_do(columns[name]) for name in wanted]
+
+
+def _columns(table: Any) -> dict[str, Any]:
+    """All columns by their names. Pictures, which Arrow has no arrays for, come in a mapping alone."""
+    pictures, order = {}, None
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     elif isinstance(table, Mapping):
-        table = pa.table(dict(table))
+        found = {name: _op_pictures.given(column) for name, column in table.items()}
+        pictures = {name: column for name, column in found.items() if column is not None}
+        order = list(table)
+        table = pa.table({name: column for name, column in table.items() if name not in pictures})
     elif not isinstance(table, pa.Table):
         raise UsageError(
             f"check: found a {type(table).__name__}; give an Arrow table, or a dict of columns by their names"
         )
-    wanted: Sequence[str] = op.inputs if isinstance(op, Transform) else table.column_names
-    missing = [name for name in wanted if name not in table.column_names]
-    if missing or not wanted:
-        raise SpecError(
-            f"{_named(op).name}: the table has no column {', '.join(missing)}; it has {', '.join(table.column_names)}"
-        )
-    return [_as_workers_do(table.column(name).combine_chunks()) for name in wanted]
+    plain = {name: table.column(name) for name in table.column_names}
+    return {name: pictures.get(name, plain.get(name)) for name in order or plain}
 
 
-def _as_workers_do(column: pa.Array) -> pa.Array:
+def _as_workers_do(column: Any) -> Column:
     """A column in the form that workers have: plain text and bytes, lists of any length, counts in place of times."""
+    if isinstance(column, _op_pictures.Pictures):
+        return column
+    column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # of no rows
         column = pa.array([], column.type)
     try:
@@ -153,7 +169,7 @@ def _kind(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_decimal(kind) else kind
 
 
-def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> _Placed:
+def _cut(function: Function, columns: list[Column], rows: int, size: int) -> _Placed:
     parts, parents, seeds = [], [], _op_draws.some(rows)
     for at in range(0, rows, size):
         count = min(size, rows - at)
@@ -164,7 +180,7 @@ def _cut(function: Function, columns: list[pa.Array], rows: int, size: int) -> _
     return _Placed([pa.concat_arrays(each) for each in zip(*parts, strict=True)], np.concatenate(parents))
 
 
-def _backwards(function: Function, columns: list[pa.Array], rows: int) -> _Placed:
+def _backwards(function: Function, columns: list[Column], rows: int) -> _Placed:
     """What the rows in reverse become, in the order of the rows."""
     order = pa.array(range(rows - 1, -1, -1), pa.int64())
     seeds = _op_draws.some(rows)[::-1].copy()

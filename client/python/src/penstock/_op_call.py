@@ -10,15 +10,16 @@ import inspect
 import os
 import pickle
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import _op_draws, _op_values
+from penstock._op_pictures import Pictures
 from penstock._op_values import Array, Declared, described
 
 
@@ -34,6 +35,8 @@ class Entry(TypedDict, total=False):
 class Mistake(Exception):
     """A function returned what is not as it was declared, or its style cannot hold what it is to get."""
 
+
+Column: TypeAlias = "pa.Array | Pictures"
 
 MOST = 1024  # rows that a flat_map makes of one, on average over a call, where it does not say
 _PARENTS = "parents"  # of which rows results are, as flat_maps by arrays name it
@@ -83,7 +86,7 @@ class Function:
         self._seeds: Array = np.zeros(0, np.uint64)  # of the rows of the call
         self._make = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[kind]
 
-    def call(self, columns: list[pa.Array], rows: int, seeds: Array | None = None) -> Made:
+    def call(self, columns: list[Column], rows: int, seeds: Array | None = None) -> Made:
         """What becomes of columns of so many rows. seeds: one for each row, if the function draws."""
         self.row = None
         if self.draws:
@@ -93,7 +96,7 @@ class Function:
         finally:
             self._seeds = np.zeros(0, np.uint64)  # they lie where the inputs do, which is somebody else's
 
-    def _map(self, columns: list[pa.Array], rows: int) -> Made:
+    def _map(self, columns: list[Column], rows: int) -> Made:
         if self._style == "rows":
             results: Sequence[Any] = [[] for _ in self._outs]
             for returned in self._each(columns):
@@ -103,7 +106,7 @@ class Function:
             results = self._split(self._whole(columns))
         return Made([self._made(place, result, rows) for place, result in enumerate(results)])
 
-    def _filter(self, columns: list[pa.Array], rows: int) -> Made:
+    def _filter(self, columns: list[Column], rows: int) -> Made:
         if self._style == "rows":
             return Made([], np.flatnonzero([self._truth(value) for value in self._each(columns)]).astype(np.int32))
         returned = self._whole(columns)
@@ -132,7 +135,7 @@ class Function:
             f"{self.name} returned {described(value)}; return True for a row that stays, and False for others"
         )
 
-    def _flat_map(self, columns: list[pa.Array], rows: int) -> Made:
+    def _flat_map(self, columns: list[Column], rows: int) -> Made:
         if self._style == "rows":
             parents, results = self._outputs(columns, rows)
         else:
@@ -140,7 +143,7 @@ class Function:
             parents = self._parents(first, rows)
         return Made([self._made(i, result, len(parents), parents) for i, result in enumerate(results)], parents)
 
-    def _outputs(self, columns: list[pa.Array], rows: int) -> tuple[Array, list[Any]]:
+    def _outputs(self, columns: list[Column], rows: int) -> tuple[Array, list[Any]]:
         """What becomes of rows, one after the other."""
         parents: list[int] = []
         results: list[list[Any]] = [[] for _ in self._outs]
@@ -195,21 +198,25 @@ class Function:
             f"{self._most} for each may become of them: make fewer, or allow more by most="
         )
 
-    def _whole(self, columns: list[pa.Array]) -> Any:
+    def _whole(self, columns: list[Column]) -> Any:
         """What it returns for whole columns."""
         keywords = {**self._kwargs, self.draws: self._seeds} if self.draws else self._kwargs
         if self._style == "arrow":
             return self._call(*columns, **keywords)
         arrays = []
         for place, column in enumerate(columns):
+            if isinstance(column, Pictures):
+                self._check_pictures(column, place)
+                arrays.append(column.whole())
+                continue
             self._check_holes(column, place)
             arrays.append(column.to_numpy(zero_copy_only=False))
         return self._call(*arrays, **keywords)
 
-    def _each(self, columns: list[pa.Array]) -> Iterator[Any]:
+    def _each(self, columns: list[Column]) -> Iterator[Any]:
         """What it returns for each row, which is self.row meanwhile."""
         seeds, keywords = self._seeds.tolist(), dict(self._kwargs)
-        for row, values in enumerate(zip(*map(_op_values.values, columns), strict=True)):
+        for row, values in enumerate(zip(*map(_values, columns), strict=True)):
             self.row = row
             if self.draws:
                 keywords[self.draws] = self._generators.begin(seeds[row])
@@ -255,6 +262,16 @@ class Function:
             'penstock.fill_null(...) before it, or take Arrow arrays, with by="arrow"'
         )
 
+    def _check_pictures(self, column: Pictures, place: int) -> None:
+        """Refuses nulls among pictures of one size, which are one array."""
+        self.row = column.first_null()
+        if self.row is not None and column.kind.shape:
+            raise Mistake(
+                f"{self._input(place)} of {self.name} has a null in row {self.row} of the call, and an array of "
+                'pictures of one size has none; leave such rows out by a filter, or take each row by itself, by="rows"'
+            )
+        self.row = None
+
     def _input(self, place: int) -> str:
         try:
             names = list(inspect.signature(self._call).parameters)
@@ -286,6 +303,11 @@ class Function:
                 f"{what}: found {found.type}{where}, wanted {declared}: {err}; return that, or declare in out= what it "
                 "makes"
             ) from None
+
+
+def _values(column: Column) -> Iterable[Any]:
+    """The rows of a column as Python values."""
+    return column if isinstance(column, Pictures) else _op_values.values(column)
 
 
 _OWN = str(Path(__file__).parent) + os.sep

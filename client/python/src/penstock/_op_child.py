@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock import _op_call, _versions
+from penstock import _op_call, _op_pictures, _versions
 from penstock._named import Absent
 from penstock._offered import Offered
 from penstock._op_values import Declared
@@ -38,6 +38,7 @@ MOST_WORDS, MOST_TRACEBACK = 8_000, 64_000  # of what an exception says
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 Message: TypeAlias = "dict[str, Any]"
+Kind: TypeAlias = "pa.DataType | _op_pictures.Kind"  # of an input
 Piece: TypeAlias = Any  # bytes in memory; None is a bitmap that is not there
 
 
@@ -89,7 +90,7 @@ class Child:
         self._channel = channel
         self._entries: list[_op_call.Entry] = []
         self._offered: Offered | None = None  # by name
-        self._functions: dict[int, tuple[_op_call.Function, list[pa.DataType]]] = {}
+        self._functions: dict[int, tuple[_op_call.Function, list[Kind]]] = {}
         self._in: mmap.mmap | None = None
         self._out: mmap.mmap | None = None
         self._busy = False  # in the user's code
@@ -154,7 +155,7 @@ class Child:
             Declared(o["kind"], o["list"], o["nested"], tuple(o["shape"] or ()), o["text"])
             for o in request.get("outs", ())
         ]
-        ins = [Declared(i["kind"], i["list"], i["nested"], (), i["text"]) for i in request.get("ins", ())]
+        ins = [_kind(i) for i in request.get("ins", ())]
         try:
             self._busy = True
             made = _op_call.Function(
@@ -166,7 +167,7 @@ class Child:
             self._busy = False
             return _told("failed", err)
         seeds = [pa.uint64()] * request.get("rng", False)
-        self._functions[request["function"]] = made, [declared.arrow() for declared in ins] + seeds
+        self._functions[request["function"]] = made, ins + seeds
         return {"kind": "made"}
 
     def _entry(self, request: Message) -> _op_call.Entry:
@@ -193,7 +194,8 @@ class Child:
         function, types = self._functions[request["function"]]
         try:
             columns = _columns(pa.py_buffer(view), types, request["rows"], request.get("places", []))
-            seeds = columns.pop().to_numpy() if function.draws else None
+            seeds: Any = columns.pop() if function.draws else None
+            seeds = None if seeds is None else seeds.to_numpy()
             function.row = None
             begin = time.perf_counter_ns()
             self._busy = True
@@ -206,7 +208,10 @@ class Child:
                 _lay_out(result, pieces)
         except BaseException as err:
             self._busy = False
-            return {**_told("raised", err), "row": function.row}
+            told = {**_told("raised", err), "row": function.row}
+            if isinstance(err, _op_call.Mistake):  # the worker says which row of the file that is
+                told["message"] = told["message"].replace(f" in row {function.row} of the call", "", 1)
+            return told
         self._channel.check()
         places, end = _placed(pieces)
         if end > (0 if self._out is None else len(self._out)) and not self._grow(end, request["number"]):
@@ -261,10 +266,27 @@ def _told(kind: str, err: BaseException) -> Message:
     }
 
 
-def _columns(segment: pa.Buffer, types: list[pa.DataType], rows: int, places: list[int]) -> list[pa.Array]:
+def _kind(form: Message) -> Kind:
+    """The kind of an input, as the worker says it."""
+    if form["kind"] == "picture":
+        return _op_pictures.Kind(*form["shape"])
+    return Declared(form["kind"], form["list"], form["nested"], (), form["text"]).arrow()
+
+
+def _columns(segment: pa.Buffer, types: list[Kind], rows: int, places: list[int]) -> list[_op_call.Column]:
     """The inputs, where they lie."""
     at = iter(places)
-    return [_column(segment, at, kind, rows) for kind in types]
+    return [
+        _pictures(segment, at, kind, rows) if isinstance(kind, _op_pictures.Kind) else _column(segment, at, kind, rows)
+        for kind in types
+    ]
+
+
+def _pictures(segment: pa.Buffer, at: Iterator[int], kind: _op_pictures.Kind, count: int) -> _op_pictures.Pictures:
+    valid = _buffer(segment, at)
+    bits = None if valid is None else np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[:count]
+    ends, pixels, sizes = (np.frombuffer(_buffer(segment, at) or b"", of) for of in (np.int32, np.uint8, np.int32))
+    return _op_pictures.lying(kind, pixels, ends, sizes, bits)
 
 
 def _column(segment: pa.Buffer, at: Iterator[int], kind: pa.DataType, count: int) -> pa.Array:
