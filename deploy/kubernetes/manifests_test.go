@@ -264,7 +264,8 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 		return
 	}
 	commands := map[string]*cobra.Command{
-		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(),
+		"python-host": workercommand.PythonHost(),
+		"master":      mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(),
 			"test"),
 		"python-host": workercommand.PythonHost(),
 	}
