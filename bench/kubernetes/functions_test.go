@@ -17,7 +17,10 @@ const calls = `transforms:
 func (f *fleet) roll(overlay string) {
 	f.t.Helper()
 	f.must("apply", "-k", f.at(overlay))
-	f.must("rollout", "status", "-n", "penstock", "deployment/penstock-worker", "--timeout=50s")
+	f.eventually("the workers are those of "+overlay, 2*time.Minute, func() error {
+		_, err := f.kubectl("rollout", "status", "-n", "penstock", "deployment/penstock-worker", "--timeout=50s")
+		return err
+	})
 	pods, err := f.pods("penstock-worker")
 	f.check(err)
 	for _, p := range pods {
