@@ -23,8 +23,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// A session of functions by name has those that most workers have when it is opened. Their identity is its code. Workers
-// that have others take none of its streams, and states of others are not restored.
+// A session of functions by name has those that most workers have when it is opened. Their identity is its code.
+// Workers that have others take none of its streams, and states of others are not restored.
 
 const (
 	// askedAtMost is how many workers are asked which functions they have, all at once.
