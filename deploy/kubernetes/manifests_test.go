@@ -267,7 +267,6 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 		"python-host": workercommand.PythonHost(),
 		"master":      mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(),
 			"test"),
-		"python-host": workercommand.PythonHost(),
 	}
 	cmd := commands[c.Args[0]]
 	if cmd == nil {
