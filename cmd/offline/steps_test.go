@@ -18,7 +18,8 @@ func TestPlanTellsOfFunctions(t *testing.T) {
 		Transforms: []*pb.Transform{{Op: "log1p"}, {Op: "python", Python: keep}}, LastBatch: pb.LastBatch_DROP,
 	}
 	p := &pb.Program{Steps: []*pb.Step{
-		{Op: "log1p", Outs: 1, At: "transforms[0]"}, {Op: "log1p", Outs: 1, At: "transforms[0]"},
+		{Op: "log1p", Outs: 1, At: "transforms[0]"},
+		{Op: "log1p", Outs: 1, At: "transforms[0]"},
 		{Op: "python", At: "transforms[1]", Python: keep},
 	}}
 	var out strings.Builder

@@ -30,6 +30,7 @@ def crossed(array: pa.Array) -> pa.Array:
             segment[at : at + len(piece)] = piece
     assert all(at % 64 == 0 for at in places[::2] if at >= 0)
     (back,) = _op_child._columns(pa.py_buffer(segment), [array.type], len(array), places)
+    assert isinstance(back, pa.Array)
     back.validate(full=True)
     return back
 

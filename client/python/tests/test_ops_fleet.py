@@ -463,5 +463,5 @@ def test_only_workers_whose_packages_have_the_same_versions_take_part(
 
 def test_a_fleet_that_runs_no_functions_says_so(shared_fleet: Fleet, rows: Path) -> None:
     loader = load(rows, words("text"), features=penstock.tensor("words"), master=shared_fleet.master)
-    with loader, pytest.raises(Error, match=r"may not have Python functions run.*--code by-value"):
+    with loader, pytest.raises(Error, match=r"may not have Python functions of their trainers.*--code by-value"):
         next(iter(loader))
