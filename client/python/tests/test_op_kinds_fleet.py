@@ -60,11 +60,9 @@ Row = tuple[int, int, str, int, int]  # id, part, word, its place and its length
 def load(
     rows: Path, *transforms: penstock.Transform, features: penstock.Features = FEATURES, **more: Any
 ) -> DataLoader:
-    given: dict[str, Any] = {"batch_size": 5, "epochs": 1, "last_batch": "uneven", **more}
-    return DataLoader(
-        rows, features=features, transforms=list(transforms), format="numpy",
-        data=penstock.Data(provenance=True), **given,
-    )  # fmt: skip
+    given: dict[str, Any] = {"batch_size": 5, "epochs": 1, "last_batch": "uneven"}
+    given |= {"data": penstock.Data(provenance=True), **more}
+    return DataLoader(rows, features=features, transforms=list(transforms), format="numpy", **given)
 
 
 def read(batches: Any) -> list[Row]:
