@@ -158,6 +158,20 @@ func TestFunctionsByNameThatDiffer(t *testing.T) {
 	refused(another(func(*pb.Code) {}), call, "mypkg.features differs here: the files of mypkg")
 }
 
+// TestAllModulesAreNotImported holds that a worker which lists none by its name starts no process before it is asked.
+func TestAllModulesAreNotImported(t *testing.T) {
+	p, _ := naming(t, "*")
+	if err := p.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := len(p.processes); n > 0 {
+		t.Errorf("%d processes run", n)
+	}
+	if _, err := p.Calls(t.Context(), other, []string{times_}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFunctionsThatAreNotOffered(t *testing.T) {
 	p, folder := naming(t, "mypkg.features")
 	for call, says := range map[string]string{
