@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,8 +75,9 @@ func (p *Pool) Calls(ctx context.Context, t *pb.Ticket, calls []string) (*pb.Cal
 	}
 	k.named, k.wants = true, strings.Join(calls, "\n")
 	f := &function{
-		functions: functions{pool: p, environment: environment, key: k}, memory: p.cfg.Memory,
-		caller: &caller{op: "the modules of functions by name"},
+		functions: functions{pool: p, environment: environment, key: k},
+		memory:    cmp.Or(p.cfg.Budget, p.cfg.Memory), // what the functions may take, the modules have yet to say
+		caller:    &caller{op: "the modules of functions by name"},
 	}
 	l, err := p.listing(f, calls)
 	if err != nil {

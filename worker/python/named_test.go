@@ -158,6 +158,24 @@ func TestFunctionsByNameThatDiffer(t *testing.T) {
 	refused(another(func(*pb.Code) {}), call, "mypkg.features differs here: the files of mypkg")
 }
 
+// TestModulesMayTakeWhatAllProcessesMay imports one that takes more than a process may whose function does not say.
+func TestModulesMayTakeWhatAllProcessesMay(t *testing.T) {
+	folder := t.TempDir()
+	const text = "import time\nkept = []\nwhile True:\n    kept.append(b'x' * (4 << 20))\n    time.sleep(0.01)\n"
+	if err := os.WriteFile(filepath.Join(folder, "large.py"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := running(t, func(cfg *Config, _ *times) {
+		e := cfg.Environments[Default]
+		e.Path, e.Modules = append(e.Path, folder), []string{"large"}
+		cfg.Environments, cfg.Memory, cfg.Budget = map[string]Environment{"other": e}, 1<<20, 150<<20
+	})
+	_, err := p.Calls(t.Context(), other, []string{"large:f"})
+	if !errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), "where --python-memory allows 150 for all") {
+		t.Error(err)
+	}
+}
+
 // TestAllModulesAreNotImported holds that a worker which lists none by its name starts no process before it is asked.
 func TestAllModulesAreNotImported(t *testing.T) {
 	p, _ := naming(t, "*")

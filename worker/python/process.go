@@ -24,6 +24,9 @@ type key struct {
 	threads     int
 }
 
+// lists reports whether processes of a key say what functions there are by name, and call none.
+func (k key) lists() bool { return k.named && k.sha256 == codeKey{}.sha256 }
+
 // process is a Python process. Who has it from the pool sends to it and takes its answers; goroutines of its own read
 // these, what it prints, and its end.
 type process struct {
