@@ -43,7 +43,9 @@ func (f *function) named(call *pb.Function) error {
 		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round",
 			ErrCannotRun, f.caller.op)
 	}
-	f.request.Call = call.GetCall()
+	if f.request.Call = call.GetCall(); len(call.GetArgs()) > 0 {
+		f.key.session = f.session
+	}
 	for name, value := range call.GetArgs() {
 		text, err := protojson.Marshal(value)
 		if err != nil {

@@ -22,6 +22,9 @@ type key struct {
 	environment string
 	wants       string // what the environment has to have: the code may be that of sessions which differ in it
 	threads     int
+	// session is that of functions by name with arguments, of which the code says nothing: what a process made of
+	// some would stay in it while others' come.
+	session string
 }
 
 // lists reports whether processes of a key say what functions there are by name, and call none.
