@@ -211,8 +211,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		group.Go(func() error { return w.python.Run(functions) })
 	}
 	if err := w.begin(ctx); err != nil {
+		stopped := ctx.Err() != nil // meanwhile, which is no error
 		endFunctions()
-		return errors.Join(cmp.Or(group.Wait(), err), w.close())
+		if failed := group.Wait(); failed != nil || stopped {
+			err = failed
+		}
+		return errors.Join(err, w.close())
 	}
 	defer w.cfg.Local.add(w.cfg.Advertise, w.server)()
 	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)

@@ -30,6 +30,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/serve"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -420,22 +421,28 @@ func TestLocalSuccessor(t *testing.T) {
 	}
 }
 
+// TestRunEndsAtOnce stops a worker before it has begun, and one that waits for its Python host.
 func TestRunEndsAtOnce(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := New(Config{
-		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0"}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := w.Run(ctx); err != nil {
-		t.Error(err)
+	awaits := python.Environment{Socket: filepath.Join(t.TempDir(), "none.sock"), Modules: []string{"mypkg"}}
+	for _, functions := range []*python.Config{
+		nil, {Environments: map[string]python.Environment{python.Default: awaits}},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := New(Config{
+			Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0"}, Storage: &pipelinetest.Store{},
+			Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler), Python: functions,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("with %+v: %v", functions, err)
+		}
 	}
 }
 

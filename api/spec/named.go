@@ -17,8 +17,12 @@ import (
 // environment of the workers. A spec of functions by name has no code until a session is opened: Pin says then which
 // one it is.
 
-// maxArgs bounds the keywords of a call by name.
-const maxArgs = 256
+const (
+	// maxArgs bounds the keywords of a call by name.
+	maxArgs = 256
+	// maxArgBytes bounds them with their values: a process takes them in one message, as text, with others.
+	maxArgBytes = 128 << 10
+)
 
 // ByName reports whether a spec calls functions by their names.
 func ByName(s *pb.Spec) bool {
@@ -113,6 +117,10 @@ func (c *call) checkNamed(f *pb.Function) {
 	}
 	if n := len(f.GetArgs()); n > maxArgs {
 		c.problems.add(c.at(f, "args"), "%s has %d; want at most %d", c.name, n, maxArgs)
+	}
+	if n := proto.Size(&pb.Function{Args: f.GetArgs()}); n > maxArgBytes {
+		c.problems.add(c.at(f, "args"), "those of %s take %d bytes; want at most %d: have it read what is larger from "+
+			"a file", c.name, n, maxArgBytes)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.GetArgs())) {
 		if !isIdentifier(name) {

@@ -109,6 +109,8 @@ func TestMistakesOfCalls(t *testing.T) {
 		`call: "m:f", out: {n: int32}, args: {"a b": 1}`: `.args: found "a b"; want keywords of f, such as lower`,
 		`call: "m:f", out: {price: int32}`:               `.out.price: `,
 		`call: "m:f", out: {"n*": int32}`:                `.out.n*: found the name "n*"`,
+
+		`call: "m:f", out: {n: int32}, args: {a: "` + strings.Repeat("x", maxArgBytes) + `"}`: `.args: those of f take 131`,
 	} {
 		s := mustParse(t, head+"features: {bytes: raw}\ntransforms: [{op: python, in: title, "+text+"}]")
 		if _, err := Resolve(s, withText(), newCatalog()); err == nil || !strings.HasPrefix(err.Error(), "transforms[0]"+want) {

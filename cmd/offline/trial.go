@@ -229,7 +229,7 @@ func (w *watched) rest(ctx context.Context) error {
 		}
 		call := transform.Call{Room: func(int64) error { return nil }, Wait: ctx.Err}
 		for _, t := range c.in {
-			call.In = append(call.In, empty(t))
+			call.In, call.Sizes = append(call.In, empty(t)), append(call.Sizes, nil)
 		}
 		for range c.step.GetOuts() {
 			call.Out = append(call.Out, &vector.Vector{})
@@ -244,6 +244,9 @@ func (w *watched) rest(ctx context.Context) error {
 // empty is a column of no rows.
 func empty(t spec.Type) *vector.Vector {
 	v := &vector.Vector{Type: t}
+	if t.Kind == pb.Kind_PICTURE {
+		v.Ends = []int32{0}
+	}
 	if t.List {
 		v.Offsets = []int32{0}
 		for range t.Nested {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -39,5 +40,32 @@ func TestWhatFailsByItsCode(t *testing.T) {
 		if got != nil && got.Row != nil && *got.Row != 12 {
 			t.Errorf("%v: row %d, want 12", c.err, *got.Row)
 		}
+	}
+}
+
+// seen is a function of pictures that looks at what it is called with, and the Functions that has it.
+type seen struct{ calls int }
+
+func (s *seen) Function(*pb.Step, []spec.Type) (transform.Function, error) { return s, nil }
+func (s *seen) Close()                                                     {}
+
+func (s *seen) Call(_ context.Context, c *transform.Call) error {
+	for i, v := range c.In {
+		if v.Type.Kind == pb.Kind_PICTURE && (v.Ends[v.Rows] != 0 || len(c.Sizes[i]) > 0) {
+			return errors.New("there are pictures")
+		}
+	}
+	s.calls++
+	return nil
+}
+
+// TestNoPictures calls a function that no picture came to with none.
+func TestNoPictures(t *testing.T) {
+	s := &seen{}
+	step := &pb.Step{Outs: 1, Python: &pb.Function{}}
+	in := []spec.Type{{Kind: pb.Kind_INT64}, {Kind: pb.Kind_PICTURE}}
+	w := &watched{inner: s, enough: func() {}, calls: []*watchedCall{{step: step, in: in}}}
+	if err := w.rest(t.Context()); err != nil || s.calls != 1 {
+		t.Errorf("%d calls: %v", s.calls, err)
 	}
 }

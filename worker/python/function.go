@@ -3,6 +3,7 @@ package python
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,8 +78,9 @@ func (fs *functions) Function(step *pb.Step, in []spec.Type) (transform.Function
 	if err := f.makes(step); err != nil {
 		return nil, err
 	}
-	id, err := json.Marshal(f.request)
-	f.id = string(id)
+	text, err := json.Marshal(f.request)
+	id := sha256.Sum256(text) // arguments may be long
+	f.id = string(id[:])
 	return f, err
 }
 
@@ -128,7 +130,7 @@ type function struct {
 	functions
 	caller  *caller
 	request request // that makes it
-	id      string  // the same, to tell functions apart by
+	id      string  // a hash of it, to tell functions apart by
 	weight  int
 	memory  int64
 	timeout time.Duration

@@ -43,7 +43,11 @@ func (p *Pool) look(now time.Time) {
 	for q, s := range all {
 		has := q.child.memory(s)
 		if has > s.limit {
-			q.kill(fmt.Sprintf("took %d MiB of memory, where its op allows %d by memory=", has>>20, s.limit>>20))
+			bound := "its op allows %d by memory="
+			if q.key.lists() {
+				bound = "--python-memory allows %d for all"
+			}
+			q.kill(fmt.Sprintf("took %d MiB of memory, where "+bound, has>>20, s.limit>>20))
 		}
 		p.mu.Lock()
 		if !q.had {
@@ -67,9 +71,10 @@ func (p *Pool) needs(f *function) int64 {
 	return most
 }
 
-// counts is what a process counts by: what it may take while it is at work, or what it has. mu must be held.
+// counts is what a process counts by: what it may take while it is at work, or what it has. While one lists functions
+// it comes on top. mu must be held.
 func (q *process) counts() int64 {
-	if q.had || q.has == 0 {
+	if !q.key.lists() && (q.had || q.has == 0) {
 		return q.share.limit
 	}
 	return q.has

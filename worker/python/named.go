@@ -1,10 +1,12 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,9 @@ import (
 
 // listsAtOnce bounds the processes that list functions, which take no places: a listing must not wait for calls.
 const listsAtOnce = 2
+
+// anyModule lists all modules that there are, by no name.
+const anyModule = "*"
 
 // AbsentError says that an environment has no function by a name. Its text says what there is instead.
 type AbsentError struct{ What string }
@@ -38,7 +43,9 @@ func (f *function) named(call *pb.Function) error {
 		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round",
 			ErrCannotRun, f.caller.op)
 	}
-	f.request.Call = call.GetCall()
+	if f.request.Call = call.GetCall(); len(call.GetArgs()) > 0 {
+		f.key.session = f.session
+	}
 	for name, value := range call.GetArgs() {
 		text, err := protojson.Marshal(value)
 		if err != nil {
@@ -70,8 +77,9 @@ func (p *Pool) Calls(ctx context.Context, t *pb.Ticket, calls []string) (*pb.Cal
 	}
 	k.named, k.wants = true, strings.Join(calls, "\n")
 	f := &function{
-		functions: functions{pool: p, environment: environment, key: k}, memory: p.cfg.Memory,
-		caller: &caller{op: "the modules of functions by name"},
+		functions: functions{pool: p, environment: environment, key: k},
+		memory:    cmp.Or(p.cfg.Budget, p.cfg.Memory), // what the functions may take, the modules have yet to say
+		caller:    &caller{op: "the modules of functions by name"},
 	}
 	l, err := p.listing(f, calls)
 	if err != nil {
@@ -88,7 +96,7 @@ func (p *Pool) Calls(ctx context.Context, t *pb.Ticket, calls []string) (*pb.Cal
 // Check imports the modules that are listed by their names, and fails if one does not import.
 func (p *Pool) Check(ctx context.Context) error {
 	for name, e := range p.cfg.Environments {
-		if len(e.Modules) == 0 {
+		if !slices.ContainsFunc(e.Modules, func(m string) bool { return m != anyModule }) {
 			continue
 		}
 		err := p.imports(ctx, name, e)

@@ -27,6 +27,7 @@ func naming(t *testing.T, modules ...string) (p *Pool, folder string) {
 		e := cfg.Environments[Default]
 		e.Path, e.Modules = append(e.Path, folder), modules
 		cfg.Environments, cfg.ByValue = map[string]Environment{"other": e}, false
+		cfg.Processes = 4 // however many CPUs there are: none of the few that tests have ends for another
 	})
 	return p, folder
 }
@@ -35,8 +36,12 @@ var other = &pb.Ticket{Session: "s1", Namespace: "n1", Environment: "other"}
 
 // byName opens a function that a session of an identity calls.
 func byName(p *Pool, identity *pb.Code, call *pb.Function) (transform.Function, error) {
+	return byNameIn("s1", p, identity, call)
+}
+
+func byNameIn(session string, p *Pool, identity *pb.Code, call *pb.Function) (transform.Function, error) {
 	ticket := proto.CloneOf(other)
-	ticket.Code = &pb.StoredCode{Identity: identity}
+	ticket.Session, ticket.Code = session, &pb.StoredCode{Identity: identity}
 	fs, err := p.Functions(ticket)
 	if err != nil {
 		return nil, err
@@ -156,6 +161,71 @@ func TestFunctionsByNameThatDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(another(func(*pb.Code) {}), call, "mypkg.features differs here: the files of mypkg")
+}
+
+// TestSessionsShareNoArguments holds that what one session's arguments have made is in no process of another one.
+func TestSessionsShareNoArguments(t *testing.T) {
+	p, _ := naming(t, "mypkg.features")
+	reply, err := p.Calls(t.Context(), other, []string{add_})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listing := len(p.processes)
+	for _, c := range []struct {
+		session   string
+		value     int64 // 0: as the mark has it
+		processes int   // then
+	}{{"s1", 0, 1}, {"s2", 0, 1}, {"s1", 3, 2}, {"s1", 4, 2}, {"s2", 4, 3}} {
+		call, want := &pb.Function{Call: add_}, int64(5)
+		if c.value != 0 {
+			want, call.Args = c.value, map[string]*pb.Value{"value": {Kind: &pb.Value_Int{Int: c.value}}}
+		}
+		f, err := byNameIn(c.session, p, reply.GetIdentity(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := called(t, f); err != nil || !slices.Equal(got, []int64{want, want + 1, want + 2}) {
+			t.Errorf("%v: %v: %v", c, got, err)
+		}
+		p.mu.Lock()
+		n := len(p.processes) - listing
+		p.mu.Unlock()
+		if n != c.processes {
+			t.Errorf("%v: there are %d processes", c, n)
+		}
+	}
+}
+
+// TestModulesMayTakeWhatAllProcessesMay imports one that takes more than a process may whose function does not say.
+func TestModulesMayTakeWhatAllProcessesMay(t *testing.T) {
+	folder := t.TempDir()
+	const text = "import time\nkept = []\nwhile True:\n    kept.append(b'x' * (4 << 20))\n    time.sleep(0.01)\n"
+	if err := os.WriteFile(filepath.Join(folder, "large.py"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := running(t, func(cfg *Config, _ *times) {
+		e := cfg.Environments[Default]
+		e.Path, e.Modules = append(e.Path, folder), []string{"large"}
+		cfg.Environments, cfg.Memory, cfg.Budget = map[string]Environment{"other": e}, 1<<20, 150<<20
+	})
+	_, err := p.Calls(t.Context(), other, []string{"large:f"})
+	if !errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), "where --python-memory allows 150 for all") {
+		t.Error(err)
+	}
+}
+
+// TestAllModulesAreNotImported holds that a worker which lists none by its name starts no process before it is asked.
+func TestAllModulesAreNotImported(t *testing.T) {
+	p, _ := naming(t, "*")
+	if err := p.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := len(p.processes); n > 0 {
+		t.Errorf("%d processes run", n)
+	}
+	if _, err := p.Calls(t.Context(), other, []string{times_}); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestFunctionsThatAreNotOffered(t *testing.T) {

@@ -22,7 +22,13 @@ type key struct {
 	environment string
 	wants       string // what the environment has to have: the code may be that of sessions which differ in it
 	threads     int
+	// session is that of functions by name with arguments, of which the code says nothing: what a process made of
+	// some would stay in it while others' come.
+	session string
 }
+
+// lists reports whether processes of a key say what functions there are by name, and call none.
+func (k key) lists() bool { return k.named && k.sha256 == codeKey{}.sha256 }
 
 // process is a Python process. Who has it from the pool sends to it and takes its answers; goroutines of its own read
 // these, what it prints, and its end.

@@ -71,7 +71,8 @@ func (s *Server) takeCode(a *flight.Action, out flight.FlightService_DoActionSer
 	return s.KeepCode(out.Context(), p)
 }
 
-// calls says what functions the worker has by name, if a ticket allows to ask.
+// calls says what functions the worker has by name, if a ticket allows to ask: one that a master made to ask with.
+// Tickets of streams, which trainers have, do not, for a session may be of a namespace without functions.
 func (s *Server) calls(a *flight.Action, out flight.FlightService_DoActionServer) error {
 	q := &pb.CallsRequest{}
 	if err := proto.Unmarshal(a.GetBody(), q); err != nil {
@@ -80,6 +81,9 @@ func (s *Server) calls(a *flight.Action, out flight.FlightService_DoActionServer
 	t, err := ticket.VerifySigned(q.GetTicket(), *s.keys.Load(), time.Now())
 	if err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	if t.GetFile() != nil {
+		return status.Error(codes.PermissionDenied, "the ticket was granted for a stream; masters ask for functions")
 	}
 	rpc.Welcome(out.Context())
 	switch {

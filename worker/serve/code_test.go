@@ -91,6 +91,10 @@ func (r *rig) askCalls(ctx context.Context, t *testing.T, signed *pb.SignedTicke
 
 func TestFunctionsByNameAreToldToTickets(t *testing.T) {
 	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20)
+	stream := r.request(t, pipeline.Cursor{}).GetTicket()
+	if _, err := r.askCalls(t.Context(), t, stream, "mypkg:has"); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("with the ticket of a stream: %v", err)
+	}
 	r.ticket.Environment, r.ticket.File = "torch", nil
 	good := r.request(t, pipeline.Cursor{}).GetTicket()
 	reply, err := r.askCalls(t.Context(), t, good, "mypkg:has", "mypkg:has")

@@ -133,6 +133,16 @@ def test_an_identity_is_that_of_the_files(folder: Path, tmp_path: Path) -> None:
         first = changed_now
 
 
+@pytest.mark.parametrize("function", ["pyarrow.compute.utf8_upper", "math.sqrt", "functools.partial(print, 1)"])
+def test_what_a_library_defines_is_known_by_its_version(tmp_path: Path, function: str) -> None:
+    text = f"import functools, math, penstock, pyarrow.compute\nf = penstock.op({function}, out=penstock.string)\n"
+    (tmp_path / "marks_others.py").write_text(text)
+    found = identity(tmp_path, "marks_others:f")
+    assert {d.partition("==")[0] for d in found["distributions"]} == {"numpy", "pyarrow"}
+    (tmp_path / "marks_others.py").write_text(text + "# ")
+    assert identity(tmp_path, "marks_others:f")["functions"] != found["functions"]
+
+
 def test_what_is_offered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offered = _offered.Offered([DESCRIBE, "mypkg_named.features:half", DESCRIBE], ["mypkg_named.*"])
     marks = offered.marks()

@@ -124,6 +124,8 @@ def test_what_may_work_all_the_same_is_no_error(rows: Path) -> None:
         trial(load(rows, number("text")))  # whose first rows are good
         trial(load(rows, dotted("text"), number("text"), on_error={"skip": 3}))
         trial(load(rows.with_name("no.parquet"), number("text")))  # the master says that there is none
+    with pytest.raises(DataError):  # nothing is left out here
+        trial(load(rows, dotted("text"), number("text")))
 
 
 def test_what_went_well_is_not_tried_again(rows: Path, tmp_path: Path) -> None:

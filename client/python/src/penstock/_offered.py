@@ -47,8 +47,7 @@ class Offered:
         files: dict[str, bytes] = {}
 
         def digest(call: str, op: Op) -> bytes:
-            own = {module.partition(".")[0] for module in (call.partition(":")[0], _module(op))}
-            tops = sorted({*self._users, *(top for top in own if top in sys.modules)})
+            tops = sorted({*self._users, call.partition(":")[0].partition(".")[0], *_defines(op)})
             for top in tops:
                 if top not in files:
                     files[top] = _digest_of_files(top)
@@ -91,9 +90,10 @@ class Offered:
         return entry
 
 
-def _module(op: Op) -> str:
-    """The module that a function was defined in, which may be another one than has it."""
-    return str(getattr(op.function, "__module__", None) or "")
+def _defines(op: Op) -> list[str]:
+    """The user's module that a function was defined in, which may be another one than has it."""
+    top = str(getattr(op.function, "__module__", None) or "").partition(".")[0]
+    return [top] if top in sys.modules and _identity.is_users(sys.modules[top]) else []
 
 
 def _mark(call: str, op: Op) -> Message:

@@ -23,7 +23,7 @@ from penstock._session.feeder import KEPT
 from penstock.errors import DataError
 
 _TIMEOUT = 30.0  # seconds; the command itself takes half as many at most
-_READ = ("dataset", "filter", "features", "transforms", "code")  # what of a spec decides what functions get
+_READ = ("dataset", "filter", "features", "transforms", "code", "on_error")  # what of a spec decides how a trial ends
 _ELSEWHERE = (  # exceptions that say as much of the machine as of the function
     "OSError", "FileNotFoundError", "PermissionError", "ConnectionError", "TimeoutError", "ImportError",
     "ModuleNotFoundError",
@@ -41,7 +41,7 @@ class Trial:
 
     def __init__(self, spec: Mapping[str, Any], code: bytes, *, here: bool) -> None:
         self._spec, self._here = spec, here
-        read = json.dumps([spec.get(part) for part in _READ], sort_keys=True)
+        read = json.dumps([here, *(spec.get(part) for part in _READ)], sort_keys=True)
         self._key = hashlib.sha256(read.encode()).hexdigest()
         self._child: subprocess.Popen[bytes] | None = None
         if self._key in _done:
