@@ -3,7 +3,9 @@ package python
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -91,13 +93,30 @@ func (t *tenant) leave() {
 		return
 	}
 	delete(t.users.of, t.namespace)
-	if clearUser(t.id) {
-		t.users.free = append(t.users.free, t.id)
+	if clearUser(t.id) && removeHome(t.home) == nil {
+		t.users.free = append(t.users.free, t.id) // else it is not used again
 	}
-	_ = os.RemoveAll(t.home)
 }
 
-// clearUser ends all processes of a user, and says whether none is left. An id of which one is left is not used again.
+// removeHome removes the folder of a user who has no processes. To change owners may be the only right that this
+// process has there: so it takes the folders first.
+func removeHome(home string) error {
+	err := filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() && path != home { // it may be a link now
+			return err
+		}
+		if err := os.Lchown(path, os.Geteuid(), os.Getegid()); err != nil || !d.IsDir() {
+			return err
+		}
+		return os.Chmod(path, 0o700)
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(home)
+}
+
+// clearUser ends all processes of a user, and says whether none is left.
 func clearUser(id uint32) bool {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		all := processesOf(id)
