@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,25 +83,36 @@ func (u *users) enter(namespace string) (*tenant, error) {
 	return t, nil
 }
 
-// leave says that a process has ended. The last one gives up the user id, once nothing runs as it.
+// leave says that a process has ended. The last one gives up the user id, once nothing runs as it, and nothing is left in
+// its folder. That may take long: meanwhile others come and go.
 func (t *tenant) leave() {
-	if !t.users.some {
+	if !t.users.some || !t.last() {
 		return
 	}
-	t.users.mu.Lock()
-	defer t.users.mu.Unlock()
-	if t.processes--; t.processes > 0 {
-		return
-	}
-	delete(t.users.of, t.namespace)
 	if clearUser(t.id) && removeHome(t.home) == nil {
+		t.users.mu.Lock()
+		defer t.users.mu.Unlock()
 		t.users.free = append(t.users.free, t.id) // else it is not used again
 	}
 }
 
+// last takes a process off, and says whether it was the last one. Then the namespace has the user id no more.
+func (t *tenant) last() bool {
+	t.users.mu.Lock()
+	defer t.users.mu.Unlock()
+	if t.processes--; t.processes > 0 {
+		return false
+	}
+	delete(t.users.of, t.namespace)
+	return true
+}
+
 // removeHome removes the folder of a user who has no processes. To change owners may be the only right that this
-// process has there: so it takes the folders first.
+// process has there. So it takes what it cannot remove.
 func removeHome(home string) error {
+	if os.RemoveAll(home) == nil {
+		return nil
+	}
 	err := filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() && path != home { // it may be a link now
 			return err
@@ -110,10 +122,7 @@ func removeHome(home string) error {
 		}
 		return os.Chmod(path, 0o700)
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.RemoveAll(home)
+	return cmp.Or(err, os.RemoveAll(home))
 }
 
 // clearUser ends all processes of a user, and says whether none is left.

@@ -189,6 +189,9 @@ func TestUsersWhoseHomesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(a.home)
+	if err := os.WriteFile(filepath.Join(a.home, "left"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	without(t, a.leave, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER)
 	if _, err := u.enter("b"); err == nil || !exists(a.home) {
 		t.Errorf("another namespace gets the user of %s: %v", a.home, err)
