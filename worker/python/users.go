@@ -83,8 +83,8 @@ func (u *users) enter(namespace string) (*tenant, error) {
 	return t, nil
 }
 
-// leave says that a process has ended. The last one gives up the user id, once nothing runs as it, and nothing is left in
-// its folder. That may take long: meanwhile others come and go.
+// leave says that a process has ended. The last one gives up the user id, once nothing runs as it, and nothing is left
+// in its folder. That may take long: meanwhile others come and go.
 func (t *tenant) leave() {
 	if !t.users.some || !t.last() {
 		return
@@ -117,10 +117,10 @@ func removeHome(home string) error {
 		if err != nil || !d.IsDir() && path != home { // it may be a link now
 			return err
 		}
-		if err := os.Lchown(path, os.Geteuid(), os.Getegid()); err != nil || !d.IsDir() {
+		if err := os.Lchown(path, os.Geteuid(), os.Getegid()); err != nil || !d.IsDir() { //nolint:gosec // no one is left
 			return err
 		}
-		return os.Chmod(path, 0o700)
+		return os.Chmod(path, 0o700) //nolint:gosec // who could put a link there
 	})
 	return cmp.Or(err, os.RemoveAll(home))
 }
