@@ -21,8 +21,8 @@ func (h *remote) start(l launch) (child, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unixpacket", h.socket)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("the Python host is of another user: %w; start it with --worker-user %d, and let this user "+
-			"into the socket's folder", err, os.Geteuid())
+		return nil, fmt.Errorf("the Python host is of another user: %w; start it with --worker-user %d, and let this "+
+			"user into the socket's folder", err, os.Geteuid())
 	case err != nil:
 		return nil, fmt.Errorf("no Python host answers at unix:%s: %w; have `penstock python-host --socket %s` run in "+
 			"the container that has Python", h.socket, err, h.socket)
