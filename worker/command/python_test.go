@@ -131,3 +131,31 @@ func TestUsers(t *testing.T) {
 		}
 	}
 }
+
+// Functions with user ids of their own can be neither a worker to the host nor a host to the worker.
+func TestHostsOfUsers(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		mode os.FileMode
+		user uint32
+		want string
+	}{
+		{mode: 0o755, user: 65532},
+		{mode: 0o777 | os.ModeSticky, user: 65532},
+		{mode: 0o777, user: 65532, want: "any user may replace files in " + dir + ", and so may functions; chmod +t " + dir},
+		{mode: 0o755, user: 20000, want: "functions may run as user 20000, which is of --python-users"},
+	} {
+		if err := os.Chmod(dir, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		f := hostFlags{socket: filepath.Join(dir, "s")}
+		cfg := python.HostConfig{Workers: []uint32{c.user}}
+		if err := f.apart(cfg); err != nil {
+			t.Errorf("without users: %v", err)
+		}
+		cfg.Users = python.Users{First: 20000, Last: 29999}
+		if err := f.apart(cfg); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v and user %d: %v, want %q", c.mode, c.user, err, c.want)
+		}
+	}
+}

@@ -78,6 +78,9 @@ func (f *hostFlags) run(cmd *cobra.Command) error {
 	if cfg.Users, err = usersOf(f.users); err != nil {
 		return err
 	}
+	if err := f.apart(cfg); err != nil {
+		return err
+	}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
 		return err
 	}
@@ -94,6 +97,30 @@ func (f *hostFlags) run(cmd *cobra.Command) error {
 	}
 	cfg.Logger.Info("the Python host is up", "socket", f.socket, "python", cfg.Environment.Interpreter)
 	return h.Run(cmd.Context(), l)
+}
+
+// apart refuses settings by which a function with a user id of its own could be a worker to the host, or a host to the
+// worker: it would get other namespaces' functions and rows.
+func (f *hostFlags) apart(cfg python.HostConfig) error {
+	if cfg.Users == (python.Users{}) {
+		return nil
+	}
+	for _, id := range cfg.Workers {
+		if cfg.Users.First <= id && id <= cfg.Users.Last {
+			return fmt.Errorf("--worker-user: functions may run as user %d, which is of --python-users; take a range "+
+				"without it", id)
+		}
+	}
+	dir := filepath.Dir(f.socket)
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("--socket: %w", err)
+	}
+	if info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
+		return fmt.Errorf("--socket: any user may replace files in %s, and so may functions; chmod +t %[1]s, or let its "+
+			"owner alone write to it", dir)
+	}
+	return nil
 }
 
 // usersOf are the user ids of a text such as 20000-29999; "" is none.

@@ -12,9 +12,9 @@ import (
 
 // A column lies in a segment as Arrow's buffers, depth first: of each level of lists a validity bitmap and offsets, and
 // of the values a bitmap, the ends of byte strings, and what they are. Pictures lie as byte strings of their pixels,
-// and behind them their heights and widths. Its places are where they begin and how many
-// bytes they have, in this order; a bitmap that is not there begins at -1. Nothing between processes is other than
-// little endian: this is memory of one machine.
+// and behind them their heights and widths. Its places are where they begin and how many bytes they have, in this
+// order; a bitmap that is not there begins at -1. Nothing between processes is other than little endian: this is memory
+// of one machine.
 
 // align is of what each buffer's place is a multiple.
 const align = 64

@@ -704,7 +704,7 @@ func TestHostileProcess(t *testing.T) {
 func TestWhatCannotBeCalled(t *testing.T) {
 	p, _ := running(t, func(*Config, *times) {})
 	for name, o := range map[string]op{
-		"a picture":   {in: []spec.Type{{Kind: pb.Kind_PICTURE}}, out: []spec.Type{int64s}},
+		"a picture":   {in: []spec.Type{int64s}, out: []spec.Type{{Kind: pb.Kind_PICTURE}}},
 		"bfloat16":    {in: []spec.Type{int64s}, out: []spec.Type{{Kind: pb.Kind_BFLOAT16}}},
 		"no results":  {in: []spec.Type{int64s}},
 		"a new style": {out: []spec.Type{int64s}, style: 99},

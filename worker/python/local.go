@@ -56,6 +56,7 @@ func newThread() thread { return thread{make(chan func()), make(chan struct{})} 
 // run runs what is given to do, until end is called.
 func (t thread) run() {
 	runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+	forgo()
 	for {
 		select {
 		case f := <-t.work:

@@ -1,6 +1,8 @@
 package python
 
 import (
+	"errors"
+	"maps"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -39,13 +41,17 @@ func (f *family) wait(cmd *exec.Cmd) {
 func (f *family) sweep() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	apart := maps.Clone(f.pids)
 	for {
-		left := orphans(f.pids)
+		left := orphans(apart)
 		if len(left) == 0 {
 			return
 		}
 		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			if errors.Is(syscall.Kill(pid, syscall.SIGKILL), syscall.EPERM) {
+				apart[pid] = struct{}{} // of another user, such as a debugger's in this container: no function's
+				continue
+			}
 			_, _ = syscall.Wait4(pid, nil, 0, nil) // until it has left its own
 		}
 	}

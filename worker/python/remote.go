@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -17,7 +19,11 @@ func (h *remote) start(l launch) (child, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), hostTimeout)
 	defer cancel()
 	dialed, err := new(net.Dialer).DialContext(ctx, "unixpacket", h.socket)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("the Python host is of another user: %w; start it with --worker-user %d, and let this "+
+			"user into the socket's folder", err, os.Geteuid())
+	case err != nil:
 		return nil, fmt.Errorf("no Python host answers at unix:%s: %w; have `penstock python-host --socket %s` run in "+
 			"the container that has Python", h.socket, err, h.socket)
 	}

@@ -3,6 +3,7 @@ package python
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -137,6 +140,24 @@ func TestHostsComeAndGo(t *testing.T) {
 	if second, err := once(p, o, numbered(1)); err != nil || second.I64[0] == first.I64[0] {
 		t.Errorf("process %v and then %v: %v", first.I64, second.I64, err)
 	}
+}
+
+// A worker of a user whom its host does not know says how to make it known.
+func TestHostsOfOtherUsers(t *testing.T) {
+	if err := mayChangeUsers(); err != nil {
+		t.Skip(err)
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	hosting(t, socket)
+	if err := os.Chown(socket, 20003, 20003); err != nil {
+		t.Fatal(err)
+	}
+	without(t, func() {
+		_, err := (&remote{socket}).start(launch{})
+		if want := fmt.Sprint("start it with --worker-user ", os.Geteuid()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}, unix.CAP_DAC_OVERRIDE)
 }
 
 // What a host has started for a worker that is killed ends, programs included that have left their session.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -92,6 +93,9 @@ func (h *Host) Run(ctx context.Context, l *net.UnixListener) error {
 func (h *Host) serve(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close() //nolint:errcheck // nothing is lost by it
 	c, err := h.started(conn)
+	if errors.Is(err, io.EOF) {
+		return // who only looked whether a host listens
+	}
 	if err != nil {
 		h.cfg.Logger.Warn("no Python process was started for a worker", "error", err)
 		_ = sendPacket(conn, report{Error: beginning(err.Error(), mostWhat)}) // it may be gone

@@ -1,9 +1,12 @@
 package python
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -80,24 +83,49 @@ func (u *users) enter(namespace string) (*tenant, error) {
 	return t, nil
 }
 
-// leave says that a process has ended. The last one gives up the user id, once nothing runs as it.
+// leave says that a process has ended. The last one gives up the user id, once nothing runs as it, and nothing is left
+// in its folder. That may take long: meanwhile others come and go.
 func (t *tenant) leave() {
-	if !t.users.some {
+	if !t.users.some || !t.last() {
 		return
 	}
+	if clearUser(t.id) && removeHome(t.home) == nil {
+		t.users.mu.Lock()
+		defer t.users.mu.Unlock()
+		t.users.free = append(t.users.free, t.id) // else it is not used again
+	}
+}
+
+// last takes a process off, and says whether it was the last one. Then the namespace has the user id no more.
+func (t *tenant) last() bool {
 	t.users.mu.Lock()
 	defer t.users.mu.Unlock()
 	if t.processes--; t.processes > 0 {
-		return
+		return false
 	}
 	delete(t.users.of, t.namespace)
-	if clearUser(t.id) {
-		t.users.free = append(t.users.free, t.id)
-	}
-	_ = os.RemoveAll(t.home)
+	return true
 }
 
-// clearUser ends all processes of a user, and says whether none is left. An id of which one is left is not used again.
+// removeHome removes the folder of a user who has no processes. To change owners may be the only right that this
+// process has there. So it takes what it cannot remove.
+func removeHome(home string) error {
+	if os.RemoveAll(home) == nil {
+		return nil
+	}
+	err := filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() && path != home { // it may be a link now
+			return err
+		}
+		if err := os.Lchown(path, os.Geteuid(), os.Getegid()); err != nil || !d.IsDir() { //nolint:gosec // no one is left
+			return err
+		}
+		return os.Chmod(path, 0o700) //nolint:gosec // who could put a link there
+	})
+	return cmp.Or(err, os.RemoveAll(home))
+}
+
+// clearUser ends all processes of a user, and says whether none is left.
 func clearUser(id uint32) bool {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		all := processesOf(id)

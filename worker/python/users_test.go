@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -120,6 +121,141 @@ func TestNamespacesHaveUsers(t *testing.T) {
 			t.Errorf("%s is there still, or given twice", home)
 		}
 		homes = append(homes, home)
+	}
+}
+
+// without runs something on a thread that has capabilities less, as root has them in a container.
+func without(t *testing.T, f func(), drop ...uint) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var has [2]unix.CapUserData
+		err := unix.Capget(&header, &has[0])
+		for _, bit := range drop {
+			has[bit/32].Effective &^= 1 << (bit % 32)
+		}
+		if err == nil {
+			err = unix.Capset(&header, &has[0])
+		}
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing is left of a namespace's folder for the next one with its user id, even by who may not look into it.
+func TestHomesAreRemoved(t *testing.T) {
+	if err := mayChangeUsers(); err != nil {
+		t.Skip(err)
+	}
+	u, err := newUsers(Users{20003, 20003})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fill := range []string{"mkdir -p $0/a/b && touch $0/a/b/c && chmod 0 $0/a", "rmdir $0 && ln -s /etc $0"} {
+		a, err := u.enter("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", fill, a.home)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.id, Gid: a.id}}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		without(t, a.leave, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER)
+		if _, err := os.Lstat(a.home); !os.IsNotExist(err) || !exists("/etc/passwd") || len(u.free) != 1 {
+			t.Errorf("%s is there still (%v), or %d user ids are free", a.home, err, len(u.free))
+		}
+	}
+}
+
+// An id is nobody's any more if something is left in its folder.
+func TestUsersWhoseHomesStay(t *testing.T) {
+	if err := mayChangeUsers(); err != nil {
+		t.Skip(err)
+	}
+	u, err := newUsers(Users{20003, 20003})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := u.enter("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(a.home)
+	if err := os.WriteFile(filepath.Join(a.home, "left"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	without(t, a.leave, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER)
+	if _, err := u.enter("b"); err == nil || !exists(a.home) {
+		t.Errorf("another namespace gets the user of %s: %v", a.home, err)
+	}
+}
+
+// Whoever may not be ended, such as a debugger that another user left in the container, is not waited for.
+func TestOthersAreLeftAlone(t *testing.T) {
+	if err := mayChangeUsers(); err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: 20004, Gid: 20004}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	swept := make(chan struct{})
+	go func() {
+		without(t, own.sweep, unix.CAP_KILL)
+		close(swept)
+	}()
+	select {
+	case <-swept:
+	case <-time.After(10 * time.Second):
+		t.Error("it is waited for")
+	}
+	_ = cmd.Process.Kill() // unless the shared pool has, as it may
+	_ = cmd.Wait()
+	<-swept
+}
+
+// Processes of functions get none of the ambient capabilities that a worker changes users by.
+func TestNoAmbientCapabilities(t *testing.T) {
+	if err := mayChangeUsers(); err != nil {
+		t.Skip(err)
+	}
+	th, started := newThread(), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var has [2]unix.CapUserData
+		err := unix.Capget(&header, &has[0])
+		has[0].Inheritable |= 1 << unix.CAP_SETUID
+		if err == nil {
+			err = unix.Capset(&header, &has[0])
+		}
+		if err == nil {
+			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_SETUID, 0, 0)
+		}
+		started <- err
+		th.run()
+	}()
+	defer th.end()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "grep", "CapAmb", "/proc/self/status")
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := th.do(cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || strings.TrimSpace(out.String()) != "CapAmb:\t0000000000000000" {
+		t.Errorf("%s: %v", &out, err)
 	}
 }
 
