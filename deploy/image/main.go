@@ -1,7 +1,7 @@
 // Image writes a container image without a container engine: files over nothing else (FROM scratch), as
-// deploy/Dockerfile makes it where there is an engine. python.sh makes the files of one with Python. The output is a tar
-// archive in the layout of OCI with the manifest of `docker save` besides, so that docker load, podman load, ctr images
-// import and kind load image-archive all take it. Equal files make equal images.
+// deploy/Dockerfile makes it where there is an engine. python.sh makes the files of one with Python. The output is a
+// tar archive in the layout of OCI with the manifest of `docker save` besides, so that docker load, podman load, ctr
+// images import and kind load image-archive all take it. Equal files make equal images.
 //
 //	go run ./deploy/image --tag penstock:dev --output penstock.tar /usr/bin/penstock=./penstock
 package main

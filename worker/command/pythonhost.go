@@ -117,8 +117,8 @@ func (f *hostFlags) apart(cfg python.HostConfig) error {
 		return fmt.Errorf("--socket: %w", err)
 	}
 	if info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-		return fmt.Errorf("--socket: any user may replace files in %s, and so may functions; chmod +t %[1]s, or let its "+
-			"owner alone write to it", dir)
+		return fmt.Errorf("--socket: any user may replace files in %s, and so may functions; chmod +t %[1]s, or let "+
+			"its owner alone write to it", dir)
 	}
 	return nil
 }
