@@ -1,6 +1,6 @@
 """The same Python function in Penstock's workers, in Ray Data's map_batches, in a DataLoader's workers, and alone.
 
-`python -m peers.functions` makes three datasets, reads each with each system in a process of its own, and prints rows
+`python -m peers.functions` makes four datasets, reads each with each system in a process of its own, and prints rows
 per CPU second of all its processes, the median of the passes. "alone" is one process that reads with pyarrow and calls
 the function: what it takes is what nobody can save. In the pass before those that count each system sums up all that it
 got, weighted by the row's number, and all must come to the same.
@@ -8,16 +8,19 @@ got, weighted by the row's number, and all must come to the same.
     identity: a list of 256 float32 a row, returned as it is: what handing over costs
     tokenize: a text of some 60 words a row, which a tokenizer of Hugging Face's makes ids of (it is trained first)
     pandas:   a text with a date a row, of which pandas makes an hour, a weekday and a length
+    augment:  a JPEG of 128 x 128 a row, which torchvision crops, resizes, flips and jitters; a 64th of the rows
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import math
 import os
 import sys
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +39,8 @@ BATCH = 4096
 GROUP_ROWS = 16_384
 FILES = 4
 WORDS = 60
-WORKLOADS = ("identity", "tokenize", "pandas")
+SIDE, CROPPED, PHOTO_ROWS = 128, 64, 64  # pixels of a picture's side, of what is made of it, and rows for each picture
+WORKLOADS = ("identity", "tokenize", "pandas", "augment")
 SYSTEMS = ("alone", "dataloader", "ray", "penstock")
 WORKERS = 2
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
@@ -48,6 +52,7 @@ def make(workload: str, rows: int, folder: Path) -> Path:
     if data.exists():
         return data
     rng, aside = np.random.default_rng(1), data.with_suffix(".part")
+    rows = at_once(workload, rows)
     aside.mkdir(parents=True, exist_ok=True)
     vocabulary = ["".join(chr(97 + c) for c in rng.integers(0, 26, rng.integers(2, 9))) for _ in range(20_000)]
     for file in range(FILES):
@@ -58,15 +63,28 @@ def make(workload: str, rows: int, folder: Path) -> Path:
         elif workload == "tokenize":
             words = rng.zipf(1.2, (n, WORDS)) % len(vocabulary)
             x = pa.array([" ".join(vocabulary[w] for w in row) for row in words])
+        elif workload == "augment":
+            x = pa.array([_photo(rng) for _ in range(n)])
         else:
             seconds = rng.integers(1_600_000_000, 1_700_000_000, n).astype("datetime64[s]")
             x = pa.array([f"{at} {'x' * int(k)}" for at, k in zip(seconds, rng.integers(0, 40, n), strict=True)])
         table = pa.table({"row": np.arange(file * n, (file + 1) * n), "x": x})
-        pq.write_table(table, aside / f"part-{file}.parquet", row_group_size=GROUP_ROWS, use_dictionary=False)
+        group = at_once(workload, GROUP_ROWS)
+        pq.write_table(table, aside / f"part-{file}.parquet", row_group_size=group, use_dictionary=False)
     if workload == "tokenize":
         _train(x, aside / "_tokenizer.json")  # names that begin so are no data
     aside.rename(data)
     return data
+
+
+def _photo(rng: np.random.Generator) -> bytes:
+    """A picture of colours that run into each other, as those of photos do."""
+    from PIL import Image
+
+    coarse = Image.fromarray(rng.integers(0, 256, (8, 8, 3), np.uint8))
+    with io.BytesIO() as file:
+        coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+        return file.getvalue()
 
 
 def _train(texts: pa.Array, to: Path) -> None:
@@ -117,7 +135,35 @@ class Pandas:
         return pa.array(found.to_numpy(np.int64))
 
 
-FUNCTIONS: dict[str, type] = {"identity": Identity, "tokenize": Tokenize, "pandas": Pandas}
+class Augment:
+    """A picture as torchvision augments it for training, by a seed of its own bytes."""
+
+    def __init__(self, data: str) -> None:
+        from torchvision.transforms import v2
+
+        self._augment = v2.Compose([
+            v2.RandomResizedCrop(CROPPED, antialias=True), v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0.4, 0.4),
+        ])  # fmt: skip
+
+    def __call__(self, x: pa.Array) -> pa.Array:
+        import torch
+        from PIL import Image
+        from torchvision.transforms.v2.functional import pil_to_tensor
+
+        torch.set_num_threads(1)
+        made = np.empty((len(x), 3, CROPPED, CROPPED), np.uint8)
+        for i, photo in enumerate(x.to_pylist()):
+            torch.manual_seed(zlib.crc32(photo))
+            made[i] = self._augment(pil_to_tensor(Image.open(io.BytesIO(photo)))).numpy()
+        return pa.FixedSizeListArray.from_arrays(pa.array(made.reshape(-1)), 3 * CROPPED * CROPPED)
+
+
+FUNCTIONS: dict[str, type] = {"identity": Identity, "tokenize": Tokenize, "pandas": Pandas, "augment": Augment}
+
+
+def at_once(workload: str, rows: int) -> int:
+    """Rows of a batch, or of a row group: fewer where each is a picture."""
+    return rows // PHOTO_ROWS if workload == "augment" else rows
 
 
 def groups(data: Path) -> list[tuple[Path, int]]:
@@ -125,17 +171,21 @@ def groups(data: Path) -> list[tuple[Path, int]]:
     return [(f, g) for f in sorted(data.glob("*.parquet")) for g in range(pq.read_metadata(f).num_row_groups)]
 
 
-def batches(mine: list[tuple[Path, int]], call: Callable[[pa.Array], pa.Array]) -> Iterator[tuple[Any, pa.Array]]:
+def batches(
+    workload: str, mine: list[tuple[Path, int]], call: Callable[[pa.Array], pa.Array]
+) -> Iterator[tuple[Any, pa.Array]]:
     """Row numbers and what the function makes of the rows, batch by batch."""
     pa.set_cpu_count(1)
     for file, group in mine:
         with pq.ParquetFile(file, memory_map=True, pre_buffer=False) as opened:
-            for batch in opened.iter_batches(BATCH, [group], ["row", "x"], use_threads=False):
+            for batch in opened.iter_batches(at_once(workload, BATCH), [group], ["row", "x"], use_threads=False):
                 yield batch["row"].to_numpy(), call(batch["x"])
 
 
 def parts(made: pa.Array) -> tuple[Any, Any]:
     """Values, and offsets where there are lists, as NumPy has them."""
+    if pa.types.is_fixed_size_list(made.type):
+        return made.flatten().to_numpy(), made.type.list_size * np.arange(len(made) + 1)
     if pa.types.is_list(made.type):
         return made.flatten().to_numpy(), made.offsets.to_numpy() - made.offsets[0].as_py()
     return made.to_numpy(), None
@@ -144,7 +194,7 @@ def parts(made: pa.Array) -> tuple[Any, Any]:
 def alone(workload: str, data: Path) -> Callable[[], Iterable[tuple[Any, Any, Any]]]:
     """One process."""
     call, all_groups = FUNCTIONS[workload](str(data)), groups(data)
-    return lambda: ((row, *parts(made)) for row, made in batches(all_groups, call))
+    return lambda: ((row, *parts(made)) for row, made in batches(workload, all_groups, call))
 
 
 def dataloader(workload: str, data: Path) -> Callable[[], Iterable[tuple[Any, Any, Any]]]:
@@ -160,7 +210,7 @@ def dataloader(workload: str, data: Path) -> Callable[[], Iterable[tuple[Any, An
         def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
             worker = get_worker_info()
             call = FUNCTIONS[workload](str(data))
-            for row, made in batches(all_groups[worker.id :: worker.num_workers], call):
+            for row, made in batches(workload, all_groups[worker.id :: worker.num_workers], call):
                 values, offsets = parts(made)
                 lists = None if offsets is None else torch.from_numpy(offsets)
                 yield torch.from_numpy(row), torch.from_numpy(values), lists
@@ -195,12 +245,14 @@ def ray(workload: str, data: Path) -> Callable[[], Iterable[tuple[Any, Any, Any]
 
     files = [str(f) for f in sorted(data.glob("*.parquet"))]
     dataset = ray.data.read_parquet(files, columns=["row", "x"]).map_batches(
-        Call, batch_format="pyarrow", batch_size=BATCH, zero_copy_batch=True,
+        Call, batch_format="pyarrow", batch_size=at_once(workload, BATCH), zero_copy_batch=True,
         compute=ray.data.ActorPoolStrategy(size=1), num_cpus=1,
     )  # fmt: skip
 
     def read() -> Iterator[tuple[Any, Any, Any]]:
-        for table in dataset.iter_batches(batch_size=BATCH, batch_format="pyarrow", prefetch_batches=4):
+        for table in dataset.iter_batches(
+            batch_size=at_once(workload, BATCH), batch_format="pyarrow", prefetch_batches=4
+        ):
             yield table["row"].to_numpy(), *parts(table["x"].combine_chunks())
 
     return read
@@ -210,18 +262,25 @@ def penstock(workload: str, data: Path) -> Callable[[], Iterable[tuple[Any, Any,
     """A loader with a fleet of its own."""
     import penstock
 
-    out = {"identity": penstock.float32.list(), "tokenize": penstock.int32.list(), "pandas": penstock.int64}[workload]
+    out, made = {
+        "identity": (penstock.float32.list(), penstock.sparse("made")),
+        "tokenize": (penstock.int32.list(), penstock.sparse("made")),
+        "pandas": (penstock.int64, penstock.label("made")),
+        "augment": (penstock.uint8.tensor(3, CROPPED, CROPPED), penstock.tensor("made")),
+    }[workload]
     call = penstock.op(FUNCTIONS[workload], out={"made": out}, args=(str(data),))
-    made = penstock.label("made") if workload == "pandas" else penstock.sparse("made")
     loader = penstock.DataLoader(
-        f"{data}/*.parquet", transforms=[call("x")], features=penstock.label("row") + made, batch_size=BATCH,
-        format="numpy",
+        f"{data}/*.parquet", transforms=[call("x")], features=penstock.label("row") + made,
+        batch_size=at_once(workload, BATCH), format="numpy",
     )  # fmt: skip
 
     def read() -> Iterator[tuple[Any, Any, Any]]:
         for batch in loader:
             if workload == "pandas":
                 yield batch.labels["row"], batch.labels["made"], None
+            elif workload == "augment":
+                pixels = batch.tensors["made"]
+                yield batch.label, pixels.reshape(-1), pixels[0].size * np.arange(len(pixels) + 1)
             else:
                 yield batch.label, batch.sparse["made"].values, batch.sparse["made"].offsets
 
