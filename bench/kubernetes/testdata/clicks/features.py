@@ -12,7 +12,7 @@ import penstock
 class Filled:
     """As fill_null of two columns."""
 
-    def __init__(self, value: float = 1) -> None:
+    def __init__(self, value: float) -> None:
         self.value = value
 
     def __call__(self, a: pa.Array, b: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -111,6 +111,18 @@ class Op:
             raise SpecError(f"{self.name}: {err}, where the inputs are {', '.join(names)}") from None
         except ValueError:  # of what is written in C the signature may be unknown
             pass
+        self._check_made()
+
+    def _check_made(self) -> None:
+        """Refuses a class whose arguments are not all there."""
+        if not inspect.isclass(self.function):
+            return
+        try:
+            inspect.signature(self.function).bind(*self.args, **self.kwargs)
+        except TypeError as err:
+            raise SpecError(f"{self.name}: {err}; {_OF_INIT}") from None
+        except ValueError:  # it is written in C
+            pass
 
     @property
     def key(self) -> object:
@@ -136,6 +148,7 @@ class Op:
 
     def made(self) -> Function:
         """It, ready to be called in this process as workers call it."""
+        self._check_made()
         types = [self.only] if self.only is not None else [kind for _, kind in self.outs]
         declared = [kind.declared() for kind in types]
         return Function(self.entry(), self.by, declared, self.name, self.kind, self.most or MOST, self.rng)
@@ -232,6 +245,9 @@ def outs_of(name: str, out: Any, kind: str) -> tuple[tuple[tuple[str, Type], ...
     return tuple((key, _types.type_of(kind, f"{name}: out[{key!r}]")) for key, kind in out.items()), None
 
 
+_OF_INIT = "args= and kwargs= are what its __init__ gets"
+
+
 def _check_call(
     name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], yields: bool
 ) -> None:
@@ -249,9 +265,9 @@ def _check_call(
         if not inspect.isfunction(call):
             raise SpecError(f"{name}: the class has no method __call__; add one, which gets the inputs")
         try:
-            inspect.signature(function).bind(*args, **kwargs)
+            inspect.signature(function).bind_partial(*args, **kwargs)  # by name, a spec may give the rest
         except TypeError as err:
-            raise SpecError(f"{name}: {err}; args= and kwargs= are what its __init__ gets") from None
+            raise SpecError(f"{name}: {err}; {_OF_INIT}") from None
         except ValueError:  # it is written in C
             pass
     generates = inspect.isgeneratorfunction(call) and not yields

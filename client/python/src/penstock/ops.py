@@ -799,5 +799,10 @@ def _named(name: str, in_: Names, out: Any, params: Mapping[str, Any]) -> Transf
         raise SpecError(
             f'{name}: in_: found {in_!r:.80}; give a name, a glob or a list of these, as {name}(["a", "b_*"])'
         )
+    if out is not None and not isinstance(out, str):
+        raise SpecError(
+            f"{name}: out={out!r:.80}; give the name of the result, as text. A function that the workers have is named "
+            f'with its module, as "mypkg.features:{name}"'
+        )
     given = {key: value_of(value, f"{name}: {key}") for key, value in params.items() if value is not None}
     return Transform(name, tuple(names), out or "", given)
