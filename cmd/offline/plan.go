@@ -17,15 +17,18 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
+	workercommand "github.com/penstock-ml/penstock/worker/command"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // describedBytes bounds the descriptions of files that the commands here keep in memory.
 const describedBytes = 256 << 20
 
 // Validate returns `penstock validate`.
-func Validate(ops spec.Catalog) *cobra.Command {
+func Validate(ops *transform.Registry) *cobra.Command {
 	var stores cli.StorageFlags
+	var functions workercommand.PythonFlags
 	var quick bool
 	cmd := &cobra.Command{
 		Use:   "validate SPEC",
@@ -33,11 +36,15 @@ func Validate(ops spec.Catalog) *cobra.Command {
 		Long: "Check a spec against the schema of its dataset, and show every mistake at once. Exit status 0 if " +
 			"there is none.\n" +
 			"All files are looked at, since they may differ; with --quick those alone that a session looks at when " +
-			"it opens.",
-		Example: "  penstock validate spec.yaml\n  penstock validate spec.yaml --quick",
-		Args:    cobra.ExactArgs(1),
+			"it opens.\n" +
+			"With --python, the spec's Python functions run on the first rows. Their modules are imported, so give " +
+			"an interpreter that has the packages of the workers.",
+		Example: "  penstock validate spec.yaml\n  penstock validate spec.yaml --quick\n" +
+			"  penstock validate spec.yaml --python default=python3 --python-path default=.",
+		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
+	functions.RegisterTrial(cmd.Flags())
 	cmd.Flags().BoolVar(&quick, "quick", false, "look only at the files that a session looks at when it opens")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
@@ -53,6 +60,14 @@ func Validate(ops spec.Catalog) *cobra.Command {
 				return fmt.Errorf("%s:\n%w", args[0], err)
 			}
 		}
+		hints := hintsOf(s, d.Program)
+		if spec.ByName(s) {
+			hint, err := validateFunctions(cmd.Context(), ops, &stores, &functions, s)
+			if err != nil {
+				return fmt.Errorf("%s:\n%w", args[0], err)
+			}
+			hints = append(hints, hint)
+		}
 		if output == "json" {
 			return cli.PrintProto(cmd.OutOrStdout(), d.Program)
 		}
@@ -61,7 +76,7 @@ func Validate(ops spec.Catalog) *cobra.Command {
 			english.Plural(len(d.Program.GetSources()), "column", ""),
 			english.Plural(len(d.Program.GetSteps()), "step", ""), english.Plural(len(d.Program.GetOutputs()), "tensor",
 				""), spec.Describe(s, 0))
-		return errors.Join(err, writeHints(cmd.OutOrStdout(), hintsOf(s, d.Program)))
+		return errors.Join(err, writeHints(cmd.OutOrStdout(), hints))
 	}
 	return cli.Setup(cmd)
 }

@@ -60,21 +60,57 @@ type failed struct {
 	At      string `json:"at"`      // transforms[1]
 	Loading bool   `json:"loading"` // it, or its class, was not made
 	What    string `json:"what"`
-	Rows    int    `json:"rows"`          // that the call got
-	Row     *int64 `json:"row,omitempty"` // of the file, if it is about one
-	File    string `json:"file"`
+	Rows    int    `json:"rows"` // that the call got
+	Words   string `json:"words"`
+
+	row *int64 // of the file, if it is about one
 }
 
-// run tries all functions. What keeps them from being tried is no error: a session may have it otherwise.
+// words are what people read of it, where a file was read.
+func (f *failed) words(file string) string {
+	who := fmt.Sprintf("%s (python %s)", f.At, f.Name)
+	switch {
+	case f.Loading:
+		return fmt.Sprintf("%s cannot be made: %s", who, f.What)
+	case f.Rows == 0:
+		return fmt.Sprintf("%s fails whatever rows it gets: %s", who, f.What)
+	case f.row != nil:
+		return fmt.Sprintf("%s, the first rows: %s: row %d fails: %s", file, who, *f.row, f.What)
+	}
+	return fmt.Sprintf("%s, the first rows: %s: %s", file, who, f.What)
+}
+
+// pin has the functions by name be those that the pool's environment has. One that is not there is an error.
+func (t *trial) pin(ctx context.Context, pool *python.Pool) error {
+	if !spec.ByName(t.spec) {
+		return nil
+	}
+	has, err := pool.Calls(ctx, &pb.Ticket{Environment: t.spec.GetPython()}, spec.NamedCalls(t.spec))
+	if err == nil {
+		t.spec, err = spec.Pin(t.spec, has)
+	}
+	return err
+}
+
+// stored is the functions' code, as a ticket names it.
+func (t *trial) stored() *pb.StoredCode {
+	if len(t.code) == 0 { // by name
+		return &pb.StoredCode{Identity: t.spec.GetCode()}
+	}
+	return code.Of(t.code, t.spec.GetCode())
+}
+
+// run tries all functions, which were pinned. What keeps them from being tried is no error: a session may have it
+// otherwise.
 func (t *trial) run(ctx context.Context, pool *python.Pool) *tried {
-	w := &watched{pool: pool, code: code.Of(t.code, t.spec.GetCode()), data: t.code}
+	w := &watched{pool: pool, code: t.stored(), data: t.code}
 	err := t.stream(ctx, w)
 	if w.failed == nil {
 		err = errors.Join(err, w.rest(ctx))
 	}
 	switch {
 	case w.failed != nil:
-		w.failed.File = w.file
+		w.failed.Words = w.failed.words(w.file)
 		return &tried{Failed: w.failed}
 	case err != nil:
 		return &tried{Untried: err.Error()}
@@ -93,7 +129,9 @@ func (t *trial) stream(ctx context.Context, w *watched) error {
 	if err != nil {
 		return err
 	}
-	ticket := &pb.Ticket{Session: "try", File: d.Files[0], Code: w.code}
+	ticket := &pb.Ticket{
+		Session: "try", File: d.Files[0], Code: w.code, Environment: t.spec.GetPython(),
+	}
 	w.file = ticket.GetFile().GetUri()
 	if err := t.first(ctx, files, ticket); err != nil {
 		return err
@@ -183,9 +221,11 @@ type watchedCall struct {
 
 // Functions gives the pool the code first.
 func (w *watched) Functions(t *pb.Ticket) (transform.Functions, error) {
-	for part := range code.Parts(w.code, w.data) {
-		if err := w.pool.Keep(t, part); err != nil {
-			return nil, err
+	if len(w.data) > 0 {
+		for part := range code.Parts(w.code, w.data) {
+			if err := w.pool.Keep(t, part); err != nil {
+				return nil, err
+			}
 		}
 	}
 	var err error
@@ -297,7 +337,7 @@ func failureOf(step *pb.Step, c *transform.Call, err error) *failed {
 		f.Loading, f.What = true, strings.TrimPrefix(err.Error(), python.ErrCannotRun.Error()+": ")
 	case isRow:
 		row := c.Rows.Row(ofRow.Row)
-		f.Row, f.What = &row, strings.TrimPrefix(ofRow.What, "fails: ")
+		f.row, f.What = &row, strings.TrimPrefix(ofRow.What, "fails: ")
 	case isCall:
 		f.What = ofCall.Error()
 	default:

@@ -37,8 +37,8 @@ func TestWhatFailsByItsCode(t *testing.T) {
 		if (got != nil) != (c.want != "") || got != nil && (got.What != c.want || got.Name != "f") {
 			t.Errorf("%d rows, %v: %+v; want %q", c.rows, c.err, got, c.want)
 		}
-		if got != nil && got.Row != nil && *got.Row != 12 {
-			t.Errorf("%v: row %d, want 12", c.err, *got.Row)
+		if got != nil && got.row != nil && *got.row != 12 {
+			t.Errorf("%v: row %d, want 12", c.err, *got.row)
 		}
 	}
 }

@@ -60,13 +60,58 @@ func Try(ops *transform.Registry) *cobra.Command {
 		ctx, cancel := context.WithTimeoutCause(cmd.Context(), tryTimeout, errTime)
 		defer cancel()
 		var out *tried
-		err = withPool(ctx, *cfg, func(pool *python.Pool) { out = t.run(ctx, pool) })
+		err = withPool(ctx, *cfg, func(pool *python.Pool) {
+			if err := t.pin(ctx, pool); err != nil { // a session says it, if its workers have them as little
+				out = &tried{Untried: err.Error()}
+				return
+			}
+			out = t.run(ctx, pool)
+		})
 		if err != nil {
 			return err
 		}
 		return cli.PrintJSON(cmd.OutOrStdout(), out)
 	}
 	return cli.Setup(cmd)
+}
+
+// validateTimeout bounds the trial of `penstock validate`, which imports the functions' modules.
+const validateTimeout = 5 * time.Minute
+
+// validateFunctions tries a spec's functions by name in the environment that the flags name, and says what came of it.
+func validateFunctions(
+	ctx context.Context, ops *transform.Registry, stores *cli.StorageFlags, functions *workercommand.PythonFlags,
+	s *pb.Spec,
+) (hint string, err error) {
+	cfg, err := functions.Trial(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return "", err
+	}
+	if cfg == nil {
+		return "the Python functions were not called; --python default=PATH names an interpreter that has them", nil
+	}
+	t := &trial{ops: ops, spec: s}
+	if t.storage, err = stores.Open(); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, validateTimeout, fmt.Errorf("it takes more than %v", validateTimeout))
+	defer cancel()
+	var out *tried
+	var absent error
+	err = withPool(ctx, *cfg, func(pool *python.Pool) {
+		if absent = t.pin(ctx, pool); absent == nil {
+			out = t.run(ctx, pool)
+		}
+	})
+	switch err := errors.Join(absent, err); {
+	case err != nil:
+		return "", err
+	case out.Failed != nil:
+		return "", errors.New(out.Failed.Words)
+	case out.Untried != "":
+		return "the Python functions were not all called with rows: " + out.Untried, nil
+	}
+	return "the Python functions were called with the first rows, and did not fail", nil
 }
 
 // read takes the request in.

@@ -40,11 +40,7 @@ func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.code, "code", noCode,
 		"which Python functions are run: none; by-name, those that the modules of --python-modules have; or by-value, "+
 			"whatever a session brings, as this user, and those by name, too")
-	flags.StringArrayVar(&f.interpreters, "python", nil,
-		"interpreter that functions run in, as NAME=PATH, with the penstock package in it, or the socket of a "+
-			"penstock python-host, as NAME=unix:PATH; sessions use the one named "+python.Default+"; may be repeated")
-	flags.StringArrayVar(&f.paths, "python-path", nil,
-		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
+	f.registerEnvironments(flags)
 	flags.StringArrayVar(&f.modules, "python-modules", nil,
 		"module of functions that sessions may name, as NAME=mypkg.features; NAME=mypkg.* is a package and all "+
 			"modules in it, NAME=* all that there are; may be repeated")
@@ -55,6 +51,32 @@ func (f *PythonFlags) Register(flags *pflag.FlagSet) {
 			"(default: so much for each that may be at work, or three quarters of the memory that there is without "+
 			"--memory-limit, if that is more)")
 	flags.Lookup("python-memory").DefValue = "" // said above
+}
+
+func (f *PythonFlags) registerEnvironments(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.interpreters, "python", nil,
+		"interpreter that functions run in, as NAME=PATH, with the penstock package in it, or the socket of a "+
+			"penstock python-host, as NAME=unix:PATH; sessions use the one named "+python.Default+"; may be repeated")
+	flags.StringArrayVar(&f.paths, "python-path", nil,
+		"folder in which the interpreter of a name looks for modules before its own, as NAME=DIR; may be repeated")
+}
+
+// RegisterTrial adds those of who tries functions by name, of any module, without a worker.
+func (f *PythonFlags) RegisterTrial(flags *pflag.FlagSet) {
+	f.code = byName
+	f.registerEnvironments(flags)
+}
+
+// Trial is what functions are tried in; nil: no environment is named.
+func (f *PythonFlags) Trial(logger *slog.Logger) (*python.Config, error) {
+	if len(f.interpreters) == 0 {
+		return nil, nil //nolint:nilnil // documented
+	}
+	for _, flag := range f.interpreters {
+		name, _, _ := strings.Cut(flag, "=")
+		f.modules = append(f.modules, name+"="+python.AnyModule)
+	}
+	return f.Config(logger)
 }
 
 // RegisterWorker adds those that concern one worker alone.

@@ -18,8 +18,8 @@ import (
 // listsAtOnce bounds the processes that list functions, which take no places: a listing must not wait for calls.
 const listsAtOnce = 2
 
-// anyModule lists all modules that there are, by no name.
-const anyModule = "*"
+// AnyModule lists all modules that there are, by no name.
+const AnyModule = "*"
 
 // AbsentError says that an environment has no function by a name. Its text says what there is instead.
 type AbsentError struct{ What string }
@@ -96,7 +96,7 @@ func (p *Pool) Calls(ctx context.Context, t *pb.Ticket, calls []string) (*pb.Cal
 // Check imports the modules that are listed by their names, and fails if one does not import.
 func (p *Pool) Check(ctx context.Context) error {
 	for name, e := range p.cfg.Environments {
-		if !slices.ContainsFunc(e.Modules, func(m string) bool { return m != anyModule }) {
+		if !slices.ContainsFunc(e.Modules, func(m string) bool { return m != AnyModule }) {
 			continue
 		}
 		err := p.imports(ctx, name, e)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -152,3 +154,48 @@ def test_what_functions_print_is_shown(rows: Path, capsys: pytest.CaptureFixture
     with load(rows, talks("text"), try_functions=False) as loader:
         next(iter(loader))
     assert capsys.readouterr().out == "talks: so many: 1000\n"  # all of it has come once the fleet has ended
+
+
+MODULE = """
+import penstock
+
+@penstock.op(out={"n": penstock.int64}, by="rows")
+def length(text, *, more=0):
+    return len(text) + more
+
+@penstock.op(out={"n": penstock.int64}, by="rows")
+def number(text):
+    return int(text + ".")
+"""
+SPEC = """
+dataset: {{uri: rows.parquet}}
+features: [{{tensor: n}}]
+transforms:
+  - {{op: fill_null, in: text, value: "7"}}
+  - {{op: python, call: "tried.features:{call}", in: text, out: {{n: int64}}}}
+batch_size: 100
+"""
+
+
+def test_functions_by_name(rows: Path, monkeypatch: pytest.MonkeyPatch, penstock_binary: Path) -> None:
+    """A loader tries them where its fleet is here, and `penstock validate` with an interpreter."""
+    (rows.parent / "tried").mkdir()
+    (rows.parent / "tried" / "features.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(rows.parent))
+    number = penstock.op("tried.features:number", out={"n": penstock.int64})
+    with load(rows, number("text")) as loader, pytest.raises(DataError, match=r"\(python number\): row 0 fails"):
+        iter(loader)
+
+    def validate(call: str) -> str:
+        (rows.parent / "spec.yaml").write_text(SPEC.format(call=call))
+        flags = [f"--python=default={sys.executable}", *(f"--python-path=default={p}" for p in sys.path if p)]
+        command = [str(penstock_binary), "validate", "spec.yaml", *flags]
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            command, cwd=rows.parent, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == (1 if done.stderr else 0)
+        return done.stdout + done.stderr
+
+    assert "hint: the Python functions were called with the first rows, and did not fail" in validate("length")
+    assert "(python number): row 0 fails: ValueError" in validate("number")
+    assert "tried.features has no function long; nearest: length" in validate("long")

@@ -211,9 +211,12 @@ class Opening:
 
     def _trial(self, at: _replica.Place) -> _trial.Trial | None:
         """A trial of the spec's functions: where one fails, nobody else need. One rank tries them for all."""
-        if self.code is None or self.spec is None or at.rank != 0 or not self.try_functions:
+        if self.spec is None or at.rank != 0 or not self.try_functions:
             return None
-        return _trial.Trial(json.loads(self.spec), self.code, here=not self.masters)
+        spec, here = json.loads(self.spec), not self.masters
+        if self.code is None and (not here or not any("python" in each for each in spec.get("transforms", ()))):
+            return None  # by name, those of the workers count, not what is here
+        return _trial.Trial(spec, self.code, here=here)
 
     def _fleet(self, owns: Callable[[Any], object]) -> tuple[tuple[str, ...], Security, LocalFleet | None]:
         """The masters and how they are reached, of a fleet on this machine where none is named."""

@@ -23,7 +23,7 @@ from penstock._session.feeder import KEPT
 from penstock.errors import DataError
 
 _TIMEOUT = 30.0  # seconds; the command itself takes half as many at most
-_READ = ("dataset", "filter", "features", "transforms", "code", "on_error")  # what of a spec decides how a trial ends
+_READ = ("dataset", "filter", "features", "transforms", "code", "python", "on_error")  # what decides how a trial ends
 _ELSEWHERE = (  # exceptions that say as much of the machine as of the function
     "OSError", "FileNotFoundError", "PermissionError", "ConnectionError", "TimeoutError", "ImportError",
     "ModuleNotFoundError",
@@ -36,17 +36,18 @@ _done: set[str] = set()  # what this process need not try again: it goes well, o
 class Trial:
     """The trial of a spec's functions, which has begun. What went well in this process is not tried again.
 
+    code: the functions' bytes; None: they are by name.
     here: the functions are going to run on this machine. Elsewhere there may be files and packages that are not here.
     """
 
-    def __init__(self, spec: Mapping[str, Any], code: bytes, *, here: bool) -> None:
+    def __init__(self, spec: Mapping[str, Any], code: bytes | None, *, here: bool) -> None:
         self._spec, self._here = spec, here
         read = json.dumps([here, *(spec.get(part) for part in _READ)], sort_keys=True)
         self._key = hashlib.sha256(read.encode()).hexdigest()
         self._child: subprocess.Popen[bytes] | None = None
         if self._key in _done:
             return
-        request = json.dumps({"spec": spec, "code": base64.b64encode(code).decode()})
+        request = json.dumps({"spec": spec, "code": base64.b64encode(code or b"").decode()})
         try:
             self._child = _started(request.encode())
         except OSError as err:
@@ -60,7 +61,7 @@ class Trial:
         found = _said(child)
         failed = found.get("failed")
         if failed is not None and not self._passes(failed):
-            raise DataError(_words(failed) + "\nNo session was opened for it")
+            raise DataError(failed["words"] + "\nNo session was opened for it")
         if found.get("untried"):
             _log.debug("functions were not tried on rows: %s", found["untried"])
         _done.add(self._key)
@@ -71,7 +72,7 @@ class Trial:
             return True
         if self._here or not (failed["loading"] or failed["what"].startswith(_ELSEWHERE)):
             return False
-        warnings.warn(_words(failed) + "\nThat is here; the workers may have what it needs", stacklevel=2)
+        warnings.warn(failed["words"] + "\nThat is here; the workers may have what it needs", stacklevel=2)
         return True
 
     def close(self) -> None:
@@ -110,14 +111,3 @@ def _said(child: subprocess.Popen[bytes]) -> dict[str, Any]:
         if child.returncode is None:
             child.kill()
             child.communicate()
-
-
-def _words(failed: Mapping[str, Any]) -> str:
-    """What failed, as a session says it."""
-    who, what = f"{failed['at']} (python {failed['name']})", failed["what"]
-    if failed["loading"]:
-        return f"{who} cannot be made: {what}"
-    if not failed["rows"]:
-        return f"{who} fails whatever rows it gets: {what}"
-    row = f"row {failed['row']} fails: " if "row" in failed else ""
-    return f"{failed['file']}, the first rows: {who}: {row}{what}"
