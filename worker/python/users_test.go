@@ -19,6 +19,9 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
+// The folders of what tenants' processes read.
+const interpreterFolder, packagesFolder, sourceFolder = "interpreter", "packages", "source"
+
 // tenants runs a pool with two user ids in this process, which has mounts of its own, and says who its processes are.
 func tenants(dir string) error {
 	text, err := exec.Command("python", "-c", "import sys, numpy\nprint(sys.base_prefix); print(sys.version_info.minor); "+
@@ -30,25 +33,32 @@ func tenants(dir string) error {
 	if err := bundle("python"); err != nil {
 		return err
 	}
-	// The interpreter, where all may read it: it may lie in its user's home.
+	cfg := config(slog.New(slog.DiscardHandler))
+	// What processes read, where all may read it: it may lie in a folder of this user alone.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	if err := unix.Mount(found[0], dir, "", unix.MS_BIND, ""); err != nil {
-		return err
+	for name, from := range map[string]string{
+		interpreterFolder: found[0], packagesFolder: filepath.Dir(filepath.Dir(found[2])),
+		sourceFolder: cfg.Environments[Default].Path[0],
+	} {
+		if err := unix.Mount(from, filepath.Join(dir, name), "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
 	}
-	cfg := config(slog.New(slog.DiscardHandler))
-	e := Environment{Interpreter: filepath.Join(dir, "bin", "python3."+found[1]), Path: cfg.Environments[Default].Path}
-	e.Path = append(e.Path, filepath.Dir(filepath.Dir(found[2])))
-	cfg.Environments[Default], cfg.Users = e, Users{20001, 20002}
+	cfg.Environments[Default] = Environment{
+		Interpreter: filepath.Join(dir, interpreterFolder, "bin", "python3."+found[1]),
+		Path:        []string{filepath.Join(dir, sourceFolder), filepath.Join(dir, packagesFolder)},
+	}
+	cfg.Users = Users{20001, 20002}
 	p, err := New(cfg)
 	if err != nil {
 		return err
 	}
+	quick(p)
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
-	quick(p)
 	who := func(namespace string) {
 		o := op{name: "lives", from: namespace, in: []spec.Type{int64s}, out: []spec.Type{strings_}}
 		out, err := once(p, o, numbered(1))
@@ -87,6 +97,13 @@ func TestNamespacesHaveUsers(t *testing.T) {
 	defer os.Remove(dir)
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range []string{interpreterFolder, packagesFolder, sourceFolder} {
+		folder := filepath.Join(dir, name)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(folder)
 	}
 	binary, err := os.Executable()
 	if err != nil {
