@@ -205,6 +205,7 @@ func (m *model) moveJob() {
 		m.fail("%w", err)
 	}
 	m.s, m.trainers = s, make([]*trainer, m.id.FirstWorldSize)
+	m.parts = map[uint64]map[uint32]tally{} // orders are counted anew
 	m.write(Changes{Head: true})
 	for range m.draw(8) {
 		m.plan()
