@@ -69,11 +69,7 @@ const exampleCall = "mypkg.features:tokenize"
 
 // results reads what a function makes: a type for each name.
 func (d *decoder) results(t *pb.Transform, n *node, path string) {
-	if n.kind == nullNode {
-		return
-	}
-	if n.kind != mapNode {
-		d.wrong(path, n, "a mapping of what the function makes to types, such as {tokens: list<int32>}")
+	if !d.mapping(n, path, "a mapping of what the function makes to types, such as {tokens: list<int32>}") {
 		return
 	}
 	for i, name := range n.keys {
@@ -103,11 +99,7 @@ func (d *decoder) results(t *pb.Transform, n *node, path string) {
 
 // args reads the keywords that a function is called with.
 func (d *decoder) args(f *pb.Function, n *node, path string) {
-	if n.kind == nullNode {
-		return
-	}
-	if n.kind != mapNode {
-		d.wrong(path, n, "a mapping of keywords, such as {lower: true}")
+	if !d.mapping(n, path, "a mapping of keywords, such as {lower: true}") {
 		return
 	}
 	for i, name := range n.keys {

@@ -273,13 +273,17 @@ func (d *decoder) enum(ed protoreflect.EnumDescriptor, n *node, path string) (pr
 	return protoreflect.Value{}, false
 }
 
+// mapping reports whether a node is a mapping, which is wanted, and says so if it is something else than null.
+func (d *decoder) mapping(n *node, path, want string) bool {
+	if n.kind != mapNode && n.kind != nullNode {
+		d.wrong(path, n, want)
+	}
+	return n.kind == mapNode
+}
+
 // params reads parameters that stand under `params`, where those named like a field of Transform must stand.
 func (d *decoder) params(t *pb.Transform, n *node, path string) {
-	if n.kind == nullNode {
-		return
-	}
-	if n.kind != mapNode {
-		d.wrong(path, n, "a mapping of parameters")
+	if !d.mapping(n, path, "a mapping of parameters") {
 		return
 	}
 	for i, key := range n.keys {

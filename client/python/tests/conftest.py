@@ -205,6 +205,19 @@ def penstock_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def fleet_of_this_machine(penstock_binary: Path) -> Iterator[None]:
+    """That of loaders without master=, which all of a module share, one after the other."""
+    from penstock import _binary
+    from penstock._onbox import LocalFleet
+
+    with pytest.MonkeyPatch.context() as environ:
+        environ.setenv(_binary.VARIABLE, str(penstock_binary))
+        fleet = LocalFleet()
+        yield
+        fleet.close()
+
+
 @pytest.fixture
 def fleet(penstock_binary: Path, tmp_path: Path) -> Iterator[Fleet]:
     """A fleet of its own for one test: fleet.start(workers=2), fleet.master, fleet.kill(), ..."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock import DataLoader, _binary
-from penstock._onbox import LocalFleet
+from penstock import DataLoader
 
-pytestmark = pytest.mark.fleet
+pytestmark = [pytest.mark.fleet, pytest.mark.usefixtures("fleet_of_this_machine")]
 
 FILES, PER_FILE, GROUP = 2, 21, 8  # rows of a file and of a row group
 ROWS = FILES * PER_FILE
-
-
-@pytest.fixture(autouse=True, scope="module")
-def fleet_of_this_machine(penstock_binary: Path) -> Iterator[None]:
-    """Is shared by all loaders, one after the other."""
-    with pytest.MonkeyPatch.context() as environ:
-        environ.setenv(_binary.VARIABLE, str(penstock_binary))
-        fleet = LocalFleet()
-        yield
-        fleet.close()
 
 
 @pytest.fixture(scope="module")

@@ -14,24 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock import DataLoader, _binary
-from penstock._onbox import LocalFleet
+from penstock import DataLoader
 from penstock.errors import DataError
 
-pytestmark = pytest.mark.fleet
+pytestmark = [pytest.mark.fleet, pytest.mark.usefixtures("fleet_of_this_machine")]
 
 FILES, PER_FILE, GROUP = 3, 21, 8  # rows of a file and of a row group
 ROWS = FILES * PER_FILE
-
-
-@pytest.fixture(autouse=True, scope="module")
-def fleet_of_this_machine(penstock_binary: Path) -> Iterator[None]:
-    """Is shared by all loaders, one after the other."""
-    with pytest.MonkeyPatch.context() as environ:
-        environ.setenv(_binary.VARIABLE, str(penstock_binary))
-        fleet = LocalFleet()
-        yield
-        fleet.close()
 
 
 def text_of(row: int) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock import DataLoader, _binary, _op_child
-from penstock._onbox import LocalFleet
+from penstock import DataLoader, _op_child
 from penstock._op_values import Array
 from penstock.errors import DataError, SpecError
 
@@ -90,15 +88,6 @@ def decoded(row: int, size: tuple[int, int] | None = None) -> Array:
         image = image.resize((size[1], image.height), Image.Resampling.BILINEAR)
         image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
     return np.asarray(image)
-
-
-@pytest.fixture(scope="module")
-def fleet_of_this_machine(penstock_binary: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as environ:
-        environ.setenv(_binary.VARIABLE, str(penstock_binary))
-        fleet = LocalFleet()
-        yield
-        fleet.close()
 
 
 @pytest.fixture(scope="module")
