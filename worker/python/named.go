@@ -132,26 +132,24 @@ func (p *Pool) imports(ctx context.Context, name string, e Environment) error {
 }
 
 // listing joins the listing of these functions that runs, or begins one, which is the pool's own.
-func (p *Pool) listing(f *function, calls []string) (*listing, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.closed:
-		return nil, errClosed
-	default:
-	}
-	if l, ok := p.listings[f.key]; ok {
-		return l, nil
-	}
-	l := &listing{done: make(chan struct{})}
-	p.listings[f.key] = l
-	p.tasks.Go(func() {
-		l.reply, l.err = f.list(&request{Kind: askList, Calls: calls, Modules: f.environment.Modules})
-		p.mu.Lock()
-		delete(p.listings, f.key)
-		p.mu.Unlock()
-		close(l.done)
+func (p *Pool) listing(f *function, calls []string) (l *listing, err error) {
+	open := p.open(func() {
+		if l = p.listings[f.key]; l != nil {
+			return
+		}
+		l = &listing{done: make(chan struct{})}
+		p.listings[f.key] = l
+		p.tasks.Go(func() {
+			l.reply, l.err = f.list(&request{Kind: askList, Calls: calls, Modules: f.environment.Modules})
+			p.mu.Lock()
+			delete(p.listings, f.key)
+			p.mu.Unlock()
+			close(l.done)
+		})
 	})
+	if !open {
+		return nil, errClosed
+	}
 	return l, nil
 }
 
