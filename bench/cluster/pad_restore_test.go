@@ -175,7 +175,9 @@ func (j *padded) closes(epoch uint32, ranks []int) bool {
 		}
 	}
 	for _, r := range ranks {
-		j.hears(r, func(s *pb.State) bool { return rows < paddedRows || s.GetMasterClosedEpochs() > epoch })
+		j.hears(r, fmt.Sprintf("the end of epoch %d", epoch), func(s *pb.State) bool {
+			return rows < paddedRows || s.GetMasterClosedEpochs() > epoch
+		})
 	}
 	return rows == paddedRows
 }
@@ -187,15 +189,17 @@ func (j *padded) leave(rank int) {
 	j.jobs[rank] = nil
 	for r, job := range j.jobs {
 		if job != nil {
-			j.hears(r, func(s *pb.State) bool { return slices.Contains(s.GetDeparted(), uint32(rank)) })
+			j.hears(r, fmt.Sprintf("the end of rank %d", rank), func(s *pb.State) bool {
+				return slices.Contains(s.GetDeparted(), uint32(rank))
+			})
 		}
 	}
 }
 
 // hears waits until a rank has heard of something.
-func (j *padded) hears(r int, heard func(s *pb.State) bool) {
+func (j *padded) hears(r int, what string, heard func(s *pb.State) bool) {
 	j.Helper()
-	eventually(j.T, fmt.Sprintf("rank %d hears of it", r), func() bool { return heard(j.jobs[r].State()) })
+	eventually(j.T, fmt.Sprintf("rank %d hears of %s", r, what), func() bool { return heard(j.jobs[r].State()) })
 }
 
 // end closes the job, which handed over each row once.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker/python"
 )
@@ -83,8 +84,9 @@ func (f *PythonFlags) Trial(logger *slog.Logger) (*python.Config, error) {
 func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) {
 	usersFlag(flags, &f.users)
 	flags.StringVar(&f.namespace, "code-namespace", "",
-		"the one namespace whose sessions may bring functions, with --code by-value, such as team-a: then no other's "+
-			"run as the same user (default: all)")
+		"the one namespace whose sessions may bring functions, with --code by-value, such as team-a; '*': all, which "+
+			"takes a python-host with --python-users, or trust among them, as their functions run as the same user "+
+			"(default: "+identity.DefaultNamespace+"; all with --python-users)")
 }
 
 func usersFlag(flags *pflag.FlagSet, users *string) {
@@ -125,9 +127,18 @@ func (f *PythonFlags) Config(logger *slog.Logger) (*python.Config, error) {
 		memory = int64(f.memory)
 	}
 	return &python.Config{
-		Environments: environments, ByValue: f.code == byValue, Namespace: f.namespace, Processes: f.processes,
+		Environments: environments, ByValue: f.code == byValue, Namespace: f.one(users), Processes: f.processes,
 		Budget: memory, Users: users, Logger: logger,
 	}, nil
+}
+
+// one is the namespace whose sessions may bring functions; "": all may.
+func (f *PythonFlags) one(users python.Users) string {
+	switch {
+	case f.namespace == "*", f.namespace == "" && users != (python.Users{}):
+		return ""
+	}
+	return cmp.Or(f.namespace, identity.DefaultNamespace)
 }
 
 // least is what as many processes may take as may be at work, if their functions do not say.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/worker/python"
 )
 
@@ -20,6 +21,7 @@ func of(t *testing.T, args ...string) *PythonFlags {
 	f := &PythonFlags{}
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 	f.Register(flags)
+	f.RegisterWorker(flags)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func TestPythonFlags(t *testing.T) {
 			"default": {Interpreter: interpreter, Path: []string{"/a", "/b=c"}, Modules: []string{"*"}},
 			"torch":   {Interpreter: interpreter, Modules: []string{"mypkg.features", "mypkg.text", "mypkg.*"}},
 		},
-		ByValue: true, Processes: 3, Budget: 2 << 30, Logger: slog.Default(),
+		ByValue: true, Namespace: identity.DefaultNamespace, Processes: 3, Budget: 2 << 30, Logger: slog.Default(),
 	}
 	f := of(t, args...)
 	if cfg, err := f.Config(slog.Default()); err != nil || !reflect.DeepEqual(cfg, want) {
@@ -57,6 +59,20 @@ func TestPythonFlags(t *testing.T) {
 	}
 	if cfg, err := of(t, "--python=default="+interpreter).Config(slog.Default()); cfg != nil || err != nil {
 		t.Errorf("without --code it runs %+v: %v", cfg, err)
+	}
+}
+
+// Namespaces whose functions would run as the same user share no worker, unless that is asked for.
+func TestNamespacesOfCodeByValue(t *testing.T) {
+	for flags, want := range map[string]string{
+		"": "default", "--code-namespace=team-a": "team-a", "--code-namespace=*": "",
+		"--python-users=20000-20009": "", "--python-users=20000-20009 --code-namespace=team-a": "team-a",
+	} {
+		args := append(strings.Fields(flags), "--code=by-value", "--python=default=/bin/sh")
+		cfg, err := of(t, args...).Config(slog.Default())
+		if err != nil || cfg.Namespace != want {
+			t.Errorf("%q: %+v, %v; want the namespace %q", flags, cfg, err, want)
+		}
 	}
 }
 
