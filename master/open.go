@@ -98,7 +98,7 @@ func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config
 	if d.Schema, err = schemaOf(loaded); err != nil {
 		return err
 	}
-	d.Program, err = spec.Resolve(s, d.Schema, ops)
+	d.Program, err = spec.Resolve(s, spec.Given{Schema: d.Schema, Catalog: ops})
 	return err
 }
 

@@ -84,6 +84,10 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 		}
 		want = onErrorFail + ", or a mapping such as {skip: 3}"
 	}
+	if f, ok := m.Interface().(*pb.Fitted); ok && n.kind == textNode {
+		f.Uri = n.text
+		return
+	}
 	if n.kind != mapNode {
 		d.wrong(path, n, want)
 		return

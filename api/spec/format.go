@@ -93,6 +93,10 @@ func (f *formatter) nested(key string, m protoreflect.Message, indent string) {
 		f.line(indent, key, onErrorFail)
 		return
 	}
+	if fitted, ok := m.Interface().(*pb.Fitted); ok && fitted.GetDigest() == "" {
+		f.line(indent, key, f.text(fitted.GetUri()))
+		return
+	}
 	if inner := f.inner(m, indent+"  "); inner != "" {
 		f.b.WriteString(indent + key + ":\n" + inner)
 	} else {

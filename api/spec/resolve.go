@@ -12,13 +12,19 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
+// Given is what a spec is resolved with.
+type Given struct {
+	Schema  Schema  // of the dataset's files
+	Catalog Catalog // of ops
+}
+
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
 // what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
 // mistakes of the spec.
-func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
+func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
 	r := &resolver{
-		index:   newIndex(schema),
-		catalog: catalog,
+		index:   newIndex(given.Schema),
+		catalog: given.Catalog,
 		code:    s.GetCode(),
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
