@@ -16,24 +16,16 @@ import (
 type Given struct {
 	Schema  Schema  // of the dataset's files
 	Catalog Catalog // of ops
+	Fitted  Fitted  // nil: nothing is
 }
 
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
 // what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
 // mistakes of the spec.
 func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
-	r := &resolver{
-		index:   newIndex(given.Schema),
-		catalog: given.Catalog,
-		code:    s.GetCode(),
-		sources: map[string]*feature{},
-		derived: map[string]*feature{},
-		owned:   map[string]*feature{},
-	}
+	r := newResolver(s, given)
 	r.session(s)
-	for i, t := range s.GetTransforms() {
-		r.transform(fmt.Sprintf("transforms[%d]", i), t)
-	}
+	r.transforms(s)
 	r.filter(s.GetFilter())
 	r.features(s)
 	r.checkPinned()
@@ -41,6 +33,24 @@ func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
 		return nil, err
 	}
 	return r.program(s), nil
+}
+
+func newResolver(s *pb.Spec, given Given) *resolver {
+	return &resolver{
+		index:   newIndex(given.Schema),
+		catalog: given.Catalog,
+		known:   given.Fitted,
+		code:    s.GetCode(),
+		sources: map[string]*feature{},
+		derived: map[string]*feature{},
+		owned:   map[string]*feature{},
+	}
+}
+
+func (r *resolver) transforms(s *pb.Spec) {
+	for i, t := range s.GetTransforms() {
+		r.transform(fmt.Sprintf("transforms[%d]", i), t)
+	}
 }
 
 // feature is a column of values on its way through the program.
@@ -55,6 +65,8 @@ type feature struct {
 	shape   []int32 // of each row, where all have one
 	column  int     // of the schema, of sources
 	at      string  // the transform that made it, else empty
+	by      *step   // that makes it
+	formula string  // see resolver.formula
 	needed  bool
 	slot    uint32
 }
@@ -63,9 +75,13 @@ func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED
 
 // step is an op on features. One without outs selects rows.
 type step struct {
-	proto    *pb.Step
-	in, outs []*feature
-	one      [1]*feature // where outs lie, of nearly all steps
+	proto     *pb.Step
+	transform *pb.Transform
+	asked     map[string]Statistic // parameters that the data say
+	table     *pb.Table
+	behind    *step // that decided which rows there are
+	in, outs  []*feature
+	one       [1]*feature // where outs lie, of nearly all steps
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -77,6 +93,7 @@ func (st *step) needed() bool {
 func (st *step) makes(outs ...*feature) {
 	st.outs, st.proto.Outs = append(st.one[:0], outs...), uint32(len(outs))
 	for i, f := range outs {
+		f.by = st
 		if i == 0 {
 			st.proto.Type = f.typ.Proto()
 		} else {
@@ -89,6 +106,8 @@ func (st *step) makes(outs ...*feature) {
 type resolver struct {
 	index    *index
 	catalog  Catalog
+	known    Fitted
+	pass     *pass    // nil: what is not fitted is a mistake
 	code     *pb.Code // of the functions that transforms call
 	named    named    // those of them that have names
 	first    caller   // the first transform that calls one
@@ -99,6 +118,7 @@ type resolver struct {
 	owned   map[string]*feature
 	steps   []*step
 	barrier string // the first transform behind which there may be other rows than the files', and what it calls
+	behind  *step  // the last one that decides which rows there are
 	outputs []*output
 	// suggestions made, which cost a look at each name
 	suggestions int

@@ -109,7 +109,14 @@ func (a *application) perInput(in []*feature) {
 		if f.unknown() {
 			continue
 		}
-		sig, err := a.signature(f.typ)
+		with, err := a.fits(f)
+		if errors.Is(err, ErrNotFitted) {
+			continue
+		}
+		var sig Signature
+		if err == nil {
+			sig, err = a.signature(f.typ, with)
+		}
 		if err == nil && sig.SelectsRows && out != "" {
 			err = errors.New("selects rows and has no result; leave out `out`")
 		}
@@ -123,7 +130,7 @@ func (a *application) perInput(in []*feature) {
 			a.mistakes.add(f.name, err.Error())
 			continue
 		}
-		results[i] = a.step(sig, outName(out, f), f)
+		results[i] = a.step(sig, with, outName(out, f), f)
 	}
 	for i, f := range in {
 		if results[i] != nil {
@@ -152,7 +159,10 @@ func (s Signature) countsIn(f *feature) error {
 }
 
 // signature asks the catalog once for each type.
-func (a *application) signature(t Type) (Signature, error) {
+func (a *application) signature(t Type, with fits) (Signature, error) {
+	if len(with.asked) > 0 {
+		return a.catalog.Check(a.transform.GetOp(), with.params, []Type{t})
+	}
 	c, ok := a.signatures[t]
 	if !ok {
 		c.signature, c.err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), []Type{t})
@@ -173,7 +183,11 @@ func (a *application) together(in []*feature, complete bool) {
 		a.defineUnknown(out)
 		return
 	}
-	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	err := a.fitsNothing()
+	var sig Signature
+	if err == nil {
+		sig, err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	}
 	if err == nil {
 		err = a.comesTooLate(sig)
 	}
@@ -195,7 +209,7 @@ func (a *application) together(in []*feature, complete bool) {
 		a.problems.add(a.path+".in", "%s", repeated)
 	default:
 		a.checkOut(out)
-		if f := a.step(sig, out, in...); f != nil {
+		if f := a.step(sig, fits{}, out, in...); f != nil {
 			a.define(f, nil)
 		}
 		return
@@ -224,8 +238,8 @@ func (a *application) checkOut(out string) {
 }
 
 // step appends a step and returns its result, or nil if it selects rows.
-func (a *application) step(sig Signature, name string, in ...*feature) *feature {
-	st := &step{in: in, proto: &pb.Step{
+func (a *application) step(sig Signature, with fits, name string, in ...*feature) *feature {
+	st := &step{in: in, transform: a.transform, asked: with.asked, table: with.table, behind: a.behind, proto: &pb.Step{
 		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
 	}}
 	a.steps = append(a.steps, st)

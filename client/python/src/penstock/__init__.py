@@ -41,6 +41,7 @@ from penstock._types import (
     uint16,
     uint32,
 )
+from penstock._values import Fit
 from penstock.batch import Batch, Bytes
 from penstock.features import Features, bytes_, dense, image, label, padded, sparse, tensor
 from penstock.groups import Connection, Data, Ranks
@@ -96,6 +97,7 @@ __all__ = [
     "Data",
     "DataLoader",
     "Features",
+    "Fit",
     "Op",
     "Padded",
     "Position",
