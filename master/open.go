@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/fitted"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
@@ -40,6 +41,8 @@ type Dataset struct {
 	Bytes   int64      // of all files
 	// Schema of the files of the first block, which the program was resolved against.
 	Schema spec.Schema
+	// Fitted is the spec's fitted file; nil: it names none.
+	Fitted *fitted.Known
 
 	described *describer
 }
@@ -98,8 +101,25 @@ func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config
 	if d.Schema, err = schemaOf(loaded); err != nil {
 		return err
 	}
-	d.Program, err = spec.Resolve(s, spec.Given{Schema: d.Schema, Catalog: ops})
+	if d.Fitted, err = readFitted(ctx, d.described.storage, s); err != nil {
+		return err
+	}
+	return d.program(ops, s)
+}
+
+// program makes the program of a spec.
+func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
+	d.Program, err = spec.Resolve(s, d.Given(ops))
 	return err
+}
+
+// Given is what a spec of the dataset is resolved with.
+func (d *Dataset) Given(ops spec.Catalog) spec.Given {
+	given := spec.Given{Schema: d.Schema, Catalog: ops}
+	if d.Fitted != nil {
+		given.Fitted = d.Fitted
+	}
+	return given
 }
 
 // merge adds to problems those that err tells of; another error counts only if there are no problems.

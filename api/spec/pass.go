@@ -6,12 +6,13 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Pass is one reading of a dataset for statistics that a spec asks for.
 type Pass struct {
-	// Spec has the columns of Asked as its features, all in tensors of layout PASS_LAYOUT.
+	// Spec has the columns of Asked as its features, in layouts that keep all values as they are.
 	Spec  *pb.Spec
 	Asked []Asked
 }
@@ -20,7 +21,7 @@ type Pass struct {
 type Asked struct {
 	Column     string
 	Type       Type
-	Text       bool // not bytes
+	Present    string // a column of bools that says where it is not null; "": it shows itself
 	Statistics []Statistic
 	At         string // the first transform that asks
 }
@@ -100,9 +101,43 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		out.Spec.Transforms = append(out.Spec.Transforms, st.again(nameOf))
 	}
 	for _, f := range r.pass.asked {
-		out.Asked = append(out.Asked, Asked{nameOf(f.feature), f.typ, f.text, f.statistics, f.at})
+		asked := Asked{Column: nameOf(f.feature), Type: f.typ, Statistics: f.statistics, At: f.at}
+		layout := passLayout(f.typ)
+		if layout == pb.Layout_LABEL || layout == pb.Layout_BYTES {
+			asked.Present = r.fresh(len(names))
+			names[&feature{}] = asked.Present
+			out.Spec.Transforms = append(out.Spec.Transforms, &pb.Transform{
+				Op: exprOp, Out: asked.Present, Params: map[string]*pb.Value{
+					exprOp: {Kind: &pb.Value_Text{Text: filter.ColumnName(asked.Column) + " is not null"}},
+				},
+			})
+			out.Spec.Features = append(out.Spec.Features, featureOf(pb.Layout_LABEL, asked.Present))
+		}
+		out.Spec.Features = append(out.Spec.Features, featureOf(layout, asked.Column))
+		out.Asked = append(out.Asked, asked)
 	}
 	return out
+}
+
+func featureOf(layout pb.Layout, name string) *pb.Feature {
+	return &pb.Feature{Name: []string{name}, Layout: layout}
+}
+
+// exprOp is the op of derived columns.
+const exprOp = "expr"
+
+// passLayout is the layout that brings a feature's values as they are, and its nulls, if not LABEL or BYTES, which need
+// another column for these.
+func passLayout(t Type) pb.Layout {
+	switch {
+	case t.Kind == pb.Kind_BOOL:
+		return pb.Layout_DENSE
+	case t.Kind == pb.Kind_BINARY:
+		return pb.Layout_BYTES
+	case t.Kind == pb.Kind_FLOAT64:
+		return pb.Layout_LABEL
+	}
+	return pb.Layout_SPARSE
 }
 
 // passBatch is how many rows come at once.

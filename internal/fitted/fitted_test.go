@@ -69,7 +69,8 @@ func several() []statistic {
 		words, many,
 		{Statistic{Of: "none", Name: Vocabulary}, pb.Kind_INT32, nil},
 		{
-			Statistic{Of: "x", Name: Quantiles, Shares: []float64{0.5}}, pb.Kind_FLOAT32,
+			Statistic{Of: "x", Name: Quantiles, Shares: []float64{0.5}},
+			pb.Kind_FLOAT32,
 			[]Row{{Name: "0.5", ID: -1, Count: -1, Value: Float(math.Inf(-1))}},
 		},
 	}

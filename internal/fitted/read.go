@@ -23,6 +23,7 @@ type File struct {
 	Entries []Entry
 
 	name   string
+	digest string
 	read   ReadAt
 	footer *pqmetadata.FileMetaData
 	size   int64 // before the footer
@@ -57,7 +58,7 @@ func Open(ctx context.Context, name string, size int64, read ReadAt) (*File, err
 		return nil, fmt.Errorf("%s has version %d of fitted files, and this release reads %d: fit again, or use the "+
 			"release that wrote it", name, meta.Version, version)
 	}
-	f.Info, f.Entries = meta.Info, meta.Statistics
+	f.Info, f.Entries, f.digest = meta.Info, meta.Statistics, digestOf(*value)
 	for i := range f.Entries {
 		if err := f.check(&f.Entries[i]); err != nil {
 			return nil, err
