@@ -16,6 +16,7 @@ import (
 	clientcommand "github.com/penstock-ml/penstock/client/command"
 	"github.com/penstock-ml/penstock/cmd/demo"
 	"github.com/penstock-ml/penstock/cmd/doctor"
+	"github.com/penstock-ml/penstock/cmd/fit"
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/read"
@@ -64,6 +65,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		offline.Validate(ops),
 		offline.Plan(ops),
 		read.Command(root.Version, ops),
+		fit.Command(root.Version, ops),
 		clientcommand.Feed(root.Version),
 		offline.Convert(),
 		doctor.Command(root.Version),

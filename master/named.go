@@ -36,7 +36,8 @@ const (
 // pinned is a request for a session whose functions by name are those that the workers have, and whose fitted file is
 // the one that there is, and the dataset resolved with them. Where nothing needs pinning it is the request itself.
 func (m *Master) pinned(ctx context.Context, req *wanted, d *Dataset) (*wanted, error) {
-	s, err := m.pin(ctx, d, pinFitted(req.GetSpec(), d), &pb.Ticket{Session: req.GetSession(), Namespace: req.who.Home()})
+	of := &pb.Ticket{Session: req.GetSession(), Namespace: req.who.Home()}
+	s, err := m.pin(ctx, d, pinFitted(req.GetSpec(), d), of)
 	if err != nil || s == req.GetSpec() {
 		return req, err
 	}

@@ -57,9 +57,34 @@ func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan
 func Resolve(
 	ctx context.Context, st storage.Storage, cache *formats.Cache, ops spec.Catalog, cfg plan.Config, s *pb.Spec,
 ) (*Dataset, error) {
+	d, problems, err := look(ctx, st, cache, cfg, s)
+	if err == nil {
+		err = d.program(ops, s)
+	}
+	if len(problems) > 0 || err != nil {
+		return nil, merge(problems, err)
+	}
+	return d, nil
+}
+
+// Look lists a spec's files, and finds out what its transforms are given.
+func Look(
+	ctx context.Context, st storage.Storage, cache *formats.Cache, cfg plan.Config, s *pb.Spec,
+) (*Dataset, error) {
+	d, problems, err := look(ctx, st, cache, cfg, s)
+	if len(problems) > 0 || err != nil {
+		return nil, merge(problems, err)
+	}
+	return d, nil
+}
+
+// look is Look. With problems of the spec it may know the dataset all the same, whose schema may show further mistakes.
+func look(
+	ctx context.Context, st storage.Storage, cache *formats.Cache, cfg plan.Config, s *pb.Spec,
+) (*Dataset, spec.Problems, error) {
 	d := &Dataset{described: &describer{storage: st, cache: cache, profile: s.GetDataset().GetStorage()}}
 	if uris := s.GetDataset().GetUri(); len(uris) == 0 || slices.Contains(uris, "") {
-		return nil, spec.Problems{
+		return nil, nil, spec.Problems{
 			{
 				Path:    "dataset.uri",
 				Message: "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet",
@@ -68,7 +93,7 @@ func Resolve(
 	}
 	listed, err := st.List(ctx, s.GetDataset().GetStorage(), s.GetDataset().GetUri())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var problems spec.Problems
 	d.Files, err = plan.FilterFiles(listed, s.GetDataset().GetPartitions())
@@ -77,19 +102,16 @@ func Resolve(
 	}
 	if err != nil {
 		problems = spec.Problems{{Path: "dataset.partitions", Message: err.Error()}}
-		d.Files = listed // whose schema may show further mistakes
-	}
-	if err := d.resolve(ctx, ops, cfg, s); len(problems) > 0 || err != nil {
-		return nil, merge(problems, err)
+		d.Files = listed
 	}
 	for _, f := range d.Files {
 		d.Bytes += f.GetSize()
 	}
-	return d, nil
+	return d, problems, d.look(ctx, cfg, s)
 }
 
-// resolve fills in schema and program.
-func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config, s *pb.Spec) error {
+// look fills in the schema, and what is fitted.
+func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	var first []*pb.File
 	for _, i := range plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0))[0] {
 		first = append(first, d.Files[i])
@@ -101,10 +123,8 @@ func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config
 	if d.Schema, err = schemaOf(loaded); err != nil {
 		return err
 	}
-	if d.Fitted, err = readFitted(ctx, d.described.storage, s); err != nil {
-		return err
-	}
-	return d.program(ops, s)
+	d.Fitted, err = readFitted(ctx, d.described.storage, s)
+	return err
 }
 
 // program makes the program of a spec.

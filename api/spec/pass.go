@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -129,12 +130,12 @@ const exprOp = "expr"
 // passLayout is the layout that brings a feature's values as they are, and its nulls, if not LABEL or BYTES, which need
 // another column for these.
 func passLayout(t Type) pb.Layout {
-	switch {
-	case t.Kind == pb.Kind_BOOL:
+	switch t.Kind {
+	case pb.Kind_BOOL:
 		return pb.Layout_DENSE
-	case t.Kind == pb.Kind_BINARY:
+	case pb.Kind_BINARY:
 		return pb.Layout_BYTES
-	case t.Kind == pb.Kind_FLOAT64:
+	case pb.Kind_FLOAT64:
 		return pb.Layout_LABEL
 	}
 	return pb.Layout_SPARSE
@@ -167,4 +168,67 @@ func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 		t.Outs[i].Name = nameOf(f)
 	}
 	return t
+}
+
+// Passes is how many passes a spec's fit takes.
+func Passes(s *pb.Spec, given Given) (int, error) {
+	g := guesses{}
+	if given.Fitted != nil {
+		g.known = given.Fitted
+	}
+	given.Fitted = &g
+	for n := 0; ; n++ {
+		pass, err := NextPass(s, given)
+		if err != nil || len(pass.Asked) == 0 {
+			return n, err
+		}
+		for _, asked := range pass.Asked {
+			g.guess(asked)
+		}
+	}
+}
+
+// guesses stand in for statistics: values that ops take.
+type guesses struct {
+	known  Fitted
+	values map[string]*pb.Value
+	tables map[string]*pb.Table
+}
+
+func (g *guesses) guess(asked Asked) {
+	if g.values == nil {
+		g.values, g.tables = map[string]*pb.Value{}, map[string]*pb.Table{}
+	}
+	for _, s := range asked.Statistics {
+		v := &pb.Value{Kind: &pb.Value_Int{Int: 1}}
+		switch {
+		case s.Name == Vocabulary:
+			g.tables[s.String()] = &pb.Table{Columns: []*pb.Source{{Name: s.Of, Type: asked.Type.Proto()}}, Keys: 1}
+			continue
+		case s.Name == Quantiles:
+			v = ListOf([]*pb.Value{v})
+		case s.Name == Min:
+			v = &pb.Value{Kind: &pb.Value_Int{Int: 0}}
+		case s.Name == MostFrequent && asked.Type.Kind == pb.Kind_BINARY:
+			v = &pb.Value{Kind: &pb.Value_Text{}}
+		case s.Name == MostFrequent && asked.Type.Kind == pb.Kind_BOOL:
+			v = &pb.Value{Kind: &pb.Value_Bool{}}
+		}
+		g.values[s.String()] = v
+	}
+}
+
+// Fitted implements Fitted.
+func (g *guesses) Fitted(s Statistic) (*pb.Value, *pb.Table, error) {
+	if g.known != nil {
+		v, t, err := g.known.Fitted(s)
+		if !errors.Is(err, ErrNotFitted) {
+			return v, t, err
+		}
+	}
+	v, t := g.values[s.String()], g.tables[s.String()]
+	if v == nil && t == nil {
+		return nil, nil, ErrNotFitted
+	}
+	return v, t, nil
 }
