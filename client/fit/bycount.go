@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// byCount sorts values, which come in ascending order, by their counts, the greatest first; equal ones stay in order. Of
-// these it keeps the first max, if that is not 0. What is too much for its memory goes to runs, whose keys are the
+// byCount sorts values, which come in ascending order, by their counts, the greatest first; equal ones stay in order.
+// Of these it keeps the first max, if that is not 0. What is too much for its memory goes to runs, whose keys are the
 // counts' complements and the values.
 type byCount struct {
 	column int

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/fitted"
 )
 
-// Sets know values by keys, which are in the values' order: a number's is a uint64, in runs as eight bytes, the greatest
-// first; a text's are its bytes.
+// Sets know values by keys, which are in the values' order: a number's is a uint64, in runs as eight bytes, the
+// greatest first; a text's are its bytes.
 
 const signBit = 1 << 63
 

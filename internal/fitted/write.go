@@ -35,12 +35,11 @@ const (
 
 // Writer writes a file: Begin and Append for each statistic, and Close.
 type Writer struct {
-	out     *hashed
-	file    *file.Writer
-	meta    metadata
-	entry   *Entry
-	rows    group
-	started bool
+	out   *hashed
+	file  *file.Writer
+	meta  metadata
+	entry *Entry
+	rows  group
 }
 
 // hashed counts and hashes what is written.
