@@ -51,7 +51,10 @@ func (s *byCount) value(p placed) []byte { return s.texts[p.at:][:p.length] }
 // sort sorts the values. Those with the same count lie in order.
 func (s *byCount) sort() {
 	slices.SortFunc(s.list, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.at, b.at))
+		if a.count != b.count {
+			return cmp.Compare(b.count, a.count)
+		}
+		return cmp.Compare(a.at, b.at)
 	})
 }
 

@@ -185,8 +185,8 @@ func (c *column) addTexts(v *Values) error {
 				len(v.Data))
 		}
 		if to-from > maxText {
-			return fmt.Errorf("column %s: a text has %d bytes, and at most %d are counted: shorten it first, or hash it",
-				c.Name, to-from, maxText)
+			return fmt.Errorf("column %s: a text has %d bytes, and at most %d are counted: shorten it first, or "+
+				"hash it", c.Name, to-from, maxText)
 		}
 		if err := c.set.addText(v.Data[from:to]); err != nil {
 			return err
