@@ -55,8 +55,8 @@ func Arrow(a arrow.Array) ([]Values, error) {
 	case array.ListLike:
 		return lists(a)
 	default:
-		return nil, fmt.Errorf("values of type %s cannot be counted; cast them to bool, int32, int64, float32, float64, "+
-			"string or binary", a.DataType())
+		return nil, fmt.Errorf("values of type %s cannot be counted; cast them to bool, int32, int64, float32, "+
+			"float64, string or binary", a.DataType())
 	}
 	return []Values{v}, nil
 }

@@ -45,8 +45,8 @@ func (c *column) of(b *client.Batch) (Values, error) {
 			c.Name, c.Present)
 	}
 	if _, n := v.carries(); n != b.Valid {
-		return v, fmt.Errorf("column %s: %d values came in %d rows: %s cannot say which are present", c.Name, n, b.Valid,
-			c.Present)
+		return v, fmt.Errorf("column %s: %d values came in %d rows: %s cannot say which are present", c.Name, n,
+			b.Valid, c.Present)
 	}
 	v.Valid = bitmap(b.Labels[at].Bool[:b.Valid], func(p bool) bool { return p })
 	return v, nil
@@ -154,7 +154,8 @@ func (c *column) ofBytes(dtype string, data []byte, n int) (Values, error) {
 	case "float64":
 		return Values{Float64s: client.Values[float64](data)[:n]}, nil
 	}
-	return Values{}, fmt.Errorf("column %s: its tensor has the type %s; cast it to a kind that is counted", c.Name, dtype)
+	return Values{}, fmt.Errorf("column %s: its tensor has the type %s; cast it to a kind that is counted", c.Name,
+		dtype)
 }
 
 // ofPadded takes the values of rows without what they are filled with.

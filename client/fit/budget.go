@@ -2,8 +2,8 @@ package fit
 
 import "sync/atomic"
 
-// budget is memory that the tables of all columns share. Each may have a part of it at any time; what is more comes from
-// what they have in common.
+// budget is memory that the tables of all columns share. Each may have a part of it at any time; what is more comes
+// from what they have in common.
 type budget struct {
 	floor  int64
 	common atomic.Int64 // free

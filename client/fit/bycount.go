@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// byCount sorts values, which come in ascending order, by their counts, the greatest first; equal ones stay in order. Of
-// these it keeps the first max, if that is not 0. What is too much for its memory goes to runs, whose keys are the
+// byCount sorts values, which come in ascending order, by their counts, the greatest first; equal ones stay in order.
+// Of these it keeps the first max, if that is not 0. What is too much for its memory goes to runs, whose keys are the
 // counts' complements and the values.
 type byCount struct {
 	column int
@@ -51,7 +51,10 @@ func (s *byCount) value(p placed) []byte { return s.texts[p.at:][:p.length] }
 // sort sorts the values. Those with the same count lie in order.
 func (s *byCount) sort() {
 	slices.SortFunc(s.list, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.at, b.at))
+		if a.count != b.count {
+			return cmp.Compare(b.count, a.count)
+		}
+		return cmp.Compare(a.at, b.at)
 	})
 }
 

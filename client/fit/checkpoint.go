@@ -133,9 +133,8 @@ func (f *folder) publish(m *manifest) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	sum := sha256.Sum256(body)
 	path := filepath.Join(f.dir, manifestName)
-	text := append(append([]byte(hex.EncodeToString(sum[:])), '\n'), body...)
+	text := append([]byte(sum(body)+"\n"), body...)
 	err = os.WriteFile(path+temporaryEnding, text, 0o600)
 	if err == nil {
 		err = syncFile(path + temporaryEnding)
@@ -176,14 +175,20 @@ func (f *folder) readManifest() (*manifest, error) {
 	}
 	m, err := parseManifest(text)
 	if err != nil {
-		return nil, fmt.Errorf("the fit's checkpoint %s is damaged: %w; remove its folder, and fit from the start", path, err)
+		return nil, fmt.Errorf("the fit's checkpoint %s is damaged: %w; remove its folder, and fit from the start",
+			path, err)
 	}
 	return m, nil
 }
 
+func sum(body []byte) string {
+	s := sha256.Sum256(body)
+	return hex.EncodeToString(s[:])
+}
+
 func parseManifest(text []byte) (*manifest, error) {
 	line, body, _ := bytes.Cut(text, []byte("\n"))
-	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != string(line) {
+	if sum(body) != string(line) {
 		return nil, errors.New("its bytes differ from those written")
 	}
 	m := &manifest{}
@@ -212,8 +217,8 @@ func (f *Fit) restore() error {
 
 func (f *Fit) load(m *manifest) error {
 	if why := f.differs(m); why != "" {
-		return fmt.Errorf("folder %s has the checkpoint of another fit: %s; name another folder, or remove it to fit from "+
-			"the start", f.folder.dir, why)
+		return fmt.Errorf("folder %s has the checkpoint of another fit: %s; name another folder, or remove it to fit "+
+			"from the start", f.folder.dir, why)
 	}
 	for i, c := range f.columns {
 		if err := c.load(m.Columns[i]); err != nil {

@@ -12,6 +12,6 @@
 // A column belongs to one goroutine, which Open starts and Close waits for. All methods of Fit belong to one goroutine
 // of the caller's.
 //
-// The rules: a null is counted and nothing else. A NaN is counted, too, and is no value. -0 is 0. Infinities are values,
-// but a column that has some has neither mean nor standard deviation. Of a list, its elements are the values.
+// The rules: a null is counted and nothing else. A NaN is counted, too, and is no value. -0 is 0. Infinities are
+// values, but a column that has some has neither mean nor standard deviation. Of a list, its elements are the values.
 package fit

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// exact is a sum of numbers, and one of their squares, without any rounding: a bucket for each exponent of a float64 has
-// the sums of the significands, which are integers. (Neal 2015, "Fast exact summation using small and large
+// exact is a sum of numbers, and one of their squares, without any rounding: a bucket for each exponent of a float64
+// has the sums of the significands, which are integers. (Neal 2015, "Fast exact summation using small and large
 // superaccumulators", with buckets so wide that they never overflow.) Integers are in a bucket of their own.
 type exact struct {
 	floats [2047]bucket // by exponent, without that of infinities and NaN

@@ -1,8 +1,11 @@
 package fit
 
 import (
+	"cmp"
 	"math"
 	"math/big"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -89,4 +92,25 @@ func TestKeysAndRoundingKeepTheOrder(t *testing.T) {
 			t.Errorf("%v is rounded to %v", short, roundFloat(short))
 		}
 	}
+}
+
+func TestSortCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.IntRange(1, 64).Draw(t, "bits")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		list := make([]counted, r.IntN(3000))
+		for i := range list {
+			list[i] = counted{r.Uint64() >> (64 - bits) << r.IntN(2), uint64(i)}
+		}
+		want := slices.Clone(list)
+		slices.SortFunc(want, func(a, b counted) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.count, b.count)) })
+		sortCounted(list, 56)
+		if !slices.IsSortedFunc(list, func(a, b counted) int { return cmp.Compare(a.key, b.key) }) {
+			t.Fatal("keys do not ascend")
+		}
+		slices.SortFunc(list, func(a, b counted) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.count, b.count)) })
+		if !slices.Equal(list, want) {
+			t.Fatal("entries were lost")
+		}
+	})
 }

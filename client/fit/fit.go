@@ -21,8 +21,8 @@ type Column struct {
 	Kind pb.Kind `json:"kind"`
 	// List says that rows are lists. Else a row that brings no value is a null.
 	List bool `json:"list,omitempty"`
-	// Present names the feature, a label of bools, that says which rows have a value, where the column's own cannot: texts
-	// come with nulls as empty ones, floats as NaN. "": none; all texts are values then.
+	// Present names the feature, a label of bools, that says which rows have a value, where the column's own cannot:
+	// null texts come as empty ones, null floats as NaN. "": none; all texts are values then.
 	Present string `json:"present,omitempty"`
 	// Statistics are asked of it. Each is of Of, whatever its own says.
 	Statistics []fitted.Statistic `json:"statistics"`
@@ -35,8 +35,8 @@ type Options struct {
 	Folder string
 	// Memory bounds the bytes of counted values; 0: 1 GiB. Less than about 100 KiB a column has no effect.
 	Memory int64
-	// MaxExact is how many distinct values a column may have for exact quantiles, unless something else needs its counts
-	// exactly, too; 0: 2^24. Beyond that they are rounded, with the error that the file says.
+	// MaxExact is how many distinct values a column may have for exact quantiles, unless something else needs its
+	// counts exactly, too; 0: 2^24. Beyond that they are rounded, with the error that the file says.
 	MaxExact uint64
 	// Identity says what is read, such as digests of spec and dataset: a checkpoint of anything else is refused.
 	Identity string
@@ -233,8 +233,8 @@ func (f *Fit) Add(columns [][]Values, done func()) error {
 			done()
 		}
 	}
-	for i, c := range f.columns {
-		c.queue <- message{values: columns[i], done: each}
+	for i, values := range columns {
+		f.columns[i].queue <- message{values: values, done: each}
 	}
 	return nil
 }

@@ -320,10 +320,11 @@ func number(v fitted.Value) float64 {
 	return v.Float
 }
 
-// killedWays is how the process works that is killed: rows of a part, and parts between checkpoints.
+// How the process works that is killed: rows in all and of a part, and parts between checkpoints.
 const (
+	killedRows  = 6_000
 	killedPart  = 100
-	killedEvery = 7
+	killedEvery = 4
 )
 
 func fitAndBeKilled() {
@@ -335,7 +336,7 @@ func fitAndBeKilled() {
 	state, _ := f.Restored()
 	var at int64
 	_, _ = fmt.Sscan(string(state), &at)
-	for n := 1; at < testRows; n++ {
+	for n := 1; at < killedRows; n++ {
 		if err := f.AddRecord(rec.NewSlice(at, at+killedPart)); err != nil {
 			panic(err)
 		}
@@ -372,7 +373,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lines int
-		for line := ""; lines < 8 && !done; lines++ {
+		for line := ""; lines < 5 && !done; lines++ {
 			if _, err := fmt.Fscanln(out, &line); err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +392,7 @@ func TestKilled(t *testing.T) {
 	}
 	rec := testTable()
 	whole := open(t, asked(), Options{})
-	feed(t, whole, rec, 0, testRows, testRows)
+	feed(t, whole, rec, 0, killedRows, killedRows)
 	if !bytes.Equal(finish(t, open(t, asked(), Options{Folder: folder})), finish(t, whole)) {
 		t.Error("a fit that was killed makes another file")
 	}

@@ -6,14 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
-// folder is where runs and the manifest lie. What the manifest names stays until the next one has replaced it. It may be
-// used from any goroutine.
+// folder is where runs and the manifest lie. What the manifest names stays until the next one has replaced it. It may
+// be used from any goroutine.
 type folder struct {
 	dir       string
 	temporary bool
@@ -102,8 +101,7 @@ func (f *folder) sweep() error {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		ours := strings.HasPrefix(name, "column-") && strings.HasSuffix(name, runEnding) || name == manifestName+temporaryEnding
-		if !ours || f.kept[name] {
+		if !isRun(name) && name != manifestName+temporaryEnding || f.kept[name] {
 			continue
 		}
 		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/fitted"
 )
 
-// Sets know values by keys, which are in the values' order: a number's is a uint64, in runs as eight bytes, the greatest
-// first; a text's are its bytes.
+// Sets know values by keys, which are in the values' order: a number's is a uint64, in runs as eight bytes, the
+// greatest first; a text's are its bytes.
 
 const signBit = 1 << 63
 
@@ -35,19 +35,19 @@ func keyFloat(key uint64) float64 {
 	return math.Float64frombits(^key)
 }
 
-// Where there are too many distinct values for exact quantiles, values are rounded to keptBits bits after the first one,
-// as an HDR histogram does, and counted as before: what that makes of them depends on no order, nor on a logarithm that
-// processors compute differently, as in DDSketch. There are at most 2^(13+keptBits) rounded values.
+// Where there are too many distinct values for exact quantiles, values are rounded to keptBits bits after the first
+// one, as an HDR histogram does, and counted as before: what that makes of them depends on no order, nor on a logarithm
+// that processors compute differently, as in DDSketch. There are at most 2^(12+keptBits) rounded values.
 const (
 	keptBits = 10
 	lostBits = 52 - keptBits
-	// roundingError bounds |rounded - x| / |x| of normal numbers x: half a unit of the last bit kept, 2^-11, and that of
-	// ints beyond 2^53, which become floats.
+	// roundingError bounds |rounded - x| / |x| of normal numbers x: half a unit of the last bit kept, 2^-11, and that
+	// of ints beyond 2^53, which become floats.
 	roundingError = 0.0005
 )
 
-// roundFloat is the nearest number that has only so many bits. It is in the order of the numbers, and keeps numbers that
-// are short already.
+// roundFloat is the nearest number that has only so many bits. It is in the order of the numbers, and keeps numbers
+// that are short already.
 func roundFloat(x float64) float64 {
 	const half, lost = 1 << (lostBits - 1), 1<<lostBits - 1
 	b := math.Float64bits(x)

@@ -12,8 +12,8 @@ type source interface {
 	count() uint64
 }
 
-// merged is one source of several: it adds up the counts of equal keys, which the sources may have many of once they are
-// mapped. A mapping keeps their order.
+// merged is one source of several: it adds up the counts of equal keys, which the sources may have many of once they
+// are mapped. A mapping keeps their order.
 type merged struct {
 	heap   sources
 	mapped func(key []byte) []byte // nil: as it is

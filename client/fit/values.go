@@ -181,11 +181,12 @@ func (c *column) addTexts(v *Values) error {
 		}
 		from, to := v.Offsets[i], v.Offsets[i+1]
 		if from < 0 || to < from || int(to) > len(v.Data) {
-			return fmt.Errorf("column %s: text %d came with the offsets %d to %d in %d bytes", c.Name, i, from, to, len(v.Data))
+			return fmt.Errorf("column %s: text %d came with the offsets %d to %d in %d bytes", c.Name, i, from, to,
+				len(v.Data))
 		}
 		if to-from > maxText {
-			return fmt.Errorf("column %s: a text has %d bytes, and at most %d are counted: shorten it first, or hash it",
-				c.Name, to-from, maxText)
+			return fmt.Errorf("column %s: a text has %d bytes, and at most %d are counted: shorten it first, or "+
+				"hash it", c.Name, to-from, maxText)
 		}
 		if err := c.set.addText(v.Data[from:to]); err != nil {
 			return err

@@ -1,6 +1,6 @@
-// Package fitted reads and writes fitted files: what transforms asked of the data, such as means and vocabularies. client
-// computes and writes one (client/fit), specs name it, and master and worker read it. A file is Parquet that other
-// programs read, too. Its columns are
+// Package fitted reads and writes fitted files: what transforms asked of the data, such as means and vocabularies.
+// client computes and writes one (client/fit), specs name it, and master and worker read it. A file is Parquet that
+// other programs read, too. Its columns are
 //
 //	of, statistic  which statistic the row is of
 //	name           which of its values: mean, 0.25, 3/100; empty in a vocabulary

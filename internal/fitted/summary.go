@@ -11,8 +11,8 @@ import (
 type Summary struct {
 	// Values is how many there are, without nulls and NaNs; Infinite is how many of them are infinities.
 	Values, Nulls, NaNs, Infinite int64
-	// Mean and Std are the floats nearest to the mean and to the population's standard deviation: None where there are no
-	// values, or infinities.
+	// Mean and Std are the floats nearest to the mean and to the population's standard deviation: None where there are
+	// no values, or infinities.
 	Mean, Std Value
 	// Min and Max are None where there are no values.
 	Min, Max Value

@@ -35,12 +35,11 @@ const (
 
 // Writer writes a file: Begin and Append for each statistic, and Close.
 type Writer struct {
-	out     *hashed
-	file    *file.Writer
-	meta    metadata
-	entry   *Entry
-	rows    group
-	started bool
+	out   *hashed
+	file  *file.Writer
+	meta  metadata
+	entry *Entry
+	rows  group
 }
 
 // hashed counts and hashes what is written.
@@ -131,7 +130,8 @@ func NewWriter(w io.Writer, info Info) (*Writer, error) {
 	options := []parquet.WriterProperty{
 		parquet.WithVersion(parquet.V2_LATEST), parquet.WithDataPageVersion(parquet.DataPageV1),
 		parquet.WithCompression(compress.Codecs.Uncompressed), // so that no page is more than it seems
-		parquet.WithDictionaryDefault(false), parquet.WithStats(true), parquet.WithCreatedBy("penstock fit"),
+		parquet.WithDictionaryDefault(false), parquet.WithStats(false),
+		parquet.WithStatsFor("of", true), parquet.WithStatsFor("statistic", true), parquet.WithCreatedBy("penstock fit"),
 	}
 	for _, name := range []string{"of", "statistic", "name", "count"} {
 		options = append(options, parquet.WithDictionaryFor(name, true))
