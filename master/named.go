@@ -70,7 +70,7 @@ func (m *Master) pin(ctx context.Context, d *Dataset, s *pb.Spec, of *pb.Ticket)
 	asked.tell(m.cfg.Logger.With("session", of.GetSession(), "namespace", of.GetNamespace()))
 	out, err := spec.Pin(s, has)
 	if err == nil {
-		d.Program, err = spec.Resolve(out, spec.Given{Schema: d.Schema, Catalog: m.cfg.Ops})
+		d.Program, err = spec.Resolve(out, d.given(m.cfg.Ops))
 	}
 	if err != nil {
 		return nil, openError(err)

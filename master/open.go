@@ -40,6 +40,8 @@ type Dataset struct {
 	Bytes   int64      // of all files
 	// Schema of the files of the first block, which the program was resolved against.
 	Schema spec.Schema
+	// Tables are the side tables that the spec names, as they are pinned in the program.
+	Tables map[spec.TableName]*spec.SideTable
 
 	described *describer
 }
@@ -98,8 +100,16 @@ func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config
 	if d.Schema, err = schemaOf(loaded); err != nil {
 		return err
 	}
-	d.Program, err = spec.Resolve(s, spec.Given{Schema: d.Schema, Catalog: ops})
+	if d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s); err != nil {
+		return err
+	}
+	d.Program, err = spec.Resolve(s, d.given(ops))
 	return err
+}
+
+// given is what the dataset's specs are resolved with.
+func (d *Dataset) given(ops spec.Catalog) spec.Given {
+	return spec.Given{Schema: d.Schema, Catalog: ops, Tables: d.Tables}
 }
 
 // merge adds to problems those that err tells of; another error counts only if there are no problems.
@@ -284,6 +294,9 @@ func openError(err error) error {
 	if errors.As(err, &problems) {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+	if of, ok := errors.AsType[*formats.TableError](err); ok {
+		err = ofTable(of)
+	}
 	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // what storage wraps is not for callers
 		return own.GRPCStatus().Err()
 	}
@@ -291,4 +304,13 @@ func openError(err error) error {
 		return cannotYet(err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
+}
+
+// ofTable is an error about a side table, with the status of its cause if that has one of its own.
+func ofTable(err *formats.TableError) error {
+	own, ok := err.Err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // what storage wraps is not for callers
+	if !ok {
+		return err
+	}
+	return status.Error(own.GRPCStatus().Code(), err.Path+": "+own.GRPCStatus().Message())
 }

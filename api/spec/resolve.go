@@ -16,6 +16,8 @@ import (
 type Given struct {
 	Schema  Schema  // of the dataset's files
 	Catalog Catalog // of ops
+	// Tables are the side tables that the spec names: Tables lists them.
+	Tables map[TableName]*SideTable
 }
 
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
@@ -25,6 +27,8 @@ func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
 	r := &resolver{
 		index:   newIndex(given.Schema),
 		catalog: given.Catalog,
+		tables:  given.Tables,
+		storage: s.GetDataset().GetStorage(),
 		code:    s.GetCode(),
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
@@ -66,6 +70,8 @@ type step struct {
 	proto    *pb.Step
 	in, outs []*feature
 	one      [1]*feature // where outs lie, of nearly all steps
+	table    *joined     // that it looks values up in, and the column that it takes, if it does
+	column   *pb.Source
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -89,6 +95,9 @@ func (st *step) makes(outs ...*feature) {
 type resolver struct {
 	index    *index
 	catalog  Catalog
+	tables   map[TableName]*SideTable
+	joins    []*joined
+	storage  string   // the dataset's profile
 	code     *pb.Code // of the functions that transforms call
 	named    named    // those of them that have names
 	first    caller   // the first transform that calls one
@@ -345,6 +354,7 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 		for _, f := range st.outs {
 			number(f)
 		}
+		st.joinsOf(p)
 		p.Steps = append(p.Steps, st.proto)
 	}
 	for _, o := range r.outputs {

@@ -23,6 +23,10 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		r.problems.add(path, "found a function of Python, or its results, with op %.40q; want op %s", t.GetOp(),
 			FunctionOp)
 	}
+	if t.GetOp() == LookupOp {
+		r.lookup(path, t)
+		return
+	}
 	if t.GetOp() == "" {
 		r.problems.add(path+".op", "found nothing; want the name of an op (`penstock ops` lists them)")
 	}
