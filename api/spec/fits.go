@@ -276,6 +276,12 @@ func (r *resolver) stepFormula(st *step) string {
 		}
 		parts = append(parts, name+"="+text)
 	}
+	if st.table != nil && len(st.asked) == 0 {
+		parts = append(parts, "table="+st.table.proto.GetFile().GetUri())
+	}
+	if st.column != nil {
+		parts = append(parts, "column="+filter.ColumnName(st.column.GetName()))
+	}
 	text := name + "(" + strings.Join(parts, ", ") + ")"
 	if st.behind != nil {
 		text += " behind " + r.stepFormula(st.behind)

@@ -93,7 +93,7 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		return names[f]
 	}
 	for _, st := range r.steps {
-		if !st.needed() {
+		if !st.needed() || st.proto.GetOp() == LookupRowOp { // lookups of its columns have it, too
 			continue
 		}
 		for _, f := range st.outs {
@@ -157,7 +157,12 @@ func (r *resolver) fresh(n int) string {
 func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 	t := proto.CloneOf(st.transform)
 	t.In, t.Out = nil, ""
-	for _, f := range st.in {
+	in := st.in
+	if st.column != nil {
+		in = st.in[0].by.in
+		t.Params["columns"] = ListOf([]*pb.Value{{Kind: &pb.Value_Text{Text: st.column.GetName()}}})
+	}
+	for _, f := range in {
 		t.In = append(t.In, nameOf(f))
 	}
 	if t.GetPython() == nil && len(st.outs) == 1 {

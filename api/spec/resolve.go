@@ -17,6 +17,8 @@ type Given struct {
 	Schema  Schema  // of the dataset's files
 	Catalog Catalog // of ops
 	Fitted  Fitted  // nil: nothing is
+	// Tables are the side tables that the spec names: Tables lists them.
+	Tables map[TableName]*SideTable
 }
 
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
@@ -40,6 +42,8 @@ func newResolver(s *pb.Spec, given Given) *resolver {
 		index:   newIndex(given.Schema),
 		catalog: given.Catalog,
 		known:   given.Fitted,
+		tables:  given.Tables,
+		storage: s.GetDataset().GetStorage(),
 		code:    s.GetCode(),
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
@@ -78,10 +82,11 @@ type step struct {
 	proto     *pb.Step
 	transform *pb.Transform
 	asked     map[string]Statistic // parameters that the data say
-	table     *pb.Table
-	behind    *step // that decided which rows there are
+	behind    *step                // that decided which rows there are
 	in, outs  []*feature
 	one       [1]*feature // where outs lie, of nearly all steps
+	table     *joined     // that it looks values up in, and the column that it takes, if it does
+	column    *pb.Source
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -107,7 +112,10 @@ type resolver struct {
 	index    *index
 	catalog  Catalog
 	known    Fitted
-	pass     *pass    // nil: what is not fitted is a mistake
+	pass     *pass // nil: what is not fitted is a mistake
+	tables   map[TableName]*SideTable
+	joins    []*joined
+	storage  string   // the dataset's profile
 	code     *pb.Code // of the functions that transforms call
 	named    named    // those of them that have names
 	first    caller   // the first transform that calls one
@@ -365,6 +373,7 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 		for _, f := range st.outs {
 			number(f)
 		}
+		st.joinsOf(p)
 		p.Steps = append(p.Steps, st.proto)
 	}
 	for _, o := range r.outputs {

@@ -23,6 +23,10 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		r.problems.add(path, "found a function of Python, or its results, with op %.40q; want op %s", t.GetOp(),
 			FunctionOp)
 	}
+	if t.GetOp() == LookupOp {
+		r.lookup(path, t)
+		return
+	}
 	if t.GetOp() == "" {
 		r.problems.add(path+".op", "found nothing; want the name of an op (`penstock ops` lists them)")
 	}
@@ -239,9 +243,12 @@ func (a *application) checkOut(out string) {
 
 // step appends a step and returns its result, or nil if it selects rows.
 func (a *application) step(sig Signature, with fits, name string, in ...*feature) *feature {
-	st := &step{in: in, transform: a.transform, asked: with.asked, table: with.table, behind: a.behind, proto: &pb.Step{
+	st := &step{in: in, transform: a.transform, asked: with.asked, behind: a.behind, proto: &pb.Step{
 		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
 	}}
+	if with.table != nil {
+		st.table = a.joined(with.table)
+	}
 	a.steps = append(a.steps, st)
 	if sig.SelectsRows {
 		return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -100,7 +101,7 @@ func parameters(op transform.Op) (positional, keywords []parameter) {
 	var optional []parameter
 	if op.Select == nil {
 		positional = append(positional, parameter{name: "in_", typ: "Names"})
-		if !op.Maps {
+		if !op.Maps && op.Out == "" {
 			keywords = append(keywords, parameter{name: "out", typ: "str"})
 		}
 	}
@@ -123,7 +124,7 @@ func parameters(op transform.Op) (positional, keywords []parameter) {
 		}
 	}
 	keywords = append(keywords, optional...)
-	if op.Maps {
+	if op.Maps || op.Out != "" {
 		keywords = append(keywords, parameter{name: "out", typ: "str | None", def: "None"})
 	}
 	return positional, keywords
@@ -157,6 +158,8 @@ func typeOf(p transform.Param) string {
 		return "Scalar"
 	case transform.Scalars:
 		return "Sequence[Scalar]"
+	case transform.Texts:
+		return "str | Sequence[str]"
 	}
 	return "Value"
 }
@@ -223,7 +226,7 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 	case op.Maps:
 		args = append(args, "out: name of the result; by default it replaces the input.")
 	default:
-		args = append(args, "out: name of the result.")
+		args = append(args, "out: "+cmp.Or(op.Out, "name of the result")+".")
 	}
 	b.WriteString("\n    Args:\n")
 	for _, a := range args {
@@ -292,5 +295,8 @@ func body(op transform.Op) string {
 	if len(one)-1 <= columns {
 		return one
 	}
-	return "    return op(\n        " + strings.Join(args, ", ") + "\n    )\n"
+	if next := "        " + strings.Join(args, ", "); len(next) <= columns {
+		return "    return op(\n" + next + "\n    )\n"
+	}
+	return "    return op(\n        " + strings.Join(args, ",\n        ") + ",\n    )\n"
 }

@@ -407,6 +407,61 @@ def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Tr
 
 
 @_builder
+def lookup(
+    in_: Names,
+    table: str,
+    columns: str | Sequence[str],
+    *,
+    key: str | Sequence[str] | None = None,
+    default: Scalar | None = None,
+    duplicates: str = "error",
+    as_of: str | None = None,
+    max_age: int | str | None = None,
+    unit: str | None = None,
+    storage: str | None = None,
+    out: str | None = None,
+) -> Transform:
+    """Takes columns of the row of a side table that has the inputs as its key.
+
+    Keys that the table lacks become default, or null without one. Reading fails at a table with two rows of one key,
+    unless `duplicates` or `as_of` says which counts.
+
+    Args:
+        in_: one scalar or list of ints or text for each column of the key, of several scalars; with as_of a time
+            (int32, int64 or a timestamp) behind them.
+        table: a text: URI of the file, which is pinned when the session is opened.
+        columns: a list of texts: names of the columns to take.
+        key: a list of texts, or None: names of the key's columns; left out: those of the inputs.
+        default: a number, text or bool, or None: for keys that the table lacks, in columns of scalars; left out: null.
+        duplicates: one of error, first, by default "error": what two rows of one key are: an error, or the first of
+            them counts.
+        as_of: a text, or None: column that says from when on a row counts.
+        max_age: a number, text or bool, or None: rows that are older count as none: an int in the unit of the time, or
+            a text such as 90s, 12h or 7d; left out: any age.
+        unit: one of s, ms, us, ns, or None: what a time counts in, if that is an int and the other one is a timestamp.
+        storage: a text, or None: storage profile that opens the table; left out: the dataset's.
+        out: name of the result, with {} for the column's; by default the column's alone.
+
+    Returns:
+        A transform whose result is the column's type; a list of the column's type for a list.
+    """
+    return op(
+        "lookup",
+        in_,
+        out=out,
+        table=table,
+        columns=columns,
+        key=key,
+        default=default,
+        duplicates=duplicates,
+        as_of=as_of,
+        max_age=max_age,
+        unit=unit,
+        storage=storage,
+    )
+
+
+@_builder
 def map_id(
     in_: Names,
     keys: Sequence[int] | Sequence[str] | None = None,
