@@ -400,7 +400,7 @@ func (st *step) joinsOf(p *pb.Program) {
 		p.Tables = append(p.Tables, t.proto)
 	}
 	st.proto.Table = &t.slot
-	if st.column == nil {
+	if st.column == nil { // or the table has all that the step takes
 		return
 	}
 	first := int(t.proto.GetKeys())

@@ -118,7 +118,11 @@ func (a *application) perInput(in []*feature) {
 			continue
 		}
 		var sig Signature
-		if err == nil {
+		switch {
+		case err != nil:
+		case with.table != nil:
+			sig, err = a.vocabulary(f, with)
+		default:
 			sig, err = a.signature(f.typ, with)
 		}
 		if err == nil && sig.SelectsRows && out != "" {
@@ -243,8 +247,12 @@ func (a *application) checkOut(out string) {
 
 // step appends a step and returns its result, or nil if it selects rows.
 func (a *application) step(sig Signature, with fits, name string, in ...*feature) *feature {
+	op := a.transform.GetOp()
+	if with.table != nil {
+		op = VocabularyOp
+	}
 	st := &step{in: in, transform: a.transform, asked: with.asked, behind: a.behind, proto: &pb.Step{
-		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
+		Op: op, Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
 	}}
 	if with.table != nil {
 		st.table = a.joined(with.table)

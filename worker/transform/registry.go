@@ -29,7 +29,7 @@ func Builtin() *Registry {
 	ops := []Op{
 		bucketize(), cast(), clamp(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(), sample(),
 		sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(),
-		mapIDOfInts(), localHour(), join(), lookupRow(), lookupColumn(),
+		mapIDOfInts(), localHour(), join(), lookupRow(), lookupColumn(), vocabularyID(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),

@@ -470,6 +470,10 @@ def map_id(
     count: int | None = None,
     values: Sequence[float] | None = None,
     default: float | None = None,
+    vocabulary: str | None = None,
+    min_count: int | None = None,
+    max_size: int | None = None,
+    buckets: int | None = None,
     out: str | None = None,
 ) -> Transform:
     """Looks ids or text up in a dictionary of keys, or in a range of count ids from first on.
@@ -483,13 +487,32 @@ def map_id(
         count: a positive int, or None: ids in the range.
         values: a list of numbers, or None: ints or floats, one for each key; left out: the key's place, from 0.
         default: a number, or None: for what is no key; left out: null.
+        vocabulary: one of fit, or None: the keys are those of the data, the most frequent first: in place of keys,
+            values and default.
+        min_count: a positive int, or None: of a vocabulary: how often a key is in the data at least.
+        max_size: a positive int, or None: of a vocabulary: how many keys it has at most.
+        buckets: an int, or None: of a vocabulary: among how many ids values are spread by a hash that it lacks; left
+            out: 1.
         out: name of the result; by default it replaces the input.
 
     Returns:
         A transform whose result is int64, or float32 if a value or the default is a float; scalar or list like the
             input.
     """
-    return op("map_id", in_, out=out, keys=keys, first=first, count=count, values=values, default=default)
+    return op(
+        "map_id",
+        in_,
+        out=out,
+        keys=keys,
+        first=first,
+        count=count,
+        values=values,
+        default=default,
+        vocabulary=vocabulary,
+        min_count=min_count,
+        max_size=max_size,
+        buckets=buckets,
+    )
 
 
 @_builder
