@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -71,3 +72,49 @@ func TestSetsCount(t *testing.T) {
 }
 
 func mixed(i uint32) uint32 { return uint32(mix(uint64(i))) }
+
+// TestVocabulariesSort compares byCount with sorting all at once, for all sizes, and memory that runs out.
+func TestVocabulariesSort(t *testing.T) {
+	type entry struct {
+		value string
+		count uint64
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		f, err := openFolder("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.close()
+		s := byCount{
+			folder: f, memory: rapid.SampledFrom([]int64{200, 5_000, 1 << 20}).Draw(t, "memory"),
+			max: rapid.SampledFrom([]uint64{0, 1, 10, 100, 1000}).Draw(t, "max"),
+		}
+		spread := rapid.SampledFrom([]uint64{2, 50, 100, 1 << 40}).Draw(t, "spread")
+		seed := rapid.Uint64().Draw(t, "seed")
+		var want []entry
+		for i := range rapid.IntRange(0, 1500).Draw(t, "values") {
+			e := entry{strings.Repeat("x", i/200) + string(binary.BigEndian.AppendUint16(nil, uint16(i))), 1 + mix(seed+uint64(i))%spread}
+			want = append(want, e)
+			if err := s.add([]byte(e.value), e.count); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.SortStableFunc(want, func(a, b entry) int { return cmp.Compare(b.count, a.count) })
+		if s.max > 0 && uint64(len(want)) > s.max {
+			want = want[:s.max]
+		}
+		var got []entry
+		if err := s.each(func(value []byte, count uint64) error {
+			got = append(got, entry{string(value), count})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %d values, want %d", len(got), len(want))
+		}
+		if err := s.release(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
