@@ -42,9 +42,9 @@ func readFitted(ctx context.Context, st storage.Storage, s *pb.Spec) (*fitted.Kn
 	if err != nil {
 		return nil, fmt.Errorf("fitted: %w", err)
 	}
-	if want := s.GetFitted().GetDigest(); want != "" && want != file.Digest() {
+	if want := s.GetFitted().GetDigest(); want != "" && want != file.Digest {
 		return nil, wrong("%s is %s, and the spec names %s: it was written again, of the dataset %.16s; name its new "+
-			"digest if that is what is meant", uri, file.Digest(), want, file.Dataset)
+			"digest if that is what is meant", uri, file.Digest, want, file.Dataset)
 	}
 	return file.Known(ctx, func(e *fitted.Entry) (*pb.Table, error) { return vocabulary(f, profile, e), nil }), nil
 }
@@ -75,6 +75,6 @@ func pinFitted(s *pb.Spec, d *Dataset) *pb.Spec {
 		return s
 	}
 	s = proto.CloneOf(s)
-	s.Fitted.Digest = d.Fitted.Digest()
+	s.Fitted.Digest = d.Fitted.Digest
 	return s
 }

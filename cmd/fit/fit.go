@@ -274,7 +274,7 @@ func (r *fit) all(ctx context.Context, fleet *reach.Fleet) error {
 			if err := r.publish(ctx); err != nil {
 				return err
 			}
-			pass.Spec.Fitted = &pb.Fitted{Uri: r.out, Digest: r.known.Digest()}
+			pass.Spec.Fitted = &pb.Fitted{Uri: r.out, Digest: r.known.Digest}
 		}
 		left, err := spec.Passes(r.spec, r.data.Given(r.ops))
 		if err != nil {
