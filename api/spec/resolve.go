@@ -16,18 +16,9 @@ import (
 // what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
 // mistakes of the spec.
 func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
-	r := &resolver{
-		index:   newIndex(schema),
-		catalog: catalog,
-		code:    s.GetCode(),
-		sources: map[string]*feature{},
-		derived: map[string]*feature{},
-		owned:   map[string]*feature{},
-	}
+	r := newResolver(s, schema, catalog)
 	r.session(s)
-	for i, t := range s.GetTransforms() {
-		r.transform(fmt.Sprintf("transforms[%d]", i), t)
-	}
+	r.transforms(s)
 	r.filter(s.GetFilter())
 	r.features(s)
 	r.checkPinned()
@@ -35,6 +26,23 @@ func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
 		return nil, err
 	}
 	return r.program(s), nil
+}
+
+func newResolver(s *pb.Spec, schema Schema, catalog Catalog) *resolver {
+	return &resolver{
+		index:   newIndex(schema),
+		catalog: catalog,
+		code:    s.GetCode(),
+		sources: map[string]*feature{},
+		derived: map[string]*feature{},
+		owned:   map[string]*feature{},
+	}
+}
+
+func (r *resolver) transforms(s *pb.Spec) {
+	for i, t := range s.GetTransforms() {
+		r.transform(fmt.Sprintf("transforms[%d]", i), t)
+	}
 }
 
 // feature is a column of values on its way through the program.
@@ -49,6 +57,7 @@ type feature struct {
 	shape   []int32 // of each row, where all have one
 	column  int     // of the schema, of sources
 	at      string  // the transform that made it, else empty
+	lacks   string  // the column for want of which its type is unknown; see serving
 	needed  bool
 	slot    uint32
 }
@@ -94,6 +103,7 @@ type resolver struct {
 	steps   []*step
 	barrier string // the first transform behind which there may be other rows than the files', and what it calls
 	outputs []*output
+	serving *serving // nil: sessions run the program
 	// suggestions made, which cost a look at each name
 	suggestions int
 	listed      bool // the columns, for a name that is near to none
@@ -171,12 +181,25 @@ func (r *resolver) source(name string) (*feature, error) {
 	return f, nil
 }
 
-// find returns the feature that a name stands for at this point, or nil.
+// find returns the feature that a name stands for at this point, or nil. Where rows are served, it is never nil.
 func (r *resolver) find(name string) (*feature, error) {
+	f, err := r.known(name)
+	if f == nil && err == nil && r.serving != nil {
+		f = r.serving.lacking(name)
+	}
+	return f, err
+}
+
+// known returns the feature that bears a name at this point, or nil.
+func (r *resolver) known(name string) (*feature, error) {
 	if f, ok := r.derived[name]; ok {
 		return f, nil
 	}
-	return r.source(name)
+	f, err := r.source(name)
+	if f != nil && r.serving != nil && r.serving.absent[r.index.columns[f.column].Name] {
+		return nil, nil
+	}
+	return f, err
 }
 
 // exact reports whether a feature or column bears the name itself.
@@ -269,6 +292,9 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
 	names := slices.SortedFunc(r.flat(g.filtered(r.names())), compareNatural)
+	if len(names) == 0 && r.serving != nil {
+		return []string{pattern}, nil
+	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no feature matches %s%s", pattern, cmp.Or(r.unseen(g), r.columns()))
 	}
