@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	clientcommand "github.com/penstock-ml/penstock/client/command"
+	"github.com/penstock-ml/penstock/cmd/apply"
 	"github.com/penstock-ml/penstock/cmd/demo"
 	"github.com/penstock-ml/penstock/cmd/doctor"
 	"github.com/penstock-ml/penstock/cmd/local"
@@ -64,6 +65,8 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		offline.Validate(ops),
 		offline.Plan(ops),
 		read.Command(root.Version, ops),
+		apply.Command(ops),
+		apply.Serve(ops),
 		clientcommand.Feed(root.Version),
 		offline.Convert(),
 		doctor.Command(root.Version),

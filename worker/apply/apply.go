@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -55,6 +56,8 @@ type Transforms struct {
 	schema *spec.Schema // nil: no rows came yet
 	engine *engine      // for rows such as the last ones; nil: none came yet
 	closed bool
+
+	last atomic.Pointer[engine] // for who asks, while one computes, or is handed batches
 }
 
 // New returns the transforms of a spec. What is wrong with it shows when its types are known: now, if there is a
@@ -88,30 +91,45 @@ func (t *Transforms) program(absent []string) (*pb.Program, []string, error) {
 
 // Apply makes the tensors of an Arrow record's rows, in their order. Release them.
 func (t *Transforms) Apply(ctx context.Context, rows arrow.Record) (*tensor.Batch, error) {
+	return t.ApplyFrom(ctx, rows, inputName, 0)
+}
+
+// inputName is that of rows in messages.
+const inputName = "rows"
+
+// ApplyFrom is Apply for rows that lie elsewhere: messages name the place, where the first of them has a number.
+func (t *Transforms) ApplyFrom(
+	ctx context.Context, rows arrow.Record, place string, first int64,
+) (*tensor.Batch, error) {
 	data, err := fileOf(rows)
 	if err != nil {
 		return nil, err
 	}
-	return t.ApplyArrow(ctx, data)
+	return t.whole(ctx, data, place, first)
 }
 
 // ApplyArrow makes the tensors of the rows of an Arrow IPC file, which has them in one record batch at most. Release
 // them.
 func (t *Transforms) ApplyArrow(ctx context.Context, file []byte) (*tensor.Batch, error) {
+	return t.whole(ctx, file, inputName, 0)
+}
+
+func (t *Transforms) whole(ctx context.Context, file []byte, place string, first int64) (*tensor.Batch, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	in, err := t.open(ctx, inMemory(file), "", &pb.File{Uri: "rows", Size: int64(len(file))})
+	in, err := t.open(ctx, inMemory(file), "", &pb.File{Uri: place, Size: int64(len(file))})
 	if err != nil {
 		return nil, err
 	}
 	if n := len(in.file.Extents()); n > 1 {
 		return nil, fmt.Errorf("apply: the rows are in %d record batches; want one: combine their chunks", n)
 	}
-	return t.engine.whole(ctx, in)
+	return t.engine.whole(ctx, in, first)
 }
 
-// Each makes the tensors of a file's rows, some at a time, and hands them to use, which must not keep them. Files of
-// all formats that fleets read can be had by a storage, and by one of its profiles ("": the default).
+// Each makes the tensors of a file's rows, some at a time, and hands them to use, which must neither keep them nor
+// apply the transforms. Files of all formats that fleets read can be had by a storage, and by one of its profiles ("":
+// the default).
 func (t *Transforms) Each(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, use func(*tensor.Batch) error,
 ) error {
@@ -126,22 +144,18 @@ func (t *Transforms) Each(
 
 // Program is what the last rows went through; nil: there were none. It must not be changed.
 func (t *Transforms) Program() *pb.Program {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.engine == nil {
-		return nil
+	if e := t.last.Load(); e != nil {
+		return e.program
 	}
-	return t.engine.program
+	return nil
 }
 
 // Without are the labels that were not made of the last rows, since these lack their columns.
 func (t *Transforms) Without() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.engine == nil {
-		return nil
+	if e := t.last.Load(); e != nil {
+		return slices.Clone(e.without)
 	}
-	return slices.Clone(t.engine.without)
+	return nil
 }
 
 // Close gives up memory, and what functions keep.
@@ -197,6 +211,7 @@ func (t *Transforms) ready(absent []string) error {
 	}
 	t.engine.close()
 	e.absent, e.without, t.engine = key, without, e
+	t.last.Store(e)
 	return nil
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/worker/apply"
 	"github.com/penstock-ml/penstock/worker/tensor"
@@ -109,13 +108,11 @@ func TestRowsWithoutLabels(t *testing.T) {
 func TestSchemaOfTheTrainingData(t *testing.T) {
 	trained := append(served(), column("clicked", arrow.PrimitiveTypes.Int32),
 		column("bought", arrow.PrimitiveTypes.Int32), column("age", arrow.PrimitiveTypes.Int32))
-	file := &filetest.One{URI: "/x.arrow"}
-	file.Data = filetest.Arrow(t, arrow.NewSchema(trained, nil), nil)
-	described, err := formats.Load(t.Context(), file, "", file.File(), nil)
+	schema, err := apply.SchemaOf(t.Context(), arrow.NewSchema(trained, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := apply.New(apply.Config{Spec: parsed(t, clicks), Schema: &described.Columns().Schema})
+	made, err := apply.New(apply.Config{Spec: parsed(t, clicks), Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}

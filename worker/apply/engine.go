@@ -76,8 +76,8 @@ func (e *engine) decoder(format string) (formats.Decoder, error) {
 	return d, nil
 }
 
-// whole makes one batch of all rows of a file, which are in one extent at most.
-func (e *engine) whole(ctx context.Context, in *input) (batch *tensor.Batch, err error) {
+// whole makes one batch of all rows of a file, which are in one extent at most; first is the number of the first one.
+func (e *engine) whole(ctx context.Context, in *input, first int64) (batch *tensor.Batch, err error) {
 	rows := 0
 	if extents := in.file.Extents(); len(extents) > 0 {
 		rows = int(extents[0].Rows)
@@ -92,7 +92,7 @@ func (e *engine) whole(ctx context.Context, in *input) (batch *tensor.Batch, err
 	if err != nil {
 		return nil, err
 	}
-	w, err := e.window(ctx, d, in, 0, rows)
+	w, err := e.window(ctx, d, in, first, rows)
 	if err != nil {
 		return nil, err
 	}

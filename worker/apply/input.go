@@ -8,9 +8,13 @@ import (
 	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
@@ -70,6 +74,28 @@ func (m inMemory) ranges(of []storage.Range) [][]byte {
 		out[i] = m[r.Offset:][:r.Length:r.Length]
 	}
 	return out
+}
+
+// SchemaOf is what an Arrow schema is as that of a dataset, which decides what a spec makes of it.
+func SchemaOf(ctx context.Context, s *arrow.Schema) (*spec.Schema, error) {
+	none := array.NewRecordBuilder(memory.DefaultAllocator, s)
+	defer none.Release()
+	data, err := fileOf(none.NewRecord())
+	if err != nil {
+		return nil, err
+	}
+	return SchemaOfFile(ctx, data)
+}
+
+// SchemaOfFile is that of an Arrow IPC file.
+func SchemaOfFile(ctx context.Context, file []byte) (*spec.Schema, error) {
+	f := &pb.File{Uri: "schema", Size: int64(len(file))}
+	described, err := formats.Load(ctx, inMemory(file), "", f, nil)
+	if err != nil {
+		return nil, err
+	}
+	schema := described.Columns().Schema
+	return &schema, nil
 }
 
 // fileOf writes a record as an Arrow IPC file.
