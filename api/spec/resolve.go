@@ -291,6 +291,9 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 		return nil, fmt.Errorf(
 			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
+	if err := r.untyped(g); err != nil {
+		return nil, err
+	}
 	names := slices.SortedFunc(r.flat(g.filtered(r.names())), compareNatural)
 	if len(names) == 0 && r.serving != nil {
 		return []string{pattern}, nil

@@ -161,6 +161,17 @@ func (r *resolver) gives(path string, f *pb.Feature, feat *feature) bool {
 	return false
 }
 
+// untyped refuses a glob that stands for columns of nulls alone, too: it would mean fewer features than in training.
+func (r *resolver) untyped(g glob) error {
+	for _, c := range r.index.columns {
+		if r.serving != nil && c.Untyped && g.match(c.Name) {
+			return fmt.Errorf("%s stands for %s, of which the rows have only nulls, and so no type; give the schema of "+
+				"the training's data", g.pattern, c.Name)
+		}
+	}
+	return nil
+}
+
 // weighted refuses values whose weights are not there.
 func (r *resolver) weighted(path, weights string) {
 	if weights == "" {

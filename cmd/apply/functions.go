@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-ml/penstock/api/code"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/worker/apply"
 	"github.com/penstock-ml/penstock/worker/python"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -80,7 +81,7 @@ func withPool(ctx context.Context, cfg python.Config, do func(pool) error) error
 
 // pin has functions by name be those that the environment has.
 func (p pool) pin(ctx context.Context, s *pb.Spec) (*pb.Spec, error) {
-	has, err := p.Calls(ctx, &pb.Ticket{Environment: s.GetPython()}, spec.NamedCalls(s))
+	has, err := p.Calls(ctx, &pb.Ticket{Namespace: identity.DefaultNamespace, Environment: s.GetPython()}, spec.NamedCalls(s))
 	if err != nil {
 		return nil, fmt.Errorf("the spec's functions: %w", err)
 	}
@@ -89,7 +90,10 @@ func (p pool) pin(ctx context.Context, s *pb.Spec) (*pb.Spec, error) {
 
 // functions are those of a spec, whose bytes are data, unless they are by name.
 func (p pool) functions(s *pb.Spec, data []byte) (transform.Functions, error) {
-	t := &pb.Ticket{Session: "apply", Environment: s.GetPython(), Code: &pb.StoredCode{Identity: s.GetCode()}}
+	t := &pb.Ticket{
+		Session: "apply", Namespace: identity.DefaultNamespace, Environment: s.GetPython(),
+		Code: &pb.StoredCode{Identity: s.GetCode()},
+	}
 	if len(data) > 0 {
 		t.Code = code.Of(data, s.GetCode())
 		for part := range code.Parts(t.GetCode(), data) {
