@@ -165,8 +165,8 @@ func (r *resolver) gives(path string, f *pb.Feature, feat *feature) bool {
 func (r *resolver) untyped(g glob) error {
 	for _, c := range r.index.columns {
 		if r.serving != nil && c.Untyped && g.match(c.Name) {
-			return fmt.Errorf("%s stands for %s, of which the rows have only nulls, and so no type; give the schema of "+
-				"the training's data", g.pattern, c.Name)
+			return fmt.Errorf("%s stands for %s, of which the rows have only nulls, and so no type; give the schema "+
+				"of the training's data", g.pattern, c.Name)
 		}
 	}
 	return nil

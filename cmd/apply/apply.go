@@ -119,8 +119,8 @@ func (a *applier) run(cmd *cobra.Command, args []string) (err error) {
 	err = withFunctions(cmd.Context(), python, nil, cfg, func(t *apply.Transforms) error {
 		return a.apply(cmd.Context(), t, rows, cfg.Schema, cmd.InOrStdin())
 	})
-	if problems, ok := errors.AsType[spec.Problems](err); ok {
-		return fmt.Errorf("%s:\n%w", args[0], problems)
+	if _, ok := errors.AsType[spec.Problems](err); ok {
+		return fmt.Errorf("%s:\n%w", args[0], err)
 	}
 	return err
 }
@@ -217,7 +217,7 @@ func (a *applier) lines(
 		}
 		b, err := t.ApplyFrom(ctx, rows, l.name, l.rows-rows.NumRows())
 		if err != nil {
-			return err
+			return errors.Join(append([]error{err}, l.wrong...)...)
 		}
 		err = a.write(t, b)
 		b.Release()

@@ -19,6 +19,7 @@ type guess struct {
 	elem   *guess            // of lists
 	fields map[string]*guess // of objects
 	names  []string          // of these, in order
+	wrong  error             // why they have nothing in common
 }
 
 // The words for what JSON has.
@@ -67,7 +68,7 @@ func (g *guess) seeFields(v map[string]any) error {
 			g.names = append(g.names, name)
 		}
 		if err := g.fields[name].see(v[name]); err != nil {
-			return fmt.Errorf("column %s: %w", name, err)
+			return fmt.Errorf("field %s: %w", name, err)
 		}
 	}
 	return nil

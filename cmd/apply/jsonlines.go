@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -28,6 +30,7 @@ type lines struct {
 	rows    int64         // that were read
 	trained *arrow.Schema // of the training's data; nil: the first rows decide
 	schema  *arrow.Schema // of all rows; nil: none came yet
+	wrong   []error       // why columns are not in it
 }
 
 func newLines(name string, from io.Reader, trained *arrow.Schema) *lines {
@@ -49,9 +52,7 @@ func (l *lines) next() (arrow.Record, error) {
 		return nil, err
 	}
 	if l.schema == nil {
-		if l.schema, err = l.schemaOf(rows); err != nil {
-			return nil, err
-		}
+		l.schema = l.schemaOf(rows)
 	}
 	b := array.NewRecordBuilder(memory.DefaultAllocator, l.schema)
 	for _, r := range rows {
@@ -108,25 +109,37 @@ func parse(text []byte) (values map[string]any, err error) {
 	return values, nil
 }
 
-// schemaOf is that of the first rows, where the training's does not say what their columns are.
-func (l *lines) schemaOf(rows []row) (*arrow.Schema, error) {
-	all := &guess{}
+// schemaOf is that of the first rows, where the training's does not say what their columns are. Columns that have
+// values of several types are left out: nobody may need them.
+func (l *lines) schemaOf(rows []row) *arrow.Schema {
+	var names []string
+	columns := map[string]*guess{}
 	for _, r := range rows {
-		if err := all.see(r.values); err != nil {
-			return nil, l.at(r.line, err)
+		for _, name := range slices.Sorted(maps.Keys(r.values)) {
+			if columns[name] == nil {
+				columns[name] = &guess{}
+				names = append(names, name)
+			}
+			if err := columns[name].see(r.values[name]); err != nil && columns[name].wrong == nil {
+				columns[name].wrong = l.at(r.line, fmt.Errorf("column %s: %w", name, err))
+			}
 		}
 	}
 	var fields []arrow.Field
-	if l.trained == nil {
-		for _, name := range all.names {
-			fields = append(fields, arrow.Field{Name: name, Type: all.fields[name].kind(), Nullable: true})
+	if l.trained != nil {
+		for _, f := range l.trained.Fields() {
+			if columns[f.Name] != nil {
+				fields = append(fields, f)
+			}
 		}
-		return arrow.NewSchema(fields, nil), nil
+		return arrow.NewSchema(fields, nil)
 	}
-	for _, f := range l.trained.Fields() {
-		if all.fields[f.Name] != nil {
-			fields = append(fields, f)
+	for _, name := range names {
+		if wrong := columns[name].wrong; wrong != nil {
+			l.wrong = append(l.wrong, wrong)
+			continue
 		}
+		fields = append(fields, arrow.Field{Name: name, Type: columns[name].kind(), Nullable: true})
 	}
-	return arrow.NewSchema(fields, nil), nil
+	return arrow.NewSchema(fields, nil)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// errGone says that the program that asks has ended.
+// errGone says that nobody asks any more, or nobody answers.
 var errGone = errors.New("the program that asked has ended")
 
 // Serve returns `penstock apply-rows`, by which the Python package applies transforms. It is no command for people.
@@ -61,8 +61,8 @@ type server struct {
 // run answers until the program closes its end.
 func (s *server) run(ctx context.Context, from io.Reader) error {
 	s.requests = make(chan *request)
-	ctx, cancel := context.WithCancelCause(ctx)
 	group, ctx := errgroup.WithContext(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	group.Go(func() error {
 		err := s.receive(ctx, bufio.NewReaderSize(from, 64<<10))
 		cancel(errGone)
@@ -70,6 +70,7 @@ func (s *server) run(ctx context.Context, from io.Reader) error {
 	})
 	group.Go(func() error {
 		err := s.answer(ctx)
+		cancel(errGone)
 		if c, ok := from.(io.Closer); ok {
 			_ = c.Close() // which ends the other one
 		}
