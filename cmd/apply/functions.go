@@ -81,7 +81,8 @@ func withPool(ctx context.Context, cfg python.Config, do func(pool) error) error
 
 // pin has functions by name be those that the environment has.
 func (p pool) pin(ctx context.Context, s *pb.Spec) (*pb.Spec, error) {
-	has, err := p.Calls(ctx, &pb.Ticket{Namespace: identity.DefaultNamespace, Environment: s.GetPython()}, spec.NamedCalls(s))
+	t := &pb.Ticket{Namespace: identity.DefaultNamespace, Environment: s.GetPython()}
+	has, err := p.Calls(ctx, t, spec.NamedCalls(s))
 	if err != nil {
 		return nil, fmt.Errorf("the spec's functions: %w", err)
 	}

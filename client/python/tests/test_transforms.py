@@ -170,6 +170,28 @@ def slow(value: float) -> float:
     return value
 
 
+def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run in this program's interpreter, and on the command line in one that is named."""
+    (tmp_path / "served.py").write_text(
+        "import penstock\n@penstock.op(out=penstock.float32, by='rows')\ndef half(x):\n    return x / 2\n"
+    )
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "dataset: {uri: s3://nowhere/}\nbatch_size: 10\nfeatures: [{dense: x}]\n"
+        'transforms: [{op: python, call: "served:half", in: x, out: {x: float32}}]\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with penstock.Transforms(spec) as transforms:
+        assert transforms({"x": [3.0]}).dense.tolist() == [[1.5]]
+    command = [_binary.find() or "", "apply", spec, "--output=json"]
+    named = [f"--python=default={sys.executable}", f"--python-path=default={tmp_path}"]
+    named.append(f"--python-path=default={REPOSITORY / 'client/python/src'}")
+    for flags, out in ((named, '{"x":1.5}\n'), ([], "")):
+        done = subprocess.run([*command, *flags], input='{"x": 3.0}', capture_output=True, text=True, check=False)
+        assert done.stdout == out
+        assert ("name one, as by --python default=python3" in done.stderr) == (not out), done.stderr
+
+
 def test_a_process_that_ends_or_hangs_is_followed_by_another(dataset: Dataset) -> None:
     with penstock.Transforms(
         features=penstock.dense("int_0"), transforms=slow("int_0"), schema=dataset.files[0].schema, timeout=20.0

@@ -105,11 +105,21 @@ def _array(name: str, values: Any, schema: pa.Schema | None) -> pa.Array:
 
 def _typed(values: Any, kind: pa.DataType | None) -> pa.Array:
     """Values as a type's. Arrow would cut the fractions off that floats have, where it is asked for integers."""
-    if kind is not None and _leaf(kind, pa.types.is_integer):
-        plain = pa.array(values)
-        if _leaf(plain.type, pa.types.is_floating):
-            return plain.cast(kind)
+    if kind is not None and _floats(values) and _leaf(kind, pa.types.is_integer):
+        return pa.array(values).cast(kind)
     return pa.array(values, kind)
+
+
+def _floats(values: Any) -> bool:
+    """Whether Python's values, or what is in lists of them, have a float. To infer a type takes Arrow far longer."""
+    return not isinstance(values, np.ndarray) and any(
+        isinstance(value, (float, np.floating)) or (isinstance(value, (list, tuple, dict)) and _floats(_inner(value)))
+        for value in values
+    )
+
+
+def _inner(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _leaf(kind: pa.DataType, is_such: Callable[[pa.DataType], bool]) -> bool:
