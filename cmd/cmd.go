@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/cmd/apply"
 	"github.com/penstock-ml/penstock/cmd/demo"
 	"github.com/penstock-ml/penstock/cmd/doctor"
+	"github.com/penstock-ml/penstock/cmd/fit"
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/read"
@@ -67,6 +68,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		read.Command(root.Version, ops),
 		apply.Command(ops),
 		apply.Serve(ops),
+		fit.Command(root.Version, ops),
 		clientcommand.Feed(root.Version),
 		offline.Convert(),
 		doctor.Command(root.Version),

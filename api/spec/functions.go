@@ -138,14 +138,15 @@ func (c *call) step(f *pb.Function, in, outs []*feature) {
 			f.Texts = append(f.Texts, uint32(i))
 		}
 	}
-	st := &step{in: in, proto: &pb.Step{
+	st := &step{in: in, transform: c.transform, behind: c.behind, proto: &pb.Step{
 		Op: FunctionOp, Version: FunctionVersion, Name: strings.Join(names(outs), ", "), At: c.path, Python: f,
 		Results: c.transform.GetOuts(),
 	}}
 	st.makes(outs...)
 	c.steps = append(c.steps, st)
-	if RowsOfStep(st.proto) != SameRows && c.barrier == "" {
-		c.barrier = fmt.Sprintf("%s (%s)", c.path, c.name)
+	if RowsOfStep(st.proto) != SameRows {
+		c.barrier = cmp.Or(c.barrier, fmt.Sprintf("%s (%s)", c.path, c.name))
+		c.behind = st
 	}
 }
 

@@ -12,11 +12,18 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
+// Given is what a spec is resolved with.
+type Given struct {
+	Schema  Schema  // of the dataset's files
+	Catalog Catalog // of ops
+	Fitted  Fitted  // nil: nothing is
+}
+
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
 // what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
 // mistakes of the spec.
-func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
-	r := newResolver(s, schema, catalog)
+func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
+	r := newResolver(s, given)
 	r.session(s)
 	r.transforms(s)
 	r.filter(s.GetFilter())
@@ -28,10 +35,11 @@ func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
 	return r.program(s), nil
 }
 
-func newResolver(s *pb.Spec, schema Schema, catalog Catalog) *resolver {
+func newResolver(s *pb.Spec, given Given) *resolver {
 	return &resolver{
-		index:   newIndex(schema),
-		catalog: catalog,
+		index:   newIndex(given.Schema),
+		catalog: given.Catalog,
+		known:   given.Fitted,
 		code:    s.GetCode(),
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
@@ -58,6 +66,8 @@ type feature struct {
 	column  int     // of the schema, of sources
 	at      string  // the transform that made it, else empty
 	lacks   string  // the column for want of which its type is unknown; see serving
+	by      *step   // that makes it
+	formula string  // see resolver.formula
 	needed  bool
 	slot    uint32
 }
@@ -66,9 +76,13 @@ func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED
 
 // step is an op on features. One without outs selects rows.
 type step struct {
-	proto    *pb.Step
-	in, outs []*feature
-	one      [1]*feature // where outs lie, of nearly all steps
+	proto     *pb.Step
+	transform *pb.Transform
+	asked     map[string]Statistic // parameters that the data say
+	table     *pb.Table
+	behind    *step // that decided which rows there are
+	in, outs  []*feature
+	one       [1]*feature // where outs lie, of nearly all steps
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -80,6 +94,7 @@ func (st *step) needed() bool {
 func (st *step) makes(outs ...*feature) {
 	st.outs, st.proto.Outs = append(st.one[:0], outs...), uint32(len(outs))
 	for i, f := range outs {
+		f.by = st
 		if i == 0 {
 			st.proto.Type = f.typ.Proto()
 		} else {
@@ -92,6 +107,8 @@ func (st *step) makes(outs ...*feature) {
 type resolver struct {
 	index    *index
 	catalog  Catalog
+	known    Fitted
+	pass     *pass    // nil: what is not fitted is a mistake
 	code     *pb.Code // of the functions that transforms call
 	named    named    // those of them that have names
 	first    caller   // the first transform that calls one
@@ -102,6 +119,7 @@ type resolver struct {
 	owned   map[string]*feature
 	steps   []*step
 	barrier string // the first transform behind which there may be other rows than the files', and what it calls
+	behind  *step  // the last one that decides which rows there are
 	outputs []*output
 	serving *serving // nil: sessions run the program
 	// suggestions made, which cost a look at each name
@@ -183,15 +201,15 @@ func (r *resolver) source(name string) (*feature, error) {
 
 // find returns the feature that a name stands for at this point, or nil. Where rows are served, it is never nil.
 func (r *resolver) find(name string) (*feature, error) {
-	f, err := r.known(name)
+	f, err := r.present(name)
 	if f == nil && err == nil && r.serving != nil {
 		f = r.serving.lacking(name)
 	}
 	return f, err
 }
 
-// known returns the feature that bears a name at this point, or nil.
-func (r *resolver) known(name string) (*feature, error) {
+// present returns the feature that bears a name at this point, or nil.
+func (r *resolver) present(name string) (*feature, error) {
 	if f, ok := r.derived[name]; ok {
 		return f, nil
 	}

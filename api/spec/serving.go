@@ -21,8 +21,8 @@ type Served struct {
 // gives one: the program has no filter, and neither ops that choose rows nor such as are for training alone. A label
 // whose columns the rows do not have is left out, and returned; any other tensor is one of the Problems, as are ops
 // that draw at random.
-func ResolveServed(s *pb.Spec, schema Schema, catalog Catalog, of Served) (p *pb.Program, without []string, err error) {
-	r := newResolver(s, schema, catalog)
+func ResolveServed(s *pb.Spec, given Given, of Served) (p *pb.Program, without []string, err error) {
+	r := newResolver(s, given)
 	v := &serving{
 		absent: map[string]bool{}, lacks: map[string]*feature{}, wanted: map[string]bool{}, training: map[string]bool{},
 	}
@@ -208,6 +208,8 @@ func (r *resolver) keeps(path string, t *pb.Transform, result, in *feature) bool
 		r.problems.add(path+".training_only", "%s is a feature of its own"+rule, result.name)
 	case !in.unknown() && !result.unknown() && in.typ != result.typ:
 		r.problems.add(path+".training_only", "%s becomes %v"+rule, typed(in), result.typ)
+	case r.serving != nil && !in.unknown() && !result.unknown():
+		in.formula = r.formula(result) // what is fitted behind it was so in training
 	}
 	return r.serving == nil
 }

@@ -56,7 +56,7 @@ type application struct {
 	// signatures that the catalog gave by the type of the one input
 	signatures map[Type]checked
 	mistakes   grouped
-	lacks      string // the first column that the inputs lack
+	lack       string // the first column that the inputs lack
 }
 
 type checked struct {
@@ -78,7 +78,7 @@ func (a *application) unknown(in []*feature) {
 
 func (a *application) defineUnknown(name string) {
 	if name != "" {
-		a.derived[name] = &feature{name: name, at: a.path, lacks: a.lacks}
+		a.derived[name] = &feature{name: name, at: a.path, lacks: a.lack}
 	}
 }
 
@@ -110,7 +110,14 @@ func (a *application) perInput(in []*feature) {
 		if f.unknown() {
 			continue
 		}
-		sig, err := a.signature(f.typ)
+		with, err := a.fits(f)
+		if errors.Is(err, ErrNotFitted) {
+			continue
+		}
+		var sig Signature
+		if err == nil {
+			sig, err = a.signature(f.typ, with)
+		}
 		if err == nil && sig.SelectsRows && out != "" {
 			err = errors.New("selects rows and has no result; leave out `out`")
 		}
@@ -124,7 +131,7 @@ func (a *application) perInput(in []*feature) {
 			a.mistakes.add(f.name, err.Error())
 			continue
 		}
-		results[i] = a.step(sig, outName(out, f), f)
+		results[i] = a.step(sig, with, outName(out, f), f)
 	}
 	for i, f := range in {
 		if results[i] != nil {
@@ -153,7 +160,10 @@ func (s Signature) countsIn(f *feature) error {
 }
 
 // signature asks the catalog once for each type.
-func (a *application) signature(t Type) (Signature, error) {
+func (a *application) signature(t Type, with fits) (Signature, error) {
+	if len(with.asked) > 0 {
+		return a.catalog.Check(a.transform.GetOp(), with.params, []Type{t})
+	}
 	c, ok := a.signatures[t]
 	if !ok {
 		c.signature, c.err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), []Type{t})
@@ -169,13 +179,17 @@ func (a *application) together(in []*feature, complete bool) {
 	for i, f := range in {
 		types[i] = f.typ
 		complete = complete && !f.unknown()
-		a.lacks = cmp.Or(a.lacks, f.lacks)
+		a.lack = cmp.Or(a.lack, f.lacks)
 	}
 	if !complete {
 		a.defineUnknown(out)
 		return
 	}
-	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	err := a.fitsNothing()
+	var sig Signature
+	if err == nil {
+		sig, err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	}
 	if err == nil {
 		err = a.comesTooLate(sig)
 	}
@@ -197,7 +211,7 @@ func (a *application) together(in []*feature, complete bool) {
 		a.problems.add(a.path+".in", "%s", repeated)
 	default:
 		a.checkOut(out)
-		if f := a.step(sig, out, in...); f != nil {
+		if f := a.step(sig, fits{}, out, in...); f != nil {
 			a.define(f, nil)
 		}
 		return
@@ -226,8 +240,8 @@ func (a *application) checkOut(out string) {
 }
 
 // step appends a step and returns its result, or nil if it selects rows.
-func (a *application) step(sig Signature, name string, in ...*feature) *feature {
-	st := &step{in: in, proto: &pb.Step{
+func (a *application) step(sig Signature, with fits, name string, in ...*feature) *feature {
+	st := &step{in: in, transform: a.transform, asked: with.asked, table: with.table, behind: a.behind, proto: &pb.Step{
 		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
 	}}
 	a.steps = append(a.steps, st)
@@ -254,7 +268,7 @@ func (a *application) define(result, in *feature) {
 
 // checkNew refuses a name that a feature bears.
 func (r *resolver) checkNew(path, name string) {
-	if old, err := r.known(name); old != nil || err != nil {
+	if old, err := r.present(name); old != nil || err != nil {
 		what := "is a column of the dataset"
 		if old != nil && old.at != "" {
 			what = "is made by " + old.at

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/worker/apply"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/tensor"
@@ -102,6 +103,9 @@ func (a *applier) run(cmd *cobra.Command, args []string) (err error) {
 	if cfg.Schema, err = a.trained(cmd.Context()); err != nil {
 		return err
 	}
+	if err := fit(cmd.Context(), a.storage, &cfg); err != nil {
+		return fmt.Errorf("%s:\n%w", args[0], err)
+	}
 	if a.output == "parquet" {
 		if a.table, err = read.CreateTable(args[2]); err != nil {
 			return err
@@ -121,6 +125,15 @@ func (a *applier) run(cmd *cobra.Command, args []string) (err error) {
 	})
 	if _, ok := errors.AsType[spec.Problems](err); ok {
 		return fmt.Errorf("%s:\n%w", args[0], err)
+	}
+	return err
+}
+
+// fit reads what a spec's fitted file says.
+func fit(ctx context.Context, st storage.Storage, cfg *apply.Config) error {
+	known, err := master.ReadFitted(ctx, st, cfg.Spec)
+	if known != nil { // else it were an interface of nothing
+		cfg.Fitted = known
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/apply"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/python"
@@ -31,17 +32,23 @@ var errGone = errors.New("the program that asked has ended")
 // Serve returns `penstock apply-rows`, by which the Python package applies transforms. It is no command for people.
 func Serve(ops *transform.Registry) *cobra.Command {
 	var functions workercommand.PythonFlags
+	var stores cli.StorageFlags
 	cmd := &cobra.Command{
 		Use: "apply-rows", Short: "Apply a spec's transforms to rows that a program sends over standard input",
 		Hidden: true, Args: cobra.NoArgs,
 	}
 	functions.Register(cmd.Flags())
+	stores.Register(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := functions.Config(quiet())
 		if err != nil {
 			return err
 		}
-		s := &server{ops: ops, python: cfg, to: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)}
+		st, err := stores.Open()
+		if err != nil {
+			return err
+		}
+		s := &server{ops: ops, python: cfg, storage: st, to: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)}
 		return s.run(cmd.Context(), cmd.InOrStdin())
 	}
 	return cli.Setup(cmd)
@@ -50,9 +57,10 @@ func Serve(ops *transform.Registry) *cobra.Command {
 // server applies the transforms that one program asks for. Its requests are received by a goroutine of its own, so that
 // the program's end ends what is being done for it.
 type server struct {
-	ops    *transform.Registry
-	python *python.Config // nil: no functions run
-	to     *bufio.Writer
+	ops     *transform.Registry
+	python  *python.Config // nil: no functions run
+	storage storage.Storage
+	to      *bufio.Writer
 
 	requests chan *request
 	schema   *arrow.Schema // of the last reply
@@ -163,6 +171,10 @@ func (s *server) config(
 	}
 	if err == nil && len(r.parts[1]) > 0 {
 		cfg.Schema, err = apply.SchemaOfFile(ctx, r.parts[1])
+	}
+	if err == nil {
+		cfg.Spec.Python = "" // the program's own interpreter runs its functions
+		err = fit(ctx, s.storage, &cfg)
 	}
 	return cfg, r.parts[0], err
 }

@@ -106,13 +106,17 @@ func parameters(op transform.Op) (positional, keywords []parameter) {
 	}
 	for _, p := range op.Params {
 		declared := parameter{name: python(p.Name), typ: typeOf(p), def: literal(p.Default)}
-		if p.Default == nil && !p.Required {
+		if p.Fitted {
+			declared.typ += " | Fit"
+		}
+		_, isFitted := op.Fitting.Params[p.Name]
+		if p.Default == nil && (!p.Required || isFitted) {
 			declared.typ, declared.def = declared.typ+" | None", "None"
 		}
 		switch {
 		case p.Positional:
 			positional = append(positional, declared)
-		case p.Required:
+		case p.Required && !isFitted:
 			keywords = append(keywords, declared)
 		default:
 			optional = append(optional, declared)

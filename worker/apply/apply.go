@@ -44,6 +44,8 @@ type Config struct {
 	Outputs []string
 	// Memory bounds the bytes of the rows, and those of what is made of them; 0: DefaultMemory.
 	Memory int64
+	// Fitted has the statistics that the spec's parameters ask for; nil: there are none.
+	Fitted spec.Fitted
 	// Functions are the Python functions that the spec calls; nil: there are none.
 	Functions transform.Functions
 }
@@ -83,10 +85,11 @@ func New(cfg Config) (*Transforms, error) {
 	return t, err
 }
 
-// program is what runs on rows that lack some columns of the schema, with the labels that it leaves out. Whatever
-// programs are pinned by beside the spec, such as tables, is to be held against the training's here.
+// program is what runs on rows that lack some columns of the schema, with the labels that it leaves out. Whatever else
+// programs are pinned by, such as tables, is to be held against the training's here.
 func (t *Transforms) program(absent []string) (*pb.Program, []string, error) {
-	return spec.ResolveServed(t.cfg.Spec, *t.schema, t.cfg.Ops, spec.Served{Outputs: t.cfg.Outputs, Absent: absent})
+	given := spec.Given{Schema: *t.schema, Catalog: t.cfg.Ops, Fitted: t.cfg.Fitted}
+	return spec.ResolveServed(t.cfg.Spec, given, spec.Served{Outputs: t.cfg.Outputs, Absent: absent})
 }
 
 // Apply makes the tensors of an Arrow record's rows, in their order. Release them.

@@ -145,7 +145,7 @@ func specsOf(t *testing.T, op transform.Op, schema spec.Schema) (trained, served
 		example, marked = "", strings.TrimSuffix(example, "}")+", training_only: true}"
 	}
 	resolves := func(s *pb.Spec) bool {
-		_, err := spec.Resolve(s, schema, transform.Builtin())
+		_, err := spec.Resolve(s, spec.Given{Schema: schema, Catalog: transform.Builtin()})
 		return err == nil
 	}
 	const decode, size = "{op: decode_jpeg, in: photo}", "{op: resize, in: photo, size: 230}"
@@ -177,7 +177,7 @@ type tensors struct {
 // trainedOn reads a file as a session does, window by window.
 func trainedOn(t *testing.T, s *pb.Spec, schema spec.Schema, file *filetest.One) (out []tensors) {
 	t.Helper()
-	program, err := spec.Resolve(s, schema, transform.Builtin())
+	program, err := spec.Resolve(s, spec.Given{Schema: schema, Catalog: transform.Builtin()})
 	if err != nil {
 		t.Fatal(err)
 	}

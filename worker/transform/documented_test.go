@@ -32,7 +32,7 @@ func resolve(t *testing.T, transforms string) *pb.Program {
 	} {
 		schema.Columns = append(schema.Columns, spec.Column{Name: name, Path: []string{name}, Type: typ})
 	}
-	p, err := spec.Resolve(s, schema, transform.Builtin())
+	p, err := spec.Resolve(s, spec.Given{Schema: schema, Catalog: transform.Builtin()})
 	if err != nil {
 		t.Fatalf("%s\n%v", transforms, err)
 	}

@@ -23,7 +23,9 @@ func fillNull() Op {
 		Inputs:  scalarOrListOfAnything,
 		Output:  sameAsInput,
 		Keeps:   true,
-		Params:  []Param{{Name: "value", Want: Scalar, Required: true, Positional: true, Doc: "of the feature's kind"}},
+		Params: []Param{{
+			Name: "value", Want: Scalar, Fitted: true, Required: true, Positional: true, Doc: "of the feature's kind",
+		}},
 		Example: "{op: fill_null, in: int_*, value: 0}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			return in[0], nil

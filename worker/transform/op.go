@@ -29,6 +29,8 @@ type Op struct {
 	// Pictures: Infer knows about kind PICTURE. Else such inputs are refused before it is asked.
 	Pictures bool
 	Params   []Param
+	// Fitting is what the op may ask of the data.
+	Fitting spec.Fitting
 	// Example is one valid line of a spec's transforms.
 	Example string
 

@@ -124,6 +124,14 @@ func (r *Registry) Maps(op string) (isMap, ok bool) {
 	return o != nil && o.Maps, o != nil
 }
 
+// Fitting is what an op may ask of the data.
+func (r *Registry) Fitting(op string) spec.Fitting {
+	if o := r.newest(op); o != nil {
+		return o.Fitting
+	}
+	return spec.Fitting{}
+}
+
 // Check infers what an op makes of inputs of the given types (one of them for an op that maps), or returns all that is
 // wrong with its parameters, or else what is wrong with its inputs.
 func (r *Registry) Check(op string, params map[string]*pb.Value, in []spec.Type) (spec.Signature, error) {

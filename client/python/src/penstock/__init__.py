@@ -42,6 +42,7 @@ from penstock._types import (
     uint16,
     uint32,
 )
+from penstock._values import Fit
 from penstock.batch import Batch, Bytes
 from penstock.features import Features, bytes_, dense, image, label, padded, sparse, tensor
 from penstock.groups import Connection, Data, Ranks
@@ -97,6 +98,7 @@ __all__ = [
     "Data",
     "DataLoader",
     "Features",
+    "Fit",
     "Op",
     "Padded",
     "Position",

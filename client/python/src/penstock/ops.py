@@ -19,7 +19,7 @@ from typing import Any, Literal, ParamSpec, overload
 
 from penstock._named import named
 from penstock._op import Op, Transform, python
-from penstock._values import Names, Scalar, Value, names_of, value_of
+from penstock._values import Fit, Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
 
 Call = ParamSpec("Call")
@@ -63,7 +63,7 @@ def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
 
 
 @_builder
-def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -> Transform:
+def bucketize(in_: Names, borders: Sequence[float] | Fit, *, out: str | None = None) -> Transform:
     """The index of the first border that is not below the number, or the count of borders (for NaN, too).
 
     Args:
@@ -130,7 +130,13 @@ def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None
 
 
 @_builder
-def clamp(in_: Names, *, min: float | None = None, max: float | None = None, out: str | None = None) -> Transform:  # noqa: A002
+def clamp(
+    in_: Names,
+    *,
+    min: float | Fit | None = None,  # noqa: A002
+    max: float | Fit | None = None,  # noqa: A002
+    out: str | None = None,
+) -> Transform:
     """Moves numbers below min to min and above max to max; NaN stays.
 
     Args:
@@ -231,7 +237,7 @@ def enumerate(in_: Names, *, start: int = 0, out: str | None = None) -> Transfor
 
 
 @_builder
-def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform:
+def fill_null(in_: Names, value: Scalar | Fit, *, out: str | None = None) -> Transform:
     """Replaces null rows of a scalar, or null elements of a list, by a value; a null list stays null.
 
     Args:
@@ -450,7 +456,7 @@ def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None
 
 @_builder
 def normalize(
-    in_: Names, mean: float | Sequence[float], std: float | Sequence[float], *, out: str | None = None
+    in_: Names, mean: float | Sequence[float] | Fit, std: float | Sequence[float] | Fit, *, out: str | None = None
 ) -> Transform:
     """(x - mean) / std, in float32; of a picture's bytes, x/255 takes the place of x.
 
@@ -558,35 +564,51 @@ def sample(rate: float, *, seed: int = 0) -> Transform:
 
 
 @_builder
-def scale_to_0_1(in_: Names, *, min: float, max: float, out: str | None = None) -> Transform:  # noqa: A002
+def scale_to_0_1(
+    in_: Names,
+    *,
+    min: float | Fit | None = None,  # noqa: A002
+    max: float | Fit | None = None,  # noqa: A002
+    of: str | None = None,
+    out: str | None = None,
+) -> Transform:
     """(x - min) / (max - min): [min, max] becomes [0, 1], and what lies outside stays outside.
 
     Args:
         in_: scalar or list of numbers; of several names each by itself.
         min: a number: what becomes 0; finite.
         max: a number: what becomes 1; finite, above min.
+        of: one of fit, or None: in place of min and max, which are then those of the data.
         out: name of the result; by default it replaces the input.
 
     Returns:
         A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
-    return op("scale_to_0_1", in_, out=out, min=min, max=max)
+    return op("scale_to_0_1", in_, out=out, min=min, max=max, of=of)
 
 
 @_builder
-def scale_to_z_score(in_: Names, mean: float, std: float, *, out: str | None = None) -> Transform:
+def scale_to_z_score(
+    in_: Names,
+    mean: float | Fit | None = None,
+    std: float | Fit | None = None,
+    *,
+    of: str | None = None,
+    out: str | None = None,
+) -> Transform:
     """(x - mean) / std; like normalize, but float64 stays float64, and ints are rounded to float32 last.
 
     Args:
         in_: scalar or list of numbers; of several names each by itself.
         mean: a number: what becomes 0; finite.
         std: a number: finite, above 0.
+        of: one of fit, or None: in place of mean and std, which are then those of the data.
         out: name of the result; by default it replaces the input.
 
     Returns:
         A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
-    return op("scale_to_z_score", in_, out=out, mean=mean, std=std)
+    return op("scale_to_z_score", in_, out=out, mean=mean, std=std, of=of)
 
 
 @_builder
