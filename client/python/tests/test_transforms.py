@@ -192,6 +192,29 @@ def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert ("name one, as by --python default=python3" in done.stderr) == (not out), done.stderr
 
 
+def test_what_was_fitted_is_served(dataset: Dataset, tmp_path: Path) -> None:
+    """By the file that training had, and by no other one."""
+    spec, fitted = tmp_path / "spec.yaml", tmp_path / "fitted.parquet"
+    spec.write_text(
+        f"dataset: {{uri: {dataset.dir}/}}\nbatch_size: 500\nprovenance: true\nfitted: {fitted}\n"
+        "features: [{label: label}, {dense: int_*}]\ntransforms:\n"
+        "  - {op: fill_null, in: int_0, value: {fit: median}}\n  - {op: scale_to_z_score, in: int_*, of: fit}\n"
+    )
+    subprocess.run([_binary.find() or "", "fit", spec, "--local"], check=True, capture_output=True)
+    with penstock.DataLoader(spec=spec, format="numpy") as loader:
+        batch = next(iter(loader))
+        rows = [dataset.files[f].slice(r, 1) for f, r in zip(batch.files, batch.rows, strict=True)]
+        want = arrays(batch)
+    with penstock.Transforms(spec, format="numpy") as transforms:
+        assert same(arrays(transforms(pa.concat_tables(rows))), want) == []
+    other = spec.read_text().replace(f"fitted: {fitted}", f"fitted: {{uri: {fitted}, digest: 'sha256:00'}}")
+    with penstock.Transforms(other) as transforms, pytest.raises(SpecError, match="and the spec names sha256:00"):
+        transforms(rows[0])
+    fitted.unlink()
+    with penstock.Transforms(spec) as transforms, pytest.raises(SpecError, match="compute it with `penstock fit`"):
+        transforms(rows[0])
+
+
 def test_a_process_that_ends_or_hangs_is_followed_by_another(dataset: Dataset) -> None:
     with penstock.Transforms(
         features=penstock.dense("int_0"), transforms=slow("int_0"), schema=dataset.files[0].schema, timeout=20.0
