@@ -14,8 +14,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// readFitted reads what the fitted file of a spec says of itself; nil: the spec names none.
-func readFitted(ctx context.Context, st storage.Storage, s *pb.Spec) (*fitted.Known, error) {
+// ReadFitted reads what the fitted file of a spec says of itself; nil: the spec names none. Its errors are
+// spec.Problems where the spec is at fault.
+func ReadFitted(ctx context.Context, st storage.Storage, s *pb.Spec) (*fitted.Known, error) {
 	if s.GetFitted() == nil {
 		return nil, nil //nolint:nilnil // documented
 	}

@@ -128,7 +128,7 @@ func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	if d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s); err != nil {
 		return err
 	}
-	d.Fitted, err = readFitted(ctx, d.described.storage, s)
+	d.Fitted, err = ReadFitted(ctx, d.described.storage, s)
 	return err
 }
 

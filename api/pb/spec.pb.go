@@ -1021,8 +1021,11 @@ type Transform struct {
 	Out    string            `protobuf:"bytes,3,opt,name=out,proto3" json:"out,omitempty"`
 	Params map[string]*Value `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of op "python" alone: what is called, and what it makes, in place of `out`.
-	Python        *Function `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
-	Outs          []*Result `protobuf:"bytes,6,rep,name=outs,proto3" json:"outs,omitempty"`
+	Python *Function `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
+	Outs   []*Result `protobuf:"bytes,6,rep,name=outs,proto3" json:"outs,omitempty"`
+	// Left out when the spec is applied to rows that a model is to serve, as ops that draw at random are. Its results
+	// replace its inputs and are of their types, or it chooses rows.
+	TrainingOnly  bool `protobuf:"varint,7,opt,name=training_only,json=trainingOnly,proto3" json:"training_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1097,6 +1100,13 @@ func (x *Transform) GetOuts() []*Result {
 		return x.Outs
 	}
 	return nil
+}
+
+func (x *Transform) GetTrainingOnly() bool {
+	if x != nil {
+		return x.TrainingOnly
+	}
+	return false
 }
 
 // Function is a Python function of the user's, as a transform calls it: once for each window, on the rows that passed
@@ -2838,14 +2848,15 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\btruncate\x18\t \x01(\x0e2\x15.penstock.v1.TruncateR\btruncate\x12(\n" +
 	"\x05value\x18\n" +
 	" \x01(\v2\x12.penstock.v1.ValueR\x05value\x12(\n" +
-	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xa0\x02\n" +
+	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xc5\x02\n" +
 	"\tTransform\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02in\x18\x02 \x03(\tR\x02in\x12\x10\n" +
 	"\x03out\x18\x03 \x01(\tR\x03out\x12:\n" +
 	"\x06params\x18\x04 \x03(\v2\".penstock.v1.Transform.ParamsEntryR\x06params\x12-\n" +
 	"\x06python\x18\x05 \x01(\v2\x15.penstock.v1.FunctionR\x06python\x12'\n" +
-	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x1aM\n" +
+	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x12#\n" +
+	"\rtraining_only\x18\a \x01(\bR\ftrainingOnly\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xd6\x03\n" +

@@ -69,6 +69,7 @@ type feature struct {
 	shape   []int32 // of each row, where all have one
 	column  int     // of the schema, of sources
 	at      string  // the transform that made it, else empty
+	lacks   string  // the column for want of which its type is unknown; see serving
 	by      *step   // that makes it
 	formula string  // see resolver.formula
 	needed  bool
@@ -128,6 +129,7 @@ type resolver struct {
 	barrier string // the first transform behind which there may be other rows than the files', and what it calls
 	behind  *step  // the last one that decides which rows there are
 	outputs []*output
+	serving *serving // nil: sessions run the program
 	// suggestions made, which cost a look at each name
 	suggestions int
 	listed      bool // the columns, for a name that is near to none
@@ -205,12 +207,25 @@ func (r *resolver) source(name string) (*feature, error) {
 	return f, nil
 }
 
-// find returns the feature that a name stands for at this point, or nil.
+// find returns the feature that a name stands for at this point, or nil. Where rows are served, it is never nil.
 func (r *resolver) find(name string) (*feature, error) {
+	f, err := r.present(name)
+	if f == nil && err == nil && r.serving != nil {
+		f = r.serving.lacking(name)
+	}
+	return f, err
+}
+
+// present returns the feature that bears a name at this point, or nil.
+func (r *resolver) present(name string) (*feature, error) {
 	if f, ok := r.derived[name]; ok {
 		return f, nil
 	}
-	return r.source(name)
+	f, err := r.source(name)
+	if f != nil && r.serving != nil && r.serving.absent[r.index.columns[f.column].Name] {
+		return nil, nil
+	}
+	return f, err
 }
 
 // exact reports whether a feature or column bears the name itself.
@@ -302,7 +317,13 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 		return nil, fmt.Errorf(
 			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
+	if err := r.untyped(g); err != nil {
+		return nil, err
+	}
 	names := slices.SortedFunc(r.flat(g.filtered(r.names())), compareNatural)
+	if len(names) == 0 && r.serving != nil {
+		return []string{pattern}, nil
+	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no feature matches %s%s", pattern, cmp.Or(r.unseen(g), r.columns()))
 	}

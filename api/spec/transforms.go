@@ -60,6 +60,7 @@ type application struct {
 	// signatures that the catalog gave by the type of the one input
 	signatures map[Type]checked
 	mistakes   grouped
+	lack       string // the first column that the inputs lack
 }
 
 type checked struct {
@@ -81,7 +82,7 @@ func (a *application) unknown(in []*feature) {
 
 func (a *application) defineUnknown(name string) {
 	if name != "" {
-		a.derived[name] = &feature{name: name, at: a.path}
+		a.derived[name] = &feature{name: name, at: a.path, lacks: a.lack}
 	}
 }
 
@@ -109,7 +110,7 @@ func (a *application) perInput(in []*feature) {
 	// Results get their names after all inputs have been looked at, so that no input is the result of another.
 	results := make([]*feature, len(in))
 	for i, f := range in {
-		results[i] = &feature{name: outName(out, f), at: a.path}
+		results[i] = &feature{name: outName(out, f), at: a.path, lacks: f.lacks}
 		if f.unknown() {
 			continue
 		}
@@ -186,6 +187,7 @@ func (a *application) together(in []*feature, complete bool) {
 	for i, f := range in {
 		types[i] = f.typ
 		complete = complete && !f.unknown()
+		a.lack = cmp.Or(a.lack, f.lacks)
 	}
 	if !complete {
 		a.defineUnknown(out)
@@ -274,12 +276,14 @@ func (a *application) define(result, in *feature) {
 	if in == nil || in.name != result.name {
 		a.checkNew(a.path+".out", result.name)
 	}
-	a.derived[result.name] = result
+	if a.keeps(a.path, a.transform, result, in) {
+		a.derived[result.name] = result
+	}
 }
 
 // checkNew refuses a name that a feature bears.
 func (r *resolver) checkNew(path, name string) {
-	if old, err := r.find(name); old != nil || err != nil {
+	if old, err := r.present(name); old != nil || err != nil {
 		what := "is a column of the dataset"
 		if old != nil && old.at != "" {
 			what = "is made by " + old.at

@@ -1,5 +1,5 @@
 // Package read is `penstock read`, a trainer on the command line: it reads a session with package client, of a fleet
-// that cmd/reach finds. It is used from one goroutine.
+// that cmd/reach finds. It writes rows for cmd/apply, too. It is used from one goroutine.
 package read
 
 import (
@@ -39,7 +39,7 @@ type reader struct {
 
 	output string
 	rows   bool   // are printed
-	table  *table // --output parquet
+	table  *Table // --output parquet
 	info   *pb.Session
 	seen   summary
 }
@@ -118,11 +118,11 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if r.output == "parquet" {
-		if r.table, err = createTable(args[1]); err != nil {
+		if r.table, err = CreateTable(args[1]); err != nil {
 			return err
 		}
 		r.seen.Parquet = args[1]
-		defer func() { err = errors.Join(err, r.table.abandon()) }()
+		defer func() { err = errors.Join(err, r.table.Abandon()) }()
 	}
 	if err := r.read(cmd, s); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 		if err := proto.Unmarshal(r.info.GetProgram(), program); err != nil {
 			return fmt.Errorf("the session's program: %w", err)
 		}
-		if err := r.table.close(program); err != nil {
+		if err := r.table.Close(program); err != nil {
 			return err
 		}
 	}
@@ -217,11 +217,11 @@ func (r *reader) take(b *client.Batch, out io.Writer) (done bool, err error) {
 		done = r.head == 0
 	}
 	if r.table != nil {
-		return done, r.table.write(b, rows)
+		return done, r.table.Write(b, rows)
 	}
 	if r.rows {
 		for i := range rows {
-			if err := printRow(out, b, i, r.output); err != nil {
+			if err := PrintRow(out, b, i, r.output); err != nil {
 				return done, err
 			}
 		}

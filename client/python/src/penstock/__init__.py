@@ -25,6 +25,7 @@ from penstock._dataset import schema
 from penstock._diagnosis import Stats
 from penstock._lists import Padded, Sparse
 from penstock._op import Op, Transform
+from penstock._transforms import Transforms
 from penstock._types import (
     Type,
     binary,
@@ -106,6 +107,7 @@ __all__ = [
     "Sparse",
     "Stats",
     "Transform",
+    "Transforms",
     "Type",
     "binary",
     "bool_",
