@@ -204,8 +204,8 @@ func (l *lookup) checkTimes(asOf bool) {
 		}
 	}
 	if asOf && l.params["duplicates"].GetText() == "first" {
-		l.problems.add(l.path+".duplicates", "found first with as_of, which takes the newest row of a key, and of those "+
-			"that are as new the last one; leave it out")
+		l.problems.add(l.path+".duplicates", "found first with as_of, which takes the newest row of a key, and of "+
+			"those that are as new the last one; leave it out")
 	}
 }
 
@@ -248,8 +248,8 @@ func (l *lookup) checkKey(f *feature, key *pb.Source) {
 		l.problems.add(l.path+".in", "%s; want ints or text to look up in %s; cast makes ints of floats", typed(f),
 			key.GetName())
 	case isText(k) != isText(f.typ):
-		l.problems.add(l.path+".in", "%s, and %s of the table is %v; want both to be ints, or both to be text", typed(f),
-			key.GetName(), k)
+		l.problems.add(l.path+".in", "%s, and %s of the table is %v; want both to be ints, or both to be text",
+			typed(f), key.GetName(), k)
 	case meansOther(f.meaning, key.GetMeaning()):
 		l.problems.add(l.path+".in", "%s counts as %s, and %s of the table as %s; want both to mean the same", f.name,
 			cmp.Or(f.meaning, "plain ints"), key.GetName(), cmp.Or(key.GetMeaning(), "plain ints"))
@@ -283,8 +283,8 @@ func (l *lookup) times(f *feature, column *pb.Source) map[string]*pb.Value {
 		l.problems.add(l.path+".unit", "found %s, though %s counts %s and %s of the table %s; leave it out", given,
 			f.name, own, column.GetName(), theirs)
 	case (own == "") != (theirs == "") && given == "":
-		l.problems.add(l.path+".unit", "missing: %s is %s, and %s of the table is %s; say what the plain ints count: s, "+
-			"ms, us or ns", f.name, cmp.Or(f.meaning, "plain ints"), column.GetName(),
+		l.problems.add(l.path+".unit", "missing: %s is %s, and %s of the table is %s; say what the plain ints count: "+
+			"s, ms, us or ns", f.name, cmp.Or(f.meaning, "plain ints"), column.GetName(),
 			cmp.Or(column.GetMeaning(), "plain ints"))
 		return params
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Compile prepares a Program's steps, of which some may call functions; nil: there are none. Tables are the Program's, of
-// which those may be nil that no step looks values up in. Its errors name the step; they wrap ErrUnknownOp where r lacks
-// the op or the version that the Program asks for. Close the chain.
+// Compile prepares a Program's steps, of which some may call functions; nil: there are none. Tables are the Program's,
+// of which those may be nil that no step looks values up in. Its errors name the step; they wrap ErrUnknownOp where r
+// lacks the op or the version that the Program asks for. Close the chain.
 func Compile(r *Registry, p *pb.Program, functions Functions, tables ...*lookup.Table) (*Chain, error) {
 	c := &Chain{}
 	if err := c.compile(r, p, functions, tables); err != nil {

@@ -23,8 +23,8 @@ func join() Op {
 			"as each other the last one. A key that the table lacks becomes `default`, or null without one; so does " +
 			"one of which no row counts at that time. A null key becomes null, and so does a null time. Rows of the " +
 			"table that have a null key or a null time count as none",
-		Inputs: "one scalar or list of ints or text for each column of the key, of several scalars; with as_of a time " +
-			"(int32, int64 or a timestamp) behind them",
+		Inputs: "one scalar or list of ints or text for each column of the key, of several scalars; with as_of a " +
+			"time (int32, int64 or a timestamp) behind them",
 		Output: "the column's type; a list of the column's type for a list",
 		Fails:  "a table with two rows of one key, unless `duplicates` or `as_of` says which counts",
 		Params: []Param{
