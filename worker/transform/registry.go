@@ -26,9 +26,9 @@ var _ spec.Catalog = (*Registry)(nil)
 // Builtin returns the ops that Penstock comes with.
 func Builtin() *Registry {
 	ops := []Op{
-		bucketize(), cast(), clamp(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(), sample(),
-		sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(),
-		mapIDOfInts(), localHour(),
+		bucketize(), cast(), clamp(), expression(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(),
+		sample(), sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(),
+		mapID(), mapIDOfInts(), localHour(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),
@@ -183,10 +183,10 @@ func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (b bound, err er
 		return bound{}, err
 	}
 	if op.Select != nil {
-		if len(in) > 0 {
+		if len(in) > 0 && op.Names == "" {
 			return bound{}, fmt.Errorf("in: %s selects rows and takes no features, found %d", op.Name, len(in))
 		}
-		b.selector, err = op.Select(b.params)
+		b.selector, err = op.Select(b.params, in)
 		return b, err
 	}
 	if op.Maps && len(in) != 1 {

@@ -57,6 +57,7 @@ from penstock.ops import (
     decode_jpeg,
     decode_png,
     enumerate,  # noqa: A004
+    expr,
     fill_null,
     first_x,
     flip,
@@ -121,6 +122,7 @@ __all__ = [
     "dense",
     "enumerate",
     "errors",
+    "expr",
     "fill_null",
     "first_x",
     "flip",
