@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -263,7 +263,7 @@ func (r *resolver) formula(f *feature) string {
 	switch {
 	case f.formula != "":
 	case f.source != nil:
-		f.formula = filter.ColumnName(f.name)
+		f.formula = expr.ColumnName(f.name)
 	default:
 		f.formula = shortened(r.stepFormula(f.by) + f.by.resultFormula(f))
 	}
@@ -291,6 +291,10 @@ func (r *resolver) stepFormula(st *step) string {
 	for name, v := range params {
 		said[name] = valueText(v)
 	}
+	if by := namesBy(st.transform); by != "" { // whose names say nothing of how these are made
+		parts = nil
+		said[by] = renamed(params[by].GetText(), func(name string) string { return r.formula(st.named(name)) })
+	}
 	for name, s := range st.asked {
 		said[name] = s.String()
 	}
@@ -301,13 +305,18 @@ func (r *resolver) stepFormula(st *step) string {
 		parts = append(parts, "table="+st.table.proto.GetFile().GetUri())
 	}
 	if st.column != nil {
-		parts = append(parts, "column="+filter.ColumnName(st.column.GetName()))
+		parts = append(parts, "column="+expr.ColumnName(st.column.GetName()))
 	}
 	text := name + "(" + strings.Join(parts, ", ") + ")"
 	if st.behind != nil {
 		text += " behind " + r.stepFormula(st.behind)
 	}
 	return shortened(text)
+}
+
+// named is the input of a name.
+func (st *step) named(name string) *feature {
+	return st.in[slices.IndexFunc(st.in, func(f *feature) bool { return f.name == name })]
 }
 
 // resultFormula is which of the step's results a feature is.

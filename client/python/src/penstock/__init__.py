@@ -59,6 +59,7 @@ from penstock.ops import (
     decode_jpeg,
     decode_png,
     enumerate,  # noqa: A004
+    expr,
     fill_null,
     first_x,
     flip,
@@ -126,6 +127,7 @@ __all__ = [
     "dense",
     "enumerate",
     "errors",
+    "expr",
     "fill_null",
     "first_x",
     "flip",
