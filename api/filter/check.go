@@ -77,7 +77,7 @@ func (e *Expr) mistake(kind pb.Kind) error {
 	switch whole := kind == pb.Kind_INT32 || kind == pb.Kind_INT64; {
 	case e.Modulus != 0 && !whole:
 		return fmt.Errorf("%s is %v, and %% takes integers; a hash is one: hash(%s, 1) %% %d",
-			e.Column, Type{Kind: kind}, columnName(e.Column), e.Modulus)
+			e.Column, Type{Kind: kind}, ColumnName(e.Column), e.Modulus)
 	case kind == pb.Kind_BOOL && e.Op >= Lt && e.Op <= Ge:
 		return fmt.Errorf("%s is bool; it takes == and !=, not %v", e.Column, e.Op)
 	}

@@ -92,8 +92,8 @@ func (e *Expr) printOperand(b *strings.Builder) {
 	b.WriteByte(')')
 }
 
-// columnName writes a name bare where the language can read it so, else in backticks.
-func columnName(name string) string {
+// ColumnName writes a name as an expression has it: bare where the language can read it so, else in backticks.
+func ColumnName(name string) string {
 	bare := !isKeyword(name)
 	for i, r := range name {
 		bare = bare && (isNameStart(r) || i > 0 && isNamePart(r))

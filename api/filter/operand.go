@@ -25,7 +25,7 @@ func (o Operand) Computed() bool { return o.Hashed || o.Modulus != 0 }
 func (o Operand) String() string {
 	text := "row()"
 	if o.Column != "" {
-		text = columnName(o.Column)
+		text = ColumnName(o.Column)
 	}
 	if o.Hashed {
 		text = fmt.Sprintf("hash(%s, %d)", text, o.Seed)

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 
 // Column is a column of a fit, and what is asked of it.
 type Column struct {
-	Name string `json:"name"` // of the feature that brings it
+	Name string `json:"name"`         // of the feature that brings it
+	Of   string `json:"of,omitempty"` // what it is called in the file; "": its name
 	// Kind is that of its values: bool, int32, int64, float32, float64 or binary.
 	Kind pb.Kind `json:"kind"`
 	// List says that rows are lists. Else a row that brings no value is a null.
@@ -22,7 +24,7 @@ type Column struct {
 	// Present names the feature, a label of bools, that says which rows have a value, where the column's own cannot:
 	// null texts come as empty ones, null floats as NaN. "": none; all texts are values then.
 	Present string `json:"present,omitempty"`
-	// Statistics are asked of it. Each is of this column, whatever its Of says.
+	// Statistics are asked of it. Each is of Of, whatever its own says.
 	Statistics []fitted.Statistic `json:"statistics"`
 }
 
@@ -122,7 +124,7 @@ func check(columns []Column) error {
 		}
 		names[c.Name] = true
 		for _, s := range c.Statistics {
-			s.Of = c.Name
+			s.Of = cmp.Or(c.Of, c.Name)
 			if err := s.Check(c.Kind); err != nil {
 				return err
 			}
@@ -138,7 +140,7 @@ func (f *Fit) makeColumns(columns []Column, o Options) {
 		c := &column{Column: from, index: i, folder: f.folder, queue: make(chan message, queued)}
 		c.Statistics = nil
 		for _, s := range from.Statistics {
-			s.Of = from.Name
+			s.Of = cmp.Or(from.Of, from.Name)
 			c.Statistics = append(c.Statistics, s)
 			if s.Name == fitted.Vocabulary {
 				vocabularies++
