@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -35,7 +35,9 @@ func NextPass(s *pb.Spec, given Given) (*Pass, error) {
 	r.session(s)
 	r.transforms(s)
 	r.filter(s.GetFilter())
-	r.features(s)
+	if len(s.GetFeatures()) > 0 { // else nobody has decided what becomes of them
+		r.features(s)
+	}
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}
@@ -108,8 +110,8 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 			asked.Present = r.fresh(len(names))
 			names[&feature{}] = asked.Present
 			out.Spec.Transforms = append(out.Spec.Transforms, &pb.Transform{
-				Op: exprOp, Out: asked.Present, Params: map[string]*pb.Value{
-					exprOp: {Kind: &pb.Value_Text{Text: filter.ColumnName(asked.Column) + " is not null"}},
+				Op: ExprOp, Out: asked.Present, Params: map[string]*pb.Value{
+					ExprOp: {Kind: &pb.Value_Text{Text: expr.ColumnName(asked.Column) + " is not null"}},
 				},
 			})
 			out.Spec.Features = append(out.Spec.Features, featureOf(pb.Layout_LABEL, asked.Present))
@@ -123,9 +125,6 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 func featureOf(layout pb.Layout, name string) *pb.Feature {
 	return &pb.Feature{Name: []string{name}, Layout: layout}
 }
-
-// exprOp is the op of derived columns.
-const exprOp = "expr"
 
 // passLayout is the layout that brings a feature's values as they are, and its nulls, if not LABEL or BYTES, which need
 // another column for these.
@@ -161,6 +160,11 @@ func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 	if st.column != nil {
 		in = st.in[0].by.in
 		t.Params["columns"] = ListOf([]*pb.Value{{Kind: &pb.Value_Text{Text: st.column.GetName()}}})
+	}
+	if by := namesBy(t); by != "" {
+		text := renamed(t.Params[by].GetText(), func(name string) string { return nameOf(st.named(name)) })
+		t.Params[by] = &pb.Value{Kind: &pb.Value_Text{Text: text}}
+		in = nil
 	}
 	for _, f := range in {
 		t.In = append(t.In, nameOf(f))

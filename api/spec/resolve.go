@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -168,22 +169,23 @@ func (r *resolver) filter(text string) {
 }
 
 // filterColumn finds a column of the filter, which sees sources only, and marks it as needed.
-func (r *resolver) filterColumn(name string) (filter.Type, error) {
+func (r *resolver) filterColumn(name string) (expr.Type, error) {
 	f, err := r.source(name)
 	if err != nil {
-		return filter.Type{}, err
+		return expr.Type{}, err
 	}
 	if f != nil && !f.typ.Computes() {
-		return filter.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
+		return expr.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
 	}
 	if f != nil {
 		f.needed = true
-		return filter.Type{Kind: f.typ.Kind, List: f.typ.List}, nil
+		return expr.Type{Kind: f.typ.Kind, List: f.typ.List}, nil
 	}
 	if d := r.derived[name]; d != nil {
-		return filter.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
+		return expr.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
 	}
-	return filter.Type{}, fmt.Errorf("no column %s%s", name, r.suggestColumn(name, slices.Values(r.index.names)))
+	return expr.Type{}, fmt.Errorf("no column %s%s; text goes in quotes", name,
+		r.suggestColumn(name, slices.Values(r.index.names)))
 }
 
 // source returns the feature of a source column, or nil if there is none of that name.

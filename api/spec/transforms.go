@@ -35,10 +35,14 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		near := r.nearest(t.GetOp(), slices.Values(r.catalog.Names()))
 		r.problems.add(path+".op", "no op %s%s", t.GetOp(), cmp.Or(hint(near), "; `penstock ops` lists them"))
 	}
+	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
+	if param := namesBy(t); param != "" && known {
+		a.derive(param)
+		return
+	}
 	before := len(r.problems)
 	in := r.expand(path+".in", t.GetIn())
 	complete := len(r.problems) == before
-	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
 	switch {
 	case !known:
 		a.unknown(in)
@@ -60,7 +64,8 @@ type application struct {
 	// signatures that the catalog gave by the type of the one input
 	signatures map[Type]checked
 	mistakes   grouped
-	lack       string // the first column that the inputs lack
+	lack       string   // the first column that the inputs lack
+	replaces   *feature // by a result of its name, of one that is not applied to each input by itself
 }
 
 type checked struct {
@@ -220,7 +225,7 @@ func (a *application) together(in []*feature, complete bool) {
 	default:
 		a.checkOut(out)
 		if f := a.step(sig, fits{}, out, in...); f != nil {
-			a.define(f, nil)
+			a.define(f, a.replaces)
 		}
 		return
 	}

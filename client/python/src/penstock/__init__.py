@@ -23,6 +23,7 @@ from penstock import _binary, errors, monitor
 from penstock._check import check
 from penstock._dataset import schema
 from penstock._diagnosis import Stats
+from penstock._fit import Fitted, fit
 from penstock._lists import Padded, Sparse
 from penstock._op import Op, Transform
 from penstock._transforms import Transforms
@@ -59,6 +60,7 @@ from penstock.ops import (
     decode_jpeg,
     decode_png,
     enumerate,  # noqa: A004
+    expr,
     fill_null,
     first_x,
     flip,
@@ -100,6 +102,7 @@ __all__ = [
     "DataLoader",
     "Features",
     "Fit",
+    "Fitted",
     "Op",
     "Padded",
     "Position",
@@ -126,8 +129,10 @@ __all__ = [
     "dense",
     "enumerate",
     "errors",
+    "expr",
     "fill_null",
     "first_x",
+    "fit",
     "flip",
     "float16",
     "float32",

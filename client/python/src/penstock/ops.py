@@ -237,6 +237,20 @@ def enumerate(in_: Names, *, start: int = 0, out: str | None = None) -> Transfor
 
 
 @_builder
+def expr(expr: str, *, out: str) -> Transform:
+    """Computes a feature by an expression over columns and features, such as price / nullif(age, 0).
+
+    Args:
+        expr: a text: see the page Expressions of the reference.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is scalar of the type that the expression has.
+    """
+    return op("expr", (), out=out, expr=expr)
+
+
+@_builder
 def fill_null(in_: Names, value: Scalar | Fit, *, out: str | None = None) -> Transform:
     """Replaces null rows of a scalar, or null elements of a list, by a value; a null list stays null.
 
@@ -626,19 +640,20 @@ def resize(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> 
 
 
 @_builder
-def sample(rate: float, *, seed: int = 0) -> Transform:
+def sample(rate: float, *, where: str | None = None, seed: int = 0) -> Transform:
     """Keeps each row with probability rate, anew in each epoch.
 
     To split a dataset, filter by hash(KEY, seed) % 100: samples of one seed overlap.
 
     Args:
         rate: a number from 0 to 1: 1 keeps all rows, 0 none.
+        where: a text, or None: a condition over the dataset's columns, such as label == 0: other rows are kept.
         seed: an int, by default 0: beside the spec's seed.
 
     Returns:
         A transform whose result is none: it selects rows.
     """
-    return op("sample", (), rate=rate, seed=seed)
+    return op("sample", (), rate=rate, where=where, seed=seed)
 
 
 @_builder
