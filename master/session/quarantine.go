@@ -96,8 +96,8 @@ func (s quarantine) intolerable(r Refusal) string {
 	switch n := s.skippedRowGroups(); {
 	case r.Changed:
 		return fmt.Sprintf(
-			"%s: the file, or a table that it is joined with, changed or vanished since it was listed: %s; bring it back "+
-				"as it was and restore a checkpoint, or begin a new session over the files that there are now",
+			"%s: the file, or a table that it is joined with, changed or vanished since it was listed: %s; bring it "+
+				"back as it was and restore a checkpoint, or begin a new session over the files that there are now",
 			what, r.Words)
 	case s.find(r) >= 0 || n < s.id.Skip:
 		return ""
