@@ -85,12 +85,12 @@ def read(loader: DataLoader) -> dict[int, dict[str, Any]]:
 def test_joins_are_duckdbs(data: Path, warm: None) -> None:
     """Missing, repeated and null keys; rows at the very time, and after it, which would leak; one key and two."""
     items = str(data / "items.parquet")
-    table = {"table": items, "columns": ["place", "price"]}
+    columns = ["place", "price"]
     loader = load(
         data,
-        penstock.lookup("item", **table, default=-7, duplicates="first", out="first_{}"),
-        penstock.lookup(["item", "at"], **table, as_of="since", out="then_{}", default=-7),
-        penstock.lookup(["item", "shop", "at"], **table, as_of="since", max_age="90s", out="pair_{}"),
+        penstock.lookup("item", items, columns, default=-7, duplicates="first", out="first_{}"),
+        penstock.lookup(["item", "at"], items, columns, as_of="since", out="then_{}", default=-7),
+        penstock.lookup(["item", "shop", "at"], items, columns, as_of="since", max_age="90s", out="pair_{}"),
         penstock.lookup("history", str(data / "firsts.parquet"), "place", key="id", default=-1, out="places"),
         *[penstock.fill_null(f"{kind}_place", value=-9) for kind in ("first", "then", "pair")],
         *[penstock.fill_null(f"{kind}_price", value=-9) for kind in ("first", "then", "pair")],
@@ -183,5 +183,5 @@ def test_refusals(data: Path, warm: None, tmp_path: Path) -> None:
         with pytest.raises(SpecError if "nothing" not in str(transform) else Error) as refused:
             read(load(data, transform, features=penstock.label("price")))
         assert words in str(refused.value)
-    with pytest.raises(Error, match="the key item .* is in row .* and again in row"):
+    with pytest.raises(Error, match=r"the key item .* is in row .* and again in row"):
         read(load(data, penstock.lookup("item", items, "place", default=0), features=penstock.label("place")))
