@@ -1021,8 +1021,11 @@ type Transform struct {
 	Out    string            `protobuf:"bytes,3,opt,name=out,proto3" json:"out,omitempty"`
 	Params map[string]*Value `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of op "python" alone: what is called, and what it makes, in place of `out`.
-	Python        *Function `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
-	Outs          []*Result `protobuf:"bytes,6,rep,name=outs,proto3" json:"outs,omitempty"`
+	Python *Function `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
+	Outs   []*Result `protobuf:"bytes,6,rep,name=outs,proto3" json:"outs,omitempty"`
+	// Left out when the spec is applied to rows that a model is to serve, as ops that draw at random are. Its results
+	// replace its inputs and are of their types, or it chooses rows.
+	TrainingOnly  bool `protobuf:"varint,7,opt,name=training_only,json=trainingOnly,proto3" json:"training_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1097,6 +1100,13 @@ func (x *Transform) GetOuts() []*Result {
 		return x.Outs
 	}
 	return nil
+}
+
+func (x *Transform) GetTrainingOnly() bool {
+	if x != nil {
+		return x.TrainingOnly
+	}
+	return false
 }
 
 // Function is a Python function of the user's, as a transform calls it: once for each window, on the rows that passed
@@ -2341,7 +2351,8 @@ type Table struct {
 	Extents []uint32               `protobuf:"varint,5,rep,packed,name=extents,proto3" json:"extents,omitempty"` // that are read; none: all
 	// The column behind the keys says from when on a row counts: of those of a key the newest does, and of as new ones the last.
 	AsOf          bool `protobuf:"varint,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
-	First         bool `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"` // of several rows of a key the first counts; else they are an error
+	First         bool `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`   // of several rows of a key the first counts; else they are an error
+	Either        bool `protobuf:"varint,8,opt,name=either,proto3" json:"either,omitempty"` // the key is in the first column, or where that is null in the second, which is no column of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2421,6 +2432,13 @@ func (x *Table) GetAsOf() bool {
 func (x *Table) GetFirst() bool {
 	if x != nil {
 		return x.First
+	}
+	return false
+}
+
+func (x *Table) GetEither() bool {
+	if x != nil {
+		return x.Either
 	}
 	return false
 }
@@ -2830,14 +2848,15 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\btruncate\x18\t \x01(\x0e2\x15.penstock.v1.TruncateR\btruncate\x12(\n" +
 	"\x05value\x18\n" +
 	" \x01(\v2\x12.penstock.v1.ValueR\x05value\x12(\n" +
-	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xa0\x02\n" +
+	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xc5\x02\n" +
 	"\tTransform\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02in\x18\x02 \x03(\tR\x02in\x12\x10\n" +
 	"\x03out\x18\x03 \x01(\tR\x03out\x12:\n" +
 	"\x06params\x18\x04 \x03(\v2\".penstock.v1.Transform.ParamsEntryR\x06params\x12-\n" +
 	"\x06python\x18\x05 \x01(\v2\x15.penstock.v1.FunctionR\x06python\x12'\n" +
-	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x1aM\n" +
+	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x12#\n" +
+	"\rtraining_only\x18\a \x01(\bR\ftrainingOnly\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xd6\x03\n" +
@@ -2933,7 +2952,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xd0\x01\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xe8\x01\n" +
 	"\x05Table\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12-\n" +
@@ -2941,7 +2960,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04keys\x18\x04 \x01(\rR\x04keys\x12\x18\n" +
 	"\aextents\x18\x05 \x03(\rR\aextents\x12\x13\n" +
 	"\x05as_of\x18\x06 \x01(\bR\x04asOf\x12\x14\n" +
-	"\x05first\x18\a \x01(\bR\x05first\"\xbe\x01\n" +
+	"\x05first\x18\a \x01(\bR\x05first\x12\x16\n" +
+	"\x06either\x18\b \x01(\bR\x06either\"\xbe\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +

@@ -24,6 +24,15 @@ func (c fakeCatalog) Maps(op string) (maps, ok bool) {
 	return o.maps, ok
 }
 
+func (c fakeCatalog) Fitting(op string) Fitting {
+	return map[string]Fitting{
+		"scale_to_z_score": {By: "of", Params: map[string]string{"mean": Mean, "std": Std}},
+		"map_id": {
+			By: "vocabulary", Params: map[string]string{"vocabulary": Vocabulary}, With: []string{"min_count", "max_size"},
+		},
+	}[op]
+}
+
 func (c fakeCatalog) Check(op string, params map[string]*pb.Value, in []Type) (Signature, error) {
 	return c[op].check(params, in)
 }
@@ -68,6 +77,9 @@ func newCatalog() fakeCatalog {
 		}},
 		"sample": {false, func(_ map[string]*pb.Value, in []Type) (Signature, error) {
 			return Signature{Version: 1, SelectsRows: true}, nil
+		}},
+		"expr": {false, func(params map[string]*pb.Value, in []Type) (Signature, error) {
+			return Signature{Version: 1, Out: Type{Kind: pb.Kind_FLOAT64}, Params: params}, nil
 		}},
 		"keep_if": {true, func(_ map[string]*pb.Value, in []Type) (Signature, error) {
 			return Signature{Version: 1, SelectsRows: true}, nil

@@ -183,6 +183,11 @@ func (f *formatter) value(v *pb.Value) string {
 			items = append(items, f.value(item))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
+	case *pb.Value_Fit:
+		if k.Fit.GetArg() == nil {
+			return "{" + FitWord + ": " + f.text(k.Fit.GetStatistic()) + "}"
+		}
+		return "{" + f.text(k.Fit.GetStatistic()) + ": " + f.value(k.Fit.GetArg()) + "}"
 	}
 	f.fail("a value has no kind")
 	return ""

@@ -210,14 +210,14 @@ func (l *lookup) checkTimes(asOf bool) {
 }
 
 // joined is the table that lookups share.
-func (l *lookup) joined(t *pb.Table) *joined {
-	for _, j := range l.joins {
+func (r *resolver) joined(t *pb.Table) *joined {
+	for _, j := range r.joins {
 		if proto.Equal(j.proto, t) {
 			return j
 		}
 	}
 	j := &joined{proto: t}
-	l.joins = append(l.joins, j)
+	r.joins = append(r.joins, j)
 	return j
 }
 
@@ -228,7 +228,7 @@ func (l *lookup) rowStep(t *joined, sig Signature, in []*feature) *step {
 			return st
 		}
 	}
-	st := &step{in: in, table: t, proto: &pb.Step{
+	st := &step{in: in, transform: l.transform, behind: l.behind, table: t, proto: &pb.Step{
 		Op: LookupRowOp, Version: sig.Version, Params: sig.Params, Name: "rows of " + l.table.File.GetUri(), At: l.path,
 	}}
 	st.makes(&feature{name: st.proto.GetName(), typ: sig.Out, at: l.path})
@@ -375,7 +375,7 @@ func (l *lookup) columnStep(src *pb.Source, rows *step, result *feature) {
 		l.problems.add(l.path, "%s of the table: %v", src.GetName(), err)
 		return
 	}
-	st := &step{in: rows.outs, table: rows.table, column: src, proto: &pb.Step{
+	st := &step{in: rows.outs, transform: l.transform, behind: l.behind, table: rows.table, column: src, proto: &pb.Step{
 		Op: LookupColumnOp, Version: sig.Version, Params: sig.Params, Name: result.name, At: l.path,
 	}}
 	result.typ, result.meaning = sig.Out, src.GetMeaning()
@@ -400,7 +400,7 @@ func (st *step) joinsOf(p *pb.Program) {
 		p.Tables = append(p.Tables, t.proto)
 	}
 	st.proto.Table = &t.slot
-	if st.column == nil {
+	if st.column == nil { // or the table has all that the step takes
 		return
 	}
 	first := int(t.proto.GetKeys())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -16,6 +17,7 @@ import (
 type Given struct {
 	Schema  Schema  // of the dataset's files
 	Catalog Catalog // of ops
+	Fitted  Fitted  // nil: nothing is
 	// Tables are the side tables that the spec names: Tables lists them.
 	Tables map[TableName]*SideTable
 }
@@ -24,20 +26,9 @@ type Given struct {
 // what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
 // mistakes of the spec.
 func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
-	r := &resolver{
-		index:   newIndex(given.Schema),
-		catalog: given.Catalog,
-		tables:  given.Tables,
-		storage: s.GetDataset().GetStorage(),
-		code:    s.GetCode(),
-		sources: map[string]*feature{},
-		derived: map[string]*feature{},
-		owned:   map[string]*feature{},
-	}
+	r := newResolver(s, given)
 	r.session(s)
-	for i, t := range s.GetTransforms() {
-		r.transform(fmt.Sprintf("transforms[%d]", i), t)
-	}
+	r.transforms(s)
 	r.filter(s.GetFilter())
 	r.features(s)
 	r.checkPinned()
@@ -45,6 +36,26 @@ func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
 		return nil, err
 	}
 	return r.program(s), nil
+}
+
+func newResolver(s *pb.Spec, given Given) *resolver {
+	return &resolver{
+		index:   newIndex(given.Schema),
+		catalog: given.Catalog,
+		known:   given.Fitted,
+		tables:  given.Tables,
+		storage: s.GetDataset().GetStorage(),
+		code:    s.GetCode(),
+		sources: map[string]*feature{},
+		derived: map[string]*feature{},
+		owned:   map[string]*feature{},
+	}
+}
+
+func (r *resolver) transforms(s *pb.Spec) {
+	for i, t := range s.GetTransforms() {
+		r.transform(fmt.Sprintf("transforms[%d]", i), t)
+	}
 }
 
 // feature is a column of values on its way through the program.
@@ -59,6 +70,9 @@ type feature struct {
 	shape   []int32 // of each row, where all have one
 	column  int     // of the schema, of sources
 	at      string  // the transform that made it, else empty
+	lacks   string  // the column for want of which its type is unknown; see serving
+	by      *step   // that makes it
+	formula string  // see resolver.formula
 	needed  bool
 	slot    uint32
 }
@@ -67,11 +81,14 @@ func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED
 
 // step is an op on features. One without outs selects rows.
 type step struct {
-	proto    *pb.Step
-	in, outs []*feature
-	one      [1]*feature // where outs lie, of nearly all steps
-	table    *joined     // that it looks values up in, and the column that it takes, if it does
-	column   *pb.Source
+	proto     *pb.Step
+	transform *pb.Transform
+	asked     map[string]Statistic // parameters that the data say
+	behind    *step                // that decided which rows there are
+	in, outs  []*feature
+	one       [1]*feature // where outs lie, of nearly all steps
+	table     *joined     // that it looks values up in, and the column that it takes, if it does
+	column    *pb.Source
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -83,6 +100,7 @@ func (st *step) needed() bool {
 func (st *step) makes(outs ...*feature) {
 	st.outs, st.proto.Outs = append(st.one[:0], outs...), uint32(len(outs))
 	for i, f := range outs {
+		f.by = st
 		if i == 0 {
 			st.proto.Type = f.typ.Proto()
 		} else {
@@ -95,6 +113,8 @@ func (st *step) makes(outs ...*feature) {
 type resolver struct {
 	index    *index
 	catalog  Catalog
+	known    Fitted
+	pass     *pass // nil: what is not fitted is a mistake
 	tables   map[TableName]*SideTable
 	joins    []*joined
 	storage  string   // the dataset's profile
@@ -108,7 +128,9 @@ type resolver struct {
 	owned   map[string]*feature
 	steps   []*step
 	barrier string // the first transform behind which there may be other rows than the files', and what it calls
+	behind  *step  // the last one that decides which rows there are
 	outputs []*output
+	serving *serving // nil: sessions run the program
 	// suggestions made, which cost a look at each name
 	suggestions int
 	listed      bool // the columns, for a name that is near to none
@@ -147,22 +169,23 @@ func (r *resolver) filter(text string) {
 }
 
 // filterColumn finds a column of the filter, which sees sources only, and marks it as needed.
-func (r *resolver) filterColumn(name string) (filter.Type, error) {
+func (r *resolver) filterColumn(name string) (expr.Type, error) {
 	f, err := r.source(name)
 	if err != nil {
-		return filter.Type{}, err
+		return expr.Type{}, err
 	}
 	if f != nil && !f.typ.Computes() {
-		return filter.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
+		return expr.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
 	}
 	if f != nil {
 		f.needed = true
-		return filter.Type{Kind: f.typ.Kind, List: f.typ.List}, nil
+		return expr.Type{Kind: f.typ.Kind, List: f.typ.List}, nil
 	}
 	if d := r.derived[name]; d != nil {
-		return filter.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
+		return expr.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
 	}
-	return filter.Type{}, fmt.Errorf("no column %s%s", name, r.suggestColumn(name, slices.Values(r.index.names)))
+	return expr.Type{}, fmt.Errorf("no column %s%s; text goes in quotes", name,
+		r.suggestColumn(name, slices.Values(r.index.names)))
 }
 
 // source returns the feature of a source column, or nil if there is none of that name.
@@ -186,12 +209,25 @@ func (r *resolver) source(name string) (*feature, error) {
 	return f, nil
 }
 
-// find returns the feature that a name stands for at this point, or nil.
+// find returns the feature that a name stands for at this point, or nil. Where rows are served, it is never nil.
 func (r *resolver) find(name string) (*feature, error) {
+	f, err := r.present(name)
+	if f == nil && err == nil && r.serving != nil {
+		f = r.serving.lacking(name)
+	}
+	return f, err
+}
+
+// present returns the feature that bears a name at this point, or nil.
+func (r *resolver) present(name string) (*feature, error) {
 	if f, ok := r.derived[name]; ok {
 		return f, nil
 	}
-	return r.source(name)
+	f, err := r.source(name)
+	if f != nil && r.serving != nil && r.serving.absent[r.index.columns[f.column].Name] {
+		return nil, nil
+	}
+	return f, err
 }
 
 // exact reports whether a feature or column bears the name itself.
@@ -283,7 +319,13 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 		return nil, fmt.Errorf(
 			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
+	if err := r.untyped(g); err != nil {
+		return nil, err
+	}
 	names := slices.SortedFunc(r.flat(g.filtered(r.names())), compareNatural)
+	if len(names) == 0 && r.serving != nil {
+		return []string{pattern}, nil
+	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no feature matches %s%s", pattern, cmp.Or(r.unseen(g), r.columns()))
 	}

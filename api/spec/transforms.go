@@ -35,10 +35,14 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		near := r.nearest(t.GetOp(), slices.Values(r.catalog.Names()))
 		r.problems.add(path+".op", "no op %s%s", t.GetOp(), cmp.Or(hint(near), "; `penstock ops` lists them"))
 	}
+	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
+	if param := namesBy(t); param != "" && known {
+		a.derive(param)
+		return
+	}
 	before := len(r.problems)
 	in := r.expand(path+".in", t.GetIn())
 	complete := len(r.problems) == before
-	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
 	switch {
 	case !known:
 		a.unknown(in)
@@ -60,6 +64,8 @@ type application struct {
 	// signatures that the catalog gave by the type of the one input
 	signatures map[Type]checked
 	mistakes   grouped
+	lack       string   // the first column that the inputs lack
+	replaces   *feature // by a result of its name, of one that is not applied to each input by itself
 }
 
 type checked struct {
@@ -81,7 +87,7 @@ func (a *application) unknown(in []*feature) {
 
 func (a *application) defineUnknown(name string) {
 	if name != "" {
-		a.derived[name] = &feature{name: name, at: a.path}
+		a.derived[name] = &feature{name: name, at: a.path, lacks: a.lack}
 	}
 }
 
@@ -109,11 +115,22 @@ func (a *application) perInput(in []*feature) {
 	// Results get their names after all inputs have been looked at, so that no input is the result of another.
 	results := make([]*feature, len(in))
 	for i, f := range in {
-		results[i] = &feature{name: outName(out, f), at: a.path}
+		results[i] = &feature{name: outName(out, f), at: a.path, lacks: f.lacks}
 		if f.unknown() {
 			continue
 		}
-		sig, err := a.signature(f.typ)
+		with, err := a.fits(f)
+		if errors.Is(err, ErrNotFitted) {
+			continue
+		}
+		var sig Signature
+		switch {
+		case err != nil:
+		case with.table != nil:
+			sig, err = a.vocabulary(f, with)
+		default:
+			sig, err = a.signature(f.typ, with)
+		}
 		if err == nil && sig.SelectsRows && out != "" {
 			err = errors.New("selects rows and has no result; leave out `out`")
 		}
@@ -127,7 +144,7 @@ func (a *application) perInput(in []*feature) {
 			a.mistakes.add(f.name, err.Error())
 			continue
 		}
-		results[i] = a.step(sig, outName(out, f), f)
+		results[i] = a.step(sig, with, outName(out, f), f)
 	}
 	for i, f := range in {
 		if results[i] != nil {
@@ -156,7 +173,10 @@ func (s Signature) countsIn(f *feature) error {
 }
 
 // signature asks the catalog once for each type.
-func (a *application) signature(t Type) (Signature, error) {
+func (a *application) signature(t Type, with fits) (Signature, error) {
+	if len(with.asked) > 0 {
+		return a.catalog.Check(a.transform.GetOp(), with.params, []Type{t})
+	}
 	c, ok := a.signatures[t]
 	if !ok {
 		c.signature, c.err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), []Type{t})
@@ -172,12 +192,17 @@ func (a *application) together(in []*feature, complete bool) {
 	for i, f := range in {
 		types[i] = f.typ
 		complete = complete && !f.unknown()
+		a.lack = cmp.Or(a.lack, f.lacks)
 	}
 	if !complete {
 		a.defineUnknown(out)
 		return
 	}
-	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	err := a.fitsNothing()
+	var sig Signature
+	if err == nil {
+		sig, err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	}
 	if err == nil {
 		err = a.comesTooLate(sig)
 	}
@@ -199,8 +224,8 @@ func (a *application) together(in []*feature, complete bool) {
 		a.problems.add(a.path+".in", "%s", repeated)
 	default:
 		a.checkOut(out)
-		if f := a.step(sig, out, in...); f != nil {
-			a.define(f, nil)
+		if f := a.step(sig, fits{}, out, in...); f != nil {
+			a.define(f, a.replaces)
 		}
 		return
 	}
@@ -228,10 +253,17 @@ func (a *application) checkOut(out string) {
 }
 
 // step appends a step and returns its result, or nil if it selects rows.
-func (a *application) step(sig Signature, name string, in ...*feature) *feature {
-	st := &step{in: in, proto: &pb.Step{
-		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
+func (a *application) step(sig Signature, with fits, name string, in ...*feature) *feature {
+	op := a.transform.GetOp()
+	if with.table != nil {
+		op = VocabularyOp
+	}
+	st := &step{in: in, transform: a.transform, asked: with.asked, behind: a.behind, proto: &pb.Step{
+		Op: op, Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
 	}}
+	if with.table != nil {
+		st.table = a.joined(with.table)
+	}
 	a.steps = append(a.steps, st)
 	if sig.SelectsRows {
 		return nil
@@ -249,12 +281,14 @@ func (a *application) define(result, in *feature) {
 	if in == nil || in.name != result.name {
 		a.checkNew(a.path+".out", result.name)
 	}
-	a.derived[result.name] = result
+	if a.keeps(a.path, a.transform, result, in) {
+		a.derived[result.name] = result
+	}
 }
 
 // checkNew refuses a name that a feature bears.
 func (r *resolver) checkNew(path, name string) {
-	if old, err := r.find(name); old != nil || err != nil {
+	if old, err := r.present(name); old != nil || err != nil {
 		what := "is a column of the dataset"
 		if old != nil && old.at != "" {
 			what = "is made by " + old.at

@@ -183,7 +183,7 @@ func (r *reading) row() error {
 	}
 	for i, s := range r.p.steps {
 		if s.op.keep != nil {
-			if !s.op.keep(r.at) {
+			if !s.op.keep(r.inputs[i], r.at) {
 				return nil
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 )
@@ -183,6 +184,21 @@ func (r *resolver) source(name string) (int, error) {
 	return src.slot, nil
 }
 
+// columnSlot is the slot of a column of the files, whatever else bears its name by now.
+func (r *resolver) columnSlot(name string) (int, error) {
+	for _, s := range r.sources {
+		if s.column.name == name || s.key != "" && s.column.name+"."+s.key == name {
+			return s.slot, nil
+		}
+	}
+	meant, hidden := r.names[name]
+	slot, err := r.source(name)
+	if hidden {
+		r.names[name] = meant
+	}
+	return slot, err
+}
+
 // mapKey splits a name into a map column, with the longest name that there is, and one of its keys.
 func (r *resolver) mapKey(name string) (column, string, bool) {
 	for i := len(name) - 1; i > 0; i-- {
@@ -200,6 +216,13 @@ func (r *resolver) add(t spec.Type) int {
 
 // transform adds the steps of one; of tables only lookups have one.
 func (r *resolver) transform(at string, t *pb.Transform, table *side) error {
+	if text := expressionOf(t); text != "" {
+		n, err := expr.Parse(text)
+		if err != nil {
+			return err
+		}
+		return r.apply(at, ops()[t.GetOp()], t, n.Columns(), t.GetOut())
+	}
 	names, err := r.expandAll(t.GetIn())
 	if err != nil {
 		return err
@@ -229,8 +252,12 @@ func (r *resolver) transform(at string, t *pb.Transform, table *side) error {
 func (r *resolver) apply(at string, op opMaker, t *pb.Transform, in []string, out string) error {
 	s := step{at: at, out: -1}
 	var types []spec.Type
+	look := r.slot
+	if t.GetOp() == "sample" { // which looks at columns of the files
+		look = r.columnSlot
+	}
 	for _, name := range in {
-		slot, err := r.slot(name)
+		slot, err := look(name)
 		if err != nil {
 			return err
 		}

@@ -96,24 +96,31 @@ func keyword(name string) bool {
 	}, name)
 }
 
+// takesNames reports whether the op's inputs are named one by one, and not by an expression.
+func takesNames(op transform.Op) bool { return op.Select == nil && op.Names == "" }
+
 // parameters are those before and after "*": what must be given first, and the result's name last.
 func parameters(op transform.Op) (positional, keywords []parameter) {
 	var optional []parameter
-	if op.Select == nil {
+	if takesNames(op) {
 		positional = append(positional, parameter{name: "in_", typ: "Names"})
-		if !op.Maps && op.Out == "" {
-			keywords = append(keywords, parameter{name: "out", typ: "str"})
-		}
+	}
+	if op.Select == nil && !op.Maps && op.Out == "" {
+		keywords = append(keywords, parameter{name: "out", typ: "str"})
 	}
 	for _, p := range op.Params {
 		declared := parameter{name: python(p.Name), typ: typeOf(p), def: literal(p.Default)}
-		if p.Default == nil && !p.Required {
+		if p.Fitted {
+			declared.typ += " | Fit"
+		}
+		_, isFitted := op.Fitting.Params[p.Name]
+		if p.Default == nil && (!p.Required || isFitted) {
 			declared.typ, declared.def = declared.typ+" | None", "None"
 		}
 		switch {
 		case p.Positional:
 			positional = append(positional, declared)
-		case p.Required:
+		case p.Required && !isFitted:
 			keywords = append(keywords, declared)
 		default:
 			optional = append(optional, declared)
@@ -207,7 +214,7 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 		b.WriteString("\n" + paragraph("    ", "    ", rest))
 	}
 	var args []string
-	if op.Select == nil {
+	if takesNames(op) {
 		in := "in_: " + op.Inputs
 		if op.Maps {
 			in += "; of several names each by itself"
@@ -271,10 +278,13 @@ func paragraph(first, further, text string) string {
 // body makes the Transform by op.
 func body(op transform.Op) string {
 	args := []string{strconv.Quote(op.Name)}
-	if op.Select != nil {
-		args = append(args, "()")
+	if takesNames(op) {
+		args = append(args, "in_")
 	} else {
-		args = append(args, "in_", "out=out")
+		args = append(args, "()")
+	}
+	if op.Select == nil {
+		args = append(args, "out=out")
 	}
 	var odd []string
 	for _, p := range op.Params {

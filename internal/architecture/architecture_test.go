@@ -39,17 +39,17 @@ var only = map[string][]string{
 // offline packages know no network and no clock. zones is none of them: it reads tables, which the package time can.
 var offline = []string{
 	"master/plan", "master/session", "worker/transform", "worker/formats", "worker/tensor",
-	"api/position", "api/spec", "api/filter",
+	"api/position", "api/spec", "api/expr", "api/filter",
 }
 
 // Of formats know those who describe files by them, plan by what these say, and decode them. One format is its own
 // folders' affair.
 var formats = map[string][]string{
 	"internal/formats": {
-		"internal/formats", "master", "worker/formats", "worker/pipeline", "cmd",
+		"internal/formats", "internal/fitted", "master", "worker/formats", "worker/pipeline", "worker/apply", "cmd",
 	},
-	"worker/formats":           {"worker/formats", "worker/pipeline", "cmd"},
-	"internal/formats/parquet": {"internal/formats", "worker/formats"},
+	"worker/formats":           {"worker/formats", "worker/pipeline", "worker/apply", "cmd"},
+	"internal/formats/parquet": {"internal/formats", "internal/fitted", "worker/formats"}, // fitted: thrift alone
 	"internal/formats/arrow":   {"internal/formats", "worker/formats"},
 	"worker/formats/parquet":   {"worker/formats"},
 	"worker/formats/arrow":     {"worker/formats"},

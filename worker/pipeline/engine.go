@@ -66,7 +66,7 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 	late, isLate := e.decoder.(formats.Late)
 	if program.GetFilter() == "" {
 		if isLate && e.chain.Selects() {
-			late.DecodeFirst(nil)
+			late.DecodeFirst(e.chain.SelectsBy())
 		}
 		return nil
 	}
@@ -84,12 +84,19 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 	}
 	e.expr = expr
 	if isLate {
-		late.DecodeFirst(e.filter.Columns())
+		late.DecodeFirst(e.choosing())
 	}
 	if coded, ok := e.decoder.(formats.Coded); ok {
 		coded.AsCodes(e.unread())
 	}
 	return nil
+}
+
+// choosing are the sources that the filter or a step looks at which chooses rows, each once.
+func (e *engine) choosing() []int {
+	all := append(e.filter.Columns(), e.chain.SelectsBy()...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // reads finds the sources that a step or an output reads.

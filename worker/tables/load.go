@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -66,7 +68,7 @@ func (s *Store) load(ctx context.Context, t *pb.Table, m *room) (*lookup.Table, 
 		return nil, err
 	}
 	l := &loading{store: s, about: t, room: m, file: file}
-	l.builder = lookup.NewBuilder(t, func(bytes int64) error { return m.take(ctx, bytes) })
+	l.builder = lookup.NewBuilder(merging(t), func(bytes int64) error { return m.take(ctx, bytes) })
 	if err := l.bind(ctx); err != nil {
 		return nil, err
 	}
@@ -187,12 +189,56 @@ func (l *loading) extent(ctx context.Context, at int) error {
 		for i, from := range l.from {
 			columns[i] = vectors[from]
 		}
-		if err := l.builder.Add(rows.FirstRow+done, columns); err != nil {
+		if err := l.add(ctx, rows.FirstRow+done, columns); err != nil {
 			return err
 		}
 		done += n
 	}
 	return context.Cause(ctx)
+}
+
+// add adds rows that begin at a row of the file.
+func (l *loading) add(ctx context.Context, first int64, columns []*vector.Vector) error {
+	if !l.about.GetEither() {
+		return l.builder.Add(first, columns)
+	}
+	a, b := columns[0], columns[1]
+	size := int64(len(a.Data) + len(b.Data) + 5*a.Rows)
+	if err := l.room.take(ctx, size); err != nil {
+		return err
+	}
+	defer func() { l.room.Give(size) }()
+	return l.builder.Add(first, append([]*vector.Vector{merged(a, b, size)}, columns[2:]...))
+}
+
+// merging is a table whose first two columns are one.
+func merging(t *pb.Table) *pb.Table {
+	if !t.GetEither() {
+		return t
+	}
+	t = proto.CloneOf(t)
+	t.Columns = slices.Delete(t.Columns, 1, 2)
+	return t
+}
+
+// merged has the values of a column of bytes, and where that is null those of another one: so many bytes at most.
+func merged(a, b *vector.Vector, size int64) *vector.Vector {
+	out := &vector.Vector{
+		Type: a.Type, Rows: a.Rows, Ends: make([]int32, a.Rows+1), Valid: make([]uint64, vector.Words(a.Rows)),
+		Data: make([]byte, 0, size),
+	}
+	for i := range a.Rows {
+		from := a
+		if a.IsNull(i) {
+			from = b
+		}
+		if !from.IsNull(i) {
+			out.Valid[i>>6] |= 1 << (i & 63)
+			out.Data = append(out.Data, from.Data[from.Ends[i]:from.Ends[i+1]]...)
+		}
+		out.Ends[i+1] = int32(len(out.Data))
+	}
+	return out
 }
 
 // isGone reports whether the table's file is not there.

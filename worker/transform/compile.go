@@ -83,8 +83,7 @@ func (c *compiler) addOp(s *pb.Step) error {
 			return fmt.Errorf("%s chooses rows of files, and stands behind a function that chooses or makes rows: "+
 				"put it before", s.GetOp())
 		}
-		c.selectors = append(c.selectors, b.selector)
-		return nil
+		return c.addSelector(b.selector, s)
 	}
 	borrower, borrows := b.kernel.(Borrower)
 	_, sizer := b.kernel.(Sizer)
@@ -107,6 +106,20 @@ func (c *compiler) addOp(s *pb.Step) error {
 	}
 	c.steps = append(c.steps, made)
 	c.add(b.out, made.swells)
+	return nil
+}
+
+// addSelector adds a step that chooses rows, by sources if it has inputs.
+func (c *compiler) addSelector(s Selector, step *pb.Step) error {
+	for _, slot := range step.GetIn() {
+		if int(slot) >= len(c.sources) {
+			return fmt.Errorf("%s looks at slot %d, and may look at the %d sources alone", step.GetOp(), slot,
+				len(c.sources))
+		}
+	}
+	c.selectors = append(c.selectors, selecting{
+		selector: s, from: step.GetIn(), in: make([]*vector.Vector, len(step.GetIn())),
+	})
 	return nil
 }
 

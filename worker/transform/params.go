@@ -70,6 +70,8 @@ type Param struct {
 	// OneOf lists the texts that Text takes; empty: any.
 	OneOf []string
 	Doc   string
+	// Fitted: builders in Python say that the data may be asked for it. In texts any parameter may ask.
+	Fitted bool
 	// Positional: the builder in Python takes it by its place, too. Such parameters come first.
 	Positional bool
 	// Python is its type there, where that is narrower than what Want says.

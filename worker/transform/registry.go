@@ -27,9 +27,9 @@ var _ spec.Catalog = (*Registry)(nil)
 // Builtin returns the ops that Penstock comes with.
 func Builtin() *Registry {
 	ops := []Op{
-		bucketize(), cast(), clamp(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(), sample(),
-		sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(),
-		mapIDOfInts(), localHour(), join(), lookupRow(), lookupColumn(),
+		bucketize(), cast(), clamp(), expression(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(),
+		sample(), sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(),
+		mapID(), mapIDOfInts(), localHour(), join(), lookupRow(), lookupColumn(), vocabularyID(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),
@@ -139,6 +139,14 @@ func (r *Registry) Maps(op string) (isMap, ok bool) {
 	return o != nil && o.Maps, o != nil
 }
 
+// Fitting is what an op may ask of the data.
+func (r *Registry) Fitting(op string) spec.Fitting {
+	if o := r.newest(op); o != nil {
+		return o.Fitting
+	}
+	return spec.Fitting{}
+}
+
 // Check infers what an op makes of inputs of the given types (one of them for an op that maps), or returns all that is
 // wrong with its parameters, or else what is wrong with its inputs.
 func (r *Registry) Check(op string, params map[string]*pb.Value, in []spec.Type) (spec.Signature, error) {
@@ -203,10 +211,10 @@ func (op *Op) join(params map[string]*pb.Value, in []spec.Type, table *lookup.Ta
 		return b, err
 	}
 	if op.Select != nil {
-		if len(in) > 0 {
+		if len(in) > 0 && op.Names == "" {
 			return bound{}, fmt.Errorf("in: %s selects rows and takes no features, found %d", op.Name, len(in))
 		}
-		b.selector, err = op.Select(b.params)
+		b.selector, err = op.Select(b.params, in)
 		return b, err
 	}
 	if op.Maps && len(in) != 1 {
