@@ -182,7 +182,7 @@ transforms:
 		"an op that cannot be left out": {
 			spec:   picture + "  - {op: resize, in: photo, size: [8, 8], training_only: true}\n",
 			fields: []arrow.Field{column("photo", arrow.BinaryTypes.Binary)}, rows: `[{"photo": "eA=="}]`,
-			want: "transforms[1].training_only: photo is picture(3 channels, of any size) becomes picture(3 channels, 8 x 8)",
+			want: "transforms[1].training_only: photo is picture(3 channels, of any size), and becomes picture(3 channels, 8 x 8)",
 		},
 		"a result that others need": {
 			spec:   strings.Replace(clicks, "out: logged", "out: logged, training_only: true", 1),
