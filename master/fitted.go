@@ -43,11 +43,31 @@ func ReadFitted(ctx context.Context, st storage.Storage, s *pb.Spec) (*fitted.Kn
 	if err != nil {
 		return nil, fmt.Errorf("fitted: %w", err)
 	}
-	if want := s.GetFitted().GetDigest(); want != "" && want != file.Digest() {
+	if want := s.GetFitted().GetDigest(); want != "" && want != file.Digest {
 		return nil, wrong("%s is %s, and the spec names %s: it was written again, of the dataset %.16s; name its new "+
-			"digest if that is what is meant", uri, file.Digest(), want, file.Dataset)
+			"digest if that is what is meant", uri, file.Digest, want, file.Dataset)
 	}
-	return file.Known(ctx, nil), nil
+	return file.Known(ctx, func(e *fitted.Entry) (*pb.Table, error) { return vocabulary(f, profile, e), nil }), nil
+}
+
+// vocabulary is the table of a vocabulary in a fitted file: its values, and their places.
+func vocabulary(f *pb.File, profile string, e *fitted.Entry) *pb.Table {
+	column := func(name string, kind pb.Kind) *pb.Source {
+		return &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: kind}}
+	}
+	t := &pb.Table{
+		File: &pb.File{Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag()}, Storage: profile, Keys: 1,
+		Columns: []*pb.Source{column("int", pb.Kind_INT64)},
+	}
+	if e.Kind == spec.KindName(pb.Kind_BINARY) {
+		t.Columns = []*pb.Source{column("text", pb.Kind_BINARY), column("bytes", pb.Kind_BINARY)}
+		t.Either = true
+	}
+	t.Columns = append(t.Columns, column("id", pb.Kind_INT64))
+	for i := range e.Groups {
+		t.Extents = append(t.Extents, uint32(e.Group+i))
+	}
+	return t
 }
 
 // pinFitted returns the spec that names the digest of its fitted file, too.
@@ -56,6 +76,6 @@ func pinFitted(s *pb.Spec, d *Dataset) *pb.Spec {
 		return s
 	}
 	s = proto.CloneOf(s)
-	s.Fitted.Digest = d.Fitted.Digest()
+	s.Fitted.Digest = d.Fitted.Digest
 	return s
 }

@@ -43,6 +43,8 @@ type Dataset struct {
 	Schema spec.Schema
 	// Fitted is the spec's fitted file; nil: it names none.
 	Fitted *fitted.Known
+	// Tables are the side tables that the spec names, as they are pinned in the program.
+	Tables map[spec.TableName]*spec.SideTable
 
 	described *describer
 }
@@ -123,6 +125,9 @@ func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	if d.Schema, err = schemaOf(loaded); err != nil {
 		return err
 	}
+	if d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s); err != nil {
+		return err
+	}
 	d.Fitted, err = ReadFitted(ctx, d.described.storage, s)
 	return err
 }
@@ -135,7 +140,7 @@ func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
 
 // Given is what a spec of the dataset is resolved with.
 func (d *Dataset) Given(ops spec.Catalog) spec.Given {
-	given := spec.Given{Schema: d.Schema, Catalog: ops}
+	given := spec.Given{Schema: d.Schema, Catalog: ops, Tables: d.Tables}
 	if d.Fitted != nil {
 		given.Fitted = d.Fitted
 	}
@@ -324,6 +329,9 @@ func openError(err error) error {
 	if errors.As(err, &problems) {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+	if of, ok := errors.AsType[*formats.TableError](err); ok {
+		err = ofTable(of)
+	}
 	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // what storage wraps is not for callers
 		return own.GRPCStatus().Err()
 	}
@@ -331,4 +339,13 @@ func openError(err error) error {
 		return cannotYet(err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
+}
+
+// ofTable is an error about a side table, with the status of its cause if that has one of its own.
+func ofTable(err *formats.TableError) error {
+	own, ok := err.Err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // what storage wraps is not for callers
+	if !ok {
+		return err
+	}
+	return status.Error(own.GRPCStatus().Code(), err.Path+": "+own.GRPCStatus().Message())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -24,11 +25,11 @@ func truth(b bool) Truth {
 	return False
 }
 
-// Eval evaluates the predicate on one row. lookup returns the row's value of a column, and false if it is null; of
-// column "" it returns the row's id (RowID), as an Int.
+// Eval evaluates the predicate on one row; it has no conditions (Holds). lookup returns the row's value of a column,
+// and false if it is null; of column "" it returns the row's id (RowID), as an Int.
 // Text (the value of a partition key) that is compared with a number or a bool is read as one; text that cannot
 // be so read is an error, as is any other mismatch that Check would have found.
-func (e *Expr) Eval(lookup func(column string) (Value, bool)) (Truth, error) {
+func (e *Expr) Eval(lookup func(column string) (expr.Value, bool)) (Truth, error) {
 	switch e.Op {
 	case Not:
 		t, err := e.Args[0].Eval(lookup)
@@ -48,6 +49,9 @@ func (e *Expr) Eval(lookup func(column string) (Value, bool)) (Truth, error) {
 			lowest = min(lowest, sign*t)
 		}
 		return sign * lowest, nil
+	}
+	if e.Op == Holds {
+		return Unknown, fmt.Errorf("filter: %v is computed for many rows at once alone", e.Cond)
 	}
 	v, ok := lookup(e.Column)
 	v, ok, err := e.of(v, ok)
@@ -72,12 +76,12 @@ func (e *Expr) Eval(lookup func(column string) (Value, bool)) (Truth, error) {
 	return truth(found != (e.Op == NotIn)), nil
 }
 
-func (e *Expr) test(v, lit Value) (bool, error) {
+func (e *Expr) test(v, lit expr.Value) (bool, error) {
 	v, err := readText(v, lit.Kind)
 	if err != nil {
 		return false, err
 	}
-	sign, ordered, err := order(v, lit)
+	sign, ordered, err := expr.Order(v, lit)
 	if err != nil || !ordered {
 		return e.Op == Ne, err
 	}
@@ -97,7 +101,7 @@ func (e *Expr) test(v, lit Value) (bool, error) {
 }
 
 // readText reads text as a number or bool where the literal is one.
-func readText(v Value, literal pb.Kind) (Value, error) {
+func readText(v expr.Value, literal pb.Kind) (expr.Value, error) {
 	if v.Kind != pb.Kind_BINARY || literal == pb.Kind_BINARY {
 		return v, nil
 	}
@@ -106,14 +110,14 @@ func readText(v Value, literal pb.Kind) (Value, error) {
 		if err != nil {
 			return v, fmt.Errorf("%s is neither true nor false", v)
 		}
-		return Bool(b), nil
+		return expr.Bool(b), nil
 	}
 	if i, err := strconv.ParseInt(v.Text, 10, 64); err == nil {
-		return Int(i), nil
+		return expr.Int(i), nil
 	}
 	f, err := strconv.ParseFloat(v.Text, 64)
 	if err != nil {
 		return v, fmt.Errorf("%s is not a number; compare it with text in quotes", v)
 	}
-	return Float64(f), nil
+	return expr.Float64(f), nil
 }

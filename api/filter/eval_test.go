@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -17,17 +18,17 @@ func mustParse(t testing.TB, text string) *Expr {
 	return e
 }
 
-func rowOf(values map[string]Value) func(string) (Value, bool) {
-	return func(name string) (Value, bool) {
+func rowOf(values map[string]expr.Value) func(string) (expr.Value, bool) {
+	return func(name string) (expr.Value, bool) {
 		v, ok := values[name]
 		return v, ok
 	}
 }
 
 func TestEvalThreeValued(t *testing.T) {
-	row := rowOf(map[string]Value{
-		"one": Int(1), "nan": Float64(math.NaN()), "half": Float32(0.5), "tenth": Float32(0.1), "wide": Float64(0.1),
-		"big": Int(1<<53 + 1), "yes": Bool(true), "de": Text("de"),
+	row := rowOf(map[string]expr.Value{
+		"one": expr.Int(1), "nan": expr.Float64(math.NaN()), "half": expr.Float32(0.5), "tenth": expr.Float32(0.1), "wide": expr.Float64(0.1),
+		"big": expr.Int(1<<53 + 1), "yes": expr.Bool(true), "de": expr.Text("de"),
 	})
 	for text, want := range map[string]Truth{
 		"one == 1": True, "one == 1.0": True, "one != 1": False, "one < 1.5": True, "one >= 1.5": False,
@@ -56,7 +57,7 @@ func TestEvalThreeValued(t *testing.T) {
 }
 
 func TestRemainders(t *testing.T) {
-	row := rowOf(map[string]Value{"i": Int(7), "minus": Int(-7), "least": Int(math.MinInt64), "month": Text("-1")})
+	row := rowOf(map[string]expr.Value{"i": expr.Int(7), "minus": expr.Int(-7), "least": expr.Int(math.MinInt64), "month": expr.Text("-1")})
 	for text, want := range map[string]Truth{
 		"i % 3 == 1": True, "i % 3 in (0, 2)": False, "i % 8 == 7": True, "i % 1 == 0": True, "i % 3 < 1.5": True,
 		"minus % 3 == 2": True, "minus % 7 == 0": True, "least % 10 == 2": True,
@@ -72,9 +73,9 @@ func TestRemainders(t *testing.T) {
 }
 
 func TestEvalReadsPartitionText(t *testing.T) {
-	row := rowOf(map[string]Value{
-		"day": Text("2026-01-02"), "month": Text("01"), "ratio": Text("0.5"),
-		"live": Text("true"),
+	row := rowOf(map[string]expr.Value{
+		"day": expr.Text("2026-01-02"), "month": expr.Text("01"), "ratio": expr.Text("0.5"),
+		"live": expr.Text("true"),
 	})
 	for text, want := range map[string]Truth{
 		"day >= '2026-01-01' and day < '2026-02-01'": True,
@@ -100,16 +101,16 @@ func TestEvalReadsPartitionText(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	types := map[string]Type{
+	types := map[string]expr.Type{
 		"i": {Kind: pb.Kind_INT32}, "f": {Kind: pb.Kind_FLOAT32}, "b": {Kind: pb.Kind_BOOL},
 		"s":   {Kind: pb.Kind_BINARY},
 		"ids": {Kind: pb.Kind_INT64, List: true},
 	}
-	lookup := func(name string) (Type, error) {
+	lookup := func(name string) (expr.Type, error) {
 		if t, ok := types[name]; ok {
 			return t, nil
 		}
-		return Type{}, &SyntaxError{1, "no column " + name}
+		return expr.Type{}, &expr.SyntaxError{Column: 1, Message: "no column " + name}
 	}
 	for text, want := range map[string][]string{
 		"i == 1 and i < 2.5 and f in (1, 2.5) and b != true and s >= 'x' and s is null": nil,

@@ -3,6 +3,8 @@ package filter
 import (
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/api/expr"
 )
 
 // Op is what a node of an Expr does.
@@ -10,33 +12,26 @@ type Op uint8
 
 // Ops.
 const (
-	And       Op = iota + 1 // all of Args
-	Or                      // any of Args
-	Not                     // Args[0] is false
-	Eq                      // Operand == Values[0], and so on
-	Ne                      //
-	Lt                      //
-	Le                      //
-	Gt                      //
-	Ge                      //
-	In                      // Operand equals one of Values
-	NotIn                   // Operand equals none of Values
-	IsNull                  // Operand is null
-	IsNotNull               // Operand is not null
+	And       = Op(expr.And)       // all of Args
+	Or        = Op(expr.Or)        // any of Args
+	Not       = Op(expr.Not)       // Args[0] is false
+	Eq        = Op(expr.Eq)        // Operand == Values[0], and so on
+	Ne        = Op(expr.Ne)        //
+	Lt        = Op(expr.Lt)        //
+	Le        = Op(expr.Le)        //
+	Gt        = Op(expr.Gt)        //
+	Ge        = Op(expr.Ge)        //
+	In        = Op(expr.In)        // Operand equals one of Values
+	NotIn     = Op(expr.NotIn)     // Operand equals none of Values
+	IsNull    = Op(expr.IsNull)    // Operand is null
+	IsNotNull = Op(expr.IsNotNull) // Operand is not null
+	Holds     = IsNotNull + 1      // Cond is true
 )
 
 // String is the op as it is written in the language.
-func (o Op) String() string {
-	names := [...]string{
-		"", "and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null",
-	}
-	if int(o) >= len(names) {
-		return ""
-	}
-	return names[o]
-}
+func (o Op) String() string { return expr.Op(o).String() }
 
-// Expr is a node of a parsed predicate: a junction of others, or a test of one operand.
+// Expr is a node of a parsed predicate: a junction of others, a test of one operand, or any other condition.
 type Expr struct {
 	Op Op
 	// Args of And and Or (two or more, none of the same Op) and of Not (one).
@@ -44,7 +39,9 @@ type Expr struct {
 	// Operand that the other ops test.
 	Operand
 	// Values are the literals: one of a comparison, one or more of In and NotIn.
-	Values []Value
+	Values []expr.Value
+	// Cond of Holds: neither a junction nor such a test, and of no known outcome before it is computed.
+	Cond *expr.Node
 }
 
 // String prints the predicate canonically; Parse reads it back to an equal Expr.
@@ -69,14 +66,9 @@ func (e *Expr) print(b *strings.Builder) {
 	case IsNull, IsNotNull:
 		b.WriteString(e.Operand.String() + " " + e.Op.String())
 	case In, NotIn:
-		b.WriteString(e.Operand.String() + " " + e.Op.String() + " (")
-		for i, v := range e.Values {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(v.String())
-		}
-		b.WriteByte(')')
+		b.WriteString(e.Operand.String() + " " + e.Op.String() + " " + expr.Set(e.Values))
+	case Holds:
+		b.WriteString(e.Cond.String())
 	default:
 		b.WriteString(e.Operand.String() + " " + e.Op.String() + " " + e.Values[0].String())
 	}
@@ -92,18 +84,6 @@ func (e *Expr) printOperand(b *strings.Builder) {
 	b.WriteByte(')')
 }
 
-// ColumnName writes a name as an expression has it: bare where the language can read it so, else in backticks.
-func ColumnName(name string) string {
-	bare := !isKeyword(name)
-	for i, r := range name {
-		bare = bare && (isNameStart(r) || i > 0 && isNamePart(r))
-	}
-	if bare {
-		return name
-	}
-	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
-}
-
 // Columns returns the names of all columns that the predicate tests, sorted, each once.
 func (e *Expr) Columns() []string {
 	names := e.appendColumns(nil)
@@ -112,11 +92,16 @@ func (e *Expr) Columns() []string {
 }
 
 // OfRows reports whether the predicate looks at the places of rows.
-func (e *Expr) OfRows() bool { return e.OfRow() || slices.ContainsFunc(e.Args, (*Expr).OfRows) }
+func (e *Expr) OfRows() bool {
+	return e.OfRow() || e.Cond != nil && e.Cond.OfRows() || slices.ContainsFunc(e.Args, (*Expr).OfRows)
+}
 
 func (e *Expr) appendColumns(names []string) []string {
 	if e.Column != "" {
 		names = append(names, e.Column)
+	}
+	if e.Cond != nil {
+		names = append(names, e.Cond.Columns()...)
 	}
 	for _, arg := range e.Args {
 		names = arg.appendColumns(names)

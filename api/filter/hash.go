@@ -5,6 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -41,10 +42,13 @@ func TextID(text []byte) uint64 { return xxhash.Sum64(text) }
 // RowID is the id of row(): of a row of a file, whose id is that of its URI.
 func RowID(file uint64, row int64) uint64 { return mix(file + uint64(row+1)*golden) }
 
-func (v Value) id() uint64 {
+func idOf(v expr.Value) uint64 {
 	switch v.Kind {
 	case pb.Kind_BOOL:
-		return uint64(bit(v.Bool))
+		if v.Bool {
+			return 1
+		}
+		return 0
 	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
 		return FloatID(v.Float)
 	case pb.Kind_BINARY:

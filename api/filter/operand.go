@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -25,7 +26,7 @@ func (o Operand) Computed() bool { return o.Hashed || o.Modulus != 0 }
 func (o Operand) String() string {
 	text := "row()"
 	if o.Column != "" {
-		text = ColumnName(o.Column)
+		text = expr.ColumnName(o.Column)
 	}
 	if o.Hashed {
 		text = fmt.Sprintf("hash(%s, %d)", text, o.Seed)
@@ -37,13 +38,13 @@ func (o Operand) String() string {
 }
 
 // of computes the operand of a column's value, or of a row's id; known is false of null.
-func (o Operand) of(v Value, known bool) (_ Value, isKnown bool, err error) {
+func (o Operand) of(v expr.Value, known bool) (_ expr.Value, isKnown bool, err error) {
 	if o.Hashed {
 		id := NullID
 		if known {
-			id = v.id()
+			id = idOf(v)
 		}
-		v, known = Int(NewHash(o.Seed).Of(id)), true
+		v, known = expr.Int(NewHash(o.Seed).Of(id)), true
 	}
 	if o.Modulus == 0 || !known {
 		return v, known, nil
@@ -51,7 +52,7 @@ func (o Operand) of(v Value, known bool) (_ Value, isKnown bool, err error) {
 	if v, err = readText(v, pb.Kind_INT64); err != nil || v.Kind != pb.Kind_INT64 {
 		return v, true, fmt.Errorf("%s is no integer; %% takes integers", v)
 	}
-	return Int(Remainder(v.Int, o.Modulus)), true, nil
+	return expr.Int(Remainder(v.Int, o.Modulus)), true, nil
 }
 
 // Remainder is x modulo a positive number: in [0, modulus) for negative ones, too.

@@ -1,12 +1,13 @@
 package filter
 
 import (
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/api/expr"
 )
 
 func TestParsePrintsCanonically(t *testing.T) {
@@ -59,74 +60,38 @@ func TestParsePrintsCanonically(t *testing.T) {
 	}
 }
 
-func TestParseErrorsSayWhere(t *testing.T) {
-	for _, c := range []struct {
-		text   string
-		column int
-		says   string
-	}{
-		{``, 1, "found the end; want a column's name"},
-		{`label ==`, 9, "found the end; want a literal"},
-		{`label 1`, 7, "found 1; want one of =="},
-		{`1 == label`, 1, "a column's name first"},
-		{`a == 1 b == 2`, 8, "found b; want `and`, `or` or the end"},
-		{`a == 1 and`, 11, "found the end"},
-		{`(a == 1`, 8, "closing parenthesis"},
-		{`a == 1)`, 7, "found )"},
-		{`a in 1`, 6, "found 1; want a list"},
-		{`a in ()`, 7, "found ); want a literal"},
-		{`a in (1 2)`, 9, "a comma or a closing parenthesis"},
-		{`a == null`, 6, "`is null`"},
-		{`a is 3`, 6, "`is null` or `is not null`"},
-		{`a not 3`, 7, "`in` after `not`"},
-		{`a == b`, 6, "text goes in quotes"},
-		{`a == 'b`, 6, "no closing '"},
-		{`a == '\q'`, 6, `unknown escape \q`},
-		{"`a == 1", 1, "no closing backtick"},
-		{"`` == 1", 1, "empty column name"},
-		{`a == 99999999999999999999`, 6, "does not fit in 64 bits"},
-		{`a == 0x10`, 6, "want a number"},
-		{`a == 1e999`, 6, "want a number"},
-		{`a & b`, 3, "found '&'"},
-		{
-			`hash(user_id) % 100 < 90`, 13,
-			"found ); want a comma and the seed: hash(column, seed) or hash(row(), seed), as in hash(user_id, 7)",
-		},
-		{`hash() % 100 < 90`, 6, "found ); want hash(column, seed)"},
-		{`hash(row(1), 7) < 9`, 10, "found 1; want hash(column, seed)"},
-		{`hash(abs(x), 7) < 9`, 9, "found (; want hash(column, seed)"},
-		{`hash(x, 0.5) < 9`, 9, "found 0.5; want the seed, an integer"},
-		{`hash(x, 7, 8) < 9`, 10, "found ,; want a closing parenthesis"},
-		{
-			`hash(x, 7) % 100 < 0.9`, 20,
-			"found 0.9; want an integer, which a hash is; nine tenths of all keys have hash(x, 7) % 100 < 90",
-		},
-		{`hash(x, 7) in ('a')`, 16, "found 'a'; want an integer"},
-		{`hash(x, 7) is null`, 12, "found is; want a comparison: a hash is never null"},
-		{`row() % 2 == 1`, 1, "row() is known to hash alone: hash(row(), 7) % 100 < 90"},
-		{`a == 1 and abs(x) > 1`, 12, "no function abs; there is hash(column, seed)"},
-		{"`hash`(x, 7) == 1", 1, "no function `hash`"},
-		{`x % 0 == 1`, 5, "found 0; want a positive integer"},
-		{`x % -3 == 1`, 5, "found -3; want a positive integer"},
-		{`x % 2.5 == 1`, 5, "found 2.5; want a positive integer"},
-		{`x % y == 1`, 5, "found y; want a positive integer"},
-		{`(x % 10) % 3 == 1`, 12, "found 3; want one % alone"},
-		{`x % 2`, 6, "found the end; want one of =="},
-		{strings.Repeat("(", 100) + "a" + strings.Repeat(")", 100) + " == 1", 65, "nested"},
-		{`größe ; 1`, 7, "found ';'"},
-		{"a == '\xff'", 7, "not UTF-8"},
-		{strings.Repeat("(", 100) + "a == 1", 65, "nested"},
-		{strings.Repeat("not ", 100) + "a == 1", 257, "nested"},
-		{strings.Repeat(" ", MaxLength) + "a", 1, "the limit is"},
+func TestPartitionsTakeTestsAlone(t *testing.T) {
+	for text, says := range map[string]string{
+		"day > '2026' and hash(row(), 1) % 2 == 0": "partitions are whole files",
+		"day > '2026' or not a + b > 1":            "a + b > 1 is computed, and partitions are chosen by tests",
+		"day >":                                    "column 6: found the end",
 	} {
-		_, err := Parse(c.text)
-		var syntax *SyntaxError
-		if !errors.As(err, &syntax) {
-			t.Errorf("%.40s: got %v", c.text, err)
-			continue
+		if _, err := ParsePartitions(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want %s", text, err, says)
 		}
-		if syntax.Column != c.column || !strings.Contains(syntax.Message, c.says) {
-			t.Errorf("%.40s: got %v, want column %d: ...%s", c.text, err, c.column, c.says)
+	}
+}
+
+// TestTests says which conditions statistics are asked about: those that have no Holds.
+func TestTests(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		computed   bool
+	}{
+		{"1 < a and 2 >= b", "a > 1 and b <= 2", false},
+		{"a between 1 and 3 or b is null", "(a >= 1 and a <= 3) or b is null", false},
+		{"c == 1 and a between 1 and 3", "c == 1 and a >= 1 and a <= 3", false},
+		{"a not between -1 and 'x'", "not (a >= -1 and a <= 'x')", false},
+		{"7 == hash(a, 1) % 10", "hash(a, 1) % 10 == 7", false},
+		{"a == b and c == 1", "a == b and c == 1", true},
+		{"not b or a % 10 % 3 == 1", "not b or a % 10 % 3 == 1", true},
+		{"a % -3 == 1", "a % -3 == 1", true},
+		{"length(t) in (1, 2)", "length(t) in (1, 2)", true},
+		{"hash(a, 1) is null", "hash(a, 1) is null", true},
+	} {
+		e := mustParse(t, c.text)
+		if e.String() != c.want || (e.firstHolds() != nil) != c.computed {
+			t.Errorf("%s: got %s, computed: %v; want %s", c.text, e, e.firstHolds(), c.want)
 		}
 	}
 }
@@ -166,7 +131,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"label == 1 and country in ('de', 'fr') and not (score < 0.5 or score is null)",
 		"hash(user_id, 7) % 100 < 90 or (hash(row(), -1)) in (1) and not (a % 3) == 2", "`a b`<>-1e-3||!(x = " +
-			"\"\\x00\\'\")", "a not in (1, 2.5, true)", "a is not null && b is null", "((((a==1", "'", "`",
+			"\"\\x00\\'\")", "a not in (1, 2.5, true)", "a is not null && b is null", "((((a==1", "'", "`", "a between b and 3 and -(c) < 2 * d or e",
 	} {
 		f.Add(s)
 	}
@@ -176,7 +141,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		printed := e.String()
-		if len(printed) > MaxLength {
+		if len(printed) > expr.MaxLength {
 			return
 		}
 		again, err := Parse(printed)

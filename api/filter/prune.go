@@ -1,9 +1,13 @@
 package filter
 
+import (
+	"github.com/penstock-ml/penstock/api/expr"
+)
+
 // Stats is what is known of a column in some rows. Each value that is neither null nor NaN lies between Min and
 // Max, both included.
 type Stats struct {
-	Min, Max  Value
+	Min, Max  expr.Value
 	HasMinMax bool
 	Nulls     int64 // -1: unknown
 	Rows      int64
@@ -45,8 +49,8 @@ func (e *Expr) outcomes(stats func(column string) (Stats, bool)) outcomes {
 		}
 		return joined
 	}
-	if e.Computed() {
-		return anyOutcome // bounds of a column say nothing about hashes and remainders
+	if e.Op == Holds || e.Computed() {
+		return anyOutcome // bounds of a column say nothing about hashes, remainders and what else is computed
 	}
 	s, ok := stats(e.Column)
 	if !ok {
@@ -91,7 +95,7 @@ func (e *Expr) testOutcomes(s Stats) outcomes {
 		}
 		hit, miss = hit || h, miss && m
 	}
-	if isFloat(s.Min.Kind) {
+	if expr.IsFloat(s.Min.Kind) {
 		// NaN lies outside of the bounds; nothing compares with it.
 		miss = true
 	}
@@ -116,25 +120,25 @@ func possible(isTrue, isFalse, isUnknown bool) outcomes {
 }
 
 // ascending reports whether statistics are sound: bounds of one kind, in order.
-func ascending(low, high Value) bool {
+func ascending(low, high expr.Value) bool {
 	if low.Kind != high.Kind {
 		return false
 	}
-	if isFloat(low.Kind) {
+	if expr.IsFloat(low.Kind) {
 		return low.Float <= high.Float
 	}
-	sign, _, err := order(low, high)
+	sign, _, err := expr.Order(low, high)
 	return err == nil && sign <= 0
 }
 
 // compare reports whether a value within the bounds may be (hit), and may not be (miss), as the literal wants;
 // Ne and NotIn are taken as Eq and In.
-func (e *Expr) compare(s Stats, lit Value) (hit, miss, ok bool) {
-	low, _, err := order(s.Min, lit)
+func (e *Expr) compare(s Stats, lit expr.Value) (hit, miss, ok bool) {
+	low, _, err := expr.Order(s.Min, lit)
 	if err != nil {
 		return false, false, false
 	}
-	high, _, err := order(s.Max, lit)
+	high, _, err := expr.Order(s.Max, lit)
 	if err != nil {
 		return false, false, false
 	}

@@ -7,19 +7,20 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
 func TestMayMatch(t *testing.T) {
 	stats := map[string]Stats{
-		"i":    {Min: Int(3), Max: Int(7), HasMinMax: true, Nulls: 0, Rows: 10},
-		"five": {Min: Int(5), Max: Int(5), HasMinMax: true, Nulls: 2, Rows: 10},
-		"f":    {Min: Float64(1), Max: Float64(1), HasMinMax: true, Nulls: 0, Rows: 10},
+		"i":    {Min: expr.Int(3), Max: expr.Int(7), HasMinMax: true, Nulls: 0, Rows: 10},
+		"five": {Min: expr.Int(5), Max: expr.Int(5), HasMinMax: true, Nulls: 2, Rows: 10},
+		"f":    {Min: expr.Float64(1), Max: expr.Float64(1), HasMinMax: true, Nulls: 0, Rows: 10},
 		"null": {Nulls: 10, Rows: 10},
 		"dark": {Nulls: -1, Rows: 10},
-		"s":    {Min: Text("b"), Max: Text("d"), HasMinMax: true, Nulls: -1, Rows: 10},
-		"bad":  {Min: Int(9), Max: Int(1), HasMinMax: true, Nulls: 0, Rows: 10},
-		"nan":  {Min: Float64(math.NaN()), Max: Float64(1), HasMinMax: true, Nulls: 0, Rows: 10},
+		"s":    {Min: expr.Text("b"), Max: expr.Text("d"), HasMinMax: true, Nulls: -1, Rows: 10},
+		"bad":  {Min: expr.Int(9), Max: expr.Int(1), HasMinMax: true, Nulls: 0, Rows: 10},
+		"nan":  {Min: expr.Float64(math.NaN()), Max: expr.Float64(1), HasMinMax: true, Nulls: 0, Rows: 10},
 	}
 	lookup := func(name string) (Stats, bool) {
 		s, ok := stats[name]
@@ -56,13 +57,13 @@ func TestMayMatchNeverPrunesAMatch(t *testing.T) {
 	columns := []string{intColumn, floatColumn, float32Column, boolColumn, textColumn}
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyExpr(t, 3)
-		rows := make([]map[string]Value, rapid.IntRange(1, 4).Draw(t, "rows"))
+		rows := make([]map[string]expr.Value, rapid.IntRange(1, 4).Draw(t, "rows"))
 		stats := map[string]Stats{}
 		for i := range rows {
-			rows[i] = map[string]Value{"": Int(rapid.Int64().Draw(t, "row"))}
+			rows[i] = map[string]expr.Value{"": expr.Int(rapid.Int64().Draw(t, "row"))}
 		}
 		for _, c := range columns {
-			s := Stats{Rows: int64(len(rows)), Min: Value{}, Max: Value{}}
+			s := Stats{Rows: int64(len(rows)), Min: expr.Value{}, Max: expr.Value{}}
 			for i := range rows {
 				if rapid.IntRange(0, 4).Draw(t, "null") == 0 {
 					s.Nulls++
@@ -92,26 +93,26 @@ func TestMayMatchNeverPrunesAMatch(t *testing.T) {
 	})
 }
 
-func anyValue(t *rapid.T, column string) Value {
+func anyValue(t *rapid.T, column string) expr.Value {
 	switch column {
 	case intColumn:
-		return Int(rapid.SampledFrom(edgeInts).Draw(t, "int"))
+		return expr.Int(rapid.SampledFrom(edgeInts).Draw(t, "int"))
 	case floatColumn:
-		return Float64(rapid.SampledFrom(append(edgeFloats, math.NaN())).Draw(t, "float"))
+		return expr.Float64(rapid.SampledFrom(append(edgeFloats, math.NaN())).Draw(t, "float"))
 	case float32Column:
-		return Float32(float32(rapid.SampledFrom(append(edgeFloats, math.NaN())).Draw(t, "float")))
+		return expr.Float32(float32(rapid.SampledFrom(append(edgeFloats, math.NaN())).Draw(t, "float")))
 	}
 	return anyLiteral(t, column)
 }
 
-func (s *Stats) widen(v Value) {
+func (s *Stats) widen(v expr.Value) {
 	if v.Float != v.Float {
 		return
 	}
 	if !s.HasMinMax {
 		s.Min, s.Max, s.HasMinMax = v, v, true
 	}
-	less := func(a, b Value) bool {
+	less := func(a, b expr.Value) bool {
 		return a.Float < b.Float || a.Int < b.Int || a.Text < b.Text || !a.Bool && b.Bool
 	}
 	if less(v, s.Min) {
@@ -128,22 +129,22 @@ func TestFromBytes(t *testing.T) {
 	for _, c := range []struct {
 		kind pb.Kind
 		b    []byte
-		want Value
+		want expr.Value
 	}{
-		{pb.Kind_BOOL, []byte{1}, Bool(true)},
-		{pb.Kind_INT32, i32, Int(-5)},
-		{pb.Kind_INT64, binary.LittleEndian.AppendUint64(nil, 1<<40), Int(1 << 40)},
-		{pb.Kind_FLOAT32, f32, Float32(0.1)},
-		{pb.Kind_FLOAT64, binary.LittleEndian.AppendUint64(nil, math.Float64bits(0.1)), Float64(0.1)},
-		{pb.Kind_BINARY, []byte("x"), Text("x")},
-		{pb.Kind_BINARY, nil, Text("")},
+		{pb.Kind_BOOL, []byte{1}, expr.Bool(true)},
+		{pb.Kind_INT32, i32, expr.Int(-5)},
+		{pb.Kind_INT64, binary.LittleEndian.AppendUint64(nil, 1<<40), expr.Int(1 << 40)},
+		{pb.Kind_FLOAT32, f32, expr.Float32(0.1)},
+		{pb.Kind_FLOAT64, binary.LittleEndian.AppendUint64(nil, math.Float64bits(0.1)), expr.Float64(0.1)},
+		{pb.Kind_BINARY, []byte("x"), expr.Text("x")},
+		{pb.Kind_BINARY, nil, expr.Text("")},
 	} {
-		if got, err := FromBytes(c.kind, c.b); err != nil || got != c.want {
+		if got, err := expr.FromBytes(c.kind, c.b); err != nil || got != c.want {
 			t.Errorf("%v %x: got %v, %v", c.kind, c.b, got, err)
 		}
 	}
 	for _, kind := range []pb.Kind{pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_FLOAT64, pb.Kind_KIND_UNSPECIFIED} {
-		if v, err := FromBytes(kind, []byte{1, 2, 3}); err == nil {
+		if v, err := expr.FromBytes(kind, []byte{1, 2, 3}); err == nil {
 			t.Errorf("%v of three bytes is %v", kind, v)
 		}
 	}

@@ -2,6 +2,8 @@ package filter
 
 import (
 	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/api/expr"
 )
 
 // Columns of random expressions, by the kind of their values.
@@ -17,19 +19,19 @@ var edgeInts = []int64{-1 << 63, -1<<53 - 1, -2, -1, 0, 1, 2, 1 << 53, 1<<53 + 1
 
 var edgeFloats = []float64{-1e300, -1 << 63, -1.5, -1, -0.5, 0, 0.1, 0.5, 1, 1.5, 2, 1 << 53, 1 << 63, 1e300}
 
-func anyNumber(t *rapid.T) Value {
+func anyNumber(t *rapid.T) expr.Value {
 	if rapid.Bool().Draw(t, "isInt") {
-		return Int(rapid.SampledFrom(edgeInts).Draw(t, "int"))
+		return expr.Int(rapid.SampledFrom(edgeInts).Draw(t, "int"))
 	}
-	return Float64(rapid.SampledFrom(edgeFloats).Draw(t, "float"))
+	return expr.Float64(rapid.SampledFrom(edgeFloats).Draw(t, "float"))
 }
 
-func anyLiteral(t *rapid.T, column string) Value {
+func anyLiteral(t *rapid.T, column string) expr.Value {
 	switch column {
 	case boolColumn:
-		return Bool(rapid.Bool().Draw(t, "bool"))
+		return expr.Bool(rapid.Bool().Draw(t, "bool"))
 	case textColumn:
-		return Text(rapid.SampledFrom([]string{"", "a", "b'", "\xff\x00", "é\\"}).Draw(t, "text"))
+		return expr.Text(rapid.SampledFrom([]string{"", "a", "b'", "\xff\x00", "é\\"}).Draw(t, "text"))
 	}
 	return anyNumber(t)
 }
@@ -71,7 +73,7 @@ func anyExpr(t *rapid.T, depth int) *Expr {
 	}
 	for range n {
 		if e.Hashed {
-			e.Values = append(e.Values, Int(rapid.OneOf(rapid.Int64Range(0, 10), rapid.Int64()).Draw(t, "hash")))
+			e.Values = append(e.Values, expr.Int(rapid.OneOf(rapid.Int64Range(0, 10), rapid.Int64()).Draw(t, "hash")))
 		} else {
 			e.Values = append(e.Values, anyLiteral(t, e.Column))
 		}

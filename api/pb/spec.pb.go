@@ -2343,12 +2343,16 @@ func (x *Excluded) GetRows() int64 {
 
 // Table is a file beside the dataset, of which workers hold some columns in memory.
 type Table struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	File          *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	Storage       string                 `protobuf:"bytes,2,opt,name=storage,proto3" json:"storage,omitempty"` // the storage profile
-	Columns       []*Source              `protobuf:"bytes,3,rep,name=columns,proto3" json:"columns,omitempty"`
-	Keys          uint32                 `protobuf:"varint,4,opt,name=keys,proto3" json:"keys,omitempty"`              // the first so many columns tell rows apart
-	Extents       []uint32               `protobuf:"varint,5,rep,packed,name=extents,proto3" json:"extents,omitempty"` // that are read; none: all
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	File    *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Storage string                 `protobuf:"bytes,2,opt,name=storage,proto3" json:"storage,omitempty"` // the storage profile
+	Columns []*Source              `protobuf:"bytes,3,rep,name=columns,proto3" json:"columns,omitempty"`
+	Keys    uint32                 `protobuf:"varint,4,opt,name=keys,proto3" json:"keys,omitempty"`              // the first so many columns tell rows apart
+	Extents []uint32               `protobuf:"varint,5,rep,packed,name=extents,proto3" json:"extents,omitempty"` // that are read; none: all
+	// The column behind the keys says from when on a row counts: of those of a key the newest does, and of as new ones the last.
+	AsOf          bool `protobuf:"varint,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	First         bool `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`   // of several rows of a key the first counts; else they are an error
+	Either        bool `protobuf:"varint,8,opt,name=either,proto3" json:"either,omitempty"` // the key is in the first column, or where that is null in the second, which is no column of its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2416,6 +2420,27 @@ func (x *Table) GetExtents() []uint32 {
 		return x.Extents
 	}
 	return nil
+}
+
+func (x *Table) GetAsOf() bool {
+	if x != nil {
+		return x.AsOf
+	}
+	return false
+}
+
+func (x *Table) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
+func (x *Table) GetEither() bool {
+	if x != nil {
+		return x.Either
+	}
+	return false
 }
 
 // Source is a column, a struct's field ("user.age") or a key of a map column ("scores.42").
@@ -2927,13 +2952,16 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xa5\x01\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xe8\x01\n" +
 	"\x05Table\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12-\n" +
 	"\acolumns\x18\x03 \x03(\v2\x13.penstock.v1.SourceR\acolumns\x12\x12\n" +
 	"\x04keys\x18\x04 \x01(\rR\x04keys\x12\x18\n" +
-	"\aextents\x18\x05 \x03(\rR\aextents\"\xbe\x01\n" +
+	"\aextents\x18\x05 \x03(\rR\aextents\x12\x13\n" +
+	"\x05as_of\x18\x06 \x01(\bR\x04asOf\x12\x14\n" +
+	"\x05first\x18\a \x01(\bR\x05first\x12\x16\n" +
+	"\x06either\x18\b \x01(\bR\x06either\"\xbe\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +

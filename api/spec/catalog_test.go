@@ -78,6 +78,9 @@ func newCatalog() fakeCatalog {
 		"sample": {false, func(_ map[string]*pb.Value, in []Type) (Signature, error) {
 			return Signature{Version: 1, SelectsRows: true}, nil
 		}},
+		"expr": {false, func(params map[string]*pb.Value, in []Type) (Signature, error) {
+			return Signature{Version: 1, Out: Type{Kind: pb.Kind_FLOAT64}, Params: params}, nil
+		}},
 		"keep_if": {true, func(_ map[string]*pb.Value, in []Type) (Signature, error) {
 			return Signature{Version: 1, SelectsRows: true}, nil
 		}},

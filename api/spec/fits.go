@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -28,6 +28,9 @@ const (
 	MostFrequent = "most_frequent" // of equally frequent ones the least
 	Vocabulary   = "vocabulary"    // the values, the most frequent first, of equally frequent ones the least
 )
+
+// VocabularyOp is what becomes of a transform with a fitted vocabulary in a program: a step that finds values in a table.
+const VocabularyOp = "vocabulary_id"
 
 // FitWord is what a parameter says that only asks to be fitted: `vocabulary: fit`.
 const FitWord = "fit"
@@ -240,12 +243,27 @@ func numberOf(v *pb.Value) (float64, bool) {
 // maxFormula bounds what is written of a feature, in bytes: longer ones end in a hash.
 const maxFormula = 512
 
+// vocabulary is the signature of the step that a transform with a fitted vocabulary becomes.
+func (a *application) vocabulary(f *feature, with fits) (Signature, error) {
+	buckets := &pb.Value{Kind: &pb.Value_Int{Int: 1}}
+	for _, name := range slices.Sorted(maps.Keys(with.params)) {
+		switch _, asked := with.asked[name]; {
+		case name == "buckets":
+			buckets = with.params[name]
+		case !asked && with.asked[Vocabulary].Args[name] == nil:
+			return Signature{}, fmt.Errorf("%s: with %s: %s the keys are those of the data; leave it out", name,
+				Vocabulary, FitWord)
+		}
+	}
+	return a.catalog.Check(VocabularyOp, map[string]*pb.Value{"buckets": buckets}, []Type{f.typ})
+}
+
 // formula is how a feature is made of columns, in words that say the same wherever the same is made.
 func (r *resolver) formula(f *feature) string {
 	switch {
 	case f.formula != "":
 	case f.source != nil:
-		f.formula = filter.ColumnName(f.name)
+		f.formula = expr.ColumnName(f.name)
 	default:
 		f.formula = shortened(r.stepFormula(f.by) + f.by.resultFormula(f))
 	}
@@ -269,18 +287,36 @@ func (r *resolver) stepFormula(st *step) string {
 	} else if v := st.proto.GetVersion(); v > 1 {
 		name += fmt.Sprintf(".%d", v)
 	}
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		text := valueText(params[name])
-		if s, ok := st.asked[name]; ok {
-			text = s.String()
-		}
-		parts = append(parts, name+"="+text)
+	said := map[string]string{}
+	for name, v := range params {
+		said[name] = valueText(v)
+	}
+	if by := namesBy(st.transform); by != "" { // whose names say nothing of how these are made
+		parts = nil
+		said[by] = renamed(params[by].GetText(), func(name string) string { return r.formula(st.named(name)) })
+	}
+	for name, s := range st.asked {
+		said[name] = s.String()
+	}
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		parts = append(parts, name+"="+said[name])
+	}
+	if st.table != nil && len(st.asked) == 0 {
+		parts = append(parts, "table="+st.table.proto.GetFile().GetUri())
+	}
+	if st.column != nil {
+		parts = append(parts, "column="+expr.ColumnName(st.column.GetName()))
 	}
 	text := name + "(" + strings.Join(parts, ", ") + ")"
 	if st.behind != nil {
 		text += " behind " + r.stepFormula(st.behind)
 	}
 	return shortened(text)
+}
+
+// named is the input of a name.
+func (st *step) named(name string) *feature {
+	return st.in[slices.IndexFunc(st.in, func(f *feature) bool { return f.name == name })]
 }
 
 // resultFormula is which of the step's results a feature is.

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -93,7 +93,7 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		return names[f]
 	}
 	for _, st := range r.steps {
-		if !st.needed() {
+		if !st.needed() || st.proto.GetOp() == LookupRowOp { // lookups of its columns have it, too
 			continue
 		}
 		for _, f := range st.outs {
@@ -108,8 +108,8 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 			asked.Present = r.fresh(len(names))
 			names[&feature{}] = asked.Present
 			out.Spec.Transforms = append(out.Spec.Transforms, &pb.Transform{
-				Op: exprOp, Out: asked.Present, Params: map[string]*pb.Value{
-					exprOp: {Kind: &pb.Value_Text{Text: filter.ColumnName(asked.Column) + " is not null"}},
+				Op: ExprOp, Out: asked.Present, Params: map[string]*pb.Value{
+					ExprOp: {Kind: &pb.Value_Text{Text: expr.ColumnName(asked.Column) + " is not null"}},
 				},
 			})
 			out.Spec.Features = append(out.Spec.Features, featureOf(pb.Layout_LABEL, asked.Present))
@@ -123,9 +123,6 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 func featureOf(layout pb.Layout, name string) *pb.Feature {
 	return &pb.Feature{Name: []string{name}, Layout: layout}
 }
-
-// exprOp is the op of derived columns.
-const exprOp = "expr"
 
 // passLayout is the layout that brings a feature's values as they are, and its nulls, if not LABEL or BYTES, which need
 // another column for these.
@@ -157,7 +154,17 @@ func (r *resolver) fresh(n int) string {
 func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 	t := proto.CloneOf(st.transform)
 	t.In, t.Out = nil, ""
-	for _, f := range st.in {
+	in := st.in
+	if st.column != nil {
+		in = st.in[0].by.in
+		t.Params["columns"] = ListOf([]*pb.Value{{Kind: &pb.Value_Text{Text: st.column.GetName()}}})
+	}
+	if by := namesBy(t); by != "" {
+		text := renamed(t.Params[by].GetText(), func(name string) string { return nameOf(st.named(name)) })
+		t.Params[by] = &pb.Value{Kind: &pb.Value_Text{Text: text}}
+		in = nil
+	}
+	for _, f := range in {
 		t.In = append(t.In, nameOf(f))
 	}
 	if t.GetPython() == nil && len(st.outs) == 1 {

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -39,6 +40,11 @@ func URIs(s *pb.Spec) (all []URI) {
 	}
 	if s.GetFitted() != nil {
 		all = append(all, URI{"fitted", &s.Fitted.Uri})
+	}
+	for i, t := range s.GetTransforms() {
+		if v, ok := t.GetParams()["table"].GetKind().(*pb.Value_Text); ok && t.GetOp() == LookupOp {
+			all = append(all, URI{fmt.Sprintf("transforms[%d].table", i), &v.Text})
+		}
 	}
 	return all
 }

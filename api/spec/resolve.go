@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -17,6 +18,8 @@ type Given struct {
 	Schema  Schema  // of the dataset's files
 	Catalog Catalog // of ops
 	Fitted  Fitted  // nil: nothing is
+	// Tables are the side tables that the spec names: Tables lists them.
+	Tables map[TableName]*SideTable
 }
 
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
@@ -40,6 +43,8 @@ func newResolver(s *pb.Spec, given Given) *resolver {
 		index:   newIndex(given.Schema),
 		catalog: given.Catalog,
 		known:   given.Fitted,
+		tables:  given.Tables,
+		storage: s.GetDataset().GetStorage(),
 		code:    s.GetCode(),
 		sources: map[string]*feature{},
 		derived: map[string]*feature{},
@@ -82,10 +87,11 @@ type step struct {
 	proto     *pb.Step
 	transform *pb.Transform
 	asked     map[string]Statistic // parameters that the data say
-	table     *pb.Table
-	behind    *step // that decided which rows there are
+	behind    *step                // that decided which rows there are
 	in, outs  []*feature
 	one       [1]*feature // where outs lie, of nearly all steps
+	table     *joined     // that it looks values up in, and the column that it takes, if it does
+	column    *pb.Source
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -111,7 +117,10 @@ type resolver struct {
 	index    *index
 	catalog  Catalog
 	known    Fitted
-	pass     *pass    // nil: what is not fitted is a mistake
+	pass     *pass // nil: what is not fitted is a mistake
+	tables   map[TableName]*SideTable
+	joins    []*joined
+	storage  string   // the dataset's profile
 	code     *pb.Code // of the functions that transforms call
 	named    named    // those of them that have names
 	first    caller   // the first transform that calls one
@@ -163,22 +172,23 @@ func (r *resolver) filter(text string) {
 }
 
 // filterColumn finds a column of the filter, which sees sources only, and marks it as needed.
-func (r *resolver) filterColumn(name string) (filter.Type, error) {
+func (r *resolver) filterColumn(name string) (expr.Type, error) {
 	f, err := r.source(name)
 	if err != nil {
-		return filter.Type{}, err
+		return expr.Type{}, err
 	}
 	if f != nil && !f.typ.Computes() {
-		return filter.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
+		return expr.Type{}, fmt.Errorf("%s; no filter takes lists of lists", typed(f))
 	}
 	if f != nil {
 		f.needed = true
-		return filter.Type{Kind: f.typ.Kind, List: f.typ.List}, nil
+		return expr.Type{Kind: f.typ.Kind, List: f.typ.List}, nil
 	}
 	if d := r.derived[name]; d != nil {
-		return filter.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
+		return expr.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
 	}
-	return filter.Type{}, fmt.Errorf("no column %s%s", name, r.suggestColumn(name, slices.Values(r.index.names)))
+	return expr.Type{}, fmt.Errorf("no column %s%s; text goes in quotes", name,
+		r.suggestColumn(name, slices.Values(r.index.names)))
 }
 
 // source returns the feature of a source column, or nil if there is none of that name.
@@ -389,6 +399,7 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 		for _, f := range st.outs {
 			number(f)
 		}
+		st.joinsOf(p)
 		p.Steps = append(p.Steps, st.proto)
 	}
 	for _, o := range r.outputs {

@@ -105,6 +105,24 @@ transforms[1] log1p [1] outs 1 int_3 float32
 transforms[2] keep_if [2] outs 0 int_3 kind_unspecified
 LABEL label [0] int32
 `},
+		{"expressions name their inputs, and may replace one", `
+features: [{dense: [ratio, int_1]}]
+transforms:
+- {op: log1p, in: int_2}
+- {op: expr, expr: "int_1 / (int_2 + user.age)", out: ratio}
+- {op: expr, expr: "int_1 + 1", out: int_1}
+- {op: sample, rate: 0.1, where: clicked and int_2 > 0}
+`, `
+0 int_1 float32
+1 int_2 float32
+2 clicked bool
+3 user.age int64
+transforms[0] log1p [1] outs 1 int_2 float32
+transforms[1] expr [0 4 3] outs 1 ratio float64
+transforms[2] expr [0] outs 1 int_1 float64
+transforms[3] sample [2 1] outs 0  kind_unspecified
+DENSE dense [5 6] float32 of ratio int_1
+`},
 		{"maps, structs and the filter's columns", `
 filter: scores.9 > 0.5 and country in ('de') and int_5 is not null
 features: [{dense: [scores.42, scores.7, user.age]}, {sparse: [scores.value, tags.a.b]}]
@@ -236,9 +254,21 @@ func TestResolveReportsEachMistake(t *testing.T) {
 			"label: int32, but the default is [1]",
 		"features: [{label: label, default: 1}, {dense: label, default: 2}]": "features[1]: " +
 			"label: has another default at features[0]",
+		ok + "transforms: {op: expr, expr: int_1 +, out: x}": "transforms[0].expr: column 8: found the end",
+		ok + "transforms: {op: expr, expr: int_1 + int_x, out: x}": "transforms[0].expr: no feature int_x; nearest: int_0; " +
+			"text goes in quotes",
+		ok + "transforms: {op: expr, expr: int_1 + cat_1, out: x}": "transforms[0].expr: cat_1 is list<int64>; expressions " +
+			"take scalars",
+		ok + "transforms: {op: expr, expr: int_1 + 1}":                      "transforms[0].out: found nothing; want a name",
+		ok + "transforms: {op: expr, expr: int_1 + 1, out: '{}_x'}":         "transforms[0].out: found {}_x; expr makes one",
+		ok + "transforms: {op: expr, expr: int_1 + 1, out: int_2}":          "transforms[0].out: int_2 is a column of the",
+		ok + "transforms: {op: expr, in: int_2, expr: int_1 + 1, out: x}":   "transforms[0].in: found int_2; the names in",
+		ok + "transforms: {op: sample, in: int_2, rate: 1, where: int_1>1}": "transforms[0].in: found int_2; the names in",
+		ok + "transforms: [{op: log1p, in: int_1, out: y}, {op: sample, rate: 1, where: y > 1}]": "transforms[1].where: y is " +
+			"made by transforms[0]; rows are chosen by the dataset's columns only",
 		ok + "filter: labl == 1":     "filter: no column labl; nearest: label",
 		ok + "filter: whatever == 1": "filter: no column whatever; there are cat_0, ",
-		ok + "filter: label ==":      "filter: column 9: found the end; want a literal",
+		ok + "filter: label ==":      "filter: column 9: found the end; want a column's name, a literal",
 		ok + "filter: label == 'x'":  "filter: label is int32, but is compared with 'x'; want a number",
 		ok + "filter: cat_1 is null": "filter: cat_1 is list<int64>; filters need scalar columns",
 		ok + "filter: events == 1":   "filter: events cannot be a feature: it is a list of lists",
@@ -336,7 +366,7 @@ transforms:
 	_, err := Resolve(s, Given{Schema: newSchema(), Catalog: newCatalog()})
 	compareProblems(t, err, []string{
 		"dataset.uri: found nothing; want where the files lie",
-		"dataset.partitions: column 6: found the end; want a literal",
+		"dataset.partitions: column 6: found the end; want a column's name, a literal",
 		"batch_size: found 99999999; want the rows of a batch, from 1 to 16777216",
 		"transforms[0].op: no op log2p; nearest: log1p",
 		"transforms[1].in: no feature cat_27; nearest: cat_17",

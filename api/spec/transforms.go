@@ -23,6 +23,10 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		r.problems.add(path, "found a function of Python, or its results, with op %.40q; want op %s", t.GetOp(),
 			FunctionOp)
 	}
+	if t.GetOp() == LookupOp {
+		r.lookup(path, t)
+		return
+	}
 	if t.GetOp() == "" {
 		r.problems.add(path+".op", "found nothing; want the name of an op (`penstock ops` lists them)")
 	}
@@ -31,10 +35,14 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		near := r.nearest(t.GetOp(), slices.Values(r.catalog.Names()))
 		r.problems.add(path+".op", "no op %s%s", t.GetOp(), cmp.Or(hint(near), "; `penstock ops` lists them"))
 	}
+	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
+	if param := namesBy(t); param != "" && known {
+		a.derive(param)
+		return
+	}
 	before := len(r.problems)
 	in := r.expand(path+".in", t.GetIn())
 	complete := len(r.problems) == before
-	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
 	switch {
 	case !known:
 		a.unknown(in)
@@ -56,7 +64,8 @@ type application struct {
 	// signatures that the catalog gave by the type of the one input
 	signatures map[Type]checked
 	mistakes   grouped
-	lack       string // the first column that the inputs lack
+	lack       string   // the first column that the inputs lack
+	replaces   *feature // by a result of its name, of one that is not applied to each input by itself
 }
 
 type checked struct {
@@ -115,7 +124,11 @@ func (a *application) perInput(in []*feature) {
 			continue
 		}
 		var sig Signature
-		if err == nil {
+		switch {
+		case err != nil:
+		case with.table != nil:
+			sig, err = a.vocabulary(f, with)
+		default:
 			sig, err = a.signature(f.typ, with)
 		}
 		if err == nil && sig.SelectsRows && out != "" {
@@ -212,7 +225,7 @@ func (a *application) together(in []*feature, complete bool) {
 	default:
 		a.checkOut(out)
 		if f := a.step(sig, fits{}, out, in...); f != nil {
-			a.define(f, nil)
+			a.define(f, a.replaces)
 		}
 		return
 	}
@@ -241,9 +254,16 @@ func (a *application) checkOut(out string) {
 
 // step appends a step and returns its result, or nil if it selects rows.
 func (a *application) step(sig Signature, with fits, name string, in ...*feature) *feature {
-	st := &step{in: in, transform: a.transform, asked: with.asked, table: with.table, behind: a.behind, proto: &pb.Step{
-		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
+	op := a.transform.GetOp()
+	if with.table != nil {
+		op = VocabularyOp
+	}
+	st := &step{in: in, transform: a.transform, asked: with.asked, behind: a.behind, proto: &pb.Step{
+		Op: op, Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
 	}}
+	if with.table != nil {
+		st.table = a.joined(with.table)
+	}
 	a.steps = append(a.steps, st)
 	if sig.SelectsRows {
 		return nil

@@ -3,8 +3,8 @@
 //	go run ./bench/fit --rows 1000000 --python .venv-peers/bin/python
 //	go run ./bench/fit --ids 100000000 --memory 1GiB
 //
-// The first has Criteo's shape: means, deviations and 100 quantiles of 13 numbers, and 26 vocabularies. The second is one
-// vocabulary of many ids. For each it prints seconds, CPU seconds, and the greatest memory of the process.
+// The first has Criteo's shape: means, deviations and 100 quantiles of 13 numbers, and 26 vocabularies. The second is
+// one vocabulary of many ids. For each it prints seconds, CPU seconds, and the greatest memory of the process.
 package main
 
 import (
@@ -106,8 +106,8 @@ func criteo() []feature {
 		shape = append(shape, feature{name: fmt.Sprintf("int_%d", i), distinct: 1e5})
 	}
 	for i, n := range []float64{
-		1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10, 5652, 2173,
-		4, 7046547, 18, 15, 286181, 105, 142572,
+		1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10, 5652,
+		2173, 4, 7046547, 18, 15, 286181, 105, 142572,
 	} {
 		shape = append(shape, feature{name: fmt.Sprintf("cat_%d", i), distinct: n, text: true})
 	}
@@ -178,7 +178,8 @@ func write(path string, shape []feature, rows int) error {
 	var w *pqarrow.FileWriter
 	err = each(shape, rows, func(rec arrow.Record) (err error) {
 		if w == nil {
-			props := parquet.NewWriterProperties(parquet.WithMaxRowGroupLength(1<<20), parquet.WithDictionaryDefault(false))
+			props := parquet.NewWriterProperties(parquet.WithMaxRowGroupLength(1<<20),
+				parquet.WithDictionaryDefault(false))
 			if w, err = pqarrow.NewFileWriter(rec.Schema(), file, props, pqarrow.DefaultWriterProps()); err != nil {
 				return err
 			}
@@ -248,8 +249,8 @@ func penstock(shape []feature, rows int, bytes int64, folder string) error {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &peak); err != nil {
 		return err
 	}
-	fmt.Printf("%-10s %8.2f s %8.2f CPU s   peak %d MiB (with the making of rows)\n", "penstock", wall.Seconds(), cpu.Seconds(),
-		peak.Maxrss>>10)
+	fmt.Printf("%-10s %8.2f s %8.2f CPU s   peak %d MiB (with the making of rows)\n", "penstock", wall.Seconds(),
+		cpu.Seconds(), peak.Maxrss>>10)
 	return f.Close()
 }
 

@@ -41,13 +41,20 @@ def duckdb_() -> None:
     def work() -> None:
         numbers = [n for n in names if n.startswith("int_")]
         if numbers:
-            db.execute("select " + ", ".join(
-                f"count({n}), avg({n}), stddev_pop({n}), min({n}), max({n}), quantile_disc({n}, {shares})" for n in numbers
-            ) + f" from {source}").fetchall()
+            db.execute(
+                "select "
+                + ", ".join(
+                    f"count({n}), avg({n}), stddev_pop({n}), min({n}), max({n}), quantile_disc({n}, {shares})"
+                    for n in numbers
+                )
+                + f" from {source}"
+            ).fetchall()
         for n in names:
             if n not in numbers:
-                db.execute(f"copy (select {n} v, count(*) c from {source} where v is not null group by v "
-                           f"order by c desc, v) to '{folder}.parquet'")
+                db.execute(
+                    f"copy (select {n} v, count(*) c from {source} where v is not null group by v "
+                    f"order by c desc, v) to '{folder}.parquet'"
+                )
 
     measure("duckdb", work)
 

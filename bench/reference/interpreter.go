@@ -37,7 +37,7 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	if in.program, err = resolve(spec, columns); err != nil {
+	if in.program, err = resolve(spec, columns, in.sides(ctx)); err != nil {
 		return nil, fmt.Errorf("reference: spec: %w", err)
 	}
 	return in, nil
@@ -183,7 +183,7 @@ func (r *reading) row() error {
 	}
 	for i, s := range r.p.steps {
 		if s.op.keep != nil {
-			if !s.op.keep(r.at) {
+			if !s.op.keep(r.inputs[i], r.at) {
 				return nil
 			}
 			continue

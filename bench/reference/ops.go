@@ -14,8 +14,8 @@ type operation struct {
 	out spec.Type
 	// run sets out, which is cleared, from the inputs of one row.
 	run func(in []*cell, out *cell) error
-	// keep says whether a row stays.
-	keep func(at place) bool
+	// keep says whether a row stays, by its inputs and its place.
+	keep func(in []*cell, at place) bool
 }
 
 // opMaker is an op before it has parameters.
@@ -39,6 +39,7 @@ func ops() map[string]opMaker {
 		"last_x":      {true, lastX},
 		"ngram":       {false, ngram},
 		"sample":      {false, sample},
+		"expr":        {false, derived},
 
 		"logit":            {true, logit},
 		"box_cox":          {true, boxCox},

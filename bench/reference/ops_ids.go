@@ -151,11 +151,22 @@ func sample(p parameters, in []spec.Type) (operation, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return operation{}, err
 	}
-	if len(in) > 0 || rate < 0 || rate > 1 {
-		return operation{}, fmt.Errorf("%d inputs, rate %v", len(in), rate)
+	if rate < 0 || rate > 1 {
+		return operation{}, fmt.Errorf("rate %v", rate)
 	}
-	return operation{keep: func(at place) bool {
-		return rate == 1 || at.draw(uint64(seed)) < uint64(math.Ldexp(rate, 64))
+	draws := func([]*cell, place) bool { return true }
+	if text := p["where"].GetText(); text != "" {
+		where, err := overInputs(text, in)
+		if err != nil || where.kind != pb.Kind_BOOL {
+			return operation{}, fmt.Errorf("where is %v: %w", where.kind, err)
+		}
+		draws = func(in []*cell, at place) bool {
+			v := where.of(in, at)
+			return !v.null && v.n != 0
+		}
+	}
+	return operation{keep: func(in []*cell, at place) bool {
+		return rate == 1 || !draws(in, at) || at.draw(uint64(seed)) < uint64(math.Ldexp(rate, 64))
 	}}, nil
 }
 

@@ -65,10 +65,7 @@ func expMinusOne(y float64) float64 {
 	case y > 0x1.62e42fefa39efp+9:
 		return math.Inf(1)
 	}
-	k := math.Floor(float64(y*0x1.71547652b82fep+0) + 0.5)
-	high, low := y-float64(k*ln2High), float64(k*ln2Low)
-	r := high - low
-	e := r + (expTail(r) + ((high - r) - low))
+	k, e := expParts(y)
 	switch {
 	case k == 0:
 		return e
@@ -76,6 +73,14 @@ func expMinusOne(y float64) float64 {
 		return 2 * math.Ldexp(1+e, 1023)
 	}
 	return math.Ldexp(e, int(k)) + (math.Ldexp(1, int(k)) - 1)
+}
+
+// expParts is e^y as 2^k * (1 + e), with k the nearest integer to y/ln(2).
+func expParts(y float64) (k, e float64) {
+	k = math.Floor(float64(y*0x1.71547652b82fep+0) + 0.5)
+	high, low := y-float64(k*ln2High), float64(k*ln2Low)
+	r := high - low
+	return k, r + (expTail(r) + ((high - r) - low))
 }
 
 // expTail is e^r - 1 - r: the sum of r^n/n! for n from 2 to 14, two terms after two, those by four, and then all by

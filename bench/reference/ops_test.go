@@ -258,7 +258,7 @@ func TestSample(t *testing.T) {
 			t.Fatal(err)
 		}
 		for at.row = range 10_000 {
-			if op.keep(at) {
+			if op.keep(nil, at) {
 				n++
 			}
 		}

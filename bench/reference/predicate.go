@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -65,6 +66,8 @@ func compile(e *filter.Expr, bind binder) (predicate, error) {
 		args = append(args, p)
 	}
 	switch e.Op {
+	case filter.Holds:
+		return compileCondition(e.Cond, bind)
 	case filter.And:
 		return func(cells []cell, at place) truth {
 			t := yes
@@ -85,6 +88,21 @@ func compile(e *filter.Expr, bind binder) (predicate, error) {
 		return func(cells []cell, at place) truth { return yes - args[0](cells, at) }, nil
 	}
 	return compileTest(e, bind)
+}
+
+// compileCondition is for what is no test of one operand.
+func compileCondition(n *expr.Node, bind binder) (predicate, error) {
+	f, err := interpret(n, func(name string) (int, pb.Kind, error) { return bind(name, pb.Kind_KIND_UNSPECIFIED) })
+	if err == nil && f.kind != pb.Kind_BOOL {
+		err = fmt.Errorf("%v is %v", n, f.kind)
+	}
+	return func(cells []cell, at place) truth {
+		in := make([]*cell, len(cells))
+		for i := range cells {
+			in[i] = &cells[i]
+		}
+		return f.of(in, at).truth()
+	}, err
 }
 
 // compileTest is for tests of one operand.
@@ -157,7 +175,7 @@ func truthOf(b bool) truth {
 
 // comparerOf compares values of a kind with a literal. Numbers are compared exactly; against float32 columns a literal
 // with a fraction is first rounded to float32, if it fits.
-func comparerOf(k pb.Kind, v filter.Value) (comparer, error) {
+func comparerOf(k pb.Kind, v expr.Value) (comparer, error) {
 	switch {
 	case k == pb.Kind_BINARY && v.Kind == pb.Kind_BINARY:
 		want := []byte(v.Text)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 )
@@ -57,7 +58,7 @@ type resolver struct {
 	defaults    map[string]*pb.Value
 }
 
-func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
+func resolve(s *pb.Spec, columns map[string]column, sides map[int]*side) (*program, error) {
 	r := &resolver{columns: columns, names: map[string]int{}, defaults: map[string]*pb.Value{}}
 	for _, f := range s.GetFeatures() {
 		if f.GetDefault() == nil || f.GetLayout() == pb.Layout_TENSOR { // whose default is that of its nulls alone
@@ -73,7 +74,7 @@ func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
 		return nil, fmt.Errorf("filter: %w", err)
 	}
 	for i, t := range s.GetTransforms() {
-		if err := r.transform(fmt.Sprintf("transforms[%d]", i), t); err != nil {
+		if err := r.transform(fmt.Sprintf("transforms[%d]", i), t, sides[i]); err != nil {
 			return nil, fmt.Errorf("transforms[%d]: %w", i, err)
 		}
 	}
@@ -183,6 +184,21 @@ func (r *resolver) source(name string) (int, error) {
 	return src.slot, nil
 }
 
+// columnSlot is the slot of a column of the files, whatever else bears its name by now.
+func (r *resolver) columnSlot(name string) (int, error) {
+	for _, s := range r.sources {
+		if s.column.name == name || s.key != "" && s.column.name+"."+s.key == name {
+			return s.slot, nil
+		}
+	}
+	meant, hidden := r.names[name]
+	slot, err := r.source(name)
+	if hidden {
+		r.names[name] = meant
+	}
+	return slot, err
+}
+
 // mapKey splits a name into a map column, with the longest name that there is, and one of its keys.
 func (r *resolver) mapKey(name string) (column, string, bool) {
 	for i := len(name) - 1; i > 0; i-- {
@@ -198,10 +214,21 @@ func (r *resolver) add(t spec.Type) int {
 	return len(r.types) - 1
 }
 
-func (r *resolver) transform(at string, t *pb.Transform) error {
+// transform adds the steps of one; of tables only lookups have one.
+func (r *resolver) transform(at string, t *pb.Transform, table *side) error {
+	if text := expressionOf(t); text != "" {
+		n, err := expr.Parse(text)
+		if err != nil {
+			return err
+		}
+		return r.apply(at, ops()[t.GetOp()], t, n.Columns(), t.GetOut())
+	}
 	names, err := r.expandAll(t.GetIn())
 	if err != nil {
 		return err
+	}
+	if table != nil {
+		return r.lookup(at, t, names, table)
 	}
 	op, ok := ops()[t.GetOp()]
 	if !ok {
@@ -225,8 +252,12 @@ func (r *resolver) transform(at string, t *pb.Transform) error {
 func (r *resolver) apply(at string, op opMaker, t *pb.Transform, in []string, out string) error {
 	s := step{at: at, out: -1}
 	var types []spec.Type
+	look := r.slot
+	if t.GetOp() == "sample" { // which looks at columns of the files
+		look = r.columnSlot
+	}
 	for _, name := range in {
-		slot, err := r.slot(name)
+		slot, err := look(name)
 		if err != nil {
 			return err
 		}

@@ -244,7 +244,7 @@ func TestAsDuckDB(t *testing.T) {
 	if err := pqarrow.WriteTable(rows, out, testRows, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps()); err != nil {
 		t.Fatal(err)
 	}
-	program, err := exec.CommandContext(t.Context(), "python", "testdata/duckdb_test.py", dir).CombinedOutput()
+	program, err := exec.CommandContext(t.Context(), "python", "testdata/compare.py", dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, program)
 	}

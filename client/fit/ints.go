@@ -27,7 +27,7 @@ func newIntTable() *intTable { return &intTable{slots: make([]counted, firstSlot
 func (t *intTable) full() bool { return t.used+batch > len(t.slots)/4*3 }
 
 func (t *intTable) bytes() int64      { return int64(len(t.slots)) * countedSize }
-func (t *intTable) grownBytes() int64 { return 2 * t.bytes() }
+func (t *intTable) grownBytes() int64 { return 3 * t.bytes() }
 
 // mix spreads keys, whose bits are anything but random, over 64 bits.
 func mix(key uint64) uint64 {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// textTable counts texts: open addressing with linear probing. Short texts lie in the table's entries, others one behind
-// the other in blocks, so that a table of millions of them has few pointers.
+// textTable counts texts: open addressing with linear probing. Short texts lie in the table's entries, others one
+// behind the other in blocks, so that a table of millions of them has few pointers.
 type textTable struct {
 	slots   []textSlot // a power of two; entry 0 is free
 	entries []textEntry

@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -157,18 +159,40 @@ func (r *fit) where(path string) error {
 		return fmt.Errorf("--out: %w", err)
 	}
 	r.out = uri
+	if err := r.outside(); err != nil {
+		return err
+	}
+	info, err := os.Stat(strings.TrimPrefix(uri, "file://")) // else it shows only when all is done
+	isFolder := err == nil && info.IsDir()
 	listed, err := r.storage.List(r.cmd.Context(), r.profile(), []string{uri})
 	switch {
+	case isFolder || len(listed) > 0 && listed[0].GetUri() != uri:
+		return fmt.Errorf("%s is a folder; name a file to write", uri)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case len(listed) != 1 || listed[0].GetUri() != uri:
-		return fmt.Errorf("%s is a folder; name a file to write", uri)
 	}
 	_, err = fitted.Open(r.cmd.Context(), uri, listed[0].GetSize(), r.reads(listed[0]))
 	if err != nil {
 		return fmt.Errorf("%w, or name another one: nothing but a fitted file is replaced", err)
+	}
+	return nil
+}
+
+// outside refuses to write among the files of the dataset, of which the file would be one then.
+func (r *fit) outside() error {
+	for _, uri := range r.spec.GetDataset().GetUri() {
+		dir, err := storage.Canonical(uri)
+		if err != nil {
+			return fmt.Errorf("dataset.uri: %w", err)
+		}
+		below, isBelow := strings.CutPrefix(r.out, strings.TrimSuffix(dir, "/")+"/")
+		hidden := func(level string) bool { return strings.HasPrefix(level, "_") || strings.HasPrefix(level, ".") }
+		if isBelow && !slices.ContainsFunc(strings.Split(below, "/"), hidden) {
+			return fmt.Errorf("%s would be one of the dataset's files, which are all below %s; write it elsewhere, or give "+
+				"it a name that begins with _, such as _fitted.parquet", r.out, dir)
+		}
 	}
 	return nil
 }
@@ -250,7 +274,7 @@ func (r *fit) all(ctx context.Context, fleet *reach.Fleet) error {
 			if err := r.publish(ctx); err != nil {
 				return err
 			}
-			pass.Spec.Fitted = &pb.Fitted{Uri: r.out, Digest: r.known.Digest()}
+			pass.Spec.Fitted = &pb.Fitted{Uri: r.out, Digest: r.known.Digest}
 		}
 		left, err := spec.Passes(r.spec, r.data.Given(r.ops))
 		if err != nil {

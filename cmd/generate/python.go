@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -95,14 +96,17 @@ func keyword(name string) bool {
 	}, name)
 }
 
+// takesNames reports whether the op's inputs are named one by one, and not by an expression.
+func takesNames(op transform.Op) bool { return op.Select == nil && op.Names == "" }
+
 // parameters are those before and after "*": what must be given first, and the result's name last.
 func parameters(op transform.Op) (positional, keywords []parameter) {
 	var optional []parameter
-	if op.Select == nil {
+	if takesNames(op) {
 		positional = append(positional, parameter{name: "in_", typ: "Names"})
-		if !op.Maps {
-			keywords = append(keywords, parameter{name: "out", typ: "str"})
-		}
+	}
+	if op.Select == nil && !op.Maps && op.Out == "" {
+		keywords = append(keywords, parameter{name: "out", typ: "str"})
 	}
 	for _, p := range op.Params {
 		declared := parameter{name: python(p.Name), typ: typeOf(p), def: literal(p.Default)}
@@ -123,7 +127,7 @@ func parameters(op transform.Op) (positional, keywords []parameter) {
 		}
 	}
 	keywords = append(keywords, optional...)
-	if op.Maps {
+	if op.Maps || op.Out != "" {
 		keywords = append(keywords, parameter{name: "out", typ: "str | None", def: "None"})
 	}
 	return positional, keywords
@@ -157,6 +161,8 @@ func typeOf(p transform.Param) string {
 		return "Scalar"
 	case transform.Scalars:
 		return "Sequence[Scalar]"
+	case transform.Texts:
+		return "str | Sequence[str]"
 	}
 	return "Value"
 }
@@ -208,7 +214,7 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 		b.WriteString("\n" + paragraph("    ", "    ", rest))
 	}
 	var args []string
-	if op.Select == nil {
+	if takesNames(op) {
 		in := "in_: " + op.Inputs
 		if op.Maps {
 			in += "; of several names each by itself"
@@ -223,7 +229,7 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 	case op.Maps:
 		args = append(args, "out: name of the result; by default it replaces the input.")
 	default:
-		args = append(args, "out: name of the result.")
+		args = append(args, "out: "+cmp.Or(op.Out, "name of the result")+".")
 	}
 	b.WriteString("\n    Args:\n")
 	for _, a := range args {
@@ -272,10 +278,13 @@ func paragraph(first, further, text string) string {
 // body makes the Transform by op.
 func body(op transform.Op) string {
 	args := []string{strconv.Quote(op.Name)}
-	if op.Select != nil {
-		args = append(args, "()")
+	if takesNames(op) {
+		args = append(args, "in_")
 	} else {
-		args = append(args, "in_", "out=out")
+		args = append(args, "()")
+	}
+	if op.Select == nil {
+		args = append(args, "out=out")
 	}
 	var odd []string
 	for _, p := range op.Params {
@@ -292,5 +301,8 @@ func body(op transform.Op) string {
 	if len(one)-1 <= columns {
 		return one
 	}
-	return "    return op(\n        " + strings.Join(args, ", ") + "\n    )\n"
+	if next := "        " + strings.Join(args, ", "); len(next) <= columns {
+		return "    return op(\n" + next + "\n    )\n"
+	}
+	return "    return op(\n        " + strings.Join(args, ",\n        ") + ",\n    )\n"
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -78,7 +79,7 @@ type summary struct {
 	counted  bool
 	nulls    int64
 	bounded  bool
-	min, max *filter.Value // nil: there was no value yet
+	min, max *expr.Value // nil: there was no value yet
 }
 
 func (s *summary) add(stats filter.Stats, known bool) {
@@ -98,13 +99,13 @@ func (s *summary) add(stats filter.Stats, known bool) {
 }
 
 // less compares two bounds of a column.
-func less(a, b *filter.Value) bool {
+func less(a, b *expr.Value) bool {
 	return cmp.Or(cmp.Compare(a.Int, b.Int), cmp.Compare(a.Float, b.Float), cmp.Compare(a.Text, b.Text)) < 0 ||
 		!a.Bool && b.Bool
 }
 
 // jsonOf is a bound as JSON can write it; nil if there is none.
-func jsonOf(v *filter.Value) any {
+func jsonOf(v *expr.Value) any {
 	switch {
 	case v == nil:
 		return nil

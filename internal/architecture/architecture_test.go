@@ -39,7 +39,7 @@ var only = map[string][]string{
 // offline packages know no network and no clock. zones is none of them: it reads tables, which the package time can.
 var offline = []string{
 	"master/plan", "master/session", "worker/transform", "worker/formats", "worker/tensor",
-	"api/position", "api/spec", "api/filter",
+	"api/position", "api/spec", "api/expr", "api/filter",
 }
 
 // Of formats know those who describe files by them, plan by what these say, and decode them. One format is its own

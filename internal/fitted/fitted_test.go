@@ -126,8 +126,14 @@ func TestCopy(t *testing.T) {
 	if err := errors.Join(w.Copy(t.Context(), f), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(out.Bytes(), data) {
-		t.Error("a copy has other bytes")
+	again, err := OpenBytes("copy", out.Bytes())
+	if err != nil || !bytes.Equal(out.Bytes(), data) || again.Digest != f.Digest {
+		t.Errorf("a copy has other bytes, or the digest %s: %v", again.Digest, err)
+	}
+	changed := several()
+	changed[0].rows[0].Count++
+	if again, err = OpenBytes("changed", write(t, changed)); err != nil || again.Digest == f.Digest {
+		t.Errorf("other rows have the same digest, %v", err)
 	}
 }
 

@@ -2,8 +2,6 @@ package fitted
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -129,13 +127,4 @@ func valueOf(v Value) *pb.Value {
 		return &pb.Value{Kind: &pb.Value_Text{Text: string(v.Text)}}
 	}
 	return nil
-}
-
-// Digest identifies all that is in the file: it is a hash of its metadata, which have the hashes of its row groups.
-func (f *File) Digest() string { return f.digest }
-
-// digestOf is the digest of a file with such metadata.
-func digestOf(metadata string) string {
-	sum := sha256.Sum256([]byte(metadata))
-	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -11,6 +11,7 @@ import (
 
 	pqmetadata "github.com/apache/arrow/go/v15/parquet/metadata"
 
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
 )
 
@@ -21,9 +22,11 @@ type ReadAt func(ctx context.Context, buf []byte, offset int64) error
 type File struct {
 	Info
 	Entries []Entry
+	// Digest is that of the footer. As this has the hash of each row group, which is checked when it is read, two files
+	// of one digest are the same.
+	Digest string
 
 	name   string
-	digest string
 	read   ReadAt
 	footer *pqmetadata.FileMetaData
 	size   int64 // before the footer
@@ -58,7 +61,8 @@ func Open(ctx context.Context, name string, size int64, read ReadAt) (*File, err
 		return nil, fmt.Errorf("%s has version %d of fitted files, and this release reads %d: fit again, or use the "+
 			"release that wrote it", name, meta.Version, version)
 	}
-	f.Info, f.Entries, f.digest = meta.Info, meta.Statistics, digestOf(*value)
+	f.Info, f.Entries = meta.Info, meta.Statistics
+	f.Digest = "sha256:" + hashOf(footer)
 	for i := range f.Entries {
 		if err := f.check(&f.Entries[i]); err != nil {
 			return nil, err
@@ -73,6 +77,11 @@ func OpenBytes(name string, data []byte) (*File, error) {
 		_, err := bytes.NewReader(data).ReadAt(buf, at)
 		return err
 	})
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 const magic = "PAR1"
@@ -123,6 +132,9 @@ func (f *File) check(e *Entry) error {
 	if e.Identity != e.String() {
 		return f.damaged("statistic %s calls itself %q", e, e.Identity)
 	}
+	if err := e.Check(spec.KindNamed(e.Kind)); err != nil {
+		return f.damaged("%v", err)
+	}
 	if e.Group < 0 || e.Group+len(e.Groups) > len(f.footer.RowGroups) {
 		return f.damaged("%s has row groups %d to %d of %d", e, e.Group, e.Group+len(e.Groups), len(f.footer.RowGroups))
 	}
@@ -157,7 +169,7 @@ func (f *File) Each(ctx context.Context, e *Entry, take func(Row) error) error {
 		if err := f.read(ctx, data, g.Offset); err != nil {
 			return fmt.Errorf("read %s of %s: %w", e, f.name, err)
 		}
-		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != g.SHA256 {
+		if hashOf(data) != g.SHA256 {
 			return f.damaged("%s: the bytes of row group %d differ from those written", e, e.Group+i)
 		}
 		rows, err := f.decode(e.Group+i, g, data)

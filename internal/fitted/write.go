@@ -131,7 +131,8 @@ func NewWriter(w io.Writer, info Info) (*Writer, error) {
 		parquet.WithVersion(parquet.V2_LATEST), parquet.WithDataPageVersion(parquet.DataPageV1),
 		parquet.WithCompression(compress.Codecs.Uncompressed), // so that no page is more than it seems
 		parquet.WithDictionaryDefault(false), parquet.WithStats(false),
-		parquet.WithStatsFor("of", true), parquet.WithStatsFor("statistic", true), parquet.WithCreatedBy("penstock fit"),
+		parquet.WithStatsFor("of", true), parquet.WithStatsFor("statistic", true),
+		parquet.WithCreatedBy("penstock fit"),
 	}
 	for _, name := range []string{"of", "statistic", "name", "count"} {
 		options = append(options, parquet.WithDictionaryFor(name, true))

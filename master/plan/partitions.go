@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -63,7 +64,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 	if predicate == "" || len(files) == 0 {
 		return files, nil
 	}
-	expr, err := filter.ParsePartitions(predicate)
+	chosen, err := filter.ParsePartitions(predicate)
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +72,9 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 	var kept []*pb.File
 	for _, f := range files {
 		parts := Partitions(f.GetUri())
-		truth, err := expr.Eval(func(key string) (filter.Value, bool) {
+		truth, err := chosen.Eval(func(key string) (expr.Value, bool) {
 			v, ok := parts[key]
-			return filter.Text(v), ok
+			return expr.Text(v), ok
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
@@ -88,7 +89,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 			seen[key] = true
 		}
 	}
-	for _, key := range expr.Columns() {
+	for _, key := range chosen.Columns() {
 		if seen[key] {
 			continue
 		}

@@ -7,9 +7,11 @@ package filter
 import (
 	"fmt"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -46,12 +48,12 @@ type node interface {
 // Compile prepares e for columns whose vectors will stand at slots[name] and have types[slots[name]]. Its errors
 // are those of e.Check.
 func Compile(e *filter.Expr, slots map[string]int, types []spec.Type) (*Program, error) {
-	errs := e.Check(func(name string) (filter.Type, error) {
+	errs := e.Check(func(name string) (expr.Type, error) {
 		slot, ok := slots[name]
 		if !ok {
-			return filter.Type{}, fmt.Errorf("%s is not among the sources", name)
+			return expr.Type{}, fmt.Errorf("%s is not among the sources", name)
 		}
-		return filter.Type{Kind: types[slot].Kind, List: types[slot].List}, nil
+		return expr.Type{Kind: types[slot].Kind, List: types[slot].List}, nil
 	})
 	if len(errs) > 0 {
 		return nil, errs[0]
@@ -116,6 +118,8 @@ func (c compiler) compile(e *filter.Expr, want bool) node {
 
 func (c compiler) node(e *filter.Expr, want bool) node {
 	switch e.Op {
+	case filter.Holds:
+		return c.condition(e.Cond, want)
 	case filter.Not:
 		return c.node(e.Args[0], !want)
 	case filter.And, filter.Or:
@@ -143,6 +147,24 @@ func (c compiler) node(e *filter.Expr, want bool) node {
 	return &leaf{slot: slot, values: newMatcher(t, c.types[slot].Kind, e.Values)}
 }
 
+// condition is for what is computed of several columns or otherwise.
+func (c compiler) condition(e *expr.Node, want bool) node {
+	typed, _ := e.CheckTruth(func(name string) (expr.Type, error) { // without mistakes, since Compile looked for them
+		return expr.Type{Kind: c.types[c.slots[name]].Kind}, nil
+	})
+	return &condition{transform.NewFormula(typed, func(name string) int { return c.slots[name] }), want}
+}
+
+// condition finds the rows for which a formula is true, or false.
+type condition struct {
+	formula *transform.Formula
+	want    bool
+}
+
+func (c *condition) eval(dst []uint64, w *Window) {
+	c.formula.Find(dst, c.want, w.Vectors, w.Rows, w.File, w.First)
+}
+
 // computed is for tests of what is computed of a column, or of where rows lie.
 func (c compiler) computed(e *filter.Expr, t test) node {
 	values := newComputed(e.Operand, newInts(t, e.Values))
@@ -152,7 +174,7 @@ func (c compiler) computed(e *filter.Expr, t test) node {
 	return &leaf{slot: c.slots[e.Column], values: values, nulls: e.Hashed && values.nullPasses()}
 }
 
-func newMatcher(t test, kind pb.Kind, literals []filter.Value) matcher {
+func newMatcher(t test, kind pb.Kind, literals []expr.Value) matcher {
 	switch kind {
 	case pb.Kind_BOOL:
 		return newBools(t, literals)

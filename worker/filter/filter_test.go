@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
-	"pgregory.net/rapid"
 )
 
 var kinds = []pb.Kind{
@@ -81,12 +83,12 @@ func anyLiteral(t *rapid.T, column string) string {
 	case "bool":
 		return rapid.SampledFrom([]string{"true", "false"}).Draw(t, "bool")
 	case "binary":
-		return filter.Text(rapid.SampledFrom(words).Draw(t, "text")).String()
+		return expr.Text(rapid.SampledFrom(words).Draw(t, "text")).String()
 	}
 	if rapid.Bool().Draw(t, "integer") {
-		return filter.Int(rapid.SampledFrom(ints64).Draw(t, "int")).String()
+		return expr.Int(rapid.SampledFrom(ints64).Draw(t, "int")).String()
 	}
-	return filter.Float64(rapid.SampledFrom(reals).Draw(t, "float")).String()
+	return expr.Float64(rapid.SampledFrom(reals).Draw(t, "float")).String()
 }
 
 // anyVectors draws a vector of each kind.
@@ -143,26 +145,26 @@ func asCodes(t *rapid.T, vs []*vector.Vector) {
 	}
 }
 
-func valueAt(v *vector.Vector, row int) (filter.Value, bool) {
+func valueAt(v *vector.Vector, row int) (expr.Value, bool) {
 	if v.IsNull(row) {
-		return filter.Value{}, false
+		return expr.Value{}, false
 	}
 	if v.Dict != nil {
 		return valueAt(v.Dict, int(v.Codes[row]))
 	}
 	switch v.Type.Kind {
 	case pb.Kind_BOOL:
-		return filter.Bool(v.Bool[row]), true
+		return expr.Bool(v.Bool[row]), true
 	case pb.Kind_INT32:
-		return filter.Int(int64(v.I32[row])), true
+		return expr.Int(int64(v.I32[row])), true
 	case pb.Kind_INT64:
-		return filter.Int(v.I64[row]), true
+		return expr.Int(v.I64[row]), true
 	case pb.Kind_FLOAT32:
-		return filter.Float32(v.F32[row]), true
+		return expr.Float32(v.F32[row]), true
 	case pb.Kind_FLOAT64:
-		return filter.Float64(v.F64[row]), true
+		return expr.Float64(v.F64[row]), true
 	}
-	return filter.Text(string(v.Data[v.Ends[row]:v.Ends[row+1]])), true
+	return expr.Text(string(v.Data[v.Ends[row]:v.Ends[row+1]])), true
 }
 
 func compile(t interface{ Fatalf(string, ...any) }, text string) (*filter.Expr, *Program) {
@@ -198,9 +200,9 @@ func TestSelectAgreesWithTheRowEvaluator(t *testing.T) {
 			for row := range n * 64 {
 				want := false
 				if row < rows && before[row>>6]>>(row&63)&1 == 1 {
-					truth, err := e.Eval(func(name string) (filter.Value, bool) {
+					truth, err := e.Eval(func(name string) (expr.Value, bool) {
 						if name == "" {
-							return filter.Int(int64(filter.RowID(w.File, w.First+int64(row)))), true
+							return expr.Int(int64(filter.RowID(w.File, w.First+int64(row)))), true
 						}
 						return valueAt(vs[slots[name]], row)
 					})

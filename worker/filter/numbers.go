@@ -3,6 +3,7 @@ package filter
 import (
 	"math"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -45,7 +46,7 @@ type ints struct {
 // smallSet is up to how many values a set is searched one by one.
 const smallSet = 8
 
-func newInts(t test, literals []filter.Value) matcher {
+func newInts(t test, literals []expr.Value) matcher {
 	n := &ints{test: t}
 	for _, lit := range literals {
 		if lit.Kind == pb.Kind_INT64 {
@@ -104,7 +105,7 @@ type floats struct {
 	set    map[float64]struct{}
 }
 
-func newFloats(t test, kind pb.Kind, literals []filter.Value) matcher {
+func newFloats(t test, kind pb.Kind, literals []expr.Value) matcher {
 	n := &floats{test: t}
 	for _, lit := range literals {
 		if lit.Kind == pb.Kind_FLOAT64 {

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -11,7 +12,7 @@ type bools struct {
 	hasFalse, hasTrue bool
 }
 
-func newBools(t test, literals []filter.Value) matcher {
+func newBools(t test, literals []expr.Value) matcher {
 	n := &bools{test: t}
 	for _, lit := range literals {
 		n.hasTrue = n.hasTrue || lit.Bool
@@ -38,7 +39,7 @@ type texts struct {
 	set     map[string]struct{}
 }
 
-func newTexts(t test, literals []filter.Value) matcher {
+func newTexts(t test, literals []expr.Value) matcher {
 	n := &texts{test: t, literal: literals[0].Text}
 	if len(literals) == 1 && n.op == filter.In {
 		n.op = filter.Eq

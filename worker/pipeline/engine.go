@@ -26,15 +26,13 @@ type engine struct {
 	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
 }
 
-// compile makes the engine of a program, which may call functions, for files of a format, and for batches or for none.
-func compile(
-	ops *transform.Registry, program *pb.Program, functions transform.Functions, kind string, batches bool,
-) (_ *engine, err error) {
+// compile makes the engine of a stream's program, for batches or for none.
+func compile(s *Stream, batches bool) (_ *engine, err error) {
 	e := &engine{extra: make(map[*tensor.Batch]int64, batchesOut)}
-	if e.chain, err = transform.Compile(ops, program, functions); err != nil {
+	if e.chain, err = transform.Compile(s.cfg.Ops, s.program, s.functions, s.tables.lookups()...); err != nil {
 		return nil, err
 	}
-	if err := e.compile(program, kind, batches); err != nil {
+	if err := e.compile(s.program, s.file.Format(), batches); err != nil {
 		e.giveUp()
 		return nil, err
 	}
@@ -68,7 +66,7 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 	late, isLate := e.decoder.(formats.Late)
 	if program.GetFilter() == "" {
 		if isLate && e.chain.Selects() {
-			late.DecodeFirst(nil)
+			late.DecodeFirst(e.chain.SelectsBy())
 		}
 		return nil
 	}
@@ -86,12 +84,19 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 	}
 	e.expr = expr
 	if isLate {
-		late.DecodeFirst(e.filter.Columns())
+		late.DecodeFirst(e.choosing())
 	}
 	if coded, ok := e.decoder.(formats.Coded); ok {
 		coded.AsCodes(e.unread())
 	}
 	return nil
+}
+
+// choosing are the sources that the filter or a step looks at which chooses rows, each once.
+func (e *engine) choosing() []int {
+	all := append(e.filter.Columns(), e.chain.SelectsBy()...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // reads finds the sources that a step or an output reads.

@@ -208,7 +208,7 @@ func (c *computer) choose(w *tensor.Window) ([]int32, error) {
 			return nil, err
 		}
 	}
-	c.chain.Select(rows, scratch.chosen)
+	c.chain.Select(rows, w.Slots, scratch.chosen)
 	scratch.order = rowsOf(scratch.chosen, w.Rows, scratch.order)
 	if selects {
 		c.ops.end(c.ops.filter)

@@ -52,7 +52,7 @@ func BenchmarkOps(b *testing.B) {
 		chain, rows := sampleChain(b, values{"rate": 0.5}), Rows{N: benchRows}
 		sel := copyValid(nil, nil, rows.N)
 		for b.Loop() {
-			chain.Select(rows, sel)
+			chain.Select(rows, nil, sel)
 		}
 		perElement(b, rows.N)
 	})

@@ -18,7 +18,7 @@ type Chain struct {
 	sources   []spec.Type
 	names     []string // of the sources
 	steps     []step
-	selectors []Selector
+	selectors []selecting
 	slots     []*vector.Vector
 	order     []int   // in which steps run
 	calling   []int   // those that call functions
@@ -36,6 +36,13 @@ type Chain struct {
 
 	pictures images.Room // what they may take
 	passed   int         // how many rows the slots have
+}
+
+// selecting is one step that chooses rows.
+type selecting struct {
+	selector Selector
+	from     []uint32 // sources
+	in       []*vector.Vector
 }
 
 // step is one step that makes slots.
@@ -99,10 +106,26 @@ func (c *Chain) Computes() bool {
 	return slices.ContainsFunc(c.steps, func(s step) bool { return s.typ.Kind != pb.Kind_PICTURE })
 }
 
-// Select clears the bits of rows that the Program's steps leave out; sel has a bit for each of rows.N rows.
-func (c *Chain) Select(rows Rows, sel []uint64) {
+// SelectsBy returns the sources that steps look at which choose rows, each once.
+func (c *Chain) SelectsBy() (sources []int) {
 	for _, s := range c.selectors {
-		s.Select(rows, sel)
+		for _, slot := range s.from {
+			if !slices.Contains(sources, int(slot)) {
+				sources = append(sources, int(slot))
+			}
+		}
+	}
+	return sources
+}
+
+// Select clears the bits of rows that the Program's steps leave out; sel has a bit for each of rows.N rows. Of the
+// sources those of SelectsBy must be there.
+func (c *Chain) Select(rows Rows, sources []*vector.Vector, sel []uint64) {
+	for _, s := range c.selectors {
+		for i, slot := range s.from {
+			s.in[i] = sources[slot]
+		}
+		s.selector.Select(rows, s.in, sel)
 	}
 }
 

@@ -296,7 +296,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 	sampling, rows := sampleChain(t, values{"rate": 0.5}), Rows{N: 1000}
 	sel := copyValid(nil, nil, rows.N)
-	if n := testing.AllocsPerRun(5, func() { sampling.Select(rows, sel) }); n > 0 {
+	if n := testing.AllocsPerRun(5, func() { sampling.Select(rows, nil, sel) }); n > 0 {
 		t.Errorf("sample: %v allocations a run", n)
 	}
 }

@@ -23,6 +23,9 @@ func (c *Chain) findEarly(p *pb.Program) {
 			readers[slot]++
 		}
 	}
+	for _, slot := range c.SelectsBy() {
+		readers[slot]++
+	}
 	for _, o := range p.GetOutputs() {
 		for _, slot := range o.GetSlots() {
 			readers[slot]++

@@ -32,10 +32,7 @@ func ln64(x float64) float64 {
 // expm1 is e^y - 1, off by less than 2 units in the last place. It writes y as k*ln(2) + r with r at most half of
 // ln(2), takes e^r - 1 from its series, and scales by 2^k.
 func expm1(y float64) float64 {
-	const (
-		perLn2   = 0x1.71547652b82fep+0 // 1/ln(2)
-		overflow = 0x1.62e42fefa39efp+9
-	)
+	const overflow = 0x1.62e42fefa39efp+9
 	switch {
 	case y > overflow:
 		return math.Inf(1)
@@ -44,11 +41,7 @@ func expm1(y float64) float64 {
 	case y == 0, y != y: // -0, too
 		return y
 	}
-	k := math.Floor(float64(y*perLn2) + 0.5)
-	high := y - float64(k*ln2Hi) // exact
-	low := float64(k * ln2Lo)
-	r := high - low
-	e := r + (expSeries(r) + ((high - r) - low))
+	k, e := expParts(y)
 	switch k {
 	case 0:
 		return e
@@ -57,6 +50,16 @@ func expm1(y float64) float64 {
 	}
 	scale := math.Float64frombits(uint64(int64(k)+1023) << 52)
 	return float64(scale*e) + (scale - 1)
+}
+
+// expParts is e^y as 2^k * (1 + e).
+func expParts(y float64) (k, e float64) {
+	const perLn2 = 0x1.71547652b82fep+0 // 1/ln(2)
+	k = math.Floor(float64(y*perLn2) + 0.5)
+	high := y - float64(k*ln2Hi) // exact
+	low := float64(k * ln2Lo)
+	r := high - low
+	return k, r + (expSeries(r) + ((high - r) - low))
 }
 
 // expSeries is e^r - 1 - r for |r| up to ln(2)/2: r^2/2! + r^3/3! + ... + r^14/14!.

@@ -265,7 +265,7 @@ func TestVersions(t *testing.T) {
 	op := func(version uint32) Op {
 		return Op{
 			Name: "own", Version: version, Summary: "s", Inputs: "i", Output: "o", Example: "{op: own}",
-			Select: func(Params) (Selector, error) { return nil, fmt.Errorf("version %d", version) },
+			Select: func(Params, []spec.Type) (Selector, error) { return nil, fmt.Errorf("version %d", version) },
 		}
 	}
 	r, err := Builtin().With(op(2), op(1), op(3))

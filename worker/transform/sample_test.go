@@ -28,7 +28,7 @@ func sampleChain(t failer, params values) *Chain {
 
 func selected(c *Chain, rows Rows) []uint64 {
 	sel := copyValid(nil, nil, rows.N)
-	c.Select(rows, sel)
+	c.Select(rows, nil, sel)
 	return sel
 }
 
@@ -58,7 +58,7 @@ func TestSampleProperty(t *testing.T) {
 		}
 		before := rapid.SliceOfN(rapid.Uint64(), (rows.N+63)/64, (rows.N+63)/64).Draw(t, "selected before")
 		got := append([]uint64{}, before...)
-		sampleChain(t, values{"rate": rate, "seed": seed}).Select(rows, got)
+		sampleChain(t, values{"rate": rate, "seed": seed}).Select(rows, nil, got)
 		for i := range rows.N {
 			draw := float64(rows.Draws(uint64(seed)).At(i)>>11) / (1 << 53)
 			kept := before[i>>6]>>(i&63)&1 == 1 && draw < rate

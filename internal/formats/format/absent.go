@@ -1,6 +1,7 @@
 package format
 
 import (
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -27,29 +28,29 @@ func AbsentSize(s *pb.Source, rows int64) Size {
 
 // defaultValue reads a scalar source's default as the column's kind. What does not fit exactly is left to the
 // worker, who then reads the rows.
-func defaultValue(s *pb.Source) (filter.Value, bool) {
+func defaultValue(s *pb.Source) (expr.Value, bool) {
 	kind := s.GetType().GetKind()
 	switch d := s.GetDefault().GetKind().(type) {
 	case *pb.Value_Int:
 		switch kind {
 		case pb.Kind_INT32, pb.Kind_INT64:
-			return filter.Int(d.Int), true
+			return expr.Int(d.Int), true
 		case pb.Kind_FLOAT32:
-			return filter.Float32(float32(d.Int)), -1<<24 <= d.Int && d.Int <= 1<<24
+			return expr.Float32(float32(d.Int)), -1<<24 <= d.Int && d.Int <= 1<<24
 		case pb.Kind_FLOAT64:
-			return filter.Float64(float64(d.Int)), -1<<53 <= d.Int && d.Int <= 1<<53
+			return expr.Float64(float64(d.Int)), -1<<53 <= d.Int && d.Int <= 1<<53
 		}
 	case *pb.Value_Float:
 		switch kind {
 		case pb.Kind_FLOAT32:
-			return filter.Float32(float32(d.Float)), d.Float == d.Float
+			return expr.Float32(float32(d.Float)), d.Float == d.Float
 		case pb.Kind_FLOAT64:
-			return filter.Float64(d.Float), d.Float == d.Float
+			return expr.Float64(d.Float), d.Float == d.Float
 		}
 	case *pb.Value_Text:
-		return filter.Text(d.Text), kind == pb.Kind_BINARY
+		return expr.Text(d.Text), kind == pb.Kind_BINARY
 	case *pb.Value_Bool:
-		return filter.Bool(d.Bool), kind == pb.Kind_BOOL
+		return expr.Bool(d.Bool), kind == pb.Kind_BOOL
 	}
-	return filter.Value{}, false
+	return expr.Value{}, false
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -44,11 +45,11 @@ func valuesIn(source *pb.Source, l *Leaf, from *Stats, rows int64) filter.Stats 
 	if from.Min == nil || from.Max == nil {
 		return s
 	}
-	low, errLow := filter.FromBytes(l.Kind, from.Min)
-	high, errHigh := filter.FromBytes(l.Kind, from.Max)
+	low, errLow := expr.FromBytes(l.Kind, from.Min)
+	high, errHigh := expr.FromBytes(l.Kind, from.Max)
 	if l.Kind == pb.Kind_FLOAT32 && source.GetType().GetKind() == pb.Kind_FLOAT64 {
 		// Widened values are not compared as float32, to which literals would be rounded.
-		low, high = filter.Float64(low.Float), filter.Float64(high.Float)
+		low, high = expr.Float64(low.Float), expr.Float64(high.Float)
 	}
 	if errLow == nil && errHigh == nil {
 		s.Min, s.Max, s.HasMinMax = low, high, true

@@ -19,7 +19,7 @@ from typing import Any, Literal, ParamSpec, overload
 
 from penstock._named import named
 from penstock._op import Op, Transform, python
-from penstock._values import Fit, Names, Scalar, Value, names_of, value_of
+from penstock._values import Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
 
 Call = ParamSpec("Call")
@@ -237,6 +237,20 @@ def enumerate(in_: Names, *, start: int = 0, out: str | None = None) -> Transfor
 
 
 @_builder
+def expr(expr: str, *, out: str) -> Transform:
+    """Computes a feature by an expression over columns and features, such as price / nullif(age, 0).
+
+    Args:
+        expr: a text: see the page Expressions of the reference.
+        out: name of the result.
+
+    Returns:
+        A transform whose result is scalar of the type that the expression has.
+    """
+    return op("expr", (), out=out, expr=expr)
+
+
+@_builder
 def fill_null(in_: Names, value: Scalar | Fit, *, out: str | None = None) -> Transform:
     """Replaces null rows of a scalar, or null elements of a list, by a value; a null list stays null.
 
@@ -407,6 +421,61 @@ def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Tr
 
 
 @_builder
+def lookup(
+    in_: Names,
+    table: str,
+    columns: str | Sequence[str],
+    *,
+    key: str | Sequence[str] | None = None,
+    default: Scalar | None = None,
+    duplicates: str = "error",
+    as_of: str | None = None,
+    max_age: int | str | None = None,
+    unit: str | None = None,
+    storage: str | None = None,
+    out: str | None = None,
+) -> Transform:
+    """Takes columns of the row of a side table that has the inputs as its key.
+
+    Keys that the table lacks become default, or null without one. Reading fails at a table with two rows of one key,
+    unless `duplicates` or `as_of` says which counts.
+
+    Args:
+        in_: one scalar or list of ints or text for each column of the key, of several scalars; with as_of a time
+            (int32, int64 or a timestamp) behind them.
+        table: a text: URI of the file, which is pinned when the session is opened.
+        columns: a list of texts: names of the columns to take.
+        key: a list of texts, or None: names of the key's columns; left out: those of the inputs.
+        default: a number, text or bool, or None: for keys that the table lacks, in columns of scalars; left out: null.
+        duplicates: one of error, first, by default "error": what two rows of one key are: an error, or the first of
+            them counts.
+        as_of: a text, or None: column that says from when on a row counts.
+        max_age: a number, text or bool, or None: rows that are older count as none: an int in the unit of the time, or
+            a text such as 90s, 12h or 7d; left out: any age.
+        unit: one of s, ms, us, ns, or None: what a time counts in, if that is an int and the other one is a timestamp.
+        storage: a text, or None: storage profile that opens the table; left out: the dataset's.
+        out: name of the result, with {} for the column's; by default the column's alone.
+
+    Returns:
+        A transform whose result is the column's type; a list of the column's type for a list.
+    """
+    return op(
+        "lookup",
+        in_,
+        out=out,
+        table=table,
+        columns=columns,
+        key=key,
+        default=default,
+        duplicates=duplicates,
+        as_of=as_of,
+        max_age=max_age,
+        unit=unit,
+        storage=storage,
+    )
+
+
+@_builder
 def map_id(
     in_: Names,
     keys: Sequence[int] | Sequence[str] | None = None,
@@ -415,6 +484,10 @@ def map_id(
     count: int | None = None,
     values: Sequence[float] | None = None,
     default: float | None = None,
+    vocabulary: str | None = None,
+    min_count: int | None = None,
+    max_size: int | None = None,
+    buckets: int | None = None,
     out: str | None = None,
 ) -> Transform:
     """Looks ids or text up in a dictionary of keys, or in a range of count ids from first on.
@@ -428,13 +501,32 @@ def map_id(
         count: a positive int, or None: ids in the range.
         values: a list of numbers, or None: ints or floats, one for each key; left out: the key's place, from 0.
         default: a number, or None: for what is no key; left out: null.
+        vocabulary: one of fit, or None: the keys are those of the data, the most frequent first: in place of keys,
+            values and default.
+        min_count: a positive int, or None: of a vocabulary: how often a key is in the data at least.
+        max_size: a positive int, or None: of a vocabulary: how many keys it has at most.
+        buckets: an int, or None: of a vocabulary: among how many ids values are spread by a hash that it lacks; left
+            out: 1.
         out: name of the result; by default it replaces the input.
 
     Returns:
         A transform whose result is int64, or float32 if a value or the default is a float; scalar or list like the
             input.
     """
-    return op("map_id", in_, out=out, keys=keys, first=first, count=count, values=values, default=default)
+    return op(
+        "map_id",
+        in_,
+        out=out,
+        keys=keys,
+        first=first,
+        count=count,
+        values=values,
+        default=default,
+        vocabulary=vocabulary,
+        min_count=min_count,
+        max_size=max_size,
+        buckets=buckets,
+    )
 
 
 @_builder
@@ -548,19 +640,20 @@ def resize(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> 
 
 
 @_builder
-def sample(rate: float, *, seed: int = 0) -> Transform:
+def sample(rate: float, *, where: str | None = None, seed: int = 0) -> Transform:
     """Keeps each row with probability rate, anew in each epoch.
 
     To split a dataset, filter by hash(KEY, seed) % 100: samples of one seed overlap.
 
     Args:
         rate: a number from 0 to 1: 1 keeps all rows, 0 none.
+        where: a text, or None: a condition over the dataset's columns, such as label == 0: other rows are kept.
         seed: an int, by default 0: beside the spec's seed.
 
     Returns:
         A transform whose result is none: it selects rows.
     """
-    return op("sample", (), rate=rate, seed=seed)
+    return op("sample", (), rate=rate, where=where, seed=seed)
 
 
 @_builder

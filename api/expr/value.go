@@ -1,4 +1,4 @@
-package filter
+package expr
 
 import (
 	"cmp"
@@ -45,7 +45,7 @@ func FromBytes(kind pb.Kind, b []byte) (Value, error) {
 		pb.Kind_BINARY: len(b),
 	}[kind]
 	if len(b) != size || kind == pb.Kind_KIND_UNSPECIFIED {
-		return Value{}, fmt.Errorf("filter: %d bytes are no value of kind %v", len(b), kind)
+		return Value{}, fmt.Errorf("%d bytes are no value of kind %v", len(b), kind)
 	}
 	switch kind {
 	case pb.Kind_BOOL:
@@ -116,8 +116,8 @@ func quote(s string) string {
 	return b.String()
 }
 
-// order compares a column's value with a literal. It is not ordered if the value is NaN.
-func order(v, lit Value) (sign int, ordered bool, err error) {
+// Order compares a column's value with a literal. They are not ordered if one is NaN.
+func Order(v, lit Value) (sign int, ordered bool, err error) {
 	lit = lit.For(v.Kind)
 	switch {
 	case v.Kind == pb.Kind_BINARY && lit.Kind == pb.Kind_BINARY:
@@ -127,12 +127,12 @@ func order(v, lit Value) (sign int, ordered bool, err error) {
 	case v.Kind == pb.Kind_INT64 && lit.Kind == pb.Kind_INT64:
 		return cmp.Compare(v.Int, lit.Int), true, nil
 	case v.Kind == pb.Kind_INT64 && lit.Kind == pb.Kind_FLOAT64:
-		sign, ordered = orderIntFloat(v.Int, lit.Float)
+		sign, ordered = OrderIntFloat(v.Int, lit.Float)
 		return sign, ordered, nil
-	case isFloat(v.Kind) && lit.Kind == pb.Kind_INT64:
-		sign, ordered = orderIntFloat(lit.Int, v.Float)
+	case IsFloat(v.Kind) && lit.Kind == pb.Kind_INT64:
+		sign, ordered = OrderIntFloat(lit.Int, v.Float)
 		return -sign, ordered, nil
-	case isFloat(v.Kind) && lit.Kind == pb.Kind_FLOAT64:
+	case IsFloat(v.Kind) && lit.Kind == pb.Kind_FLOAT64:
 		if v.Float != v.Float || lit.Float != lit.Float {
 			return 0, false, nil
 		}
@@ -141,7 +141,8 @@ func order(v, lit Value) (sign int, ordered bool, err error) {
 	return 0, false, fmt.Errorf("%s cannot be compared with %s", v, lit)
 }
 
-func isFloat(k pb.Kind) bool { return k == pb.Kind_FLOAT32 || k == pb.Kind_FLOAT64 }
+// IsFloat reports whether values of a kind are floats.
+func IsFloat(k pb.Kind) bool { return k == pb.Kind_FLOAT32 || k == pb.Kind_FLOAT64 }
 
 func bit(b bool) byte {
 	if b {
@@ -150,8 +151,8 @@ func bit(b bool) byte {
 	return 0
 }
 
-// orderIntFloat compares exactly, where converting either to the other's type could round.
-func orderIntFloat(i int64, f float64) (sign int, ordered bool) {
+// OrderIntFloat compares exactly, where converting either to the other's type could round.
+func OrderIntFloat(i int64, f float64) (sign int, ordered bool) {
 	switch {
 	case f != f:
 		return 0, false

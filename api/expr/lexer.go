@@ -1,4 +1,4 @@
-package filter
+package expr
 
 import (
 	"errors"
@@ -13,7 +13,8 @@ type tokenKind uint8
 
 const (
 	endToken     tokenKind = iota
-	nameToken              // text is the column's name
+	nameToken              // text is the name of a column or function, or a word such as `case`
+	numberToken            // raw is one, without a sign
 	literalToken           // value is set
 	symbolToken            // text is an operator, a parenthesis, a comma or a keyword in lower case
 )
@@ -26,7 +27,7 @@ type token struct {
 	raw   string // as written, for messages
 }
 
-// lexer splits the text of a predicate into tokens.
+// lexer splits the text of an expression into tokens.
 type lexer struct {
 	text string
 	pos  int
@@ -95,36 +96,37 @@ func (l *lexer) run(f func(rune) bool) string {
 }
 
 func startsNumber(s string) bool {
-	s = strings.TrimLeft(s[:min(len(s), 1)], "+-") + s[min(len(s), 1):]
 	s = strings.TrimPrefix(s, ".")
 	return s != "" && s[0] >= '0' && s[0] <= '9'
 }
 
 func (l *lexer) number(t *token) error {
-	start := l.pos
 	previous := rune(0)
-	raw := l.run(func(r rune) bool {
+	l.run(func(r rune) bool {
 		sign := r == '+' || r == '-'
-		ok := isNamePart(r) || sign && (previous == 0 || previous == 'e' || previous == 'E')
+		ok := isNamePart(r) || sign && (previous == 'e' || previous == 'E')
 		previous = r
 		return ok
 	})
-	t.kind = literalToken
+	t.kind = numberToken
+	return nil
+}
+
+// number reads a literal.
+func number(raw string) (Value, error) {
 	i, err := strconv.ParseInt(raw, 10, 64)
 	if err == nil {
-		t.value = Int(i)
-		return nil
+		return Int(i), nil
 	}
 	if errors.Is(err, strconv.ErrRange) && !strings.ContainsAny(raw, ".eE") {
-		return fmt.Errorf("integer %s does not fit in 64 bits", raw)
+		return Value{}, fmt.Errorf("integer %s does not fit in 64 bits", raw)
 	}
 	f, err := strconv.ParseFloat(raw, 64)
 	if err != nil || strings.ContainsAny(raw, "_xXpP") {
-		l.pos = start + len(raw)
-		return fmt.Errorf("found %s; want a number such as 1, -2.5 or 1e-3, or backticks around a column's name", raw)
+		return Value{}, fmt.Errorf("found %s; want a number such as 1, -2.5 or 1e-3, or backticks around a column's "+
+			"name", raw)
 	}
-	t.value = Float64(f)
-	return nil
+	return Float64(f), nil
 }
 
 func (l *lexer) quoted(t *token, delimiter byte) error {
@@ -215,6 +217,10 @@ func (l *lexer) symbol(t *token) error {
 		{"(", "("},
 		{")", ")"},
 		{",", ","},
+		{"+", "+"},
+		{"-", "-"},
+		{"*", "*"},
+		{"/", "/"},
 		{"%", "%"},
 	} {
 		if strings.HasPrefix(rest, s.written) {
