@@ -49,7 +49,7 @@ transforms: [{op: fill_null, in: "int_*", value: 0}, {op: log1p, in: "int_*"}, {
 	}
 	for _, rows := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-			made, err := apply.New(apply.Config{Spec: s})
+			made, err := apply.New(b.Context(), apply.Config{Spec: s})
 			if err != nil {
 				b.Fatal(err)
 			}
