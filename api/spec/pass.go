@@ -35,7 +35,9 @@ func NextPass(s *pb.Spec, given Given) (*Pass, error) {
 	r.session(s)
 	r.transforms(s)
 	r.filter(s.GetFilter())
-	r.features(s)
+	if len(s.GetFeatures()) > 0 { // else nobody has decided what becomes of them
+		r.features(s)
+	}
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -43,6 +44,7 @@ type flags struct {
 	memory     cli.Bytes
 	exact      uint64
 	checkpoint time.Duration
+	message    bool // the spec is one, as protojson has it
 }
 
 // Command returns `penstock fit` of a release, which has a fleet in its own process, with the given ops, where there is
@@ -74,6 +76,8 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 	set.Uint64Var(&f.exact, "exact", 1<<24,
 		"distinct values of a column up to which its quantiles are exact; beyond, they are off by 0.1% at most")
 	set.DurationVar(&f.checkpoint, "checkpoint", time.Minute, "how often to save where it is")
+	set.BoolVar(&f.message, "message", false, "SPEC is a message, as Python sends it")
+	_ = set.MarkHidden("message") // the flag exists
 	f.fleet.Register(set)
 	return cli.Setup(cmd)
 }
@@ -115,7 +119,7 @@ func (f *flags) run(cmd *cobra.Command, path string) (err error) {
 
 // prepare finds out what there is to do, before any fleet is started.
 func (r *fit) prepare(path string) (err error) {
-	if r.spec, err = cli.ReadSpec(path); err != nil {
+	if r.spec, err = r.read(path); err != nil {
 		return err
 	}
 	if r.storage, err = r.fleet.Stores.Open(); err != nil {
@@ -142,6 +146,22 @@ func (r *fit) prepare(path string) (err error) {
 			"`{fit: median}` or `{quantiles: 100}`", path)
 	}
 	return r.openFolder()
+}
+
+// read reads the spec.
+func (r *fit) read(path string) (*pb.Spec, error) {
+	if !r.message {
+		return cli.ReadSpec(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	s := &pb.Spec{}
+	if err := protojson.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	return s, nil
 }
 
 // where finds the file to write, which must be none, or a fitted one.

@@ -74,6 +74,9 @@ func (k *Known) Fitted(s spec.Statistic) (*pb.Value, *pb.Table, error) {
 		k.rows[e.Identity] = rows
 	}
 	v, err := k.value(s, rows)
+	if e.Kind == spec.KindName(pb.Kind_BOOL) && err == nil {
+		v = &pb.Value{Kind: &pb.Value_Bool{Bool: v.GetInt() != 0}}
+	}
 	return v, nil, err
 }
 

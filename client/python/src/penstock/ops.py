@@ -19,7 +19,7 @@ from typing import Any, Literal, ParamSpec, overload
 
 from penstock._named import named
 from penstock._op import Op, Transform, python
-from penstock._values import Names, Scalar, Value, names_of, value_of
+from penstock._values import Fit, Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
 
 Call = ParamSpec("Call")
