@@ -163,6 +163,23 @@ func TestSampleOfSomeRows(t *testing.T) {
 	})
 }
 
+func TestExpressionsAllocateNothing(t *testing.T) {
+	f32, text := scalar(pb.Kind_FLOAT32), scalar(pb.Kind_BINARY)
+	chain := chainOf(t, expression(), values{
+		"expr": "case when coalesce(a, 0) > least(b, 0.5) or a is null then upper(t) when b in (1, 2) then cast(b as text) " +
+			"else t end",
+	}, f32, f32, text)
+	texts := &vector.Vector{Type: text, Rows: benchRows, Ends: make([]int32, benchRows+1), Data: []byte("aé")}
+	for i := range benchRows {
+		texts.Ends[i+1] = int32(min(3, i))
+	}
+	in := []*vector.Vector{catalogueVector(f32, 1), catalogueVector(f32, 2), texts}
+	run(t, chain, in...)
+	if n := testing.AllocsPerRun(5, func() { run(t, chain, in...) }); n > 0 {
+		t.Errorf("%v allocations a run", n)
+	}
+}
+
 func BenchmarkExpr(b *testing.B) {
 	f32, i64, f64 := scalar(pb.Kind_FLOAT32), scalar(pb.Kind_INT64), scalar(pb.Kind_FLOAT64)
 	for _, c := range []struct {
