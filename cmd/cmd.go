@@ -14,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	clientcommand "github.com/penstock-ml/penstock/client/command"
+	"github.com/penstock-ml/penstock/cmd/apply"
 	"github.com/penstock-ml/penstock/cmd/demo"
 	"github.com/penstock-ml/penstock/cmd/doctor"
+	"github.com/penstock-ml/penstock/cmd/fit"
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/read"
@@ -64,6 +66,9 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		offline.Validate(ops),
 		offline.Plan(ops),
 		read.Command(root.Version, ops),
+		apply.Command(ops),
+		apply.Serve(ops),
+		fit.Command(root.Version, ops),
 		clientcommand.Feed(root.Version),
 		offline.Convert(),
 		doctor.Command(root.Version),

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/access"
 )
@@ -85,6 +87,14 @@ func mayRead(limits access.Limits, s *pb.Spec) error {
 	for _, uri := range s.GetDataset().GetUri() {
 		if _, err := limits.MayRead(uri); err != nil {
 			return err
+		}
+	}
+	for _, t := range spec.Tables(s) {
+		if err := limits.MayUse(t.Storage); err != nil {
+			return ofTable(&formats.TableError{Path: t.Path, Err: err})
+		}
+		if _, err := limits.MayRead(t.URI); err != nil {
+			return ofTable(&formats.TableError{Path: t.Path, Err: err})
 		}
 	}
 	return nil

@@ -33,10 +33,11 @@ const (
 	askTimeout = 10 * time.Second
 )
 
-// pinned is a request for a session whose functions by name are those that the workers have, and the dataset resolved
-// with them. Without such functions it is the request itself.
+// pinned is a request for a session whose functions by name are those that the workers have, and whose fitted file is
+// the one that there is, and the dataset resolved with them. Where nothing needs pinning it is the request itself.
 func (m *Master) pinned(ctx context.Context, req *wanted, d *Dataset) (*wanted, error) {
-	s, err := m.pin(ctx, d, req.GetSpec(), &pb.Ticket{Session: req.GetSession(), Namespace: req.who.Home()})
+	of := &pb.Ticket{Session: req.GetSession(), Namespace: req.who.Home()}
+	s, err := m.pin(ctx, d, pinFitted(req.GetSpec(), d), of)
 	if err != nil || s == req.GetSpec() {
 		return req, err
 	}
@@ -70,7 +71,7 @@ func (m *Master) pin(ctx context.Context, d *Dataset, s *pb.Spec, of *pb.Ticket)
 	asked.tell(m.cfg.Logger.With("session", of.GetSession(), "namespace", of.GetNamespace()))
 	out, err := spec.Pin(s, has)
 	if err == nil {
-		d.Program, err = spec.Resolve(out, d.Schema, m.cfg.Ops)
+		err = d.program(m.cfg.Ops, out)
 	}
 	if err != nil {
 		return nil, openError(err)

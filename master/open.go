@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/fitted"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
@@ -40,6 +41,10 @@ type Dataset struct {
 	Bytes   int64      // of all files
 	// Schema of the files of the first block, which the program was resolved against.
 	Schema spec.Schema
+	// Fitted is the spec's fitted file; nil: it names none.
+	Fitted *fitted.Known
+	// Tables are the side tables that the spec names, as they are pinned in the program.
+	Tables map[spec.TableName]*spec.SideTable
 
 	described *describer
 }
@@ -54,9 +59,34 @@ func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan
 func Resolve(
 	ctx context.Context, st storage.Storage, cache *formats.Cache, ops spec.Catalog, cfg plan.Config, s *pb.Spec,
 ) (*Dataset, error) {
+	d, problems, err := look(ctx, st, cache, cfg, s)
+	if err == nil {
+		err = d.program(ops, s)
+	}
+	if len(problems) > 0 || err != nil {
+		return nil, merge(problems, err)
+	}
+	return d, nil
+}
+
+// Look lists a spec's files, and finds out what its transforms are given.
+func Look(
+	ctx context.Context, st storage.Storage, cache *formats.Cache, cfg plan.Config, s *pb.Spec,
+) (*Dataset, error) {
+	d, problems, err := look(ctx, st, cache, cfg, s)
+	if len(problems) > 0 || err != nil {
+		return nil, merge(problems, err)
+	}
+	return d, nil
+}
+
+// look is Look. With problems of the spec it may know the dataset all the same, whose schema may show further mistakes.
+func look(
+	ctx context.Context, st storage.Storage, cache *formats.Cache, cfg plan.Config, s *pb.Spec,
+) (*Dataset, spec.Problems, error) {
 	d := &Dataset{described: &describer{storage: st, cache: cache, profile: s.GetDataset().GetStorage()}}
 	if uris := s.GetDataset().GetUri(); len(uris) == 0 || slices.Contains(uris, "") {
-		return nil, spec.Problems{
+		return nil, nil, spec.Problems{
 			{
 				Path:    "dataset.uri",
 				Message: "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet",
@@ -65,7 +95,7 @@ func Resolve(
 	}
 	listed, err := st.List(ctx, s.GetDataset().GetStorage(), s.GetDataset().GetUri())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var problems spec.Problems
 	d.Files, err = plan.FilterFiles(listed, s.GetDataset().GetPartitions())
@@ -74,19 +104,16 @@ func Resolve(
 	}
 	if err != nil {
 		problems = spec.Problems{{Path: "dataset.partitions", Message: err.Error()}}
-		d.Files = listed // whose schema may show further mistakes
-	}
-	if err := d.resolve(ctx, ops, cfg, s); len(problems) > 0 || err != nil {
-		return nil, merge(problems, err)
+		d.Files = listed
 	}
 	for _, f := range d.Files {
 		d.Bytes += f.GetSize()
 	}
-	return d, nil
+	return d, problems, d.look(ctx, cfg, s)
 }
 
-// resolve fills in schema and program.
-func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config, s *pb.Spec) error {
+// look fills in the schema, and what is fitted.
+func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	var first []*pb.File
 	for _, i := range plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0))[0] {
 		first = append(first, d.Files[i])
@@ -98,8 +125,26 @@ func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config
 	if d.Schema, err = schemaOf(loaded); err != nil {
 		return err
 	}
-	d.Program, err = spec.Resolve(s, d.Schema, ops)
+	if d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s); err != nil {
+		return err
+	}
+	d.Fitted, err = ReadFitted(ctx, d.described.storage, s)
 	return err
+}
+
+// program makes the program of a spec.
+func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
+	d.Program, err = spec.Resolve(s, d.Given(ops))
+	return err
+}
+
+// Given is what a spec of the dataset is resolved with.
+func (d *Dataset) Given(ops spec.Catalog) spec.Given {
+	given := spec.Given{Schema: d.Schema, Catalog: ops, Tables: d.Tables}
+	if d.Fitted != nil {
+		given.Fitted = d.Fitted
+	}
+	return given
 }
 
 // merge adds to problems those that err tells of; another error counts only if there are no problems.
@@ -284,6 +329,9 @@ func openError(err error) error {
 	if errors.As(err, &problems) {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+	if of, ok := errors.AsType[*formats.TableError](err); ok {
+		err = ofTable(of)
+	}
 	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // what storage wraps is not for callers
 		return own.GRPCStatus().Err()
 	}
@@ -291,4 +339,13 @@ func openError(err error) error {
 		return cannotYet(err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
+}
+
+// ofTable is an error about a side table, with the status of its cause if that has one of its own.
+func ofTable(err *formats.TableError) error {
+	own, ok := err.Err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // what storage wraps is not for callers
+	if !ok {
+		return err
+	}
+	return status.Error(own.GRPCStatus().Code(), err.Path+": "+own.GRPCStatus().Message())
 }

@@ -46,7 +46,7 @@ func parseSpec(text []byte, workingDir string) (*pb.Spec, error) {
 		return nil, openError(err)
 	}
 	if path.IsAbs(workingDir) {
-		if n := len(s.GetDataset().GetUri()) * len(workingDir); n > maxSpecText {
+		if n := len(spec.URIs(s)) * len(workingDir); n > maxSpecText {
 			return nil, status.Errorf(codes.InvalidArgument,
 				"the spec's paths have %d bytes more with the working directory before each; they may have %d: "+
 					"globs say what long lists of names would", n, maxSpecText)
@@ -59,14 +59,14 @@ func parseSpec(text []byte, workingDir string) (*pb.Spec, error) {
 // checkPaths refuses paths relative to a working directory: this process's is not the one that the user means.
 func checkPaths(s *pb.Spec) error {
 	var problems spec.Problems
-	for _, uri := range s.GetDataset().GetUri() {
-		if !spec.IsRelative(uri) {
+	for _, uri := range spec.URIs(s) {
+		if !spec.IsRelative(*uri.At) {
 			continue
 		}
-		problems.Add("dataset.uri", fmt.Sprintf(
+		problems.Add(uri.Field, fmt.Sprintf(
 			"found %q, which is relative; a master does not know your working directory: write the whole path, such "+
 				"as /data/%s, or a URI, such as s3://bucket/dir/",
-			uri, strings.TrimPrefix(uri, "./")))
+			*uri.At, strings.TrimPrefix(*uri.At, "./")))
 	}
 	if len(problems) == 0 {
 		return nil

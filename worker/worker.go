@@ -207,6 +207,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	functions, endFunctions := context.WithCancel(context.WithoutCancel(ctx)) // streams that drain call them
 	defer endFunctions()
+	defer w.pipeline.Close()
 	if w.python != nil {
 		group.Go(func() error { return w.python.Run(functions) })
 	}

@@ -562,7 +562,9 @@ type Spec struct {
 	// What the Python functions of `transforms` are, if there are any. Clients write it.
 	Code *Code `protobuf:"bytes,15,opt,name=code,proto3" json:"code,omitempty"`
 	// The workers' environment, by its name, that the functions run in; "" is "default".
-	Python        string `protobuf:"bytes,16,opt,name=python,proto3" json:"python,omitempty"`
+	Python string `protobuf:"bytes,16,opt,name=python,proto3" json:"python,omitempty"`
+	// The file that `penstock fit` wrote, which has what transforms ask of the data.
+	Fitted        *Fitted `protobuf:"bytes,17,opt,name=fitted,proto3" json:"fitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +711,66 @@ func (x *Spec) GetPython() string {
 	return ""
 }
 
+func (x *Spec) GetFitted() *Fitted {
+	if x != nil {
+		return x.Fitted
+	}
+	return nil
+}
+
+// Fitted names a file of fitted statistics. In YAML it may be the URI alone.
+type Fitted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // "sha256:" and hexadecimal digits, as fit prints it; "": whatever lies there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fitted) Reset() {
+	*x = Fitted{}
+	mi := &file_api_pb_spec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fitted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fitted) ProtoMessage() {}
+
+func (x *Fitted) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fitted.ProtoReflect.Descriptor instead.
+func (*Fitted) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Fitted) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *Fitted) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
 // OnError says what becomes of rows that no worker can read. The default is that the session fails.
 type OnError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -719,7 +781,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_api_pb_spec_proto_msgTypes[1]
+	mi := &file_api_pb_spec_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +793,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[1]
+	mi := &file_api_pb_spec_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +806,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OnError) GetSkip() uint32 {
@@ -768,7 +830,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_api_pb_spec_proto_msgTypes[2]
+	mi := &file_api_pb_spec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +842,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[2]
+	mi := &file_api_pb_spec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +855,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Dataset) GetUri() []string {
@@ -844,7 +906,7 @@ type Feature struct {
 
 func (x *Feature) Reset() {
 	*x = Feature{}
-	mi := &file_api_pb_spec_proto_msgTypes[3]
+	mi := &file_api_pb_spec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +918,7 @@ func (x *Feature) String() string {
 func (*Feature) ProtoMessage() {}
 
 func (x *Feature) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[3]
+	mi := &file_api_pb_spec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +931,7 @@ func (x *Feature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Feature.ProtoReflect.Descriptor instead.
 func (*Feature) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Feature) GetName() []string {
@@ -959,15 +1021,18 @@ type Transform struct {
 	Out    string            `protobuf:"bytes,3,opt,name=out,proto3" json:"out,omitempty"`
 	Params map[string]*Value `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Of op "python" alone: what is called, and what it makes, in place of `out`.
-	Python        *Function `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
-	Outs          []*Result `protobuf:"bytes,6,rep,name=outs,proto3" json:"outs,omitempty"`
+	Python *Function `protobuf:"bytes,5,opt,name=python,proto3" json:"python,omitempty"`
+	Outs   []*Result `protobuf:"bytes,6,rep,name=outs,proto3" json:"outs,omitempty"`
+	// Left out when the spec is applied to rows that a model is to serve, as ops that draw at random are. Its results
+	// replace its inputs and are of their types, or it chooses rows.
+	TrainingOnly  bool `protobuf:"varint,7,opt,name=training_only,json=trainingOnly,proto3" json:"training_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Transform) Reset() {
 	*x = Transform{}
-	mi := &file_api_pb_spec_proto_msgTypes[4]
+	mi := &file_api_pb_spec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1044,7 @@ func (x *Transform) String() string {
 func (*Transform) ProtoMessage() {}
 
 func (x *Transform) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[4]
+	mi := &file_api_pb_spec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1057,7 @@ func (x *Transform) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transform.ProtoReflect.Descriptor instead.
 func (*Transform) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Transform) GetOp() string {
@@ -1037,6 +1102,13 @@ func (x *Transform) GetOuts() []*Result {
 	return nil
 }
 
+func (x *Transform) GetTrainingOnly() bool {
+	if x != nil {
+		return x.TrainingOnly
+	}
+	return false
+}
+
 // Function is a Python function of the user's, as a transform calls it: once for each window, on the rows that passed
 // what stands before it, in the file's order.
 type Function struct {
@@ -1063,7 +1135,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1147,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1160,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Function) GetName() string {
@@ -1195,7 +1267,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1279,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1292,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Result) GetName() string {
@@ -1265,7 +1337,7 @@ type Code struct {
 
 func (x *Code) Reset() {
 	*x = Code{}
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1349,7 @@ func (x *Code) String() string {
 func (*Code) ProtoMessage() {}
 
 func (x *Code) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1362,7 @@ func (x *Code) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Code.ProtoReflect.Descriptor instead.
 func (*Code) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Code) GetDigest() []byte {
@@ -1332,7 +1404,7 @@ type MarkedFunction struct {
 
 func (x *MarkedFunction) Reset() {
 	*x = MarkedFunction{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1416,7 @@ func (x *MarkedFunction) String() string {
 func (*MarkedFunction) ProtoMessage() {}
 
 func (x *MarkedFunction) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1429,7 @@ func (x *MarkedFunction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkedFunction.ProtoReflect.Descriptor instead.
 func (*MarkedFunction) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MarkedFunction) GetFunction() *Function {
@@ -1384,7 +1456,7 @@ type NamedDigest struct {
 
 func (x *NamedDigest) Reset() {
 	*x = NamedDigest{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1468,7 @@ func (x *NamedDigest) String() string {
 func (*NamedDigest) ProtoMessage() {}
 
 func (x *NamedDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1481,7 @@ func (x *NamedDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedDigest.ProtoReflect.Descriptor instead.
 func (*NamedDigest) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NamedDigest) GetName() string {
@@ -1437,6 +1509,7 @@ type Value struct {
 	//	*Value_List
 	//	*Value_Floats
 	//	*Value_Ints
+	//	*Value_Fit
 	Kind          isValue_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1444,7 +1517,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1529,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1542,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -1542,6 +1615,15 @@ func (x *Value) GetInts() *Ints {
 	return nil
 }
 
+func (x *Value) GetFit() *Fit {
+	if x != nil {
+		if x, ok := x.Kind.(*Value_Fit); ok {
+			return x.Fit
+		}
+	}
+	return nil
+}
+
 type isValue_Kind interface {
 	isValue_Kind()
 }
@@ -1574,6 +1656,10 @@ type Value_Ints struct {
 	Ints *Ints `protobuf:"bytes,7,opt,name=ints,proto3,oneof"`
 }
 
+type Value_Fit struct {
+	Fit *Fit `protobuf:"bytes,8,opt,name=fit,proto3,oneof"` // of a transform's parameter alone: the data say it
+}
+
 func (*Value_Int) isValue_Kind() {}
 
 func (*Value_Float) isValue_Kind() {}
@@ -1588,6 +1674,61 @@ func (*Value_Floats) isValue_Kind() {}
 
 func (*Value_Ints) isValue_Kind() {}
 
+func (*Value_Fit) isValue_Kind() {}
+
+// Fit is a statistic of what a transform is applied to, in place of a parameter's value: `borders: {quantiles: 100}`.
+type Fit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Statistic     string                 `protobuf:"bytes,1,opt,name=statistic,proto3" json:"statistic,omitempty"` // "quantiles"
+	Arg           *Value                 `protobuf:"bytes,2,opt,name=arg,proto3" json:"arg,omitempty"`             // that it is asked for with, if with any: 100
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fit) Reset() {
+	*x = Fit{}
+	mi := &file_api_pb_spec_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fit) ProtoMessage() {}
+
+func (x *Fit) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fit.ProtoReflect.Descriptor instead.
+func (*Fit) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Fit) GetStatistic() string {
+	if x != nil {
+		return x.Statistic
+	}
+	return ""
+}
+
+func (x *Fit) GetArg() *Value {
+	if x != nil {
+		return x.Arg
+	}
+	return nil
+}
+
 // List is a list that is neither Floats nor Ints: of texts, of bools, of nothing, or mixed. Readers take any list in any of the
 // three forms; writers write the one that is meant for it, so that equal specs have equal bytes.
 type List struct {
@@ -1599,7 +1740,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1752,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1765,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *List) GetValues() []*Value {
@@ -1644,7 +1785,7 @@ type Floats struct {
 
 func (x *Floats) Reset() {
 	*x = Floats{}
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1797,7 @@ func (x *Floats) String() string {
 func (*Floats) ProtoMessage() {}
 
 func (x *Floats) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1810,7 @@ func (x *Floats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Floats.ProtoReflect.Descriptor instead.
 func (*Floats) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Floats) GetValues() []float64 {
@@ -1689,7 +1830,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1842,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1855,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -1737,7 +1878,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1890,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1903,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Type) GetKind() Kind {
@@ -1807,7 +1948,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +1960,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +1973,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Picture) GetChannels() int32 {
@@ -1884,13 +2025,14 @@ type Program struct {
 	Seed          int64     `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
 	Shuffle       bool      `protobuf:"varint,7,opt,name=shuffle,proto3" json:"shuffle,omitempty"`
 	Provenance    bool      `protobuf:"varint,8,opt,name=provenance,proto3" json:"provenance,omitempty"`
+	Tables        []*Table  `protobuf:"bytes,9,rep,name=tables,proto3" json:"tables,omitempty"` // that steps look values up in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2044,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2057,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Program) GetStorage() string {
@@ -1974,6 +2116,333 @@ func (x *Program) GetProvenance() bool {
 	return false
 }
 
+func (x *Program) GetTables() []*Table {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+// File is one file of a dataset as it was listed.
+type File struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	Size  int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Etag  string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Index in the dataset's listing, sorted by URI.
+	Index uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	// Columns that are not in the file, and have one value in all of its rows: values of a partition.
+	Constants []*Constant `protobuf:"bytes,5,rep,name=constants,proto3" json:"constants,omitempty"`
+	// Rows of the file that a table has deleted.
+	Excluded      *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *File) Reset() {
+	*x = File{}
+	mi := &file_api_pb_spec_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *File) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*File) ProtoMessage() {}
+
+func (x *File) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use File.ProtoReflect.Descriptor instead.
+func (*File) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *File) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *File) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *File) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *File) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *File) GetConstants() []*Constant {
+	if x != nil {
+		return x.Constants
+	}
+	return nil
+}
+
+func (x *File) GetExcluded() *Excluded {
+	if x != nil {
+		return x.Excluded
+	}
+	return nil
+}
+
+// Constant is a column of a file that has one value.
+type Constant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         *Value                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // not set: null
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Constant) Reset() {
+	*x = Constant{}
+	mi := &file_api_pb_spec_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Constant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Constant) ProtoMessage() {}
+
+func (x *Constant) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Constant.ProtoReflect.Descriptor instead.
+func (*Constant) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Constant) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Constant) GetValue() *Value {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Excluded says where it stands which rows of a file are not there any more: in bytes of another file.
+type Excluded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
+	Rows          int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // how many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Excluded) Reset() {
+	*x = Excluded{}
+	mi := &file_api_pb_spec_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Excluded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Excluded) ProtoMessage() {}
+
+func (x *Excluded) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Excluded.ProtoReflect.Descriptor instead.
+func (*Excluded) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Excluded) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *Excluded) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Excluded) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Excluded) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Excluded) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+// Table is a file beside the dataset, of which workers hold some columns in memory.
+type Table struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	File    *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Storage string                 `protobuf:"bytes,2,opt,name=storage,proto3" json:"storage,omitempty"` // the storage profile
+	Columns []*Source              `protobuf:"bytes,3,rep,name=columns,proto3" json:"columns,omitempty"`
+	Keys    uint32                 `protobuf:"varint,4,opt,name=keys,proto3" json:"keys,omitempty"`              // the first so many columns tell rows apart
+	Extents []uint32               `protobuf:"varint,5,rep,packed,name=extents,proto3" json:"extents,omitempty"` // that are read; none: all
+	// The column behind the keys says from when on a row counts: of those of a key the newest does, and of as new ones the last.
+	AsOf          bool `protobuf:"varint,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	First         bool `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`   // of several rows of a key the first counts; else they are an error
+	Either        bool `protobuf:"varint,8,opt,name=either,proto3" json:"either,omitempty"` // the key is in the first column, or where that is null in the second, which is no column of its own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Table) Reset() {
+	*x = Table{}
+	mi := &file_api_pb_spec_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Table) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Table) ProtoMessage() {}
+
+func (x *Table) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Table.ProtoReflect.Descriptor instead.
+func (*Table) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Table) GetFile() *File {
+	if x != nil {
+		return x.File
+	}
+	return nil
+}
+
+func (x *Table) GetStorage() string {
+	if x != nil {
+		return x.Storage
+	}
+	return ""
+}
+
+func (x *Table) GetColumns() []*Source {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *Table) GetKeys() uint32 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
+func (x *Table) GetExtents() []uint32 {
+	if x != nil {
+		return x.Extents
+	}
+	return nil
+}
+
+func (x *Table) GetAsOf() bool {
+	if x != nil {
+		return x.AsOf
+	}
+	return false
+}
+
+func (x *Table) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
+func (x *Table) GetEither() bool {
+	if x != nil {
+		return x.Either
+	}
+	return false
+}
+
 // Source is a column, a struct's field ("user.age") or a key of a map column ("scores.42").
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1994,7 +2463,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2475,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2488,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Source) GetName() string {
@@ -2077,16 +2546,17 @@ type Step struct {
 	// Where the transform stands in the spec ("transforms[3]"), for messages.
 	At            string    `protobuf:"bytes,7,opt,name=at,proto3" json:"at,omitempty"`
 	Type          *Type     `protobuf:"bytes,8,opt,name=type,proto3" json:"type,omitempty"`
-	More          []*Type   `protobuf:"bytes,9,rep,name=more,proto3" json:"more,omitempty"`        // of the results beyond the first
-	Python        *Function `protobuf:"bytes,10,opt,name=python,proto3" json:"python,omitempty"`   // of op "python"
-	Results       []*Result `protobuf:"bytes,11,rep,name=results,proto3" json:"results,omitempty"` // of op "python": all of them, as the spec declares them
+	More          []*Type   `protobuf:"bytes,9,rep,name=more,proto3" json:"more,omitempty"`           // of the results beyond the first
+	Python        *Function `protobuf:"bytes,10,opt,name=python,proto3" json:"python,omitempty"`      // of op "python"
+	Results       []*Result `protobuf:"bytes,11,rep,name=results,proto3" json:"results,omitempty"`    // of op "python": all of them, as the spec declares them
+	Table         *uint32   `protobuf:"varint,12,opt,name=table,proto3,oneof" json:"table,omitempty"` // of the Program, that it looks values up in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2568,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2581,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Step) GetOp() string {
@@ -2191,6 +2661,13 @@ func (x *Step) GetResults() []*Result {
 	return nil
 }
 
+func (x *Step) GetTable() uint32 {
+	if x != nil && x.Table != nil {
+		return *x.Table
+	}
+	return 0
+}
+
 // Output is one tensor of a batch.
 type Output struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2213,7 +2690,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[19]
+	mi := &file_api_pb_spec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2702,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[19]
+	mi := &file_api_pb_spec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2715,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Output) GetName() string {
@@ -2322,7 +2799,7 @@ var File_api_pb_spec_proto protoreflect.FileDescriptor
 
 const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xd0\x04\n" +
+	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xfd\x04\n" +
 	"\x04Spec\x12.\n" +
 	"\adataset\x18\x01 \x01(\v2\x14.penstock.v1.DatasetR\adataset\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x120\n" +
@@ -2346,7 +2823,11 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x11global_batch_size\x18\r \x01(\x03R\x0fglobalBatchSize\x12/\n" +
 	"\bon_error\x18\x0e \x01(\v2\x14.penstock.v1.OnErrorR\aonError\x12%\n" +
 	"\x04code\x18\x0f \x01(\v2\x11.penstock.v1.CodeR\x04code\x12\x16\n" +
-	"\x06python\x18\x10 \x01(\tR\x06python\"\x1d\n" +
+	"\x06python\x18\x10 \x01(\tR\x06python\x12+\n" +
+	"\x06fitted\x18\x11 \x01(\v2\x13.penstock.v1.FittedR\x06fitted\"2\n" +
+	"\x06Fitted\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x1d\n" +
 	"\aOnError\x12\x12\n" +
 	"\x04skip\x18\x01 \x01(\rR\x04skip\"U\n" +
 	"\aDataset\x12\x10\n" +
@@ -2367,14 +2848,15 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\btruncate\x18\t \x01(\x0e2\x15.penstock.v1.TruncateR\btruncate\x12(\n" +
 	"\x05value\x18\n" +
 	" \x01(\v2\x12.penstock.v1.ValueR\x05value\x12(\n" +
-	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xa0\x02\n" +
+	"\x05nulls\x18\v \x01(\x0e2\x12.penstock.v1.NullsR\x05nulls\"\xc5\x02\n" +
 	"\tTransform\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02in\x18\x02 \x03(\tR\x02in\x12\x10\n" +
 	"\x03out\x18\x03 \x01(\tR\x03out\x12:\n" +
 	"\x06params\x18\x04 \x03(\v2\".penstock.v1.Transform.ParamsEntryR\x06params\x12-\n" +
 	"\x06python\x18\x05 \x01(\v2\x15.penstock.v1.FunctionR\x06python\x12'\n" +
-	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x1aM\n" +
+	"\x04outs\x18\x06 \x03(\v2\x13.penstock.v1.ResultR\x04outs\x12#\n" +
+	"\rtraining_only\x18\a \x01(\bR\ftrainingOnly\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xd6\x03\n" +
@@ -2412,7 +2894,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aresults\x18\x02 \x03(\v2\x13.penstock.v1.ResultR\aresults\"9\n" +
 	"\vNamedDigest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\"\xe8\x01\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"\x8e\x02\n" +
 	"\x05Value\x12\x12\n" +
 	"\x03int\x18\x01 \x01(\x12H\x00R\x03int\x12\x16\n" +
 	"\x05float\x18\x02 \x01(\x01H\x00R\x05float\x12\x14\n" +
@@ -2420,8 +2902,12 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04bool\x18\x04 \x01(\bH\x00R\x04bool\x12'\n" +
 	"\x04list\x18\x05 \x01(\v2\x11.penstock.v1.ListH\x00R\x04list\x12-\n" +
 	"\x06floats\x18\x06 \x01(\v2\x13.penstock.v1.FloatsH\x00R\x06floats\x12'\n" +
-	"\x04ints\x18\a \x01(\v2\x11.penstock.v1.IntsH\x00R\x04intsB\x06\n" +
-	"\x04kind\"2\n" +
+	"\x04ints\x18\a \x01(\v2\x11.penstock.v1.IntsH\x00R\x04ints\x12$\n" +
+	"\x03fit\x18\b \x01(\v2\x10.penstock.v1.FitH\x00R\x03fitB\x06\n" +
+	"\x04kind\"I\n" +
+	"\x03Fit\x12\x1c\n" +
+	"\tstatistic\x18\x01 \x01(\tR\tstatistic\x12$\n" +
+	"\x03arg\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x03arg\"2\n" +
 	"\x04List\x12*\n" +
 	"\x06values\x18\x01 \x03(\v2\x12.penstock.v1.ValueR\x06values\" \n" +
 	"\x06Floats\x12\x16\n" +
@@ -2438,7 +2924,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06height\x18\x02 \x01(\x05R\x06height\x12\x14\n" +
 	"\x05width\x18\x03 \x01(\x05R\x05width\x12\x18\n" +
 	"\ashorter\x18\x04 \x01(\x05R\ashorter\x12\x16\n" +
-	"\x06floats\x18\x05 \x01(\bR\x06floats\"\x90\x02\n" +
+	"\x06floats\x18\x05 \x01(\bR\x06floats\"\xbc\x02\n" +
 	"\aProgram\x12\x18\n" +
 	"\astorage\x18\x01 \x01(\tR\astorage\x12-\n" +
 	"\asources\x18\x02 \x03(\v2\x13.penstock.v1.SourceR\asources\x12\x16\n" +
@@ -2449,7 +2935,33 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\ashuffle\x18\a \x01(\bR\ashuffle\x12\x1e\n" +
 	"\n" +
 	"provenance\x18\b \x01(\bR\n" +
-	"provenance\"\xbe\x01\n" +
+	"provenance\x12*\n" +
+	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\"\xbe\x01\n" +
+	"\x04File\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\rR\x05index\x123\n" +
+	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
+	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\"H\n" +
+	"\bConstant\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"t\n" +
+	"\bExcluded\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xe8\x01\n" +
+	"\x05Table\x12%\n" +
+	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12\x18\n" +
+	"\astorage\x18\x02 \x01(\tR\astorage\x12-\n" +
+	"\acolumns\x18\x03 \x03(\v2\x13.penstock.v1.SourceR\acolumns\x12\x12\n" +
+	"\x04keys\x18\x04 \x01(\rR\x04keys\x12\x18\n" +
+	"\aextents\x18\x05 \x03(\rR\aextents\x12\x13\n" +
+	"\x05as_of\x18\x06 \x01(\bR\x04asOf\x12\x14\n" +
+	"\x05first\x18\a \x01(\bR\x05first\x12\x16\n" +
+	"\x06either\x18\b \x01(\bR\x06either\"\xbe\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -2457,7 +2969,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12,\n" +
 	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
 	"\ameaning\x18\x06 \x01(\tR\ameaningB\x06\n" +
-	"\x04_key\"\xaa\x03\n" +
+	"\x04_key\"\xcf\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x125\n" +
@@ -2470,10 +2982,12 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04more\x18\t \x03(\v2\x11.penstock.v1.TypeR\x04more\x12-\n" +
 	"\x06python\x18\n" +
 	" \x01(\v2\x15.penstock.v1.FunctionR\x06python\x12-\n" +
-	"\aresults\x18\v \x03(\v2\x13.penstock.v1.ResultR\aresults\x1aM\n" +
+	"\aresults\x18\v \x03(\v2\x13.penstock.v1.ResultR\aresults\x12\x19\n" +
+	"\x05table\x18\f \x01(\rH\x00R\x05table\x88\x01\x01\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xc9\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01B\b\n" +
+	"\x06_table\"\xc9\x02\n" +
 	"\x06Output\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x06layout\x18\x02 \x01(\x0e2\x13.penstock.v1.LayoutR\x06layout\x12\x14\n" +
@@ -2568,7 +3082,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),             // 0: penstock.v1.Order
 	(LastBatch)(0),         // 1: penstock.v1.LastBatch
@@ -2580,81 +3094,96 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(Style)(0),             // 7: penstock.v1.Style
 	(Kind)(0),              // 8: penstock.v1.Kind
 	(*Spec)(nil),           // 9: penstock.v1.Spec
-	(*OnError)(nil),        // 10: penstock.v1.OnError
-	(*Dataset)(nil),        // 11: penstock.v1.Dataset
-	(*Feature)(nil),        // 12: penstock.v1.Feature
-	(*Transform)(nil),      // 13: penstock.v1.Transform
-	(*Function)(nil),       // 14: penstock.v1.Function
-	(*Result)(nil),         // 15: penstock.v1.Result
-	(*Code)(nil),           // 16: penstock.v1.Code
-	(*MarkedFunction)(nil), // 17: penstock.v1.MarkedFunction
-	(*NamedDigest)(nil),    // 18: penstock.v1.NamedDigest
-	(*Value)(nil),          // 19: penstock.v1.Value
-	(*List)(nil),           // 20: penstock.v1.List
-	(*Floats)(nil),         // 21: penstock.v1.Floats
-	(*Ints)(nil),           // 22: penstock.v1.Ints
-	(*Type)(nil),           // 23: penstock.v1.Type
-	(*Picture)(nil),        // 24: penstock.v1.Picture
-	(*Program)(nil),        // 25: penstock.v1.Program
-	(*Source)(nil),         // 26: penstock.v1.Source
-	(*Step)(nil),           // 27: penstock.v1.Step
-	(*Output)(nil),         // 28: penstock.v1.Output
-	nil,                    // 29: penstock.v1.Transform.ParamsEntry
-	nil,                    // 30: penstock.v1.Function.ArgsEntry
-	nil,                    // 31: penstock.v1.Step.ParamsEntry
+	(*Fitted)(nil),         // 10: penstock.v1.Fitted
+	(*OnError)(nil),        // 11: penstock.v1.OnError
+	(*Dataset)(nil),        // 12: penstock.v1.Dataset
+	(*Feature)(nil),        // 13: penstock.v1.Feature
+	(*Transform)(nil),      // 14: penstock.v1.Transform
+	(*Function)(nil),       // 15: penstock.v1.Function
+	(*Result)(nil),         // 16: penstock.v1.Result
+	(*Code)(nil),           // 17: penstock.v1.Code
+	(*MarkedFunction)(nil), // 18: penstock.v1.MarkedFunction
+	(*NamedDigest)(nil),    // 19: penstock.v1.NamedDigest
+	(*Value)(nil),          // 20: penstock.v1.Value
+	(*Fit)(nil),            // 21: penstock.v1.Fit
+	(*List)(nil),           // 22: penstock.v1.List
+	(*Floats)(nil),         // 23: penstock.v1.Floats
+	(*Ints)(nil),           // 24: penstock.v1.Ints
+	(*Type)(nil),           // 25: penstock.v1.Type
+	(*Picture)(nil),        // 26: penstock.v1.Picture
+	(*Program)(nil),        // 27: penstock.v1.Program
+	(*File)(nil),           // 28: penstock.v1.File
+	(*Constant)(nil),       // 29: penstock.v1.Constant
+	(*Excluded)(nil),       // 30: penstock.v1.Excluded
+	(*Table)(nil),          // 31: penstock.v1.Table
+	(*Source)(nil),         // 32: penstock.v1.Source
+	(*Step)(nil),           // 33: penstock.v1.Step
+	(*Output)(nil),         // 34: penstock.v1.Output
+	nil,                    // 35: penstock.v1.Transform.ParamsEntry
+	nil,                    // 36: penstock.v1.Function.ArgsEntry
+	nil,                    // 37: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
-	11, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
-	12, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
-	13, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
+	12, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
+	13, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
+	14, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
 	1,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
 	0,  // 4: penstock.v1.Spec.order:type_name -> penstock.v1.Order
-	10, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
-	16, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
-	2,  // 7: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	19, // 8: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	8,  // 9: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
-	3,  // 10: penstock.v1.Feature.side:type_name -> penstock.v1.Side
-	4,  // 11: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
-	19, // 12: penstock.v1.Feature.value:type_name -> penstock.v1.Value
-	5,  // 13: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	29, // 14: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
-	14, // 15: penstock.v1.Transform.python:type_name -> penstock.v1.Function
-	15, // 16: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
-	7,  // 17: penstock.v1.Function.style:type_name -> penstock.v1.Style
-	6,  // 18: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
-	30, // 19: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
-	23, // 20: penstock.v1.Result.type:type_name -> penstock.v1.Type
-	18, // 21: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
-	14, // 22: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
-	15, // 23: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
-	20, // 24: penstock.v1.Value.list:type_name -> penstock.v1.List
-	21, // 25: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
-	22, // 26: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
-	19, // 27: penstock.v1.List.values:type_name -> penstock.v1.Value
-	8,  // 28: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	24, // 29: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	26, // 30: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	27, // 31: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	28, // 32: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	23, // 33: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	19, // 34: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	31, // 35: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	23, // 36: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	23, // 37: penstock.v1.Step.more:type_name -> penstock.v1.Type
-	14, // 38: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	15, // 39: penstock.v1.Step.results:type_name -> penstock.v1.Result
-	2,  // 40: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	23, // 41: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	19, // 42: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	19, // 43: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	19, // 44: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
-	19, // 45: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	11, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
+	17, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
+	10, // 7: penstock.v1.Spec.fitted:type_name -> penstock.v1.Fitted
+	2,  // 8: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
+	20, // 9: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	8,  // 10: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
+	3,  // 11: penstock.v1.Feature.side:type_name -> penstock.v1.Side
+	4,  // 12: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
+	20, // 13: penstock.v1.Feature.value:type_name -> penstock.v1.Value
+	5,  // 14: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
+	35, // 15: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	15, // 16: penstock.v1.Transform.python:type_name -> penstock.v1.Function
+	16, // 17: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
+	7,  // 18: penstock.v1.Function.style:type_name -> penstock.v1.Style
+	6,  // 19: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
+	36, // 20: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
+	25, // 21: penstock.v1.Result.type:type_name -> penstock.v1.Type
+	19, // 22: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
+	15, // 23: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
+	16, // 24: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
+	22, // 25: penstock.v1.Value.list:type_name -> penstock.v1.List
+	23, // 26: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	24, // 27: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	21, // 28: penstock.v1.Value.fit:type_name -> penstock.v1.Fit
+	20, // 29: penstock.v1.Fit.arg:type_name -> penstock.v1.Value
+	20, // 30: penstock.v1.List.values:type_name -> penstock.v1.Value
+	8,  // 31: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	26, // 32: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	32, // 33: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	33, // 34: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	34, // 35: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	31, // 36: penstock.v1.Program.tables:type_name -> penstock.v1.Table
+	29, // 37: penstock.v1.File.constants:type_name -> penstock.v1.Constant
+	30, // 38: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
+	20, // 39: penstock.v1.Constant.value:type_name -> penstock.v1.Value
+	28, // 40: penstock.v1.Table.file:type_name -> penstock.v1.File
+	32, // 41: penstock.v1.Table.columns:type_name -> penstock.v1.Source
+	25, // 42: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	20, // 43: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	37, // 44: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	25, // 45: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	25, // 46: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	15, // 47: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	16, // 48: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 49: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	25, // 50: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	20, // 51: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	20, // 52: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	20, // 53: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
+	20, // 54: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -2662,7 +3191,7 @@ func file_api_pb_spec_proto_init() {
 	if File_api_pb_spec_proto != nil {
 		return
 	}
-	file_api_pb_spec_proto_msgTypes[10].OneofWrappers = []any{
+	file_api_pb_spec_proto_msgTypes[11].OneofWrappers = []any{
 		(*Value_Int)(nil),
 		(*Value_Float)(nil),
 		(*Value_Text)(nil),
@@ -2670,16 +3199,18 @@ func file_api_pb_spec_proto_init() {
 		(*Value_List)(nil),
 		(*Value_Floats)(nil),
 		(*Value_Ints)(nil),
+		(*Value_Fit)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[17].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[19].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[23].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[24].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   23,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

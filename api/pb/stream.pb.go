@@ -71,224 +71,6 @@ func (Compression) EnumDescriptor() ([]byte, []int) {
 	return file_api_pb_stream_proto_rawDescGZIP(), []int{0}
 }
 
-// File is one file of a dataset as it was listed.
-type File struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	Size  int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	Etag  string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Index in the dataset's listing, sorted by URI.
-	Index uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
-	// Columns that are not in the file, and have one value in all of its rows: values of a partition.
-	Constants []*Constant `protobuf:"bytes,5,rep,name=constants,proto3" json:"constants,omitempty"`
-	// Rows of the file that a table has deleted.
-	Excluded      *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *File) Reset() {
-	*x = File{}
-	mi := &file_api_pb_stream_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *File) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*File) ProtoMessage() {}
-
-func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use File.ProtoReflect.Descriptor instead.
-func (*File) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *File) GetUri() string {
-	if x != nil {
-		return x.Uri
-	}
-	return ""
-}
-
-func (x *File) GetSize() int64 {
-	if x != nil {
-		return x.Size
-	}
-	return 0
-}
-
-func (x *File) GetEtag() string {
-	if x != nil {
-		return x.Etag
-	}
-	return ""
-}
-
-func (x *File) GetIndex() uint32 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *File) GetConstants() []*Constant {
-	if x != nil {
-		return x.Constants
-	}
-	return nil
-}
-
-func (x *File) GetExcluded() *Excluded {
-	if x != nil {
-		return x.Excluded
-	}
-	return nil
-}
-
-// Constant is a column of a file that has one value.
-type Constant struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Value         *Value                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // not set: null
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Constant) Reset() {
-	*x = Constant{}
-	mi := &file_api_pb_stream_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Constant) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Constant) ProtoMessage() {}
-
-func (x *Constant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Constant.ProtoReflect.Descriptor instead.
-func (*Constant) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Constant) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Constant) GetValue() *Value {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-// Excluded says where it stands which rows of a file are not there any more: in bytes of another file.
-type Excluded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	Length        int64                  `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
-	Rows          int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // how many
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Excluded) Reset() {
-	*x = Excluded{}
-	mi := &file_api_pb_stream_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Excluded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Excluded) ProtoMessage() {}
-
-func (x *Excluded) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Excluded.ProtoReflect.Descriptor instead.
-func (*Excluded) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *Excluded) GetUri() string {
-	if x != nil {
-		return x.Uri
-	}
-	return ""
-}
-
-func (x *Excluded) GetEtag() string {
-	if x != nil {
-		return x.Etag
-	}
-	return ""
-}
-
-func (x *Excluded) GetOffset() int64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *Excluded) GetLength() int64 {
-	if x != nil {
-		return x.Length
-	}
-	return 0
-}
-
-func (x *Excluded) GetRows() int64 {
-	if x != nil {
-		return x.Rows
-	}
-	return 0
-}
-
 // Extent is a run of whole rows of a file: a row group, a record batch.
 type Extent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -310,7 +92,7 @@ type Extent struct {
 
 func (x *Extent) Reset() {
 	*x = Extent{}
-	mi := &file_api_pb_stream_proto_msgTypes[3]
+	mi := &file_api_pb_stream_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +104,7 @@ func (x *Extent) String() string {
 func (*Extent) ProtoMessage() {}
 
 func (x *Extent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[3]
+	mi := &file_api_pb_stream_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +117,7 @@ func (x *Extent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Extent.ProtoReflect.Descriptor instead.
 func (*Extent) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Extent) GetIndex() uint32 {
@@ -421,7 +203,7 @@ type Ticket struct {
 
 func (x *Ticket) Reset() {
 	*x = Ticket{}
-	mi := &file_api_pb_stream_proto_msgTypes[4]
+	mi := &file_api_pb_stream_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +215,7 @@ func (x *Ticket) String() string {
 func (*Ticket) ProtoMessage() {}
 
 func (x *Ticket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[4]
+	mi := &file_api_pb_stream_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +228,7 @@ func (x *Ticket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
 func (*Ticket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Ticket) GetSession() string {
@@ -566,7 +348,7 @@ type StoredCode struct {
 
 func (x *StoredCode) Reset() {
 	*x = StoredCode{}
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +360,7 @@ func (x *StoredCode) String() string {
 func (*StoredCode) ProtoMessage() {}
 
 func (x *StoredCode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +373,7 @@ func (x *StoredCode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredCode.ProtoReflect.Descriptor instead.
 func (*StoredCode) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *StoredCode) GetSha256() []byte {
@@ -626,7 +408,7 @@ type NeedCode struct {
 
 func (x *NeedCode) Reset() {
 	*x = NeedCode{}
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +420,7 @@ func (x *NeedCode) String() string {
 func (*NeedCode) ProtoMessage() {}
 
 func (x *NeedCode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +433,7 @@ func (x *NeedCode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeedCode.ProtoReflect.Descriptor instead.
 func (*NeedCode) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NeedCode) GetSha256() []byte {
@@ -673,7 +455,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +467,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +480,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CallsRequest) GetTicket() *SignedTicket {
@@ -725,7 +507,7 @@ type CallsReply struct {
 
 func (x *CallsReply) Reset() {
 	*x = CallsReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +519,7 @@ func (x *CallsReply) String() string {
 func (*CallsReply) ProtoMessage() {}
 
 func (x *CallsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +532,7 @@ func (x *CallsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsReply.ProtoReflect.Descriptor instead.
 func (*CallsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CallsReply) GetIdentity() *Code {
@@ -781,7 +563,7 @@ type CodePart struct {
 
 func (x *CodePart) Reset() {
 	*x = CodePart{}
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +575,7 @@ func (x *CodePart) String() string {
 func (*CodePart) ProtoMessage() {}
 
 func (x *CodePart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +588,7 @@ func (x *CodePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodePart.ProtoReflect.Descriptor instead.
 func (*CodePart) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CodePart) GetSha256() []byte {
@@ -854,7 +636,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +648,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +661,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Worker) GetName() string {
@@ -907,7 +689,7 @@ type SignedTicket struct {
 
 func (x *SignedTicket) Reset() {
 	*x = SignedTicket{}
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +701,7 @@ func (x *SignedTicket) String() string {
 func (*SignedTicket) ProtoMessage() {}
 
 func (x *SignedTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +714,7 @@ func (x *SignedTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedTicket.ProtoReflect.Descriptor instead.
 func (*SignedTicket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SignedTicket) GetTicket() []byte {
@@ -976,7 +758,7 @@ type StreamRequest struct {
 
 func (x *StreamRequest) Reset() {
 	*x = StreamRequest{}
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +770,7 @@ func (x *StreamRequest) String() string {
 func (*StreamRequest) ProtoMessage() {}
 
 func (x *StreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +783,7 @@ func (x *StreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamRequest.ProtoReflect.Descriptor instead.
 func (*StreamRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StreamRequest) GetTicket() *SignedTicket {
@@ -1066,7 +848,7 @@ type BatchMeta struct {
 
 func (x *BatchMeta) Reset() {
 	*x = BatchMeta{}
-	mi := &file_api_pb_stream_proto_msgTypes[13]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +860,7 @@ func (x *BatchMeta) String() string {
 func (*BatchMeta) ProtoMessage() {}
 
 func (x *BatchMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[13]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +873,7 @@ func (x *BatchMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchMeta.ProtoReflect.Descriptor instead.
 func (*BatchMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BatchMeta) GetWindow() uint32 {
@@ -1133,7 +915,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[14]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +927,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[14]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +940,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CountReply) GetExtents() []*ExtentCount {
@@ -1177,7 +959,7 @@ type ExtentCount struct {
 
 func (x *ExtentCount) Reset() {
 	*x = ExtentCount{}
-	mi := &file_api_pb_stream_proto_msgTypes[15]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +971,7 @@ func (x *ExtentCount) String() string {
 func (*ExtentCount) ProtoMessage() {}
 
 func (x *ExtentCount) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[15]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +984,7 @@ func (x *ExtentCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtentCount.ProtoReflect.Descriptor instead.
 func (*ExtentCount) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExtentCount) GetOutputs() []uint32 {
@@ -1216,23 +998,7 @@ var File_api_pb_stream_proto protoreflect.FileDescriptor
 
 const file_api_pb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xbe\x01\n" +
-	"\x04File\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
-	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\rR\x05index\x123\n" +
-	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
-	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\"H\n" +
-	"\bConstant\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"t\n" +
-	"\bExcluded\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
-	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xce\x01\n" +
+	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xce\x01\n" +
 	"\x06Extent\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x1b\n" +
 	"\tfirst_row\x18\x02 \x01(\x03R\bfirstRow\x12\x12\n" +
@@ -1325,50 +1091,44 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_api_pb_stream_proto_goTypes = []any{
 	(Compression)(0),       // 0: penstock.v1.Compression
-	(*File)(nil),           // 1: penstock.v1.File
-	(*Constant)(nil),       // 2: penstock.v1.Constant
-	(*Excluded)(nil),       // 3: penstock.v1.Excluded
-	(*Extent)(nil),         // 4: penstock.v1.Extent
-	(*Ticket)(nil),         // 5: penstock.v1.Ticket
-	(*StoredCode)(nil),     // 6: penstock.v1.StoredCode
-	(*NeedCode)(nil),       // 7: penstock.v1.NeedCode
-	(*CallsRequest)(nil),   // 8: penstock.v1.CallsRequest
-	(*CallsReply)(nil),     // 9: penstock.v1.CallsReply
-	(*CodePart)(nil),       // 10: penstock.v1.CodePart
-	(*Worker)(nil),         // 11: penstock.v1.Worker
-	(*SignedTicket)(nil),   // 12: penstock.v1.SignedTicket
-	(*StreamRequest)(nil),  // 13: penstock.v1.StreamRequest
-	(*BatchMeta)(nil),      // 14: penstock.v1.BatchMeta
-	(*CountReply)(nil),     // 15: penstock.v1.CountReply
-	(*ExtentCount)(nil),    // 16: penstock.v1.ExtentCount
-	(*Value)(nil),          // 17: penstock.v1.Value
-	(*Code)(nil),           // 18: penstock.v1.Code
-	(*MarkedFunction)(nil), // 19: penstock.v1.MarkedFunction
+	(*Extent)(nil),         // 1: penstock.v1.Extent
+	(*Ticket)(nil),         // 2: penstock.v1.Ticket
+	(*StoredCode)(nil),     // 3: penstock.v1.StoredCode
+	(*NeedCode)(nil),       // 4: penstock.v1.NeedCode
+	(*CallsRequest)(nil),   // 5: penstock.v1.CallsRequest
+	(*CallsReply)(nil),     // 6: penstock.v1.CallsReply
+	(*CodePart)(nil),       // 7: penstock.v1.CodePart
+	(*Worker)(nil),         // 8: penstock.v1.Worker
+	(*SignedTicket)(nil),   // 9: penstock.v1.SignedTicket
+	(*StreamRequest)(nil),  // 10: penstock.v1.StreamRequest
+	(*BatchMeta)(nil),      // 11: penstock.v1.BatchMeta
+	(*CountReply)(nil),     // 12: penstock.v1.CountReply
+	(*ExtentCount)(nil),    // 13: penstock.v1.ExtentCount
+	(*File)(nil),           // 14: penstock.v1.File
+	(*Code)(nil),           // 15: penstock.v1.Code
+	(*MarkedFunction)(nil), // 16: penstock.v1.MarkedFunction
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
-	2,  // 0: penstock.v1.File.constants:type_name -> penstock.v1.Constant
-	3,  // 1: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
-	17, // 2: penstock.v1.Constant.value:type_name -> penstock.v1.Value
-	1,  // 3: penstock.v1.Ticket.file:type_name -> penstock.v1.File
-	4,  // 4: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
-	11, // 5: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
-	6,  // 6: penstock.v1.Ticket.code:type_name -> penstock.v1.StoredCode
-	18, // 7: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
-	12, // 8: penstock.v1.CallsRequest.ticket:type_name -> penstock.v1.SignedTicket
-	18, // 9: penstock.v1.CallsReply.identity:type_name -> penstock.v1.Code
-	19, // 10: penstock.v1.CallsReply.functions:type_name -> penstock.v1.MarkedFunction
-	12, // 11: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
-	12, // 12: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
-	0,  // 13: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
-	16, // 14: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
+	1,  // 1: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
+	8,  // 2: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
+	3,  // 3: penstock.v1.Ticket.code:type_name -> penstock.v1.StoredCode
+	15, // 4: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
+	9,  // 5: penstock.v1.CallsRequest.ticket:type_name -> penstock.v1.SignedTicket
+	15, // 6: penstock.v1.CallsReply.identity:type_name -> penstock.v1.Code
+	16, // 7: penstock.v1.CallsReply.functions:type_name -> penstock.v1.MarkedFunction
+	9,  // 8: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
+	9,  // 9: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
+	0,  // 10: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
+	13, // 11: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -1383,7 +1143,7 @@ func file_api_pb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,7 +26,9 @@ func callKeys() map[string]protoreflect.Name {
 
 // callNames are all keys of a call, as messages list them.
 func callNames() []string {
-	return []string{"op", "call", "in", "out", "args", "kind", "most", "by", "threads", "memory", "timeout"}
+	return []string{
+		"op", "call", "in", "out", "args", "kind", "most", "by", "threads", "memory", "timeout", "training_only",
+	}
 }
 
 // isCall reports whether a node is a transform that calls a function.
@@ -39,7 +41,7 @@ func isCall(n *node) bool {
 func (d *decoder) call(t *pb.Transform, key string, n *node, at string) {
 	f := t.GetPython().ProtoReflect()
 	switch {
-	case key == "op" || key == "in":
+	case key == "op" || key == "in" || key == "training_only":
 		m := t.ProtoReflect()
 		d.field(m, m.Descriptor().Fields().ByName(protoreflect.Name(key)), n, at)
 	case key == "out":
@@ -160,6 +162,9 @@ func (f *formatter) called(t *pb.Transform, indent string) {
 	}
 	f.flow(indent, "args", args)
 	f.settings(fn.ProtoReflect(), indent)
+	if t.GetTrainingOnly() {
+		f.line(indent, "training_only", "true")
+	}
 }
 
 // flow writes a mapping in braces, unless it is empty.

@@ -24,6 +24,15 @@ func (c fakeCatalog) Maps(op string) (maps, ok bool) {
 	return o.maps, ok
 }
 
+func (c fakeCatalog) Fitting(op string) Fitting {
+	return map[string]Fitting{
+		"scale_to_z_score": {By: "of", Params: map[string]string{"mean": Mean, "std": Std}},
+		"map_id": {
+			By: "vocabulary", Params: map[string]string{"vocabulary": Vocabulary}, With: []string{"min_count", "max_size"},
+		},
+	}[op]
+}
+
 func (c fakeCatalog) Check(op string, params map[string]*pb.Value, in []Type) (Signature, error) {
 	return c[op].check(params, in)
 }

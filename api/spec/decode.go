@@ -84,6 +84,10 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 		}
 		want = onErrorFail + ", or a mapping such as {skip: 3}"
 	}
+	if f, ok := m.Interface().(*pb.Fitted); ok && n.kind == textNode {
+		f.Uri = n.text
+		return
+	}
 	if n.kind != mapNode {
 		d.wrong(path, n, want)
 		return
@@ -301,7 +305,36 @@ func (d *decoder) param(t *pb.Transform, key string, n *node, path string) {
 	}
 	v := &pb.Value{}
 	t.Params[key] = v
+	if n.kind == mapNode {
+		d.fit(v, n, path)
+		return
+	}
 	d.value(v, n, path)
+}
+
+// fit reads a parameter that the data say: {fit: median} or {quantiles: 100}.
+func (d *decoder) fit(v *pb.Value, n *node, path string) {
+	if !d.enter(n) {
+		return
+	}
+	const want = "a number, a text, true, false, a list of such, or what the data say, such as {fit: median} or " +
+		"{quantiles: 100}"
+	if len(n.keys) != 1 {
+		d.wrong(path, n, want)
+		return
+	}
+	f := &pb.Fit{Statistic: n.keys[0]}
+	switch item := n.items[0]; {
+	case f.Statistic == FitWord && item.kind == textNode:
+		f.Statistic = item.text
+	case f.Statistic != FitWord && (item.kind == intNode || item.kind == floatNode):
+		f.Arg = &pb.Value{}
+		d.value(f.Arg, item, path)
+	default:
+		d.wrong(path, n, want)
+		return
+	}
+	v.Kind = &pb.Value_Fit{Fit: f}
 }
 
 func (d *decoder) value(v *pb.Value, n *node, path string) {

@@ -64,6 +64,20 @@ func (a *application) named(param string) (in []*feature, complete bool) {
 	return in, complete
 }
 
+// rename has a transform's expression name its inputs otherwise.
+func rename(t *pb.Transform, param string, in []*feature, nameOf func(*feature) string) {
+	n, err := expr.Parse(t.GetParams()[param].GetText())
+	if err != nil { // which is a mistake that has been reported
+		return
+	}
+	names := map[string]string{}
+	for i, name := range n.Columns() {
+		names[name] = nameOf(in[i])
+	}
+	renamed := n.Renamed(func(name string) string { return names[name] })
+	t.Params[param] = &pb.Value{Kind: &pb.Value_Text{Text: renamed.String()}}
+}
+
 // scalar finds what a name in an expression stands for.
 func (a *application) scalar(name string, columns bool) (*feature, error) {
 	look, what := a.find, "feature"

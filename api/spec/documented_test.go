@@ -19,7 +19,7 @@ func TestTheExampleOfTheReferenceResolves(t *testing.T) {
 		t.Fatal("the page has no example")
 	}
 	s := mustParse(t, text)
-	p, err := Resolve(s, newSchema(), newCatalog())
+	p, err := Resolve(s, Given{Schema: newSchema(), Catalog: newCatalog()})
 	if err != nil {
 		t.Fatal(err)
 	}

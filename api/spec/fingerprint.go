@@ -16,6 +16,7 @@ import (
 func parts() []protoreflect.Name {
 	return []protoreflect.Name{
 		"filter", "features", "transforms", "seed", "shuffle", "provenance", "order", "dataset", "code",
+		"fitted",
 	}
 }
 

@@ -93,6 +93,10 @@ func (f *formatter) nested(key string, m protoreflect.Message, indent string) {
 		f.line(indent, key, onErrorFail)
 		return
 	}
+	if fitted, ok := m.Interface().(*pb.Fitted); ok && fitted.GetDigest() == "" {
+		f.line(indent, key, f.text(fitted.GetUri()))
+		return
+	}
 	if inner := f.inner(m, indent+"  "); inner != "" {
 		f.b.WriteString(indent + key + ":\n" + inner)
 	} else {
@@ -179,6 +183,11 @@ func (f *formatter) value(v *pb.Value) string {
 			items = append(items, f.value(item))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
+	case *pb.Value_Fit:
+		if k.Fit.GetArg() == nil {
+			return "{" + FitWord + ": " + f.text(k.Fit.GetStatistic()) + "}"
+		}
+		return "{" + f.text(k.Fit.GetStatistic()) + ": " + f.value(k.Fit.GetArg()) + "}"
 	}
 	f.fail("a value has no kind")
 	return ""

@@ -113,8 +113,10 @@ func (r *resolver) function(path string, t *pb.Transform) {
 	r.oneKind(path, f)
 	c.check(f)
 	in, outs := c.inputs(f.GetStyle()), c.results(f.GetKind())
-	c.step(f, in, outs)
-	c.define(outs)
+	if !c.lack(in, outs) {
+		c.step(f, in, outs)
+	}
+	c.define(in, outs)
 }
 
 // unknown refuses a call of what nobody knows, and defines what it would make.
@@ -136,14 +138,15 @@ func (c *call) step(f *pb.Function, in, outs []*feature) {
 			f.Texts = append(f.Texts, uint32(i))
 		}
 	}
-	st := &step{in: in, proto: &pb.Step{
+	st := &step{in: in, transform: c.transform, behind: c.behind, proto: &pb.Step{
 		Op: FunctionOp, Version: FunctionVersion, Name: strings.Join(names(outs), ", "), At: c.path, Python: f,
 		Results: c.transform.GetOuts(),
 	}}
 	st.makes(outs...)
 	c.steps = append(c.steps, st)
-	if RowsOfStep(st.proto) != SameRows && c.barrier == "" {
-		c.barrier = fmt.Sprintf("%s (%s)", c.path, c.name)
+	if RowsOfStep(st.proto) != SameRows {
+		c.barrier = cmp.Or(c.barrier, fmt.Sprintf("%s (%s)", c.path, c.name))
+		c.behind = st
 	}
 }
 
@@ -311,7 +314,7 @@ func isResult(k pb.Kind) bool {
 }
 
 // define defines results, which may replace inputs and must clash with nothing else.
-func (c *call) define(results []*feature) {
+func (c *call) define(in, results []*feature) {
 	seen := map[string]bool{}
 	for i, result := range results {
 		at := c.atResult(i)
@@ -323,7 +326,13 @@ func (c *call) define(results []*feature) {
 		}
 		seen[result.name] = true
 	}
-	c.put(results)
+	c.put(slices.DeleteFunc(results, func(result *feature) bool {
+		replaced := slices.IndexFunc(in, func(f *feature) bool { return f.name == result.name })
+		if replaced < 0 {
+			return !c.keeps(c.path, c.transform, result, nil)
+		}
+		return !c.keeps(c.path, c.transform, result, in[replaced])
+	}))
 }
 
 // put puts features under their names.

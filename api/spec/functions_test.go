@@ -100,7 +100,7 @@ transforms:
 - {op: fill_null, in: title, value: ""}
 `, calling([]string{"title", "words", "raw"}, listResult("tokens", pb.Kind_INT32, 0), clean,
 		result("count", pb.Kind_INT64)), embed, calling([]string{"title"}, result("dead", pb.Kind_INT32)))
-	p, err := Resolve(s, withText(), opsOfFunctions())
+	p, err := Resolve(s, Given{Schema: withText(), Catalog: opsOfFunctions()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestTextStaysText(t *testing.T) {
 			"title", "title_filled", "raw_filled", "made", "made_filled", "made_filled_first", "words_first", "plain",
 			"tags.a", "tags.key", "tags.value", "price",
 		}, result("last", pb.Kind_INT32)))
-	p, err := Resolve(s, withText(), newCatalog())
+	p, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestTextStaysText(t *testing.T) {
 	}}}
 	s = specOf(t, `features: {dense: last}`, &pb.Transform{Op: "to", In: []string{"title"}, Out: "number"},
 		calling([]string{"number"}, result("last", pb.Kind_INT32)))
-	if p, err = Resolve(s, withText(), number); err != nil || p.GetSteps()[1].GetPython().GetTexts() != nil {
+	if p, err = Resolve(s, Given{Schema: withText(), Catalog: number}); err != nil || p.GetSteps()[1].GetPython().GetTexts() != nil {
 		t.Errorf("got %v, %v", p, err)
 	}
 }
@@ -299,7 +299,7 @@ func TestMistakesOfFunctions(t *testing.T) {
 			`function of Python, or its results, with op "clamp"; want op python`},
 	} {
 		s := specOf(t, "features: {dense: price}", c.call)
-		if _, err := Resolve(s, withText(), newCatalog()); err == nil || err.Error() != c.want {
+		if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err == nil || err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
@@ -330,7 +330,7 @@ func TestMistakesAroundFunctions(t *testing.T) {
 		"features: {bytes: raw}\ntransforms: {op: clamp, in: ids, outs: 3}":    "",
 	} {
 		got := ""
-		if _, err := Resolve(specOf(t, text, proto.CloneOf(call)), withText(), ops); err != nil {
+		if _, err := Resolve(specOf(t, text, proto.CloneOf(call)), Given{Schema: withText(), Catalog: ops}); err != nil {
 			got = err.Error()
 		}
 		if got != want {
@@ -345,7 +345,7 @@ func TestMistakesAroundFunctions(t *testing.T) {
 		c := calling([]string{"picture"}, result("n", pb.Kind_INT32))
 		c.Python.Style = style
 		decode := &pb.Transform{Op: "decode", In: []string{"raw"}, Out: "picture"}
-		_, err := Resolve(specOf(t, "features: {bytes: raw}", decode, c), withText(), ops)
+		_, err := Resolve(specOf(t, "features: {bytes: raw}", decode, c), Given{Schema: withText(), Catalog: ops})
 		return fmt.Sprint(err)
 	}
 	for _, style := range []pb.Style{pb.Style_ROWS, pb.Style_NUMPY} {
@@ -381,7 +381,7 @@ func TestFunctionsThatDecideWhichRowsThereAre(t *testing.T) {
 		good, chunk,
 		{Op: "log1p", In: []string{"half"}, Out: "dead"},
 	}
-	p, err := Resolve(s, withText(), newCatalog())
+	p, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +432,7 @@ func TestMistakesBehindBarriers(t *testing.T) {
 	} {
 		s := specOf(t, "features: {dense: price}", c.transforms...)
 		got := ""
-		if _, err := Resolve(s, withText(), newCatalog()); err != nil {
+		if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
@@ -442,11 +442,11 @@ func TestMistakesBehindBarriers(t *testing.T) {
 	s := specOf(t, "features: {label: _part}\nprovenance: true", chunk)
 	const want = "features[0]: a tensor _part comes from provenance already; rename one by a transform with `out`, or " +
 		"select it once"
-	if _, err := Resolve(s, withText(), newCatalog()); err == nil || err.Error() != want {
+	if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	chunk.Python.Kind = pb.FunctionKind_MAP
-	if _, err := Resolve(s, withText(), newCatalog()); err != nil {
+	if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err != nil {
 		t.Errorf("one row of each has no parts: %v", err)
 	}
 }
@@ -473,17 +473,17 @@ func TestMistakesOfCode(t *testing.T) {
 			"want a name and the 32 bytes of a SHA-256" + again},
 	} {
 		s := specOf(t, "features: {dense: price}")
-		if _, err := Resolve(s, withText(), newCatalog()); err != nil {
+		if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err != nil {
 			t.Fatalf("code that nothing calls: %v", err)
 		}
 		c.change(s.GetCode())
-		if _, err := Resolve(s, withText(), newCatalog()); err == nil || err.Error() != c.want {
+		if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err == nil || err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
 	s := specOf(t, "features: {tensor: n}", calling([]string{"title"}, result("n", pb.Kind_INT32)))
 	s.Code = nil
-	if _, err := Resolve(s, withText(), newCatalog()); err == nil || !strings.HasPrefix(err.Error(),
+	if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err == nil || !strings.HasPrefix(err.Error(),
 		"transforms[0].op: python without a function and its code") {
 		t.Errorf("without code: %v", err)
 	}
@@ -493,7 +493,7 @@ func TestMistakesOfCode(t *testing.T) {
 func TestMistakesOfFunctionsAreToldOnce(t *testing.T) {
 	call := calling([]string{"nothing"}, result("n", pb.Kind_INT32), result("p", pb.Kind_PICTURE))
 	s := specOf(t, "features: [{dense: n}, {bytes: n}, {bytes: p}]\ntransforms: {op: clamp, in: p, out: q}", call)
-	_, err := Resolve(s, withText(), newCatalog())
+	_, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()})
 	compareProblems(t, err, []string{
 		"transforms[0].in: no feature nothing",
 		"transforms[0].outs[1]: p is picture",
@@ -611,10 +611,20 @@ func TestDiffOfAnyFunctions(t *testing.T) {
 		if (len(got) == 0) != same {
 			t.Fatalf("%v\n%v\ndiffer by %v", a, b, got)
 		}
+		same = equalSpecs(unlimited(a), unlimited(b))
 		if differ := Differing(Fingerprint(a), Fingerprint(b)); (len(differ) == 0) != same {
 			t.Fatalf("%v\n%v\ndiffer in %v", a, b, differ)
 		}
 	})
+}
+
+// unlimited is a spec that says nothing of what functions may take.
+func unlimited(s *pb.Spec) *pb.Spec {
+	s = explicit(s)
+	for _, t := range s.GetTransforms() {
+		withoutLimits(t.GetPython())
+	}
+	return s
 }
 
 // TestAnyFunctionsResolve draws calls, right and wrong: each is resolved to a program whose slots are in order, or refused.
@@ -637,7 +647,7 @@ func TestAnyFunctionsResolve(t *testing.T) {
 			})
 		}
 		before := proto.CloneOf(s)
-		p, err := Resolve(s, withText(), newCatalog())
+		p, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()})
 		if !proto.Equal(s, before) {
 			t.Fatalf("the spec was changed from %v to %v", before, s)
 		}

@@ -32,7 +32,7 @@ func TestCallsByName(t *testing.T) {
 		!slices.Equal(got, []string{"my.text:good", "my.text:tokenize", "my.text:embed", "my.text:count", "my.text:count"}) {
 		t.Errorf("it calls %v", got)
 	}
-	p, err := Resolve(s, withText(), newCatalog())
+	p, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestMistakesOfCalls(t *testing.T) {
 		`call: "m:f", out: {n: int32}, args: {a: "` + strings.Repeat("x", maxArgBytes) + `"}`: `.args: those of f take 131`,
 	} {
 		s := mustParse(t, head+"features: {bytes: raw}\ntransforms: [{op: python, in: title, "+text+"}]")
-		if _, err := Resolve(s, withText(), newCatalog()); err == nil || !strings.HasPrefix(err.Error(), "transforms[0]"+want) {
+		if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err == nil || !strings.HasPrefix(err.Error(), "transforms[0]"+want) {
 			t.Errorf("%s: %v\nwant %s", text, err, want)
 		}
 	}
@@ -125,20 +125,20 @@ func TestFunctionsByNameAndByValue(t *testing.T) {
 		calling([]string{"title"}, result("tokens", pb.Kind_INT32)))
 	const mixed = "transforms[1]: calls f by name, and transforms[0] calls tokenize by value; want all functions of a session " +
 		"the same way: put them all into modules that the workers have, or give penstock.op the functions themselves"
-	if _, err := Resolve(s, withText(), newCatalog()); err == nil || !strings.HasPrefix(err.Error(), mixed) {
+	if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err == nil || !strings.HasPrefix(err.Error(), mixed) {
 		t.Errorf("got %v", err)
 	}
 	s = mustParse(t, calls)
 	s.Code = codeOf("my.text:good", "my.text:tokenize")
-	_, err := Resolve(s, withText(), newCatalog())
+	_, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()})
 	compareProblems(t, err, []string{"code.functions: found my.text:good, my.text:tokenize, and the transforms call my.text:good, " +
 		"my.text:tokenize, my.text:embed and 2 more; leave `code` out"})
 	s.Code = codeOf(NamedCalls(s)...)
-	if _, err := Resolve(s, withText(), newCatalog()); err != nil {
+	if _, err := Resolve(s, Given{Schema: withText(), Catalog: newCatalog()}); err != nil {
 		t.Errorf("with its own code: %v", err)
 	}
 	s.Python = "\x00"
-	_, err = Resolve(s, withText(), newCatalog())
+	_, err = Resolve(s, Given{Schema: withText(), Catalog: newCatalog()})
 	compareProblems(t, err, []string{`python: found "\x00"; want the name of an environment of the workers`})
 }
 
@@ -180,7 +180,7 @@ func TestPin(t *testing.T) {
 	if count.GetStyle() != pb.Style_NUMPY || count.GetThreads() != 3 || count.GetTimeoutMs() != 7000 || !count.GetDeterministic() {
 		t.Errorf("what the mark says is %v", count)
 	}
-	if _, err := Resolve(pinned, withText(), newCatalog()); err != nil {
+	if _, err := Resolve(pinned, Given{Schema: withText(), Catalog: newCatalog()}); err != nil {
 		t.Error(err)
 	}
 	if got := Diff(pinned, PinnedLike(s, pinned)); got != nil {

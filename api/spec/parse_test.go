@@ -100,7 +100,7 @@ features:
 - {dense: a, layout: dense}
 - just_a_name
 - {image: i, shape: [big]}
-transforms: [{op: 5, in: x, salt: , deep: {a: 1}, max: 99999999999999999999}, {op: python, python: {name: f}, outs: [{name: a}]}]
+transforms: [{op: 5, in: x, salt: , deep: {a: 1, b: 2}, max: 99999999999999999999}, {op: python, python: {name: f}, outs: [{name: a}]}]
 code: {python: "3.12"}
 batch_size: many
 last_batch: 1

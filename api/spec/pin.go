@@ -55,10 +55,13 @@ func fillCall(f, from *pb.Function) {
 	f.Deterministic = f.GetDeterministic() || from.GetDeterministic()
 }
 
-// PinnedLike returns a copy of a spec that takes from a session's what its functions by name are, where it does not say
-// it: who opens a session again knows as little of them as who opened it first.
+// PinnedLike returns a copy of a spec that takes from a session's what its functions by name are, and which fitted
+// file, where it does not say it: who opens a session again knows as little of them as who opened it first.
 func PinnedLike(s, of *pb.Spec) *pb.Spec {
 	s = proto.CloneOf(s)
+	if f := s.GetFitted(); f.GetUri() == of.GetFitted().GetUri() && f.GetUri() != "" {
+		f.Digest = cmp.Or(f.GetDigest(), of.GetFitted().GetDigest())
+	}
 	if s.GetCode() != nil || !ByName(s) || !ByName(of) {
 		return s
 	}

@@ -13,22 +13,22 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
+// Given is what a spec is resolved with.
+type Given struct {
+	Schema  Schema  // of the dataset's files
+	Catalog Catalog // of ops
+	Fitted  Fitted  // nil: nothing is
+	// Tables are the side tables that the spec names: Tables lists them.
+	Tables map[TableName]*SideTable
+}
+
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
 // what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
 // mistakes of the spec.
-func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
-	r := &resolver{
-		index:   newIndex(schema),
-		catalog: catalog,
-		code:    s.GetCode(),
-		sources: map[string]*feature{},
-		derived: map[string]*feature{},
-		owned:   map[string]*feature{},
-	}
+func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
+	r := newResolver(s, given)
 	r.session(s)
-	for i, t := range s.GetTransforms() {
-		r.transform(fmt.Sprintf("transforms[%d]", i), t)
-	}
+	r.transforms(s)
 	r.filter(s.GetFilter())
 	r.features(s)
 	r.checkPinned()
@@ -36,6 +36,26 @@ func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
 		return nil, err
 	}
 	return r.program(s), nil
+}
+
+func newResolver(s *pb.Spec, given Given) *resolver {
+	return &resolver{
+		index:   newIndex(given.Schema),
+		catalog: given.Catalog,
+		known:   given.Fitted,
+		tables:  given.Tables,
+		storage: s.GetDataset().GetStorage(),
+		code:    s.GetCode(),
+		sources: map[string]*feature{},
+		derived: map[string]*feature{},
+		owned:   map[string]*feature{},
+	}
+}
+
+func (r *resolver) transforms(s *pb.Spec) {
+	for i, t := range s.GetTransforms() {
+		r.transform(fmt.Sprintf("transforms[%d]", i), t)
+	}
 }
 
 // feature is a column of values on its way through the program.
@@ -50,6 +70,9 @@ type feature struct {
 	shape   []int32 // of each row, where all have one
 	column  int     // of the schema, of sources
 	at      string  // the transform that made it, else empty
+	lacks   string  // the column for want of which its type is unknown; see serving
+	by      *step   // that makes it
+	formula string  // see resolver.formula
 	needed  bool
 	slot    uint32
 }
@@ -58,9 +81,14 @@ func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED
 
 // step is an op on features. One without outs selects rows.
 type step struct {
-	proto    *pb.Step
-	in, outs []*feature
-	one      [1]*feature // where outs lie, of nearly all steps
+	proto     *pb.Step
+	transform *pb.Transform
+	asked     map[string]Statistic // parameters that the data say
+	behind    *step                // that decided which rows there are
+	in, outs  []*feature
+	one       [1]*feature // where outs lie, of nearly all steps
+	table     *joined     // that it looks values up in, and the column that it takes, if it does
+	column    *pb.Source
 }
 
 // needed reports whether a step has an effect: it decides which rows there are, or one of its results is needed.
@@ -72,6 +100,7 @@ func (st *step) needed() bool {
 func (st *step) makes(outs ...*feature) {
 	st.outs, st.proto.Outs = append(st.one[:0], outs...), uint32(len(outs))
 	for i, f := range outs {
+		f.by = st
 		if i == 0 {
 			st.proto.Type = f.typ.Proto()
 		} else {
@@ -84,6 +113,11 @@ func (st *step) makes(outs ...*feature) {
 type resolver struct {
 	index    *index
 	catalog  Catalog
+	known    Fitted
+	pass     *pass // nil: what is not fitted is a mistake
+	tables   map[TableName]*SideTable
+	joins    []*joined
+	storage  string   // the dataset's profile
 	code     *pb.Code // of the functions that transforms call
 	named    named    // those of them that have names
 	first    caller   // the first transform that calls one
@@ -94,7 +128,9 @@ type resolver struct {
 	owned   map[string]*feature
 	steps   []*step
 	barrier string // the first transform behind which there may be other rows than the files', and what it calls
+	behind  *step  // the last one that decides which rows there are
 	outputs []*output
+	serving *serving // nil: sessions run the program
 	// suggestions made, which cost a look at each name
 	suggestions int
 	listed      bool // the columns, for a name that is near to none
@@ -173,12 +209,25 @@ func (r *resolver) source(name string) (*feature, error) {
 	return f, nil
 }
 
-// find returns the feature that a name stands for at this point, or nil.
+// find returns the feature that a name stands for at this point, or nil. Where rows are served, it is never nil.
 func (r *resolver) find(name string) (*feature, error) {
+	f, err := r.present(name)
+	if f == nil && err == nil && r.serving != nil {
+		f = r.serving.lacking(name)
+	}
+	return f, err
+}
+
+// present returns the feature that bears a name at this point, or nil.
+func (r *resolver) present(name string) (*feature, error) {
 	if f, ok := r.derived[name]; ok {
 		return f, nil
 	}
-	return r.source(name)
+	f, err := r.source(name)
+	if f != nil && r.serving != nil && r.serving.absent[r.index.columns[f.column].Name] {
+		return nil, nil
+	}
+	return f, err
 }
 
 // exact reports whether a feature or column bears the name itself.
@@ -270,7 +319,13 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 		return nil, fmt.Errorf(
 			"the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
 	}
+	if err := r.untyped(g); err != nil {
+		return nil, err
+	}
 	names := slices.SortedFunc(r.flat(g.filtered(r.names())), compareNatural)
+	if len(names) == 0 && r.serving != nil {
+		return []string{pattern}, nil
+	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("no feature matches %s%s", pattern, cmp.Or(r.unseen(g), r.columns()))
 	}
@@ -341,6 +396,7 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 		for _, f := range st.outs {
 			number(f)
 		}
+		st.joinsOf(p)
 		p.Steps = append(p.Steps, st.proto)
 	}
 	for _, o := range r.outputs {

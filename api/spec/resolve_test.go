@@ -14,7 +14,7 @@ const head = "dataset: {uri: s3://bucket/dir/}\nbatch_size: 4096\n"
 
 func resolve(t testing.TB, text string) *pb.Program {
 	t.Helper()
-	p, err := Resolve(mustParse(t, head+text), newSchema(), newCatalog())
+	p, err := Resolve(mustParse(t, head+text), Given{Schema: newSchema(), Catalog: newCatalog()})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -335,7 +335,7 @@ func TestResolveReportsEachMistake(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		_, err = Resolve(s, newSchema(), newCatalog())
+		_, err = Resolve(s, Given{Schema: newSchema(), Catalog: newCatalog()})
 		var problems Problems
 		if !errors.As(err, &problems) || len(problems) != 1 || !strings.HasPrefix(problems[0].String(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
@@ -363,7 +363,7 @@ transforms:
 - {op: clamp, in: also_unknown}
 - {op: ngram, in: cat_2, out: label}
 `)
-	_, err := Resolve(s, newSchema(), newCatalog())
+	_, err := Resolve(s, Given{Schema: newSchema(), Catalog: newCatalog()})
 	compareProblems(t, err, []string{
 		"dataset.uri: found nothing; want where the files lie",
 		"dataset.partitions: column 6: found the end; want a column's name, a literal",
@@ -389,7 +389,7 @@ func TestGlobsSkipWhatCannotBeAFeature(t *testing.T) {
 	schema.Columns = append(schema.Columns, mapColumn("a/m", pb.Kind_INT32, pb.Kind_INT32)...)
 	for pattern, want := range map[string]string{"a*": "a*", "a?1": "a/1", `a[*/]*1`: "a/1", "?*[1*]": "a*, a/1"} {
 		s := mustParse(t, head+"features: {dense: '"+pattern+"'}")
-		p, err := Resolve(s, schema, newCatalog())
+		p, err := Resolve(s, Given{Schema: schema, Catalog: newCatalog()})
 		if err != nil {
 			t.Errorf("%s: %v", pattern, err)
 			continue
@@ -406,7 +406,7 @@ func TestWideSchemasResolveQuickly(t *testing.T) {
 		schema.Columns = append(schema.Columns, column(fmt.Sprintf("f_%d", 9_999-i), pb.Kind_FLOAT32))
 	}
 	s := mustParse(t, head+"features: {dense: f_*}\ntransforms: [{op: clamp, in: f_*}, {op: log1p, in: '*'}]")
-	p, err := Resolve(s, schema, newCatalog())
+	p, err := Resolve(s, Given{Schema: schema, Catalog: newCatalog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +427,7 @@ func BenchmarkResolve(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			s := mustParse(b, head+text)
 			for b.Loop() {
-				_, err := Resolve(s, schema, newCatalog())
+				_, err := Resolve(s, Given{Schema: schema, Catalog: newCatalog()})
 				if (err != nil) != (name == "wrong") {
 					b.Fatal(err)
 				}
@@ -474,7 +474,7 @@ func TestMeaningsStayWithValues(t *testing.T) {
 		"{op: fill_null, in: user.age, out: x}, " + hour:                           "",
 		"{op: bucketize, in: at, out: y}, {op: fill_null, in: y, out: x}, " + hour: "",
 	} {
-		_, err := Resolve(mustParse(t, head+ok+"transforms: ["+transforms+"]"), schema, newCatalog())
+		_, err := Resolve(mustParse(t, head+ok+"transforms: ["+transforms+"]"), Given{Schema: schema, Catalog: newCatalog()})
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", transforms, err, want)
 		}

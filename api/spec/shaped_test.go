@@ -44,7 +44,7 @@ transforms:
 - {op: log1p, in: tiny, out: tiny_as_number}
 - {op: ngram, in: ids, out: ids_again}
 `
-	p, err := Resolve(mustParse(t, head+text), shaped(), newCatalog())
+	p, err := Resolve(mustParse(t, head+text), Given{Schema: shaped(), Catalog: newCatalog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestMistakesOfTensorsAndPadded(t *testing.T) {
 		"[{padded: ids, length: 2, default: 1}, {sparse: ids, default: 2}]": "ids: has another default at features[0]",
 		"{label: flag}, filter: loose is null":                              "filter: loose is list<list<list<float32>>>; no filter takes lists of",
 	} {
-		_, err := Resolve(mustParse(t, "{dataset: {uri: s3://b/d/}, batch_size: 8, features: "+text+"}"), shaped(), newCatalog())
+		_, err := Resolve(mustParse(t, "{dataset: {uri: s3://b/d/}, batch_size: 8, features: "+text+"}"), Given{Schema: shaped(), Catalog: newCatalog()})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
 		}

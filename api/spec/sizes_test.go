@@ -72,7 +72,7 @@ func TestSizesThatDoNotFit(t *testing.T) {
 		"batch_size: 4\norder: deterministic\nlast_batch: pad\non_error: fail": "",
 		"global_batch_size: 8\norder: fast\non_error: {skip: 2}":               "",
 	} {
-		_, err := Resolve(mustParse(t, "dataset: {uri: a}\n"+ok+text), newSchema(), newCatalog())
+		_, err := Resolve(mustParse(t, "dataset: {uri: a}\n"+ok+text), Given{Schema: newSchema(), Catalog: newCatalog()})
 		var problems Problems
 		switch {
 		case want == "":

@@ -23,6 +23,10 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		r.problems.add(path, "found a function of Python, or its results, with op %.40q; want op %s", t.GetOp(),
 			FunctionOp)
 	}
+	if t.GetOp() == LookupOp {
+		r.lookup(path, t)
+		return
+	}
 	if t.GetOp() == "" {
 		r.problems.add(path+".op", "found nothing; want the name of an op (`penstock ops` lists them)")
 	}
@@ -61,6 +65,7 @@ type application struct {
 	signatures map[Type]checked
 	mistakes   grouped
 	replaces   *feature // by a result of its name, of one that is not applied to each input by itself
+	lack       string   // the first column that the inputs lack
 }
 
 type checked struct {
@@ -82,7 +87,7 @@ func (a *application) unknown(in []*feature) {
 
 func (a *application) defineUnknown(name string) {
 	if name != "" {
-		a.derived[name] = &feature{name: name, at: a.path}
+		a.derived[name] = &feature{name: name, at: a.path, lacks: a.lack}
 	}
 }
 
@@ -110,11 +115,22 @@ func (a *application) perInput(in []*feature) {
 	// Results get their names after all inputs have been looked at, so that no input is the result of another.
 	results := make([]*feature, len(in))
 	for i, f := range in {
-		results[i] = &feature{name: outName(out, f), at: a.path}
+		results[i] = &feature{name: outName(out, f), at: a.path, lacks: f.lacks}
 		if f.unknown() {
 			continue
 		}
-		sig, err := a.signature(f.typ)
+		with, err := a.fits(f)
+		if errors.Is(err, ErrNotFitted) {
+			continue
+		}
+		var sig Signature
+		switch {
+		case err != nil:
+		case with.table != nil:
+			sig, err = a.vocabulary(f, with)
+		default:
+			sig, err = a.signature(f.typ, with)
+		}
 		if err == nil && sig.SelectsRows && out != "" {
 			err = errors.New("selects rows and has no result; leave out `out`")
 		}
@@ -128,7 +144,7 @@ func (a *application) perInput(in []*feature) {
 			a.mistakes.add(f.name, err.Error())
 			continue
 		}
-		results[i] = a.step(sig, outName(out, f), f)
+		results[i] = a.step(sig, with, outName(out, f), f)
 	}
 	for i, f := range in {
 		if results[i] != nil {
@@ -157,7 +173,10 @@ func (s Signature) countsIn(f *feature) error {
 }
 
 // signature asks the catalog once for each type.
-func (a *application) signature(t Type) (Signature, error) {
+func (a *application) signature(t Type, with fits) (Signature, error) {
+	if len(with.asked) > 0 {
+		return a.catalog.Check(a.transform.GetOp(), with.params, []Type{t})
+	}
 	c, ok := a.signatures[t]
 	if !ok {
 		c.signature, c.err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), []Type{t})
@@ -173,12 +192,17 @@ func (a *application) together(in []*feature, complete bool) {
 	for i, f := range in {
 		types[i] = f.typ
 		complete = complete && !f.unknown()
+		a.lack = cmp.Or(a.lack, f.lacks)
 	}
 	if !complete {
 		a.defineUnknown(out)
 		return
 	}
-	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	err := a.fitsNothing()
+	var sig Signature
+	if err == nil {
+		sig, err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	}
 	if err == nil {
 		err = a.comesTooLate(sig)
 	}
@@ -200,7 +224,7 @@ func (a *application) together(in []*feature, complete bool) {
 		a.problems.add(a.path+".in", "%s", repeated)
 	default:
 		a.checkOut(out)
-		if f := a.step(sig, out, in...); f != nil {
+		if f := a.step(sig, fits{}, out, in...); f != nil {
 			a.define(f, a.replaces)
 		}
 		return
@@ -229,10 +253,17 @@ func (a *application) checkOut(out string) {
 }
 
 // step appends a step and returns its result, or nil if it selects rows.
-func (a *application) step(sig Signature, name string, in ...*feature) *feature {
-	st := &step{in: in, proto: &pb.Step{
-		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
+func (a *application) step(sig Signature, with fits, name string, in ...*feature) *feature {
+	op := a.transform.GetOp()
+	if with.table != nil {
+		op = VocabularyOp
+	}
+	st := &step{in: in, transform: a.transform, asked: with.asked, behind: a.behind, proto: &pb.Step{
+		Op: op, Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
 	}}
+	if with.table != nil {
+		st.table = a.joined(with.table)
+	}
 	a.steps = append(a.steps, st)
 	if sig.SelectsRows {
 		return nil
@@ -250,12 +281,14 @@ func (a *application) define(result, in *feature) {
 	if in == nil || in.name != result.name {
 		a.checkNew(a.path+".out", result.name)
 	}
-	a.derived[result.name] = result
+	if a.keeps(a.path, a.transform, result, in) {
+		a.derived[result.name] = result
+	}
 }
 
 // checkNew refuses a name that a feature bears.
 func (r *resolver) checkNew(path, name string) {
-	if old, err := r.find(name); old != nil || err != nil {
+	if old, err := r.present(name); old != nil || err != nil {
 		what := "is a column of the dataset"
 		if old != nil && old.at != "" {
 			what = "is made by " + old.at

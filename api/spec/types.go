@@ -149,6 +149,8 @@ type Catalog interface {
 	Check(op string, params map[string]*pb.Value, in []Type) (Signature, error)
 	// Maps reports whether op is applied to each of its inputs by itself, and whether it exists.
 	Maps(op string) (maps, ok bool)
+	// Fitting is what op may ask of the data.
+	Fitting(op string) Fitting
 }
 
 // Signature is what Check found.

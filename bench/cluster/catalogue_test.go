@@ -2,11 +2,18 @@ package cluster_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -15,6 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/cmd/demo/dataset"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -25,6 +33,10 @@ func catalogueSpec(t *testing.T, rows int) *pb.Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
+	side := filepath.Join(t.TempDir(), "side.parquet")
+	if err := os.WriteFile(side, sideTable(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s, err := spec.Parse([]byte(`
 dataset: {uri: ` + filepath.Dir(paths[0]) + `/}
 features:
@@ -32,6 +44,9 @@ features:
   - dense: [int_*, share, odds, hour, shares_one, shared, jaccard, cosine, sum, least, most]
   - sparse: [cat_*, bucket_marks]
   - {sparse: [best], weights: best_places}
+  - {dense: [name_price, pair_price]}
+  - {bytes: [name_name, pair_name]}
+  - {sparse: [stock_of_cat_10, price_of_cat_11, name_vector]}
 transforms:
   - {op: sample, rate: 0.9, seed: 3}
   - {op: cast, in: int_6, out: seconds, to: int64}
@@ -67,6 +82,19 @@ transforms:
   - {op: score_sum, in: [cat_8, cat_9, cat_9_place], out: sum}
   - {op: score_min, in: [cat_8, cat_9, cat_9_place], out: least}
   - {op: score_max, in: [cat_8, cat_9, cat_9_place], out: most}
+  - {op: positive_modulus, in: [cat_10, cat_11], modulus: 1200, out: "{}_item"}
+  - {op: lookup, in: cat_10_item, table: ` + side + `, key: id, columns: stock, default: -1, out: stock_of_cat_10, duplicates: first}
+  - {op: lookup, in: [cat_11_item, seconds], table: ` + side + `, key: id, columns: price, out: "{}_of_cat_11", as_of: since}
+  - {op: lookup, in: label, table: ` + side + `, key: id, columns: [price, name, vector], out: "name_{}", duplicates: first}
+  - {op: cast, in: int_7, out: kind, to: int64}
+  - op: lookup
+    in: [label, kind, seconds]
+    table: ` + side + `
+    key: [id, kind]
+    columns: [price, name]
+    as_of: since
+    max_age: 20
+    out: "pair_{}"
 batch_size: 512
 last_batch: uneven
 epochs: 1
@@ -78,6 +106,40 @@ provenance: true
 		t.Fatal(err)
 	}
 	return s
+}
+
+// sideTable has a few rows of each of some ids, in no order, with nulls.
+func sideTable(t *testing.T) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		{Name: "kind", Type: arrow.PrimitiveTypes.Int32},
+		{Name: "since", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		{Name: "price", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
+		{Name: "stock", Type: arrow.PrimitiveTypes.Int32},
+		{Name: "name", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "vector", Type: arrow.ListOf(arrow.PrimitiveTypes.Float32), Nullable: true},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	r := rand.New(rand.NewPCG(1, 2))
+	return pipelinetest.Write(t, schema, func(yield func(arrow.Record) bool) {
+		for range 3 {
+			for range 3000 {
+				row := fmt.Sprintf(`{"id": %d, "kind": %d, "since": %d, "price": %.3f, "stock": %d, "name": "n%d", "vector": [%d, 2.5]}`,
+					r.IntN(1000)/(1+9*r.IntN(2)), r.IntN(4), r.IntN(60), r.Float64(), r.IntN(9), r.IntN(99), r.IntN(9))
+				if name := []string{"id", "since", "price", "name", "vector", "", "", ""}[r.IntN(8)]; name != "" {
+					row = strings.Replace(row, `"`+name+`"`, `"no `+name+`"`, 1)
+				}
+				if err := b.UnmarshalJSON([]byte(row)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !yield(b.NewRecord()) {
+				return
+			}
+		}
+	})
 }
 
 // TestEveryOpArrivesAsTheReferenceHasIt compares what a fleet delivers, row by row, with what an interpreter of its own

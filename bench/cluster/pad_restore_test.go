@@ -199,7 +199,17 @@ func (j *padded) leave(rank int) {
 // hears waits until a rank has heard of something.
 func (j *padded) hears(r int, what string, heard func(s *pb.State) bool) {
 	j.Helper()
+	in := false
+	defer func() {
+		if !in { // it may have failed, which the next batch tells
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(j.Context()), time.Second)
+			defer cancel()
+			_, err := j.jobs[r].Next(ctx)
+			j.Logf("rank %d is at %v; its next batch: %v", r, j.jobs[r].State(), err)
+		}
+	}()
 	eventually(j.T, fmt.Sprintf("rank %d hears of %s", r, what), func() bool { return heard(j.jobs[r].State()) })
+	in = true
 }
 
 // end closes the job, which handed over each row once.

@@ -37,7 +37,7 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	if in.program, err = resolve(spec, columns); err != nil {
+	if in.program, err = resolve(spec, columns, in.sides(ctx)); err != nil {
 		return nil, fmt.Errorf("reference: spec: %w", err)
 	}
 	return in, nil

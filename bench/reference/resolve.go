@@ -58,7 +58,7 @@ type resolver struct {
 	defaults    map[string]*pb.Value
 }
 
-func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
+func resolve(s *pb.Spec, columns map[string]column, sides map[int]*side) (*program, error) {
 	r := &resolver{columns: columns, names: map[string]int{}, defaults: map[string]*pb.Value{}}
 	for _, f := range s.GetFeatures() {
 		if f.GetDefault() == nil || f.GetLayout() == pb.Layout_TENSOR { // whose default is that of its nulls alone
@@ -74,7 +74,7 @@ func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
 		return nil, fmt.Errorf("filter: %w", err)
 	}
 	for i, t := range s.GetTransforms() {
-		if err := r.transform(fmt.Sprintf("transforms[%d]", i), t); err != nil {
+		if err := r.transform(fmt.Sprintf("transforms[%d]", i), t, sides[i]); err != nil {
 			return nil, fmt.Errorf("transforms[%d]: %w", i, err)
 		}
 	}
@@ -214,7 +214,8 @@ func (r *resolver) add(t spec.Type) int {
 	return len(r.types) - 1
 }
 
-func (r *resolver) transform(at string, t *pb.Transform) error {
+// transform adds the steps of one; of tables only lookups have one.
+func (r *resolver) transform(at string, t *pb.Transform, table *side) error {
 	if text := expressionOf(t); text != "" {
 		n, err := expr.Parse(text)
 		if err != nil {
@@ -225,6 +226,9 @@ func (r *resolver) transform(at string, t *pb.Transform) error {
 	names, err := r.expandAll(t.GetIn())
 	if err != nil {
 		return err
+	}
+	if table != nil {
+		return r.lookup(at, t, names, table)
 	}
 	op, ok := ops()[t.GetOp()]
 	if !ok {

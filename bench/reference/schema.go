@@ -22,6 +22,7 @@ type column struct {
 	shape  []int32 // of all rows
 	isMap  bool    // typ is that of one key's value
 	leaves []leaf  // of a map: keys and values; else one
+	unit   string  // of timestamps
 	uri    string  // of the first file that has it
 }
 
@@ -151,7 +152,9 @@ func appendColumns(out []column, f *node) []column {
 		return append(out, listColumn(f.name, f.def-1, f.def, f, nil))
 	case f.isLeaf():
 		l := leafOf(f, f.def, 0)
-		return append(out, column{name: f.name, typ: spec.Type{Kind: l.kind}, own: l.own, leaves: []leaf{l}})
+		return append(out, column{
+			name: f.name, typ: spec.Type{Kind: l.kind}, own: l.own, leaves: []leaf{l}, unit: unitOf(f.SchemaElement),
+		})
 	case f.repeats() || f.isVariant() || len(f.children) == 0:
 		return append(out, column{name: f.name})
 	case f.isList():

@@ -17,7 +17,9 @@ import (
 const module = "github.com/penstock-ml/penstock/"
 
 // packages are those that programs outside this repository import.
-func packages() []string { return []string{"client", "api/spec", "worker/transform", "cmd"} }
+func packages() []string {
+	return []string{"client", "api/spec", "worker/transform", "worker/apply", "cmd"}
+}
 
 // golang is the page of the packages' exported names and their comments. root is the repository's.
 func golang(root string) (string, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -104,25 +105,29 @@ func parameters(op transform.Op) (positional, keywords []parameter) {
 	if takesNames(op) {
 		positional = append(positional, parameter{name: "in_", typ: "Names"})
 	}
-	if op.Select == nil && !op.Maps {
+	if op.Select == nil && !op.Maps && op.Out == "" {
 		keywords = append(keywords, parameter{name: "out", typ: "str"})
 	}
 	for _, p := range op.Params {
 		declared := parameter{name: python(p.Name), typ: typeOf(p), def: literal(p.Default)}
-		if p.Default == nil && !p.Required {
+		if p.Fitted {
+			declared.typ += " | Fit"
+		}
+		_, isFitted := op.Fitting.Params[p.Name]
+		if p.Default == nil && (!p.Required || isFitted) {
 			declared.typ, declared.def = declared.typ+" | None", "None"
 		}
 		switch {
 		case p.Positional:
 			positional = append(positional, declared)
-		case p.Required:
+		case p.Required && !isFitted:
 			keywords = append(keywords, declared)
 		default:
 			optional = append(optional, declared)
 		}
 	}
 	keywords = append(keywords, optional...)
-	if op.Maps {
+	if op.Maps || op.Out != "" {
 		keywords = append(keywords, parameter{name: "out", typ: "str | None", def: "None"})
 	}
 	return positional, keywords
@@ -156,6 +161,8 @@ func typeOf(p transform.Param) string {
 		return "Scalar"
 	case transform.Scalars:
 		return "Sequence[Scalar]"
+	case transform.Texts:
+		return "str | Sequence[str]"
 	}
 	return "Value"
 }
@@ -222,7 +229,7 @@ func docstring(op transform.Op, params []transform.ParamDescription) string {
 	case op.Maps:
 		args = append(args, "out: name of the result; by default it replaces the input.")
 	default:
-		args = append(args, "out: name of the result.")
+		args = append(args, "out: "+cmp.Or(op.Out, "name of the result")+".")
 	}
 	b.WriteString("\n    Args:\n")
 	for _, a := range args {
@@ -294,5 +301,8 @@ func body(op transform.Op) string {
 	if len(one)-1 <= columns {
 		return one
 	}
-	return "    return op(\n        " + strings.Join(args, ", ") + "\n    )\n"
+	if next := "        " + strings.Join(args, ", "); len(next) <= columns {
+		return "    return op(\n" + next + "\n    )\n"
+	}
+	return "    return op(\n        " + strings.Join(args, ",\n        ") + ",\n    )\n"
 }

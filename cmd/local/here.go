@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/cli"
@@ -72,8 +73,8 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 		return err
 	}
 	memory, maxMemory := cli.Bytes(worker.DefaultMemory), workercommand.MaxMemory()
-	if cmd.Flags().Changed("memory") {
-		memory, maxMemory = l.memory, 0
+	if set := cmd.Flags().Lookup("memory"); set != nil && set.Changed && set.Value == pflag.Value(&l.memory) {
+		memory, maxMemory = l.memory, 0 // not another's flag, whose fleet this is
 	}
 	if err := workercommand.CheckMemory(memory); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
@@ -85,7 +86,8 @@ func (t *trial) pin(ctx context.Context, pool *python.Pool) error {
 	if !spec.ByName(t.spec) {
 		return nil
 	}
-	has, err := pool.Calls(ctx, &pb.Ticket{Environment: t.spec.GetPython()}, spec.NamedCalls(t.spec))
+	ticket := &pb.Ticket{Namespace: identity.DefaultNamespace, Environment: t.spec.GetPython()}
+	has, err := pool.Calls(ctx, ticket, spec.NamedCalls(t.spec))
 	if err == nil {
 		t.spec, err = spec.Pin(t.spec, has)
 	}
@@ -130,7 +132,8 @@ func (t *trial) stream(ctx context.Context, w *watched) error {
 		return err
 	}
 	ticket := &pb.Ticket{
-		Session: "try", File: d.Files[0], Code: w.code, Environment: t.spec.GetPython(),
+		Session: "try", Namespace: identity.DefaultNamespace, File: d.Files[0], Code: w.code,
+		Environment: t.spec.GetPython(),
 	}
 	w.file = ticket.GetFile().GetUri()
 	if err := t.first(ctx, files, ticket); err != nil {

@@ -18,8 +18,8 @@ type field struct {
 	value any
 }
 
-// printRow prints row i of a batch: a JSON object, or name=value pairs.
-func printRow(out io.Writer, b *client.Batch, i int, format string) error {
+// PrintRow prints row i of a batch: a JSON object, or name=value pairs.
+func PrintRow(out io.Writer, b *client.Batch, i int, format string) error {
 	fields := rowOf(b, i, format != "json")
 	var line strings.Builder
 	for k, f := range fields {

@@ -37,7 +37,7 @@ func TestPrintRow(t *testing.T) {
 		`{"f64":null,"bool":false,"i64":-1,"a":"-Inf","b":2,"ids":[],"ids.weight":[],"xs":[1.5],"text":"0xff00","im":"uint8 [1 1 1]","_file":1,"_row":6,"_part":3}`,
 	} {
 		var out strings.Builder
-		if err := printRow(&out, b, i, "json"); err != nil {
+		if err := PrintRow(&out, b, i, "json"); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.TrimSpace(out.String()); got != want {
@@ -45,7 +45,7 @@ func TestPrintRow(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := printRow(&out, b, 0, "text"); err != nil || !strings.HasPrefix(out.String(), "f64=0.1 bool=true ") {
+	if err := PrintRow(&out, b, 0, "text"); err != nil || !strings.HasPrefix(out.String(), "f64=0.1 bool=true ") {
 		t.Errorf("%s, %v", out.String(), err)
 	}
 }
@@ -60,14 +60,14 @@ func TestTableWithoutRows(t *testing.T) {
 		{Name: "im", Layout: pb.Layout_IMAGE, Type: &pb.Type{Kind: pb.Kind_BINARY}},
 	}}
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	table, err := createTable(path)
+	table, err := CreateTable(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.close(program); err != nil {
+	if err := table.Close(program); err != nil {
 		t.Fatal(err)
 	}
-	if err := table.abandon(); err != nil { // does nothing now
+	if err := table.Abandon(); err != nil { // does nothing now
 		t.Fatal(err)
 	}
 	r, err := file.OpenParquetFile(path, false)
@@ -85,11 +85,11 @@ func TestTableWithoutRows(t *testing.T) {
 
 func TestAbandonedTableLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	table, err := createTable(filepath.Join(dir, "x.parquet"))
+	table, err := CreateTable(filepath.Join(dir, "x.parquet"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.abandon(); err != nil {
+	if err := table.Abandon(); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -99,18 +99,18 @@ func TestAbandonedTableLeavesNothing(t *testing.T) {
 
 func TestTableNamesAColumnOnce(t *testing.T) {
 	dir := t.TempDir()
-	table, err := createTable(filepath.Join(dir, "x.parquet"))
+	table, err := CreateTable(filepath.Join(dir, "x.parquet"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = table.close(&pb.Program{Outputs: []*pb.Output{
+	err = table.Close(&pb.Program{Outputs: []*pb.Output{
 		{Name: "a", Layout: pb.Layout_LABEL, Type: &pb.Type{Kind: pb.Kind_BOOL}},
 		{Name: "dense", Layout: pb.Layout_DENSE, Columns: []string{"a", "b"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}},
 	}})
 	if err == nil || !strings.Contains(err.Error(), "two columns would be called a") {
 		t.Errorf("got %v", err)
 	}
-	if err := table.abandon(); err != nil {
+	if err := table.Abandon(); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {

@@ -43,7 +43,7 @@ func TestTensorsInLines(t *testing.T) {
 		`{"flag":true,"m":[[5,6],[7,-1]],"h":["+Inf",null],"bf":[-2],"long":` + zeros + `,"l":[],"r":[4,5]}`,
 	} {
 		var out strings.Builder
-		if err := printRow(&out, b, i, "json"); err != nil {
+		if err := PrintRow(&out, b, i, "json"); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.TrimSpace(out.String()); got != want {
@@ -51,7 +51,7 @@ func TestTensorsInLines(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := printRow(&out, b, 0, "text"); err != nil ||
+	if err := PrintRow(&out, b, 0, "text"); err != nil ||
 		!strings.Contains(out.String(), `m=[[1,2],[3,4]] h=[1,5.9604645e-8] bf=[1] long="int8 [17]" l=[257]`) {
 		t.Errorf("%s, %v", out.String(), err)
 	}
@@ -61,7 +61,7 @@ func TestTensorsInLines(t *testing.T) {
 func stored(t *testing.T, rec arrow.Record) arrow.Record {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	table, err := createTable(path)
+	table, err := CreateTable(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func stored(t *testing.T, rec arrow.Record) arrow.Record {
 	if err := table.writer.WriteBuffered(rec); err != nil {
 		t.Fatal(err)
 	}
-	if err := table.close(nil); err != nil {
+	if err := table.Close(nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := file.OpenParquetFile(path, false)

@@ -20,15 +20,16 @@ import (
 	"github.com/penstock-ml/penstock/client"
 )
 
-// table writes batches to a Parquet file, which has its name only when it is whole.
-type table struct {
+// Table writes batches to a Parquet file, which has its name only when it is whole.
+type Table struct {
 	path   string
 	file   *os.File
 	writer *pqarrow.FileWriter
 	closed bool
 }
 
-func createTable(path string) (*table, error) {
+// CreateTable begins a file, which must not be there.
+func CreateTable(path string) (*Table, error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil, fmt.Errorf("%s exists; name another file, or remove it", path)
 	}
@@ -36,11 +37,11 @@ func createTable(path string) (*table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write parquet: %w", err)
 	}
-	return &table{path: path, file: f}, nil
+	return &Table{path: path, file: f}, nil
 }
 
-// write appends the first rows of a batch.
-func (t *table) write(b *client.Batch, rows int) error {
+// Write appends the first rows of a batch.
+func (t *Table) Write(b *client.Batch, rows int) error {
 	wire := b.Record()
 	defer wire.Release()
 	whole := flatten(wire)
@@ -57,7 +58,7 @@ func (t *table) write(b *client.Batch, rows int) error {
 	return nil
 }
 
-func (t *table) begin(schema *arrow.Schema) error {
+func (t *Table) begin(schema *arrow.Schema) error {
 	seen := map[string]bool{}
 	for _, f := range schema.Fields() {
 		if seen[f.Name] {
@@ -77,8 +78,8 @@ func (t *table) begin(schema *arrow.Schema) error {
 	return nil
 }
 
-// close ends the file and gives it its name. The program says what columns a file without rows has.
-func (t *table) close(program *pb.Program) error {
+// Close ends the file and gives it its name. The program says what columns a file without rows has.
+func (t *Table) Close(program *pb.Program) error {
 	if t.writer == nil {
 		if err := t.begin(emptySchema(program)); err != nil {
 			return err
@@ -94,8 +95,8 @@ func (t *table) close(program *pb.Program) error {
 	return nil
 }
 
-// abandon removes what was written of a file that was not closed.
-func (t *table) abandon() error {
+// Abandon removes what was written of a file that was not closed.
+func (t *Table) Abandon() error {
 	if t.closed {
 		return nil
 	}

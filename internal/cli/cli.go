@@ -101,7 +101,7 @@ func (f *StorageFlags) Register(flags *pflag.FlagSet) {
 }
 
 // Open returns a storage with the profiles that the flags name.
-func (f *StorageFlags) Open() (storage.Storage, error) {
+func (f *StorageFlags) Open() (*storage.Store, error) {
 	cfg, err := storage.LoadConfig(f.file, os.Environ())
 	if err != nil {
 		return nil, err

@@ -29,9 +29,9 @@ func ReadSpec(path string) (*pb.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s:\n%w", path, err)
 	}
-	for i, uri := range s.GetDataset().GetUri() {
-		if s.Dataset.Uri[i], err = absolute(uri); err != nil {
-			return nil, fmt.Errorf("%s: dataset.uri: %w", path, err)
+	for _, uri := range spec.URIs(s) {
+		if *uri.At, err = absolute(*uri.At); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, uri.Field, err)
 		}
 	}
 	return s, nil

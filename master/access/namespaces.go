@@ -145,7 +145,7 @@ func (l Limits) MayRead(uri string) (dataset string, err error) {
 		err = plain(canonical)
 	}
 	if err != nil {
-		return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read dataset.uri %q: %v",
+		return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read %q: %v",
 			l.name, uri, err)
 	}
 	fixed := canonical
@@ -158,7 +158,7 @@ func (l Limits) MayRead(uri string) (dataset string, err error) {
 		}
 	}
 	return "", status.Errorf(codes.PermissionDenied,
-		"namespace %s may not read dataset.uri %q; it may read what lies below %s: ask an administrator for more",
+		"namespace %s may not read %q; it may read what lies below %s: ask an administrator for more",
 		l.name, uri, orNothing(l.Datasets))
 }
 

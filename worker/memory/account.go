@@ -14,12 +14,20 @@ type Account struct {
 	// Enough, unless it is nil, tells of how many bytes a budget has to be for this account alone, as far as is known.
 	// Errors say it.
 	Enough func() int64
+	// What says whose it is, in errors; "" is "the stream".
+	What string
+	// Beside is how many bytes others hold that this account's owner cannot be without: see Rest. It does not change
+	// once the account holds something.
+	Beside int64
 
 	budget *Budget
 	age    int64
 	// later says that what it takes is reserved, from Reserve to Begin. Only who opens the stream has the account until
 	// then, and writes it.
 	later bool
+
+	// rests says that it asks for nothing more, and gives nothing back as long as others need what it holds.
+	rests bool
 
 	// Under budget.mu:
 	held   int64
@@ -91,11 +99,12 @@ func (a *Account) await(ctx context.Context, n int64) error {
 	b := a.budget
 	b.mu.Lock()
 	var grew int64
-	if a.held+n > b.limit && a.held+n <= b.max {
+	needs := a.held + a.Beside + n
+	if needs > b.limit && needs <= b.max {
 		grew = b.max - b.limit
 		b.limit = b.max
 	}
-	if a.held+n > b.limit {
+	if needs > b.limit {
 		held := a.held
 		b.mu.Unlock() // what is enough takes a while to find out
 		return a.tooMuch(held, n)
@@ -132,12 +141,30 @@ func (a *Account) tooMuch(held, n int64) error {
 		enough = a.Enough()
 	}
 	advice := fmt.Sprintf("give workers --memory %dMiB or more", enough/mib+1)
-	if held+n > enough {
+	if enough += a.Beside; held+a.Beside+n > enough {
 		advice = fmt.Sprintf("give workers --memory %dMiB at least, as far as it is known before more is read",
-			(held+n)*8/7/mib+1)
+			(held+a.Beside+n)*8/7/mib+1)
 	}
-	return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: "+
-		"%s, or leave columns out", ErrLimit, float64(held)/mib, float64(n)/mib, float64(a.budget.max)/mib, advice)
+	tables := ""
+	if a.Beside > 0 {
+		tables = fmt.Sprintf(" beside %.1f MiB of side tables", float64(a.Beside)/mib)
+	}
+	return fmt.Errorf("%w: %s holds %.1f MiB%s and needs %.1f MiB more, of %.1f MiB in all: "+
+		"%s, or leave columns out", ErrLimit, cmp.Or(a.What, "the stream"), float64(held)/mib, tables, float64(n)/mib,
+		float64(a.budget.max)/mib, advice)
+}
+
+// Rest says that the account asks for nothing more, and keeps what it holds for others, which work with it: nothing
+// comes back of it by waiting.
+func (a *Account) Rest() {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a.held > 0 && !a.rests {
+		b.holders--
+	}
+	a.rests = true
+	b.admit()
 }
 
 // Give gives n bytes back.
@@ -181,6 +208,7 @@ func (b *Budget) hold(a *Account, n int64) {
 		b.cache.Shrink(b.pool.Shrink(over))
 	}
 	switch after := a.held > 0; {
+	case a.rests:
 	case after && !before:
 		b.holders++
 	case before && !after:

@@ -278,3 +278,35 @@ func sum(steps []int64) (n int64) {
 	}
 	return n
 }
+
+// What rests holds memory, but nobody waits for it to come back: of accounts that all wait, one is refused all the same.
+func TestBudgetOfWhatRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Config{Limit: 100})
+		table, first, second := b.Open(), b.Open(), b.Open()
+		mustGrow(t, table, 40)
+		table.Rest()
+		first.Beside, second.Beside = 40, 40
+		mustGrow(t, first, 30)
+		mustGrow(t, second, 30)
+		refused := make(chan error, 1)
+		go func() {
+			err := second.Grow(t.Context(), 20)
+			second.Close(nil)
+			refused <- err
+		}()
+		synctest.Wait()
+		mustGrow(t, first, 10) // which waits until the younger one is refused
+		if err := <-refused; !errors.Is(err, ErrBusy) {
+			t.Errorf("error %v, want ErrBusy", err)
+		}
+		if err := first.Grow(t.Context(), 21); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "side tables") {
+			t.Errorf("error %v, want ErrLimit: the table stays", err)
+		}
+		first.Close(nil)
+		table.Close(nil)
+		if b.InUse() != 0 || b.holders != 0 {
+			t.Errorf("%d bytes are left of %d", b.InUse(), b.holders)
+		}
+	})
+}

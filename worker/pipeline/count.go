@@ -59,7 +59,7 @@ func byExtent(t *pb.Ticket, outputs []uint32) *pb.CountReply {
 // selecting is the part of a program that decides which rows there are: the filter, steps that select, which take no
 // features, and functions that choose or make rows, with all that these are called with. It has no outputs.
 func selecting(p *pb.Program) (*pb.Program, error) {
-	out := &pb.Program{Storage: p.GetStorage(), Filter: p.GetFilter(), Seed: p.GetSeed()}
+	out := &pb.Program{Storage: p.GetStorage(), Filter: p.GetFilter(), Seed: p.GetSeed(), Tables: p.GetTables()}
 	steps, used := spec.Deciding(p)
 	if p.GetFilter() != "" {
 		expr, err := filter.Parse(p.GetFilter())

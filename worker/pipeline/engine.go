@@ -26,15 +26,13 @@ type engine struct {
 	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
 }
 
-// compile makes the engine of a program, which may call functions, for files of a format, and for batches or for none.
-func compile(
-	ops *transform.Registry, program *pb.Program, functions transform.Functions, kind string, batches bool,
-) (_ *engine, err error) {
+// compile makes the engine of a stream's program, for batches or for none.
+func compile(s *Stream, batches bool) (_ *engine, err error) {
 	e := &engine{extra: make(map[*tensor.Batch]int64, batchesOut)}
-	if e.chain, err = transform.Compile(ops, program, functions); err != nil {
+	if e.chain, err = transform.Compile(s.cfg.Ops, s.program, s.functions, s.tables.lookups()...); err != nil {
 		return nil, err
 	}
-	if err := e.compile(program, kind, batches); err != nil {
+	if err := e.compile(s.program, s.file.Format(), batches); err != nil {
 		e.giveUp()
 		return nil, err
 	}

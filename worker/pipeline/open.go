@@ -37,6 +37,9 @@ func (p *Pipeline) open(
 			s.Close()
 		}
 	}()
+	if err := s.join(ctx); err != nil {
+		return nil, err
+	}
 	var store storage.Storage = counting{p.cfg.Storage, stats}
 	err = stats.timed(&stats.storage, func() (err error) {
 		s.file, store, err = s.describe(ctx, store)
@@ -147,7 +150,7 @@ func (s *Stream) admit(ctx context.Context, store storage.Storage, batches bool)
 
 // compile makes an engine of the stream's program.
 func (s *Stream) compile(batches bool) (*engine, error) {
-	e, err := compile(s.cfg.Ops, s.program, s.functions, s.file.Format(), batches)
+	e, err := compile(s, batches)
 	if _, ok := errors.AsType[*transform.FunctionError](err); err == nil || ok {
 		return e, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/memory"
+	"github.com/penstock-ml/penstock/worker/tables"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
@@ -59,6 +60,7 @@ type Pipeline struct {
 	cfg      Config
 	memory   *memory.Budget
 	files    *formats.Cache // what they hold
+	tables   *tables.Store
 	sessions sessions
 	engines  weakmap.Map[string, engine] // of programs, by kitKey
 }
@@ -75,15 +77,22 @@ var ErrProgram = errors.New("this worker cannot run the program")
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
 	files := formats.NewCache(cfg.Memory / 8)
-	budget := memory.New(memory.Config{Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: files})
-	return &Pipeline{cfg: cfg, memory: budget, files: files, sessions: newSessions()}
+	sides := tables.New(tables.Config{Storage: cfg.Storage, Files: files, Patience: cfg.Patience})
+	budget := memory.New(memory.Config{
+		Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: caches{files, sides},
+	})
+	sides.Use(budget)
+	return &Pipeline{cfg: cfg, memory: budget, files: files, tables: sides, sessions: newSessions()}
 }
 
 // limits are those of a stream that is opened now.
 func (p *Pipeline) limits() limits { return limits{&p.cfg, p.MemoryLimit()} }
 
-// Close gives up what streams have left that have ended.
-func (p *Pipeline) Close() { p.memory.Pool(func(pool *memory.Pool) { pool.Shrink(math.MaxInt64) }) }
+// Close gives up what streams have left that have ended, and stops the loading of tables.
+func (p *Pipeline) Close() {
+	p.tables.Close()
+	p.memory.Pool(func(pool *memory.Pool) { pool.Shrink(math.MaxInt64) })
+}
 
 // MemoryInUse is the part of the budget that open streams hold, and that trainers have mapped still of those that
 // ended, in bytes.

@@ -19,8 +19,11 @@ type quota struct {
 	abreast bool // nothing is read ahead
 }
 
-// limits are those of now.
-func (q *quota) limits() limits { return limits{q.cfg, q.budget.Limit()} }
+// limits are those of now, beside the tables that the stream looks values up in.
+func (q *quota) limits() limits { return limits{q.cfg, q.budget.Limit() - q.Beside} }
+
+// most is how many bytes limits may grow to.
+func (q *quota) most() int64 { return q.budget.Max() - q.Beside }
 
 // divide says how much of what was taken to begin with is for extents, and may be taken to read ahead.
 func (q *quota) divide(h holding) {
@@ -51,7 +54,7 @@ func (q *quota) more(ctx context.Context, need, wish int64) (int64, error) {
 		err = q.Grow(ctx, need)
 	}
 	ahead := q.buffers.Ahead()
-	if errors.Is(err, ErrLimit) && !q.abreast && ahead > 0 && q.Held()-ahead+need <= q.budget.Max() {
+	if errors.Is(err, ErrLimit) && !q.abreast && ahead > 0 && q.Held()-ahead+need <= q.most() {
 		q.session.abreast.Store(q.shard, true)
 		err = fmt.Errorf("%w: what was read ahead is in the way; the shard's next stream goes on without: %w",
 			ErrBusy, err)
@@ -71,7 +74,7 @@ func (q *quota) raise(ctx context.Context, held *int64, bytes, copies int64) err
 }
 
 // rest is what the stream could hold more, if it were alone and read nothing ahead.
-func (q *quota) rest() int64 { return q.budget.Max() - q.Held() + q.buffers.Ahead() }
+func (q *quota) rest() int64 { return q.most() - q.Held() + q.buffers.Ahead() }
 
 // done says that the stream came to its end: the next one of its shard reads ahead.
 func (q *quota) done() {

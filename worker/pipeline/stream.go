@@ -31,6 +31,7 @@ type Stream struct {
 	reader   *reader
 	computer *computer
 	sender   sender
+	tables   held
 	kitKey   string // whose kits fit; "": none do
 	ended    bool   // all went well
 }
@@ -114,6 +115,7 @@ func (s *Stream) Close() {
 		s.computer.close()
 		s.quota.Close(nil)
 	}
+	s.tables.release() // the kit is pooled: it goes before the tables do
 	if s.session != nil {
 		s.pipeline.sessions.leave(s.session)
 		s.session = nil

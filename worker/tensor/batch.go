@@ -179,6 +179,29 @@ func (b *Batch) Record() arrow.Record {
 	return array.NewRecord(schema, columns, b.Rows)
 }
 
+// Schema is that of the batch's Record.
+func (b *Batch) Schema() *arrow.Schema { return b.owner.schema }
+
+// Values are the batch's buffers without those of validity: of each array offsets, values and so on. They are good
+// until Release.
+func (b *Batch) Values() (out [][]byte) {
+	rest := b.Buffers
+	var walk func(t arrow.DataType)
+	walk = func(t arrow.DataType) {
+		n := len(t.Layout().Buffers)
+		out, rest = append(out, rest[1:n]...), rest[n:]
+		if nested, ok := t.(arrow.NestedType); ok {
+			for _, f := range nested.Fields() {
+				walk(f.Type)
+			}
+		}
+	}
+	for _, f := range b.owner.schema.Fields() {
+		walk(f.Type)
+	}
+	return out
+}
+
 // arrays are those of a batch that are left to read.
 type arrays struct {
 	nodes   []Node

@@ -26,7 +26,7 @@ func bucketize() Op {
 		Inputs: scalarOrListOfNumbers,
 		Output: "int32, scalar or list like the input",
 		Params: []Param{{
-			Name: "borders", Want: Numbers, Required: true, Positional: true,
+			Name: "borders", Want: Numbers, Fitted: true, Required: true, Positional: true,
 			Doc: "at least one, in ascending order",
 		}},
 		Example: "{op: bucketize, in: int_1, out: int_1_bucket, borders: [0.5, 1, 1.5]}",

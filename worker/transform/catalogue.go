@@ -37,8 +37,9 @@ func (r *Registry) Describe() []Description {
 			Each: op.Maps, Parameters: []ParamDescription{}, Example: op.Example,
 		}
 		for _, p := range op.Params {
+			_, fitted := op.Fitting.Params[p.Name]
 			d.Parameters = append(d.Parameters, ParamDescription{
-				Name: p.Name, Type: p.want(), Required: p.Required, Default: p.Default, Doc: p.Doc,
+				Name: p.Name, Type: p.want(), Required: p.Required && !fitted, Default: p.Default, Doc: p.Doc,
 			})
 		}
 		all = append(all, d)

@@ -8,14 +8,16 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/lookup"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Compile prepares a Program's steps, of which some may call functions; nil: there are none. Its errors name the step;
-// they wrap ErrUnknownOp where r lacks the op or the version that the Program asks for. Close the chain.
-func Compile(r *Registry, p *pb.Program, functions Functions) (*Chain, error) {
+// Compile prepares a Program's steps, of which some may call functions; nil: there are none. Tables are the Program's,
+// of which those may be nil that no step looks values up in. Its errors name the step; they wrap ErrUnknownOp where r
+// lacks the op or the version that the Program asks for. Close the chain.
+func Compile(r *Registry, p *pb.Program, functions Functions, tables ...*lookup.Table) (*Chain, error) {
 	c := &Chain{}
-	if err := c.compile(r, p, functions); err != nil {
+	if err := c.compile(r, p, functions, tables); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -27,6 +29,7 @@ type compiler struct {
 	*Chain
 	ops       *Registry
 	functions Functions
+	tables    []*lookup.Table
 	kernels   map[string]bound // see bindStep
 	types     []spec.Type      // of the slots so far
 	swells    []bool           // for each of them, see step
@@ -34,8 +37,8 @@ type compiler struct {
 	grows     bool             // that may make rows
 }
 
-func (c *Chain) compile(r *Registry, p *pb.Program, functions Functions) error {
-	with := compiler{Chain: c, ops: r, functions: functions, kernels: make(map[string]bound)}
+func (c *Chain) compile(r *Registry, p *pb.Program, functions Functions, tables []*lookup.Table) error {
+	with := compiler{Chain: c, ops: r, functions: functions, tables: tables, kernels: make(map[string]bound)}
 	for _, s := range p.GetSources() {
 		with.add(spec.TypeFromProto(s.GetType()), false)
 		c.names = append(c.names, s.GetName())
@@ -71,7 +74,7 @@ func (c *compiler) add(t spec.Type, swells bool) {
 
 // addOp adds a step that runs a kernel, or that selects rows.
 func (c *compiler) addOp(s *pb.Step) error {
-	b, err := bindStep(c.ops, s, c.types, c.kernels)
+	b, err := c.bindStep(s)
 	if err != nil {
 		return err
 	}
@@ -122,34 +125,38 @@ func (c *compiler) addSelector(s Selector, step *pb.Step) error {
 
 // bindStep binds a step. Those that are alike share a stateless kernel, or what does not change of one, of which
 // kernels has those that there are: many columns go through the same op in turns, and find its tables in the caches.
-func bindStep(r *Registry, s *pb.Step, types []spec.Type, kernels map[string]bound) (bound, error) {
-	op, err := r.version(s.GetOp(), s.GetVersion())
+func (c *compiler) bindStep(s *pb.Step) (bound, error) {
+	op, err := c.ops.version(s.GetOp(), s.GetVersion())
 	if err != nil {
 		return bound{}, err
 	}
 	in := make([]spec.Type, len(s.GetIn()))
 	for i, slot := range s.GetIn() {
-		if int(slot) >= len(types) {
-			return bound{}, fmt.Errorf("%s reads slot %d, but only %d come before it", s.GetOp(), slot, len(types))
+		if int(slot) >= len(c.types) {
+			return bound{}, fmt.Errorf("%s reads slot %d, but only %d come before it", s.GetOp(), slot, len(c.types))
 		}
-		in[i] = types[slot]
+		in[i] = c.types[slot]
+	}
+	table, err := c.tableOf(op, s)
+	if err != nil {
+		return bound{}, err
 	}
 	alike, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.Step{
 		Op: s.GetOp(), Version: s.GetVersion(),
-		Params: s.GetParams(),
+		Params: s.GetParams(), Table: s.Table,
 	})
 	if err != nil {
 		return bound{}, err
 	}
 	alike = fmt.Append(alike, in)
-	b, found := kernels[string(alike)]
+	b, found := c.kernels[string(alike)]
 	if !found {
-		if b, err = op.bind(s.GetParams(), in); err != nil {
+		if b, err = op.join(s.GetParams(), in, table); err != nil {
 			return bound{}, err
 		}
 		switch b.kernel.(type) {
 		case stateless, repeatable:
-			kernels[string(alike)] = b
+			c.kernels[string(alike)] = b
 		}
 	} else if k, ok := b.kernel.(repeatable); ok {
 		b.kernel = k.again()
@@ -165,4 +172,18 @@ func bindStep(r *Registry, s *pb.Step, types []spec.Type, kernels map[string]bou
 		return bound{}, fmt.Errorf("%s makes %v of its inputs, but the program says %v", s.GetOp(), b.out, want)
 	}
 	return b, nil
+}
+
+// tableOf is the table of a step; nil if its op looks nothing up.
+func (c *compiler) tableOf(op *Op, s *pb.Step) (*lookup.Table, error) {
+	switch at := s.GetTable(); {
+	case op.resolved:
+		return nil, fmt.Errorf("%s is no step of a program", op.Name)
+	case op.newLookup == nil:
+		return nil, nil
+	case s.Table == nil || int(at) >= len(c.tables) || c.tables[at] == nil:
+		return nil, fmt.Errorf("%s looks values up in table %d, which there is not", op.Name, at)
+	default:
+		return c.tables[at], nil
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/lookup"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -17,6 +18,9 @@ func resolve(t *testing.T, transforms string) *pb.Program {
 	features := "[{dense: int_*}, {sparse: cat_*}]"
 	if strings.Contains(transforms, "photo") {
 		features = "[{dense: int_*}, {sparse: cat_*}, {image: photo}]"
+	}
+	if strings.Contains(transforms, "lookup") {
+		features = "[{dense: int_*}, {sparse: [cat_*, item_*]}]"
 	}
 	s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: " + features +
 		"\ntransforms:\n" + transforms))
@@ -32,11 +36,40 @@ func resolve(t *testing.T, transforms string) *pb.Program {
 	} {
 		schema.Columns = append(schema.Columns, spec.Column{Name: name, Path: []string{name}, Type: typ})
 	}
-	p, err := spec.Resolve(s, schema, transform.Builtin())
+	p, err := spec.Resolve(s, spec.Given{Schema: schema, Catalog: transform.Builtin(), Tables: sideTables(s)})
 	if err != nil {
 		t.Fatalf("%s\n%v", transforms, err)
 	}
 	return p
+}
+
+// sideTables are what the examples look values up in.
+func sideTables(s *pb.Spec) map[spec.TableName]*spec.SideTable {
+	all := map[spec.TableName]*spec.SideTable{}
+	for _, named := range spec.Tables(s) {
+		t := &spec.SideTable{File: &pb.File{Uri: named.URI, Etag: "1"}, Rows: 1}
+		for name, typ := range map[string]spec.Type{
+			"item_id": {Kind: pb.Kind_INT64}, "price": {Kind: pb.Kind_FLOAT32}, "stock": {Kind: pb.Kind_INT32},
+		} {
+			t.Schema.Columns = append(t.Schema.Columns, spec.Column{Name: name, Path: []string{name}, Type: typ})
+		}
+		all[named.TableName] = t
+	}
+	return all
+}
+
+// emptyTables are those of a program, without rows.
+func emptyTables(t *testing.T, p *pb.Program) []*lookup.Table {
+	t.Helper()
+	var all []*lookup.Table
+	for _, about := range p.GetTables() {
+		table, err := lookup.NewBuilder(about, func(int64) error { return nil }).Table()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, table)
+	}
+	return all
 }
 
 // around is what a spec needs before and after an image op.
@@ -61,12 +94,12 @@ func TestExamplesAreValid(t *testing.T) {
 		before, after := around(op.Name)
 		p := resolve(t, before+"  - "+op.Example+"\n"+after)
 		if !slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool {
-			return s.GetOp() == op.Name &&
+			return (s.GetOp() == op.Name || op.Name == spec.LookupOp && s.GetOp() == spec.LookupRowOp) &&
 				s.GetVersion() == op.Version
 		}) {
 			t.Errorf("%s: the program of %s has no such step", op.Name, op.Example)
 		}
-		if _, err := transform.Compile(transform.Builtin(), p, nil); err != nil {
+		if _, err := transform.Compile(transform.Builtin(), p, nil, emptyTables(t, p)...); err != nil {
 			t.Errorf("%s: %v", op.Name, err)
 		}
 	}

@@ -19,11 +19,13 @@ func fillNull() Op {
 		Exact: "null scalars and null elements become `value`, which must be of the feature's kind (an int for " +
 			"floats will do; an int must fit, and for float32 a finite number must be finite as such). Null list " +
 			"rows stay null",
-		Maps:    true,
-		Inputs:  scalarOrListOfAnything,
-		Output:  sameAsInput,
-		Keeps:   true,
-		Params:  []Param{{Name: "value", Want: Scalar, Required: true, Positional: true, Doc: "of the feature's kind"}},
+		Maps:   true,
+		Inputs: scalarOrListOfAnything,
+		Output: sameAsInput,
+		Keeps:  true,
+		Params: []Param{{
+			Name: "value", Want: Scalar, Fitted: true, Required: true, Positional: true, Doc: "of the feature's kind",
+		}},
 		Example: "{op: fill_null, in: int_*, value: 0}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			return in[0], nil

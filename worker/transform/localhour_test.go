@@ -182,7 +182,7 @@ func TestLocalHourKnowsTheUnit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = spec.Resolve(s, schema, Builtin()); (err == nil) != (want == "") || err != nil &&
+		if _, err = spec.Resolve(s, spec.Given{Schema: schema, Catalog: Builtin()}); (err == nil) != (want == "") || err != nil &&
 			err.Error() != want {
 			t.Errorf("%s: got %v, want %q", op, err, want)
 		}

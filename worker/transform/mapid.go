@@ -25,7 +25,9 @@ func mapID() Op {
 			"is one, and must be finite as a float32): the value of the key that the value is. `keys` are " +
 			"listed, or are the ids from `first` to `first + count - 1`, which must be an int64; without " +
 			"`values` a key's value is its place, from 0. What is no key becomes `default`, or null without one; " +
-			"nulls stay null",
+			"nulls stay null. With `vocabulary: fit` ids are 0 for null, then `buckets` ids for what the vocabulary " +
+			"lacks (`1 + hash(x, 0) % buckets`; 0, too, if there are none), then the vocabulary's values in their " +
+			"order. None is null then",
 		Maps:   true,
 		Inputs: "scalar or list of ints or text",
 		Output: "int64, or float32 if a value or the default is a float; scalar or list like the input",
@@ -38,6 +40,20 @@ func mapID() Op {
 			{Name: "count", Want: PositiveInt, Doc: "ids in the range"},
 			{Name: "values", Want: Numbers, Doc: "ints or floats, one for each key; left out: the key's place, from 0"},
 			{Name: "default", Want: Number, Doc: "for what is no key; left out: null"},
+			{
+				Name: "vocabulary", Want: Text, OneOf: []string{spec.FitWord},
+				Doc: "the keys are those of the data, the most frequent first: in place of keys, values and default",
+			},
+			{Name: "min_count", Want: PositiveInt, Doc: "of a vocabulary: how often a key is in the data at least"},
+			{Name: "max_size", Want: PositiveInt, Doc: "of a vocabulary: how many keys it has at most"},
+			{
+				Name: "buckets", Want: Int,
+				Doc: "of a vocabulary: among how many ids values are spread by a hash that it lacks; left out: 1",
+			},
+		},
+		Fitting: spec.Fitting{
+			By: "vocabulary", Params: map[string]string{"vocabulary": spec.Vocabulary},
+			With: []string{"min_count", "max_size"},
 		},
 		Example: "{op: map_id, in: cat_*, keys: [17, 4, 99], values: [1, 2, 3], default: 0}",
 		Infer: func(p Params, in []spec.Type) (spec.Type, error) {
@@ -50,6 +66,11 @@ func mapID() Op {
 			return spec.Type{Kind: pb.Kind_INT64, List: in[0].List}, nil
 		},
 		New: func(p Params, in []spec.Type) (Kernel, error) {
+			for _, name := range []string{"min_count", "max_size", "buckets"} {
+				if p.Has(name) {
+					return nil, fmt.Errorf("%s: want it with vocabulary: fit alone", name)
+				}
+			}
 			if hasFloats(p) {
 				return newMapID(p, in, mapFloats)
 			}
@@ -62,7 +83,8 @@ func mapID() Op {
 func mapIDOfInts() Op {
 	op := mapID()
 	op.Version, op.Output = 1, "int64, scalar or list like the input"
-	op.Params = slices.Clone(op.Params)
+	op.Params = slices.Clone(op.Params[:5])
+	op.Fitting = spec.Fitting{}
 	op.Params[len(op.Params)-1].Want = Int
 	op.Infer = func(_ Params, in []spec.Type) (spec.Type, error) { return mapID().Infer(Params{}, in) }
 	op.New = func(p Params, in []spec.Type) (Kernel, error) { return newMapID(p, in, mapInts) }

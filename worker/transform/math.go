@@ -23,8 +23,8 @@ func clamp() Op {
 		Output: sameAsInput,
 		Keeps:  true,
 		Params: []Param{
-			{Name: "min", Want: Number, Doc: "least result; an int for features of ints"},
-			{Name: "max", Want: Number, Doc: "greatest result; an int for features of ints"},
+			{Name: "min", Want: Number, Fitted: true, Doc: "least result; an int for features of ints"},
+			{Name: "max", Want: Number, Fitted: true, Doc: "greatest result; an int for features of ints"},
 		},
 		Example: "{op: clamp, in: int_*, min: 0, max: 100}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
@@ -118,11 +118,11 @@ func normalize() Op {
 		Output:   "float32, scalar or list like the input, or pictures of float32",
 		Params: []Param{
 			{
-				Name: "mean", Want: NumberOrMore, Required: true, Positional: true,
+				Name: "mean", Want: NumberOrMore, Fitted: true, Required: true, Positional: true,
 				Doc: "finite; of pictures one for each channel, or for all",
 			},
 			{
-				Name: "std", Want: NumberOrMore, Required: true, Positional: true,
+				Name: "std", Want: NumberOrMore, Fitted: true, Required: true, Positional: true,
 				Doc: "finite, above 0; of pictures one for each channel, or for all",
 			},
 		},

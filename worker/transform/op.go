@@ -2,11 +2,12 @@ package transform
 
 import (
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/lookup"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // Op is one entry of a Registry. Exactly one of New and Select is set: an op either makes a feature of features, or
-// chooses rows.
+// chooses rows. Ops of side tables, which are built in, are the exceptions.
 type Op struct {
 	Name string
 	// Version of the op's semantics, from 1. It is pinned in each Program: an op that gives other results for the
@@ -32,6 +33,11 @@ type Op struct {
 	// its names in order, and specs have no `in`.
 	Names  string
 	Params []Param
+	// Fitting is what the op may ask of the data.
+	Fitting spec.Fitting
+	// Out says what results are named, where an op that takes all its inputs at once may have none or several names of
+	// them; empty: `out` is the name of the one result.
+	Out string
 	// Example is one valid line of a spec's transforms.
 	Example string
 
@@ -44,6 +50,11 @@ type Op struct {
 	Select func(p Params, in []spec.Type) (Selector, error)
 
 	builtin bool // its kernels know that nulls and memory hold anything
+	// newLookup returns a kernel that looks values up in the step's table, in place of New. Such an op is in no
+	// catalogue: spec.Resolve makes steps of it.
+	newLookup func(p Params, in []spec.Type, t *lookup.Table) (Kernel, error)
+	// resolved: spec.Resolve makes steps of other ops of it.
+	resolved bool
 }
 
 // Kernel computes one feature of one window.

@@ -28,6 +28,7 @@ const (
 	Bool                         // true or false
 	Scalar                       // a number, string or bool: what a value of a feature may be
 	Scalars                      // a list of such
+	Texts                        // a list of strings
 )
 
 // String names what is wanted, with its article, for messages.
@@ -53,6 +54,8 @@ func (w Want) String() string {
 		return "a number, text or bool"
 	case Scalars:
 		return "a list of numbers, texts or bools"
+	case Texts:
+		return "a list of texts"
 	}
 	return "an undeclared type"
 }
@@ -67,6 +70,8 @@ type Param struct {
 	// OneOf lists the texts that Text takes; empty: any.
 	OneOf []string
 	Doc   string
+	// Fitted: builders in Python say that the data may be asked for it. In texts any parameter may ask.
+	Fitted bool
 	// Positional: the builder in Python takes it by its place, too. Such parameters come first.
 	Positional bool
 	// Python is its type there, where that is narrower than what Want says.
@@ -239,6 +244,14 @@ func (p Param) canonical(v *pb.Value) *pb.Value {
 		return v
 	case Scalars:
 		return scalars(v)
+	case Texts:
+		noText := func(e *pb.Value) bool {
+			_, ok := e.GetKind().(*pb.Value_Text)
+			return !ok
+		}
+		if list := spec.AsList(v); len(list) > 0 && !slices.ContainsFunc(list, noText) {
+			return spec.ListOf(list)
+		}
 	}
 	return nil
 }

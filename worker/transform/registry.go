@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/lookup"
 )
 
 // ErrUnknownOp is in the chain of errors about an op, or a version of one, that a registry lacks: another worker may
@@ -28,7 +29,7 @@ func Builtin() *Registry {
 	ops := []Op{
 		bucketize(), cast(), clamp(), expression(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(),
 		sample(), sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(),
-		mapID(), mapIDOfInts(), localHour(),
+		mapID(), mapIDOfInts(), localHour(), join(), lookupRow(), lookupColumn(), vocabularyID(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),
@@ -74,7 +75,7 @@ func (op *Op) complete() error {
 		return errors.New("it has no name")
 	case op.Version == 0:
 		return errors.New("its version is 0; versions count from 1")
-	case (op.New == nil) == (op.Select == nil):
+	case op.kinds() != 1:
 		return errors.New("exactly one of New and Select must be set")
 	case op.New != nil && op.Infer == nil:
 		return errors.New("it has New but not Infer")
@@ -85,7 +86,7 @@ func (op *Op) complete() error {
 		switch {
 		case p.Name == "op" || p.Name == "in" || p.Name == "out" || p.Name == "":
 			return fmt.Errorf("a parameter may not be named %q", p.Name)
-		case p.Want < Int || p.Want > Scalars:
+		case p.Want < Int || p.Want > Texts:
 			return fmt.Errorf("parameter %s does not say what it takes", p.Name)
 		case slices.ContainsFunc(op.Params[:i], func(q Param) bool { return q.Name == p.Name }):
 			return fmt.Errorf("parameter %s is declared twice", p.Name)
@@ -94,6 +95,16 @@ func (op *Op) complete() error {
 		}
 	}
 	return nil
+}
+
+// kinds counts what the op declares itself to be.
+func (op *Op) kinds() (n int) {
+	for _, is := range []bool{op.New != nil, op.Select != nil, op.newLookup != nil, op.resolved} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // Ops returns the newest version of each op, sorted by name.
@@ -115,13 +126,25 @@ func (r *Registry) newest(name string) *Op {
 	return versions[len(versions)-1]
 }
 
-// Names returns the names of all ops, sorted.
-func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.ops)) }
+// Names returns the names of all ops that specs may use, sorted.
+func (r *Registry) Names() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.ops)), func(name string) bool {
+		return r.newest(name).newLookup != nil
+	})
+}
 
 // Maps reports whether an op is applied to each of its inputs by itself, and whether it exists.
 func (r *Registry) Maps(op string) (isMap, ok bool) {
 	o := r.newest(op)
 	return o != nil && o.Maps, o != nil
+}
+
+// Fitting is what an op may ask of the data.
+func (r *Registry) Fitting(op string) spec.Fitting {
+	if o := r.newest(op); o != nil {
+		return o.Fitting
+	}
+	return spec.Fitting{}
 }
 
 // Check infers what an op makes of inputs of the given types (one of them for an op that maps), or returns all that is
@@ -146,7 +169,7 @@ func (r *Registry) find(op string) (*Op, error) {
 		return o, nil
 	}
 	hint := "`penstock ops` lists those there are"
-	if near := spec.Nearest(op, maps.Keys(r.ops)); near != "" {
+	if near := spec.Nearest(op, slices.Values(r.Names())); near != "" {
 		hint = "nearest: " + near
 	}
 	return nil, fmt.Errorf("%w %s; %s", ErrUnknownOp, op, hint)
@@ -178,9 +201,14 @@ type bound struct {
 	selector Selector
 }
 
-func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (b bound, err error) {
-	if b.params, err = newParams(op, params); err != nil {
-		return bound{}, err
+func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (bound, error) {
+	return op.join(params, in, nil)
+}
+
+// join is bind for an op that may look values up in a table, without which it has no kernel.
+func (op *Op) join(params map[string]*pb.Value, in []spec.Type, table *lookup.Table) (b bound, err error) {
+	if b.params, err = newParams(op, params); err != nil || op.resolved {
+		return b, err
 	}
 	if op.Select != nil {
 		if len(in) > 0 && op.Names == "" {
@@ -198,6 +226,12 @@ func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (b bound, err er
 	}
 	if b.out, err = op.Infer(b.params, in); err != nil {
 		return bound{}, err
+	}
+	if op.newLookup != nil {
+		if table != nil {
+			b.kernel, err = op.newLookup(b.params, in, table)
+		}
+		return b, err
 	}
 	b.guest = !op.builtin
 	b.kernel, err = op.New(b.params, in)

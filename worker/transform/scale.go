@@ -21,9 +21,11 @@ func scaleTo01() Op {
 		Inputs: scalarOrListOfNumbers,
 		Output: floatLikeInput,
 		Params: []Param{
-			{Name: "min", Want: Number, Required: true, Doc: "what becomes 0; finite"},
-			{Name: "max", Want: Number, Required: true, Doc: "what becomes 1; finite, above min"},
+			{Name: "min", Want: Number, Fitted: true, Required: true, Doc: "what becomes 0; finite"},
+			{Name: "max", Want: Number, Fitted: true, Required: true, Doc: "what becomes 1; finite, above min"},
+			fitted("in place of min and max, which are then those of the data"),
 		},
+		Fitting: spec.Fitting{By: "of", Params: map[string]string{"min": spec.Min, "max": spec.Max}},
 		Example: "{op: scale_to_0_1, in: int_*, min: 0, max: 255}",
 		Infer:   inferFloat,
 		New: func(p Params, in []spec.Type) (Kernel, error) {
@@ -45,15 +47,22 @@ func scaleToZScore() Op {
 		Inputs: scalarOrListOfNumbers,
 		Output: floatLikeInput,
 		Params: []Param{
-			{Name: "mean", Want: Number, Required: true, Positional: true, Doc: "what becomes 0; finite"},
-			{Name: "std", Want: Number, Required: true, Positional: true, Doc: "finite, above 0"},
+			{Name: "mean", Want: Number, Fitted: true, Required: true, Positional: true, Doc: "what becomes 0; finite"},
+			{Name: "std", Want: Number, Fitted: true, Required: true, Positional: true, Doc: "finite, above 0"},
+			fitted("in place of mean and std, which are then those of the data"),
 		},
+		Fitting: spec.Fitting{By: "of", Params: map[string]string{"mean": spec.Mean, "std": spec.Std}},
 		Example: "{op: scale_to_z_score, in: int_1, mean: 3.5, std: 9.4}",
 		Infer:   inferFloat,
 		New: func(p Params, in []spec.Type) (Kernel, error) {
 			return newScale(in[0].Kind, p, "mean", "std", p.Number("std"))
 		},
 	}
+}
+
+// fitted is the parameter `of`, in place of those that the data then say.
+func fitted(doc string) Param {
+	return Param{Name: "of", Want: Text, OneOf: []string{spec.FitWord}, Doc: doc}
 }
 
 // newScale makes (x - offset) / span, where parameter from is the offset, and to is to blame for the span. Of ints it

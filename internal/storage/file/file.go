@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -165,6 +166,35 @@ func (Disk) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) er
 		return fmt.Errorf("it has %d bytes: %w", info.Size(), io.ErrUnexpectedEOF)
 	}
 	return classify(readErr)
+}
+
+// Put writes a file beside its place, and moves it there. Its folders are made.
+func (Disk) Put(ctx context.Context, uri string, body io.ReaderAt, size int64) (err error) {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	dir, base := path.Split(name(uri))
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return classify(err)
+	}
+	hidden := path.Join(dir, "."+base+"."+rand.Text()) // should it be left
+	out, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return classify(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(classify(err), os.Remove(hidden))
+		}
+	}()
+	_, err = io.CopyN(out, io.NewSectionReader(body, 0, size), size)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return os.Rename(hidden, name(uri))
 }
 
 func name(uri string) string { return path.Clean(strings.TrimPrefix(uri, Scheme)) }

@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"io"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -42,4 +43,10 @@ type Backend interface {
 	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed; its
 	// errors need not name the file.
 	ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error
+}
+
+// Writer is a Backend that writes, too.
+type Writer interface {
+	// Put writes a file, in place of one that may be there. Whoever reads finds the old one, or the new one whole.
+	Put(ctx context.Context, uri string, body io.ReaderAt, size int64) error
 }

@@ -111,6 +111,14 @@ func (c *Client) pay(opts interface{ Set(key, value string) }) {
 	}
 }
 
+// Put writes an object. Objects are there when all of them is.
+func (c *Client) Put(ctx context.Context, uri string, body io.ReaderAt, size int64) error {
+	bucket, key := split(uri)
+	content := io.NewSectionReader(body, 0, size)
+	_, err := c.core.Client.PutObject(ctx, bucket, key, content, size, minio.PutObjectOptions{})
+	return c.classify(err)
+}
+
 // List hands each object that q asks for to yield, in the order of their URIs.
 func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
 	bucket, prefix := split(q.Prefix)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"strings"
@@ -38,6 +39,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"Gone":        testGone,
 		"Cancelled":   testCancelled,
 		"Ranges":      testRanges,
+		"Put":         testPut,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, start(t)) })
 	}
@@ -197,6 +199,37 @@ func testRead(t *testing.T, fx Fixture) {
 	files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/empty.parquet"})
 	if err != nil || files[0].Size != 0 {
 		t.Errorf("an empty file is listed as %v, %v", files, err)
+	}
+}
+
+func testPut(t *testing.T, fx Fixture) {
+	w, ok := fx.Storage.(interface {
+		Put(ctx context.Context, profile, uri string, body io.ReaderAt, size int64) (*pb.File, error)
+	})
+	if !ok {
+		t.Skip("it does not write")
+	}
+	uri := fx.Base + "/new/place/one.parquet"
+	for _, content := range [][]byte{random(100_000), random(20 << 20), []byte("shorter"), nil} {
+		f, err := w.Put(t.Context(), fx.Profile, uri, bytes.NewReader(content), int64(len(content)))
+		if err != nil || f.Uri != uri || f.Size != int64(len(content)) {
+			t.Fatalf("%d bytes: %v, %v", len(content), f, err)
+		}
+		buf := make([]byte, len(content))
+		if err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, buf, 0); err != nil || !bytes.Equal(buf, content) {
+			t.Errorf("%d bytes are not what was written: %v", len(content), err)
+		}
+	}
+	files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/new/**"})
+	if err != nil || len(files) != 1 {
+		t.Errorf("there are %v: %v", files, err)
+	}
+	if _, err := w.Put(t.Context(), fx.Profile, uri, bytes.NewReader(nil), 10); err == nil {
+		t.Error("it wrote 10 bytes of 0")
+	}
+	f, err := fx.Storage.List(t.Context(), fx.Profile, []string{uri})
+	if err != nil || f[0].Size != 0 {
+		t.Errorf("after a write that failed there is %v: %v", f, err)
 	}
 }
 

@@ -25,6 +25,7 @@ from penstock._dataset import schema
 from penstock._diagnosis import Stats
 from penstock._lists import Padded, Sparse
 from penstock._op import Op, Transform
+from penstock._transforms import Transforms
 from penstock._types import (
     Type,
     binary,
@@ -41,6 +42,7 @@ from penstock._types import (
     uint16,
     uint32,
 )
+from penstock._values import Fit
 from penstock.batch import Batch, Bytes
 from penstock.features import Features, bytes_, dense, image, label, padded, sparse, tensor
 from penstock.groups import Connection, Data, Ranks
@@ -69,6 +71,7 @@ from penstock.ops import (
     local_hour,
     log1p,
     logit,
+    lookup,
     map_id,
     ngram,
     normalize,
@@ -97,6 +100,7 @@ __all__ = [
     "Data",
     "DataLoader",
     "Features",
+    "Fit",
     "Op",
     "Padded",
     "Position",
@@ -104,6 +108,7 @@ __all__ = [
     "Sparse",
     "Stats",
     "Transform",
+    "Transforms",
     "Type",
     "binary",
     "bool_",
@@ -143,6 +148,7 @@ __all__ = [
     "local_hour",
     "log1p",
     "logit",
+    "lookup",
     "map_id",
     "monitor",
     "ngram",

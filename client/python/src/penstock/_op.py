@@ -10,7 +10,7 @@ import functools
 import inspect
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock import _op_draws, _types
@@ -34,15 +34,24 @@ class Transform:
     params: Mapping[str, Message] = field(default_factory=dict)  # Values
     python: Op | None = None  # what op "python" calls
     outs: tuple[tuple[str, Type], ...] = ()  # what that makes, in place of out
+    only_training: bool = False
+
+    def training_only(self) -> Transform:
+        """The same transform, left out when penstock.Transforms or `penstock apply` serves rows.
+
+        Its results replace its inputs and are of the same types, as those of flip() are, or it chooses rows.
+        """
+        return replace(self, only_training=True)
 
     def message(self, functions: Sequence[Op] = ()) -> Message:
         """A Transform of the spec. functions: of the session's code, in its order."""
+        only = {"training_only": True} if self.only_training else {}
         if self.python is None:
-            return {"op": self.op, "in": list(self.inputs), "out": self.out, "params": dict(self.params)}
+            return {"op": self.op, "in": list(self.inputs), "out": self.out, "params": dict(self.params), **only}
         return {
             "op": self.op, "in": list(self.inputs),
             "python": self.python.message([each.key for each in functions].index(self.python.key)),
-            "outs": [kind.message(name) for name, kind in self.outs],
+            "outs": [kind.message(name) for name, kind in self.outs], **only,
         }  # fmt: skip
 
 

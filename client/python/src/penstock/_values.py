@@ -8,13 +8,32 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from penstock.errors import SpecError
 
+
+@dataclass(frozen=True)
+class Fit:
+    """A statistic of what a transform is applied to, in place of a parameter's value; `penstock fit` computes it.
+
+        penstock.fill_null("int_*", penstock.Fit("median"))
+        penstock.bucketize("price", penstock.Fit("quantiles", 100))
+
+    Attributes:
+        statistic: "mean", "std" (of the population), "min", "max", "median", "most_frequent", "quantile" or
+            "quantiles". Nulls and NaN are left out; elements of lists count one by one.
+        arg: of "quantile" a share from 0 to 1; of "quantiles" the number of parts, of which the borders are.
+    """
+
+    statistic: str
+    arg: float | None = None
+
+
 Names: TypeAlias = str | Sequence[str]
 Scalar: TypeAlias = bool | int | float | str
-Value: TypeAlias = Scalar | Sequence[Scalar]
+Value: TypeAlias = Scalar | Sequence[Scalar] | Fit
 Message: TypeAlias = dict[str, Any]
 
 
@@ -47,7 +66,11 @@ def names_of(given: Names) -> list[str]:
 
 
 def value_of(value: Value, where: str) -> Message:
-    """A message of a Python or NumPy value."""
+    """A message of a Python or NumPy value, or of what the data say."""
+    if isinstance(value, Fit):
+        check_text(f"{where}: Fit", value.statistic)
+        arg = None if value.arg is None else value_of(value.arg, f"{where}: Fit")
+        return {"fit": without_none({"statistic": value.statistic, "arg": arg})}
     if isinstance(value, str):
         return {"text": value}
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
@@ -94,6 +117,8 @@ def from_message(message: Message) -> Any:
         "list": from_message,
     }
     kind, value = next(iter(message.items()), ("", None))
+    if kind == "fit" and isinstance(value, Mapping):
+        return Fit(value["statistic"], from_message(value["arg"]) if "arg" in value else None)
     if isinstance(value, Mapping):
         return [kinds[kind](each) for each in value.get("values", ())]
     return kinds[kind](value) if kind in kinds else value

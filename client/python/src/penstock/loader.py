@@ -66,6 +66,8 @@ class DataLoader:
         epochs: how many passes there are at most; by default there is no limit.
         python: the workers' environment that Python functions run in, by its name; theirs is "default" unless they have
             several.
+        fitted: the file that `penstock fit` wrote, a path or a URI: the statistics that transforms ask for by
+            penstock.Fit, of="fit" or vocabulary="fit".
         data: a penstock.Data with the rest: partitions, storage, global_batch_size, lanes, provenance and on_error.
 
     Args: Who reads
@@ -120,6 +122,7 @@ class DataLoader:
         shuffle: bool = False,
         epochs: int | None = None,
         python: str = "",
+        fitted: str | os.PathLike[str] = "",
         data: Data | None = None,
         master: str | Sequence[str] | None = None,
         workers: int | None = None,
@@ -148,7 +151,7 @@ class DataLoader:
             spec, uri, features, batch_size, data,
             {
                 "transforms": transforms, "filter": filter, "last_batch": last_batch, "order": order, "seed": seed,
-                "shuffle": shuffle, "epochs": epochs, "python": python,
+                "shuffle": shuffle, "epochs": epochs, "python": python, "fitted": fitted,
             },
         )  # fmt: skip
         self._opening = _opening.Opening(

@@ -19,7 +19,7 @@ from typing import Any, Literal, ParamSpec, overload
 
 from penstock._named import named
 from penstock._op import Op, Transform, python
-from penstock._values import Names, Scalar, Value, names_of, value_of
+from penstock._values import Fit, Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
 
 Call = ParamSpec("Call")
@@ -63,7 +63,7 @@ def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
 
 
 @_builder
-def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -> Transform:
+def bucketize(in_: Names, borders: Sequence[float] | Fit, *, out: str | None = None) -> Transform:
     """The index of the first border that is not below the number, or the count of borders (for NaN, too).
 
     Args:
@@ -130,7 +130,13 @@ def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None
 
 
 @_builder
-def clamp(in_: Names, *, min: float | None = None, max: float | None = None, out: str | None = None) -> Transform:  # noqa: A002
+def clamp(
+    in_: Names,
+    *,
+    min: float | Fit | None = None,  # noqa: A002
+    max: float | Fit | None = None,  # noqa: A002
+    out: str | None = None,
+) -> Transform:
     """Moves numbers below min to min and above max to max; NaN stays.
 
     Args:
@@ -245,7 +251,7 @@ def expr(expr: str, *, out: str) -> Transform:
 
 
 @_builder
-def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform:
+def fill_null(in_: Names, value: Scalar | Fit, *, out: str | None = None) -> Transform:
     """Replaces null rows of a scalar, or null elements of a list, by a value; a null list stays null.
 
     Args:
@@ -415,6 +421,61 @@ def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Tr
 
 
 @_builder
+def lookup(
+    in_: Names,
+    table: str,
+    columns: str | Sequence[str],
+    *,
+    key: str | Sequence[str] | None = None,
+    default: Scalar | None = None,
+    duplicates: str = "error",
+    as_of: str | None = None,
+    max_age: int | str | None = None,
+    unit: str | None = None,
+    storage: str | None = None,
+    out: str | None = None,
+) -> Transform:
+    """Takes columns of the row of a side table that has the inputs as its key.
+
+    Keys that the table lacks become default, or null without one. Reading fails at a table with two rows of one key,
+    unless `duplicates` or `as_of` says which counts.
+
+    Args:
+        in_: one scalar or list of ints or text for each column of the key, of several scalars; with as_of a time
+            (int32, int64 or a timestamp) behind them.
+        table: a text: URI of the file, which is pinned when the session is opened.
+        columns: a list of texts: names of the columns to take.
+        key: a list of texts, or None: names of the key's columns; left out: those of the inputs.
+        default: a number, text or bool, or None: for keys that the table lacks, in columns of scalars; left out: null.
+        duplicates: one of error, first, by default "error": what two rows of one key are: an error, or the first of
+            them counts.
+        as_of: a text, or None: column that says from when on a row counts.
+        max_age: a number, text or bool, or None: rows that are older count as none: an int in the unit of the time, or
+            a text such as 90s, 12h or 7d; left out: any age.
+        unit: one of s, ms, us, ns, or None: what a time counts in, if that is an int and the other one is a timestamp.
+        storage: a text, or None: storage profile that opens the table; left out: the dataset's.
+        out: name of the result, with {} for the column's; by default the column's alone.
+
+    Returns:
+        A transform whose result is the column's type; a list of the column's type for a list.
+    """
+    return op(
+        "lookup",
+        in_,
+        out=out,
+        table=table,
+        columns=columns,
+        key=key,
+        default=default,
+        duplicates=duplicates,
+        as_of=as_of,
+        max_age=max_age,
+        unit=unit,
+        storage=storage,
+    )
+
+
+@_builder
 def map_id(
     in_: Names,
     keys: Sequence[int] | Sequence[str] | None = None,
@@ -423,6 +484,10 @@ def map_id(
     count: int | None = None,
     values: Sequence[float] | None = None,
     default: float | None = None,
+    vocabulary: str | None = None,
+    min_count: int | None = None,
+    max_size: int | None = None,
+    buckets: int | None = None,
     out: str | None = None,
 ) -> Transform:
     """Looks ids or text up in a dictionary of keys, or in a range of count ids from first on.
@@ -436,13 +501,32 @@ def map_id(
         count: a positive int, or None: ids in the range.
         values: a list of numbers, or None: ints or floats, one for each key; left out: the key's place, from 0.
         default: a number, or None: for what is no key; left out: null.
+        vocabulary: one of fit, or None: the keys are those of the data, the most frequent first: in place of keys,
+            values and default.
+        min_count: a positive int, or None: of a vocabulary: how often a key is in the data at least.
+        max_size: a positive int, or None: of a vocabulary: how many keys it has at most.
+        buckets: an int, or None: of a vocabulary: among how many ids values are spread by a hash that it lacks; left
+            out: 1.
         out: name of the result; by default it replaces the input.
 
     Returns:
         A transform whose result is int64, or float32 if a value or the default is a float; scalar or list like the
             input.
     """
-    return op("map_id", in_, out=out, keys=keys, first=first, count=count, values=values, default=default)
+    return op(
+        "map_id",
+        in_,
+        out=out,
+        keys=keys,
+        first=first,
+        count=count,
+        values=values,
+        default=default,
+        vocabulary=vocabulary,
+        min_count=min_count,
+        max_size=max_size,
+        buckets=buckets,
+    )
 
 
 @_builder
@@ -464,7 +548,7 @@ def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None
 
 @_builder
 def normalize(
-    in_: Names, mean: float | Sequence[float], std: float | Sequence[float], *, out: str | None = None
+    in_: Names, mean: float | Sequence[float] | Fit, std: float | Sequence[float] | Fit, *, out: str | None = None
 ) -> Transform:
     """(x - mean) / std, in float32; of a picture's bytes, x/255 takes the place of x.
 
@@ -573,35 +657,51 @@ def sample(rate: float, *, where: str | None = None, seed: int = 0) -> Transform
 
 
 @_builder
-def scale_to_0_1(in_: Names, *, min: float, max: float, out: str | None = None) -> Transform:  # noqa: A002
+def scale_to_0_1(
+    in_: Names,
+    *,
+    min: float | Fit | None = None,  # noqa: A002
+    max: float | Fit | None = None,  # noqa: A002
+    of: str | None = None,
+    out: str | None = None,
+) -> Transform:
     """(x - min) / (max - min): [min, max] becomes [0, 1], and what lies outside stays outside.
 
     Args:
         in_: scalar or list of numbers; of several names each by itself.
         min: a number: what becomes 0; finite.
         max: a number: what becomes 1; finite, above min.
+        of: one of fit, or None: in place of min and max, which are then those of the data.
         out: name of the result; by default it replaces the input.
 
     Returns:
         A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
-    return op("scale_to_0_1", in_, out=out, min=min, max=max)
+    return op("scale_to_0_1", in_, out=out, min=min, max=max, of=of)
 
 
 @_builder
-def scale_to_z_score(in_: Names, mean: float, std: float, *, out: str | None = None) -> Transform:
+def scale_to_z_score(
+    in_: Names,
+    mean: float | Fit | None = None,
+    std: float | Fit | None = None,
+    *,
+    of: str | None = None,
+    out: str | None = None,
+) -> Transform:
     """(x - mean) / std; like normalize, but float64 stays float64, and ints are rounded to float32 last.
 
     Args:
         in_: scalar or list of numbers; of several names each by itself.
         mean: a number: what becomes 0; finite.
         std: a number: finite, above 0.
+        of: one of fit, or None: in place of mean and std, which are then those of the data.
         out: name of the result; by default it replaces the input.
 
     Returns:
         A transform whose result is float64 for float64, else float32; scalar or list like the input.
     """
-    return op("scale_to_z_score", in_, out=out, mean=mean, std=std)
+    return op("scale_to_z_score", in_, out=out, mean=mean, std=std, of=of)
 
 
 @_builder

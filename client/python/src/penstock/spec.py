@@ -37,6 +37,7 @@ def build(
     shuffle: bool = False,
     epochs: int | None = None,
     python: str = "",
+    fitted: str | os.PathLike[str] = "",
 ) -> Message:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
     if last_batch is not None and last_batch not in _LAST_BATCHES:
@@ -67,6 +68,7 @@ def build(
         "shuffle": bool(shuffle), "provenance": bool(data.provenance),
         "on_error": None if skip is None else {"skip": skip},
         "python": python or None,
+        "fitted": {"uri": absolute(fitted)} if fitted else None,
         "code": _identity.of([(f.name, f.entry()) for f in own]) if own else None,
     })  # fmt: skip
 

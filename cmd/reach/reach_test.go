@@ -1,4 +1,4 @@
-package read
+package reach
 
 import (
 	"net"
@@ -51,14 +51,14 @@ func TestWhichFleetToReadFrom(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetErr(&errs)
 		cmd.SetContext(t.Context())
-		r := &reader{}
+		r := &Flags{}
 		cmd.Flags().StringSliceVar(&r.masters, "master", []string{c.address}, "")
 		cmd.Flags().BoolVar(&r.local, "local", false, "")
-		cmd.Flags().StringVar(&r.session, "session", "", "")
+		session := cmd.Flags().String("session", "", "")
 		if err := cmd.ParseFlags(c.flags); err != nil {
 			t.Fatal(err)
 		}
-		local, err := r.isLocal(cmd)
+		local, err := r.isLocal(cmd, *session != "")
 		if err != nil {
 			errs.WriteString(err.Error())
 		}
@@ -72,7 +72,7 @@ func TestWhichFleetToReadFrom(t *testing.T) {
 func TestDashboardForAMaster(t *testing.T) {
 	dashboard := httptest.NewServer(nil)
 	defer dashboard.Close()
-	r := &reader{masters: []string{dashboard.Listener.Addr().String()}, connect: time.Hour}
+	r := &Flags{masters: []string{dashboard.Listener.Addr().String()}, connect: time.Hour}
 	if err := r.await(t.Context(), rpc.Config{}); err == nil || !strings.Contains(err.Error(), "speaks HTTP") {
 		t.Error(err)
 	}
@@ -80,7 +80,7 @@ func TestDashboardForAMaster(t *testing.T) {
 
 // A master that never answers is an error that says what to do, in bounded time.
 func TestNoMasterAnswers(t *testing.T) {
-	r := &reader{masters: []string{free(t)}, connect: time.Millisecond}
+	r := &Flags{masters: []string{free(t)}, connect: time.Millisecond}
 	err := r.await(t.Context(), rpc.Config{})
 	if err == nil || !strings.Contains(err.Error(), "--local") ||
 		!strings.Contains(err.Error(), "penstock doctor --master "+r.masters[0]) {
