@@ -64,18 +64,18 @@ func (a *application) named(param string) (in []*feature, complete bool) {
 	return in, complete
 }
 
-// rename has a transform's expression name its inputs otherwise.
-func rename(t *pb.Transform, param string, in []*feature, nameOf func(*feature) string) {
-	n, err := expr.Parse(t.GetParams()[param].GetText())
+// renamed is an expression that names its inputs otherwise.
+func renamed(text *pb.Value, in []*feature, nameOf func(*feature) string) *pb.Value {
+	n, err := expr.Parse(text.GetText())
 	if err != nil { // which is a mistake that has been reported
-		return
+		return text
 	}
 	names := map[string]string{}
 	for i, name := range n.Columns() {
 		names[name] = nameOf(in[i])
 	}
-	renamed := n.Renamed(func(name string) string { return names[name] })
-	t.Params[param] = &pb.Value{Kind: &pb.Value_Text{Text: renamed.String()}}
+	other := n.Renamed(func(name string) string { return names[name] })
+	return &pb.Value{Kind: &pb.Value_Text{Text: other.String()}}
 }
 
 // scalar finds what a name in an expression stands for.

@@ -294,6 +294,15 @@ func (r *resolver) stepFormula(st *step) string {
 	for name, s := range st.asked {
 		said[name] = s.String()
 	}
+	if st.transform != nil && namesBy(st.transform) == ExprOp {
+		parts = nil // they stand in the expression
+		said[ExprOp] = valueText(renamed(params[ExprOp], st.in, func(f *feature) string {
+			if f.source != nil {
+				return f.name
+			}
+			return r.formula(f)
+		}))
+	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
 		parts = append(parts, name+"="+said[name])
 	}

@@ -160,7 +160,7 @@ func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 		t.Params["columns"] = ListOf([]*pb.Value{{Kind: &pb.Value_Text{Text: st.column.GetName()}}})
 	}
 	if param := namesBy(t); param != "" {
-		rename(t, param, in, nameOf)
+		t.Params[param] = renamed(t.GetParams()[param], in, nameOf)
 		in = nil
 	}
 	for _, f := range in {
