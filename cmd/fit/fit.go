@@ -74,7 +74,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"removed in the end)")
 	set.Var(&f.memory, "memory", "bytes of counted values; what is more goes to the folder")
 	set.Uint64Var(&f.exact, "exact", 1<<24,
-		"distinct values of a column up to which its quantiles are exact; beyond, they are off by 0.1% at most")
+		"distinct values of a column up to which its quantiles are exact; beyond, they are off by 0.05% at most")
 	set.DurationVar(&f.checkpoint, "checkpoint", time.Minute, "how often to save where it is")
 	set.BoolVar(&f.message, "message", false, "SPEC is a message, as Python sends it")
 	_ = set.MarkHidden("message") // the flag exists
@@ -244,7 +244,7 @@ func (r *fit) openFolder() error {
 	if err := os.MkdirAll(r.folder, 0o755); err != nil {
 		return fmt.Errorf("--folder: %w", err)
 	}
-	file, err := openFile(r.cmd.Context(), r.file())
+	file, err := openFile(r.cmd.Context(), r.file(), r.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -255,13 +255,13 @@ func (r *fit) openFolder() error {
 	return nil
 }
 
-// openFile opens a fitted file on disk.
-func openFile(ctx context.Context, path string) (*fitted.File, error) {
+// openFile opens a fitted file on disk. Its errors call it by another name.
+func openFile(ctx context.Context, path, name string) (*fitted.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	return fitted.Open(ctx, path, info.Size(), func(_ context.Context, buf []byte, offset int64) error {
+	return fitted.Open(ctx, name, info.Size(), func(_ context.Context, buf []byte, offset int64) error {
 		f, err := os.Open(path)
 		if err != nil {
 			return err

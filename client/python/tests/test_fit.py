@@ -54,6 +54,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     transforms = [
         penstock.map_id(["word", "raw"], vocabulary="fit", min_count=2, buckets=3),
         penstock.map_id("ids", vocabulary="fit", max_size=20),
+        penstock.map_id("day", vocabulary="fit", min_count=100_000),  # which no value has
         penstock.fill_null("count", penstock.Fit("median")),
         penstock.fill_null("flag", penstock.Fit("most_frequent")),
         penstock.expr("price * 2 + 1", out="twice"),
@@ -67,7 +68,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     again = penstock.fit(path, transforms=transforms, filter="day < 8", out=tmp_path / "again.parquet", memory=300_000)
     assert again.digest == fitted.digest
 
-    features = penstock.sparse(["word", "raw", "ids"]) + penstock.label(["part", "twice", "count", "flag"])
+    features = penstock.sparse(["word", "raw", "ids"]) + penstock.label(["part", "twice", "count", "flag", "day"])
     with penstock.DataLoader(
         path, features=features, transforms=transforms, filter="day < 8", fitted=fitted, batch_size=100_000, epochs=1,
         last_batch="uneven", format="numpy",
@@ -98,6 +99,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     twice = [p * 2 + 1 for p in train["price"] if p is not None and not math.isnan(p)]
     want = [math.fsum(twice) / len(twice) if p is None else p * 2 + 1 for p in train["price"]]
     np.testing.assert_allclose(batch.labels["twice"], want, rtol=1e-12)
+    np.testing.assert_array_equal(batch.labels["day"], 1)
     np.testing.assert_array_equal(batch.labels["flag"], [True if f is None else f for f in train["flag"]])
 
 
