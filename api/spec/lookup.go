@@ -339,7 +339,8 @@ func ageOf(v *pb.Value, unit string) (int64, error) {
 // nanoseconds reads an age: a whole number and its unit.
 func nanoseconds(text string) (int64, bool) {
 	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz")
-	per := map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 24 * 3600e9}[text[len(number):]]
+	units := map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 24 * 3600e9}
+	per := units[text[len(number):]]
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 0 || per == 0 || n > math.MaxInt64/per {
 		return 0, false
@@ -381,9 +382,10 @@ func (l *lookup) columnStep(src *pb.Source, rows *step, result *feature) {
 		l.problems.add(l.path, "%s of the table: %v", src.GetName(), err)
 		return
 	}
-	st := &step{in: rows.outs, transform: l.transform, behind: l.behind, table: rows.table, column: src, proto: &pb.Step{
+	st := &step{in: rows.outs, transform: l.transform, behind: l.behind, table: rows.table, column: src}
+	st.proto = &pb.Step{
 		Op: LookupColumnOp, Version: sig.Version, Params: sig.Params, Name: result.name, At: l.path,
-	}}
+	}
 	result.typ, result.meaning = sig.Out, src.GetMeaning()
 	if i, ok := l.index.byName[src.GetName()]; ok { // else it is a key of a map
 		result.text = l.index.columns[i].Text
