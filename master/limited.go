@@ -35,7 +35,7 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 		switch err := storage.Confined(dataset, uri); {
 		case errors.Is(err, storage.ErrOutside):
 			return nil, status.Errorf(codes.PermissionDenied,
-				"dataset.uri %q leads out of %s by a link; name what it leads to, or ask an administrator",
+				"%q leads out of %s by a link; name what it leads to, or ask an administrator",
 				uri, dataset)
 		case err != nil:
 			return nil, err

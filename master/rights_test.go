@@ -241,6 +241,21 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	profile := addSpec(mine + "/day=0/part.parquet")
 	profile.Dataset.Storage = "others"
 	refused("a profile", try(alice, "x", profile, 0), `may not use storage profile "others"`)
+	join := func(table, profile string) *pb.Spec {
+		s := addSpec(mine + "/day=0/part.parquet")
+		text := func(s string) *pb.Value { return &pb.Value{Kind: &pb.Value_Text{Text: s}} }
+		params := map[string]*pb.Value{"table": text(table), "columns": text("x"), "duplicates": text("first")}
+		if profile != "" {
+			params["storage"] = text(profile)
+		}
+		s.Transforms = []*pb.Transform{{Op: spec.LookupOp, In: []string{"label"}, Out: "joined", Params: params}}
+		s.Features[0].Name = []string{"joined"}
+		return s
+	}
+	const table = "transforms[0].table: namespace vision may not "
+	refused("a table", try(alice, "x", join(others+"/day=0/", ""), 0), table+"read")
+	refused("a table by a link", try(alice, "x", join(mine+"/link/", ""), 0), "leads out of")
+	refused("a table's profile", try(alice, "x", join(mine+"/day=0/part.parquet", "others"), 0), table+"use")
 	refused("a namespace with nothing", try(g.master("eve"), "x", newSpec(mine), 0), "below nothing")
 	text, err := spec.Format(addSpec(others + "/"))
 	check(t, err)

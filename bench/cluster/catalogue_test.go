@@ -179,6 +179,31 @@ func TestEveryOpArrivesAsTheReferenceHasIt(t *testing.T) {
 	}
 }
 
+// TestSideTableThatChanges: the session fails, and says so, where workers that have not loaded the table find another.
+func TestSideTableThatChanges(t *testing.T) {
+	t.Parallel()
+	s := catalogueSpec(t, 20_000)
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
+	job := open(t, c, s, nil)
+	defer closeJob(t, job)
+	tables := spec.Tables(s)
+	if err := os.WriteFile(tables[0].URI, []byte("another one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for err == nil {
+		var batch *client.Batch
+		if batch, err = job.Next(t.Context()); err == nil {
+			batch.Release()
+		}
+	}
+	for _, words := range []string{"side.parquet", "changed", "begin a new session"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("%q is not in: %v", words, err)
+		}
+	}
+}
+
 // writeLedger takes a job's rows to the end.
 func writeLedger(t *testing.T, job *client.Session, path string) {
 	t.Helper()

@@ -185,7 +185,7 @@ func unitOf(e *format.SchemaElement) string {
 	return "ns"
 }
 
-// spans returns what finds the newest of rows at a time of a unit, of which the last one counts where several are as new.
+// spans returns what finds the newest of rows at a time of a unit; of those that are as new that is the last one.
 func (s *side) spans(p parameters, asOf, unit string) (func(rows []int, now int64) int, error) {
 	nanos := map[string]int64{"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1, "": 1}
 	given := p["unit"].GetText()

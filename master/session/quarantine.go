@@ -96,9 +96,9 @@ func (s quarantine) intolerable(r Refusal) string {
 	switch n := s.skippedRowGroups(); {
 	case r.Changed:
 		return fmt.Sprintf(
-			"%s: the file changed or vanished since it was listed: %s; bring the file back as it was and restore a "+
-				"checkpoint, "+
-				"or begin a new session over the files that there are now", what, r.Words)
+			"%s: the file, or a table that it is joined with, changed or vanished since it was listed: %s; bring it "+
+				"back as it was and restore a checkpoint, or begin a new session over the files that there are now",
+			what, r.Words)
 	case s.find(r) >= 0 || n < s.id.Skip:
 		return ""
 	case s.id.Skip == 0:

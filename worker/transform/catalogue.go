@@ -15,6 +15,7 @@ type Description struct {
 	Inputs     string             `json:"inputs"`
 	Output     string             `json:"output"`
 	Each       bool               `json:"each_input_by_itself"`
+	Out        string             `json:"out,omitempty"` // see Op.Out
 	Parameters []ParamDescription `json:"parameters"`
 	Example    string             `json:"example"`
 }
@@ -34,7 +35,7 @@ func (r *Registry) Describe() []Description {
 	for _, op := range r.Ops() {
 		d := Description{
 			Name: op.Name, Version: op.Version, Summary: op.Summary, Inputs: op.Inputs, Output: op.Output,
-			Each: op.Maps, Parameters: []ParamDescription{}, Example: op.Example,
+			Each: op.Maps, Out: op.Out, Parameters: []ParamDescription{}, Example: op.Example,
 		}
 		for _, p := range op.Params {
 			_, fitted := op.Fitting.Params[p.Name]

@@ -40,7 +40,10 @@ func join() Op {
 				Name: "key", Want: Texts,
 				Doc: "names of the key's columns; left out: those of the inputs",
 			},
-			{Name: "default", Want: Scalar, Doc: "for keys that the table lacks, in columns of scalars; left out: null"},
+			{
+				Name: "default", Want: Scalar,
+				Doc: "for keys that the table lacks, in columns of scalars; left out: null",
+			},
 			{
 				Name: "duplicates", Want: Text, Default: "error", OneOf: []string{"error", "first"},
 				Doc: "what two rows of one key are: an error, or the first of them counts",
@@ -48,8 +51,8 @@ func join() Op {
 			{Name: "as_of", Want: Text, Doc: "column that says from when on a row counts"},
 			{
 				Name: "max_age", Want: Scalar, Python: "int | str",
-				Doc: "rows that are older count as none: an int in the unit of the time, or a text such as 90s, 12h or " +
-					"7d; left out: any age",
+				Doc: "rows that are older count as none: an int in the unit of the time, or a text such as 90s, 12h " +
+					"or 7d; left out: any age",
 			},
 			{
 				Name: "unit", Want: Text, OneOf: []string{"s", "ms", "us", "ns"},
@@ -83,7 +86,8 @@ func lookupRow() Op {
 			if p.Bool("as_of") && len(in) > 0 {
 				keys = in[:len(in)-1]
 				if t := in[len(keys)]; t.List || !isInteger(t.Kind) {
-					return spec.Type{}, fmt.Errorf("in: want a time as the last one, an int or a timestamp, found %v", t)
+					return spec.Type{}, fmt.Errorf("in: want a time, an int or a timestamp, as the last one, found %v",
+						t)
 				}
 			}
 			if len(keys) == 0 {
@@ -135,8 +139,8 @@ func lookupColumn() Op {
 			case len(in) != 1 || in[0].Kind != pb.Kind_INT32:
 				return spec.Type{}, fmt.Errorf("in: want rows of a table, found %v", in)
 			case t.List && in[0].List:
-				return spec.Type{}, fmt.Errorf("a list of keys makes a list of values, and this column has lists, which "+
-					"cannot be such: it is %v", t)
+				return spec.Type{}, fmt.Errorf("a list of keys makes a list of values, and this column has lists: it "+
+					"is %v; look up scalars, or take another column", t)
 			case p.Has("default") && !t.List:
 				if _, err := newTaker(t, p); err != nil {
 					return spec.Type{}, err

@@ -105,8 +105,11 @@ func (s *shape) nulls(out, rows *vector.Vector) {
 			}
 		}
 	}
-	if some {
-		setValueValid(out, valid)
+	switch {
+	case some && rows.Type.List:
+		out.ElemValid = valid
+	case some:
+		out.Valid = valid
 	}
 }
 
