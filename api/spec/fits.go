@@ -295,12 +295,12 @@ func (r *resolver) stepFormula(st *step) string {
 	for name, v := range params {
 		said[name] = valueText(v)
 	}
-	if by := namesBy(st.transform); by != "" { // whose names say nothing of how these are made
-		parts = nil
-		said[by] = renamed(params[by].GetText(), func(name string) string { return r.formula(st.named(name)) })
-	}
 	for name, s := range st.asked {
 		said[name] = s.String()
+	}
+	if by := namesBy(st.transform); by != "" { // the inputs stand in the expression
+		parts = nil
+		said[by] = valueText(renamed(params[by], st.in, r.operand))
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
 		parts = append(parts, name+"="+said[name])
@@ -318,9 +318,12 @@ func (r *resolver) stepFormula(st *step) string {
 	return shortened(text)
 }
 
-// named is the input of a name.
-func (st *step) named(name string) *feature {
-	return st.in[slices.IndexFunc(st.in, func(f *feature) bool { return f.name == name })]
+// operand is what stands for a feature in an expression.
+func (r *resolver) operand(f *feature) string {
+	if f.source != nil {
+		return f.name // which the expression quotes
+	}
+	return r.formula(f)
 }
 
 // resultFormula is which of the step's results a feature is.

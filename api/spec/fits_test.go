@@ -43,8 +43,8 @@ func TestPassesOfAFit(t *testing.T) {
 	want := [][]string{
 		{
 			"median(int_0)", "median(int_1)", "median(int_2)", "quantile(cat_0, 0.25)",
-			"mean(expr(expr=`log1p.2(int_4)` / (int_3 + `log1p.2(int_4)`)))",
-			"std(expr(expr=`log1p.2(int_4)` / (int_3 + `log1p.2(int_4)`)))",
+			"mean(expr(expr=\"`log1p.2(int_4)` / (int_3 + `log1p.2(int_4)`)\"))",
+			"std(expr(expr=\"`log1p.2(int_4)` / (int_3 + `log1p.2(int_4)`)\"))",
 		},
 		{
 			"mean(log1p.2(fill_null(int_0, value=median(int_0))))", "std(log1p.2(fill_null(int_0, value=median(int_0))))",
