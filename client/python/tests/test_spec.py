@@ -16,6 +16,7 @@ import pytest
 
 import penstock
 from penstock import spec
+from penstock._paths import absolute
 from penstock.errors import SpecError, UsageError
 from penstock.features import Feature
 
@@ -197,9 +198,9 @@ def test_an_op_of_ones_own() -> None:
 
 def test_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert spec.absolute("~/data/") == f"{tmp_path}/data/"
-    assert spec.absolute(Path("~/x.parquet")) == f"{tmp_path}/x.parquet"
-    assert spec.absolute("s3://bucket/~/") == "s3://bucket/~/"
+    assert absolute("~/data/") == f"{tmp_path}/data/"
+    assert absolute(Path("~/x.parquet")) == f"{tmp_path}/x.parquet"
+    assert absolute("s3://bucket/~/") == "s3://bucket/~/"
 
 
 def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
