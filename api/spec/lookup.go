@@ -6,8 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -325,20 +325,29 @@ func ageOf(v *pb.Value, unit string) (int64, error) {
 	if !isText {
 		return 0, fmt.Errorf("want an int from 0 on in the unit of the time, or a text such as 90s, 12h or 7d")
 	}
-	number, suffix := text.Text, time.Duration(1)
-	if days, ok := strings.CutSuffix(number, "d"); ok {
-		number, suffix = days+"h", 24
-	}
-	d, err := time.ParseDuration(number)
+	age, ok := nanosOf(text.Text)
 	switch {
-	case err != nil || d < 0 || d > math.MaxInt64/suffix:
+	case !ok:
 		return 0, fmt.Errorf("found %.40q; want an age such as 90s, 12h or 7d", text.Text)
 	case unit == "":
 		return 0, fmt.Errorf("found %.40q, but the time is plain ints; say unit: s, ms, us or ns, or give the age in "+
 			"what they count", text.Text)
 	}
-	per := int64(time.Second) / ticks(unit)
-	return int64(d*suffix) / per, nil
+	return age / (ticks("ns") / ticks(unit)), nil
+}
+
+// nanosOf is an age in nanoseconds, of a text such as "7d"; false: it is none.
+func nanosOf(text string) (int64, bool) {
+	number := strings.TrimRight(text, "dhmnsu")
+	const second = int64(1e9)
+	per := map[string]int64{
+		"d": 24 * 3600 * second, "h": 3600 * second, "m": 60 * second, "s": second, "ms": 1e6, "us": 1e3, "ns": 1,
+	}[text[len(number):]]
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || per == 0 || n < 0 || n > math.MaxInt64/per {
+		return 0, false
+	}
+	return n * per, true
 }
 
 // column adds the step that takes a column of the rows of a step, which is nil if something is wrong already, and names
