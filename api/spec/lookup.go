@@ -384,9 +384,10 @@ func (l *lookup) columnStep(src *pb.Source, rows *step, result *feature) {
 		l.problems.add(l.path, "%s of the table: %v", src.GetName(), err)
 		return
 	}
-	st := &step{in: rows.outs, transform: l.transform, behind: l.behind, table: rows.table, column: src, proto: &pb.Step{
+	st := &step{in: rows.outs, transform: l.transform, behind: l.behind, table: rows.table, column: src}
+	st.proto = &pb.Step{
 		Op: LookupColumnOp, Version: sig.Version, Params: sig.Params, Name: result.name, At: l.path,
-	}}
+	}
 	result.typ, result.meaning = sig.Out, src.GetMeaning()
 	if i, ok := l.index.byName[src.GetName()]; ok { // else it is a key of a map
 		result.text = l.index.columns[i].Text
