@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 
 	"google.golang.org/protobuf/proto"
 
@@ -66,6 +67,9 @@ func vocabulary(f *pb.File, profile string, e *fitted.Entry) *pb.Table {
 	t.Columns = append(t.Columns, column("id", pb.Kind_INT64))
 	for i := range e.Groups {
 		t.Extents = append(t.Extents, uint32(e.Group+i))
+	}
+	if len(e.Groups) == 0 { // none, and not all
+		t.Extents = []uint32{math.MaxUint32}
 	}
 	return t
 }

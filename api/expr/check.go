@@ -9,10 +9,12 @@ import (
 // MaxSize is how many nodes an expression may have that is computed for many rows at once: each takes memory.
 const MaxSize = 1000
 
-// Check types the expression by the types of its columns, and returns it as it is computed, or all mistakes. Kind is
-// set in each node. Numbers of other kinds are behind Convert, literals have the kind of what they meet and are computed
-// where // they meet each other, Between is made of comparisons, and Values of In are of the kind of what is looked for. Nodes may
-// stand in several places of the result. Comparisons of an int64 with a float64 stay what they are: they are exact.
+// Check types the expression by the types of its columns, and returns it as it is computed, or all mistakes.
+//
+// Kind is set in each node. Numbers of other kinds are behind Convert. Literals have the kind of what they meet, and are
+// computed where they meet each other. Between is made of comparisons. Values of In are of the kind of what is looked
+// for. Nodes may stand in several places of the result. Comparisons of an int64 with a float64 stay what they are: they
+// are exact.
 //
 // lookup returns a column's type, or an error that says why there is none; it is asked once for each. A column of no
 // kind is a mistake, too, of which no more is said.
@@ -358,8 +360,8 @@ func (c *checker) numeric(n *Node, args []*Node) *Node {
 		args[i] = c.convert(args[i], kind)
 		ok = args[i] != nil
 	}
-	if n.Op >= Floor && n.Op <= Round && isInt(kind) {
-		return args[0]
+	if n.Op >= Floor && n.Op <= Round && isInt(kind) { // they are what they are, but no literals any more
+		return &Node{Op: Convert, Args: args, At: n.At, Kind: kind}
 	}
 	return c.made(n, kind, ok, args...)
 }

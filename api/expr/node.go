@@ -107,6 +107,19 @@ func KindName(k pb.Kind) string {
 	return Type{Kind: k}.String()
 }
 
+// Renamed is the expression over columns of other names.
+func (n *Node) Renamed(to func(column string) string) *Node {
+	other := *n
+	if n.Op == Column {
+		other.Name = to(n.Name)
+	}
+	other.Args = make([]*Node, len(n.Args))
+	for i, arg := range n.Args {
+		other.Args[i] = arg.Renamed(to)
+	}
+	return &other
+}
+
 // Columns returns the names of all columns that the expression reads, sorted, each once.
 func (n *Node) Columns() []string {
 	names := n.appendColumns(nil)

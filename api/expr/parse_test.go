@@ -133,7 +133,7 @@ func TestKinds(t *testing.T) {
 		"coalesce(f, 0)": "float32", "coalesce(i, 0.5)": "float64", "coalesce(t, '')": "text", "nullif(i, 0)": "int64",
 		"nullif(f, 0.5)": "float32", "case when b then 1 else null end": "int64", "case when b then f end": "float32",
 		"case when b then i when not b then f else 0 end": "float64", "least(i, l)": "int64", "abs(i)": "int64",
-		"floor(f)": "float32", "round(i)": "int64", "sqrt(i)": "float64", "exp(f)": "float32", "pow(f, 2)": "float32",
+		"floor(f)": "float32", "case when b then f else round(2) end": "float64", "round(i)": "int64", "sqrt(i)": "float64", "exp(f)": "float32", "pow(f, 2)": "float32",
 		"pow(i, 2)": "float64", "cast(t as int32)": "int32", "cast(d as float32) + 1": "float32", "lower(t)": "text",
 		"coalesce(b, false)": "bool", "b == (i > 1)": "bool", "i between 1 and d": "bool",
 	} {

@@ -64,6 +64,20 @@ func (a *application) named(param string) (in []*feature, complete bool) {
 	return in, complete
 }
 
+// renamed is an expression that names its inputs otherwise.
+func renamed(text *pb.Value, in []*feature, nameOf func(*feature) string) *pb.Value {
+	n, err := expr.Parse(text.GetText())
+	if err != nil { // which is a mistake that has been reported
+		return text
+	}
+	names := map[string]string{}
+	for i, name := range n.Columns() {
+		names[name] = nameOf(in[i])
+	}
+	other := n.Renamed(func(name string) string { return names[name] })
+	return &pb.Value{Kind: &pb.Value_Text{Text: other.String()}}
+}
+
 // scalar finds what a name in an expression stands for.
 func (a *application) scalar(name string, columns bool) (*feature, error) {
 	look, what := a.find, "feature"
@@ -82,23 +96,4 @@ func (a *application) scalar(name string, columns bool) (*feature, error) {
 		return nil, fmt.Errorf("%s; expressions take scalars of numbers, text and bools", typed(f))
 	}
 	return f, nil
-}
-
-// renamed is an expression that names other features. One that cannot be read has been reported, and stays.
-func renamed(text string, to func(name string) string) string {
-	n, err := expr.Parse(text)
-	if err != nil {
-		return text
-	}
-	var rename func(n *expr.Node)
-	rename = func(n *expr.Node) {
-		if n.Op == expr.Column {
-			n.Name = to(n.Name)
-		}
-		for _, arg := range n.Args {
-			rename(arg)
-		}
-	}
-	rename(n)
-	return n.String()
 }

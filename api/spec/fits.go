@@ -98,6 +98,7 @@ func (a *application) fits(f *feature) (fits, error) {
 	}
 	out := fits{params: params, asked: asked}
 	var missing []Statistic
+	var why error
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		s := asked[name]
 		s.Of = a.formula(f)
@@ -108,7 +109,7 @@ func (a *application) fits(f *feature) (fits, error) {
 		v, t, err := a.statistic(s)
 		switch {
 		case errors.Is(err, ErrNotFitted):
-			missing = append(missing, s)
+			missing, why = append(missing, s), err
 		case err != nil:
 			return fits{}, fmt.Errorf("%s: %w", name, err)
 		case t != nil:
@@ -118,7 +119,7 @@ func (a *application) fits(f *feature) (fits, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return fits{}, a.lacks(f, missing)
+		return fits{}, a.lacks(f, missing, why)
 	}
 	return out, nil
 }
@@ -166,10 +167,13 @@ func (a *application) asked() (map[string]Statistic, error) {
 }
 
 // lacks notes what a feature's transform has to wait for, or says that it is not there.
-func (a *application) lacks(f *feature, missing []Statistic) error {
+func (a *application) lacks(f *feature, missing []Statistic, why error) error {
 	if a.pass != nil {
 		a.pass.ask(f, a.path, missing)
 		return ErrNotFitted
+	}
+	if a.known != nil {
+		return fmt.Errorf("%s; compute it with `penstock fit` again", strings.TrimPrefix(why.Error(), ErrNotFitted.Error()+": "))
 	}
 	return fmt.Errorf("%s is not fitted; compute it with `penstock fit`, and name the file that it writes by `fitted`",
 		missing[0])
@@ -291,12 +295,12 @@ func (r *resolver) stepFormula(st *step) string {
 	for name, v := range params {
 		said[name] = valueText(v)
 	}
-	if by := namesBy(st.transform); by != "" { // whose names say nothing of how these are made
-		parts = nil
-		said[by] = renamed(params[by].GetText(), func(name string) string { return r.formula(st.named(name)) })
-	}
 	for name, s := range st.asked {
 		said[name] = s.String()
+	}
+	if by := namesBy(st.transform); by != "" { // the inputs stand in the expression
+		parts = nil
+		said[by] = valueText(renamed(params[by], st.in, r.operand))
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
 		parts = append(parts, name+"="+said[name])
@@ -314,9 +318,12 @@ func (r *resolver) stepFormula(st *step) string {
 	return shortened(text)
 }
 
-// named is the input of a name.
-func (st *step) named(name string) *feature {
-	return st.in[slices.IndexFunc(st.in, func(f *feature) bool { return f.name == name })]
+// operand is what stands for a feature in an expression.
+func (r *resolver) operand(f *feature) string {
+	if f.source != nil {
+		return f.name // which the expression quotes
+	}
+	return r.formula(f)
 }
 
 // resultFormula is which of the step's results a feature is.

@@ -21,7 +21,7 @@ func (f fittedValues) Fitted(s Statistic) (*pb.Value, *pb.Table, error) {
 }
 
 const chained = head + `
-features: [{dense: [int_0, int_1, int_2_bucket]}, {sparse: cat_0}]
+features: [{dense: [int_0, int_1, int_2_bucket, ratio]}, {sparse: cat_0}]
 filter: label == 1
 transforms:
 - {op: fill_null, in: "int_[0-2]", value: {fit: median}}
@@ -31,6 +31,9 @@ transforms:
 - {op: bucketize, in: int_2, out: "{}_bucket", borders: {quantiles: 10}}
 - {op: clamp, in: cat_0, min: {quantile: 0.25}}
 - {op: clamp, in: int_1, min: {quantile: 0.25}, max: 7}
+- {op: log1p, in: int_4}
+- {op: expr, expr: "int_4 / (int_3 + int_4)", out: ratio}
+- {op: scale_to_z_score, in: ratio, of: fit}
 `
 
 // A fit goes level by level, and asks in each pass for what has no other before it.
@@ -38,7 +41,11 @@ func TestPassesOfAFit(t *testing.T) {
 	s := mustParse(t, chained)
 	known := fittedValues{}
 	want := [][]string{
-		{"median(int_0)", "median(int_1)", "median(int_2)", "quantile(cat_0, 0.25)"},
+		{
+			"median(int_0)", "median(int_1)", "median(int_2)", "quantile(cat_0, 0.25)",
+			"mean(expr(expr=\"`log1p.2(int_4)` / (int_3 + `log1p.2(int_4)`)\"))",
+			"std(expr(expr=\"`log1p.2(int_4)` / (int_3 + `log1p.2(int_4)`)\"))",
+		},
 		{
 			"mean(log1p.2(fill_null(int_0, value=median(int_0))))", "std(log1p.2(fill_null(int_0, value=median(int_0))))",
 			"mean(fill_null(int_1, value=median(int_1)))", "std(fill_null(int_1, value=median(int_1)))",

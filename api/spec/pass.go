@@ -35,7 +35,9 @@ func NextPass(s *pb.Spec, given Given) (*Pass, error) {
 	r.session(s)
 	r.transforms(s)
 	r.filter(s.GetFilter())
-	r.features(s)
+	if len(s.GetFeatures()) > 0 { // else nobody has decided what becomes of them
+		r.features(s)
+	}
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}
@@ -159,9 +161,8 @@ func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 		in = st.in[0].by.in
 		t.Params["columns"] = ListOf([]*pb.Value{{Kind: &pb.Value_Text{Text: st.column.GetName()}}})
 	}
-	if by := namesBy(t); by != "" {
-		text := renamed(t.Params[by].GetText(), func(name string) string { return nameOf(st.named(name)) })
-		t.Params[by] = &pb.Value{Kind: &pb.Value_Text{Text: text}}
+	if param := namesBy(t); param != "" {
+		t.Params[param] = renamed(t.GetParams()[param], in, nameOf)
 		in = nil
 	}
 	for _, f := range in {

@@ -207,7 +207,7 @@ func (r *resolver) keeps(path string, t *pb.Transform, result, in *feature) bool
 	case in == nil || in.name != result.name:
 		r.problems.add(path+".training_only", "%s is a feature of its own"+rule, result.name)
 	case !in.unknown() && !result.unknown() && in.typ != result.typ:
-		r.problems.add(path+".training_only", "%s becomes %v"+rule, typed(in), result.typ)
+		r.problems.add(path+".training_only", "%s, and becomes %v"+rule, typed(in), result.typ)
 	case r.serving != nil && !in.unknown() && !result.unknown():
 		in.formula = r.formula(result) // what is fitted behind it was so in training
 	}

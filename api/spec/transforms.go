@@ -64,8 +64,8 @@ type application struct {
 	// signatures that the catalog gave by the type of the one input
 	signatures map[Type]checked
 	mistakes   grouped
-	lack       string   // the first column that the inputs lack
 	replaces   *feature // by a result of its name, of one that is not applied to each input by itself
+	lack       string   // the first column that the inputs lack
 }
 
 type checked struct {

@@ -107,9 +107,12 @@ func TestTensorsAndPaddedRows(t *testing.T) {
 	}
 	s := []fitted.Statistic{{Name: fitted.Moments}}
 	f := open(t, []Column{
-		{Name: "p", Kind: pb.Kind_FLOAT64, List: true, Statistics: s}, {Name: "t", Kind: pb.Kind_INT32, List: true, Statistics: s},
+		{Name: "p", Kind: pb.Kind_FLOAT64, List: true, Statistics: s},
+		{Name: "t", Kind: pb.Kind_INT32, List: true, Statistics: s},
+		{Name: "unasked", Kind: pb.Kind_BINARY},
 	}, Options{})
-	batch := &client.Batch{Rows: 3, Valid: 3, Padded: []client.Padded{padded}, Tensors: []client.Tensor{tensor}}
+	unasked := client.Bytes{Name: "unasked", Data: []byte("abc"), Offsets: []int32{0, 1, 2, 3}}
+	batch := &client.Batch{Rows: 3, Valid: 3, Bytes: []client.Bytes{unasked}, Padded: []client.Padded{padded}, Tensors: []client.Tensor{tensor}}
 	if err := f.AddBatch(batch); err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestKeysAndRoundingKeepTheOrder(t *testing.T) {
 	}
 }
 
-func TestSortCounted(t *testing.T) {
+func TestFlagSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.IntRange(1, 64).Draw(t, "bits")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -104,7 +104,8 @@ func TestSortCounted(t *testing.T) {
 		}
 		want := slices.Clone(list)
 		slices.SortFunc(want, func(a, b counted) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.count, b.count)) })
-		sortCounted(list, 56)
+		flagSort(list, 56, func(c *counted) uint64 { return c.key },
+			func(a, b counted) int { return cmp.Compare(a.key, b.key) })
 		if !slices.IsSortedFunc(list, func(a, b counted) int { return cmp.Compare(a.key, b.key) }) {
 			t.Fatal("keys do not ascend")
 		}

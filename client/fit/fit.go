@@ -47,6 +47,7 @@ const (
 	defaultMaxExact = 1 << 24
 	// Of the memory, one part in sortingShare is for sorting vocabularies.
 	sortingShare = 4
+	leastSorting = 64 << 10
 	queued       = 2 // batches a column
 )
 
@@ -154,7 +155,7 @@ func (f *Fit) makeColumns(columns []Column, o Options) {
 	sorting := o.Memory / sortingShare
 	memory := newBudget(o.Memory-sorting, sets)
 	for _, c := range f.columns {
-		c.sorting = sorting / vocabularies
+		c.sorting = max(sorting/vocabularies, leastSorting)
 		c.makeSet(memory, o.MaxExact)
 	}
 }

@@ -99,19 +99,20 @@ func (t *intTable) sorted() source {
 			n++
 		}
 	}
-	sortCounted(t.slots[:n], 56)
+	flagSort(t.slots[:n], 56, func(c *counted) uint64 { return c.key },
+		func(a, b counted) int { return cmp.Compare(a.key, b.key) })
 	return &intSource{list: t.slots[:n]}
 }
 
-// sortCounted sorts by the keys' bytes from one at shift on, by which it distributes them in place (an American flag
-// sort), and what is few by comparing. That takes half the time of comparing all.
-func sortCounted(list []counted, shift int) {
+// flagSort sorts by the bytes of keys from the one at shift on, by which it distributes a list in place (an American
+// flag sort), and what is few, or has the same key, by comparing. That takes half the time of comparing all.
+func flagSort[T any](list []T, shift int, key func(*T) uint64, compare func(a, b T) int) {
 	for ; shift >= 0 && len(list) > 256; shift -= 8 {
 		var ends [256]int
-		for _, c := range list {
-			ends[byte(c.key>>shift)]++
+		for i := range list {
+			ends[byte(key(&list[i])>>shift)]++
 		}
-		if ends[byte(list[0].key>>shift)] == len(list) {
+		if ends[byte(key(&list[0])>>shift)] == len(list) {
 			continue // all have the same byte
 		}
 		var starts [256]int
@@ -123,21 +124,20 @@ func sortCounted(list []counted, shift int) {
 		next := starts
 		for b := range next {
 			for next[b] < ends[b] {
-				c := list[next[b]]
-				for home := byte(c.key >> shift); int(home) != b; home = byte(c.key >> shift) {
-					c, list[next[home]] = list[next[home]], c
-					next[home]++
+				first := &list[next[b]]
+				home := byte(key(first) >> shift)
+				if int(home) != b {
+					*first, list[next[home]] = list[next[home]], *first
 				}
-				list[next[b]] = c
-				next[b]++
+				next[home]++
 			}
 		}
 		for b, from := range starts {
-			sortCounted(list[from:ends[b]], shift-8)
+			flagSort(list[from:ends[b]], shift-8, key, compare)
 		}
 		return
 	}
-	slices.SortFunc(list, func(a, b counted) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(list, compare)
 }
 
 func (t *intTable) clear() {

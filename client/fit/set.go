@@ -106,12 +106,27 @@ func (s *set) addKeys(keys []uint64) error {
 	return nil
 }
 
-// addText counts a text.
-func (s *set) addText(text []byte) error {
-	hash, there := s.texts.count(text, 1)
-	if there {
-		return nil
+// addTexts counts texts, of which text i is data[offsets[i]:offsets[i+1]], unless it is a null.
+func (s *set) addTexts(data []byte, offsets []int32, null func(i int) bool) error {
+	for from := 0; from < len(offsets)-1; from += batch {
+		part := offsets[from:min(from+batch+1, len(offsets))]
+		s.texts.look(data, part)
+		for i, to := range part[1:] {
+			if null(from + i) {
+				continue
+			}
+			if text := data[part[i]:to]; !s.texts.count(text, s.texts.hashes[i]) {
+				if err := s.insert(text, s.texts.hashes[i]); err != nil {
+					return err
+				}
+			}
+		}
 	}
+	return nil
+}
+
+// insert makes room for a text.
+func (s *set) insert(text []byte, hash uint64) error {
 	if s.texts.full() {
 		if err := s.makeRoom(); err != nil {
 			return err
@@ -124,7 +139,7 @@ func (s *set) addText(text []byte) error {
 		}
 		block = s.texts.room(text)
 	}
-	s.texts.insert(text, hash, 1, block)
+	s.texts.insert(text, hash, block)
 	if block > 0 {
 		s.settle() // an empty table takes any one text
 	}

@@ -28,18 +28,21 @@ func TestSetsCount(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "parts") {
 			seed := rapid.Uint32().Draw(t, "seed")
 			var keys []uint64
+			var data []byte
+			offsets := []int32{0}
 			for i := range uint32(rapid.IntRange(0, 3000).Draw(t, "values")) {
 				id := seed + mixed(i)%2000
 				text := append([]byte(stems[id%7]), byte(id), byte(id>>8))[:len(stems[id%7])+int(id%3)]
 				if id == seed+1 {
 					text = bytes.Repeat([]byte{'x', byte(id)}, blockSize)
 				}
-				if err := texts.addText(text); err != nil {
-					t.Fatal(err)
-				}
+				data, offsets = append(data, text...), append(offsets, int32(len(data)+len(text)))
 				want[0][string(text)]++
 				keys = append(keys, intKey(int64(int32(id))))
 				want[1][string(binary.BigEndian.AppendUint64(nil, keys[i]))]++
+			}
+			if err := texts.addTexts(data, offsets, func(int) bool { return false }); err != nil {
+				t.Fatal(err)
 			}
 			if err := ints.addKeys(keys); err != nil {
 				t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/maphash"
-	"slices"
 )
 
 // textTable counts texts: open addressing with linear probing. Short texts lie in the table's entries, others one
@@ -17,6 +16,7 @@ type textTable struct {
 	spare   [][]byte // blocks of before clear
 	seed    maphash.Seed
 	a, b    [headSize]byte // for comparisons
+	hashes  [batch]uint64
 }
 
 // textSlot names entry-1, whose text has a hash.
@@ -95,21 +95,37 @@ func (t *textTable) bytes() int64 {
 
 func (t *textTable) grownBytes() int64 { return t.bytes() + 2*t.tableBytes() }
 
+// look hashes up to a batch of texts, and looks at their slots and entries: the memory brings those of all texts at the
+// same time.
+func (t *textTable) look(data []byte, offsets []int32) {
+	var seen uint64
+	for i, to := range offsets[1:] {
+		hash := maphash.Bytes(t.seed, data[offsets[i]:to])
+		t.hashes[i] = hash
+		seen += uint64(t.slots[t.home(hash)].entry)
+	}
+	for i := range offsets[1:] {
+		if entry := t.slots[t.home(t.hashes[i])].entry; entry != 0 {
+			seen += t.entries[entry-1].count
+		}
+	}
+	_ = seen
+}
+
 // count counts a text if it is there.
-func (t *textTable) count(text []byte, n uint64) (hash uint64, ok bool) {
-	hash = maphash.Bytes(t.seed, text)
+func (t *textTable) count(text []byte, hash uint64) bool {
 	at := t.home(hash)
 	for t.slots[at].entry != 0 {
 		if t.slots[at].hash == uint32(hash) {
 			e := &t.entries[t.slots[at].entry-1]
 			if int(e.length) == len(text) && bytes.Equal(t.text(e), text) {
-				e.count += n
-				return hash, true
+				e.count++
+				return true
 			}
 		}
 		at = (at + 1) & (len(t.slots) - 1)
 	}
-	return hash, false
+	return false
 }
 
 // room reports how many bytes a new block must have for a text; 0: there is room.
@@ -127,8 +143,8 @@ func (t *textTable) room(text []byte) int64 {
 }
 
 // insert adds a text that is not there, for which there is a free entry, in a new block of so many bytes, if not 0.
-func (t *textTable) insert(text []byte, hash, n uint64, block int64) {
-	e := textEntry{count: n, length: uint32(len(text))}
+func (t *textTable) insert(text []byte, hash uint64, block int64) {
+	e := textEntry{count: 1, length: uint32(len(text))}
 	copy(e.head[:], text)
 	if len(text) > headSize {
 		last := t.blockFor(text, block)
@@ -155,7 +171,7 @@ func (t *textTable) blockFor(text []byte, bytes int64) (last int) {
 
 // sorted sorts the entries. Only clear, or nothing, may follow.
 func (t *textTable) sorted() source {
-	slices.SortFunc(t.entries, t.compare)
+	flagSort(t.entries, 24, func(e *textEntry) uint64 { return uint64(binary.BigEndian.Uint32(e.head[:])) }, t.compare)
 	return &textSource{table: t, left: t.entries}
 }
 

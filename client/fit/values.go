@@ -170,16 +170,13 @@ func (c *column) flush() error {
 }
 
 func (c *column) addTexts(v *Values) error {
-	for i := range len(v.Offsets) - 1 {
+	for i, to := range v.Offsets[1:] {
 		if v.null(i) {
 			c.tally.Nulls++
-			continue
+		} else {
+			c.tally.Values++
 		}
-		c.tally.Values++
-		if c.set == nil {
-			continue
-		}
-		from, to := v.Offsets[i], v.Offsets[i+1]
+		from := v.Offsets[i]
 		if from < 0 || to < from || int(to) > len(v.Data) {
 			return fmt.Errorf("column %s: text %d came with the offsets %d to %d in %d bytes", c.Name, i, from, to,
 				len(v.Data))
@@ -188,9 +185,9 @@ func (c *column) addTexts(v *Values) error {
 			return fmt.Errorf("column %s: a text has %d bytes, and at most %d are counted: shorten it first, or "+
 				"hash it", c.Name, to-from, maxText)
 		}
-		if err := c.set.addText(v.Data[from:to]); err != nil {
-			return err
-		}
 	}
-	return nil
+	if c.set == nil {
+		return nil
+	}
+	return c.set.addTexts(v.Data, v.Offsets, v.null)
 }

@@ -99,7 +99,7 @@ func (a *applier) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	a.out, a.notes = cmd.OutOrStdout(), cmd.ErrOrStderr()
-	cfg := apply.Config{Spec: s, Ops: a.ops, Outputs: a.outputs, Memory: int64(a.memory)}
+	cfg := apply.Config{Spec: s, Ops: a.ops, Outputs: a.outputs, Memory: int64(a.memory), Storage: a.storage}
 	if cfg.Schema, err = a.trained(cmd.Context()); err != nil {
 		return err
 	}

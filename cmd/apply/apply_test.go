@@ -91,8 +91,11 @@ func TestApply(t *testing.T) {
 			args:  []string{"-", "--schema", "x.parquet"},
 			stdin: strings.Replace(one, `"x"`, `{"base64": "eA=="}`, 1) + "}", out: unlabelled, notes: left,
 		},
-		"outputs":      {args: []string{"x.parquet", "--outputs", "name"}, out: `{"name":"x"}` + "\n"},
-		"a null":       {stdin: `{"price": null}` + "\n" + one + "}", args: []string{"-", "--outputs=dense", "--schema=x.parquet"}, out: `{"price":null,"user.age":null}` + "\n" + `{"price":0.4054651,"user.age":3}` + "\n"},
+		"outputs": {args: []string{"x.parquet", "--outputs", "name"}, out: `{"name":"x"}` + "\n"},
+		"a null":  {stdin: `{"price": null}` + "\n" + one + "}", args: []string{"-", "--outputs=dense", "--schema=x.parquet"}, out: `{"price":null,"user.age":null}` + "\n" + `{"price":0.4054651,"user.age":3}` + "\n"},
+		"what is deep": {
+			stdin: one + `, "deep": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}", out: unlabelled, notes: left,
+		},
 		"no rows":      {stdin: "\n"},
 		"a whole file": {args: []string{"x.parquet", "--outputs=ids,dense"}, out: `{"price":0.4054651,"user.age":3,"ids":[807]}` + "\n"},
 	} {

@@ -27,7 +27,7 @@ func withFunctions(
 ) error {
 	if python == nil {
 		cfg.Functions = nobody{}
-		return with(cfg, do)
+		return with(ctx, cfg, do)
 	}
 	return withPool(ctx, *python, func(p pool) (err error) {
 		if spec.ByName(cfg.Spec) {
@@ -40,12 +40,12 @@ func withFunctions(
 				return err
 			}
 		}
-		return with(cfg, do)
+		return with(ctx, cfg, do)
 	})
 }
 
-func with(cfg apply.Config, do func(*apply.Transforms) error) error {
-	t, err := apply.New(cfg)
+func with(ctx context.Context, cfg apply.Config, do func(*apply.Transforms) error) error {
+	t, err := apply.New(ctx, cfg)
 	if err != nil {
 		return err
 	}

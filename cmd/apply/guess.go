@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // bytesKey marks an object that is bytes: {"base64": "AAE="}.
@@ -20,7 +22,11 @@ type guess struct {
 	fields map[string]*guess // of objects
 	names  []string          // of these, in order
 	wrong  error             // why they have nothing in common
+	depth  int               // of lists and objects around them
 }
+
+// maxDepth bounds how deep values lie in lists and objects: no feature is made of what lies deeper.
+const maxDepth = 2 * spec.MaxNested
 
 // The words for what JSON has.
 const (
@@ -35,6 +41,8 @@ func (g *guess) see(v any) error {
 	}
 	is := whatIs(v)
 	switch {
+	case g.depth > maxDepth:
+		return fmt.Errorf("found lists and objects in each other, %d deep; want at most %d", g.depth, maxDepth)
 	case g.of == "", g.of == isInt && is == isFloat:
 		g.of = is
 	case g.of != is && (g.of != isFloat || is != isInt):
@@ -43,7 +51,7 @@ func (g *guess) see(v any) error {
 	switch v := v.(type) {
 	case []any:
 		if g.elem == nil {
-			g.elem = &guess{}
+			g.elem = &guess{depth: g.depth + 1}
 		}
 		for _, x := range v {
 			if err := g.elem.see(x); err != nil {
@@ -64,7 +72,7 @@ func (g *guess) seeFields(v map[string]any) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if g.fields[name] == nil {
-			g.fields[name] = &guess{}
+			g.fields[name] = &guess{depth: g.depth + 1}
 			g.names = append(g.names, name)
 		}
 		if err := g.fields[name].see(v[name]); err != nil {

@@ -163,7 +163,9 @@ func (s *server) config(
 	if r.Open == nil || len(r.parts) != 2 {
 		return cfg, nil, errors.New("nothing was opened: the package and the binary are of different releases")
 	}
-	cfg = apply.Config{Ops: s.ops, Outputs: r.Open.Outputs, Memory: r.Open.Memory, Spec: &pb.Spec{}}
+	cfg = apply.Config{
+		Ops: s.ops, Outputs: r.Open.Outputs, Memory: r.Open.Memory, Spec: &pb.Spec{}, Storage: s.storage,
+	}
 	if r.Open.SpecText != "" {
 		cfg.Spec, err = spec.Parse([]byte(r.Open.SpecText))
 	} else if err = protojson.Unmarshal(r.Open.Spec, cfg.Spec); err != nil {
@@ -173,6 +175,9 @@ func (s *server) config(
 		cfg.Schema, err = apply.SchemaOfFile(ctx, r.parts[1])
 	}
 	if err == nil {
+		if here, err := os.Getwd(); err == nil {
+			spec.ResolvePaths(cfg.Spec, here)
+		}
 		cfg.Spec.Python = "" // the program's own interpreter runs its functions
 		err = fit(ctx, s.storage, &cfg)
 	}

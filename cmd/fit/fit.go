@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -43,6 +44,7 @@ type flags struct {
 	memory     cli.Bytes
 	exact      uint64
 	checkpoint time.Duration
+	message    bool // the spec is one, as protojson has it
 }
 
 // Command returns `penstock fit` of a release, which has a fleet in its own process, with the given ops, where there is
@@ -72,8 +74,10 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"removed in the end)")
 	set.Var(&f.memory, "memory", "bytes of counted values; what is more goes to the folder")
 	set.Uint64Var(&f.exact, "exact", 1<<24,
-		"distinct values of a column up to which its quantiles are exact; beyond, they are off by 0.1% at most")
+		"distinct values of a column up to which its quantiles are exact; beyond, they are off by 0.05% at most")
 	set.DurationVar(&f.checkpoint, "checkpoint", time.Minute, "how often to save where it is")
+	set.BoolVar(&f.message, "message", false, "SPEC is a message, as Python sends it")
+	_ = set.MarkHidden("message") // the flag exists
 	f.fleet.Register(set)
 	return cli.Setup(cmd)
 }
@@ -115,7 +119,7 @@ func (f *flags) run(cmd *cobra.Command, path string) (err error) {
 
 // prepare finds out what there is to do, before any fleet is started.
 func (r *fit) prepare(path string) (err error) {
-	if r.spec, err = cli.ReadSpec(path); err != nil {
+	if r.spec, err = r.read(path); err != nil {
 		return err
 	}
 	if r.storage, err = r.fleet.Stores.Open(); err != nil {
@@ -142,6 +146,22 @@ func (r *fit) prepare(path string) (err error) {
 			"`{fit: median}` or `{quantiles: 100}`", path)
 	}
 	return r.openFolder()
+}
+
+// read reads the spec.
+func (r *fit) read(path string) (*pb.Spec, error) {
+	if !r.message {
+		return cli.ReadSpec(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	s := &pb.Spec{}
+	if err := protojson.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	return s, nil
 }
 
 // where finds the file to write, which must be none, or a fitted one.
@@ -224,7 +244,7 @@ func (r *fit) openFolder() error {
 	if err := os.MkdirAll(r.folder, 0o755); err != nil {
 		return fmt.Errorf("--folder: %w", err)
 	}
-	file, err := openFile(r.cmd.Context(), r.file())
+	file, err := openFile(r.cmd.Context(), r.file(), r.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -235,13 +255,13 @@ func (r *fit) openFolder() error {
 	return nil
 }
 
-// openFile opens a fitted file on disk.
-func openFile(ctx context.Context, path string) (*fitted.File, error) {
+// openFile opens a fitted file on disk. Its errors call it by another name.
+func openFile(ctx context.Context, path, name string) (*fitted.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	return fitted.Open(ctx, path, info.Size(), func(_ context.Context, buf []byte, offset int64) error {
+	return fitted.Open(ctx, name, info.Size(), func(_ context.Context, buf []byte, offset int64) error {
 		f, err := os.Open(path)
 		if err != nil {
 			return err

@@ -172,7 +172,7 @@ func (p *reading) write(ctx context.Context, counts *clientfit.Fit) (err error) 
 	if err := os.Rename(next, p.file()); err != nil {
 		return err
 	}
-	file, err := openFile(ctx, p.file())
+	file, err := openFile(ctx, p.file(), p.out)
 	if err == nil {
 		p.use(ctx, file)
 	}

@@ -34,7 +34,7 @@ type statistic struct {
 	Statistic string `json:"statistic"`
 	// Values are by name, such as mean; of a vocabulary there is only its size.
 	Values map[string]any `json:"values,omitempty"`
-	Size   int64          `json:"size,omitempty"`
+	Size   *int64         `json:"size,omitempty"`
 	Error  float64        `json:"error,omitempty"` // relative, of quantiles that are not exact
 	text   string
 }
@@ -47,7 +47,7 @@ func (r *fit) report(ctx context.Context) (*report, error) {
 		e := &r.known.Entries[i]
 		s := statistic{Of: e.Of, Statistic: e.Name, Error: e.Error}
 		if e.Name == fitted.Vocabulary {
-			s.Size, s.text = e.Rows, english.Plural(int(e.Rows), "value", "")
+			s.Size, s.text = &e.Rows, english.Plural(int(e.Rows), "value", "")
 			out.Statistics = append(out.Statistics, s)
 			continue
 		}

@@ -74,6 +74,9 @@ func (k *Known) Fitted(s spec.Statistic) (*pb.Value, *pb.Table, error) {
 		k.rows[e.Identity] = rows
 	}
 	v, err := k.value(s, rows)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s, err)
+	}
 	if e.Kind == spec.KindName(pb.Kind_BOOL) && err == nil {
 		v = &pb.Value{Kind: &pb.Value_Bool{Bool: v.GetInt() != 0}}
 	}
@@ -103,11 +106,11 @@ func (k *Known) value(s spec.Statistic, rows []Row) (*pb.Value, error) {
 			continue
 		}
 		if r.Value.Kind == AText && !utf8.Valid(r.Value.Text) {
-			return nil, fmt.Errorf("%s of %s is %v, which is no text in UTF-8", s, k.name, r.Value)
+			return nil, fmt.Errorf("in %s it is %v, which is no text in UTF-8", k.name, r.Value)
 		}
 		v := valueOf(r.Value)
 		if v == nil {
-			return nil, fmt.Errorf("%s of %s is of no values, or of infinite ones", s, k.name)
+			return nil, fmt.Errorf("there is none in %s: %s", k.name, whyNone(rows))
 		}
 		values = append(values, v)
 	}
@@ -115,9 +118,19 @@ func (k *Known) value(s spec.Statistic, rows []Row) (*pb.Value, error) {
 	case s.Name == spec.Quantiles && len(values) == int(s.Arg.GetInt())-1:
 		return spec.ListOf(values), nil
 	case s.Name == spec.Quantiles || len(values) != 1:
-		return nil, fmt.Errorf("%s of %s is of no values", s, k.name)
+		return nil, fmt.Errorf("there is none in %s: %s", k.name, whyNone(rows))
 	}
 	return values[0], nil
+}
+
+// whyNone says why a statistic has no value.
+func whyNone(rows []Row) string {
+	for _, r := range rows {
+		if r.Name == "infinite" && r.Count > 0 {
+			return fmt.Sprintf("%d of the values are infinite; clamp before the op that makes them", r.Count)
+		}
+	}
+	return "all values are null or NaN; leave the column out, or fill it by a number"
 }
 
 func valueOf(v Value) *pb.Value {

@@ -46,13 +46,17 @@ type Config struct {
 	Memory int64
 	// Fitted has the statistics that the spec's parameters ask for; nil: there are none.
 	Fitted spec.Fitted
+	// Storage reads the tables that the spec's transforms look values up in, and fitted vocabularies; nil: there are
+	// none. They stay in memory, of which they may have as many bytes as Memory says, too.
+	Storage storage.Storage
 	// Functions are the Python functions that the spec calls; nil: there are none.
 	Functions transform.Functions
 }
 
 // Transforms are a spec's, ready for rows.
 type Transforms struct {
-	cfg Config
+	cfg   Config
+	sides sides
 
 	mu     sync.Mutex
 	schema *spec.Schema // nil: no rows came yet
@@ -62,9 +66,9 @@ type Transforms struct {
 	last atomic.Pointer[engine] // for who asks, while one computes, or is handed batches
 }
 
-// New returns the transforms of a spec. What is wrong with it shows when its types are known: now, if there is a
-// schema, else with the first rows. Close them.
-func New(cfg Config) (*Transforms, error) {
+// New returns the transforms of a spec, whose tables it describes. What is wrong with the spec shows when its types are
+// known: now, if there is a schema, else with the first rows. Close them.
+func New(ctx context.Context, cfg Config) (*Transforms, error) {
 	if cfg.Spec == nil {
 		return nil, errors.New("apply: found no spec; give the one that the model was trained with")
 	}
@@ -77,18 +81,23 @@ func New(cfg Config) (*Transforms, error) {
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory
 	}
-	t := &Transforms{cfg: cfg, schema: cfg.Schema}
-	if t.schema == nil {
-		return t, nil
+	sides, err := newSides(ctx, cfg)
+	if err != nil {
+		return nil, err
 	}
-	_, _, err := t.program(nil)
-	return t, err
+	t := &Transforms{cfg: cfg, sides: sides, schema: cfg.Schema}
+	if t.schema != nil {
+		if _, _, err := t.program(nil); err != nil {
+			t.Close()
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
-// program is what runs on rows that lack some columns of the schema, with the labels that it leaves out. Whatever else
-// programs are pinned by, such as tables, is to be held against the training's here.
+// program is what runs on rows that lack some columns of the schema, with the labels that it leaves out.
 func (t *Transforms) program(absent []string) (*pb.Program, []string, error) {
-	given := spec.Given{Schema: *t.schema, Catalog: t.cfg.Ops, Fitted: t.cfg.Fitted}
+	given := spec.Given{Schema: *t.schema, Catalog: t.cfg.Ops, Fitted: t.cfg.Fitted, Tables: t.sides.named}
 	return spec.ResolveServed(t.cfg.Spec, given, spec.Served{Outputs: t.cfg.Outputs, Absent: absent})
 }
 
@@ -168,6 +177,7 @@ func (t *Transforms) Close() {
 	t.closed = true
 	t.engine.close()
 	t.engine = nil
+	t.sides.close()
 }
 
 // open describes a file, and has the engine be one for its columns.
@@ -188,7 +198,7 @@ func (t *Transforms) open(ctx context.Context, st storage.Storage, profile strin
 			}
 		}()
 	}
-	if err := t.ready(absent(t.schema, file)); err != nil {
+	if err := t.ready(ctx, absent(t.schema, file)); err != nil {
 		return nil, err
 	}
 	bound, err := file.Bind(t.engine.program.GetSources())
@@ -199,7 +209,7 @@ func (t *Transforms) open(ctx context.Context, st storage.Storage, profile strin
 }
 
 // ready has the engine be one for rows that lack some columns.
-func (t *Transforms) ready(absent []string) error {
+func (t *Transforms) ready(ctx context.Context, absent []string) error {
 	key := strings.Join(absent, "\x00")
 	if t.engine != nil && t.engine.absent == key {
 		return nil
@@ -208,8 +218,13 @@ func (t *Transforms) ready(absent []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := newEngine(t.cfg, program)
+	held, err := t.sides.hold(ctx, program)
 	if err != nil {
+		return err
+	}
+	e, err := newEngine(t.cfg, program, held)
+	if err != nil {
+		held.release()
 		return err
 	}
 	t.engine.close()

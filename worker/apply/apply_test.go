@@ -78,7 +78,7 @@ func names(b interface{ Schema() *arrow.Schema }) string {
 // Labels that are not known are left out, each row gives one, and what only chooses rows needs no columns.
 func TestRowsWithoutLabels(t *testing.T) {
 	rows := record(t, `[{"price": 1, "ids": [7], "scores": [0.5]}, {"price": null}]`, served()...)
-	made, err := apply.New(apply.Config{Spec: parsed(t, clicks)})
+	made, err := apply.New(t.Context(), apply.Config{Spec: parsed(t, clicks)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestSchemaOfTheTrainingData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := apply.New(apply.Config{Spec: parsed(t, clicks), Schema: schema})
+	made, err := apply.New(t.Context(), apply.Config{Spec: parsed(t, clicks), Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ transforms:
 		"an op that cannot be left out": {
 			spec:   picture + "  - {op: resize, in: photo, size: [8, 8], training_only: true}\n",
 			fields: []arrow.Field{column("photo", arrow.BinaryTypes.Binary)}, rows: `[{"photo": "eA=="}]`,
-			want: "transforms[1].training_only: photo is picture(3 channels, of any size) becomes picture(3 channels, 8 x 8)",
+			want: "transforms[1].training_only: photo is picture(3 channels, of any size), and becomes picture(3 channels, 8 x 8)",
 		},
 		"a result that others need": {
 			spec:   strings.Replace(clicks, "out: logged", "out: logged, training_only: true", 1),
@@ -190,7 +190,7 @@ transforms:
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made, err := apply.New(apply.Config{Spec: parsed(t, c.spec), Outputs: c.outputs})
+			made, err := apply.New(t.Context(), apply.Config{Spec: parsed(t, c.spec), Outputs: c.outputs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +206,7 @@ transforms:
 // Rows of other types than the first ones', and more than there is room for, are refused, and the next ones are not.
 func TestRowsThatAreRefused(t *testing.T) {
 	const whole = `[{"price": 1, "ids": [7], "scores": [0.5]}]`
-	made, err := apply.New(apply.Config{Spec: parsed(t, clicks), Memory: 64 << 10})
+	made, err := apply.New(t.Context(), apply.Config{Spec: parsed(t, clicks), Memory: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ batch_size: 10
 features: [{dense: [int_1, price]}, {sparse: cat_1, weights: scores_1}]
 transforms: [{op: log1p, in: int_*}]
 `
-	made, err := apply.New(apply.Config{Spec: parsed(t, text)})
+	made, err := apply.New(t.Context(), apply.Config{Spec: parsed(t, text)})
 	if err != nil {
 		t.Fatal(err)
 	}

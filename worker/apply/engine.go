@@ -28,13 +28,15 @@ type engine struct {
 	builder  *tensor.Builder
 	decoders map[string]formats.Decoder // by format
 	limit    int64                      // bytes of the rows, and of what is made of them
+	tables   held
 
 	absent  string   // columns of the rows that it is for
 	without []string // labels that it does not make
 }
 
-func newEngine(cfg Config, p *pb.Program) (*engine, error) {
-	chain, err := transform.Compile(cfg.Ops, p, cfg.Functions)
+// newEngine makes the engine of a program. It releases the program's tables when it is closed.
+func newEngine(cfg Config, p *pb.Program, tables held) (*engine, error) {
+	chain, err := transform.Compile(cfg.Ops, p, cfg.Functions, tables.lookups()...)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +47,7 @@ func newEngine(cfg Config, p *pb.Program) (*engine, error) {
 	}
 	return &engine{
 		program: p, chain: chain, builder: builder, decoders: map[string]formats.Decoder{}, limit: cfg.Memory,
+		tables: tables,
 	}, nil
 }
 
@@ -53,6 +56,7 @@ func (e *engine) close() {
 	if e != nil {
 		e.chain.Close()
 		e.builder.Close()
+		e.tables.release()
 	}
 }
 

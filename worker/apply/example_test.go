@@ -27,7 +27,7 @@ transforms:
 		fmt.Println(err)
 		return
 	}
-	transforms, err := apply.New(apply.Config{Spec: s})
+	transforms, err := apply.New(context.Background(), apply.Config{Spec: s})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,6 +10,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -26,6 +27,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/worker/apply"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -129,7 +131,7 @@ func specOf(t *testing.T, layout, name string, ops ...string) *pb.Spec {
 }
 
 // specsOf are specs that run an op's example in training and in serving. They differ where rows are served without it.
-func specsOf(t *testing.T, op transform.Op, schema spec.Schema) (trained, served *pb.Spec) {
+func specsOf(t *testing.T, op transform.Op, schema spec.Schema, st files) (trained, served *pb.Spec) {
 	t.Helper()
 	example := op.Example
 	if op.Name == "decode_png" {
@@ -140,12 +142,15 @@ func specsOf(t *testing.T, op transform.Op, schema spec.Schema) (trained, served
 	if len(step.GetIn()) > 0 {
 		out = strings.ReplaceAll(cmp.Or(step.GetOut(), "{}"), "{}", strings.ReplaceAll(step.GetIn()[0], "*", "1"))
 	}
+	if op.Name == spec.LookupOp {
+		out = "item_price"
+	}
 	marked := example
 	if op.Name == "flip" || op.Select != nil {
 		example, marked = "", strings.TrimSuffix(example, "}")+", training_only: true}"
 	}
 	resolves := func(s *pb.Spec) bool {
-		_, err := spec.Resolve(s, spec.Given{Schema: schema, Catalog: transform.Builtin()})
+		_, err := spec.Resolve(s, st.given(t, s, schema))
 		return err == nil
 	}
 	const decode, size = "{op: decode_jpeg, in: photo}", "{op: resize, in: photo, size: 230}"
@@ -168,6 +173,47 @@ func specsOf(t *testing.T, op transform.Op, schema spec.Schema) (trained, served
 	return nil, nil
 }
 
+// items is the table that the example of lookup names.
+const items = "s3://bucket/items.parquet"
+
+// itemsFile has some of the ids that rows have.
+func itemsFile(t *testing.T) *filetest.One {
+	t.Helper()
+	s := arrow.NewSchema([]arrow.Field{
+		{Name: "item_id", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "price", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
+		{Name: "stock", Type: arrow.PrimitiveTypes.Int32},
+	}, nil)
+	r := record(t, `[{"item_id": 17, "price": 1.5, "stock": 3}, {"item_id": -1, "price": null, "stock": 4}]`, s.Fields()...)
+	return &filetest.One{URI: items, Data: filetest.Parquet(t, s, []arrow.Record{r})}
+}
+
+// files are a storage of some files.
+type files map[string]*filetest.One
+
+func (f files) List(_ context.Context, _ string, uris []string) ([]*pb.File, error) {
+	if one := f[uris[0]]; one != nil {
+		return []*pb.File{one.File()}, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (f files) ReadAt(ctx context.Context, profile string, file *pb.File, buf []byte, offset int64) error {
+	return f[file.GetUri()].ReadAt(ctx, profile, file, buf, offset)
+}
+
+func (f files) Keys(string) *keys.Ring { return nil }
+
+// given is what a spec is resolved by.
+func (f files) given(t *testing.T, s *pb.Spec, schema spec.Schema) spec.Given {
+	t.Helper()
+	tables, err := formats.Tables(t.Context(), f, formats.NewCache(1<<20), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec.Given{Schema: schema, Catalog: transform.Builtin(), Tables: tables}
+}
+
 // tensors are the buffers of a batch, by its rows.
 type tensors struct {
 	rows    int
@@ -175,14 +221,14 @@ type tensors struct {
 }
 
 // trainedOn reads a file as a session does, window by window.
-func trainedOn(t *testing.T, s *pb.Spec, schema spec.Schema, file *filetest.One) (out []tensors) {
+func trainedOn(t *testing.T, s *pb.Spec, schema spec.Schema, file *filetest.One, st files) (out []tensors) {
 	t.Helper()
-	program, err := spec.Resolve(s, spec.Given{Schema: schema, Catalog: transform.Builtin()})
+	program, err := spec.Resolve(s, st.given(t, s, schema))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := pipeline.New(pipeline.Config{
-		Storage: file, Ops: transform.Builtin(), Memory: 256 << 20, Streams: 1, BatchBytes: 32 << 20, MaxBatch: 64 << 20,
+		Storage: st, Ops: transform.Builtin(), Memory: 256 << 20, Streams: 1, BatchBytes: 32 << 20, MaxBatch: 64 << 20,
 		Patience: time.Minute,
 	})
 	defer p.Close()
@@ -222,15 +268,16 @@ func TestOpsMakeWhatTheyDoInTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := described.Columns().Schema
+	st := files{file.URI: file, items: itemsFile(t)}
 	for _, op := range transform.Builtin().Ops() {
 		if op.Name == "random_resized_crop" { // it can be neither served nor left out
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {
-			trained, served := specsOf(t, op, schema)
-			want := trainedOn(t, trained, schema, file)
+			trained, served := specsOf(t, op, schema, st)
+			want := trainedOn(t, trained, schema, file, st)
 			for _, given := range []*spec.Schema{nil, &schema} {
-				made, err := apply.New(apply.Config{Spec: served, Schema: given})
+				made, err := apply.New(t.Context(), apply.Config{Spec: served, Schema: given, Storage: st})
 				if err != nil {
 					t.Fatal(err)
 				}

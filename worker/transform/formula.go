@@ -9,8 +9,8 @@ import (
 // Formula is an expression that is computed for the rows of vectors. It has memory of its own and serves one goroutine
 // at a time; a steady state allocates nothing.
 //
-// It computes some hundred rows at a time, a part of the expression after the other, so that what it works with stays in
-// cache.
+// It computes some hundred rows at a time, a part of the expression after the other, so that what it works with stays
+// in cache.
 type Formula struct {
 	root  part
 	kind  pb.Kind
@@ -35,12 +35,12 @@ type stretch struct {
 // words is the length of the rows' bitmaps.
 func (s *stretch) words() int { return vector.Words(s.n) }
 
-// part computes a part of an expression. What it returns is valid until it is called again, and others do not change it.
+// part computes a part of an expression. What it returns is valid until it is called again; others do not change it.
 type part interface {
 	compute(s *stretch) *chunk
 }
 
-// chunk is the values of a stretch's rows, in the slice of their kind. Where they are null they are anything, but there.
+// chunk is the values of a stretch's rows, in the slice of their kind. Where they are null they are anything.
 type chunk struct {
 	valid []uint64 // bits of rows that are not null, anything behind the last; nil: none is
 	bits  []uint64 // BOOL

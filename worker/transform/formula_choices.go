@@ -1,6 +1,8 @@
 package transform
 
 import (
+	"math/bits"
+
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -14,9 +16,8 @@ type choice struct {
 }
 
 func (p *choice) compute(s *stretch) *chunk {
-	words := s.words()
-	mask := p.mask[:words]
-	p.out.take(p.otherwise.compute(s), words, p.blend)
+	mask := p.mask[:s.words()]
+	p.out.take(p.otherwise.compute(s), mask, p.blend)
 	for i := len(p.conditions) - 1; i >= 0; i-- {
 		condition := p.conditions[i].compute(s)
 		any := uint64(0)
@@ -31,18 +32,12 @@ func (p *choice) compute(s *stretch) *chunk {
 	return &p.out
 }
 
-// take makes the chunk another's copy.
-func (c *chunk) take(from *chunk, words int, blend func(dst, src *chunk, mask []uint64)) {
+// take makes the chunk another's copy. It uses mask, of the rows' words.
+func (c *chunk) take(from *chunk, mask []uint64, blend func(dst, src *chunk, mask []uint64)) {
+	setAll(mask, ^uint64(0))
 	c.valid = from.valid
-	valid := c.mayLose(words) // as a mask of all rows it is not needed yet
-	all := all512()
-	blend(c, from, all[:words])
-	c.valid = valid
-}
-
-func all512() (all [stretchRows / 64]uint64) {
-	setAll(all[:], ^uint64(0))
-	return all
+	c.mayLose(len(mask))
+	blend(c, from, mask)
 }
 
 // put takes values and nulls of another chunk where mask says so.
@@ -77,16 +72,16 @@ func blendValues[T any](dst, src []T, mask []uint64) {
 	for w, m := range mask {
 		from := src[min(w<<6, len(src)):min(w<<6+64, len(src))]
 		to := dst[w<<6:][:len(from)]
-		switch m {
-		case 0:
-		case ^uint64(0):
+		if m == ^uint64(0) {
 			copy(to, from)
-		default:
-			for i, x := range from {
-				if m>>(i&63)&1 != 0 {
-					to[i] = x
-				}
-			}
+			continue
+		}
+		if n := len(from); n < 64 {
+			m &= 1<<n - 1
+		}
+		for ; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m)
+			to[i] = from[i]
 		}
 	}
 }
@@ -100,9 +95,11 @@ type firstKnown struct {
 }
 
 func (p *firstKnown) compute(s *stretch) *chunk {
-	words := s.words()
-	mask := p.mask[:words]
-	p.out.take(p.of[0].compute(s), words, p.blend)
+	mask, first := p.mask[:s.words()], p.of[0].compute(s)
+	if first.valid == nil {
+		return first
+	}
+	p.out.take(first, mask, p.blend)
 	for _, other := range p.of[1:] {
 		missing := uint64(0)
 		for w := range mask {

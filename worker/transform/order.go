@@ -34,7 +34,7 @@ func depthFirst(sources int, steps []step) []int {
 		}
 	}
 	for i := range steps {
-		if missing[i] == 0 { // it reads nothing
+		if len(steps[i].from) == 0 {
 			run(i)
 		}
 	}

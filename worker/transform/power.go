@@ -144,8 +144,8 @@ func powPositive(x, y float64) float64 {
 	return rounded(m, int(k))
 }
 
-// rounded is m * 2^k, rounded once. m is from 0.7 to 1.5, and within 2^-88 or so: what lies so near to the middle of two
-// numbers is taken for it, which exact powers have, and goes to the even one.
+// rounded is m * 2^k, rounded once. m is from 0.7 to 1.5, and within 2^-88 or so: what lies so near to the middle of
+// two numbers is taken for it, which exact powers have, and goes to the even one.
 func rounded(m double, k int) float64 {
 	const near = 0x1p-86
 	bits := math.Float64bits(m.high)

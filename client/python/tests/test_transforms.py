@@ -192,12 +192,15 @@ def test_functions_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert ("name one, as by --python default=python3" in done.stderr) == (not out), done.stderr
 
 
-def test_what_was_fitted_is_served(dataset: Dataset, tmp_path: Path) -> None:
+def test_what_was_fitted_and_joined_is_served(dataset: Dataset, tmp_path: Path) -> None:
     """By the file that training had, and by no other one."""
-    spec, fitted = tmp_path / "spec.yaml", tmp_path / "fitted.parquet"
+    spec, fitted, table = tmp_path / "spec.yaml", tmp_path / "fitted.parquet", tmp_path / "labels.parquet"
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "popular": [0.25]}), table)
     spec.write_text(
         f"dataset: {{uri: {dataset.dir}/}}\nbatch_size: 500\nprovenance: true\nfitted: {fitted}\n"
-        "features: [{label: label}, {dense: int_*}]\ntransforms:\n"
+        "features: [{label: label}, {dense: [int_*, popular]}, {sparse: cat_0}]\ntransforms:\n"
+        f"  - {{op: lookup, in: label, table: {table}, key: id, columns: popular}}\n"
+        "  - {op: map_id, in: cat_0, vocabulary: fit, max_size: 100}\n"
         "  - {op: fill_null, in: int_0, value: {fit: median}}\n  - {op: scale_to_z_score, in: int_*, of: fit}\n"
     )
     subprocess.run([_binary.find() or "", "fit", spec, "--local"], check=True, capture_output=True)

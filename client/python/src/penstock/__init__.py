@@ -23,6 +23,7 @@ from penstock import _binary, errors, monitor
 from penstock._check import check
 from penstock._dataset import schema
 from penstock._diagnosis import Stats
+from penstock._fit import Fitted, fit
 from penstock._lists import Padded, Sparse
 from penstock._op import Op, Transform
 from penstock._transforms import Transforms
@@ -101,6 +102,7 @@ __all__ = [
     "DataLoader",
     "Features",
     "Fit",
+    "Fitted",
     "Op",
     "Padded",
     "Position",
@@ -130,6 +132,7 @@ __all__ = [
     "expr",
     "fill_null",
     "first_x",
+    "fit",
     "flip",
     "float16",
     "float32",

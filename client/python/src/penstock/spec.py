@@ -68,9 +68,14 @@ def build(
         "shuffle": bool(shuffle), "provenance": bool(data.provenance),
         "on_error": None if skip is None else {"skip": skip},
         "python": python or None,
-        "fitted": {"uri": absolute(fitted)} if fitted else None,
+        "fitted": _fitted(fitted) if fitted else None,
         "code": _identity.of([(f.name, f.entry()) for f in own]) if own else None,
     })  # fmt: skip
+
+
+def _fitted(file: str | os.PathLike[str]) -> Message:
+    """The fitted file: of what penstock.fit returns, that very one."""
+    return without_none({"uri": absolute(file), "digest": getattr(file, "digest", None)})
 
 
 def by_value(functions: Sequence[Op]) -> list[Op]:

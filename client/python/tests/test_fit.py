@@ -1,0 +1,140 @@
+"""penstock.fit: what transforms ask of the data, beside the same counted by hand."""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock
+
+ROWS = 5000
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Any]]]:
+    """A file with nulls, NaN, lists, bytes that are no text and ties; and its rows of training, column by column."""
+    r = np.random.default_rng(0)
+
+    def some(make: Any) -> list[Any]:
+        return [None if r.random() < 0.1 else make() for _ in range(ROWS)]
+
+    columns = {
+        "day": pa.array(r.integers(0, 10, ROWS)),
+        "word": pa.array(some(lambda: f"w{r.zipf(1.5) % 300}" if r.random() < 0.95 else "ü\x00")),
+        "raw": pa.array(some(lambda: bytes([r.integers(0, 256), r.integers(200, 220)])), pa.binary()),
+        "ids": pa.array(some(lambda: [int(x) for x in r.zipf(1.4, r.integers(0, 4)) % 500]), pa.list_(pa.int64())),
+        "price": pa.array(some(lambda: math.nan if r.random() < 0.05 else r.normal()), pa.float64()),
+        "count": pa.array(some(lambda: int(r.exponential(1000))), pa.int32()),
+        "flag": pa.array(some(lambda: bool(r.random() < 0.7)), pa.bool_()),
+    }
+    path = tmp_path_factory.mktemp("fit") / "rows.parquet"
+    pq.write_table(pa.table(columns), path, row_group_size=700)
+    rows = {name: column.to_pylist() for name, column in columns.items()}
+    train = [i for i in range(ROWS) if rows["day"][i] < 8]
+    return path, {name: [values[i] for i in train] for name, values in rows.items()}
+
+
+def vocabulary(values: Iterable[Any], min_count: int = 1, max_size: int | None = None) -> dict[Any, int]:
+    counts = collections.Counter(v for v in values if v is not None)
+    kept = [v for v in counts if counts[v] >= min_count]
+    kept.sort(key=lambda v: (-counts[v], v.encode() if isinstance(v, str) else v))
+    return {v: i for i, v in enumerate(kept[:max_size])}
+
+
+def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
+    path, train = table
+    transforms = [
+        penstock.map_id(["word", "raw"], vocabulary="fit", min_count=2, buckets=3),
+        penstock.map_id("ids", vocabulary="fit", max_size=20),
+        penstock.map_id("day", vocabulary="fit", min_count=100_000),  # which no value has
+        penstock.fill_null("count", penstock.Fit("median")),
+        penstock.fill_null("flag", penstock.Fit("most_frequent")),
+        penstock.expr("price * 2 + 1", out="twice"),
+        penstock.fill_null("twice", penstock.Fit("mean")),
+        penstock.bucketize("count", penstock.Fit("quantiles", 4), out="part"),
+        penstock.cast("count", "float64"),
+        penstock.scale_to_z_score("count", of="fit"),
+    ]
+    fitted = penstock.fit(path, transforms=transforms, filter="day < 8", out=tmp_path / "fitted.parquet")
+    assert fitted.rows == len(train["day"]) and fitted.passes == 2
+    again = penstock.fit(path, transforms=transforms, filter="day < 8", out=tmp_path / "again.parquet", memory=300_000)
+    assert again.digest == fitted.digest
+
+    features = penstock.sparse(["word", "raw", "ids"]) + penstock.label(["part", "twice", "count", "flag", "day"])
+    with penstock.DataLoader(
+        path, features=features, transforms=transforms, filter="day < 8", fitted=fitted, batch_size=100_000, epochs=1,
+        last_batch="uneven", format="numpy",
+    ) as loader:  # fmt: skip
+        (batch,) = list(loader)
+
+    for name, known, buckets in (
+        ("word", vocabulary(train["word"], 2), 3), ("raw", vocabulary(train["raw"], 2), 3),
+        ("ids", vocabulary((i for row in train["ids"] for i in row or []), 1, 20), 1),
+    ):  # fmt: skip
+        got = batch.sparse[name].values
+        values = train[name] if name != "ids" else [i for row in train["ids"] for i in row or []]
+        assert len(got) == len(values)
+        for id_, value in zip(got, values, strict=True):
+            if value is None:
+                assert id_ == 0
+            elif value in known:
+                assert id_ == 1 + buckets + known[value]
+            else:
+                assert 1 <= id_ <= buckets
+
+    counts = sorted(c for c in train["count"] if c is not None)
+    median = counts[(len(counts) + 1) // 2 - 1]
+    filled = np.array([median if c is None else c for c in train["count"]], np.float64)
+    np.testing.assert_allclose(batch.labels["count"], (filled - filled.mean()) / filled.std(), rtol=1e-12)
+    borders = [sorted(filled)[math.ceil(len(filled) * q / 4) - 1] for q in (1, 2, 3)]
+    np.testing.assert_array_equal(batch.labels["part"], np.searchsorted(borders, filled))
+    twice = [p * 2 + 1 for p in train["price"] if p is not None and not math.isnan(p)]
+    want = [math.fsum(twice) / len(twice) if p is None else p * 2 + 1 for p in train["price"]]
+    np.testing.assert_allclose(batch.labels["twice"], want, rtol=1e-12)
+    np.testing.assert_array_equal(batch.labels["day"], 1)
+    np.testing.assert_array_equal(batch.labels["flag"], [True if f is None else f for f in train["flag"]])
+
+
+def test_a_loader_refuses_what_was_not_fitted(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
+    path, _ = table
+    out = tmp_path / "fitted.parquet"
+    fitted = penstock.fit(path, transforms=[penstock.scale_to_z_score("count", of="fit")], out=out)
+
+    def read(borders: int, fitted: Any) -> None:
+        with penstock.DataLoader(
+            path, features=penstock.dense("count"), batch_size=100, fitted=fitted,
+            transforms=[penstock.bucketize("count", penstock.Fit("quantiles", borders))],
+        ) as loader:  # fmt: skip
+            next(iter(loader))
+
+    with pytest.raises(penstock.errors.SpecError, match=r"no quantiles\(count, 7\), but moments\(.count.\)"):
+        read(7, fitted)
+    with pytest.raises(penstock.errors.SpecError, match="is not fitted; compute it with `penstock fit`"):
+        read(7, "")
+    penstock.fit(path, transforms=[penstock.bucketize("count", penstock.Fit("quantiles", 7))], out=out)
+    read(7, out)
+    with pytest.raises(penstock.errors.SpecError, match="it was written again"):
+        read(7, fitted)
+
+
+def test_mistakes(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
+    path, _ = table
+    out = tmp_path / "fitted.parquet"
+    with pytest.raises(penstock.errors.UsageError, match="out="):
+        penstock.fit(path, transforms=[])
+    with pytest.raises(penstock.errors.DataError, match="asks nothing of the data"):
+        penstock.fit(path, transforms=[penstock.log1p("price")], out=out)
+    with pytest.raises(penstock.errors.SpecError, match="nearest: mean"):
+        penstock.fit(path, transforms=[penstock.fill_null("count", penstock.Fit("meen"))], out=out)
+    with pytest.raises(penstock.errors.DataError, match="begins with _"):
+        penstock.fit(
+            path.parent, transforms=[penstock.scale_to_z_score("count", of="fit")], out=path.parent / "a.parquet"
+        )
