@@ -78,7 +78,8 @@ func Command(ops *transform.Registry) *cobra.Command {
 		"file or folder of the training's data, which says of which types columns are (default: the first rows do)")
 	flags.StringVar(&a.profile, "storage", "",
 		"storage profile of ROWS and --schema, as a spec's dataset.storage (default: the one named default)")
-	flags.Var(&a.memory, "memory", "bytes that rows may take, and that may be made of them, at once")
+	flags.Var(&a.memory, "memory",
+		"bytes that rows may take, that may be made of them, and that side tables may take, at once")
 	a.stores.Register(flags)
 	a.functions.RegisterTrial(flags)
 	return cli.Setup(cmd)

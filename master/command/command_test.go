@@ -44,7 +44,9 @@ func check(t testing.TB, err error) {
 // noOps is a catalog without ops.
 type noOps struct{}
 
-func (noOps) Names() []string          { return nil }
+func (noOps) Names() []string             { return nil }
+func (noOps) Fitting(string) spec.Fitting { return spec.Fitting{} }
+
 func (noOps) Maps(string) (bool, bool) { return false, false }
 func (noOps) Check(op string, _ map[string]*pb.Value, _ []spec.Type) (spec.Signature, error) {
 	return spec.Signature{}, errors.New("no op " + op)

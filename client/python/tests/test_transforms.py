@@ -213,6 +213,11 @@ def test_what_was_fitted_and_joined_is_served(dataset: Dataset, tmp_path: Path) 
     other = spec.read_text().replace(f"fitted: {fitted}", f"fitted: {{uri: {fitted}, digest: 'sha256:00'}}")
     with penstock.Transforms(other) as transforms, pytest.raises(SpecError, match="and the spec names sha256:00"):
         transforms(rows[0])
+    step = penstock.scale_to_z_score("int_1", of="fit")
+    with penstock.Transforms(
+        features=penstock.dense("int_1"), transforms=step, fitted=fitted, format="numpy"
+    ) as transforms:
+        assert transforms(pa.concat_tables(rows)).dense[:, 0].tobytes() == want["dense"][:, 1].tobytes()
     fitted.unlink()
     with penstock.Transforms(spec) as transforms, pytest.raises(SpecError, match="compute it with `penstock fit`"):
         transforms(rows[0])

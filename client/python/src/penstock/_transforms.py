@@ -60,12 +60,12 @@ class Transforms:
 
     Args:
         spec: the YAML or JSON spec that the model was trained with, its path or its text.
-        features, transforms: what the loader was given, in place of a spec.
+        features, transforms, fitted: what the loader was given, in place of a spec.
         schema: of which types the training's columns are: an Arrow schema, or a Parquet or Arrow file that has it.
             Without it the first rows decide, and in training a column may have had another type.
         outputs: names of the tensors to make; "dense" is that of the dense features. By default all.
         format: "torch", "numpy" or "arrow" arrays; "auto" is torch in programs that have imported it, else NumPy.
-        memory: bytes that the rows of a call may take, and those of what is made of them.
+        memory: bytes that the rows of a call may take, those of what is made of them, and those of side tables.
         timeout: seconds for a call; behind them its process is ended, and the next call starts another one.
 
     Raises:
@@ -79,6 +79,7 @@ class Transforms:
         *,
         features: Features | None = None,
         transforms: Transform | Iterable[Transform] = (),
+        fitted: str | os.PathLike[str] = "",
         schema: pa.Schema | str | os.PathLike[str] | None = None,
         outputs: str | Sequence[str] = (),
         format: str = "auto",  # noqa: A002
@@ -91,7 +92,7 @@ class Transforms:
         self._format, self._timeout, self._memory = _rows.format_of(format), float(timeout), memory
         self._schema = None if schema is None else _rows.schema_of(schema)
         self._outputs = [outputs] if isinstance(outputs, str) else list(outputs)
-        self._spec, self._code = _spec_of(spec, features, transforms)
+        self._spec, self._code = _spec_of(spec, features, transforms, fitted)
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._closed = False
@@ -188,18 +189,21 @@ class Transforms:
 
 
 def _spec_of(
-    spec: Any, features: Features | None, transforms: Transform | Iterable[Transform]
+    spec: Any,
+    features: Features | None,
+    transforms: Transform | Iterable[Transform],
+    fitted: str | os.PathLike[str],
 ) -> tuple[Mapping[str, Any] | str, bytes]:
     """The spec as a message or as text, and the code of its functions."""
     steps = [transforms] if isinstance(transforms, Transform) else list(transforms)
-    if (spec is None) == (features is None) or (spec is not None and steps):
+    if (spec is None) == (features is None) or (spec is not None and (steps or fitted)):
         raise UsageError(
             "say what is applied: a spec, by its path or its text, or features= and transforms= as the loader has them"
         )
     if spec is not None:
         return builders.read_text(spec), b""
     assert features is not None
-    made = builders.build("rows", features, data=Data(), batch_size=1, transforms=steps)
+    made = builders.build("rows", features, data=Data(), batch_size=1, transforms=steps, fitted=fitted)
     functions = builders.by_value(functions_of(steps))
     return made, _bundle.pickled(functions) if functions else b""
 
