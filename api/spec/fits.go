@@ -29,7 +29,7 @@ const (
 	Vocabulary   = "vocabulary"    // the values, the most frequent first, of equally frequent ones the least
 )
 
-// VocabularyOp is what becomes of a transform with a fitted vocabulary in a program: a step that finds values in a table.
+// VocabularyOp is what a transform with a fitted vocabulary is in a program: a step that finds values in a table.
 const VocabularyOp = "vocabulary_id"
 
 // FitWord is what a parameter says that only asks to be fitted: `vocabulary: fit`.

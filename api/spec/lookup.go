@@ -325,7 +325,7 @@ func ageOf(v *pb.Value, unit string) (int64, error) {
 	if !isText {
 		return 0, fmt.Errorf("want an int from 0 on in the unit of the time, or a text such as 90s, 12h or 7d")
 	}
-	age, ok := nanosOf(text.Text)
+	ns, ok := nanoseconds(text.Text)
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("found %.40q; want an age such as 90s, 12h or 7d", text.Text)
@@ -333,18 +333,16 @@ func ageOf(v *pb.Value, unit string) (int64, error) {
 		return 0, fmt.Errorf("found %.40q, but the time is plain ints; say unit: s, ms, us or ns, or give the age in "+
 			"what they count", text.Text)
 	}
-	return age / (ticks("ns") / ticks(unit)), nil
+	return ns / (1e9 / ticks(unit)), nil
 }
 
-// nanosOf is an age in nanoseconds, of a text such as "7d"; false: it is none.
-func nanosOf(text string) (int64, bool) {
-	number := strings.TrimRight(text, "dhmnsu")
-	const second = int64(1e9)
-	per := map[string]int64{
-		"d": 24 * 3600 * second, "h": 3600 * second, "m": 60 * second, "s": second, "ms": 1e6, "us": 1e3, "ns": 1,
-	}[text[len(number):]]
+// nanoseconds reads an age: a whole number and its unit.
+func nanoseconds(text string) (int64, bool) {
+	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz")
+	units := map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 24 * 3600e9}
+	per := units[text[len(number):]]
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || per == 0 || n < 0 || n > math.MaxInt64/per {
+	if err != nil || n < 0 || per == 0 || n > math.MaxInt64/per {
 		return 0, false
 	}
 	return n * per, true

@@ -210,8 +210,8 @@ func (r *fit) outside() error {
 		below, isBelow := strings.CutPrefix(r.out, strings.TrimSuffix(dir, "/")+"/")
 		hidden := func(level string) bool { return strings.HasPrefix(level, "_") || strings.HasPrefix(level, ".") }
 		if isBelow && !slices.ContainsFunc(strings.Split(below, "/"), hidden) {
-			return fmt.Errorf("%s would be one of the dataset's files, which are all below %s; write it elsewhere, or give "+
-				"it a name that begins with _, such as _fitted.parquet", r.out, dir)
+			return fmt.Errorf("%s would be one of the dataset's files, which are all below %s; write it elsewhere, or "+
+				"give it a name that begins with _, such as _fitted.parquet", r.out, dir)
 		}
 	}
 	return nil

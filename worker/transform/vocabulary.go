@@ -51,7 +51,6 @@ type vocabulary struct {
 	buckets int64
 	hash    filter.Hash
 	found   []int32
-	none    []uint64 // a bitmap without nulls
 }
 
 func (k *vocabulary) again() Kernel {
