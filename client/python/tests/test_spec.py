@@ -263,6 +263,17 @@ def test_text_or_path(tmp_path: Path) -> None:
         spec.read_text("no-such.yaml")
 
 
+def test_side_tables_have_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = [penstock.lookup("item", table, "price") for table in ("items.parquet", "s3://bucket/items.parquet")]
+    for _ in range(2):  # the transforms themselves stay as they are
+        made = spec.build("/data", penstock.dense("price"), data=penstock.Data(), batch_size=8, transforms=steps)
+        tables = [step["params"]["table"]["text"] for step in made["transforms"]]
+        assert tables == [str(tmp_path / "items.parquet"), "s3://bucket/items.parquet"]
+        monkeypatch.chdir(tmp_path.parent)
+        tmp_path = tmp_path.parent
+
+
 def test_every_op_has_its_builder(penstock_binary: Path) -> None:
     """Parameters, what may be left out, and defaults are those that `penstock ops` lists."""
     listed = subprocess.run([penstock_binary, "ops", "--output=json"], check=True, capture_output=True).stdout
@@ -276,7 +287,8 @@ def test_every_op_has_its_builder(penstock_binary: Path) -> None:
         parameters = {
             name if name == "in_" else name.rstrip("_"): p for name, p in inspect.signature(builder).parameters.items()
         }  # lambda_ is lambda
-        assert ("in_" in parameters) == (info["inputs"] != "none"), info["name"]
+        takes = info["inputs"] != "none" and "expr" not in parameters  # an expression names its inputs
+        assert ("in_" in parameters) == takes, info["name"]
         parameters.pop("in_", None)
         out = parameters.pop("out", None)
         assert (out is not None) == (not info["output"].startswith("none")), info["name"]

@@ -63,7 +63,7 @@ def build(
     return without_none({
         "dataset": {"uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions},
         "filter": filter, "features": [f.message() for f in features],
-        "transforms": [t.message(functions) for t in steps],
+        "transforms": [_located(t.message(functions)) for t in steps],
         **{name: None if value is None else int(value) for name, value in given.items()},
         "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
         "shuffle": bool(shuffle), "provenance": bool(data.provenance),
@@ -72,6 +72,14 @@ def build(
         "fitted": _fitted(fitted) if fitted else None,
         "code": _identity.of([(f.name, f.entry()) for f in own]) if own else None,
     })  # fmt: skip
+
+
+def _located(step: Message) -> Message:
+    """A transform with the whole path of its side table, if it has one."""
+    params = step.get("params", {})
+    if step.get("op") != "lookup" or "text" not in params.get("table", {}):
+        return step
+    return {**step, "params": {**params, "table": {"text": absolute(params["table"]["text"])}}}
 
 
 def _fitted(file: str | os.PathLike[str]) -> Message:
