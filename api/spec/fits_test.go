@@ -146,3 +146,21 @@ func TestFitsThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
+
+// A transform for training alone may be needed for a fit, whose passes give its result another name.
+func TestPassOfTrainingOnly(t *testing.T) {
+	s := mustParse(t, head+`
+features: [{dense: int_0}]
+transforms:
+- {op: clamp, in: int_0, max: 7, training_only: true}
+- {op: scale_to_z_score, in: int_0, of: fit}
+`)
+	given := Given{Schema: newSchema(), Catalog: fitCatalog()}
+	pass, err := NextPass(s, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resolve(pass.Spec, given); err != nil {
+		t.Error(err)
+	}
+}

@@ -156,6 +156,7 @@ func (r *resolver) fresh(n int) string {
 func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 	t := proto.CloneOf(st.transform)
 	t.In, t.Out = nil, ""
+	t.TrainingOnly = false // a pass trains, and its results have other names
 	in := st.in
 	if st.column != nil {
 		in = st.in[0].by.in
