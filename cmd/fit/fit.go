@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -207,10 +206,8 @@ func (r *fit) outside(file string) error {
 		if err != nil {
 			return fmt.Errorf("dataset.uri: %w", err)
 		}
-		below, isBelow := strings.CutPrefix(file, strings.TrimSuffix(dir, "/")+"/")
-		hidden := func(level string) bool { return strings.HasPrefix(level, "_") || strings.HasPrefix(level, ".") }
-		if isBelow && !slices.ContainsFunc(strings.Split(below, "/"), hidden) {
-			return fmt.Errorf("%s would be one of the dataset's files, which are all below %s; write it elsewhere, or "+
+		if storage.Finds(dir, file) {
+			return fmt.Errorf("%s would be one of the dataset's files, which are those of %s; write it elsewhere, or "+
 				"give it a name that begins with _, such as _fitted.parquet", file, dir)
 		}
 	}
