@@ -83,3 +83,22 @@ func pinFitted(s *pb.Spec, d *Dataset) *pb.Spec {
 	s.Fitted.Digest = d.Fitted.Digest
 	return s
 }
+
+// likeFitted returns a program for its digest: what a fitted file has, the file's own digest says, also once it was
+// written again or copied, and has another ETag.
+func likeFitted(p *pb.Program, s *pb.Spec, d *Dataset) *pb.Program {
+	if d.Fitted == nil {
+		return p
+	}
+	uri, err := storage.Canonical(s.GetFitted().GetUri())
+	if err != nil { // it was listed, and so has one
+		return p
+	}
+	p = proto.CloneOf(p)
+	for _, t := range p.GetTables() {
+		if t.GetFile().GetUri() == uri && t.GetStorage() == s.GetDataset().GetStorage() {
+			t.File.Etag = d.Fitted.Digest
+		}
+	}
+	return p
+}

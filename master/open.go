@@ -221,7 +221,7 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := spec.Marshal(spec.WithoutLimits(d.Program))
+	rows, err := spec.Marshal(likeFitted(spec.WithoutLimits(d.Program), req.GetSpec(), d))
 	if err != nil {
 		return nil, err
 	}

@@ -147,3 +147,48 @@ func TestFitsThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
+
+// A transform for training alone may be needed for a fit, whose passes give its result another name.
+func TestPassOfTrainingOnly(t *testing.T) {
+	s := mustParse(t, head+`
+features: [{dense: int_0}]
+transforms:
+- {op: clamp, in: int_0, max: 7, training_only: true}
+- {op: scale_to_z_score, in: int_0, of: fit}
+`)
+	given := Given{Schema: newSchema(), Catalog: fitCatalog()}
+	pass, err := NextPass(s, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resolve(pass.Spec, given); err != nil {
+		t.Error(err)
+	}
+}
+
+// Columns that some files lack are in a pass what they are in training, whether they are asked of or made something of.
+func TestPassHasDefaults(t *testing.T) {
+	s := mustParse(t, head+`
+filter: label < 7
+features: [{dense: [int_0, int_1], default: 10}, {label: label, default: 1}]
+transforms:
+- {op: log1p, in: int_1}
+- {op: scale_to_z_score, in: "int_[01]", of: fit}
+`)
+	given := Given{Schema: newSchema(), Catalog: fitCatalog()}
+	pass, err := NextPass(s, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Resolve(pass.Spec, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := map[string]string{}
+	for _, source := range p.GetSources() {
+		defaults[source.GetName()] = valueText(source.GetDefault())
+	}
+	if defaults["int_0"] != "10.0" || defaults["int_1"] != "10.0" || defaults["label"] != "1" {
+		t.Errorf("found %v in\n%s", defaults, show(p))
+	}
+}

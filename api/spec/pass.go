@@ -3,7 +3,9 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -41,7 +43,8 @@ func NextPass(s *pb.Spec, given Given) (*Pass, error) {
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}
-	return r.nextPass(s), nil
+	pass := r.nextPass(s)
+	return pass, r.problems.err()
 }
 
 // pass gathers what is asked of which features.
@@ -119,7 +122,40 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		out.Spec.Features = append(out.Spec.Features, featureOf(layout, asked.Column))
 		out.Asked = append(out.Asked, asked)
 	}
+	r.passDefaults(s, out.Spec)
 	return out
+}
+
+// passDefaults has the columns that a pass reads be what sessions have where files lack them. For those that nothing is
+// asked of this takes a feature.
+func (r *resolver) passDefaults(s, pass *pb.Spec) {
+	read := map[string]bool{}
+	for _, f := range r.pass.asked {
+		read[f.name] = read[f.name] || f.source != nil
+	}
+	for _, st := range r.steps {
+		for _, f := range st.in {
+			read[f.name] = read[f.name] || st.needed() && f.source != nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.sources)) {
+		f := r.sources[name]
+		if f == nil || f.source.GetDefault() == nil || !read[name] && !strings.Contains(s.GetFilter(), name) {
+			continue
+		}
+		i := slices.IndexFunc(pass.Features, func(f *pb.Feature) bool { return f.GetName()[0] == name })
+		if i < 0 {
+			layout := passLayout(f.typ)
+			if layoutMistake(layout, f.typ) != "" {
+				r.problems.add("features", "%s: a fit reads no %v with a default; leave it out, and use fill_null",
+					name, f.typ)
+				continue
+			}
+			i = len(pass.Features)
+			pass.Features = append(pass.Features, featureOf(layout, name))
+		}
+		pass.Features[i].Default = f.source.GetDefault()
+	}
 }
 
 func featureOf(layout pb.Layout, name string) *pb.Feature {
@@ -156,6 +192,7 @@ func (r *resolver) fresh(n int) string {
 func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 	t := proto.CloneOf(st.transform)
 	t.In, t.Out = nil, ""
+	t.TrainingOnly = false // a pass trains, and its results have other names
 	in := st.in
 	if st.column != nil {
 		in = st.in[0].by.in

@@ -209,6 +209,11 @@ func (r *resolver) keeps(path string, t *pb.Transform, result, in *feature) bool
 	case !in.unknown() && !result.unknown() && in.typ != result.typ:
 		r.problems.add(path+".training_only", "%s, and becomes %v"+rule, typed(in), result.typ)
 	case r.serving != nil && !in.unknown() && !result.unknown():
+		for _, st := range r.steps { // what was made of the input before was made of it alone
+			for _, out := range st.outs {
+				r.formula(out)
+			}
+		}
 		in.formula = r.formula(result) // what is fitted behind it was so in training
 	}
 	return r.serving == nil

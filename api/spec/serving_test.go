@@ -137,3 +137,29 @@ func TestTrainingOnlyInSessions(t *testing.T) {
 		t.Errorf("found\n%s\nwant\n%s", show(programs[1]), show(programs[0]))
 	}
 }
+
+// What is made of a feature before a transform for training alone was fitted without that.
+func TestServedFitsBesideTrainingOnly(t *testing.T) {
+	s := mustParse(t, head+`
+features: [{dense: [int_0, early]}]
+transforms:
+- {op: log1p, in: int_0, out: early}
+- {op: clamp, in: int_0, max: 7, training_only: true}
+- {op: scale_to_z_score, in: [early, int_0], of: fit}
+`)
+	given := Given{Schema: newSchema(), Catalog: fitCatalog()}
+	pass, err := NextPass(s, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := fittedValues{}
+	for _, asked := range pass.Asked {
+		for _, statistic := range asked.Statistics {
+			known[statistic.String()] = &pb.Value{Kind: &pb.Value_Float{Float: 1}}
+		}
+	}
+	given.Fitted = known
+	if _, _, err := ResolveServed(s, given, Served{}); err != nil {
+		t.Error(err)
+	}
+}

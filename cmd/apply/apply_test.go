@@ -122,6 +122,7 @@ func TestWhatIsWrongWithRows(t *testing.T) {
 		"no JSON":       {`{"price": 1}` + "\n" + `{"price"`, `standard input line 2: unexpected EOF; want an object`},
 		"no object":     {`[1]`, `standard input line 1: json: cannot unmarshal array`},
 		"two":           {`{} {}`, `standard input line 1: want one object`},
+		"a brace":       {`{}}`, `standard input line 1: want one object`},
 		"a fraction":    {`{"user": {"age": 1.5}}`, "line 1: column user: field age: found 1.5; want an integer within"},
 		"too large":     {`{"price": 1e39}`, "line 1: column price: found 1e39; want a number within the range of float32"},
 		"no list":       {`{"ids": 7}`, "line 1: column ids: found 7; want a list"},

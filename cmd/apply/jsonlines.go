@@ -103,7 +103,7 @@ func parse(text []byte) (values map[string]any, err error) {
 	if err := d.Decode(&values); err != nil {
 		return nil, fmt.Errorf(`%w; want an object such as {"price": 1.5}`, err)
 	}
-	if values == nil || d.More() {
+	if _, err := d.Token(); values == nil || !errors.Is(err, io.EOF) {
 		return nil, errors.New(`want one object, such as {"price": 1.5}`)
 	}
 	return values, nil

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -179,7 +178,7 @@ func (r *fit) where(path string) error {
 		return fmt.Errorf("--out: %w", err)
 	}
 	r.out = uri
-	if err := r.outside(); err != nil {
+	if err := r.outside(uri); err != nil {
 		return err
 	}
 	info, err := os.Stat(strings.TrimPrefix(uri, "file://")) // else it shows only when all is done
@@ -201,17 +200,15 @@ func (r *fit) where(path string) error {
 }
 
 // outside refuses to write among the files of the dataset, of which the file would be one then.
-func (r *fit) outside() error {
+func (r *fit) outside(file string) error {
 	for _, uri := range r.spec.GetDataset().GetUri() {
 		dir, err := storage.Canonical(uri)
 		if err != nil {
 			return fmt.Errorf("dataset.uri: %w", err)
 		}
-		below, isBelow := strings.CutPrefix(r.out, strings.TrimSuffix(dir, "/")+"/")
-		hidden := func(level string) bool { return strings.HasPrefix(level, "_") || strings.HasPrefix(level, ".") }
-		if isBelow && !slices.ContainsFunc(strings.Split(below, "/"), hidden) {
-			return fmt.Errorf("%s would be one of the dataset's files, which are all below %s; write it elsewhere, or "+
-				"give it a name that begins with _, such as _fitted.parquet", r.out, dir)
+		if storage.Finds(dir, file) {
+			return fmt.Errorf("%s would be one of the dataset's files, which are those of %s; write it elsewhere, or "+
+				"give it a name that begins with _, such as _fitted.parquet", file, dir)
 		}
 	}
 	return nil
@@ -241,7 +238,14 @@ func (r *fit) openFolder() error {
 		sum := sha256.Sum256([]byte(r.info().Spec + "\x00" + r.info().Dataset + "\x00" + r.out))
 		r.folder = filepath.Join(cache, "penstock", "fit", hex.EncodeToString(sum[:8]))
 	}
-	if err := os.MkdirAll(r.folder, 0o755); err != nil {
+	uri, err := storage.Canonical(r.file())
+	if err == nil {
+		err = r.outside(uri)
+	}
+	if err == nil {
+		err = os.MkdirAll(r.folder, 0o755)
+	}
+	if err != nil {
 		return fmt.Errorf("--folder: %w", err)
 	}
 	file, err := openFile(r.cmd.Context(), r.file(), r.out)
@@ -271,8 +275,10 @@ func openFile(ctx context.Context, path, name string) (*fitted.File, error) {
 	})
 }
 
-// file is the fitted file as far as passes have come.
-func (r *fit) file() string { return filepath.Join(r.folder, "fitted.parquet") }
+// file is the fitted file as far as passes have come, with quantiles as exact as is asked for.
+func (r *fit) file() string {
+	return filepath.Join(r.folder, fmt.Sprintf("fitted-%d.parquet", r.exact))
+}
 
 // use has further passes know what a file has.
 func (r *fit) use(ctx context.Context, file *fitted.File) {
@@ -283,17 +289,16 @@ func (r *fit) use(ctx context.Context, file *fitted.File) {
 // all makes all passes.
 func (r *fit) all(ctx context.Context, fleet *reach.Fleet) error {
 	for {
-		pass, err := spec.NextPass(r.spec, r.data.Given(r.ops))
-		if err != nil {
-			return err
-		}
-		if len(pass.Asked) == 0 {
-			return nil
-		}
-		if r.known != nil {
+		if r.known != nil { // if this run made no pass yet, one before may have been stopped just here
 			if err := r.publish(ctx); err != nil {
 				return err
 			}
+		}
+		pass, err := spec.NextPass(r.spec, r.data.Given(r.ops))
+		if err != nil || len(pass.Asked) == 0 {
+			return err
+		}
+		if r.known != nil {
 			pass.Spec.Fitted = &pb.Fitted{Uri: r.out, Digest: r.known.Digest}
 		}
 		left, err := spec.Passes(r.spec, r.data.Given(r.ops))
@@ -323,11 +328,11 @@ func (r *fit) publish(ctx context.Context) error {
 }
 
 // identity is what a pass reads, for its checkpoints.
-func identity(pass *spec.Pass, info fitted.Info) (string, error) {
+func identity(pass *spec.Pass, info fitted.Info, exact uint64) (string, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(pass.Spec)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(append(text, info.Dataset...))
+	sum := sha256.Sum256(fmt.Appendf(text, "%s %d", info.Dataset, exact))
 	return hex.EncodeToString(sum[:]), nil
 }

@@ -131,7 +131,7 @@ func (r *report) value(t *testing.T, of, what, name string) float64 {
 // A fit of three levels comes to what is computed by hand, and to the same bits when it is stopped and started again.
 func TestFit(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "_cache"))
 	n := dataset(t, dir)
 	path := specOf(t, dir, chained)
 	whole, err := run(t.Context(), path)
@@ -152,13 +152,41 @@ func TestFit(t *testing.T) {
 	if got := whole.value(t, filled, "moments", "std"); got != std {
 		t.Errorf("std %v, want %v", got, std)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "cache", "penstock", "fit", "*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(dir, "_cache", "penstock", "fit", "*")); err != nil || len(left) > 0 {
 		t.Errorf("it left %v: %v", left, err)
 	}
 
 	again, err := stopped(t, path, dir)
 	if err != nil || again.Digest != whole.Digest {
 		t.Errorf("stopped and started again it is\n%+v: %v; want\n%+v", again, err, whole)
+	}
+}
+
+// What a run before came to is written again, if the file is not there: that run may have been killed just before it
+// wrote it. It is not that of a fit whose quantiles were exact up to another size.
+func TestFitGoesOnBehindItsLastPass(t *testing.T) {
+	dir := t.TempDir()
+	dataset(t, dir)
+	path := specOf(t, dir, chained)
+	folder := "--folder=" + filepath.Join(dir, "_folder")
+	whole, err := run(t.Context(), path, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "_fitted", "a.parquet")
+	if err := os.Remove(out); err != nil {
+		t.Fatal(err)
+	}
+	again, err := run(t.Context(), path, folder)
+	if err != nil || again.Digest != whole.Digest {
+		t.Fatalf("%+v: %v; want %s", again, err, whole.Digest)
+	}
+	if _, err := os.Stat(out); err != nil {
+		t.Error(err)
+	}
+	rounded, err := run(t.Context(), path, folder, "--exact=10")
+	if err != nil || rounded.Digest == whole.Digest {
+		t.Errorf("with fewer exact values: %+v: %v", rounded, err)
 	}
 }
 
@@ -193,7 +221,7 @@ func byHand(n []*int64) (median int64, mean, std float64) {
 // stopped runs a fit in parts: each is stopped behind its first checkpoint, until one comes to the end.
 func stopped(t *testing.T, path, dir string) (*report, error) {
 	t.Helper()
-	folder := filepath.Join(dir, "parts")
+	folder := filepath.Join(dir, "_parts")
 	for parts := 0; ; parts++ {
 		ctx, stop := context.WithCancel(t.Context())
 		watched := make(chan struct{})
@@ -257,11 +285,15 @@ func TestFitsThatCannotBe(t *testing.T) {
 			"nothing but a fitted file is replaced",
 		},
 		"among the data": {chained, []string{"--out=" + filepath.Join(dir, "new.parquet")}, "a name that begins with _"},
+		"a folder among the data": {
+			chained, []string{"--folder=" + filepath.Join(dir, "folder")},
+			"a name that begins with _",
+		},
 		"a folder":       {chained, []string{"--out=" + folder}, "is a folder"},
 		"constant": {"- {op: clamp, in: n, max: 0}\n- {op: clamp, in: n, min: 0}\n- {op: scale_to_z_score, in: n, of: fit}\n" +
 			"- {op: bucketize, in: n, borders: {quantiles: 4}}", nil, "std: want a finite"},
 	} {
-		_, err := run(t.Context(), append(c.args, specOf(t, dir, c.transforms), "--folder="+t.TempDir())...)
+		_, err := run(t.Context(), append([]string{specOf(t, dir, c.transforms), "--folder=" + t.TempDir()}, c.args...)...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ type reading struct {
 
 // run makes the pass, and adds what it comes to to the fitted file.
 func (p *reading) run(ctx context.Context, fleet *reach.Fleet) (err error) {
-	id, err := identity(p.pass, p.info())
+	id, err := identity(p.pass, p.info(), p.exact)
 	if err != nil {
 		return err
 	}
@@ -50,9 +51,6 @@ func (p *reading) run(ctx context.Context, fleet *reach.Fleet) (err error) {
 	}
 	cli.Status(os.Stderr, "pass %d of %d: writing", p.number, p.passes)
 	if err := errors.Join(p.write(ctx, counts), counts.Close()); err != nil {
-		return err
-	}
-	if err := p.publish(ctx); err != nil {
 		return err
 	}
 	return os.RemoveAll(folder)
@@ -99,6 +97,9 @@ func (p *reading) read(ctx context.Context, fleet *reach.Fleet, counts *clientfi
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
+	if hex.EncodeToString(session.State().GetDatasetDigest()) != p.info().Dataset {
+		return errors.New("the dataset's files changed since the fit began: start it again, to fit those there are now")
+	}
 	began := session.State().GetRows()
 	shown, saved := time.Time{}, time.Now()
 	for {

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +32,17 @@ func newGlob(uri string) (g glob, prefix string, err error) {
 		}
 	}
 	return g, prefix, nil
+}
+
+// Finds reports whether a file is one of those that List finds by a URI, both canonical, once it is there: one below
+// the directory, or one that the glob matches.
+func Finds(uri, file string) bool {
+	if isGlob(uri) {
+		g, _, err := newGlob(uri)
+		return err == nil && g.match(file)
+	}
+	below, isBelow := strings.CutPrefix(file, strings.TrimSuffix(uri, "/")+"/")
+	return isBelow && !slices.ContainsFunc(strings.Split(below, "/"), isHidden)
 }
 
 // flat reports whether the glob matches no file below a further level.

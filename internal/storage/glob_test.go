@@ -42,6 +42,28 @@ func TestGlob(t *testing.T) {
 
 // FuzzGlob checks that what a glob matches has its prefix and lies where it enters, and that it agrees with
 // path.Match on single levels.
+func TestFinds(t *testing.T) {
+	for _, c := range []struct {
+		uri, file string
+		want      bool
+	}{
+		{"file:///data/", "file:///data/a.parquet", true},
+		{"file:///data", "file:///data/day=1/a.parquet", true},
+		{"file:///data/", "file:///data/_day=1/a.parquet", true},
+		{"file:///data/", "file:///data/_a.parquet", false},
+		{"file:///data/", "file:///data/.fitted/a.parquet", false},
+		{"file:///data/", "file:///database/a.parquet", false},
+		{"file:///data/*.parquet", "file:///data/a.parquet", true},
+		{"file:///data/*.parquet", "file:///data/_a.parquet", false},
+		{"file:///data/*.parquet", "file:///data/below/a.parquet", false},
+		{"file:///data/**/*.parquet", "file:///data/below/a.parquet", true},
+	} {
+		if got := Finds(c.uri, c.file); got != c.want {
+			t.Errorf("%s among %s: %v", c.file, c.uri, got)
+		}
+	}
+}
+
 func FuzzGlob(f *testing.F) {
 	f.Add("a/*.parquet", "a/x.parquet")
 	f.Add("**/x/?", "a/b/x/y")

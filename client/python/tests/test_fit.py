@@ -138,3 +138,30 @@ def test_mistakes(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> N
         penstock.fit(
             path.parent, transforms=[penstock.scale_to_z_score("count", of="fit")], out=path.parent / "a.parquet"
         )
+    with pytest.raises(penstock.errors.DataError, match="begins with _"):
+        penstock.fit(
+            path.parent / "*.parquet", transforms=[penstock.scale_to_z_score("count", of="fit")],
+            out=path.parent / "a.parquet",
+        )  # fmt: skip
+    with pytest.raises(penstock.errors.SpecError) as refused:
+        penstock.fit(path, transforms=[penstock.map_id("nothing", vocabulary="fit")], out=out)
+    assert str(refused.value).startswith("transforms[0].in: no feature nothing")
+
+
+def test_a_checkpoint_outlives_its_file(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
+    """What is written again with the same bits, and so the same digest, is the same to a state."""
+    path, _ = table
+    transforms = [penstock.map_id("word", vocabulary="fit")]
+
+    def read(state: dict[str, Any] | None) -> dict[str, Any]:
+        penstock.fit(path, transforms=transforms, out=tmp_path / "fitted.parquet")
+        with penstock.DataLoader(
+            path, features=penstock.sparse("word"), batch_size=100, transforms=transforms,
+            fitted=tmp_path / "fitted.parquet",
+        ) as loader:  # fmt: skip
+            if state:
+                loader.load_state_dict(state)
+            next(iter(loader))
+            return loader.state_dict()
+
+    read(read(None))

@@ -132,6 +132,9 @@ def test_labels_that_are_not_known_are_left_out(
     ("rows", "kind", "words"),
     [
         ({**ONE, "int_0": ["x"]}, DataError, "column int_0, which in training is float: row 0: "),
+        ({**ONE, "int_0": 1.5}, DataError, "column int_0 is one float; give a list of values, or a list of rows"),
+        ({**ONE, "cat_3": "abc"}, DataError, "column cat_3 is one str; give a list of values, or a list of rows"),
+        ({**ONE, "label": np.int64(1)}, DataError, "column label is one int64; give a list of values"),
         ({**ONE, "label": [1, 2]}, DataError, "columns have different numbers of rows: int_0 1,"),
         ({**ONE, "label": [1.5]}, DataError, "column label, which in training is int32: row 0: "),
         ({**ONE, "label": [None]}, DataError, "rows row 0 is null, and a label of type int32 has no value for that"),

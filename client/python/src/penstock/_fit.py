@@ -129,13 +129,14 @@ def fit(
     flags += [f"--{name}={value}" for name, value in given.items() if value is not None]
     with tempfile.TemporaryDirectory(prefix="penstock-fit-") as scratch:
         path: str = os.path.join(scratch, "spec")  # noqa: PTH118  (flags are texts)
-        if spec is not None and _is_file(spec):
+        is_file = spec is not None and _is_file(spec)
+        if spec is not None and is_file:
             path = os.fspath(spec)
         else:
             text = builders.read_text(spec) if spec is not None else _message(uri, transforms, filter, data, flags)
             with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(text)
-        return _run([os.fspath(binary), "fit", *flags, "--", path], progress)
+        return _run([os.fspath(binary), "fit", *flags, "--", path], progress, not is_file)
 
 
 def _is_file(spec: str | os.PathLike[str]) -> bool:
@@ -150,8 +151,8 @@ def _message(uri: Any, transforms: Any, filter: str, data: Data | None, flags: l
     return json.dumps(made)
 
 
-def _run(command: list[str], progress: bool) -> Fitted:
-    """Runs `penstock fit`. Its error is the last line of what it says."""
+def _run(command: list[str], progress: bool, made: bool) -> Fitted:
+    """Runs `penstock fit`. Its error is the last it says, without the name of a spec that was made here."""
     show = progress and sys.stderr is not None and sys.stderr.isatty()
     try:
         with tempfile.TemporaryFile() as said:
@@ -164,6 +165,7 @@ def _run(command: list[str], progress: bool) -> Fitted:
         raise DataError(f"fit: {err}") from err
     if done.returncode != 0:
         words = lines[lines.rfind("penstock: ") :].removeprefix("penstock: ").strip()
+        words = words.removeprefix(f"{command[-1]}:\n" if made else "")
         error = SpecError if "transforms[" in words or "filter" in words else DataError
         raise error(words or f"penstock fit ends with {done.returncode}; it has said why")
     found = json.loads(done.stdout)

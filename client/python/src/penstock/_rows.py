@@ -90,6 +90,10 @@ def _array(name: str, values: Any, schema: pa.Schema | None) -> pa.Array:
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
         return values
+    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
+        raise DataError(
+            f"column {name} is one {type(values).__name__}; give a list of values, or a list of rows, each a dict"
+        )
     i = -1 if schema is None else schema.get_field_index(name)
     kind = None if schema is None or i < 0 else schema.field(i).type
     if hasattr(values, "__array__"):  # torch's tensors are such, too
