@@ -6,15 +6,15 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// MaxSize is how many nodes an expression may have that is computed for many rows at once: each takes memory.
+// MaxSize is how many nodes an expression may have that is computed for many rows at once. Each takes memory.
 const MaxSize = 1000
 
 // Check types the expression by the types of its columns, and returns it as it is computed, or all mistakes.
 //
-// Kind is set in each node. Numbers of other kinds are behind Convert. Literals have the kind of what they meet, and are
-// computed where they meet each other. Between is made of comparisons. Values of In are of the kind of what is looked
-// for. Nodes may stand in several places of the result. Comparisons of an int64 with a float64 stay what they are: they
-// are exact.
+// Kind is set in each node. Numbers of other kinds are behind Convert. Literals have the kind of what they meet, and
+// are computed where they meet each other. Between is made of comparisons. Values of In are of the kind of what is
+// looked for. Nodes may stand in several places of the result. Comparisons of an int64 with a float64 stay what they
+// are: they are exact.
 //
 // lookup returns a column's type, or an error that says why there is none; it is asked once for each. A column of no
 // kind is a mistake, too, of which no more is said.

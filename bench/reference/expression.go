@@ -193,7 +193,8 @@ func wide(k pb.Kind) pb.Kind {
 // need a wider one.
 func together(args []formula) (pb.Kind, error) {
 	rank := map[pb.Kind]int{
-		pb.Kind_INT32: 1, pb.Kind_INT64: 1, pb.Kind_FLOAT32: 2, pb.Kind_FLOAT64: 3, pb.Kind_BOOL: 10, pb.Kind_BINARY: 20,
+		pb.Kind_INT32: 1, pb.Kind_INT64: 1, pb.Kind_FLOAT32: 2, pb.Kind_FLOAT64: 3, pb.Kind_BOOL: 10,
+		pb.Kind_BINARY: 20,
 	}
 	most, least, constants := 0, math.MaxInt, 0
 	for _, a := range args {

@@ -39,7 +39,9 @@ func testOf(n *expr.Node, args []formula) (test, error) {
 		if args[0].hash {
 			return nil, errors.New("a hash is never null")
 		}
-		return func(in []*cell, at place) truth { return truthOf(args[0].of(in, at).null == (n.Op == expr.IsNull)) }, nil
+		return func(in []*cell, at place) truth {
+			return truthOf(args[0].of(in, at).null == (n.Op == expr.IsNull))
+		}, nil
 	case expr.In, expr.NotIn:
 		return member(n, args[0])
 	case expr.Between:

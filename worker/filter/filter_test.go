@@ -3,6 +3,7 @@ package filter
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,6 +218,59 @@ func TestSelectAgreesWithTheRowEvaluator(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Conditions that no leaf stands for see codes as the values that they are.
+func TestConditionsOfCodes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SampledFrom([]string{
+			"int32 + int64 > float64 or bool", "length(binary) < int32 or binary == 'ab' and not bool == (float32 > 1)",
+			"coalesce(float32, float64) between -1 and int64 and int32 % 2 == 1 or int64 is null", "not (int64 < float32)",
+		}).Draw(t, "text")
+		_, p := compile(t, text+" and (int32 > -100 or hash(row(), 1) % 2 == int64 % 2)")
+		rows := rapid.SampledFrom([]int{1, 64, 600}).Draw(t, "rows")
+		coded := anyVectors(t, rows)
+		asCodes(t, coded)
+		plain := make([]*vector.Vector, len(coded))
+		for i, v := range coded {
+			plain[i] = decoded(v)
+		}
+		var found [2][]uint64
+		for i, vs := range [][]*vector.Vector{coded, plain} {
+			found[i] = make([]uint64, vector.Words(rows))
+			for w := range found[i] {
+				found[i][w] = ^uint64(0)
+			}
+			if err := p.Select(Window{Vectors: vs, Rows: rows, First: 3}, found[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(found[0], found[1]) {
+			t.Fatalf("%s: %x of codes, %x of values", text, found[0], found[1])
+		}
+	})
+}
+
+// decoded is a vector of values.
+func decoded(v *vector.Vector) *vector.Vector {
+	if v.Dict == nil {
+		return v
+	}
+	rows := make([]int32, v.Rows)
+	for row, code := range v.Codes {
+		rows[row] = int32(code)
+	}
+	if v.Dict.Rows == 0 { // all are null
+		out := *v
+		out.Dict, out.Codes = nil, nil
+		out.Bool, out.I32, out.I64 = make([]bool, v.Rows), make([]int32, v.Rows), make([]int64, v.Rows)
+		out.F32, out.F64, out.Ends = make([]float32, v.Rows), make([]float64, v.Rows), make([]int32, v.Rows+1)
+		return &out
+	}
+	var e vector.Excerpt
+	out := *e.Take(v.Dict, rows)
+	out.Valid = v.Valid
+	return &out
 }
 
 func TestSelectOfNoRows(t *testing.T) {

@@ -30,7 +30,7 @@ type Op struct {
 	// Pictures: Infer knows about kind PICTURE. Else such inputs are refused before it is asked.
 	Pictures bool
 	// Names is the parameter, if there is one, whose text is an expression that names the op's inputs. Then these are
-	// its names in order, and specs have no `in`.
+	// its names in order, and specs have no `in`. Only expr and sample have one.
 	Names  string
 	Params []Param
 	// Fitting is what the op may ask of the data.

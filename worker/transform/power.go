@@ -59,7 +59,7 @@ func expDouble(y double) (k float64, e double) {
 	r := exactSum(y.high-float64(k*ln2Hi), y.low) // exact: both are near each other, and the product is
 	low := exactProduct(k, ln2Lo)
 	r = r.plus(double{-low.high, -low.low}).plus(double{-float64(k * ln2Rest), 0})
-	s := double{math.Ldexp(r.high, -halves), math.Ldexp(r.low, -halves)}
+	s := double{float64(r.high * (1. / (1 << halves))), float64(r.low * (1. / (1 << halves)))}
 	// e^s - 1 = s + s^2 * (1/2 + s * (1/6 + s * (1/24 + s * ...)))
 	rest := float64(s.high * (1./120 + float64(s.high*(1./720+float64(s.high*(1./5040+float64(s.high*(1./40320))))))))
 	q := double{0x1.5555555555555p-5, 0x1.5555555555555p-59}.plus(double{rest, 0})
