@@ -138,7 +138,9 @@ func (a *application) fitsNothing() error {
 func (a *application) asked() (map[string]Statistic, error) {
 	out := map[string]Statistic{}
 	for name, v := range a.transform.GetParams() {
-		if fit := v.GetFit(); fit != nil {
+		if fit := v.GetFit(); fit.GetStatistic() == Vocabulary {
+			return nil, fmt.Errorf("%s: a vocabulary is no value; map_id takes one, as in `vocabulary: %s`", name, FitWord)
+		} else if fit != nil {
 			out[name] = Statistic{Name: fit.GetStatistic(), Arg: fit.GetArg()}
 		}
 	}
@@ -173,7 +175,8 @@ func (a *application) lacks(f *feature, missing []Statistic, why error) error {
 		return ErrNotFitted
 	}
 	if a.known != nil {
-		return fmt.Errorf("%s; compute it with `penstock fit` again", strings.TrimPrefix(why.Error(), ErrNotFitted.Error()+": "))
+		what := strings.TrimPrefix(why.Error(), ErrNotFitted.Error()+": ")
+		return fmt.Errorf("%s; compute it with `penstock fit` again", what)
 	}
 	return fmt.Errorf("%s is not fitted; compute it with `penstock fit`, and name the file that it writes by `fitted`",
 		missing[0])

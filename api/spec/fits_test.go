@@ -135,6 +135,7 @@ func TestFitsThatMakeNoSense(t *testing.T) {
 		"{op: clamp, in: int_0, min: {mean: 3}}":               "transforms[0]: min: want {fit: mean}, found {mean: 3} (int_0)",
 		"{op: map_id, in: int_0, vocabulary: fit}":             "transforms[0]: vocabulary: want ints or texts for a vocabulary, found float32 (int_0)",
 		"{op: ngram, in: [cat_0], out: x, n: {fit: max}}":      "transforms[0]: n: ngram takes several features at once, and is not fitted to one; want a value",
+		"{op: clamp, in: cat_0, min: {fit: vocabulary}}":       "transforms[0]: min: a vocabulary is no value; map_id takes one",
 		"{op: clamp, in: int_0, min: {fit: min}}":              "transforms[0]: min(int_0) is not fitted; compute it with `penstock fit`",
 	} {
 		c := fitCatalog()

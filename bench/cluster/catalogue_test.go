@@ -44,7 +44,7 @@ features:
   - dense: [int_*, share, odds, hour, shares_one, shared, jaccard, cosine, sum, least, most]
   - sparse: [cat_*, bucket_marks]
   - {sparse: [best], weights: best_places}
-  - {dense: [name_price, pair_price]}
+  - {dense: [name_price, pair_price, ratio]}
   - {bytes: [name_name, pair_name]}
   - {sparse: [stock_of_cat_10, price_of_cat_11, name_vector]}
 transforms:
@@ -86,6 +86,7 @@ transforms:
   - {op: lookup, in: cat_10_item, table: ` + side + `, key: id, columns: stock, default: -1, out: stock_of_cat_10, duplicates: first}
   - {op: lookup, in: [cat_11_item, seconds], table: ` + side + `, key: id, columns: price, out: "{}_of_cat_11", as_of: since}
   - {op: lookup, in: label, table: ` + side + `, key: id, columns: [price, name, vector], out: "name_{}", duplicates: first}
+  - {op: expr, expr: "case when name_name is null then -1 else ln(abs(int_8) + 1) / nullif(int_9, 0) end", out: ratio}
   - {op: cast, in: int_7, out: kind, to: int64}
   - op: lookup
     in: [label, kind, seconds]

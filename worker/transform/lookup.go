@@ -29,7 +29,7 @@ func join() Op {
 		Fails:  "a table with two rows of one key, unless `duplicates` or `as_of` says which counts",
 		Params: []Param{
 			{
-				Name: "table", Want: Text, Required: true, Positional: true,
+				Name: "table", Want: Text, Required: true, Positional: true, Python: "str | os.PathLike[str]",
 				Doc: "URI of the file, which is pinned when the session is opened",
 			},
 			{

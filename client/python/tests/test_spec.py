@@ -16,6 +16,7 @@ import pytest
 
 import penstock
 from penstock import spec
+from penstock._paths import absolute
 from penstock.errors import SpecError, UsageError
 from penstock.features import Feature
 
@@ -197,9 +198,9 @@ def test_an_op_of_ones_own() -> None:
 
 def test_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert spec.absolute("~/data/") == f"{tmp_path}/data/"
-    assert spec.absolute(Path("~/x.parquet")) == f"{tmp_path}/x.parquet"
-    assert spec.absolute("s3://bucket/~/") == "s3://bucket/~/"
+    assert absolute("~/data/") == f"{tmp_path}/data/"
+    assert absolute(Path("~/x.parquet")) == f"{tmp_path}/x.parquet"
+    assert absolute("s3://bucket/~/") == "s3://bucket/~/"
 
 
 def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -262,6 +263,17 @@ def test_text_or_path(tmp_path: Path) -> None:
         spec.read_text("no-such.yaml")
 
 
+def test_side_tables_have_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = [penstock.lookup("item", table, "price") for table in ("items.parquet", "s3://bucket/items.parquet")]
+    for _ in range(2):  # the transforms themselves stay as they are
+        made = spec.build("/data", penstock.dense("price"), data=penstock.Data(), batch_size=8, transforms=steps)
+        tables = [step["params"]["table"]["text"] for step in made["transforms"]]
+        assert tables == [str(tmp_path / "items.parquet"), "s3://bucket/items.parquet"]
+        monkeypatch.chdir(tmp_path.parent)
+        tmp_path = tmp_path.parent
+
+
 def test_every_op_has_its_builder(penstock_binary: Path) -> None:
     """Parameters, what may be left out, and defaults are those that `penstock ops` lists."""
     listed = subprocess.run([penstock_binary, "ops", "--output=json"], check=True, capture_output=True).stdout
@@ -275,7 +287,8 @@ def test_every_op_has_its_builder(penstock_binary: Path) -> None:
         parameters = {
             name if name == "in_" else name.rstrip("_"): p for name, p in inspect.signature(builder).parameters.items()
         }  # lambda_ is lambda
-        assert ("in_" in parameters) == (info["inputs"] != "none"), info["name"]
+        takes = info["inputs"] != "none" and "expr" not in parameters  # an expression names its inputs
+        assert ("in_" in parameters) == takes, info["name"]
         parameters.pop("in_", None)
         out = parameters.pop("out", None)
         assert (out is not None) == (not info["output"].startswith("none")), info["name"]

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from penstock import _binary
 from penstock._look import ByName, aligned, html_table
+from penstock._paths import absolute
 from penstock._values import check_integer, check_text
 from penstock.errors import DataError, UsageError
-from penstock.spec import absolute
 
 _FILES = 16  # to look at, at most
 _ROWS = 3  # to show

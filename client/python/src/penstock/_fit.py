@@ -18,6 +18,7 @@ from penstock import _binary
 from penstock import spec as builders
 from penstock._op import Transform
 from penstock._opening import addresses
+from penstock._paths import absolute
 from penstock._values import check_integer, check_text
 from penstock.errors import DataError, SpecError, UsageError
 from penstock.features import Features
@@ -124,7 +125,7 @@ def fit(
     flags = ["--output=json", *(f"--master={m}" for m in addresses(master))]
     if master is None:
         flags.append("--local")
-    given = {"out": None if out is None else builders.absolute(out), "memory": memory, "folder": folder}
+    given = {"out": None if out is None else absolute(out), "memory": memory, "folder": folder}
     flags += [f"--{name}={value}" for name, value in given.items() if value is not None]
     with tempfile.TemporaryDirectory(prefix="penstock-fit-") as scratch:
         path: str = os.path.join(scratch, "spec")  # noqa: PTH118  (flags are texts)

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, overload
 
 from penstock._named import named
 from penstock._op import Op, Transform, python
+from penstock._paths import absolute
 from penstock._values import Fit, Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
 
@@ -423,7 +425,7 @@ def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Tr
 @_builder
 def lookup(
     in_: Names,
-    table: str,
+    table: str | os.PathLike[str],
     columns: str | Sequence[str],
     *,
     key: str | Sequence[str] | None = None,
@@ -812,7 +814,9 @@ def op(  # type: ignore[overload-overlap]  # of texts, types cannot tell which h
 
 
 @overload
-def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform: ...
+def op(
+    name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | os.PathLike[str] | None
+) -> Transform: ...
 
 
 @overload
@@ -919,5 +923,11 @@ def _named(name: str, in_: Names, out: Any, params: Mapping[str, Any]) -> Transf
             f"{name}: out={out!r:.80}; give the name of the result, as text. A function that the workers have is named "
             f'with its module, as "mypkg.features:{name}"'
         )
-    given = {key: value_of(value, f"{name}: {key}") for key, value in params.items() if value is not None}
+    given = {
+        key: value_of(absolute(value) if isinstance(value, os.PathLike) else value, f"{name}: {key}")
+        for key, value in params.items()
+        if value is not None
+    }
+    if name == "lookup" and isinstance(params.get("table"), str):
+        given["table"] = {"text": absolute(params["table"])}
     return Transform(name, tuple(names), out or "", given)

@@ -14,6 +14,7 @@ from pathlib import Path
 from penstock import _identity
 from penstock._named import Named
 from penstock._op import Op, Transform, functions_of
+from penstock._paths import absolute
 from penstock._values import Message, check_integer, check_text, without_none
 from penstock.errors import SpecError
 from penstock.features import Features
@@ -62,7 +63,7 @@ def build(
     return without_none({
         "dataset": {"uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions},
         "filter": filter, "features": [f.message() for f in features],
-        "transforms": [t.message(functions) for t in steps],
+        "transforms": [_located(t.message(functions)) for t in steps],
         **{name: None if value is None else int(value) for name, value in given.items()},
         "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
         "shuffle": bool(shuffle), "provenance": bool(data.provenance),
@@ -71,6 +72,14 @@ def build(
         "fitted": _fitted(fitted) if fitted else None,
         "code": _identity.of([(f.name, f.entry()) for f in own]) if own else None,
     })  # fmt: skip
+
+
+def _located(step: Message) -> Message:
+    """A transform with the whole path of its side table, if it has one."""
+    params = step.get("params", {})
+    if step.get("op") != "lookup" or "text" not in params.get("table", {}):
+        return step
+    return {**step, "params": {**params, "table": {"text": absolute(params["table"]["text"])}}}
 
 
 def _fitted(file: str | os.PathLike[str]) -> Message:
@@ -108,18 +117,6 @@ def _as_features(given: object) -> str:
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return f"say what they become: penstock.dense({given!r}), or a sum as penstock.dense(...) + penstock.label(...)"
     return "add them up, as penstock.dense(...) + penstock.label(...)"
-
-
-def absolute(uri: str | os.PathLike[str]) -> str:
-    """A URI as it is, and a local path made absolute; a slash at its end stays, since it says that it is a folder."""
-    text = os.fspath(uri)
-    if not text or "://" in text:
-        return text
-    text = os.path.expanduser(text)  # noqa: PTH111  (Path drops the slash)
-    if os.path.isabs(text):  # noqa: PTH117
-        return text
-    clean = os.path.abspath(text)  # noqa: PTH100
-    return clean + "/" if text.endswith("/") else clean
 
 
 def read_text(spec: str | os.PathLike[str]) -> str:
