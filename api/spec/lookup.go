@@ -76,6 +76,7 @@ type lookup struct {
 	params    map[string]*pb.Value
 	table     *SideTable
 	index     *index
+	lack      string // see feature
 }
 
 // lookup adds the steps of a transform that joins a side table.
@@ -94,6 +95,9 @@ func (r *resolver) lookup(path string, t *pb.Transform) {
 	}
 	(&application{resolver: r, path: path}).checkOut(t.GetOut())
 	known := !slices.ContainsFunc(in, (*feature).unknown)
+	for _, f := range in {
+		l.lack = cmp.Or(l.lack, f.lacks)
+	}
 	var rows *step
 	if known && len(r.problems) == before {
 		rows = l.rows(in)
@@ -359,7 +363,7 @@ func (l *lookup) column(name string, rows *step) {
 			"\"item_%s\", or no out", out, braces, braces)
 		return
 	}
-	result := &feature{name: cmp.Or(strings.ReplaceAll(out, braces, name), name), at: l.path}
+	result := &feature{name: cmp.Or(strings.ReplaceAll(out, braces, name), name), at: l.path, lacks: l.lack}
 	if l.index != nil {
 		if src := l.source("columns", name); src != nil && rows != nil {
 			l.columnStep(src, rows, result)

@@ -13,6 +13,11 @@ import (
 // resolveLookup resolves transforms over a dataset of users and times, and a side table beside it.
 func resolveLookup(t *testing.T, features, transforms string) (*pb.Program, error) {
 	t.Helper()
+	return spec.Resolve(lookupSpec(t, features, transforms))
+}
+
+func lookupSpec(t *testing.T, features, transforms string) (*pb.Spec, spec.Given) {
+	t.Helper()
 	s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: " + features +
 		"\ntransforms:\n" + transforms))
 	if err != nil {
@@ -41,7 +46,7 @@ func resolveLookup(t *testing.T, features, transforms string) (*pb.Program, erro
 			column("since", pb.Kind_INT64, "timestamp[us]"), lists, column("date", pb.Kind_INT32, ""),
 		}},
 	}
-	return spec.Resolve(s, given)
+	return s, given
 }
 
 // TestLookupsShareTables: lookups with the same key find rows once, in one table, which has the columns that are needed.
@@ -85,6 +90,21 @@ func TestLookupsShareTables(t *testing.T) {
 	}
 	if o := p.GetOutputs()[1]; !slices.Equal(o.GetShape(), []int32{3}) {
 		t.Errorf("a tensor of rows of 3 values: %v", o)
+	}
+}
+
+// TestLookupOfNothingServed: where rows are served that lack the key, what is looked up by it is missed, but for labels.
+func TestLookupOfNothingServed(t *testing.T) {
+	const transforms = "  - {op: lookup, in: user, table: side, columns: age}\n"
+	s, given := lookupSpec(t, "[{dense: age}, {sparse: seconds}]", transforms)
+	_, _, err := spec.ResolveServed(s, given, spec.Served{Absent: []string{"user"}})
+	if err == nil || !strings.Contains(err.Error(), "age is made of user, and the rows have no such column") {
+		t.Errorf("error %v", err)
+	}
+	s, given = lookupSpec(t, "[{label: age}, {sparse: seconds}]", transforms)
+	p, _, err := spec.ResolveServed(s, given, spec.Served{Absent: []string{"user"}})
+	if err != nil || len(p.GetOutputs()) != 1 || len(p.GetTables()) != 0 {
+		t.Errorf("error %v; %v", err, p)
 	}
 }
 
