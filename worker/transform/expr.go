@@ -69,8 +69,8 @@ func typedExpression(text string, in []spec.Type) (*expr.Node, func(column strin
 		return expr.Type{Kind: t.Kind, List: t.List}, nil
 	})
 	if len(errs) == 0 && typed.Kind == pb.Kind_BINARY && len(names) == 0 {
-		return nil, nil, errors.New("it names no feature, and all rows would have the same text; make it of a column, " +
-			"or leave it out")
+		return nil, nil, errors.New("it names no feature, and all rows would have the same text; make it of a " +
+			"column, or leave it out")
 	}
 	return typed, slot, joined(errs)
 }
