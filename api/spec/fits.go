@@ -88,9 +88,12 @@ type fits struct {
 
 // fits returns the parameters for one feature. ErrNotFitted: they are not known yet, which was noted.
 func (a *application) fits(f *feature) (fits, error) {
+	if !a.asking {
+		return fits{params: a.transform.GetParams()}, nil
+	}
 	asked, err := a.asked()
-	if err != nil || len(asked) == 0 {
-		return fits{params: a.transform.GetParams()}, err
+	if err != nil {
+		return fits{}, err
 	}
 	params := maps.Clone(a.transform.GetParams())
 	if by := a.catalog.Fitting(a.transform.GetOp()).By; asked[by].Name == "" {
@@ -124,8 +127,22 @@ func (a *application) fits(f *feature) (fits, error) {
 	return out, nil
 }
 
+// asks reports whether a parameter of a transform asks the data for something.
+func (r *resolver) asks(t *pb.Transform) bool {
+	for _, v := range t.GetParams() {
+		if v.GetFit() != nil {
+			return true
+		}
+	}
+	by := r.catalog.Fitting(t.GetOp()).By
+	return by != "" && t.GetParams()[by] != nil
+}
+
 // fitsNothing refuses what the data should say of several features at once.
 func (a *application) fitsNothing() error {
+	if !a.asking {
+		return nil
+	}
 	asked, err := a.asked()
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		return fmt.Errorf("%s: %s takes several features at once, and is not fitted to one; want a value", name,
@@ -146,7 +163,7 @@ func (a *application) asked() (map[string]Statistic, error) {
 	}
 	fitting := a.catalog.Fitting(a.transform.GetOp())
 	by := a.transform.GetParams()[fitting.By]
-	if fitting.By == "" || by == nil || len(out) > 0 && out[fitting.By].Name != "" {
+	if fitting.By == "" || by == nil {
 		return out, nil
 	}
 	if by.GetText() != FitWord {

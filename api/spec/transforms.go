@@ -35,7 +35,7 @@ func (r *resolver) transform(path string, t *pb.Transform) {
 		near := r.nearest(t.GetOp(), slices.Values(r.catalog.Names()))
 		r.problems.add(path+".op", "no op %s%s", t.GetOp(), cmp.Or(hint(near), "; `penstock ops` lists them"))
 	}
-	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
+	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}, asking: r.asks(t)}
 	if param := namesBy(t); param != "" && known {
 		a.derive(param)
 		return
@@ -64,6 +64,7 @@ type application struct {
 	// signatures that the catalog gave by the type of the one input
 	signatures map[Type]checked
 	mistakes   grouped
+	asking     bool     // the data for something, see fits
 	replaces   *feature // by a result of its name, of one that is not applied to each input by itself
 	lack       string   // the first column that the inputs lack
 }

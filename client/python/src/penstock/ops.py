@@ -20,7 +20,6 @@ from typing import Any, Literal, ParamSpec, overload
 
 from penstock._named import named
 from penstock._op import Op, Transform, python
-from penstock._paths import absolute
 from penstock._values import Fit, Names, Scalar, Value, names_of, value_of
 from penstock.errors import SpecError
 
@@ -925,10 +924,8 @@ def _named(name: str, in_: Names, out: Any, params: Mapping[str, Any]) -> Transf
             f'with its module, as "mypkg.features:{name}"'
         )
     given = {
-        key: value_of(absolute(value) if isinstance(value, os.PathLike) else value, f"{name}: {key}")
+        key: value_of(os.fspath(value) if isinstance(value, os.PathLike) else value, f"{name}: {key}")
         for key, value in params.items()
         if value is not None
     }
-    if name == "lookup" and isinstance(params.get("table"), str):
-        given["table"] = {"text": absolute(params["table"])}
     return Transform(name, tuple(names), out or "", given)
