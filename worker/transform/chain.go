@@ -355,6 +355,9 @@ func (s *step) works() (bytes int64) {
 
 // size is how many bytes the result takes, at most.
 func (s *step) size() (bytes int64, err error) {
+	if k, ok := s.kernel.(textFormula); ok {
+		return k.size(s.out.Rows, s.in), nil
+	}
 	if k, ok := s.kernel.(Sizer); ok {
 		return k.Size(s.in)
 	}
