@@ -76,6 +76,7 @@ type lookup struct {
 	params    map[string]*pb.Value
 	table     *SideTable
 	index     *index
+	lack      string // see feature
 }
 
 // lookup adds the steps of a transform that joins a side table.
@@ -94,6 +95,9 @@ func (r *resolver) lookup(path string, t *pb.Transform) {
 	}
 	(&application{resolver: r, path: path}).checkOut(t.GetOut())
 	known := !slices.ContainsFunc(in, (*feature).unknown)
+	for _, f := range in {
+		l.lack = cmp.Or(l.lack, f.lacks)
+	}
 	var rows *step
 	if known && len(r.problems) == before {
 		rows = l.rows(in)
@@ -181,6 +185,9 @@ func (l *lookup) rows(in []*feature) *step {
 		}
 	}
 	l.checkTimes(times > 0)
+	if len(l.problems) > before {
+		return nil
+	}
 	types := make([]Type, len(in))
 	for i, f := range in {
 		types[i] = f.typ
@@ -188,8 +195,6 @@ func (l *lookup) rows(in []*feature) *step {
 	sig, err := l.catalog.Check(LookupRowOp, params, types)
 	if err != nil {
 		l.problems.add(l.path, "%v", err)
-	}
-	if len(l.problems) > before {
 		return nil
 	}
 	return l.rowStep(l.joined(t), sig, in)
@@ -262,9 +267,9 @@ func meansOther(a, b string) bool {
 	return a != b && (a != "" && b != "" || a == wraps || b == wraps)
 }
 
-// ticks are how many of a unit a second has.
-func ticks(unit string) int64 {
-	return map[string]int64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
+// lengthOf is how many nanoseconds a unit has, 0 of none. Dates are days since 1970.
+func lengthOf(unit string) int64 {
+	return map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 24 * 3600e9}[unit]
 }
 
 // times are the parameters of a lookup of the newest row: how the units of the example's time and the table's go
@@ -284,15 +289,15 @@ func (l *lookup) times(f *feature, column *pb.Source) map[string]*pb.Value {
 			f.name, own, column.GetName(), theirs)
 	case (own == "") != (theirs == "") && given == "":
 		l.problems.add(l.path+".unit", "missing: %s is %s, and %s of the table is %s; say what the plain ints count: "+
-			"s, ms, us or ns", f.name, cmp.Or(f.meaning, "plain ints"), column.GetName(),
+			"d (as dates do), s, ms, us or ns", f.name, cmp.Or(f.meaning, "plain ints"), column.GetName(),
 			cmp.Or(column.GetMeaning(), "plain ints"))
 		return params
 	}
 	own, theirs = cmp.Or(own, given), cmp.Or(theirs, given)
-	if a, b := ticks(own), ticks(theirs); a > 0 && b > a {
-		params["times"] = anInt(b / a)
-	} else if b > 0 && a > b {
-		params["per"] = anInt(a / b)
+	if a, b := lengthOf(own), lengthOf(theirs); b > 0 && a > b {
+		params["times"] = anInt(a / b)
+	} else if a > 0 && b > a {
+		params["per"] = anInt(b / a)
 	}
 	if age := l.params["max_age"]; age != nil {
 		n, err := ageOf(age, own)
@@ -310,7 +315,7 @@ func anInt(n int64) *pb.Value { return &pb.Value{Kind: &pb.Value_Int{Int: n}} }
 func unitOf(meaning string) string {
 	unit, ok := strings.CutPrefix(meaning, "timestamp[")
 	unit = strings.TrimSuffix(unit, "]")
-	if !ok || ticks(unit) == 0 {
+	if !ok || lengthOf(unit) == 0 {
 		return ""
 	}
 	return unit
@@ -330,17 +335,18 @@ func ageOf(v *pb.Value, unit string) (int64, error) {
 	case !ok:
 		return 0, fmt.Errorf("found %.40q; want an age such as 90s, 12h or 7d", text.Text)
 	case unit == "":
-		return 0, fmt.Errorf("found %.40q, but the time is plain ints; say unit: s, ms, us or ns, or give the age in "+
-			"what they count", text.Text)
+		return 0, fmt.Errorf("found %.40q, but the time is plain ints; say unit: d (as dates do), s, ms, us or ns, or "+
+			"give the age in what they count", text.Text)
+	case ns%lengthOf(unit) != 0:
+		return 0, fmt.Errorf("found %.40q, and the time counts whole %s; give an age of whole ones", text.Text, unit)
 	}
-	return ns / (1e9 / ticks(unit)), nil
+	return ns / lengthOf(unit), nil
 }
 
 // nanoseconds reads an age: a whole number and its unit.
 func nanoseconds(text string) (int64, bool) {
 	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz")
-	units := map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 24 * 3600e9}
-	per := units[text[len(number):]]
+	per := lengthOf(text[len(number):])
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 0 || per == 0 || n > math.MaxInt64/per {
 		return 0, false
@@ -357,7 +363,7 @@ func (l *lookup) column(name string, rows *step) {
 			"\"item_%s\", or no out", out, braces, braces)
 		return
 	}
-	result := &feature{name: cmp.Or(strings.ReplaceAll(out, braces, name), name), at: l.path}
+	result := &feature{name: cmp.Or(strings.ReplaceAll(out, braces, name), name), at: l.path, lacks: l.lack}
 	if l.index != nil {
 		if src := l.source("columns", name); src != nil && rows != nil {
 			l.columnStep(src, rows, result)

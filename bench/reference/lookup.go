@@ -187,7 +187,7 @@ func unitOf(e *format.SchemaElement) string {
 
 // spans returns what finds the newest of rows at a time of a unit; of those that are as new that is the last one.
 func (s *side) spans(p parameters, asOf, unit string) (func(rows []int, now int64) int, error) {
-	nanos := map[string]int64{"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1, "": 1}
+	nanos := map[string]int64{"d": 86400e9, "s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1, "": 1}
 	given := p["unit"].GetText()
 	own, theirs := nanos[cmp.Or(unit, given)], nanos[cmp.Or(s.columns[asOf].unit, given)]
 	in := func(n, unit int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(unit)) }

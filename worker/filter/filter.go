@@ -20,6 +20,7 @@ type Program struct {
 	root    node
 	columns []column
 	window  Window // that Select looks at
+	bytes   int64
 }
 
 // Window is the rows that a predicate judges.
@@ -62,10 +63,13 @@ func Compile(e *filter.Expr, slots map[string]int, types []spec.Type) (*Program,
 	for _, name := range e.Columns() {
 		p.columns = append(p.columns, column{slots[name], name, types[slots[name]]})
 	}
-	c := compiler{slots: slots, types: types}
+	c := compiler{slots: slots, types: types, bytes: &p.bytes}
 	p.root = c.compile(e, true)
 	return p, nil
 }
+
+// Bytes is how much memory conditions have that are computed.
+func (p *Program) Bytes() int64 { return p.bytes }
 
 // Columns returns the slots that the predicate reads.
 func (p *Program) Columns() []int {
@@ -105,6 +109,7 @@ func (p *Program) Select(w Window, sel []uint64) error {
 type compiler struct {
 	slots map[string]int
 	types []spec.Type
+	bytes *int64 // of formulas
 }
 
 // compile returns the node that finds the rows for which e is `want`. The root is always a junction.
@@ -152,7 +157,9 @@ func (c compiler) condition(e *expr.Node, want bool) node {
 	typed, _ := e.CheckTruth(func(name string) (expr.Type, error) { // without mistakes, since Compile looked for them
 		return expr.Type{Kind: c.types[c.slots[name]].Kind}, nil
 	})
-	return &condition{transform.NewFormula(typed, func(name string) int { return c.slots[name] }), want}
+	formula := transform.NewFormula(typed, func(name string) int { return c.slots[name] })
+	*c.bytes += formula.Bytes()
+	return &condition{formula, want}
 }
 
 // condition finds the rows for which a formula is true, or false.

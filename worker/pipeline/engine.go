@@ -83,6 +83,7 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 		return fmt.Errorf("filter: %w", err)
 	}
 	e.expr = expr
+	e.chain.Keep(e.filter.Bytes())
 	if isLate {
 		late.DecodeFirst(e.choosing())
 	}

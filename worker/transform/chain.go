@@ -154,6 +154,9 @@ func (c *Chain) Makes(at int, rows int64) int64 {
 	return 0
 }
 
+// Keep counts memory that is as old as the chain, and no step's, with that of Tables.
+func (c *Chain) Keep(bytes int64) { c.tables += bytes }
+
 // Tables is the memory of what the steps look values up in, in bytes.
 func (c *Chain) Tables() int64 { return c.tables }
 
@@ -352,6 +355,9 @@ func (s *step) works() (bytes int64) {
 
 // size is how many bytes the result takes, at most.
 func (s *step) size() (bytes int64, err error) {
+	if k, ok := s.kernel.(textFormula); ok {
+		return k.size(s.out.Rows, s.in), nil
+	}
 	if k, ok := s.kernel.(Sizer); ok {
 		return k.Size(s.in)
 	}

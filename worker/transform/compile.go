@@ -117,6 +117,9 @@ func (c *compiler) addSelector(s Selector, step *pb.Step) error {
 				len(c.sources))
 		}
 	}
+	if s, ok := s.(*sampler); ok && s.where != nil {
+		c.Keep(s.where.Bytes())
+	}
 	c.selectors = append(c.selectors, selecting{
 		selector: s, from: step.GetIn(), in: make([]*vector.Vector, len(step.GetIn())),
 	})

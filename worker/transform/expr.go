@@ -177,10 +177,17 @@ type textFormula struct{ *formulaKernel }
 
 // Size implements Sizer.
 func (k textFormula) Size(in []*vector.Vector) (bytes int64, err error) {
-	rows := int64(0)
+	rows := 0
 	for _, v := range in {
-		rows = int64(v.Rows)
+		rows = v.Rows
+	}
+	return k.size(rows, in), nil
+}
+
+// size is that of so many rows, which no input tells if there is none.
+func (k textFormula) size(rows int, in []*vector.Vector) (bytes int64) {
+	for _, v := range in {
 		bytes += int64(len(v.Data)) * 3 / 2
 	}
-	return bytes + rows*int64(4+max(24, k.texts)), nil
+	return bytes + int64(rows)*int64(4+max(24, k.texts))
 }

@@ -130,6 +130,9 @@ func NewFormula(typed *expr.Node, slot func(column string) int) *Formula {
 	return f
 }
 
+// Bytes is how much memory it has, beside that of texts which it makes.
+func (f *Formula) Bytes() int64 { return f.bytes }
+
 // each calls take with the values of each stretch of rows, from row at on.
 func (f *Formula) each(vectors []*vector.Vector, rows int, file uint64, first int64, take func(at, n int, c *chunk)) {
 	s := &f.rows

@@ -212,3 +212,20 @@ func BenchmarkExpr(b *testing.B) {
 		})
 	}
 }
+
+// TestTextOfNothing: a text that is made of no column is counted for each row.
+func TestTextOfNothing(t *testing.T) {
+	text := strings.Repeat("a", 100)
+	k, err := expression().New(Params{values{"expr": "'" + text + "'"}.proto()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := step{kernel: k, typ: scalar(pb.Kind_BINARY)}
+	s.out.Rows = 1000
+	if err := k.Run(&s.out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if bytes, err := s.size(); err != nil || bytes < int64(len(s.out.Data)) || len(s.out.Data) != 100_000 {
+		t.Errorf("%d bytes of text are counted as %d; %v", len(s.out.Data), bytes, err)
+	}
+}

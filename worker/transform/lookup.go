@@ -55,8 +55,9 @@ func join() Op {
 					"or 7d; left out: any age",
 			},
 			{
-				Name: "unit", Want: Text, OneOf: []string{"s", "ms", "us", "ns"},
-				Doc: "what a time counts in, if that is an int and the other one is a timestamp",
+				Name: "unit", Want: Text, OneOf: []string{"d", "s", "ms", "us", "ns"},
+				Doc: "what a time counts in, if that is an int or a date, which counts d, and the other one is a " +
+					"timestamp",
 			},
 			{Name: "storage", Want: Text, Doc: "storage profile that opens the table; left out: the dataset's"},
 		},

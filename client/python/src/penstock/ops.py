@@ -453,7 +453,8 @@ def lookup(
         as_of: a text, or None: column that says from when on a row counts.
         max_age: a number, text or bool, or None: rows that are older count as none: an int in the unit of the time, or
             a text such as 90s, 12h or 7d; left out: any age.
-        unit: one of s, ms, us, ns, or None: what a time counts in, if that is an int and the other one is a timestamp.
+        unit: one of d, s, ms, us, ns, or None: what a time counts in, if that is an int or a date, which counts d, and
+            the other one is a timestamp.
         storage: a text, or None: storage profile that opens the table; left out: the dataset's.
         out: name of the result, with {} for the column's; by default the column's alone.
 
