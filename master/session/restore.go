@@ -171,7 +171,7 @@ func (s *State) admit(p Checkpoint) error {
 		return refused("the state of rank %d has version %d, this master reads version %d",
 			p.Rank, p.Version, checkpointVersion)
 	case p.ProgramDigest != s.id.ProgramDigest:
-		return refused("the state of rank %d is of another spec, or of other side tables or fitted statistics: program "+
+		return refused("the state of rank %d is of another spec, or of other side tables or statistics: program "+
 			"digest %x, the session's is %x", p.Rank, p.ProgramDigest, s.id.ProgramDigest)
 	case p.DatasetDigest != s.id.DatasetDigest:
 		return refused("the state of rank %d is of another version of the dataset: digest %x, the session's is %x",

@@ -224,7 +224,7 @@ func (t *Transforms) ready(ctx context.Context, absent []string) error {
 	}
 	e, err := newEngine(t.cfg, program, held)
 	if err != nil {
-		held.release()
+		held.Release()
 		return err
 	}
 	t.engine.close()

@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/images"
+	"github.com/penstock-ml/penstock/worker/tables"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -28,15 +29,15 @@ type engine struct {
 	builder  *tensor.Builder
 	decoders map[string]formats.Decoder // by format
 	limit    int64                      // bytes of the rows, and of what is made of them
-	tables   held
+	tables   tables.Set
 
 	absent  string   // columns of the rows that it is for
 	without []string // labels that it does not make
 }
 
 // newEngine makes the engine of a program. It releases the program's tables when it is closed.
-func newEngine(cfg Config, p *pb.Program, tables held) (*engine, error) {
-	chain, err := transform.Compile(cfg.Ops, p, cfg.Functions, tables.lookups()...)
+func newEngine(cfg Config, p *pb.Program, joined tables.Set) (*engine, error) {
+	chain, err := transform.Compile(cfg.Ops, p, cfg.Functions, joined.Lookups()...)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func newEngine(cfg Config, p *pb.Program, tables held) (*engine, error) {
 	}
 	return &engine{
 		program: p, chain: chain, builder: builder, decoders: map[string]formats.Decoder{}, limit: cfg.Memory,
-		tables: tables,
+		tables: joined,
 	}, nil
 }
 
@@ -56,7 +57,7 @@ func (e *engine) close() {
 	if e != nil {
 		e.chain.Close()
 		e.builder.Close()
-		e.tables.release()
+		e.tables.Release()
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
-	"github.com/penstock-ml/penstock/worker/lookup"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/tables"
 )
@@ -47,47 +46,16 @@ func (s sides) close() {
 	}
 }
 
-// held are a program's tables, in memory; nil in place of those that no step looks values up in.
-type held []*tables.Held
-
 // hold loads the tables of a program.
-func (s sides) hold(ctx context.Context, p *pb.Program) (_ held, err error) {
-	all := make(held, len(p.GetTables()))
-	defer func() {
-		if err != nil {
-			all.release()
-		}
-	}()
+func (s sides) hold(ctx context.Context, p *pb.Program) (tables.Set, error) {
+	if s.store != nil {
+		return s.store.All(ctx, p)
+	}
 	for _, step := range p.GetSteps() {
-		at := int(step.GetTable())
-		switch {
-		case step.Table == nil || at >= len(all) || all[at] != nil:
-			continue
-		case s.store == nil:
+		if step.Table != nil && int(step.GetTable()) < len(p.GetTables()) {
 			return nil, fmt.Errorf("apply: %s looks values up in %s; give a storage that reads it", step.GetAt(),
-				p.GetTables()[at].GetFile().GetUri())
-		}
-		if all[at], err = s.store.Hold(ctx, p.GetTables()[at]); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.GetAt(), err)
+				p.GetTables()[step.GetTable()].GetFile().GetUri())
 		}
 	}
-	return all, nil
-}
-
-func (h held) lookups() []*lookup.Table {
-	all := make([]*lookup.Table, len(h))
-	for i, t := range h {
-		if t != nil {
-			all[i] = t.Table
-		}
-	}
-	return all
-}
-
-func (h held) release() {
-	for _, t := range h {
-		if t != nil {
-			t.Release()
-		}
-	}
+	return nil, nil
 }

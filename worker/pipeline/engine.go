@@ -29,7 +29,7 @@ type engine struct {
 // compile makes the engine of a stream's program, for batches or for none.
 func compile(s *Stream, batches bool) (_ *engine, err error) {
 	e := &engine{extra: make(map[*tensor.Batch]int64, batchesOut)}
-	if e.chain, err = transform.Compile(s.cfg.Ops, s.program, s.functions, s.tables.lookups()...); err != nil {
+	if e.chain, err = transform.Compile(s.cfg.Ops, s.program, s.functions, s.tables.Lookups()...); err != nil {
 		return nil, err
 	}
 	if err := e.compile(s.program, s.file.Format(), batches); err != nil {

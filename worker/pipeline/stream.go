@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/rescue"
+	"github.com/penstock-ml/penstock/worker/tables"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -31,7 +32,7 @@ type Stream struct {
 	reader   *reader
 	computer *computer
 	sender   sender
-	tables   held
+	tables   tables.Set
 	kitKey   string // whose kits fit; "": none do
 	ended    bool   // all went well
 }
@@ -115,7 +116,7 @@ func (s *Stream) Close() {
 		s.computer.close()
 		s.quota.Close(nil)
 	}
-	s.tables.release() // the kit is pooled: it goes before the tables do
+	s.tables.Release() // the kit is pooled: it goes before the tables do
 	if s.session != nil {
 		s.pipeline.sessions.leave(s.session)
 		s.session = nil
