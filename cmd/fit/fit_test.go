@@ -286,10 +286,11 @@ func TestFitsThatCannotBe(t *testing.T) {
 		},
 		"among the data": {chained, []string{"--out=" + filepath.Join(dir, "new.parquet")}, "a name that begins with _"},
 		"a folder among the data": {
-			chained, []string{"--folder=" + filepath.Join(dir, "folder")},
+			chained,
+			[]string{"--folder=" + filepath.Join(dir, "folder")},
 			"a name that begins with _",
 		},
-		"a folder":       {chained, []string{"--out=" + folder}, "is a folder"},
+		"a folder": {chained, []string{"--out=" + folder}, "is a folder"},
 		"constant": {"- {op: clamp, in: n, max: 0}\n- {op: clamp, in: n, min: 0}\n- {op: scale_to_z_score, in: n, of: fit}\n" +
 			"- {op: bucketize, in: n, borders: {quantiles: 4}}", nil, "std: want a finite"},
 	} {
