@@ -80,7 +80,7 @@ func TestTwoTeamsOnOneFleet(t *testing.T) {
 	}
 	read()
 	run(t, 0, nil, as(alice, "session", "create", spec, "--id=hidden")...)
-	refused("may not read dataset.uri", as(eve, "session", "create", spec, "--id=mine"))
+	refused("may not read", as(eve, "session", "create", spec, "--id=mine"))
 	refused(`session "hidden" does not exist`, as(eve, "session", "show", "hidden"))
 	refused("may do nothing in another one", as(eve, "session", "show", "hidden", "--namespace=vision"))
 	refused("not one that this port knows", as(write(t, "forged", "the-token-of-alicf"), "session", "list"))

@@ -70,7 +70,7 @@ func (f *fleet) production() {
 	}
 	f.recount(examples, f.at("job/ledger-0"))
 	if out, err := f.trainer("s3://other/", token); err == nil ||
-		!strings.Contains(out, "namespace training may not read dataset.uri") {
+		!strings.Contains(out, "namespace training may not read") {
 		f.t.Errorf("another team's dataset: %v\n%s", err, out)
 	}
 	f.check(os.WriteFile(token, []byte(f.must("create", "token", "default", "-n", "training")), 0o600))
