@@ -21,7 +21,6 @@ import penstock
 if TYPE_CHECKING:
     from pathlib import Path
 
-duckdb = pytest.importorskip("duckdb")
 pytestmark = [pytest.mark.fleet, pytest.mark.usefixtures("fleet_of_this_machine")]
 
 ROWS = 300
@@ -241,6 +240,8 @@ def same(got: Any, want: Any, *, rough: bool) -> bool:
 
 
 def test_derived_columns_and_filters_are_those_of_duckdb(tmp_path: Path) -> None:
+    import duckdb  # which the other Pythons lack
+
     seed = random.randrange(1 << 32)
     rows, writer = some_rows(seed), Writer(seed)
     pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=100)
@@ -276,6 +277,8 @@ def test_derived_columns_and_filters_are_those_of_duckdb(tmp_path: Path) -> None
 
 
 def check_filters(folder: Path, rows: pa.Table, conditions: list[Pair], seed: int) -> None:
+    import duckdb  # which the other Pythons lack
+
     assert len(conditions) > 4
     with duckdb.connect() as db:
         db.execute(MACROS)

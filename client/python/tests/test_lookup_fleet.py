@@ -18,7 +18,6 @@ from penstock._onbox import LocalFleet
 from penstock.errors import Error, SpecError
 
 pytestmark = pytest.mark.fleet
-duckdb = pytest.importorskip("duckdb")
 
 ROWS, ITEMS = 4_000, 3_000
 
@@ -32,6 +31,8 @@ def binary(penstock_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ratings, and items of which most ids have several rows: in no order, with nulls, and as new as each other."""
+    import duckdb  # which the other Pythons lack
+
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(7)
 
     def some(values: Any, share: float) -> pa.Array:
@@ -84,6 +85,8 @@ def read(loader: DataLoader) -> dict[int, dict[str, Any]]:
 
 def test_joins_are_duckdbs(data: Path, warm: None) -> None:
     """Missing, repeated and null keys; rows at the very time, and after it, which would leak; one key and two."""
+    import duckdb  # which the other Pythons lack
+
     items = str(data / "items.parquet")
     columns = ["place", "price"]
     loader = load(
