@@ -156,16 +156,16 @@ func rounded(m double, k int) float64 {
 	if off := math.Abs(math.Abs(m.low) - last/2); off < near && bits&1 == 1 {
 		m.high, m.low = m.high+math.Copysign(last, m.low), 0
 	}
-	if k > -1000 {
+	if _, e := math.Frexp(m.high); e-1+k >= -1022 { // it has all bits
 		return math.Ldexp(m.high, k)
 	}
-	// A subnormal result has fewer bits. To odd first, so that it is rounded but once.
-	if bits = math.Float64bits(m.high); m.low != 0 && bits&1 == 0 && math.Abs(m.low) > near {
-		if m.low > 0 {
-			bits++
-		} else {
-			bits--
-		}
+	// A subnormal result has fewer bits: it counts units of 2^-1074.
+	const unit = 1074
+	units := math.Ldexp(m.high, k+unit) // exact, as is what follows but for the last sum
+	whole := math.Floor(units)
+	above := units - whole - 0.5 + math.Ldexp(m.low, k+unit) // the middle of two results
+	if isMiddle := math.Abs(above) < math.Ldexp(near, k+unit); above > 0 && !isMiddle || isMiddle && math.Mod(whole, 2) == 1 {
+		whole++
 	}
-	return math.Ldexp(math.Float64frombits(bits), k)
+	return math.Ldexp(whole, -unit)
 }
