@@ -164,7 +164,8 @@ func rounded(m double, k int) float64 {
 	units := math.Ldexp(m.high, k+unit) // exact, as is what follows but for the last sum
 	whole := math.Floor(units)
 	above := units - whole - 0.5 + math.Ldexp(m.low, k+unit) // the middle of two results
-	if isMiddle := math.Abs(above) < math.Ldexp(near, k+unit); above > 0 && !isMiddle || isMiddle && math.Mod(whole, 2) == 1 {
+	isMiddle := math.Abs(above) < math.Ldexp(near, k+unit)
+	if above > 0 && !isMiddle || isMiddle && math.Mod(whole, 2) == 1 {
 		whole++
 	}
 	return math.Ldexp(whole, -unit)
