@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -229,7 +228,7 @@ func (s Statistic) mistake(t Type) error {
 			return fmt.Errorf("want numbers for the %s, found %v", s.Name, t)
 		}
 	case Quantile:
-		if x, ok := numberOf(s.Arg); !ok || x < 0 || x > 1 || !numbers {
+		if x, ok := Number(s.Arg); !ok || x < 0 || x > 1 || !numbers {
 			return fmt.Errorf("want {quantile: 0.01}, of numbers and from 0 to 1, found {quantile: %s} of %v",
 				valueText(s.Arg), t)
 		}
@@ -252,16 +251,6 @@ func (s Statistic) mistake(t Type) error {
 			hint(Nearest(s.Name, slices.Values(known))), strings.Join(known, ", "))
 	}
 	return nil
-}
-
-func numberOf(v *pb.Value) (float64, bool) {
-	switch k := v.GetKind().(type) {
-	case *pb.Value_Int:
-		return float64(k.Int), true
-	case *pb.Value_Float:
-		return k.Float, !math.IsNaN(k.Float)
-	}
-	return 0, false
 }
 
 // maxFormula bounds what is written of a feature, in bytes: longer ones end in a hash.

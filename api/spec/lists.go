@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"math"
+
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -128,4 +130,15 @@ func canonicalList(v *pb.Value) *pb.Value {
 		return v
 	}
 	return ListOf(Elements(v))
+}
+
+// Number reads an int or a float other than NaN.
+func Number(v *pb.Value) (float64, bool) {
+	switch k := v.GetKind().(type) {
+	case *pb.Value_Int:
+		return float64(k.Int), true
+	case *pb.Value_Float:
+		return k.Float, !math.IsNaN(k.Float)
+	}
+	return 0, false
 }

@@ -83,13 +83,7 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 	for _, f := range r.pass.asked {
 		f.needed = true
 	}
-	for _, st := range slices.Backward(r.steps) {
-		if st.needed() {
-			for _, f := range st.in {
-				f.needed = true
-			}
-		}
-	}
+	r.needInputs()
 	names := map[*feature]string{}
 	nameOf := func(f *feature) string {
 		if f.source != nil {

@@ -363,8 +363,8 @@ func (r *resolver) unseen(g glob) string {
 	return ""
 }
 
-// program keeps what is needed and numbers its slots.
-func (r *resolver) program(s *pb.Spec) *pb.Program {
+// needInputs has all that needed steps are made of be needed, too.
+func (r *resolver) needInputs() {
 	for _, st := range slices.Backward(r.steps) {
 		if st.needed() {
 			for _, f := range st.in {
@@ -372,6 +372,11 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 			}
 		}
 	}
+}
+
+// program keeps what is needed and numbers its slots.
+func (r *resolver) program(s *pb.Spec) *pb.Program {
+	r.needInputs()
 	p := &pb.Program{
 		Storage: s.GetDataset().GetStorage(), Filter: strings.TrimSpace(s.GetFilter()),
 		Seed: s.GetSeed(), Shuffle: s.GetShuffle(), Provenance: s.GetProvenance(),

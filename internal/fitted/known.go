@@ -19,7 +19,7 @@ func Asked(s spec.Statistic) Statistic {
 	case spec.Median:
 		out.Name, out.Shares = Quantiles, []float64{0.5}
 	case spec.Quantile:
-		share, _ := number(s.Arg)
+		share, _ := spec.Number(s.Arg)
 		out.Name, out.Shares = Quantiles, []float64{share}
 	case spec.Quantiles:
 		out.Name, out.Parts = Quantiles, int(s.Arg.GetInt())
@@ -28,16 +28,6 @@ func Asked(s spec.Statistic) Statistic {
 		out.MinCount, out.MaxSize = uint64(s.Args["min_count"].GetInt()), uint64(s.Args["max_size"].GetInt())
 	}
 	return out
-}
-
-func number(v *pb.Value) (float64, bool) {
-	switch k := v.GetKind().(type) {
-	case *pb.Value_Int:
-		return float64(k.Int), true
-	case *pb.Value_Float:
-		return k.Float, true
-	}
-	return 0, false
 }
 
 // Known are a file's statistics, as specs ask for them. It belongs to one goroutine.

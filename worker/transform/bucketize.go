@@ -157,7 +157,7 @@ func intTable(borders *pb.Value) (table *borderTable[int64], below int32, err er
 			if n, isInt := integer(b); isInt {
 				floors = append(floors, n)
 			} else {
-				x, _ := number(b)
+				x, _ := spec.Number(b)
 				add(x)
 			}
 		}

@@ -58,7 +58,7 @@ func newFill(p Params, in []spec.Type) (Kernel, error) {
 		}
 		return &fill[int32]{value: int32(n)}, nil
 	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
-		x, ok := number(v)
+		x, ok := spec.Number(v)
 		switch {
 		case !ok:
 			return nil, bad("a number")

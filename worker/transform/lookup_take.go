@@ -40,7 +40,7 @@ func newTaker(t spec.Type, p Params) (taker, error) {
 		}
 		return newValues(t, value != nil, n), nil
 	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
-		x, ok := number(value)
+		x, ok := spec.Number(value)
 		if value != nil && (!ok || t.Kind == pb.Kind_FLOAT32 && overflows(x)) {
 			return nil, bad
 		}

@@ -99,13 +99,13 @@ func (p Params) Int(name string) int64 { return p.values[name].GetInt() }
 
 // Number returns a Number or Share, 0 if it was left out.
 func (p Params) Number(name string) float64 {
-	x, _ := number(p.values[name])
+	x, _ := spec.Number(p.values[name])
 	return x
 }
 
 // Numbers returns a list of numbers, of which a single one is one, too. It is for reading.
 func (p Params) Numbers(name string) []float64 {
-	if x, ok := number(p.values[name]); ok {
+	if x, ok := spec.Number(p.values[name]); ok {
 		return []float64{x}
 	}
 	if floats := p.values[name].GetFloats(); floats != nil {
@@ -121,7 +121,7 @@ func (p Params) Numbers(name string) []float64 {
 	values := spec.Elements(p.values[name])
 	numbers := make([]float64, len(values))
 	for i, v := range values {
-		numbers[i], _ = number(v)
+		numbers[i], _ = spec.Number(v)
 	}
 	return numbers
 }
@@ -215,12 +215,12 @@ func (p Param) canonical(v *pb.Value) *pb.Value {
 		}
 		return &pb.Value{Kind: &pb.Value_Int{Int: n}}
 	case Number, Share:
-		if x, ok := number(v); !ok || p.Want == Share && (x < 0 || x > 1) {
+		if x, ok := spec.Number(v); !ok || p.Want == Share && (x < 0 || x > 1) {
 			return nil
 		}
 		return v
 	case NumberOrMore:
-		if _, ok := number(v); ok {
+		if _, ok := spec.Number(v); ok {
 			return v
 		}
 		return numbers(v)
@@ -286,17 +286,6 @@ func integer(v *pb.Value) (int64, bool) {
 	return 0, false
 }
 
-// number reads an int or a float other than NaN.
-func number(v *pb.Value) (float64, bool) {
-	switch n := v.GetKind().(type) {
-	case *pb.Value_Int:
-		return float64(n.Int), true
-	case *pb.Value_Float:
-		return n.Float, !math.IsNaN(n.Float)
-	}
-	return 0, false
-}
-
 // numbers returns v as a list of numbers, nil if it is none.
 func numbers(v *pb.Value) *pb.Value {
 	if spec.Packed(v) {
@@ -307,7 +296,7 @@ func numbers(v *pb.Value) *pb.Value {
 	}
 	list := spec.AsList(v)
 	for _, e := range list {
-		if _, ok := number(e); !ok {
+		if _, ok := spec.Number(e); !ok {
 			return nil
 		}
 	}
