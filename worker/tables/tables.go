@@ -124,14 +124,15 @@ func (s *Store) enter(key string, t *pb.Table) *entry {
 		return e
 	}
 	e.users += 2 // of which one loads it
-	e.ready = make(chan struct{})
+	ready := make(chan struct{})
+	e.ready = ready
 	s.loads.Go(func() {
 		e.err = rescue.Call(rescue.Worker, func() error { return s.prepare(e) })
 		if e.err != nil {
 			e.err = s.failed(e)
 		}
-		close(e.ready)
-		s.release(e)
+		s.release(e) // first: who waits may be the last user at once
+		close(ready)
 	})
 	return e
 }
