@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/fitted"
+	"github.com/penstock-ml/penstock/internal/process"
 )
 
 // Column is a column of a fit, and what is asked of it.
@@ -57,6 +58,7 @@ type Fit struct {
 	folder   *folder
 	identity string
 	maxExact uint64
+	memory   int64
 	state    []byte
 	restored bool
 	finished bool
@@ -106,11 +108,12 @@ func Open(columns []Column, o Options) (*Fit, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fit{folder: dir, identity: o.Identity, maxExact: o.MaxExact}
+	f := &Fit{folder: dir, identity: o.Identity, maxExact: o.MaxExact, memory: o.Memory}
 	f.makeColumns(columns, o)
 	if err := f.restore(); err != nil {
 		return nil, errors.Join(err, dir.close())
 	}
+	process.RaiseMemoryLimit(f.memory) // of a process that has a worker, too
 	for _, c := range f.columns {
 		f.running.Go(func() { f.run(c) })
 	}
@@ -294,5 +297,6 @@ func (f *Fit) Close() error {
 		close(c.queue)
 	}
 	f.running.Wait()
+	process.RaiseMemoryLimit(-f.memory)
 	return f.folder.close()
 }

@@ -82,7 +82,7 @@ func (t *intTable) put(key, count uint64) {
 
 func (t *intTable) grow() {
 	old := t.slots
-	t.slots, t.used = make([]counted, 2*len(old)), 0
+	t.slots, t.used = makeTable[counted](2*len(old)), 0
 	for _, s := range old {
 		if s.count != 0 {
 			t.put(s.key, s.count)

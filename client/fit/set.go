@@ -126,7 +126,7 @@ func (s *set) addTexts(data []byte, offsets []int32, null func(i int) bool) erro
 }
 
 // insert makes room for a text.
-func (s *set) insert(text []byte, hash uint64) error {
+func (s *set) insert(text []byte, hash uint32) error {
 	if s.texts.full() {
 		if err := s.makeRoom(); err != nil {
 			return err

@@ -16,7 +16,7 @@ type textTable struct {
 	spare   [][]byte // blocks of before clear
 	seed    maphash.Seed
 	a, b    [headSize]byte // for comparisons
-	hashes  [batch]uint64
+	hashes  [batch]uint32
 }
 
 // textSlot names entry-1, whose text has a hash.
@@ -44,24 +44,26 @@ func newTextTable() *textTable {
 
 // resize makes room for entries in three of four slots.
 func (t *textTable) resize(slots int) {
-	old := t.entries
-	t.slots = make([]textSlot, slots)
-	t.entries = append(make([]textEntry, 0, slots/4*3), old...)
-	for i := range t.entries {
-		t.place(maphash.Bytes(t.seed, t.text(&t.entries[i])), uint32(i+1))
+	old := t.slots
+	t.slots = makeTable[textSlot](slots)
+	t.entries = append(make([]textEntry, 0, slots/4*3), t.entries...)
+	for _, s := range old {
+		if s.entry != 0 {
+			t.place(s)
+		}
 	}
 }
 
-// place finds a slot for an entry.
-func (t *textTable) place(hash uint64, entry uint32) {
-	at := t.home(hash)
+// place finds a place for a slot.
+func (t *textTable) place(s textSlot) {
+	at := t.home(s.hash)
 	for t.slots[at].entry != 0 {
 		at = (at + 1) & (len(t.slots) - 1)
 	}
-	t.slots[at] = textSlot{uint32(hash), entry}
+	t.slots[at] = s
 }
 
-func (t *textTable) home(hash uint64) int { return int(hash>>32) & (len(t.slots) - 1) }
+func (t *textTable) home(hash uint32) int { return int(hash) & (len(t.slots) - 1) }
 
 // text is an entry's, in the entry or in a block.
 func (t *textTable) text(e *textEntry) []byte {
@@ -100,7 +102,7 @@ func (t *textTable) grownBytes() int64 { return t.bytes() + 2*t.tableBytes() }
 func (t *textTable) look(data []byte, offsets []int32) {
 	var seen uint64
 	for i, to := range offsets[1:] {
-		hash := maphash.Bytes(t.seed, data[offsets[i]:to])
+		hash := uint32(maphash.Bytes(t.seed, data[offsets[i]:to]))
 		t.hashes[i] = hash
 		seen += uint64(t.slots[t.home(hash)].entry)
 	}
@@ -113,10 +115,10 @@ func (t *textTable) look(data []byte, offsets []int32) {
 }
 
 // count counts a text if it is there.
-func (t *textTable) count(text []byte, hash uint64) bool {
+func (t *textTable) count(text []byte, hash uint32) bool {
 	at := t.home(hash)
 	for t.slots[at].entry != 0 {
-		if t.slots[at].hash == uint32(hash) {
+		if t.slots[at].hash == hash {
 			e := &t.entries[t.slots[at].entry-1]
 			if int(e.length) == len(text) && bytes.Equal(t.text(e), text) {
 				e.count++
@@ -143,7 +145,7 @@ func (t *textTable) room(text []byte) int64 {
 }
 
 // insert adds a text that is not there, for which there is a free entry, in a new block of so many bytes, if not 0.
-func (t *textTable) insert(text []byte, hash uint64, block int64) {
+func (t *textTable) insert(text []byte, hash uint32, block int64) {
 	e := textEntry{count: 1, length: uint32(len(text))}
 	copy(e.head[:], text)
 	if len(text) > headSize {
@@ -153,7 +155,7 @@ func (t *textTable) insert(text []byte, hash uint64, block int64) {
 		t.blocks[last] = append(t.blocks[last], text...)
 	}
 	t.entries = append(t.entries, e)
-	t.place(hash, uint32(len(t.entries)))
+	t.place(textSlot{hash, uint32(len(t.entries))})
 }
 
 // blockFor is the block that has room for a text: the last one, a spare one, or a new one of so many bytes.

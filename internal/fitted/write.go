@@ -10,6 +10,9 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/file"
@@ -200,7 +203,11 @@ func (w *Writer) Append(r Row) error {
 	g.texts = append(g.texts, v.Text...) // what moves stays where it was, too
 	text := g.texts[from:]
 	valid := v.Kind == AText && utf8.Valid(v.Text)
-	g.name.add([]byte(r.Name), r.Name != "")
+	var name []byte
+	if r.Name != "" {
+		name = []byte(r.Name)
+	}
+	g.name.add(name, name != nil)
 	g.id.add(r.ID, r.ID >= 0)
 	g.int.add(v.Int, v.Kind == AnInt)
 	g.float.add(v.Float, v.Kind == AFloat)
@@ -268,9 +275,9 @@ func (w *Writer) writeColumn(c int, to file.ColumnChunkWriter) error {
 	}
 	switch c {
 	case colOf:
-		return texts(repeated(w.entry.Of, g.n))
+		return same(to, w.entry.Of, g.n)
 	case colStatistic:
-		return texts(repeated(w.entry.Name, g.n))
+		return same(to, w.entry.Name, g.n)
 	case colName:
 		return texts(g.name)
 	case colID:
@@ -288,12 +295,14 @@ func (w *Writer) writeColumn(c int, to file.ColumnChunkWriter) error {
 	return numbers(g.count)
 }
 
-func repeated(s string, n int) textColumn {
-	values := make([]parquet.ByteArray, n)
-	for i := range values {
-		values[i] = parquet.ByteArray(s)
+// same writes a text n times. Only the first goes through the dictionary.
+func same(to file.ColumnChunkWriter, text string, n int) error {
+	if _, err := to.(*file.ByteArrayColumnChunkWriter).WriteBatch([]parquet.ByteArray{[]byte(text)}, nil, nil); err != nil {
+		return err
 	}
-	return textColumn{values: values}
+	again := array.NewInt32Data(array.NewData(arrow.PrimitiveTypes.Int32, n-1,
+		[]*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, arrow.Int32SizeBytes*(n-1)))}, nil, 0, 0))
+	return to.WriteDictIndices(again, nil, nil)
 }
 
 // Close ends the file, but not what it is written to.
