@@ -62,7 +62,7 @@ func (b *Bound) findBuffers() {
 func (a *Array) buffers() []int {
 	out := slices.Concat(a.Structs, a.Inner)
 	for _, l := range a.Lists {
-		out = append(out, l.Validity)
+		out = append(append(out, l.Around...), l.Validity)
 		if l.Offsets >= 0 {
 			out = append(out, l.Offsets)
 		}

@@ -13,56 +13,86 @@ import (
 // Selector finds the entries of chosen keys in a map column. A key that a row has more than once counts as the
 // last of them, as a map's builder would have it.
 type Selector struct {
-	mem          *Allowance
-	keys, values Reader
-	kind         [2]pb.Kind     // of the keys, and of the values
-	entries      *vector.Vector // the values
-	picks        []*Pick
-	byInt        map[int64]*Pick
-	byText       map[string]*Pick
+	mem     *Allowance
+	keys    Reader
+	kind    pb.Kind
+	offsets []int32 // of the window's maps: which entries are whose
+	places  []*place
+	byInt   map[int64]*place
+	byText  map[string]*place
+}
+
+// place is where a key is: for each row the entry, or -1.
+type place struct{ at []int32 }
+
+// Entries are the values of a Selector's map, or of maps that are its values the keys or the values.
+type Entries struct {
+	selector *Selector
+	values   Reader
+	picks    map[*place]*Pick
+	all      vector.Vector // the window's, an entry a row
 }
 
 // Pick is the Reader of one key's values: null where a row lacks the key or its value is null.
 type Pick struct {
-	selector *Selector
-	at       []int32 // for each row, the entry of the key, or -1
-	valid    []uint64
-	out      vector.Vector
+	entries *Entries
+	place   *place
+	valid   []uint64
+	lists   gatherer
+	out     vector.Vector
 }
 
-// NewSelector returns a selector of a map whose keys and values are lists of such kinds.
-func NewSelector(keys, values Reader, key, value pb.Kind, mem *Allowance) *Selector {
-	return &Selector{
-		mem: mem, keys: keys, values: values, kind: [2]pb.Kind{key, value}, byInt: map[int64]*Pick{},
-		byText: map[string]*Pick{},
-	}
+// NewSelector returns a selector of a map whose keys are lists of such a kind.
+func NewSelector(keys Reader, kind pb.Kind, mem *Allowance) *Selector {
+	return &Selector{mem: mem, keys: keys, kind: kind, byInt: map[int64]*place{}, byText: map[string]*place{}}
 }
 
-// Pick returns the reader of a key, which reads what Find found.
-func (s *Selector) Pick(key string) (*Pick, error) {
-	p := &Pick{selector: s}
-	p.out.Type.Kind = s.kind[1]
-	if s.kind[0] == pb.Kind_BINARY {
-		if same := s.byText[key]; same != nil {
-			return same, nil
-		}
-		s.byText[key] = p
-	} else {
-		k, err := strconv.ParseInt(key, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("key %q of a map whose keys are integers: %w", key, err)
-		}
-		if same := s.byInt[k]; same != nil {
-			return same, nil
-		}
-		s.byInt[k] = p
+// Entries returns what is read of the entries that the selector finds: values has a list of as many for each row.
+func (s *Selector) Entries(values Reader) *Entries {
+	return &Entries{selector: s, values: values, picks: map[*place]*Pick{}}
+}
+
+// Pick returns the reader of a key, whose values are of a type. It reads what Find found, and Load loaded.
+func (e *Entries) Pick(key string, typ *pb.Type) (*Pick, error) {
+	at, err := e.selector.place(key)
+	if err != nil || e.picks[at] != nil {
+		return e.picks[at], err
 	}
-	s.picks = append(s.picks, p)
+	p := &Pick{entries: e, place: at}
+	p.out.Type.Kind, p.out.Type.List, p.out.Type.Nested = typ.GetKind(), typ.GetList(), typ.GetNested()
+	p.out.Nested = make([]vector.Level, typ.GetNested())
+	e.picks[at] = p
 	return p, nil
 }
 
-// Of is the selector that the reader is of.
-func (p *Pick) Of() *Selector { return p.selector }
+func (s *Selector) place(key string) (*place, error) {
+	if s.kind == pb.Kind_BINARY {
+		if s.byText[key] == nil {
+			s.byText[key] = s.newPlace()
+		}
+		return s.byText[key], nil
+	}
+	k, err := strconv.ParseInt(key, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("key %q of a map whose keys are integers: %w", key, err)
+	}
+	if s.byInt[k] == nil {
+		s.byInt[k] = s.newPlace()
+	}
+	return s.byInt[k], nil
+}
+
+func (s *Selector) newPlace() *place {
+	p := &place{}
+	s.places = append(s.places, p)
+	return p
+}
+
+// Of is what the reader is of.
+func (p *Pick) Of() *Entries { return p.entries }
+
+// Of is the selector whose entries these are.
+func (e *Entries) Of() *Selector { return e.selector }
 
 // Find looks up the keys in rows that are decoded.
 func (s *Selector) Find(rows int) error {
@@ -70,13 +100,8 @@ func (s *Selector) Find(rows int) error {
 	if err != nil {
 		return err
 	}
-	if s.entries, err = s.values.Read(rows); err != nil {
-		return err
-	}
-	if !slices.Equal(keys.Offsets[:rows+1], s.entries.Offsets[:rows+1]) {
-		return errors.New("the map's keys and values differ in number")
-	}
-	for _, p := range s.picks {
+	s.offsets = keys.Offsets[:rows+1]
+	for _, p := range s.places {
 		if p.at, err = Grow(s.mem, p.at, rows); err != nil {
 			return err
 		}
@@ -98,7 +123,7 @@ func (s *Selector) Find(rows int) error {
 	return nil
 }
 
-func (s *Selector) wanted(keys *vector.Vector, j int32) *Pick {
+func (s *Selector) wanted(keys *vector.Vector, j int32) *place {
 	switch keys.Type.Kind {
 	case pb.Kind_INT32:
 		return s.byInt[int64(keys.I32[j])]
@@ -108,18 +133,40 @@ func (s *Selector) wanted(keys *vector.Vector, j int32) *Pick {
 	return s.byText[string(keys.Data[keys.Ends[j]:keys.Ends[j+1]])]
 }
 
+// Load has the picks read what is decoded of rows in which Find looked.
+func (e *Entries) Load(rows int) error {
+	values, err := e.values.Read(rows)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(e.selector.offsets, values.Offsets[:rows+1]) {
+		return errors.New("the map's keys and values differ in number")
+	}
+	e.all = *values
+	e.all.Rows, e.all.Valid, e.all.Offsets = int(values.Offsets[rows]), values.ElemValid, nil
+	if e.all.Type.List = len(values.Nested) > 0; e.all.Type.List {
+		inner := values.Nested[0]
+		e.all.Type.Nested--
+		e.all.Valid, e.all.Offsets, e.all.Nested = inner.Valid, inner.Offsets, values.Nested[1:]
+	}
+	return nil
+}
+
 // Read takes the entries that Find found.
 func (p *Pick) Read(rows int) (*vector.Vector, error) {
-	from, v := p.selector.entries, &p.out
+	from, v, at := &p.entries.all, &p.out, p.place.at[:rows]
 	p.valid = vector.Grow(p.valid, vector.Words(rows))
 	clear(p.valid)
 	v.Rows, v.Valid = rows, nil
-	for i, j := range p.at[:rows] {
-		if j < 0 || from.ElemIsNull(int(j)) {
+	for i, j := range at {
+		if j < 0 || from.IsNull(int(j)) {
 			v.Valid = p.valid
 		} else {
 			p.valid[i>>6] |= 1 << (i & 63)
 		}
 	}
-	return v, Gather(p.selector.mem, v, from, p.at)
+	if v.Type.List {
+		return v, p.lists.gather(p.entries.selector.mem, v, from, at)
+	}
+	return v, Gather(p.entries.selector.mem, v, from, at)
 }

@@ -95,7 +95,8 @@ func compare(t *testing.T, what string, sources []*pb.Source, got, want [][]any)
 func compareOwn(t *testing.T, what string, sources []*pb.Source, rows [][]any) {
 	t.Helper()
 	for j, s := range sources {
-		if j == 0 || !slices.Equal(s.GetPath(), sources[j-1].GetPath()) || !spec.Small(s.GetType().GetKind()) &&
+		if j == 0 || !slices.Equal(s.GetPath(), sources[j-1].GetPath()) ||
+			!slices.Equal(s.GetField(), sources[j-1].GetField()) || !spec.Small(s.GetType().GetKind()) &&
 			s.GetType().GetNested() <= sources[j-1].GetType().GetNested() {
 			continue
 		}
@@ -193,7 +194,9 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 		}
 		for _, key := range keys {
 			for _, kind := range kindsOf(column) {
-				s := &pb.Source{Path: column.Path, Type: column.Type.Proto(), Key: key, Meaning: column.Meaning}
+				s := &pb.Source{
+					Path: column.Path, Field: column.Field, Type: column.Type.Proto(), Key: key, Meaning: column.Meaning,
+				}
 				s.Name, s.Type.Kind = fmt.Sprint(column.Name, s.GetKey(), kind), kind
 				sources = append(sources, s)
 			}
