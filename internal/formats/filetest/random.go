@@ -56,7 +56,8 @@ func Schema(r *rand.Rand) *arrow.Schema {
 	}
 	add(arrow.StructOf(field("m", arrow.MapOf(arrow.PrimitiveTypes.Int32, arrow.ListOf(arrow.ListOf(one()))))))
 	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.MapOf(arrow.BinaryTypes.String, arrow.ListOf(one()))))
-	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.ListOf(arrow.StructOf(field("z", one()))))) // which cannot be read, nor can this:
+	// The next two cannot be read.
+	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.ListOf(arrow.StructOf(field("z", one())))))
 	add(arrow.ListOf(arrow.ListOf(arrow.StructOf(field("z", arrow.PrimitiveTypes.Int32)))))
 	for range 3 {
 		add(arrow.ListOf(arrow.ListOf(one())))

@@ -58,8 +58,8 @@ const (
 
 // Leaf is a leaf column of the Parquet schema, in file order.
 type Leaf struct {
-	// Column is the index in Schema.Columns of the feature that this leaf belongs to (of a map's leaves: the map, or
-	// the first column of a map of maps), or -1 if it belongs to one that is Unsupported, unless that is an Untyped list.
+	// Column is the index in Schema.Columns of the feature that this leaf belongs to (of a map's leaves: the map), or
+	// -1 if it belongs to one that is Unsupported, unless that is an Untyped list.
 	Column int
 	// Path holds all levels ("ids", "list", "element").
 	Path     []string
@@ -69,8 +69,8 @@ type Leaf struct {
 	// TypeLength of FixedLenByteArray, above 0.
 	TypeLength int
 	// MaxDef and MaxRep are the maximal definition and repetition levels. Where Column is not -1, MaxRep is 0 for
-	// scalars, 1 for lists and maps, and more for lists within them. A value, or an element, is present if its definition
-	// level is MaxDef.
+	// scalars, 1 for lists and maps, and more for lists within them. A value, or an element, is present if its
+	// definition level is MaxDef.
 	MaxDef, MaxRep int
 	// Logical says how to read the physical value as Kind (unsigned, decimal scale, ...).
 	Logical Logical
@@ -93,8 +93,8 @@ type Leaf struct {
 //	o map { key_value { key } }        2       1           2
 //	o map { key_value { o value } }    3       1           2
 //
-// Of lists of lists, whose levels nest directly, these are the outermost's, and Nested has those of the others. Maps are
-// lists of their entries:
+// Of lists of lists, whose levels nest directly, these are the outermost's, and Nested has those of the others. Maps
+// are lists of their entries:
 //
 //	o list { list { o list { list { o element } } } }              5, 1, 2, and 3 and 4
 //	o map { key_value { o value { list { o element } } } }         5, 1, 2, and 3 and 4

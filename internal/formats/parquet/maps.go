@@ -39,7 +39,7 @@ func (b *columnBuilder) mapGroup(n *node, p place) {
 	}
 }
 
-// side adds the leaf of a map's keys or values, and returns its kind. Columns follow in the order of the values' leaves.
+// side adds the leaf of a map's keys or values, and returns its kind.
 func (b *columnBuilder) side(n *node, p place, row Logical, levels ...ListLevel) pb.Kind {
 	kind, logical, _ := n.kind()
 	logical.RowNullDef, logical.ListDef = row.RowNullDef, row.ListDef

@@ -3,6 +3,7 @@ package decode
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -20,10 +21,19 @@ type Selector struct {
 	places  []*place
 	byInt   map[int64]*place
 	byText  map[string]*place
+	least   int64   // of the keys that are integers
+	dense   []int32 // of these, by how much more than the least they are: which place, from 1; or 0
+	spread  bool    // they lie too far apart for that
 }
 
-// place is where a key is: for each row the entry, or -1.
-type place struct{ at []int32 }
+// maxDense is how many keys lie between those of a table that is looked at instead of a hash table.
+const maxDense = 1 << 16
+
+// place is where a key is.
+type place struct {
+	number int     // of the places
+	at     []int32 // for each row the entry, or -1
+}
 
 // Entries are the values of a Selector's map, or of maps that are its values the keys or the values.
 type Entries struct {
@@ -82,8 +92,29 @@ func (s *Selector) place(key string) (*place, error) {
 	return s.byInt[k], nil
 }
 
+// index makes the table of the keys that are integers, if they lie close enough. All keys are known by then.
+func (s *Selector) index() (err error) {
+	if len(s.dense) > 0 || s.spread || len(s.byInt) == 0 {
+		return nil
+	}
+	keys := slices.Collect(maps.Keys(s.byInt))
+	s.least = slices.Min(keys)
+	span := uint64(slices.Max(keys) - s.least)
+	if s.spread = span >= maxDense; s.spread {
+		return nil
+	}
+	if s.dense, err = Grow(s.mem, s.dense, int(span)+1); err != nil {
+		return err
+	}
+	s.dense = s.dense[:span+1]
+	for k, p := range s.byInt {
+		s.dense[k-s.least] = int32(p.number) + 1
+	}
+	return nil
+}
+
 func (s *Selector) newPlace() *place {
-	p := &place{}
+	p := &place{number: len(s.places)}
 	s.places = append(s.places, p)
 	return p
 }
@@ -100,6 +131,9 @@ func (s *Selector) Find(rows int) error {
 	if err != nil {
 		return err
 	}
+	if err := s.index(); err != nil {
+		return err
+	}
 	s.offsets = keys.Offsets[:rows+1]
 	for _, p := range s.places {
 		if p.at, err = Grow(s.mem, p.at, rows); err != nil {
@@ -110,27 +144,44 @@ func (s *Selector) Find(rows int) error {
 			p.at[i] = -1
 		}
 	}
-	for row := range rows {
-		for j := keys.Offsets[row]; j < keys.Offsets[row+1]; j++ {
-			if keys.ElemIsNull(int(j)) {
-				continue
-			}
-			if p := s.wanted(keys, j); p != nil {
-				p.at[row] = j
-			}
-		}
+	switch keys.Type.Kind {
+	case pb.Kind_INT32:
+		findInts(s, keys, keys.I32)
+	case pb.Kind_INT64:
+		findInts(s, keys, keys.I64)
+	default:
+		s.findTexts(keys)
 	}
 	return nil
 }
 
-func (s *Selector) wanted(keys *vector.Vector, j int32) *place {
-	switch keys.Type.Kind {
-	case pb.Kind_INT32:
-		return s.byInt[int64(keys.I32[j])]
-	case pb.Kind_INT64:
-		return s.byInt[keys.I64[j]]
+func findInts[T int32 | int64](s *Selector, keys *vector.Vector, values []T) {
+	dense, least := s.dense, s.least
+	for row := range keys.Rows {
+		first := keys.Offsets[row]
+		for j, key := range values[first:keys.Offsets[row+1]] {
+			var p *place
+			if s.spread {
+				p = s.byInt[int64(key)]
+			} else if at := uint64(int64(key) - least); at < uint64(len(dense)) && dense[at] > 0 {
+				p = s.places[dense[at]-1]
+			}
+			if p != nil && !keys.ElemIsNull(int(first)+j) {
+				p.at[row] = first + int32(j)
+			}
+		}
 	}
-	return s.byText[string(keys.Data[keys.Ends[j]:keys.Ends[j+1]])]
+}
+
+func (s *Selector) findTexts(keys *vector.Vector) {
+	for row := range keys.Rows {
+		for j := keys.Offsets[row]; j < keys.Offsets[row+1]; j++ {
+			p := s.byText[string(keys.Data[keys.Ends[j]:keys.Ends[j+1]])]
+			if p != nil && !keys.ElemIsNull(int(j)) {
+				p.at[row] = j
+			}
+		}
+	}
 }
 
 // Load has the picks read what is decoded of rows in which Find looked.

@@ -229,7 +229,8 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 		for _, key := range keys {
 			for _, kind := range kindsOf(column) {
 				s := &pb.Source{
-					Path: column.Path, Field: column.Field, Type: column.Type.Proto(), Key: key, Meaning: column.Meaning,
+					Path: column.Path, Key: key, Field: column.Field, Type: column.Type.Proto(),
+					Meaning: column.Meaning,
 				}
 				s.Name, s.Type.Kind = fmt.Sprint(column.Name, s.GetKey(), kind), kind
 				sources = append(sources, s)

@@ -208,7 +208,8 @@ func (d *Decoder) bindReaders(b *footer.Bound) error {
 			c := d.columns[at.Value]
 			d.readers[i], err = decode.Deeper(c, c.out.Type.Nested, source.GetType(), &d.memory)
 		case format.MapKey:
-			d.readers[i], err = d.entriesOf(d.columns[at.Key], d.columns[at.Value]).Pick(source.GetKey(), source.GetType())
+			of := d.entriesOf(d.columns[at.Key], d.columns[at.Value])
+			d.readers[i], err = of.Pick(source.GetKey(), source.GetType())
 		}
 		if err != nil {
 			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
