@@ -62,6 +62,13 @@ func TestKeysOfMaps(t *testing.T) {
 	}
 }
 
+// TestGlobsOfKeys: a glob that is meant for keys of a map says that these are named one by one.
+func TestGlobsOfKeys(t *testing.T) {
+	given := Given{Schema: Schema{mapOfMaps("ranked", pb.Kind_BINARY, pb.Kind_INT64)}, Catalog: newCatalog()}
+	_, err := Resolve(mustParse(t, head+"features: [{sparse: ranked.a*.key}]"), given)
+	compareProblems(t, err, []string{"features[0]: no feature matches ranked.a*.key; keys of maps must be named one by one"})
+}
+
 // TestMergeMapsOfMaps: files agree on what a map holds, or the message names both.
 func TestMergeMapsOfMaps(t *testing.T) {
 	ranked := mapOfMaps("m", pb.Kind_INT32, pb.Kind_INT32)
