@@ -24,6 +24,7 @@ type Pass struct {
 type Asked struct {
 	Column     string
 	Type       Type   // lists of texts come packed, as PackOp has them
+	Unsigned   bool   // its int64s are the bits of uint64s
 	Present    string // a column of bools that says where it is not null; "": it shows itself
 	Statistics []Statistic
 	At         string // the first transform that asks
@@ -101,7 +102,9 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		out.Spec.Transforms = append(out.Spec.Transforms, st.again(nameOf))
 	}
 	for _, f := range r.pass.asked {
-		asked := Asked{Column: nameOf(f.feature), Type: f.typ, Statistics: f.statistics, At: f.at}
+		asked := Asked{
+			Column: nameOf(f.feature), Type: f.typ, Unsigned: f.meaning == "uint64", Statistics: f.statistics, At: f.at,
+		}
 		layout := passLayout(f.typ)
 		if isTexts(f.typ) {
 			out.Spec.Transforms = append(out.Spec.Transforms, packing(asked.Column))

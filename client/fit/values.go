@@ -55,6 +55,7 @@ func (v *Values) carries() (kind pb.Kind, n int) {
 type tally struct {
 	Values   uint64 `json:"values"`
 	Nulls    uint64 `json:"nulls"`
+	Negative uint64 `json:"negative,omitempty"` // of sets in the order of uint64s
 	NaNs     uint64 `json:"nans"`
 	Infinite uint64 `json:"infinite"`
 	// Keys of the least and of the greatest value, if there are any.
@@ -159,7 +160,10 @@ func (c *column) saw(key uint64) error {
 	if c.set == nil {
 		return nil
 	}
-	if c.keys = append(c.keys, key); len(c.keys) < cap(c.keys) {
+	if c.flip != 0 && key < signBit {
+		c.tally.Negative++
+	}
+	if c.keys = append(c.keys, key^c.flip); len(c.keys) < cap(c.keys) {
 		return nil
 	}
 	return c.flush()

@@ -38,6 +38,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, lis
         "word": pa.array(some(lambda: f"w{r.zipf(1.5) % 300}" if r.random() < 0.95 else "ü\x00")),
         "raw": pa.array(some(lambda: bytes([r.integers(0, 256), r.integers(200, 220)])), pa.binary()),
         "ids": pa.array(some(lambda: [int(x) for x in r.zipf(1.4, r.integers(0, 4)) % 500]), TYPES["ids"]),
+        "uid": pa.array(some(lambda: int(r.integers(2**63 - 900, 2**63 + 900, dtype=np.uint64))), pa.uint64()),
         "genres": pa.array(some(lambda: some_genres(r)), TYPES["genres"]),
         "price": pa.array(some(lambda: math.nan if r.random() < 0.05 else r.normal()), pa.float64()),
         "count": pa.array(some(lambda: int(r.exponential(1000))), pa.int32()),
@@ -62,6 +63,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     transforms = [
         penstock.map_id(["word", "raw"], vocabulary="fit", min_count=2, buckets=3),
         penstock.map_id("ids", vocabulary="fit", max_size=20),
+        penstock.map_id("uid", vocabulary="fit"),
         penstock.map_id("genres", vocabulary="fit", min_count=3, max_size=40, buckets=2),
         penstock.map_id("day", vocabulary="fit", min_count=100_000),  # which no value has
         penstock.fill_null("count", penstock.Fit("median")),
@@ -77,7 +79,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     again = penstock.fit(path, transforms=transforms, filter="day < 8", out=tmp_path / "again.parquet", memory=300_000)
     assert again.digest == fitted.digest
 
-    features = penstock.sparse(["word", "raw", "ids", "genres"]) + penstock.label(
+    features = penstock.sparse(["word", "raw", "ids", "uid", "genres"]) + penstock.label(
         ["part", "twice", "count", "flag", "day"]
     )
     with penstock.DataLoader(
@@ -90,6 +92,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     for name, known, buckets in (
         ("word", vocabulary(train["word"], 2), 3), ("raw", vocabulary(train["raw"], 2), 3),
         ("ids", vocabulary(flat["ids"], 1, 20), 1), ("genres", vocabulary(flat["genres"], 3, 40), 2),
+        ("uid", vocabulary(train["uid"]), 1),
     ):  # fmt: skip
         got = batch.sparse[name].values
         values = flat.get(name, train[name])
@@ -102,7 +105,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
             else:
                 assert 1 <= id_ <= buckets
     with penstock.Transforms(
-        transforms=transforms[1:3], features=penstock.sparse("genres"), fitted=fitted, format="numpy"
+        transforms=[transforms[1], transforms[3]], features=penstock.sparse("genres"), fitted=fitted, format="numpy"
     ) as serve:
         served = serve(pa.table({name: pa.array(train[name], TYPES[name]) for name in TYPES})).sparse["genres"]
     np.testing.assert_array_equal(served.values, batch.sparse["genres"].values)
