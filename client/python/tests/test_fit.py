@@ -186,3 +186,29 @@ def test_a_checkpoint_outlives_its_file(table: tuple[Path, dict[str, list[Any]]]
             return loader.state_dict()
 
     read(read(None))
+
+
+def test_a_damaged_vocabulary_is_refused(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
+    """By the workers, which read it: its footer, which the master reads, is as it was."""
+    path, _ = table
+    out = tmp_path / "fitted.parquet"
+    transforms = penstock.map_id("word", vocabulary="fit")
+    fitted = penstock.fit(path, transforms=[transforms], out=out)
+    data = bytearray(out.read_bytes())
+    data[data.index(b"w1") + 1] ^= 1
+    out.write_bytes(data)
+    with (
+        penstock.DataLoader(
+            path, features=penstock.sparse("word"), batch_size=100, fitted=fitted, transforms=transforms
+        ) as loader,
+        pytest.raises(
+            penstock.errors.Error, match=r'were written of vocabulary\("word"\); write the file again'
+        ) as refused,
+    ):
+        next(iter(loader))
+    assert str(out) in str(refused.value)
+    with (
+        penstock.Transforms(features=penstock.sparse("word"), transforms=transforms, fitted=fitted) as serve,
+        pytest.raises(penstock.errors.Error, match="were written of vocabulary"),
+    ):
+        serve(pa.table({"word": ["w1"]}))
