@@ -16,7 +16,7 @@ import pytest
 import penstock
 
 ROWS = 5000
-TYPES = {"ids": pa.list_(pa.int64()), "genres": pa.list_(pa.binary())}
+GENRES = pa.list_(pa.binary())
 
 
 def some_genres(r: np.random.Generator) -> list[bytes | None]:
@@ -37,9 +37,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, lis
         "day": pa.array(r.integers(0, 10, ROWS)),
         "word": pa.array(some(lambda: f"w{r.zipf(1.5) % 300}" if r.random() < 0.95 else "ü\x00")),
         "raw": pa.array(some(lambda: bytes([r.integers(0, 256), r.integers(200, 220)])), pa.binary()),
-        "ids": pa.array(some(lambda: [int(x) for x in r.zipf(1.4, r.integers(0, 4)) % 500]), TYPES["ids"]),
+        "ids": pa.array(some(lambda: [int(x) for x in r.zipf(1.4, r.integers(0, 4)) % 500]), pa.list_(pa.int64())),
         "uid": pa.array(some(lambda: int(r.integers(2**63 - 900, 2**63 + 900, dtype=np.uint64))), pa.uint64()),
-        "genres": pa.array(some(lambda: some_genres(r)), TYPES["genres"]),
+        "genres": pa.array(some(lambda: some_genres(r)), GENRES),
         "price": pa.array(some(lambda: math.nan if r.random() < 0.05 else r.normal()), pa.float64()),
         "count": pa.array(some(lambda: int(r.exponential(1000))), pa.int32()),
         "flag": pa.array(some(lambda: bool(r.random() < 0.7)), pa.bool_()),
@@ -60,11 +60,14 @@ def vocabulary(values: Iterable[Any], min_count: int = 1, max_size: int | None =
 
 def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
     path, train = table
+    genres = penstock.map_id("genres", vocabulary="fit", min_count=3, max_size=40, buckets=2)
     transforms = [
         penstock.map_id(["word", "raw"], vocabulary="fit", min_count=2, buckets=3),
         penstock.map_id("ids", vocabulary="fit", max_size=20),
         penstock.map_id("uid", vocabulary="fit"),
-        penstock.map_id("genres", vocabulary="fit", min_count=3, max_size=40, buckets=2),
+        penstock.fill_null("genres", penstock.Fit("most_frequent"), out="filled"),
+        penstock.map_id("filled", vocabulary="fit"),
+        genres,
         penstock.map_id("day", vocabulary="fit", min_count=100_000),  # which no value has
         penstock.fill_null("count", penstock.Fit("median")),
         penstock.fill_null("flag", penstock.Fit("most_frequent")),
@@ -79,7 +82,7 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     again = penstock.fit(path, transforms=transforms, filter="day < 8", out=tmp_path / "again.parquet", memory=300_000)
     assert again.digest == fitted.digest
 
-    features = penstock.sparse(["word", "raw", "ids", "uid", "genres"]) + penstock.label(
+    features = penstock.sparse(["word", "raw", "ids", "uid", "genres", "filled"]) + penstock.label(
         ["part", "twice", "count", "flag", "day"]
     )
     with penstock.DataLoader(
@@ -89,13 +92,15 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
         (batch,) = list(loader)
 
     flat = {name: [v for row in train[name] for v in row or []] for name in ("ids", "genres")}
+    most = next(iter(vocabulary(flat["genres"])))
+    columns = train | flat | {"filled": [most if v is None else v for v in flat["genres"]]}
     for name, known, buckets in (
         ("word", vocabulary(train["word"], 2), 3), ("raw", vocabulary(train["raw"], 2), 3),
         ("ids", vocabulary(flat["ids"], 1, 20), 1), ("genres", vocabulary(flat["genres"], 3, 40), 2),
-        ("uid", vocabulary(train["uid"]), 1),
+        ("uid", vocabulary(train["uid"]), 1), ("filled", vocabulary(columns["filled"]), 1),
     ):  # fmt: skip
         got = batch.sparse[name].values
-        values = flat.get(name, train[name])
+        values = columns[name]
         assert len(got) == len(values)
         for id_, value in zip(got, values, strict=True):
             if value is None:
@@ -105,9 +110,9 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
             else:
                 assert 1 <= id_ <= buckets
     with penstock.Transforms(
-        transforms=[transforms[1], transforms[3]], features=penstock.sparse("genres"), fitted=fitted, format="numpy"
+        transforms=genres, features=penstock.sparse("genres"), fitted=fitted, format="numpy"
     ) as serve:
-        served = serve(pa.table({name: pa.array(train[name], TYPES[name]) for name in TYPES})).sparse["genres"]
+        served = serve(pa.table({"genres": pa.array(train["genres"], GENRES)})).sparse["genres"]
     np.testing.assert_array_equal(served.values, batch.sparse["genres"].values)
     np.testing.assert_array_equal(served.offsets, batch.sparse["genres"].offsets)
 
