@@ -192,3 +192,35 @@ transforms:
 		t.Errorf("found %v in\n%s", defaults, show(p))
 	}
 }
+
+// Lists of texts, which no layout brings, are packed, whether something is asked of them or they have a default alone.
+func TestPassPacksLists(t *testing.T) {
+	c := fitCatalog()
+	c[PackOp] = fakeOp{true, func(_ map[string]*pb.Value, in []Type) (Signature, error) {
+		return Signature{Version: 1, Out: Type{Kind: in[0].Kind}}, nil
+	}}
+	given := Given{Schema: newSchema(), Catalog: c}
+	for _, transforms := range []string{
+		"{op: fill_null, in: words, value: {fit: most_frequent}}",
+		"{op: sigrid_hash, in: words, max: 10}, {op: clamp, in: words, min: {quantile: 0.25}}",
+	} {
+		s := mustParse(t, head+"features: [{sparse: words, default: [a]}]\ntransforms: ["+transforms+"]\n")
+		pass, err := NextPass(s, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Resolve(pass.Spec, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := show(p)
+		last := p.GetSteps()[len(p.GetSteps())-1]
+		if asked := pass.Asked[0]; asked.Present != "" || last.GetOp() != PackOp {
+			t.Errorf("%+v is asked of\n%s", asked, text)
+		}
+		i := slices.IndexFunc(p.GetSources(), func(s *pb.Source) bool { return s.GetName() == "words" })
+		if got := valueText(p.GetSources()[i].GetDefault()); got != "[a]" {
+			t.Errorf("the default is %s in\n%s", got, text)
+		}
+	}
+}

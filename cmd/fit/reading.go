@@ -62,7 +62,7 @@ func (p *reading) columns() []clientfit.Column {
 	for i, asked := range p.pass.Asked {
 		c := clientfit.Column{
 			Name: asked.Column, Of: asked.Statistics[0].Of, Kind: asked.Type.Kind, List: asked.Type.List,
-			Present: asked.Present,
+			Unsigned: asked.Unsigned, Present: asked.Present,
 		}
 		seen := map[string]bool{}
 		for _, s := range asked.Statistics {
