@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -40,7 +39,7 @@ type flags struct {
 	memory     cli.Bytes
 	exact      uint64
 	checkpoint time.Duration
-	message    bool // the spec is one, as protojson has it
+	message    bool // the spec is a request
 }
 
 // Command returns `penstock fit` of a release, which has a fleet in its own process, with the given ops, where there is
@@ -62,7 +61,8 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"The same data give the same file, bit for bit, whatever fleet reads them. It needs to read the dataset " +
 			"itself, and to write the file.",
 		Example: "  penstock fit spec.yaml\n  penstock fit spec.yaml --master penstock-master:7070 --memory 8GiB\n" +
-			"  penstock fit spec.yaml --out s3://my-bucket/clicks.fitted.parquet",
+			"  penstock fit spec.yaml --out s3://my-bucket/clicks.fitted.parquet\n" +
+			"  penstock fit spec.yaml --local --python default=python3",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -75,7 +75,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 	set.Uint64Var(&f.exact, "exact", 1<<24,
 		"distinct values of a column up to which its quantiles are exact; beyond, they are off by 0.05% at most")
 	set.DurationVar(&f.checkpoint, "checkpoint", time.Minute, "how often to save where it is")
-	set.BoolVar(&f.message, "message", false, "SPEC is a message, as Python sends it")
+	set.BoolVar(&f.message, "message", false, "SPEC is a request, as Python makes it")
 	_ = set.MarkHidden("message") // the flag exists
 	f.fleet.Register(set)
 	return cli.Setup(cmd)
@@ -87,6 +87,7 @@ type fit struct {
 	cmd     *cobra.Command
 	storage *storage.Store
 	spec    *pb.Spec
+	code    []byte // of its functions; nil: it brings none
 	text    string // of the spec
 	data    *master.Dataset
 	out     string // the URI
@@ -97,6 +98,7 @@ type fit struct {
 	lock       *os.File // this process's, of the folder
 	kept       bool     // the folder is to stay
 	known      *fitted.Known
+	functions  map[string]string // by name, that passes have called: their digests
 	passes     int
 	began      time.Time
 }
@@ -146,7 +148,7 @@ func (r *fit) compute() error {
 
 // look finds out what there is to do, before any fleet is started.
 func (r *fit) look(path string) (err error) {
-	if r.spec, err = r.read(path); err != nil {
+	if err := r.read(path); err != nil {
 		return err
 	}
 	if r.storage, err = r.fleet.Stores.Open(); err != nil {
@@ -155,11 +157,9 @@ func (r *fit) look(path string) (err error) {
 	if err := r.where(path); err != nil {
 		return err
 	}
-	text, err := spec.Format(r.spec)
-	if err != nil {
+	if r.text, err = textOf(r.spec); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r.text = string(text)
 	r.spec.Fitted = nil // what is there is not used
 	ctx := r.cmd.Context()
 	if r.data, err = master.Look(ctx, r.storage, formats.NewCache(describedBytes), plan.Config{}, r.spec); err != nil {
@@ -173,22 +173,6 @@ func (r *fit) look(path string) (err error) {
 			"`{fit: median}` or `{quantiles: 100}`", path)
 	}
 	return nil
-}
-
-// read reads the spec.
-func (r *fit) read(path string) (*pb.Spec, error) {
-	if !r.message {
-		return cli.ReadSpec(path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("spec: %w", err)
-	}
-	s := &pb.Spec{}
-	if err := protojson.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("spec: %w", err)
-	}
-	return s, nil
 }
 
 // all makes all passes that are left.

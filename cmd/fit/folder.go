@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -158,4 +159,5 @@ func (r *fit) file() string {
 func (r *fit) use(ctx context.Context, file *fitted.File) {
 	r.known = file.Known(ctx, func(*fitted.Entry) (*pb.Table, error) { return &pb.Table{}, nil })
 	r.data.Fitted = r.known
+	r.functions = maps.Clone(file.Functions)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 )
@@ -175,5 +176,25 @@ func TestAbandonedFoldersAreRemoved(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(cache, "*"))
 	if want := cache + "/running " + cache + "/written"; err != nil || strings.Join(left, " ") != want {
 		t.Errorf("there are %v: %v", left, err)
+	}
+}
+
+// A function by name that is another one by now would make a file of two versions.
+func TestFunctionsChangeBetweenPasses(t *testing.T) {
+	called := func(by int64, digest string) *pb.Spec {
+		args := map[string]*pb.Value{"by": {Kind: &pb.Value_Int{Int: by}}}
+		return &pb.Spec{
+			Code:       &pb.Code{Functions: []*pb.NamedDigest{{Name: "m:f", Digest: []byte(digest)}}},
+			Transforms: []*pb.Transform{{Python: &pb.Function{Call: "m:f", Args: args}}},
+		}
+	}
+	r := &fit{folder: "/f"}
+	for _, s := range []*pb.Spec{called(1, "a"), called(2, "b"), called(1, "a"), {}} {
+		if err := r.calls(s); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.calls(called(1, "c")); err == nil || !strings.HasPrefix(err.Error(), "m:f changed") {
+		t.Error(err)
 	}
 }

@@ -85,6 +85,9 @@ func (p *reading) read(ctx context.Context, fleet *reach.Fleet, counts *clientfi
 		return err
 	}
 	cfg := client.Config{Spec: p.pass.Spec, Session: "fit-" + rand.Text()[:10], Logger: logger}
+	if p.pass.Spec.GetCode() != nil {
+		cfg.Code = p.code
+	}
 	if state, ok := counts.Restored(); ok {
 		was := &pb.State{}
 		if err := proto.Unmarshal(state, was); err != nil {
@@ -100,6 +103,9 @@ func (p *reading) read(ctx context.Context, fleet *reach.Fleet, counts *clientfi
 	defer func() { err = errors.Join(err, session.Close()) }()
 	if hex.EncodeToString(session.State().GetDatasetDigest()) != p.info().Dataset {
 		return errors.New("the dataset's files changed since the fit began: start it again, to fit those there are now")
+	}
+	if err := p.calls(session.Info().GetSpec()); err != nil {
+		return err
 	}
 	before, began := session.State().GetRows(), time.Now()
 	shown, saved := time.Time{}, began
@@ -156,7 +162,7 @@ func (p *reading) write(ctx context.Context, counts *clientfit.Fit) (err error) 
 		}
 	}()
 	info := p.info()
-	info.Rows = p.rows
+	info.Rows, info.Functions = p.rows, p.functions
 	w, err := fitted.NewWriter(out, info)
 	if err == nil && p.known != nil {
 		err = w.Copy(ctx, p.known.File)
