@@ -1261,6 +1261,7 @@ type Result struct {
 	Type          *Type                  `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	Shape         []int32                `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"` // each row is a tensor of it; `type` is a list then
 	Text          bool                   `protobuf:"varint,4,opt,name=text,proto3" json:"text,omitempty"`          // not bytes
+	Marked        string                 `protobuf:"bytes,5,opt,name=marked,proto3" json:"marked,omitempty"`       // its name in the mark of a function by name, where that is another one: fits rename results
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1321,6 +1322,13 @@ func (x *Result) GetText() bool {
 		return x.Text
 	}
 	return false
+}
+
+func (x *Result) GetMarked() string {
+	if x != nil {
+		return x.Marked
+	}
+	return ""
 }
 
 // Code identifies the functions of a spec. Sessions of equal code have an equal digest, whatever the bytes are that it
@@ -2955,12 +2963,13 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x03rng\x18\r \x01(\bR\x03rng\x1aK\n" +
 	"\tArgsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"m\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\x85\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x04type\x18\x02 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12\x14\n" +
 	"\x05shape\x18\x03 \x03(\x05R\x05shape\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\bR\x04text\"\x94\x01\n" +
+	"\x04text\x18\x04 \x01(\bR\x04text\x12\x16\n" +
+	"\x06marked\x18\x05 \x01(\tR\x06marked\"\x94\x01\n" +
 	"\x04Code\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06python\x18\x02 \x01(\tR\x06python\x12$\n" +

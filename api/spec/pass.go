@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -122,6 +123,9 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		out.Asked = append(out.Asked, asked)
 	}
 	r.passDefaults(s, out.Spec)
+	if !slices.ContainsFunc(out.Spec.Transforms, func(t *pb.Transform) bool { return t.GetPython() != nil }) {
+		out.Spec.Code, out.Spec.Python = nil, "" // workers need not run functions
+	}
 	return out
 }
 
@@ -216,6 +220,9 @@ func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 		return t
 	}
 	for i, f := range st.outs {
+		if t.GetPython().GetCall() != "" {
+			t.Outs[i].Marked = cmp.Or(t.Outs[i].Marked, t.Outs[i].Name)
+		}
 		t.Outs[i].Name = nameOf(f)
 	}
 	return t
