@@ -186,7 +186,20 @@ func (f *feeder) describe() (*opened, error) {
 	if proto.Unmarshal(info.GetProgram(), program) == nil { // which Open has read
 		out.Counts = info.GetWorldSize() == 1 && spec.RowsOf(program) == spec.SameRows
 	}
+	if out.Pinned, err = pinned(f.session); err != nil {
+		out.Unpinned = err.Error()
+	}
 	return out, nil
+}
+
+// pinned is the session's spec, pinned, as text.
+func pinned(s *client.Session) (string, error) {
+	of, err := s.PinnedSpec()
+	if err != nil {
+		return "", err
+	}
+	text, err := spec.Format(of)
+	return string(text), err
 }
 
 // fingerprint are the parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a
