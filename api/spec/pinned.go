@@ -41,6 +41,11 @@ func PinTo(s *pb.Spec, p *pb.Program) *pb.Spec {
 		for _, f := range c.GetFunctions() {
 			out.Pinned.Functions[f.GetName()] = digestText(f.GetDigest())
 		}
+		for _, t := range out.GetTransforms() { // what marks alone say, the mark of the same function says again
+			if f := t.GetPython(); f != nil {
+				f.Name, f.Index, f.Deterministic, f.Rng = "", 0, false, false
+			}
+		}
 	}
 	return out
 }

@@ -86,6 +86,7 @@ transforms: [{op: python, call: "m:f", in: country, out: {tokens: list<int32>}}]
 	if err != nil {
 		t.Fatal(err)
 	}
+	trained.Transforms[0].Python.Name = "f" // as Python says, and no text
 	pinned := PinTo(trained, &pb.Program{})
 	if _, err := Format(pinned); err != nil {
 		t.Error(err)
