@@ -202,16 +202,19 @@ def test_what_was_trained_is_served(warm: None, tmp_path: Path) -> None:
     with penstock.Transforms(pinned, format="numpy") as serve:
         assert serve(pq.read_table(rows)).dense.tobytes() == trained.tobytes()
 
+    own = penstock.op(lambda price: price, out=penstock.float32, name="own")
+    with DataLoader(rows, transforms=[price, own("price")], **options) as loader:
+        next(iter(loader))
+        pins = loader.pinned_spec()
+    mine: dict[str, Any] = {"features": options["features"], "transforms": [price, own("price")], "pinned": pins}
+    with penstock.Transforms(**mine, format="numpy") as serve:
+        assert serve(pq.read_table(rows)).dense.tobytes() == trained.tobytes()
+
     pq.write_table(pa.table({"id": np.arange(51), "price": np.arange(51, dtype="float32")}), items)
     says = r"transforms\[0\].table: .*items.parquet is a file of .* pinned to one of"
     with pytest.raises(SpecError, match=says):
         penstock.Transforms(pinned, schema=rows)
+    with pytest.raises(SpecError, match=says):
+        penstock.Transforms(**mine, schema=rows)
     with DataLoader(spec=pinned) as loader, pytest.raises(SpecError, match=says):
         next(iter(loader))
-
-    own = penstock.op(lambda price: price, out=penstock.float32, name="own")
-    with (
-        DataLoader(rows, transforms=[price, own("price")], **options) as loader,
-        pytest.raises(SpecError, match="no text can say it; have the functions in a module"),
-    ):
-        loader.pinned_spec()

@@ -264,14 +264,11 @@ class DataLoader:
 
         It says of which version each op was when the session was opened, and which side tables, fitted file and Python
         functions by name there were. Serving is refused where one of them is another. Functions of this program have no
-        text, so that a spec with them cannot be pinned.
+        text: then it is no whole spec, and is given to Transforms as pinned=, beside features= and transforms=.
         """
         message = self._open().stream.reader.info.message
         if not message.get("pinned"):
-            raise SpecError(
-                f"pinned_spec: {message.get('unpinned', 'the binary is of another release')}; have the functions in a "
-                "module, and name them there, or serve with features= and transforms="
-            )
+            raise SpecError(f"pinned_spec: {message.get('unpinned', 'the binary is of another release; install both')}")
         text: str = message["pinned"]
         return text
 
