@@ -197,6 +197,14 @@ func (Disk) Put(ctx context.Context, uri string, body io.ReaderAt, size int64) (
 	return os.Rename(hidden, name(uri))
 }
 
+// Remove removes a file, unless it is gone.
+func (Disk) Remove(ctx context.Context, uri string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return classify(unlessGone(os.Remove(name(uri))))
+}
+
 func name(uri string) string { return path.Clean(strings.TrimPrefix(uri, Scheme)) }
 
 func describe(uri string, info fs.FileInfo) *pb.File {
@@ -211,6 +219,13 @@ func ETag(info fs.FileInfo) string {
 		inode = s.Ino
 	}
 	return fmt.Sprintf("%x-%x-%x", info.Size(), info.ModTime().UnixNano(), inode)
+}
+
+// Alike reports whether two ETags are of files of one size and one time of modification: of a file, or of it and a copy
+// that keeps the time.
+func Alike(a, b string) bool {
+	i, j := strings.LastIndexByte(a, '-'), strings.LastIndexByte(b, '-')
+	return i >= 0 && j >= 0 && a[:i] == b[:j]
 }
 
 // classify marks what network file systems report for a while.
