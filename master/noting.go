@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,12 +23,85 @@ type readNote struct {
 	features.Note
 }
 
-// note notes what a session read.
+// tally counts what is given to trainers to read of a block, below a directory. The notes that it belongs to hold its
+// lock.
+type tally struct {
+	readNote           // all that there is to read
+	given, noted int64 // of its rows
+}
+
+// settle is the note of what was given and is not noted yet; false: nothing was.
+func (t *tally) settle(unixMs int64) (features.Note, bool) {
+	part := t.Note
+	part.UnixMs, part.BytesOf = unixMs, make([]int64, len(t.BytesOf))
+	since := func(n int64) int64 { return t.share(n, t.given) - t.share(n, t.noted) }
+	part.Rows, part.Bytes = t.given-t.noted, since(t.Bytes)
+	for i, n := range t.BytesOf {
+		part.BytesOf[i] = since(n)
+	}
+	t.noted = t.given
+	return part, part.Rows > 0
+}
+
+// share is the part of n that so many rows have.
+func (t *tally) share(n, rows int64) int64 {
+	if rows == t.Rows {
+		return n
+	}
+	return int64(float64(n) * float64(rows) / float64(t.Rows))
+}
+
+// givenBlock is a block of which it is counted what trainers are given.
+type givenBlock struct {
+	reads   *blockReads
+	tallies []*tally // by directory
+	done    []bool   // by shard: it was given
+}
+
+// note notes what a session is, which reads nothing yet.
 func (t *term) note(all []readNote) {
 	now := time.Now().UnixMilli()
 	for _, n := range all {
 		n.UnixMs = now
 		t.notes.add(n.name, features.Of(n.Note))
+	}
+}
+
+// beginReads counts from now on what trainers are given of a block that was written.
+func (r *runner) beginReads(p plannedBlock) {
+	b := &givenBlock{reads: p.reads, done: make([]bool, len(p.block.GetShards()))}
+	for _, n := range r.planner.notes(p.reads) {
+		b.tallies = append(b.tallies, &tally{readNote: n})
+	}
+	r.term.notes.begin(b.tallies)
+	r.given[store.BlockID{Epoch: p.block.GetEpoch(), Index: p.block.GetIndex()}] = b
+}
+
+// endReads ends that for blocks that are over.
+func (r *runner) endReads(over func(store.BlockID) bool) {
+	for id, b := range r.given {
+		if over(id) {
+			r.term.notes.end(b.tallies)
+			delete(r.given, id)
+		}
+	}
+}
+
+// countGiven counts the shards that a trainer is told of, each once an epoch. Those of blocks that another master
+// planned are not counted: what is read of them is not known here.
+func (r *runner) countGiven(grants []*pb.Grant) {
+	for _, g := range grants {
+		at := g.GetInterval().GetFrom()
+		id := store.BlockID{Epoch: at.GetEpoch(), Index: at.GetBlock()}
+		b, block, shard := r.given[id], r.tickets.blocks[id], int(at.GetShard())
+		if b == nil || shard >= len(b.done) || shard >= len(block.GetShards()) || b.done[shard] {
+			continue
+		}
+		b.done[shard] = true
+		s := block.GetShards()[shard]
+		if i := b.reads.below(s.GetFile()); i >= 0 {
+			r.term.notes.give(b.tallies[i], s)
+		}
 	}
 }
 
@@ -37,12 +111,15 @@ type blockReads struct {
 	all      []plan.Reads
 }
 
+// below is the index of the directory that a file is below; -1 if none is noted.
+func (b *blockReads) below(f *pb.File) int {
+	return slices.IndexFunc(b.prefixes, func(p string) bool { return strings.HasPrefix(f.GetUri(), p) })
+}
+
 // of is what is read below the directory of a file; nil if that is not noted.
 func (b *blockReads) of(f *pb.File) *plan.Reads {
-	for i, p := range b.prefixes {
-		if strings.HasPrefix(f.GetUri(), p) {
-			return &b.all[i]
-		}
+	if i := b.below(f); i >= 0 {
+		return &b.all[i]
 	}
 	return nil
 }
@@ -86,16 +163,25 @@ func (p *blockPlanner) opened(ctx context.Context) []readNote {
 	return out
 }
 
-// reads are the notes of a block. The first one tells of the files' columns, too.
-func (p *blockPlanner) reads(b *blockReads, loaded []plan.File) []readNote {
+// notes are of all that there is to read of a block, by directory.
+func (p *blockPlanner) notes(b *blockReads) []readNote {
 	var out []readNote
 	for i, prefix := range b.prefixes {
 		n := p.emptyNote(prefix)
 		n.Rows, n.Bytes, n.BytesOf = b.all[i].Rows, b.all[i].Bytes, b.all[i].BySource
-		if !p.looked.Load() {
-			n.Columns = columnsBelow(prefix, loaded)
-		}
-		if n.Rows > 0 || n.Columns != nil {
+		out = append(out, n)
+	}
+	return out
+}
+
+// look notes which columns the first files have that are planned.
+func (p *blockPlanner) look(prefixes []string, loaded []plan.File) (out []readNote) {
+	if p.looked.Load() {
+		return nil
+	}
+	for _, prefix := range prefixes {
+		n := p.emptyNote(prefix)
+		if n.Columns = columnsBelow(prefix, loaded); n.Columns != nil {
 			out = append(out, n)
 		}
 	}
@@ -103,11 +189,10 @@ func (p *blockPlanner) reads(b *blockReads, loaded []plan.File) []readNote {
 }
 
 func (p *blockPlanner) emptyNote(prefix string) readNote {
-	n := readNote{name: store.ReadsName{Namespace: p.session.GetNamespace(), Prefix: prefix}}
-	for _, s := range p.program.GetSources() {
-		n.Features = append(n.Features, s.GetName())
+	return readNote{
+		name: store.ReadsName{Namespace: p.session.GetNamespace(), Prefix: prefix},
+		Note: features.Note{Features: p.sources},
 	}
-	return n
 }
 
 // columnsBelow are those of the first files below a directory; nil if there is none.

@@ -67,6 +67,7 @@ func schemaOf(files []plan.File) (spec.Schema, error) {
 type blockPlanner struct {
 	cfg     plan.Config
 	program *pb.Program
+	sources []string                                  // their names
 	listed  func(context.Context) ([]*pb.File, error) // the listing: a master that takes over does not wait for it
 	files   *describer
 	counts  *counter         // nil: outputs are not counted
@@ -106,6 +107,9 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	}
 	if err := proto.Unmarshal(s.GetProgram(), p.program); err != nil {
 		return nil, fmt.Errorf("master: session %s: program: %w", stored.Name, err)
+	}
+	for _, of := range p.program.GetSources() {
+		p.sources = append(p.sources, of.GetName())
 	}
 	p.files = &describer{storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage()}
 	p.session, p.logger, p.untrusted, p.code = s, logger, &m.untrusted, s.GetCode
@@ -211,7 +215,8 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 			"chunks", counts.UntrustedChunks, "first", counts.Untrusted)
 	}
 	return plannedBlock{
-		block: &pb.Block{Epoch: epoch, Index: index, Shards: shards}, reads: p.reads(reads, loaded),
+		block: &pb.Block{Epoch: epoch, Index: index, Shards: shards}, reads: reads,
+		columns: p.look(reads.prefixes, loaded),
 		command: session.Planned{
 			Epoch: epoch, Block: index, Blocks: uint32(len(cut)), Shards: uint32(len(shards)), Rows: counts.Rows,
 		},
@@ -242,7 +247,8 @@ func (p *blockPlanner) blocks(ctx context.Context, epoch uint32) (listed []*pb.F
 type plannedBlock struct {
 	command session.Planned
 	block   *pb.Block
-	reads   []readNote
+	reads   *blockReads
+	columns []readNote
 	err     error
 }
 
@@ -356,7 +362,8 @@ func (r *runner) record(p plannedBlock) error {
 	if err := r.commit(w, changes); err != nil || w.Blocks == nil {
 		return err
 	}
-	r.term.note(p.reads)
+	r.beginReads(p)
+	r.term.note(p.columns)
 	r.planner.looked.Store(true)
 	return nil
 }

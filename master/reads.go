@@ -21,9 +21,9 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// What sessions read is noted in memory with each block that is planned, and added every few minutes to what lies in
-// etcd, which costs one transaction for each directory that was read meanwhile. A leader that dies takes the notes of
-// these minutes with it: no session depends on them.
+// What sessions read is counted in memory, by the shards that trainers are given, and added every few minutes to what
+// lies in etcd, which costs one transaction for each directory that was read meanwhile. A leader that dies takes the
+// notes of these minutes with it: no session depends on them.
 
 const (
 	// noteEvery is how often notes are written.
@@ -45,12 +45,13 @@ type notes struct {
 
 	mu      sync.Mutex
 	waiting map[store.ReadsName]*features.Reads
+	tallies map[*tally]struct{} // of blocks in flight
 }
 
 func newNotes(s *store.Store, lead *store.Leadership, logger *slog.Logger) *notes {
 	return &notes{
 		store: s, lead: lead, logger: logger, turn: make(chan struct{}, 1),
-		waiting: map[store.ReadsName]*features.Reads{},
+		waiting: map[store.ReadsName]*features.Reads{}, tallies: map[*tally]struct{}{},
 	}
 }
 
@@ -58,6 +59,11 @@ func newNotes(s *store.Store, lead *store.Leadership, logger *slog.Logger) *note
 func (n *notes) add(name store.ReadsName, part *features.Reads) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.put(name, part)
+}
+
+// put is add for those who hold mu.
+func (n *notes) put(name store.ReadsName, part *features.Reads) {
 	before := n.waiting[name]
 	switch {
 	case before != nil:
@@ -79,9 +85,48 @@ func (n *notes) take(name store.ReadsName) *features.Reads {
 	return part
 }
 
+// begin counts tallies from now on.
+func (n *notes) begin(all []*tally) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, t := range all {
+		n.tallies[t] = struct{}{}
+	}
+}
+
+// give counts a shard.
+func (n *notes) give(t *tally, s *pb.Shard) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range s.GetExtents() {
+		t.given += e.GetRows()
+	}
+}
+
+// end takes what tallies came to.
+func (n *notes) end(all []*tally) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, t := range all {
+		n.settle(t)
+		delete(n.tallies, t)
+	}
+}
+
+// settle takes what a tally came to since the last time. mu must be held.
+func (n *notes) settle(t *tally) {
+	if part, ok := t.settle(time.Now().UnixMilli()); ok {
+		n.put(t.name, features.Of(part))
+	}
+}
+
+// names are the directories of which something waits, what is being read included.
 func (n *notes) names() []store.ReadsName {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for t := range n.tallies {
+		n.settle(t)
+	}
 	return slices.Collect(maps.Keys(n.waiting))
 }
 

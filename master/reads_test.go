@@ -99,10 +99,13 @@ func TestReads(t *testing.T) {
 	})
 	check(second, "the next leader")
 
-	openSession(t, second, "more", alone, 1)
+	openSession(t, second, "more", alone, 1) // its blocks are planned, and nobody is given anything
+	eventually(t, "its first block is planned", func() bool {
+		return getSession(t, second, "more").GetProgress().GetBlocksPlanned() > 0
+	})
 	list, err := second.ListFeatures(t.Context(), &pb.ListFeaturesRequest{})
 	if err != nil || len(list.GetDatasets()) != 1 || list.GetDatasets()[0].GetSessions() != 3 ||
-		list.GetDatasets()[0].GetFeatures() != nil {
+		list.GetDatasets()[0].GetRows() != 210 || list.GetDatasets()[0].GetFeatures() != nil {
 		t.Errorf("datasets: %v, %v", list, err)
 	}
 	_, err = second.ListFeatures(t.Context(), &pb.ListFeaturesRequest{Uri: dir + "/other/"})
