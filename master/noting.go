@@ -1,13 +1,14 @@
 package master
 
 import (
-	"context"
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/features"
 	"github.com/penstock-ml/penstock/master/plan"
@@ -149,11 +150,7 @@ func (p *blockPlanner) prefixes(listed []*pb.File) []string {
 }
 
 // opened is the note of a session that has just been opened.
-func (p *blockPlanner) opened(ctx context.Context) []readNote {
-	listed, err := p.listed(ctx)
-	if err != nil {
-		return nil // what is counted is not worth an error
-	}
+func (p *blockPlanner) opened(listed []*pb.File) []readNote {
 	var out []readNote
 	for _, prefix := range p.prefixes(listed) {
 		n := p.emptyNote(prefix)
@@ -190,7 +187,9 @@ func (p *blockPlanner) look(prefixes []string, loaded []plan.File) (out []readNo
 
 func (p *blockPlanner) emptyNote(prefix string) readNote {
 	return readNote{
-		name: store.ReadsName{Namespace: p.session.GetNamespace(), Prefix: prefix},
+		name: store.ReadsName{
+			Namespace: cmp.Or(p.session.GetNamespace(), identity.DefaultNamespace), Prefix: prefix,
+		},
 		Note: features.Note{Features: p.sources},
 	}
 }

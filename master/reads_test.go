@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func readsOf(t *testing.T, m pb.MasterClient, dir string) (words string, all *pb
 			float64(f.GetBytes())/float64(stored[f.GetName()]))
 	}
 	for _, s := range all.GetSets() {
-		words += fmt.Sprintf("%d together %d %d, ", len(s.GetFeatures()), s.GetSessions(), s.GetRows())
+		words += fmt.Sprintf("%d together %d %d, ", len(slices.Collect(features.Members(s))), s.GetSessions(), s.GetRows())
 	}
 	for _, c := range features.Never(all) {
 		words += c.GetName() + " never"
@@ -79,7 +80,7 @@ func TestReads(t *testing.T) {
 	openSession(t, first, "one", alone, 1)
 	r = newTrainer(t, first, "one", 0, 1).mustJoin("a")
 	r.work(r.finished)
-	const want = "2: label 1 180 2, x 2 210 2.3333333333333335, 1 together 1 180, 1 together 1 30, "
+	const want = "2: label 1 180 2, x 2 210 2.3333333333333335, 2 together 1 180, 1 together 1 30, "
 	check := func(m *node, what string) {
 		t.Helper()
 		if words, all := readsOf(t, m, dir); words != want || all.GetBytes() == 0 || all.GetReadUnixMs() == 0 ||
@@ -143,5 +144,17 @@ func TestReadsBelowADirectory(t *testing.T) {
 		if err != nil || len(got.GetDatasets()) != want {
 			t.Errorf("namespace %q has read of %d directories, want %d: %v", namespace, len(got.GetDatasets()), want, err)
 		}
+	}
+}
+
+// Lanes have no grants of runs: their pieces count, whoever gets them, and once.
+func TestReadsOfLanes(t *testing.T) {
+	m := single(t)
+	dir := dataset(t, 3)
+	openSession(t, m, "run", laneSpec(dir, pb.LastBatch_UNEVEN), 2)
+	train(t, joinAll(t, m, "run", 2), 0x7fffffff)
+	const want = "1: label 1 180 2, x 1 180 2, 2 together 1 180, "
+	if words, _ := readsOf(t, m, dir); words != want {
+		t.Errorf("%s, want %s", words, want)
 	}
 }
