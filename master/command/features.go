@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master/features"
 )
 
 // readFeatures is `penstock features`.
@@ -75,7 +76,11 @@ func (f *readFeatures) run(cmd *cobra.Command, args []string) error {
 		return printOrder(out, reply.GetDatasets()[0])
 	case output == "json":
 		for _, d := range reply.GetDatasets() {
-			if err := cli.PrintJSON(out, datasetOf(d, uri != "")); err != nil {
+			report := features.ReportOf(d, uri != "")
+			if report.ReportDetails != nil {
+				report.Order = features.OrdersOf(d)
+			}
+			if err := cli.PrintJSON(out, report); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/features"
 	"github.com/penstock-ml/penstock/master/words"
 )
@@ -21,24 +19,10 @@ import (
 // namedTogether is how many features of a set are named.
 const namedTogether = 8
 
-// counted is what is counted of a dataset, a feature or a set.
-type counted interface {
-	GetSessions() int64
-	GetRows() int64
-	GetBytes() int64
-	GetReadUnixMs() int64
-}
-
 // counts are the cells of what is counted.
-func counts(c counted) string {
+func counts(c features.Counted) string {
 	return fmt.Sprintf("%s\t%s\t%s\t%s", humanize.Comma(c.GetSessions()), humanize.Comma(c.GetRows()),
 		humanize.IBytes(uint64(max(0, c.GetBytes()))), humanize.Time(time.UnixMilli(c.GetReadUnixMs())))
-}
-
-// mostRead orders by rows, and what has as many by bytes and sessions.
-func mostRead[C counted](a, b C) int {
-	return cmp.Or(cmp.Compare(b.GetRows(), a.GetRows()), cmp.Compare(b.GetBytes(), a.GetBytes()),
-		cmp.Compare(b.GetSessions(), a.GetSessions()))
 }
 
 // print prints a dataset for people.
@@ -48,13 +32,13 @@ func (f *readFeatures) print(w io.Writer, d *pb.DatasetReads) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	reads := slices.SortedStableFunc(slices.Values(d.GetFeatures()), mostRead)
+	reads := slices.SortedStableFunc(slices.Values(d.GetFeatures()), features.MostRead)
 	fmt.Fprintln(t, "\nFEATURE\tSESSIONS\tROWS\tBYTES\tLAST READ")
 	for _, one := range reads[:f.most(len(reads))] {
 		fmt.Fprintf(t, "%s\t%s\n", one.GetName(), counts(one))
 	}
 	f.rest(t, len(reads))
-	sets := slices.SortedStableFunc(slices.Values(d.GetSets()), mostRead)
+	sets := slices.SortedStableFunc(slices.Values(d.GetSets()), features.MostRead)
 	fmt.Fprintln(t, "\nTOGETHER\tSESSIONS\tROWS\tBYTES\tLAST READ")
 	for _, s := range sets[:f.most(len(sets))] {
 		fmt.Fprintf(t, "%s\t%s\n", namesOf(d, s), counts(s))
@@ -134,8 +118,8 @@ func printSummary(w io.Writer, d *pb.DatasetReads, never []*pb.FileColumn) error
 		fmt.Fprintf(t, "left out\t%s features and %s sets that were read longest ago\n", humanize.Comma(f),
 			humanize.Comma(s))
 	}
-	if l := features.LayoutOf(d); l.Known() {
-		now, then := l.Cost(nil, storage.Reading{}), l.Cost(l.Order(), storage.Reading{})
+	if orders := features.OrdersOf(d); orders != nil {
+		now, then := orders.Now, orders.Ordered
 		fmt.Fprintf(t, "a row group\tsessions want %s of it, and read %s in %.1f requests; with the columns as "+
 			"--order prints them, %s in %.1f\n", words.Size(now.Wanted), words.Size(now.Bytes), now.Requests,
 			words.Size(then.Bytes), then.Requests)
