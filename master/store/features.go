@@ -16,8 +16,9 @@ import (
 // read there. Nothing is loaded of it when another master leads.
 
 const (
-	// maxReads bounds a value, in bytes, and maxReadsOf how many a namespace has.
-	maxReads, maxReadsOf = 1 << 20, 100
+	// maxReads bounds a value, in bytes, and maxReadsOf how many a namespace has. 10,000 features, and 1,000 sets of
+	// a third of them, take about as much.
+	maxReads, maxReadsOf = maxTxnBytes - 64<<10, 100
 	// maxReadsDecoded bounds a value in memory.
 	maxReadsDecoded = 64 << 20
 )
