@@ -1261,6 +1261,7 @@ type Result struct {
 	Type          *Type                  `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	Shape         []int32                `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"` // each row is a tensor of it; `type` is a list then
 	Text          bool                   `protobuf:"varint,4,opt,name=text,proto3" json:"text,omitempty"`          // not bytes
+	Marked        string                 `protobuf:"bytes,5,opt,name=marked,proto3" json:"marked,omitempty"`       // its name in the mark of a function by name, where that is another one: fits rename results
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1321,6 +1322,13 @@ func (x *Result) GetText() bool {
 		return x.Text
 	}
 	return false
+}
+
+func (x *Result) GetMarked() string {
+	if x != nil {
+		return x.Marked
+	}
+	return ""
 }
 
 // Code identifies the functions of a spec. Sessions of equal code have an equal digest, whatever the bytes are that it
@@ -2350,9 +2358,11 @@ type Table struct {
 	Keys    uint32                 `protobuf:"varint,4,opt,name=keys,proto3" json:"keys,omitempty"`              // the first so many columns tell rows apart
 	Extents []uint32               `protobuf:"varint,5,rep,packed,name=extents,proto3" json:"extents,omitempty"` // that are read; none: all
 	// The column behind the keys says from when on a row counts: of those of a key the newest does, and of as new ones the last.
-	AsOf          bool `protobuf:"varint,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
-	First         bool `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`   // of several rows of a key the first counts; else they are an error
-	Either        bool `protobuf:"varint,8,opt,name=either,proto3" json:"either,omitempty"` // the key is in the first column, or where that is null in the second, which is no column of its own
+	AsOf          bool       `protobuf:"varint,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	First         bool       `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`        // of several rows of a key the first counts; else they are an error
+	Either        bool       `protobuf:"varint,8,opt,name=either,proto3" json:"either,omitempty"`      // the key is in the first column, or where that is null in the second, which is no column of its own
+	Statistic     string     `protobuf:"bytes,9,opt,name=statistic,proto3" json:"statistic,omitempty"` // of a fitted file, that the rows are; "": they are none
+	Written       []*Written `protobuf:"bytes,10,rep,name=written,proto3" json:"written,omitempty"`    // of a fitted file: the bytes of each of the extents; none: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2443,6 +2453,81 @@ func (x *Table) GetEither() bool {
 	return false
 }
 
+func (x *Table) GetStatistic() string {
+	if x != nil {
+		return x.Statistic
+	}
+	return ""
+}
+
+func (x *Table) GetWritten() []*Written {
+	if x != nil {
+		return x.Written
+	}
+	return nil
+}
+
+// Written are bytes of a file, as they were written.
+type Written struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Written) Reset() {
+	*x = Written{}
+	mi := &file_api_pb_spec_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Written) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Written) ProtoMessage() {}
+
+func (x *Written) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Written.ProtoReflect.Descriptor instead.
+func (*Written) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Written) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Written) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Written) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
 // Source is a column, a struct's field ("user.age") or a key of a map column ("scores.42").
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2463,7 +2548,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[23]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2560,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[23]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2573,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Source) GetName() string {
@@ -2556,7 +2641,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[24]
+	mi := &file_api_pb_spec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2653,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[24]
+	mi := &file_api_pb_spec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2666,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Step) GetOp() string {
@@ -2690,7 +2775,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[25]
+	mi := &file_api_pb_spec_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2787,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[25]
+	mi := &file_api_pb_spec_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2800,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Output) GetName() string {
@@ -2878,12 +2963,13 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x03rng\x18\r \x01(\bR\x03rng\x1aK\n" +
 	"\tArgsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"m\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\x85\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x04type\x18\x02 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12\x14\n" +
 	"\x05shape\x18\x03 \x03(\x05R\x05shape\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\bR\x04text\"\x94\x01\n" +
+	"\x04text\x18\x04 \x01(\bR\x04text\x12\x16\n" +
+	"\x06marked\x18\x05 \x01(\tR\x06marked\"\x94\x01\n" +
 	"\x04Code\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06python\x18\x02 \x01(\tR\x06python\x12$\n" +
@@ -2952,7 +3038,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xe8\x01\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xb6\x02\n" +
 	"\x05Table\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12-\n" +
@@ -2961,7 +3047,14 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aextents\x18\x05 \x03(\rR\aextents\x12\x13\n" +
 	"\x05as_of\x18\x06 \x01(\bR\x04asOf\x12\x14\n" +
 	"\x05first\x18\a \x01(\bR\x05first\x12\x16\n" +
-	"\x06either\x18\b \x01(\bR\x06either\"\xbe\x01\n" +
+	"\x06either\x18\b \x01(\bR\x06either\x12\x1c\n" +
+	"\tstatistic\x18\t \x01(\tR\tstatistic\x12.\n" +
+	"\awritten\x18\n" +
+	" \x03(\v2\x14.penstock.v1.WrittenR\awritten\"Q\n" +
+	"\aWritten\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xbe\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -3082,7 +3175,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),             // 0: penstock.v1.Order
 	(LastBatch)(0),         // 1: penstock.v1.LastBatch
@@ -3116,12 +3209,13 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(*Constant)(nil),       // 29: penstock.v1.Constant
 	(*Excluded)(nil),       // 30: penstock.v1.Excluded
 	(*Table)(nil),          // 31: penstock.v1.Table
-	(*Source)(nil),         // 32: penstock.v1.Source
-	(*Step)(nil),           // 33: penstock.v1.Step
-	(*Output)(nil),         // 34: penstock.v1.Output
-	nil,                    // 35: penstock.v1.Transform.ParamsEntry
-	nil,                    // 36: penstock.v1.Function.ArgsEntry
-	nil,                    // 37: penstock.v1.Step.ParamsEntry
+	(*Written)(nil),        // 32: penstock.v1.Written
+	(*Source)(nil),         // 33: penstock.v1.Source
+	(*Step)(nil),           // 34: penstock.v1.Step
+	(*Output)(nil),         // 35: penstock.v1.Output
+	nil,                    // 36: penstock.v1.Transform.ParamsEntry
+	nil,                    // 37: penstock.v1.Function.ArgsEntry
+	nil,                    // 38: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
 	12, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
@@ -3139,12 +3233,12 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	4,  // 12: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
 	20, // 13: penstock.v1.Feature.value:type_name -> penstock.v1.Value
 	5,  // 14: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	35, // 15: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	36, // 15: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
 	15, // 16: penstock.v1.Transform.python:type_name -> penstock.v1.Function
 	16, // 17: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
 	7,  // 18: penstock.v1.Function.style:type_name -> penstock.v1.Style
 	6,  // 19: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
-	36, // 20: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
+	37, // 20: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
 	25, // 21: penstock.v1.Result.type:type_name -> penstock.v1.Type
 	19, // 22: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
 	15, // 23: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
@@ -3157,33 +3251,34 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	20, // 30: penstock.v1.List.values:type_name -> penstock.v1.Value
 	8,  // 31: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
 	26, // 32: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	32, // 33: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	33, // 34: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	34, // 35: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	33, // 33: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	34, // 34: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	35, // 35: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
 	31, // 36: penstock.v1.Program.tables:type_name -> penstock.v1.Table
 	29, // 37: penstock.v1.File.constants:type_name -> penstock.v1.Constant
 	30, // 38: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
 	20, // 39: penstock.v1.Constant.value:type_name -> penstock.v1.Value
 	28, // 40: penstock.v1.Table.file:type_name -> penstock.v1.File
-	32, // 41: penstock.v1.Table.columns:type_name -> penstock.v1.Source
-	25, // 42: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	20, // 43: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	37, // 44: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	25, // 45: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	25, // 46: penstock.v1.Step.more:type_name -> penstock.v1.Type
-	15, // 47: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	16, // 48: penstock.v1.Step.results:type_name -> penstock.v1.Result
-	2,  // 49: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	25, // 50: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	20, // 51: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	20, // 52: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	20, // 53: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
-	20, // 54: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	33, // 41: penstock.v1.Table.columns:type_name -> penstock.v1.Source
+	32, // 42: penstock.v1.Table.written:type_name -> penstock.v1.Written
+	25, // 43: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	20, // 44: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	38, // 45: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	25, // 46: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	25, // 47: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	15, // 48: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	16, // 49: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 50: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	25, // 51: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	20, // 52: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	20, // 53: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	20, // 54: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
+	20, // 55: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -3201,16 +3296,16 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Ints)(nil),
 		(*Value_Fit)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[23].OneofWrappers = []any{}
 	file_api_pb_spec_proto_msgTypes[24].OneofWrappers = []any{}
 	file_api_pb_spec_proto_msgTypes[25].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -114,7 +114,8 @@ func (p *pinning) check() {
 func (p *pinning) results() string {
 	outs, marked := p.transform.GetOuts(), p.mark.GetResults()
 	equal := slices.EqualFunc(outs, marked, func(a, b *pb.Result) bool {
-		return (a.GetName() == b.GetName() || b.GetName() == "") && resultText(a) == resultText(b)
+		name := cmp.Or(a.GetMarked(), a.GetName())
+		return (name == b.GetName() || b.GetName() == "") && resultText(a) == resultText(b)
 	})
 	if equal {
 		return ""
