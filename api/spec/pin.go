@@ -40,6 +40,7 @@ func Pin(s *pb.Spec, has *pb.CallsReply) (*pb.Spec, error) {
 			problems.add("code", "the workers have another one: %s; leave `code` out to take theirs", other)
 		}
 	}
+	checkFunctions(&problems, s, has.GetIdentity())
 	out.Code = has.GetIdentity()
 	return out, problems.err()
 }
