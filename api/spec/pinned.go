@@ -66,8 +66,8 @@ func PinnedSession(of *pb.Session) (*pb.Spec, error) {
 	return out, nil
 }
 
-// HeldTo returns a session's spec as it would be if it had been opened with the pins of another one, so that the two can
-// be compared: pins say nothing but what the session was resolved to anyway. What only those say, it takes from there.
+// HeldTo returns a session's spec as if it had been opened with the pins of another one, to compare the two: pins say
+// what a session was resolved to anyway. Digests of tables, which it may not know, are those of the pins.
 func HeldTo(of *pb.Session, pins *pb.Pinned) (*pb.Spec, error) {
 	out := proto.CloneOf(of.GetSpec())
 	if pins == nil {

@@ -74,8 +74,8 @@ func New(ctx context.Context, cfg Config) (*Transforms, error) {
 	}
 	if len(cfg.Spec.GetFeatures()) == 0 {
 		return nil, spec.Problems{{Path: "features", Message: "found none; give the spec that the model was trained " +
-			"with; where functions of a program are in it, the program's features and transforms, and beside them what " +
-			"its spec is pinned to (in Python features=, transforms= and pinned=)"}}
+			"with; where a program's own functions are in it, give the program's features and transforms, and what it " +
+			"was pinned to beside them (in Python features=, transforms= and pinned=)"}}
 	}
 	if cfg.Memory < 0 {
 		return nil, fmt.Errorf("apply: found %d bytes of memory; want 0 or more", cfg.Memory)
