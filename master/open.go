@@ -273,11 +273,14 @@ func sameSpec(of *pb.Session, req *pb.OpenRequest) error {
 				"or with none, or delete it",
 			of.GetId(), cmp.Or(share.GetWeight(), 1), share.GetMinWorkers(), share.GetMaxWorkers())
 	}
-	have := of.GetSpec()
 	if req.GetSpec() == nil {
 		return nil
 	}
-	want := likeIn(have, req)
+	want := likeIn(of.GetSpec(), req)
+	have, err := spec.HeldTo(of, want.GetPinned())
+	if err != nil {
+		return err
+	}
 	if same(have, want) {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master"
 )
@@ -31,12 +32,23 @@ func TestOpen(t *testing.T) {
 		opened.GetState() != pb.SessionState_WAITING {
 		t.Errorf("opened %v", opened)
 	}
+	pinned, err := spec.PinnedSession(opened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := proto.CloneOf(pinned)
+	other.Pinned.Ops = map[string]uint32{"log1p": 1}
 	tests := []struct {
 		name string
 		req  *pb.OpenRequest
 		code codes.Code
 		want []string
 	}{
+		{"pinned", &pb.OpenRequest{Session: "run/1 ä", Spec: pinned}, codes.OK, nil},
+		{
+			"pinned to another op", &pb.OpenRequest{Session: "run/1 ä", Spec: other}, codes.AlreadyExists,
+			[]string{"pinned.ops.log1p: nothing and 1"},
+		},
 		{"again", &pb.OpenRequest{Session: "run/1 ä", Spec: newSpec(dir)}, codes.OK, nil},
 		{
 			"written otherwise", &pb.OpenRequest{Session: "run/1 ä", Spec: with(func(s *pb.Spec) { s.Epochs = 1 })},

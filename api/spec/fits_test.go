@@ -146,6 +146,11 @@ transforms:
 	if err != nil {
 		t.Fatal(err)
 	}
+	marks := has.Functions[0]
+	marks.Results = []*pb.Result{{Name: "other", Type: outs[0].GetType()}}
+	if _, err := Pin(pass.Spec, has); err == nil || !strings.Contains(err.Error(), "found {int_0: ") {
+		t.Errorf("it names what nobody gave: %v", err)
+	}
 	if got := CalledCode(pinned); len(got) != 1 || string(got["m:f(by=3)"]) != "digest" {
 		t.Errorf("it calls %q", got)
 	}

@@ -56,12 +56,16 @@ func fillCall(f, from *pb.Function) {
 	f.Deterministic = f.GetDeterministic() || from.GetDeterministic()
 }
 
-// PinnedLike returns a copy of a spec that takes from a session's what its functions by name are, and which fitted
-// file, where it does not say it: who opens a session again knows as little of them as who opened it first.
+// PinnedLike returns a copy of a spec that takes from a session's what its functions by name are, which fitted file,
+// and what else it is pinned to, where it does not say it: who opens a session again knows as little of them as who
+// opened it first.
 func PinnedLike(s, of *pb.Spec) *pb.Spec {
 	s = proto.CloneOf(s)
 	if f := s.GetFitted(); f.GetUri() == of.GetFitted().GetUri() && f.GetUri() != "" {
 		f.Digest = cmp.Or(f.GetDigest(), of.GetFitted().GetDigest())
+	}
+	if s.GetPinned() == nil {
+		s.Pinned = of.GetPinned()
 	}
 	if s.GetCode() != nil || !ByName(s) || !ByName(of) {
 		return s
@@ -131,7 +135,7 @@ func resultsText(results []*pb.Result) string {
 	}
 	out := make([]string, len(results))
 	for i, r := range results {
-		out[i] = cmp.Or(r.GetName(), "NAME") + ": " + resultText(r)
+		out[i] = cmp.Or(r.GetMarked(), r.GetName(), "NAME") + ": " + resultText(r)
 	}
 	return "{" + strings.Join(out, ", ") + "}"
 }

@@ -66,6 +66,25 @@ func PinnedSession(of *pb.Session) (*pb.Spec, error) {
 	return out, nil
 }
 
+// HeldTo returns a session's spec as if it had been opened with the pins of another one, to compare the two: pins say
+// what a session was resolved to anyway. Digests of tables, which it may not know, are those of the pins.
+func HeldTo(of *pb.Session, pins *pb.Pinned) (*pb.Spec, error) {
+	out := proto.CloneOf(of.GetSpec())
+	if pins == nil {
+		return out, nil
+	}
+	out.Pinned = proto.CloneOf(pins)
+	resolved, err := PinnedSession(&pb.Session{Id: of.GetId(), Spec: out, Program: of.GetProgram()})
+	if err != nil {
+		return nil, err
+	}
+	out.Pinned = resolved.GetPinned()
+	if len(pins.GetFunctions()) == 0 {
+		out.Pinned.Functions = nil
+	}
+	return out, nil
+}
+
 // pinnedTable finds a table of the same name, where a profile that is left out is the dataset's.
 func pinnedTable(in *pb.Pinned, profile string, like *pb.PinnedTable) *pb.PinnedTable {
 	i := slices.IndexFunc(in.GetTables(), func(t *pb.PinnedTable) bool {

@@ -115,3 +115,48 @@ func TestThePinnedSpecOfASession(t *testing.T) {
 		t.Errorf("got %v, want %v", pinned, want)
 	}
 }
+
+// Pins are no other spec: who has them attaches to a session that was opened without, and the other way round.
+func TestPinsAreHeldToWhatASessionWasResolvedTo(t *testing.T) {
+	s := mustParse(t, twoOps)
+	p, err := Resolve(s, Given{Schema: newSchema(), Catalog: newCatalog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &pb.File{Uri: "s3://b/items.parquet", Size: 7, Etag: "e"}
+	p.Tables = append(p.Tables, &pb.Table{File: table})
+	p.Steps = append(p.Steps, &pb.Step{Op: LookupRowOp, Version: 1, Table: new(uint32(len(p.Tables) - 1))})
+	program, err := Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := PinTo(s, p)
+	other := proto.CloneOf(pinned)
+	other.Pinned.Ops["log1p"]++
+	changed := proto.CloneOf(pinned)
+	changed.Pinned.Tables[0].Etag = "f"
+	digested := proto.CloneOf(pinned)
+	digested.Pinned.Tables[0].Digest = "sha256:00"
+	for _, test := range []struct {
+		opened, with *pb.Spec
+		want         string
+	}{
+		{s, s, ""},
+		{s, pinned, ""},
+		{s, digested, ""},
+		{pinned, s, ""},
+		{pinned, digested, ""},
+		{s, other, "pinned.ops.log1p: 2 and 3"},
+		{pinned, changed, `pinned.tables[0].etag: "e" and "f"`},
+	} {
+		session := &pb.Session{Spec: test.opened, Program: program}
+		want := PinnedLike(test.with, test.opened)
+		have, err := HeldTo(session, want.GetPinned())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(Diff(have, want), "; "); got != test.want {
+			t.Errorf("found %q, want %q", got, test.want)
+		}
+	}
+}

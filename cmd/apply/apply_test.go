@@ -244,12 +244,24 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeRefusesASpec(t *testing.T) {
-	p := started(t)
-	said := p.ask(map[string]any{"open": map[string]any{"spec_text": "features: 1"}}, nil, nil)
-	if said.Kind != "spec" || !strings.Contains(said.Error, "features") {
-		t.Errorf("found %+v", said)
-	}
-	if err := <-p.done; err != nil {
-		t.Error(err)
+	const fitted = "\nfitted: {uri: /none/f.parquet, digest: \"sha256:01\"}\n"
+	const pins = "\npinned: {ops: {log1p: 1}}\n"
+	for want, asked := range map[string]map[string]any{
+		"features: ":           {"spec_text": "features: 1"},
+		"features: found none": {"spec_text": pins},
+		"pinned to nothing":    {"spec_text": text, "pinned": fitted},
+		"pinned to sha256:02; name": {
+			"spec_text": text + fitted, "pinned": strings.Replace(fitted, "01", "02", 1) + pins,
+		},
+	} {
+		p := started(t)
+		if said := p.ask(map[string]any{"open": asked}, nil, nil); said.Kind != "spec" ||
+			!strings.Contains(said.Error, want) {
+			t.Errorf("found %+v, want %s", said, want)
+		}
+		_ = p.to.Close()
+		if err := <-p.done; err != nil {
+			t.Error(err)
+		}
 	}
 }

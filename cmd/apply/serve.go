@@ -199,9 +199,15 @@ func pin(s *pb.Spec, text string) error {
 			"loader.pinned_spec() returned"}}
 	}
 	s.Pinned = like.GetPinned()
-	if s.GetFitted() != nil {
-		s.Fitted.Digest = cmp.Or(s.GetFitted().GetDigest(), like.GetFitted().GetDigest())
+	if s.GetFitted() == nil {
+		return nil
 	}
+	found, want := s.GetFitted().GetDigest(), like.GetFitted().GetDigest()
+	if found != "" && want != "" && found != want {
+		return spec.Problems{{Path: "fitted.digest", Message: fmt.Sprintf("found %s, and the spec is pinned to %s; "+
+			"name the fitted file of the training", found, want)}}
+	}
+	s.Fitted.Digest = cmp.Or(want, found)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package observe
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -25,6 +26,9 @@ func TestWorkersThatRefuseASession(t *testing.T) {
 	if strings.Join(s.Refusal.Workers, " ") != "w0 w1" || s.Refusal.Words != "the table changed" ||
 		!strings.HasSuffix(s.Verdict, "; 2 of 3 workers refuse it: the table changed") {
 		t.Errorf("%+v: %s", s.Refusal, s.Verdict)
+	}
+	if s := says("x" + strings.Repeat("ü", refusalBytes)); !utf8.ValidString(s.Verdict) {
+		t.Errorf("an event could not tell of %q", s.Verdict)
 	}
 	if s := says(""); len(s.Refusal.Workers) > 0 || strings.Contains(s.Verdict, "refuse") {
 		t.Errorf("%+v: %s", s.Refusal, s.Verdict)

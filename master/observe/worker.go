@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -77,7 +78,7 @@ func reportOf(r *pb.WorkerReport) report {
 			if out.refusals == nil {
 				out.refusals = map[name]string{}
 			}
-			out.refusals[id] = words[:min(len(words), refusalBytes)]
+			out.refusals[id] = strings.ToValidUTF8(words[:min(len(words), refusalBytes)], "")
 		}
 	}
 	return out

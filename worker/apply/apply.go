@@ -72,6 +72,11 @@ func New(ctx context.Context, cfg Config) (*Transforms, error) {
 	if cfg.Spec == nil {
 		return nil, errors.New("apply: found no spec; give the one that the model was trained with")
 	}
+	if len(cfg.Spec.GetFeatures()) == 0 {
+		return nil, spec.Problems{{Path: "features", Message: "found none; give the spec that the model was " +
+			"trained with; where a program's own functions are in it, give the program's features and transforms, " +
+			"and what it was pinned to beside them (in Python features=, transforms= and pinned=)"}}
+	}
 	if cfg.Memory < 0 {
 		return nil, fmt.Errorf("apply: found %d bytes of memory; want 0 or more", cfg.Memory)
 	}

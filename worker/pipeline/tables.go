@@ -48,11 +48,12 @@ func (c *counted) tell(err error) {
 	c.refusal.Store(&words)
 }
 
+// clipped is a text that a report can carry.
 func clipped(text string) string {
 	if len(text) > refusalBytes {
-		text = strings.ToValidUTF8(text[:refusalBytes], "") + "..."
+		text = text[:refusalBytes] + "..."
 	}
-	return text
+	return strings.ToValidUTF8(text, "")
 }
 
 // refused is why this worker refuses the session's streams; "": it does not.

@@ -3,8 +3,10 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -135,5 +137,17 @@ func TestLookupRefusals(t *testing.T) {
 	}
 	if _, sessions := p.Sessions(); sessions[0].GetRefusal() != "" {
 		t.Errorf("masters still hear %v", sessions)
+	}
+}
+
+// A report of any error crosses the wire.
+func TestRefusalsAreTexts(t *testing.T) {
+	var c counted
+	for _, name := range []string{"\xff", strings.Repeat("ü", refusalBytes)} {
+		c.tell(fmt.Errorf("x%s: %w", name, fs.ErrNotExist))
+		if words := c.refused(); !utf8.ValidString(words) || !strings.HasSuffix(words, "open a session anew") ||
+			len(words) > 2*refusalBytes {
+			t.Errorf("found %q", words)
+		}
 	}
 }
