@@ -168,13 +168,21 @@ def _run(command: list[str], progress: bool, made: bool) -> Fitted:
     if done.returncode != 0:
         words = lines[lines.rfind("penstock: ") :].removeprefix("penstock: ").strip()
         words = words.removeprefix(f"{command[-1]}:\n" if made else "")
-        error = SpecError if "transforms[" in words or "filter" in words else DataError
+        error = SpecError if words.startswith("transforms") or "transforms[" in words or "filter" in words else DataError
         raise error(words or f"penstock fit ends with {done.returncode}; it has said why")
     found = json.loads(done.stdout)
     return Fitted(
         found["uri"], found["digest"], found["rows"], found["passes"],
         tuple(
-            Statistic(s["of"], s["statistic"], s.get("values", {}), s.get("size"), s.get("error", 0.0))
+            Statistic(s["of"], s["statistic"], _values(s), s.get("size"), s.get("error", 0.0))
             for s in found["statistics"]
         ),
     )  # fmt: skip
+
+
+def _values(statistic: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinities: of numbers they are texts."""
+    values: dict[str, Any] = statistic.get("values", {})
+    if statistic["kind"] == "binary":
+        return values
+    return {name: float(v) if isinstance(v, str) else v for name, v in values.items()}
