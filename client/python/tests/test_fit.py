@@ -140,6 +140,7 @@ def test_infinities_are_figures(tmp_path: Path) -> None:
     assert values == [{"most_frequent": -math.inf}, {"most_frequent": word}]
     (of_x,) = [s.values for s in fitted.statistics if s.statistic == "moments"]
     assert (of_x["min"], of_x["max"], of_x["mean"], of_x["infinite"]) == (-math.inf, 1.0, None, 2)
+    assert isinstance(of_x["max"], float) and isinstance(of_x["infinite"], int)
 
 
 def test_a_loader_refuses_what_was_not_fitted(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_mistakes(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> N
     out = tmp_path / "fitted.parquet"
     with pytest.raises(penstock.errors.UsageError, match="out="):
         penstock.fit(path, transforms=[])
-    with pytest.raises(penstock.errors.SpecError, match="^transforms: the spec asks nothing of the data"):
+    with pytest.raises(penstock.errors.SpecError, match="transforms: the spec asks nothing of the data"):
         penstock.fit(path, transforms=[penstock.log1p("price")], out=out)
     with pytest.raises(penstock.errors.SpecError, match="nearest: mean"):
         penstock.fit(path, transforms=[penstock.fill_null("count", penstock.Fit("meen"))], out=out)
