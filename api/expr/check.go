@@ -128,7 +128,8 @@ func untrue(n *Node, kind pb.Kind) string {
 	if kind == pb.Kind_BINARY {
 		with = "== 'text'"
 	}
-	return fmt.Sprintf("%v is %s, and a condition is true or false: compare it, as in %v %s", n, KindName(kind), n, with)
+	return fmt.Sprintf("%v is %s, and a condition is true or false: compare it, as in %v %s",
+		n, KindName(kind), n, with)
 }
 
 func (c *checker) cases(n *Node) *Node {

@@ -286,8 +286,8 @@ func (l *lookup) times(f *feature, column *pb.Source) map[string]*pb.Value {
 		return params
 	}
 	if f.typ.List || f.typ.Kind != pb.Kind_INT32 && f.typ.Kind != pb.Kind_INT64 {
-		l.problems.add(l.path+".in", "%s; want a time, an int or a timestamp, as the last one; cast makes ints of floats",
-			typed(f))
+		l.problems.add(l.path+".in", "%s; want a time, an int or a timestamp, as the last one; cast makes ints of "+
+			"floats", typed(f))
 		return params
 	}
 	own, theirs, given := unitOf(f.meaning), unitOf(column.GetMeaning()), l.params["unit"].GetText()
@@ -398,8 +398,8 @@ func (l *lookup) columnStep(src *pb.Source, rows *step, result *feature) {
 	if v := l.params["default"]; v != nil {
 		params["default"] = v
 		if typ.List && len(l.texts("columns")) == 1 {
-			l.problems.add(l.path+".default", "%s of the table has lists, and a default is for scalars; leave it out: a "+
-				"tensor has a default of its own, and other layouts have empty rows", src.GetName())
+			l.problems.add(l.path+".default", "%s of the table has lists, and a default is for scalars; leave it out: "+
+				"a tensor has a default of its own, and other layouts have empty rows", src.GetName())
 		}
 	}
 	sig, err := l.catalog.Check(LookupColumnOp, params, []Type{rows.outs[0].typ})

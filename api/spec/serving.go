@@ -135,8 +135,8 @@ func (r *resolver) served(s *pb.Spec) *pb.Spec {
 	switch {
 	case len(r.problems) > 0 || len(out.GetFeatures()) > 0:
 	case len(s.GetFeatures()) == 0:
-		r.problems.add("features", "found none; want those of the training. What only pins another spec is given beside "+
-			"it: pinned= in Python")
+		r.problems.add("features", "found none; want those of the training. What only pins another spec is given "+
+			"beside it: pinned= in Python")
 	default:
 		r.problems.add("features", "the rows have the columns of none; give them at least those of one: %s",
 			few(r.serving.without))
