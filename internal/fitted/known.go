@@ -120,8 +120,8 @@ func whyNone(rows []Row) string {
 			return fmt.Sprintf("%d of the values are infinite; clamp them, or what they are made of, before", r.Count)
 		}
 	}
-	return "all values are null or NaN, or the filter keeps no row; mend the filter, leave the column out, or fill it " +
-		"by a number"
+	return "all values are null or NaN, or the filter keeps no row; mend the filter, leave the column out, or fill " +
+		"it by a number"
 }
 
 func valueOf(v Value) *pb.Value {
