@@ -32,7 +32,7 @@ func ReadFitted(ctx context.Context, st storage.Storage, s *pb.Spec) (*fitted.Kn
 	listed, err := st.List(ctx, profile, []string{uri})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, wrong("%v; compute it with `penstock fit`", err)
+		return nil, wrong("there is no file %s; compute it with `penstock fit`, or name the one that it wrote", uri)
 	case err != nil:
 		return nil, fmt.Errorf("fitted: %w", err)
 	case len(listed) != 1:

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -35,8 +36,7 @@ func (n *Node) Check(lookup func(column string) (Type, error)) (*Node, []error) 
 func (n *Node) CheckTruth(lookup func(column string) (Type, error)) (*Node, []error) {
 	typed, errs := n.Check(lookup)
 	if typed != nil && typed.Kind != pb.Kind_BOOL {
-		return nil, []error{fmt.Errorf("%v is %s, and a condition is true or false: compare it, as in %v > 0",
-			n, KindName(typed.Kind), n)}
+		return nil, []error{errors.New(untrue(n, typed.Kind))}
 	}
 	return typed, errs
 }
@@ -118,9 +118,18 @@ func (c *checker) truth(written, arg *Node) bool {
 	if arg.Kind == pb.Kind_BOOL {
 		return true
 	}
-	c.fail(written, "%v is %s, and a condition is true or false: compare it, as in %v > 0", written, KindName(arg.Kind),
-		written)
+	c.fail(written, "%s", untrue(written, arg.Kind))
 	return false
+}
+
+// untrue is what is wrong with a condition that is neither true nor false.
+func untrue(n *Node, kind pb.Kind) string {
+	with := "> 0"
+	if kind == pb.Kind_BINARY {
+		with = "== 'text'"
+	}
+	return fmt.Sprintf("%v is %s, and a condition is true or false: compare it, as in %v %s",
+		n, KindName(kind), n, with)
 }
 
 func (c *checker) cases(n *Node) *Node {

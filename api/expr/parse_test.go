@@ -155,6 +155,7 @@ func TestMistakes(t *testing.T) {
 		"f % 2":                           "column 3: f is float32, and % takes integers; a hash is one: hash(f, 1) % 2",
 		"i % 0":                           "column 3: a division by 0 leaves no remainder",
 		"i and b":                         "column 1: i is int32, and a condition is true or false: compare it, as in i > 0",
+		"t or b":                          "column 1: t is text, and a condition is true or false: compare it, as in t == 'text'",
 		"case when l then 1 end":          "column 11: l is int64, and a condition is true or false",
 		"i == t":                          "column 3: int32 is compared with text; cast makes one of the other",
 		"b < true":                        "column 3: bool takes == and !=, not <",

@@ -225,7 +225,7 @@ func (s Statistic) mistake(t Type) error {
 	switch s.Name {
 	case Mean, Std, Min, Max, Median:
 		if !numbers {
-			return fmt.Errorf("want numbers for the %s, found %v", s.Name, t)
+			return fmt.Errorf("want numbers for the %s, found %v; cast makes them", s.Name, t)
 		}
 	case Quantile:
 		if x, ok := Number(s.Arg); !ok || x < 0 || x > 1 || !numbers {
@@ -243,7 +243,7 @@ func (s Statistic) mistake(t Type) error {
 		}
 	case Vocabulary:
 		if !ids {
-			return fmt.Errorf("want ints or texts for a vocabulary, found %v", t)
+			return fmt.Errorf("want ints or texts for a vocabulary, found %v; cast makes them", t)
 		}
 	default:
 		known := []string{Mean, Std, Min, Max, Median, Quantile, Quantiles, MostFrequent}

@@ -103,9 +103,7 @@ func (r *resolver) lookup(path string, t *pb.Transform) {
 	if known && len(r.problems) == before {
 		rows = l.rows(in)
 	}
-	for _, name := range l.texts("columns") {
-		l.column(name, rows)
-	}
+	l.columns(rows)
 }
 
 // find finds out what the table holds.
@@ -125,8 +123,12 @@ func (l *lookup) find() {
 
 // texts are the values of a parameter that is a list of texts.
 func (l *lookup) texts(name string) []string {
+	values := Elements(l.params[name])
+	if len(values) == 0 {
+		values = []*pb.Value{l.params[name]} // of parameters that were refused
+	}
 	var all []string
-	for _, v := range Elements(l.params[name]) {
+	for _, v := range values {
 		if text, ok := v.GetKind().(*pb.Value_Text); ok { // else it has been reported
 			all = append(all, text.Text)
 		}
@@ -283,6 +285,11 @@ func (l *lookup) times(f *feature, column *pb.Source) map[string]*pb.Value {
 			column.GetName(), t)
 		return params
 	}
+	if f.typ.List || f.typ.Kind != pb.Kind_INT32 && f.typ.Kind != pb.Kind_INT64 {
+		l.problems.add(l.path+".in", "%s; want a time, an int or a timestamp, as the last one; cast makes ints of "+
+			"floats", typed(f))
+		return params
+	}
 	own, theirs, given := unitOf(f.meaning), unitOf(column.GetMeaning()), l.params["unit"].GetText()
 	switch {
 	case own != "" && theirs != "" && given != "":
@@ -355,15 +362,22 @@ func nanoseconds(text string) (int64, bool) {
 	return n * per, true
 }
 
-// column adds the step that takes a column of the rows of a step, which is nil if something is wrong already, and names
-// its result.
-func (l *lookup) column(name string, rows *step) {
-	out := l.transform.GetOut()
-	if out != "" && !strings.Contains(out, braces) && len(Elements(l.params["columns"])) > 1 {
+// columns adds the steps that take columns of the rows of a step, which is nil if something is wrong already.
+func (l *lookup) columns(rows *step) {
+	all, out := l.texts("columns"), l.transform.GetOut()
+	if out != "" && !strings.Contains(out, braces) && len(all) > 1 {
 		l.problems.add(l.path+".out", "found %s for several columns; want %s in it for the column's name, such as "+
 			"\"item_%s\", or no out", out, braces, braces)
 		return
 	}
+	for _, name := range all {
+		l.column(name, rows)
+	}
+}
+
+// column adds the step that takes a column, and names its result.
+func (l *lookup) column(name string, rows *step) {
+	out := l.transform.GetOut()
 	result := &feature{name: cmp.Or(strings.ReplaceAll(out, braces, name), name), at: l.path, lacks: l.lack}
 	if l.index != nil {
 		if src := l.source("columns", name); src != nil && rows != nil {
@@ -383,6 +397,10 @@ func (l *lookup) columnStep(src *pb.Source, rows *step, result *feature) {
 	params := map[string]*pb.Value{"type": {Kind: &pb.Value_Text{Text: typ.String()}}}
 	if v := l.params["default"]; v != nil {
 		params["default"] = v
+		if typ.List && len(l.texts("columns")) == 1 {
+			l.problems.add(l.path+".default", "%s of the table has lists, and a default is for scalars; leave it out: "+
+				"a tensor has a default of its own, and other layouts have empty rows", src.GetName())
+		}
 	}
 	sig, err := l.catalog.Check(LookupColumnOp, params, []Type{rows.outs[0].typ})
 	if err != nil {

@@ -169,8 +169,8 @@ func (r *fit) look(path string) (err error) {
 		return fmt.Errorf("%s:\n%w", path, err)
 	}
 	if r.passes == 0 {
-		return fmt.Errorf("%s asks nothing of the data; a parameter does as in `of: fit`, `vocabulary: fit`, "+
-			"`{fit: median}` or `{quantiles: 100}`", path)
+		return fmt.Errorf("%s:\ntransforms: the spec asks nothing of the data; a parameter does as in `of: fit`, "+
+			"`vocabulary: fit`, `{fit: median}` or `{quantiles: 100}`", path)
 	}
 	return nil
 }

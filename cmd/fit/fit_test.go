@@ -167,6 +167,20 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// Infinities are figures, too, and are shown in JSON, which has no number for them.
+func TestInfiniteFigures(t *testing.T) {
+	dir := t.TempDir()
+	dataset(t, dir)
+	infinite := "- {op: expr, expr: ln(n - n), out: y}\n- {op: fill_null, in: y, value: {fit: max}}"
+	r, err := run(t.Context(), specOf(t, dir, infinite), "--folder="+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Statistics[0]; s.Values["max"] != "-Inf" || s.Values["mean"] != nil || s.Kind != "float64" {
+		t.Errorf("%+v; want the max -Inf and no mean of float64", s)
+	}
+}
+
 // What a run before came to is written again, if the file is not there: that run may have been killed just before it
 // wrote it. It is not that of a fit whose quantiles were exact up to another size.
 func TestFitGoesOnBehindItsLastPass(t *testing.T) {

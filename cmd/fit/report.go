@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -32,7 +33,8 @@ type report struct {
 type statistic struct {
 	Of        string `json:"of"`
 	Statistic string `json:"statistic"`
-	// Values are by name, such as mean; of a vocabulary there is only its size.
+	Kind      string `json:"kind"` // of the column
+	// Values are by name, such as mean; of a vocabulary there is only its size. Infinities are texts, as JSON has none.
 	Values map[string]any `json:"values,omitempty"`
 	Size   *int64         `json:"size,omitempty"`
 	Error  float64        `json:"error,omitempty"` // relative, of quantiles that are not exact
@@ -46,7 +48,7 @@ func (r *fit) report(ctx context.Context) (*report, error) {
 	}
 	for i := range r.known.Entries {
 		e := &r.known.Entries[i]
-		s := statistic{Of: e.Of, Statistic: e.Name, Error: e.Error}
+		s := statistic{Of: e.Of, Statistic: e.Name, Kind: e.Kind, Error: e.Error}
 		if e.Name == fitted.Vocabulary {
 			s.Size, s.text = &e.Rows, english.Plural(int(e.Rows), "value", "")
 			out.Statistics = append(out.Statistics, s)
@@ -76,7 +78,9 @@ func (s *statistic) add(row fitted.Row) {
 	case fitted.AnInt:
 		v = row.Value.Int
 	case fitted.AFloat:
-		v = row.Value.Float
+		if v = row.Value.Float; math.IsInf(row.Value.Float, 0) {
+			v = fmt.Sprint(v)
+		}
 	case fitted.AText:
 		v = string(row.Value.Text)
 	default:

@@ -117,10 +117,11 @@ func (k *Known) value(s spec.Statistic, rows []Row) (*pb.Value, error) {
 func whyNone(rows []Row) string {
 	for _, r := range rows {
 		if r.Name == "infinite" && r.Count > 0 {
-			return fmt.Sprintf("%d of the values are infinite; clamp before the op that makes them", r.Count)
+			return fmt.Sprintf("%d of the values are infinite; clamp them, or what they are made of, before", r.Count)
 		}
 	}
-	return "all values are null or NaN; leave the column out, or fill it by a number"
+	return "all values are null or NaN, or the filter keeps no row; mend the filter, leave the column out, or fill " +
+		"it by a number"
 }
 
 func valueOf(v Value) *pb.Value {

@@ -147,6 +147,7 @@ func TestLookupMistakes(t *testing.T) {
 		"in: ids, table: side, key: user, columns: vector":                                          "a list of keys makes a list of values, and this column has lists",
 		"in: user, table: side, columns: age, default: x":                                           "default: want a value for a column of int32, found 'x'",
 		"in: user, table: side, columns: age, default: 3000000000":                                  "default: want a value for a column of int32",
+		"in: user, table: side, columns: age, duplicates: last":                                     "duplicates: want one of error, first",
 		"in: user, table: side, columns: age, unit: s":                                              "transforms[0].unit: found it without as_of",
 		"in: [user, at], table: side, key: user, columns: age, as_of: since, duplicates: first":     "duplicates: found first with as_of",
 		"in: [user, seconds], table: side, key: user, columns: age, as_of: since":                   "unit: missing: seconds is plain ints",
@@ -155,13 +156,17 @@ func TestLookupMistakes(t *testing.T) {
 		"in: [user, at], table: side, key: user, columns: age, as_of: date":                         "say what the plain ints count: d (as dates do)",
 		"in: [user, day], table: side, key: user, columns: age, as_of: date, unit: d, max_age: 12h": "the time counts whole d",
 		"in: [user, x], table: side, key: user, columns: age, as_of: since, unit: s":                "want a time, an int or a timestamp",
+		"in: [user, x], table: side, key: user, columns: age, as_of: since":                         "transforms[0].in: x is float64; want a time",
+		"in: user, table: side, columns: vector, default: 0":                                        "transforms[0].default: vector of the table has lists",
 		"in: user, table: side, columns: [age, since], out: both":                                   "out: found both for several columns; want {}",
 		"in: user, table: side, columns: age, speed: 3":                                             "speed: no such parameter of lookup",
 	} {
 		_, err := resolveLookup(t, "[{sparse: age}]", "  - {op: lookup, "+transform+"}\n")
 		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v\nwant %s", transform, err, words)
-		} else if strings.Count(err.Error(), "want ints or text") > 1 {
+		} else if strings.Contains(transform, "columns: age,") && strings.Contains(err.Error(), "features[0]") {
+			t.Errorf("%s: what follows from it is said, too: %v", transform, err)
+		} else if strings.Count(err.Error(), "want ints or text") > 1 || strings.Count(err.Error(), "found both") > 1 {
 			t.Errorf("%s: it is said twice: %v", transform, err)
 		}
 	}

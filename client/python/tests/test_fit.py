@@ -129,6 +129,20 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     np.testing.assert_array_equal(batch.labels["flag"], [True if f is None else f for f in train["flag"]])
 
 
+def test_infinities_are_figures(tmp_path: Path) -> None:
+    path, word = tmp_path / "data.parquet", "+Inf"
+    pq.write_table(pa.table({"x": [-math.inf, 1.0, -math.inf], "word": [word] * 3}), path)
+    transforms = penstock.fill_null(["x", "word"], penstock.Fit("most_frequent"))
+    fitted = penstock.fit(
+        path, transforms=[transforms, penstock.clamp("x", min=penstock.Fit("min"))], out=tmp_path / "fitted.parquet"
+    )
+    values = [s.values for s in fitted.statistics if s.statistic == "most_frequent"]
+    assert values == [{"most_frequent": -math.inf}, {"most_frequent": word}]
+    (of_x,) = [s.values for s in fitted.statistics if s.statistic == "moments"]
+    assert (of_x["min"], of_x["max"], of_x["mean"], of_x["infinite"]) == (-math.inf, 1.0, None, 2)
+    assert isinstance(of_x["max"], float) and isinstance(of_x["infinite"], int)
+
+
 def test_a_loader_refuses_what_was_not_fitted(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
     path, _ = table
     out = tmp_path / "fitted.parquet"
@@ -156,7 +170,7 @@ def test_mistakes(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> N
     out = tmp_path / "fitted.parquet"
     with pytest.raises(penstock.errors.UsageError, match="out="):
         penstock.fit(path, transforms=[])
-    with pytest.raises(penstock.errors.DataError, match="asks nothing of the data"):
+    with pytest.raises(penstock.errors.SpecError, match="transforms: the spec asks nothing of the data"):
         penstock.fit(path, transforms=[penstock.log1p("price")], out=out)
     with pytest.raises(penstock.errors.SpecError, match="nearest: mean"):
         penstock.fit(path, transforms=[penstock.fill_null("count", penstock.Fit("meen"))], out=out)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -288,3 +289,14 @@ def test_the_first_rows_decide_types(tmp_path: Path) -> None:
         assert transforms({"x": [1]}).label.dtype == "int32"
         with pytest.raises(DataError, match="column x, which in training is int8: row 0: "):
             transforms({"x": [1000]})
+
+
+def test_decimals_and_no_rows_as_json_has_them(tmp_path: Path) -> None:
+    prices = [Decimal("6558.02"), Decimal("-0.07"), None]
+    table = pa.table({"price": pa.array(prices, pa.decimal128(12, 2)), "label": [1, 0, 1]})
+    schema, features = table.schema, penstock.dense("price") + penstock.label("label")
+    with penstock.Transforms(features=features, schema=schema, format="numpy") as transforms:
+        assert transforms([]).dense.shape == (0, 1)
+        as_json = transforms([{"price": 6558.02}, {"price": prices[1]}, {"price": None}])
+        np.testing.assert_array_equal(as_json.dense, transforms(table).dense)
+        assert transforms([]).dense.shape == (0, 1)

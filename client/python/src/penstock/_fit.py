@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -168,13 +169,25 @@ def _run(command: list[str], progress: bool, made: bool) -> Fitted:
     if done.returncode != 0:
         words = lines[lines.rfind("penstock: ") :].removeprefix("penstock: ").strip()
         words = words.removeprefix(f"{command[-1]}:\n" if made else "")
-        error = SpecError if "transforms[" in words or "filter" in words else DataError
+        error = SpecError if re.search(r"^transforms|transforms\[|filter", words) else DataError
         raise error(words or f"penstock fit ends with {done.returncode}; it has said why")
     found = json.loads(done.stdout)
     return Fitted(
         found["uri"], found["digest"], found["rows"], found["passes"],
         tuple(
-            Statistic(s["of"], s["statistic"], s.get("values", {}), s.get("size"), s.get("error", 0.0))
+            Statistic(s["of"], s["statistic"], _values(s), s.get("size"), s.get("error", 0.0))
             for s in found["statistics"]
         ),
     )  # fmt: skip
+
+
+def _values(statistic: dict[str, Any]) -> dict[str, Any]:
+    """Figures have their own types: JSON writes 1.0 as 1, and has no infinities, which are texts."""
+    kind, values = statistic["kind"], statistic.get("values", {})
+
+    def figure(name: str, value: Any) -> Any:
+        if value is None or kind == "binary" or name in {"values", "nulls", "nans", "infinite"}:
+            return value
+        return float(value) if kind.startswith("float") or name in {"mean", "std"} else value
+
+    return {name: figure(name, value) for name, value in values.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def record(rows: Any, schema: pa.Schema | None) -> pa.RecordBatch:
     if isinstance(rows, Mapping):
         return _of_columns(rows, schema)
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)) and all(isinstance(r, Mapping) for r in rows):
+        if not rows and schema is not None:
+            return none_of(schema)
         names = dict.fromkeys(name for row in rows for name in row)
         return _of_columns({name: [row.get(name) for row in rows] for name in names}, schema, len(rows))
     raise UsageError(
@@ -108,7 +111,12 @@ def _array(name: str, values: Any, schema: pa.Schema | None) -> pa.Array:
 
 
 def _typed(values: Any, kind: pa.DataType | None) -> pa.Array:
-    """Values as a type's. Arrow would cut the fractions off that floats have, where it is asked for integers."""
+    """Values as a type's. Arrow would cut the fractions off that floats have, where it is asked for integers.
+
+    Floats stay floats in place of decimals: these are read as the nearest float64 in training, too.
+    """
+    if kind is not None and pa.types.is_decimal(kind) and _floats(values):
+        return pa.array([float(value) if isinstance(value, Decimal) else value for value in values], pa.float64())
     if kind is not None and _floats(values) and _leaf(kind, pa.types.is_integer):
         return pa.array(values).cast(kind)
     return pa.array(values, kind)
