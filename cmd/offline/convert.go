@@ -19,21 +19,24 @@ import (
 // Convert returns `penstock convert`.
 func Convert() *cobra.Command {
 	var o convert.Options
+	var stores cli.StorageFlags
 	rowGroup := cli.Bytes(64 << 20)
 	cmd := &cobra.Command{
-		Use:   "convert FILE|FOLDER...",
+		Use:   "convert URI...",
 		Short: "Make Parquet that is good to train from, of CSV, TSV or Parquet",
 		Long: "Convert CSV or TSV files (plain, .gz or .zst) or Parquet files to Parquet with typed columns, row " +
 			"groups of\n" +
-			"a good size, zstd, v2 pages and statistics. A folder stands for all such files below it. Types of text " +
-			"columns are\n" +
-			"inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are " +
-			"known by their\n" +
-			"layout. The output appears only when it is whole.",
+			"a good size, zstd, v2 pages and statistics. Inputs are paths or s3:// URIs. A folder stands for all " +
+			"such files below it,\n" +
+			"a glob for the files that match. Types of text columns are inferred, dates and times among them (ISO " +
+			"8601; UTC, unless\n" +
+			"they name a zone). Criteo's click logs are known by their layout. The output appears only when it is " +
+			"whole.",
 		Example: "  penstock convert clicks.tsv --out data --hex 'cat_*'\n  penstock convert logs/ --out data\n" +
 			"  penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000\n" +
 			"  penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32\n" +
-			"  penstock convert old/*.parquet --out new --row-group-rows 100000",
+			"  penstock convert old/*.parquet --out new --row-group-rows 100000\n" +
+			"  penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs",
 		Args: cobra.MinimumNArgs(1),
 	}
 	flags := cmd.Flags()
@@ -52,12 +55,18 @@ func Convert() *cobra.Command {
 	flags.Var(&rowGroup, "row-group-bytes", "most bytes of a row group in memory")
 	flags.Int64Var(&o.FileRows, "file-rows", 0, "rows of each file (default: all in one)")
 	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output that exists")
+	stores.Register(flags)
+	flags.StringVar(&o.Profile, "storage", "", "storage profile of the inputs (default: default)")
 	_ = cmd.MarkFlagRequired("out") // the flag exists
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
 			return err
 		}
+		if o.Store, err = stores.Open(); err != nil {
+			return err
+		}
+		defer o.Store.Close()
 		o.Inputs, o.RowGroupBytes = args, int64(rowGroup)
 		o.Progress = func(p convert.Progress) {
 			cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)),

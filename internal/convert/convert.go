@@ -11,18 +11,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // Options says what Run does. Zero values stand for the defaults given.
 type Options struct {
 	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst after it), or
 	// .parquet, .parq or .pq. They have the same columns and are read one after another. A folder stands for such files
-	// below it, but for those whose names, or whose folders' names, begin with "." or "_".
+	// below it, but for those whose names, or whose folders' names, begin with "." or "_". A glob stands for the files
+	// that match, as in datasets.
 	Inputs []string
+	// Store reads the inputs; default: one whose profiles follow the environment. Profile is that of the inputs.
+	Store   *storage.Store
+	Profile string
 	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet.
 	Output string
 	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
@@ -119,20 +124,26 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.check(); err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
 	}
-	files, notes, err := expand(o.Inputs)
+	if o.Store == nil {
+		var err error
+		if o.Store, err = storage.New(storage.Config{}); err != nil {
+			return Result{}, fmt.Errorf("convert: %w", err)
+		}
+		defer o.Store.Close()
+	}
+	in, err := find(ctx, o)
 	if err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
 	}
-	o.Inputs = files
-	if note := o.recognise(); note != "" {
-		notes = append(notes, note)
+	if note := o.recognise(ctx, &in); note != "" {
+		in.notes = append(in.notes, note)
 	}
-	src, err := openSource(ctx, o)
+	src, err := openSource(ctx, o, &in)
 	if err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
 	}
 	defer src.close()
-	out, err := newOutput(o)
+	out, err := newOutput(o, &in)
 	if err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
 	}
@@ -145,30 +156,25 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
 	}
-	result.Rows, result.Notes = w.rows, notes
+	result.Rows, result.Notes = w.rows, in.notes
 	for _, f := range src.schema().Fields() {
 		result.Columns = append(result.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
 	}
 	return result, nil
 }
 
-func openSource(ctx context.Context, o Options) (source, error) {
-	parquet, total := 0, int64(0)
-	for _, in := range o.Inputs {
-		info, err := os.Stat(in)
-		if err != nil {
-			return nil, err
-		}
-		total += info.Size()
-		if isParquet(in) {
+func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
+	parquet := 0
+	for _, f := range in.files {
+		if isParquet(f.GetUri()) {
 			parquet++
 		}
 	}
 	switch parquet {
 	case 0:
-		return openText(o, total)
-	case len(o.Inputs):
-		return openParquet(ctx, o, total)
+		return openText(ctx, o, in)
+	case len(in.files):
+		return openParquet(ctx, o, in)
 	}
 	return nil, errors.New("the inputs are Parquet and text files: convert them one format at a time")
 }

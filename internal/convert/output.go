@@ -19,14 +19,14 @@ type output struct {
 }
 
 // newOutput prepares an output, which must not be there yet unless it may be overwritten.
-func newOutput(o Options) (*output, error) {
+func newOutput(o Options, in *inputs) (*output, error) {
 	out := &output{final: filepath.Clean(o.Output)}
 	if err := out.free(o.Overwrite); err != nil {
 		return nil, err
 	}
-	for _, in := range o.Inputs {
-		if inside(in, out.final) {
-			return nil, fmt.Errorf("input %s lies in the output %s", in, out.final)
+	for i := range in.files {
+		if inside(in.name(i), out.final) {
+			return nil, fmt.Errorf("input %s lies in the output %s", in.name(i), out.final)
 		}
 	}
 	parent := filepath.Dir(out.final)

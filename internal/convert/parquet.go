@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 
@@ -26,28 +25,27 @@ const notRead = ": the file is damaged, or has a codec or an encoding that worke
 // parquet makes records of Parquet files: columns of scalars and of lists of scalars.
 type parquet struct {
 	options Options
+	in      *inputs
 	arrow   *arrow.Schema
-	hex     []bool // columns of text that become int64
-	file    *os.File
+	hex     []bool                  // columns of text that become int64
+	opened  int                     // files so far
 	columns []*pqarrow.ColumnReader // of the file
 	rows    int64                   // of the file
 	left    int64                   // of them
 	// rowBytes is what a row takes, by the record before; a file's first one is small.
 	rowBytes int64
 	name     string
-	size     int64    // of the file
-	rest     []string // files not opened yet
-	used     int64    // bytes of the files before
+	size     int64 // of the file
+	used     int64 // bytes of the files before
 	total    int64
 }
 
-// openParquet takes the inputs' bytes.
-func openParquet(ctx context.Context, o Options, total int64) (*parquet, error) {
+func openParquet(ctx context.Context, o Options, in *inputs) (*parquet, error) {
 	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader {
 		return nil, errors.New(
 			"columns, a delimiter and headers are for text inputs; Parquet files say themselves what they hold")
 	}
-	p := &parquet{options: o, rest: o.Inputs, total: total}
+	p := &parquet{options: o, in: in, total: in.total()}
 	if err := p.nextFile(ctx); err != nil {
 		p.close()
 		return nil, err
@@ -59,17 +57,15 @@ func openParquet(ctx context.Context, o Options, total int64) (*parquet, error) 
 func (p *parquet) nextFile(ctx context.Context) (err error) {
 	p.close()
 	p.used += p.size
-	if p.size = 0; len(p.rest) == 0 {
+	if p.size = 0; p.opened == len(p.in.files) {
 		return errEnd
 	}
-	p.name, p.rest = p.rest[0], p.rest[1:]
+	i := p.opened
+	p.name, p.opened = p.in.name(i), i+1
 	defer p.explain(&err)
-	if p.file, err = os.Open(p.name); err != nil {
-		return err
-	}
 	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered.
 	// Without a buffered stream it would hold all chunks of a row group, twice.
-	pf, err := parquetfile.NewParquetReader(p.file, parquetfile.WithReadProps(&parquetprops.ReaderProperties{
+	pf, err := parquetfile.NewParquetReader(p.in.open(ctx, i), parquetfile.WithReadProps(&parquetprops.ReaderProperties{
 		BufferSize: 1 << 20, BufferedStreamEnabled: true,
 	}))
 	if err != nil {
@@ -87,11 +83,7 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	if err := p.useSchema(reader); err != nil {
 		return err
 	}
-	info, err := p.file.Stat()
-	if err != nil {
-		return err
-	}
-	p.size = info.Size()
+	p.size = p.in.files[i].GetSize()
 	if p.rows, err = countRows(pf.MetaData(), p.size-8-int64(pf.MetaData().Size())); err != nil {
 		return err
 	}
@@ -180,7 +172,7 @@ func (p *parquet) useSchema(reader *pqarrow.FileReader) error {
 
 func (p *parquet) sameSchema(fields []arrow.Field) error {
 	if len(fields) != len(p.arrow.Fields()) {
-		return fmt.Errorf("%d columns, but %s has %d", len(fields), p.options.Inputs[0], len(p.arrow.Fields()))
+		return fmt.Errorf("%d columns, but %s has %d", len(fields), p.in.name(0), len(p.arrow.Fields()))
 	}
 	for i, f := range fields {
 		want := p.arrow.Field(i)
@@ -189,7 +181,7 @@ func (p *parquet) sameSchema(fields []arrow.Field) error {
 			typ = want.Type
 		}
 		if f.Name != want.Name || !sameType(typ, want.Type) {
-			return fmt.Errorf("column %d is %s, %v, but in %s it is %s, %v", i+1, f.Name, f.Type, p.options.Inputs[0],
+			return fmt.Errorf("column %d is %s, %v, but in %s it is %s, %v", i+1, f.Name, f.Type, p.in.name(0),
 				want.Name, want.Type)
 		}
 	}
@@ -330,8 +322,4 @@ func (p *parquet) close() {
 		c.Release()
 	}
 	p.columns = nil
-	if p.file != nil {
-		_ = p.file.Close() // it was only read from
-		p.file = nil
-	}
 }

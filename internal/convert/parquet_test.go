@@ -266,7 +266,12 @@ func TestRecordsOfLargeValues(t *testing.T) {
 	const rows, size = 40, 1 << 20
 	json := strings.Repeat(`{"x": "`+strings.Repeat("v", size)+`"}, `, rows)
 	in := parquetFile(t, "["+strings.TrimSuffix(json, ", ")+"]", nullable("x", arrow.BinaryTypes.String))
-	src, err := openSource(t.Context(), Options{Inputs: []string{in}})
+	o := Options{Inputs: []string{in}, Store: newStore(t)}
+	found, err := find(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := openSource(t.Context(), o, &found)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,21 +15,21 @@ import (
 // text makes records of CSV and TSV files.
 type text struct {
 	options  Options
+	in       *inputs
 	columns  []textColumn
 	header   []string // nil without one
 	builder  *array.RecordBuilder
 	file     *textFile // being read
-	rest     []string  // files not opened yet
+	opened   int       // files so far
 	used     int64     // bytes of the files before
 	total    int64
 	fileName string
 }
 
-// openText takes the inputs' bytes.
-func openText(o Options, total int64) (*text, error) {
+func openText(ctx context.Context, o Options, in *inputs) (*text, error) {
 	o.usePreset()
-	t := &text{options: o, rest: o.Inputs, total: total}
-	if err := t.infer(); err != nil {
+	t := &text{options: o, in: in, total: in.total()}
+	if err := t.infer(ctx); err != nil {
 		return nil, err
 	}
 	fields := make([]arrow.Field, len(t.columns))
@@ -41,8 +41,8 @@ func openText(o Options, total int64) (*text, error) {
 }
 
 // infer reads the first rows to find the columns and the kinds that are not declared.
-func (t *text) infer() error {
-	if err := t.nextFile(); err != nil {
+func (t *text) infer(ctx context.Context) error {
+	if err := t.nextFile(ctx); err != nil {
 		if errors.Is(err, errEnd) {
 			return errors.New("the input files are empty")
 		}
@@ -54,7 +54,7 @@ func (t *text) infer() error {
 	}
 	guesses := make([]kind, len(t.columns))
 	for row := 0; row < t.options.InferRows; row++ {
-		fields, err := t.line()
+		fields, err := t.line(ctx)
 		if errors.Is(err, errEnd) {
 			break
 		}
@@ -79,26 +79,27 @@ func (t *text) infer() error {
 // rewind goes back to the beginning of the first file.
 func (t *text) rewind() {
 	t.close()
-	t.file, t.rest, t.used = nil, t.options.Inputs, 0
+	t.file, t.opened, t.used = nil, 0, 0
 }
 
 // nextFile opens the next file that is not empty, or returns errEnd.
-func (t *text) nextFile() error {
+func (t *text) nextFile(ctx context.Context) error {
 	for {
 		if t.file != nil {
 			t.used += t.file.inflow.n
 			t.file.close()
 			t.file = nil
 		}
-		if len(t.rest) == 0 {
+		if t.opened == len(t.in.files) {
 			return errEnd
 		}
-		t.fileName, t.rest = t.rest[0], t.rest[1:]
+		t.fileName = t.in.name(t.opened)
+		t.opened++
 		d, err := delimiter(t.options.Delimiter, t.fileName)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.fileName, err)
 		}
-		if t.file, err = openTextFile(t.fileName, d); err != nil {
+		if t.file, err = openTextFile(ctx, t.in, t.opened-1, d); err != nil {
 			return err
 		}
 		if err := t.begin(); !errors.Is(err, errEnd) {
@@ -132,7 +133,7 @@ func (t *text) begin() error {
 	}
 	if !slices.Equal(header, t.header) {
 		return t.at(fmt.Errorf("the header has %s, but that of %s %s; convert files of other columns by themselves",
-			some(header), t.options.Inputs[0], some(t.header)))
+			some(header), t.in.name(0), some(t.header)))
 	}
 	return nil
 }
@@ -146,17 +147,17 @@ func (t *text) at(err error) error {
 }
 
 // line returns the fields of the next line of data, or errEnd. Empty lines count only in files of one column.
-func (t *text) line() ([]field, error) {
+func (t *text) line(ctx context.Context) ([]field, error) {
 	for {
 		if t.file == nil {
-			if err := t.nextFile(); err != nil {
+			if err := t.nextFile(ctx); err != nil {
 				return nil, err
 			}
 		}
 		fields, err := t.file.next()
 		switch {
 		case errors.Is(err, errEnd):
-			if err := t.nextFile(); err != nil {
+			if err := t.nextFile(ctx); err != nil {
 				return nil, err
 			}
 			continue
@@ -172,10 +173,10 @@ func (t *text) line() ([]field, error) {
 	}
 }
 
-func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
+func (t *text) next(ctx context.Context, limit int64) (arrow.Record, error) {
 	rows, size := int64(0), 0
 	for rows < limit && size < recordBytes {
-		fields, err := t.line()
+		fields, err := t.line(ctx)
 		if errors.Is(err, errEnd) {
 			break
 		}
