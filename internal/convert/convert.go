@@ -1,13 +1,14 @@
-// Package convert turns CSV, TSV and Parquet files into Parquet that is good to train from: typed columns, row groups
-// of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command.
+// Package convert turns CSV, TSV, Parquet and Arrow files into Parquet that is good to train from: typed columns, row
+// groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command.
 //
-// A source (text.go, parquet.go) makes records of the inputs, a cutter says where row groups and files end, and a
-// writer (write.go) encodes them into a directory that gets its name only when it is complete (output.go). Memory is
-// bounded by about two row groups. Run reads in one goroutine and writes in another and waits for both; calls of
-// Run with different outputs do not touch each other.
+// A source (text.go, parquet.go, arrow.go) makes records of the inputs, a cutter says where row groups and files end,
+// and a writer (write.go) encodes them into a directory that gets its name only when it is complete (output.go). Memory
+// is bounded by about two row groups. Run reads in one goroutine and writes in another and waits for both; calls of Run
+// with different outputs do not touch each other.
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ import (
 // Options says what Run does. Zero values stand for the defaults given.
 type Options struct {
 	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst after it), or
-	// .parquet, .parq or .pq. They have the same columns and are read one after another. A folder stands for such files
-	// below it, but for those whose names, or whose folders' names, begin with "." or "_". A glob stands for the files
-	// that match, as in datasets.
+	// .parquet, .parq or .pq, or .arrow, .feather or .ipc. They have the same columns and are read one after another. A
+	// folder stands for such files below it, but for those whose names, or whose folders' names, begin with "." or "_".
+	// A glob stands for the files that match, as in datasets.
 	Inputs []string
 	// Store reads the inputs; default: one whose profiles follow the environment. Profile is that of the inputs.
 	Store   *storage.Store
@@ -164,19 +165,29 @@ func Run(ctx context.Context, o Options) (Result, error) {
 }
 
 func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
-	parquet := 0
-	for _, f := range in.files {
-		if isParquet(f.GetUri()) {
-			parquet++
+	first := storage.FormatOf(in.files[0].GetUri())
+	for i, f := range in.files {
+		if format := storage.FormatOf(f.GetUri()); format != first {
+			return nil, fmt.Errorf("%s is %s, and %s %s: convert them one format at a time",
+				in.name(0), cmp.Or(first, "text"), in.name(i), cmp.Or(format, "text"))
 		}
 	}
-	switch parquet {
-	case 0:
-		return openText(ctx, o, in)
-	case len(in.files):
+	switch first {
+	case "Parquet":
 		return openParquet(ctx, o, in)
+	case "Arrow":
+		return openArrow(ctx, o, in)
 	}
-	return nil, errors.New("the inputs are Parquet and text files: convert them one format at a time")
+	return openText(ctx, o, in)
+}
+
+// noText refuses what is said of text files only.
+func (o *Options) noText() error {
+	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader {
+		return errors.New(
+			"columns, a delimiter and headers are for text inputs; other files say themselves what they hold")
+	}
+	return nil
 }
 
 // piece is a record on its way to the writer, and what ends after it.
@@ -270,24 +281,4 @@ func (c *cutter) add(rows, bytes int64) (endsGroup, endsFile bool) {
 		c.inFile = 0
 	}
 	return endsGroup, endsFile
-}
-
-// sizeOf is the memory that a record takes.
-func sizeOf(rec arrow.Record) (n int64) {
-	for _, col := range rec.Columns() {
-		n += sizeOfData(col.Data())
-	}
-	return n
-}
-
-func sizeOfData(d arrow.ArrayData) (n int64) {
-	for _, b := range d.Buffers() {
-		if b != nil {
-			n += int64(b.Len())
-		}
-	}
-	for _, c := range d.Children() {
-		n += sizeOfData(c)
-	}
-	return n
 }

@@ -30,8 +30,8 @@ type inputs struct {
 // inputKind is that of the files which convert reads.
 func inputKind() storage.Kind {
 	return storage.Kind{
-		Ends: ".csv, .tsv, .tab, .txt, .parquet, .parq or .pq",
-		Has:  func(uri string) bool { return isParquet(uri) || storage.IsText(uri) },
+		Ends: ".csv, .tsv, .tab, .txt, .parquet, .parq, .pq, .arrow, .feather or .ipc",
+		Has:  func(uri string) bool { return storage.FormatOf(uri) != "" || storage.IsText(uri) },
 	}
 }
 

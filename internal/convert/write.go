@@ -8,6 +8,7 @@ import (
 	parquetprops "github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/apache/arrow/go/v15/parquet/schema"
 )
 
 // writer collects records to row groups and encodes them.
@@ -135,7 +136,6 @@ type unclosed struct{ *bufio.Writer }
 func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.WriterProperties, error) {
 	options := []parquetprops.WriterProperty{
 		parquetprops.WithVersion(parquetprops.V2_LATEST),
-		parquetprops.WithDataPageVersion(pageVersion(schema)),
 		parquetprops.WithCompression(compress.Codecs.Zstd),
 		parquetprops.WithDictionaryPageSizeLimit(2 << 20),
 		parquetprops.WithMaxRowGroupLength(1 << 40),
@@ -145,22 +145,29 @@ func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.Write
 	if err != nil {
 		return nil, err
 	}
-	for leaf := range described.NumColumns() {
-		column := described.Root().FieldIndexByField(described.ColumnRoot(leaf))
-		var chunks []arrow.Array
-		for _, rec := range group {
-			chunks = append(chunks, rec.Column(column))
+	chunks := make([][]arrow.Array, described.NumColumns())
+	for _, rec := range group {
+		var inRecord []arrow.Array
+		for _, column := range rec.Columns() {
+			inRecord = append(inRecord, leaves(column)...)
 		}
-		options = append(options, parquetprops.WithDictionaryFor(described.Column(leaf).Path(), dictionaryPays(chunks)))
+		for leaf, values := range inRecord {
+			chunks[leaf] = append(chunks[leaf], values)
+		}
 	}
+	for leaf, values := range chunks {
+		options = append(options,
+			parquetprops.WithDictionaryFor(described.Column(leaf).Path(), dictionaryPays(values)))
+	}
+	options = append(options, parquetprops.WithDataPageVersion(pageVersion(described)))
 	return parquetprops.NewWriterProperties(options...), nil
 }
 
-// pageVersion is 2, but for files with lists: arrow's writer ends their pages inside of rows, which version 2 does not
-// allow, or never ends where one of fixed-length values is longer than what it writes at once.
-func pageVersion(schema *arrow.Schema) parquetprops.DataPageVersion {
-	for _, f := range schema.Fields() {
-		if _, ok := f.Type.(*arrow.ListType); ok {
+// pageVersion is 2, but for files with lists or maps: arrow's writer ends their pages inside of rows, which version 2
+// does not allow, or never ends where one of fixed-length values is longer than what it writes at once.
+func pageVersion(s *schema.Schema) parquetprops.DataPageVersion {
+	for leaf := range s.NumColumns() {
+		if s.Column(leaf).MaxRepetitionLevel() > 0 {
 			return parquetprops.DataPageV1
 		}
 	}
