@@ -138,19 +138,19 @@ func (s *Store) ReadAt(ctx context.Context, profile string, f *pb.File, buf []by
 }
 
 // backend returns what holds the URI.
-func (s *Store) backend(profile, uri string) (object.Backend, error) {
+func (s *Store) backend(profile, uri string) (retrying, error) {
 	key := ProfileName(profile)
 	if _, ok := s.profiles[key]; !ok {
-		return nil, fmt.Errorf("no storage profile %q on this machine; it has %s",
+		return retrying{}, fmt.Errorf("no storage profile %q on this machine; it has %s",
 			profile, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", "))
 	}
 	store, err := storeOf(uri)
 	if err != nil {
-		return nil, err
+		return retrying{}, err
 	}
 	b, err := s.open(key, store)
 	if err != nil {
-		return nil, err
+		return retrying{}, err
 	}
 	return retrying{b, s.retry}, nil
 }

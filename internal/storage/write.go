@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -31,17 +32,53 @@ func (s *Store) Put(ctx context.Context, profile, uri string, body io.ReaderAt, 
 	return b.Stat(ctx, uri)
 }
 
-func put(ctx context.Context, b object.Backend, uri string, body io.ReaderAt, size int64) error {
-	tries, ok := b.(retrying)
-	if !ok {
-		return ErrNoWriter
+func put(ctx context.Context, b retrying, uri string, body io.ReaderAt, size int64) error {
+	w, err := b.writer()
+	if err != nil {
+		return err
 	}
-	w, ok := tries.next.(object.Writer)
-	if !ok {
-		return ErrNoWriter
-	}
-	timeout := tries.cfg.AttemptTimeout + time.Duration(size)*time.Microsecond
-	return tries.retry(ctx, timeout, func(ctx context.Context, _ func(bool)) error {
+	timeout := b.cfg.AttemptTimeout + time.Duration(size)*time.Microsecond
+	return b.retry(ctx, timeout, func(ctx context.Context, _ func(bool)) error {
 		return w.Put(ctx, uri, body, size)
 	})
+}
+
+// Remove removes a file that Put described. One that is gone already is no error, and one that was written again since
+// is ErrChanged, and stays; whoever writes at that very moment may lose it.
+func (s *Store) Remove(ctx context.Context, profile string, f *pb.File) error {
+	b, err := s.backend(profile, f.GetUri())
+	if err == nil {
+		err = remove(ctx, b, f)
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", f.GetUri(), err)
+	}
+	return nil
+}
+
+func remove(ctx context.Context, b retrying, f *pb.File) error {
+	w, err := b.writer()
+	if err != nil {
+		return err
+	}
+	switch there, err := b.Stat(ctx, f.GetUri()); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case there.GetEtag() != f.GetEtag():
+		return ErrChanged
+	}
+	return b.retry(ctx, b.cfg.AttemptTimeout, func(ctx context.Context, _ func(bool)) error {
+		return w.Remove(ctx, f.GetUri())
+	})
+}
+
+// writer is the backend's, if it writes.
+func (r retrying) writer() (object.Writer, error) {
+	w, ok := r.next.(object.Writer)
+	if !ok {
+		return nil, ErrNoWriter
+	}
+	return w, nil
 }

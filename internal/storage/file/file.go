@@ -197,6 +197,14 @@ func (Disk) Put(ctx context.Context, uri string, body io.ReaderAt, size int64) (
 	return os.Rename(hidden, name(uri))
 }
 
+// Remove removes a file, unless it is gone.
+func (Disk) Remove(ctx context.Context, uri string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return classify(unlessGone(os.Remove(name(uri))))
+}
+
 func name(uri string) string { return path.Clean(strings.TrimPrefix(uri, Scheme)) }
 
 func describe(uri string, info fs.FileInfo) *pb.File {

@@ -49,4 +49,6 @@ type Backend interface {
 type Writer interface {
 	// Put writes a file, in place of one that may be there. Whoever reads finds the old one, or the new one whole.
 	Put(ctx context.Context, uri string, body io.ReaderAt, size int64) error
+	// Remove removes a file. It is no error if there is none: an attempt before may have removed it.
+	Remove(ctx context.Context, uri string) error
 }

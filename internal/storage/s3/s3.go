@@ -119,6 +119,12 @@ func (c *Client) Put(ctx context.Context, uri string, body io.ReaderAt, size int
 	return c.classify(err)
 }
 
+// Remove removes an object; of a bucket with versions, the newest. S3 tells nobody that there was none.
+func (c *Client) Remove(ctx context.Context, uri string) error {
+	bucket, key := split(uri)
+	return c.classify(c.core.RemoveObject(ctx, bucket, key, minio.RemoveObjectOptions{}))
+}
+
 // List hands each object that q asks for to yield, in the order of their URIs.
 func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
 	bucket, prefix := split(q.Prefix)

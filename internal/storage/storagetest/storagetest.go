@@ -41,6 +41,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"Cancelled":   testCancelled,
 		"Ranges":      testRanges,
 		"Put":         testPut,
+		"Remove":      testRemove,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, start(t)) })
 	}
@@ -263,6 +264,41 @@ func testPut(t *testing.T, fx Fixture) {
 	f, err := fx.Storage.List(t.Context(), fx.Profile, []string{uri})
 	if err != nil || f[0].Size != 0 {
 		t.Errorf("after a write that failed there is %v: %v", f, err)
+	}
+}
+
+// testRemove: the file that was written goes, once and again, and one that took its place stays.
+func testRemove(t *testing.T, fx Fixture) {
+	w, ok := fx.Storage.(interface {
+		Put(ctx context.Context, profile, uri string, body io.ReaderAt, size int64) (*pb.File, error)
+		Remove(ctx context.Context, profile string, f *pb.File) error
+	})
+	if !ok {
+		t.Skip("it does not write")
+	}
+	uri := fx.Base + "/new/one.parquet"
+	put := func(content string) *pb.File {
+		f, err := w.Put(t.Context(), fx.Profile, uri, strings.NewReader(content), int64(len(content)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first, second := put("first"), put("second")
+	if err := w.Remove(t.Context(), fx.Profile, first); !errors.Is(err, storage.ErrChanged) ||
+		!strings.Contains(err.Error(), uri) {
+		t.Errorf("written again: error %v, want ErrChanged with the file's name", err)
+	}
+	if err := fx.Storage.ReadAt(t.Context(), fx.Profile, second, make([]byte, 6), 0); err != nil {
+		t.Errorf("it is gone: %v", err)
+	}
+	for _, which := range []string{"once", "again"} {
+		if err := w.Remove(t.Context(), fx.Profile, second); err != nil {
+			t.Errorf("%s: %v", which, err)
+		}
+	}
+	if files, err := fx.Storage.List(t.Context(), fx.Profile, []string{uri}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is %v: %v", files, err)
 	}
 }
 
