@@ -41,6 +41,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"Cancelled":   testCancelled,
 		"Ranges":      testRanges,
 		"Put":         testPut,
+		"Upload":      testUpload,
 		"Remove":      testRemove,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, start(t)) })
