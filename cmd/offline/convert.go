@@ -4,6 +4,7 @@
 package offline
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -35,13 +36,18 @@ func Convert() *cobra.Command {
 groups of a good size, zstd and statistics. Structs, lists and maps stay as they are. Inputs are paths or s3://
 URIs. A folder stands for all such files below it, a glob for the files that match. Types of text columns are
 inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are known by
-their layout. The output appears only when it is whole.`,
+their layout.
+
+The output appears only when it is whole. A conversion into several files (--file-rows) that was stopped goes on
+behind the last finished one when the same command runs again. An output in a store must be a new place, below a
+prefix that the storage profile lists by write.`,
 		Example: `  penstock convert clicks.tsv --out data --hex 'cat_*'
   penstock convert logs/ --out data
   penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
   penstock convert old/*.parquet --out new --row-group-rows 100000
-  penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs`,
+  penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
+  penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: c.run,
 	}
@@ -54,8 +60,11 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	o := &c.options
 	c.stores.Register(flags)
 	flags.StringVar(&o.Profile, "storage", "", "storage profile of the inputs (default: default)")
-	flags.StringVar(&o.Output, "out", "", "directory to make, or one .parquet file (required)")
-	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output that exists")
+	flags.StringVar(&o.Output, "out", "", "directory to make, here or in a store, or one .parquet file (required)")
+	flags.StringVar(&o.OutProfile, "out-storage", "",
+		"storage profile of the output, whose field write lists where it may be (default: that of --storage)")
+	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
+	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
 	flags.StringVar(&o.Delimiter, "delimiter", "",
 		"delimiter of text files (default: a tab for .tsv, a comma for .csv)")
 	flags.BoolVar(&o.NoHeader, "no-header", false,
@@ -82,6 +91,7 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 	}
 	defer o.Store.Close()
 	o.Inputs, o.RowGroupBytes = args, int64(c.rowGroup)
+	o.OutProfile = cmp.Or(o.OutProfile, o.Profile)
 	o.Progress = func(p convert.Progress) {
 		cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)),
 			humanize.IBytes(uint64(p.BytesToRead)))

@@ -14,17 +14,17 @@ import (
 // arrowFiles makes records of Arrow's files. One record batch of them is in memory at a time, and cut into records.
 type arrowFiles struct {
 	columnsOf
-	in     *inputs
-	opened int // files so far
-	name   string
-	file   *ipc.FileReader
-	batch  arrow.Record // being cut; nil if there is none
-	at     int          // number of the next batch
-	from   int64        // row of the batch that is next
-	row    int64        // of the file, where the batch begins
-	size   int64        // of the file
-	used   int64        // bytes of the files before
-	total  int64
+	in      *inputs
+	opened  int // files so far
+	name    string
+	file    *ipc.FileReader
+	batch   arrow.Record // being cut; nil if there is none
+	batches int          // number of the next batch
+	from    int64        // row of the batch that is next
+	row     int64        // of the file, where the batch begins
+	size    int64        // of the file
+	used    int64        // bytes of the files before
+	total   int64
 }
 
 func openArrow(ctx context.Context, o Options, in *inputs) (*arrowFiles, error) {
@@ -51,7 +51,7 @@ func (a *arrowFiles) explain(err *error) {
 // nextFile opens the next file, or returns errEnd.
 func (a *arrowFiles) nextFile(ctx context.Context) (err error) {
 	a.used += a.size
-	a.size, a.at, a.row = 0, 0, 0
+	a.size, a.batches, a.row, a.from, a.batch = 0, 0, 0, 0, nil
 	if a.opened == len(a.in.files) {
 		return errEnd
 	}
@@ -83,8 +83,7 @@ func (a *arrowFiles) next(ctx context.Context, limit int64) (arrow.Record, error
 	n := min(limit, rows-a.from, max(1, recordBytes*rows/max(1, sizeOf(a.batch))))
 	rec := a.batch.NewSlice(a.from, a.from+n)
 	if a.from += n; a.from == rows {
-		a.row += rows
-		a.batch = nil
+		a.row, a.from, a.batch = a.row+rows, 0, nil
 	}
 	return rec, nil
 }
@@ -92,12 +91,12 @@ func (a *arrowFiles) next(ctx context.Context, limit int64) (arrow.Record, error
 // nextBatch reads the next batch of the file that has rows, or returns errEnd.
 func (a *arrowFiles) nextBatch(ctx context.Context) (err error) {
 	defer a.explain(&err)
-	for a.at < a.file.NumRecords() {
-		rec, err := a.file.RecordAt(a.at)
+	for a.batches < a.file.NumRecords() {
+		rec, err := a.file.RecordAt(a.batches)
 		if err != nil {
-			return fmt.Errorf("record batch %d: %w", a.at, err)
+			return fmt.Errorf("record batch %d: %w", a.batches, err)
 		}
-		a.at++
+		a.batches++
 		if rec.NumRows() == 0 {
 			continue
 		}
@@ -108,7 +107,7 @@ func (a *arrowFiles) nextBatch(ctx context.Context) (err error) {
 				arrays[i], err = a.column(i, data, a.row)
 			}
 			if err != nil {
-				return fmt.Errorf("record batch %d, column %s: %w", a.at-1, rec.ColumnName(i), err)
+				return fmt.Errorf("record batch %d, column %s: %w", a.batches-1, rec.ColumnName(i), err)
 			}
 		}
 		a.batch, a.from = array.NewRecord(a.arrow, arrays, rec.NumRows()), 0
@@ -117,11 +116,21 @@ func (a *arrowFiles) nextBatch(ctx context.Context) (err error) {
 	return errEnd
 }
 
+func (a *arrowFiles) behind() place { return place{a.opened - 1, a.row + a.from} }
+
+func (a *arrowFiles) seek(ctx context.Context, input int) error {
+	a.opened, a.used, a.size = input, 0, 0
+	for _, f := range a.in.files[:input] {
+		a.used += f.GetSize()
+	}
+	return a.nextFile(ctx)
+}
+
 func (a *arrowFiles) read() (used, total int64) {
 	if a.size == 0 || a.file.NumRecords() == 0 {
 		return a.used, a.total
 	}
-	return a.used + a.size*int64(a.at)/int64(a.file.NumRecords()), a.total
+	return a.used + a.size*int64(a.batches)/int64(a.file.NumRecords()), a.total
 }
 
 func (a *arrowFiles) close() {}

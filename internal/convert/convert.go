@@ -25,12 +25,14 @@ type Options struct {
 	// .parquet, .parq or .pq, or .arrow, .feather or .ipc. They have the same columns and are read one after another. A
 	// folder stands for such files below it, but for those whose names, or whose folders' names, begin with "." or "_".
 	// A glob stands for the files that match, as in datasets.
-	Inputs []string
+	Inputs []string `json:"-"`
 	// Store reads the inputs; default: one whose profiles follow the environment. Profile is that of the inputs.
-	Store   *storage.Store
-	Profile string
+	Store   *storage.Store `json:"-"`
+	Profile string         `json:"-"`
 	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet.
-	Output string
+	// It may lie in another store, where OutProfile, that of the output, lists what may be written.
+	Output     string `json:"-"`
+	OutProfile string `json:"-"`
 	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
 	Delimiter string
 	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like
@@ -51,9 +53,12 @@ type Options struct {
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
 	// Overwrite replaces an output that is there already.
-	Overwrite bool
+	Overwrite bool `json:"-"`
+	// Restart drops what an unfinished run with this output left. Else a run goes on behind the files that an earlier
+	// one finished, if its inputs and options are the same.
+	Restart bool `json:"-"`
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
-	Progress func(Progress)
+	Progress func(Progress) `json:"-"`
 }
 
 // Progress is how far Run is.
@@ -115,53 +120,70 @@ type source interface {
 	schema() *arrow.Schema
 	// next returns the next rows, at most limit, and errEnd after the last.
 	next(ctx context.Context, limit int64) (arrow.Record, error)
+	// behind is the place behind the last record.
+	behind() place
+	// seek goes to the beginning of an input.
+	seek(ctx context.Context, input int) error
 	// read is the number of input bytes used so far, of how many.
 	read() (used, total int64)
 	close()
 }
 
 // Run converts the inputs. On any error no output appears, and one that was there before stays as it is.
-func Run(ctx context.Context, o Options) (Result, error) {
+func Run(ctx context.Context, o Options) (r Result, err error) {
+	defer func() {
+		if err != nil {
+			r, err = Result{}, fmt.Errorf("convert: %w", err)
+		}
+	}()
 	if err := o.check(); err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
 	if o.Store == nil {
-		var err error
 		if o.Store, err = storage.New(storage.Config{}); err != nil {
-			return Result{}, fmt.Errorf("convert: %w", err)
+			return r, err
 		}
 		defer o.Store.Close()
 	}
 	in, err := find(ctx, o)
 	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
 	if note := o.recognise(ctx, &in); note != "" {
 		in.notes = append(in.notes, note)
 	}
 	src, err := openSource(ctx, o, &in)
 	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
 	defer src.close()
-	out, err := newOutput(o, &in)
+	out, err := newOutput(ctx, o, &in)
 	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
-	defer out.abandon()
-	w := &writer{schema: src.schema(), out: out}
-	if err := pump(ctx, o, src, w); err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+	defer func() { err = out.abandon(err) }()
+	if len(out.done().files) > 0 {
+		in.notes = append(in.notes, out.done().note())
 	}
-	result, err := out.publish(o.Overwrite)
-	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+	if err := pump(ctx, o, src, out); err != nil {
+		return r, err
 	}
-	result.Rows, result.Notes = w.rows, in.notes
+	return result(ctx, src, out, in.notes)
+}
+
+// result publishes the output and tells of it.
+func result(ctx context.Context, src source, out output, notes []string) (r Result, err error) {
+	if r.Files, err = out.publish(ctx); err != nil {
+		return r, err
+	}
+	r.Rows, r.Notes = out.done().rows(), notes
+	for _, f := range out.done().files {
+		r.Bytes += f.Bytes
+	}
 	for _, f := range src.schema().Fields() {
-		result.Columns = append(result.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
+		r.Columns = append(r.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
 	}
-	return result, nil
+	return r, nil
 }
 
 func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
@@ -194,30 +216,57 @@ func (o *Options) noText() error {
 type piece struct {
 	record              arrow.Record
 	endsGroup, endsFile bool
+	after               place
 }
 
-// pump reads and writes at the same time.
-func pump(ctx context.Context, o Options, src source, w *writer) error {
+// pump reads and writes at the same time, what is not done yet.
+func pump(ctx context.Context, o Options, src source, out output) error {
+	if out.done().whole {
+		return nil
+	}
+	if err := goOn(ctx, src, out.done()); err != nil {
+		return err
+	}
+	w := &writer{schema: src.schema(), out: out}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pieces)
-		return readPieces(ctx, o, src, pieces)
+		return readPieces(ctx, o, src, out.done().rows(), pieces)
 	})
 	group.Go(func() error {
 		for p := range pieces {
-			if err := w.write(p); err != nil {
+			if err := w.write(ctx, p); err != nil {
 				return err
 			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return w.finish()
+		return w.finish(ctx)
 	})
 	err := group.Wait()
 	w.abandon()
 	return err
+}
+
+// goOn goes behind the rows that are done.
+func goOn(ctx context.Context, src source, done *progress) error {
+	if len(done.files) == 0 {
+		return nil
+	}
+	to := done.files[len(done.files)-1].After
+	if err := src.seek(ctx, to.Input); err != nil {
+		return err
+	}
+	for left := to.Row; left > 0; {
+		rec, err := src.next(ctx, min(batchRows, left))
+		if err != nil {
+			return err
+		}
+		left -= rec.NumRows()
+	}
+	return nil
 }
 
 // Each record has at most batchRows rows, and about recordBytes of values.
@@ -227,8 +276,8 @@ const (
 )
 
 // readPieces cuts what the source gives into row groups and files.
-func readPieces(ctx context.Context, o Options, src source, pieces chan<- piece) error {
-	c := cutter{groupRows: o.RowGroupRows, groupBytes: o.RowGroupBytes, fileRows: o.FileRows}
+func readPieces(ctx context.Context, o Options, src source, done int64, pieces chan<- piece) error {
+	c := cutter{rows: done, groupRows: o.RowGroupRows, groupBytes: o.RowGroupBytes, fileRows: o.FileRows}
 	for {
 		rec, err := src.next(ctx, min(batchRows, c.room()))
 		if errors.Is(err, errEnd) {
@@ -239,7 +288,7 @@ func readPieces(ctx context.Context, o Options, src source, pieces chan<- piece)
 		}
 		endsGroup, endsFile := c.add(rec.NumRows(), sizeOf(rec))
 		select {
-		case pieces <- piece{rec, endsGroup, endsFile}:
+		case pieces <- piece{rec, endsGroup, endsFile, src.behind()}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -185,6 +185,16 @@ func (p *parquet) array(i int, c *pqarrow.ColumnReader, rows int64) (arrow.Array
 	return p.column(i, values.Data(), p.rows-p.left)
 }
 
+func (p *parquet) behind() place { return place{p.opened - 1, p.rows - p.left} }
+
+func (p *parquet) seek(ctx context.Context, input int) error {
+	p.opened, p.used, p.size = input, 0, 0
+	for _, f := range p.in.files[:input] {
+		p.used += f.GetSize()
+	}
+	return p.nextFile(ctx)
+}
+
 func (p *parquet) read() (used, total int64) {
 	if p.rows == 0 {
 		return p.used, p.total

@@ -21,6 +21,7 @@ type text struct {
 	builder  *array.RecordBuilder
 	file     *textFile // being read
 	opened   int       // files so far
+	rows     int64     // of the file, so far
 	used     int64     // bytes of the files before
 	total    int64
 	fileName string
@@ -93,7 +94,7 @@ func (t *text) nextFile(ctx context.Context) error {
 		if t.opened == len(t.in.files) {
 			return errEnd
 		}
-		t.fileName = t.in.name(t.opened)
+		t.rows, t.fileName = 0, t.in.name(t.opened)
 		t.opened++
 		d, err := delimiter(t.options.Delimiter, t.fileName)
 		if err != nil {
@@ -164,6 +165,7 @@ func (t *text) line(ctx context.Context) ([]field, error) {
 		case err != nil:
 			return nil, t.at(err)
 		case len(fields) == len(t.columns):
+			t.rows++
 			return fields, nil
 		case len(fields) == 1 && fields[0].null():
 			continue
@@ -206,6 +208,20 @@ func (t *text) valueError(c textColumn, f field) error {
 	}
 	advice := fmt.Sprintf("declare the column as %s:%v, or mend the file", c.name, wouldTake(c.kind, f))
 	return t.at(fmt.Errorf("column %s: %q is no %v (%s); %s", c.name, shown, c.kind, c.origin, advice))
+}
+
+func (t *text) behind() place { return place{t.opened - 1, t.rows} }
+
+func (t *text) seek(ctx context.Context, input int) error {
+	t.rewind()
+	t.opened = input
+	for _, f := range t.in.files[:input] {
+		t.used += f.GetSize()
+	}
+	if err := t.nextFile(ctx); err != nil && !errors.Is(err, errEnd) {
+		return err
+	}
+	return nil
 }
 
 func (t *text) schema() *arrow.Schema { return t.builder.Schema() }

@@ -1,8 +1,9 @@
 package convert
 
 import (
-	"bufio"
+	"context"
 	"fmt"
+	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	parquetprops "github.com/apache/arrow/go/v15/parquet"
@@ -14,44 +15,46 @@ import (
 // writer collects records to row groups and encodes them.
 type writer struct {
 	schema *arrow.Schema
-	out    *output
+	out    output
 	props  *parquetprops.WriterProperties // set by the first row group
 	file   *pqarrow.FileWriter            // nil between files
 	group  []arrow.Record
-	rows   int64
+	rows   int64 // of the file
+	after  place // of the last record
 }
 
 // write adds a record.
-func (w *writer) write(p piece) error {
+func (w *writer) write(ctx context.Context, p piece) error {
 	w.group = append(w.group, p.record)
 	w.rows += p.record.NumRows()
+	w.after = p.after
 	if !p.endsGroup {
 		return nil
 	}
-	if err := w.flush(); err != nil {
+	if err := w.flush(ctx); err != nil {
 		return err
 	}
 	if p.endsFile {
-		return w.endFile()
+		return w.endFile(ctx)
 	}
 	return nil
 }
 
 // finish writes what is left. There is at least one file, though it may have no rows.
-func (w *writer) finish() error {
-	if len(w.group) > 0 || w.props == nil {
-		if err := w.flush(); err != nil {
+func (w *writer) finish(ctx context.Context) error {
+	if len(w.group) > 0 || w.file == nil && len(w.out.done().files) == 0 {
+		if err := w.flush(ctx); err != nil {
 			return err
 		}
 	}
 	if w.file == nil {
 		return nil
 	}
-	return w.endFile()
+	return w.endFile(ctx)
 }
 
 // flush writes the row group.
-func (w *writer) flush() (err error) {
+func (w *writer) flush(ctx context.Context) (err error) {
 	defer explainWrite(&err)
 	if w.props == nil {
 		if w.props, err = properties(w.schema, w.group); err != nil {
@@ -59,7 +62,7 @@ func (w *writer) flush() (err error) {
 		}
 	}
 	if w.file == nil {
-		buf, err := w.out.begin()
+		buf, err := w.out.begin(ctx)
 		if err != nil {
 			return err
 		}
@@ -100,14 +103,16 @@ func (w *writer) column(name string, values *arrow.Chunked, rows int64) (err err
 	return w.file.WriteColumnChunked(values, 0, rows)
 }
 
-func (w *writer) endFile() (err error) {
+func (w *writer) endFile(ctx context.Context) (err error) {
 	defer explainWrite(&err)
 	f := w.file
 	w.file = nil
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return w.out.end()
+	rows := w.rows
+	w.rows = 0
+	return w.out.end(ctx, rows, w.after)
 }
 
 // abandon frees a file that was not ended.
@@ -130,7 +135,7 @@ func explainWrite(err *error) {
 }
 
 // unclosed keeps the Parquet writer from closing what it writes to.
-type unclosed struct{ *bufio.Writer }
+type unclosed struct{ io.Writer }
 
 // properties chooses how columns are encoded, by the first row group.
 func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.WriterProperties, error) {

@@ -119,8 +119,10 @@ func (u *Upload) End() (Pending, error) {
 	return u.pending, nil
 }
 
-// Abandon forgets a file that was not ended, even if the context of Begin is over.
-func (u *Upload) Abandon() error { return u.to.drop(context.WithoutCancel(u.ctx), u.pending) }
+// Abandon forgets a file that was not finished, even if the context is over.
+func (u *Upload) Abandon(ctx context.Context) error {
+	return u.to.drop(context.WithoutCancel(ctx), u.pending)
+}
 
 // Finish gives a file its name, and describes it. It fails with fs.ErrExist if another one has that name. What is
 // finished already, by a call whose answer was lost, may be finished again.
