@@ -1,6 +1,6 @@
-// Package offline holds the commands that need no fleet: `penstock convert` and `penstock show`, which make and look at
-// data, `penstock validate` and `penstock plan`, which do what a master does when a session opens, and `penstock ops`,
-// which lists the transforms. Each is used from one goroutine.
+// Package offline holds the commands that need no fleet: `penstock convert`, `penstock diff` and `penstock show`, which
+// make, compare and look at data, `penstock validate` and `penstock plan`, which do what a master does when a session
+// opens, and `penstock ops`, which lists the transforms. Each is used from one goroutine.
 package offline
 
 import (
@@ -65,6 +65,7 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"storage profile of the output, whose field write lists where it may be (default: that of --storage)")
 	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
 	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
+	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")
 	flags.StringVar(&o.Delimiter, "delimiter", "",
 		"delimiter of text files (default: a tab for .tsv, a comma for .csv)")
 	flags.BoolVar(&o.NoHeader, "no-header", false,
@@ -111,6 +112,9 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 func printResult(w io.Writer, r convert.Result) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(w, note)
+	}
+	if r.Verified {
+		fmt.Fprintln(w, "verified: the output holds the rows of the inputs")
 	}
 	_, err := fmt.Fprintf(w, "%s %s, %s in %s:\n  %s\n%s:\n  %s\n",
 		humanize.Comma(r.Rows), english.PluralWord(int(r.Rows), "row", ""),

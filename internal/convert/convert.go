@@ -57,6 +57,8 @@ type Options struct {
 	// Restart drops what an unfinished run with this output left. Else a run goes on behind the files that an earlier
 	// one finished, if its inputs and options are the same.
 	Restart bool `json:"-"`
+	// Verify reads the output back, and compares it with the inputs row by row.
+	Verify bool `json:"-"`
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
 	Progress func(Progress) `json:"-"`
 }
@@ -73,6 +75,8 @@ type Result struct {
 	Rows    int64    `json:"rows"`
 	Bytes   int64    `json:"bytes"`
 	Columns []string `json:"columns"` // "name: type"
+	// Verified says that the output was compared with the inputs, and is equal.
+	Verified bool `json:"verified,omitempty"`
 	// Notes tell what was assumed, and what of a folder was left out.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -86,9 +90,10 @@ const (
 
 // check fills in defaults and reports what cannot be.
 func (o *Options) check() error {
+	if err := o.checkInputs(); err != nil {
+		return err
+	}
 	switch {
-	case len(o.Inputs) == 0:
-		return errors.New("no input files")
 	case o.Output == "":
 		return errors.New("no output")
 	case o.InferRows < 0 || o.RowGroupRows < 0 || o.RowGroupBytes < 0 || o.FileRows < 0:
@@ -107,6 +112,13 @@ func (o *Options) check() error {
 		return fmt.Errorf(
 			"output %s is one file, but a new one is to begin after %d rows (--file-rows): name a directory by --out",
 			o.Output, o.FileRows)
+	}
+	return nil
+}
+
+func (o *Options) checkInputs() error {
+	if len(o.Inputs) == 0 {
+		return errors.New("no input files")
 	}
 	return nil
 }
@@ -168,7 +180,11 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err := pump(ctx, o, src, out); err != nil {
 		return r, err
 	}
-	return result(ctx, src, out, in.notes)
+	if r, err = result(ctx, src, out, in.notes); err == nil && o.Verify {
+		err = verify(ctx, o, &in, r.Files)
+		r.Verified = err == nil
+	}
+	return r, err
 }
 
 // result publishes the output and tells of it.

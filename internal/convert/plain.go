@@ -32,10 +32,13 @@ func plain(t arrow.DataType) arrow.DataType {
 		}
 		return arrow.StructOf(fields...)
 	case *arrow.TimestampType:
+		unit := max(t.Unit, arrow.Millisecond) // Parquet counts no seconds
 		if t.TimeZone == "" {
-			return &arrow.TimestampType{Unit: t.Unit, TimeZone: local}
+			return &arrow.TimestampType{Unit: unit, TimeZone: local}
 		}
-		return &arrow.TimestampType{Unit: t.Unit, TimeZone: "UTC"} // Parquet knows no other
+		return &arrow.TimestampType{Unit: unit, TimeZone: "UTC"} // Parquet knows no other
+	case *arrow.Time32Type:
+		return arrow.FixedWidthTypes.Time32ms
 	case *arrow.Date64Type:
 		return arrow.FixedWidthTypes.Date32
 	}
@@ -49,6 +52,13 @@ var (
 
 // plainData makes of values what their plain type holds; columnsOf gives them that type.
 func plainData(ctx context.Context, d arrow.ArrayData) (arrow.ArrayData, error) {
+	if inMemory(d.DataType()) {
+		cast, err := compute.CastArray(ctx, array.MakeFromData(d), compute.SafeCastOptions(plain(d.DataType())))
+		if err != nil {
+			return nil, err
+		}
+		return cast.Data(), nil
+	}
 	switch d.DataType().ID() {
 	case arrow.DICTIONARY:
 		values := array.NewDictionaryData(d)
@@ -57,13 +67,6 @@ func plainData(ctx context.Context, d arrow.ArrayData) (arrow.ArrayData, error) 
 			return nil, err
 		}
 		return plainData(ctx, taken.Data())
-	case arrow.DATE64:
-		to := compute.UnsafeCastOptions(arrow.FixedWidthTypes.Date32)
-		days, err := compute.CastArray(ctx, array.MakeFromData(d), to)
-		if err != nil {
-			return nil, err
-		}
-		return days.Data(), nil
 	case arrow.FIXED_SIZE_LIST:
 		if d.NullN() != 0 {
 			return nil, errNullList
@@ -80,6 +83,17 @@ func plainData(ctx context.Context, d arrow.ArrayData) (arrow.ArrayData, error) 
 		}
 	}
 	return array.NewData(d.DataType(), d.Len(), buffers, below, d.NullN(), d.Offset()), nil
+}
+
+// inMemory reports whether Parquet has no such times: in seconds, or dates in milliseconds.
+func inMemory(t arrow.DataType) bool {
+	switch t := t.(type) {
+	case *arrow.TimestampType:
+		return t.Unit == arrow.Second
+	case *arrow.Time32Type:
+		return t.Unit == arrow.Second
+	}
+	return t.ID() == arrow.DATE64
 }
 
 // shortOffsets are the buffers of an array, those of a large list as a list has them.

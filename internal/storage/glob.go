@@ -16,6 +16,11 @@ type glob struct {
 
 func isGlob(uri string) bool { return strings.ContainsAny(uri, `*?[\`) }
 
+// Quote makes a URI, or a path, of which no character is a wildcard.
+func Quote(uri string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(uri)
+}
+
 // newGlob splits a pattern and returns the fixed prefix of all that it can match.
 func newGlob(uri string) (g glob, prefix string, err error) {
 	prefix = uri[:strings.IndexAny(uri, `*?[\`)]

@@ -68,6 +68,20 @@ def nested(seed: int) -> pa.Table:
     return pa.table(columns)
 
 
+def foreign(rows: int) -> dict[str, pa.Array]:
+    """Columns of types that Arrow has and Parquet has not, each with nulls."""
+    numbers = pa.array([None if i % 7 == 0 else i % 50 for i in range(rows)], pa.int64())
+    texts = numbers.cast(pa.string())
+    return {
+        "codes": texts.dictionary_encode(),
+        "coded": pa.ListArray.from_arrays(pa.array(range(rows + 1), pa.int32()), texts.dictionary_encode()),
+        "large": pa.LargeListArray.from_arrays(pa.array(range(rows + 1), pa.int64()), texts.cast(pa.large_string())),
+        "seconds": numbers.cast(pa.timestamp("s")),
+        "days": numbers.cast(pa.int32()).cast(pa.date32()).cast(pa.date64()),
+        "halves": numbers.cast(pa.float16()),
+    }
+
+
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_nested_columns_pass_through(kind: str, tmp_path: Path, penstock_binary: Path) -> None:
     table = nested(7)
@@ -75,9 +89,20 @@ def test_nested_columns_pass_through(kind: str, tmp_path: Path, penstock_binary:
     if kind == "parquet":
         pq.write_table(table, source, row_group_size=1700, store_decimal_as_integer=True)
     else:
+        for name, values in foreign(table.num_rows).items():
+            table = table.append_column(name, values)
         with pa.OSFile(str(source), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table, max_chunksize=1700)
-    command: list[str | Path] = [penstock_binary, "convert", source, "--out", out, "--row-group-rows", "2000"]
+    command: list[str | Path] = [
+        penstock_binary,
+        "convert",
+        source,
+        "--out",
+        out,
+        "--row-group-rows",
+        "2000",
+        "--verify",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     made = pq.read_table(out)
     assert made.column_names == table.column_names
