@@ -68,6 +68,12 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")
 	flags.StringVar(&o.Delimiter, "delimiter", "",
 		"delimiter of text files (default: a tab for .tsv, a comma for .csv)")
+	flags.StringVar(&o.Quote, "quote", "", "quote of text files, or none (default: \")")
+	flags.StringSliceVar(&o.Nulls, "null", nil,
+		"texts that stand for no value in text files, such as NA,\\N; an empty field always does")
+	flags.StringArrayVar((*[]string)(&o.TimeFormats), "time-format", nil,
+		"format of dates and times in text files, as of strptime, such as %d.%m.%Y; %s is Unix time; several are "+
+			"tried in turn (default: ISO 8601)")
 	flags.BoolVar(&o.NoHeader, "no-header", false,
 		"text files begin with data, not with the columns' names; --no-header=false: with names, though they look "+
 			"like data")

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,12 @@ type Options struct {
 	OutProfile string `json:"-"`
 	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
 	Delimiter string
+	// Quote is the character that protects fields of text files: default ", or none.
+	Quote string
+	// Nulls are texts of fields that stand for no value, as an empty field does, unless they are quoted.
+	Nulls []string
+	// TimeFormats are those of dates and times in text files, as of strptime (%d.%m.%Y); default: ISO 8601.
+	TimeFormats times
 	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like
 	// data it is an error, unless Header says that it does name them, or its layout is a preset's.
 	NoHeader, Header bool
@@ -120,7 +127,23 @@ func (o *Options) checkInputs() error {
 	if len(o.Inputs) == 0 {
 		return errors.New("no input files")
 	}
-	return nil
+	if o.Quote != "" && o.Quote != "none" && (len(o.Quote) != 1 || o.Quote[0] >= 0x80 || o.Quote == o.Delimiter ||
+		strings.ContainsAny(o.Quote, "\r\n")) {
+		return fmt.Errorf("the quote %q is not one ASCII character other than the delimiter and a line end, nor none",
+			o.Quote)
+	}
+	return o.TimeFormats.checked()
+}
+
+// quote is the character that protects fields; 0 is none.
+func (o *Options) quote() byte {
+	switch o.Quote {
+	case "":
+		return '"'
+	case "none":
+		return 0
+	}
+	return o.Quote[0]
 }
 
 // errEnd is after the last line or row. It is not io.EOF, which readers of damaged files wrap.
@@ -221,9 +244,10 @@ func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
 
 // noText refuses what is said of text files only.
 func (o *Options) noText() error {
-	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader {
-		return errors.New(
-			"columns, a delimiter and headers are for text inputs; other files say themselves what they hold")
+	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader || o.Quote != "" || len(o.Nulls) > 0 ||
+		len(o.TimeFormats) > 0 {
+		return errors.New("columns, a delimiter, a quote, nulls, time formats and headers are for text inputs; other " +
+			"files say themselves what they hold")
 	}
 	return nil
 }

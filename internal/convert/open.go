@@ -32,16 +32,16 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func openTextFile(ctx context.Context, in *inputs, i int, delimiter byte) (*textFile, error) {
+func openTextFile(ctx context.Context, in *inputs, i int, delimiter, quote byte) (*textFile, error) {
 	t := &textFile{inflow: &counted{Reader: in.stream(ctx, i)}}
-	if err := t.decompress(in.name(i), delimiter); err != nil {
+	if err := t.decompress(in.name(i), delimiter, quote); err != nil {
 		t.close()
 		return nil, fmt.Errorf("%s: %w", in.name(i), err)
 	}
 	return t, nil
 }
 
-func (t *textFile) decompress(name string, delimiter byte) error {
+func (t *textFile) decompress(name string, delimiter, quote byte) error {
 	var in io.Reader = t.inflow
 	switch lower := strings.ToLower(name); {
 	case strings.HasSuffix(lower, ".gz"):
@@ -76,7 +76,7 @@ func (t *textFile) decompress(name string, delimiter byte) error {
 			return err
 		}
 	}
-	t.lines = newLines(peeked, delimiter)
+	t.lines = newLines(peeked, delimiter, quote)
 	return nil
 }
 

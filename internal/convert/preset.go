@@ -46,7 +46,7 @@ func (o *Options) recognise(ctx context.Context, in *inputs) (note string) {
 		return ""
 	}
 	for i := range in.files {
-		fields, err := firstLine(ctx, in, i, o.Delimiter)
+		fields, err := firstLine(ctx, in, i, *o)
 		if errors.Is(err, errEnd) {
 			continue
 		}
@@ -61,12 +61,12 @@ func (o *Options) recognise(ctx context.Context, in *inputs) (note string) {
 }
 
 // firstLine returns the fields of a text file's first line, or errEnd.
-func firstLine(ctx context.Context, in *inputs, i int, option string) ([]field, error) {
-	d, err := delimiter(option, in.name(i))
+func firstLine(ctx context.Context, in *inputs, i int, o Options) ([]field, error) {
+	d, err := delimiter(o.Delimiter, in.name(i))
 	if err != nil {
 		return nil, err
 	}
-	f, err := openTextFile(ctx, in, i, d)
+	f, err := openTextFile(ctx, in, i, d, o.quote())
 	if err != nil {
 		return nil, err
 	}

@@ -186,7 +186,7 @@ func fromHex(values arrow.Array, row int64) (arrow.Array, error) {
 		case *array.Binary:
 			text = a.Value(j)
 		}
-		if hexKind.appendTo(b, field{text: text}) != nil {
+		if hexKind.appendTo(b, field{text: text}, nil) != nil {
 			return nil, fmt.Errorf("row %d: %.40q is no hexadecimal number of at most 16 digits", row+int64(j), text)
 		}
 	}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (t *text) infer(ctx context.Context) error {
 			return err
 		}
 		for i, f := range fields {
-			guesses[i] = wide(guesses[i], guess(f))
+			guesses[i] = wide(guesses[i], guess(f, t.options.TimeFormats))
 		}
 	}
 	for i := range t.columns {
@@ -100,7 +101,7 @@ func (t *text) nextFile(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.fileName, err)
 		}
-		if t.file, err = openTextFile(ctx, t.in, t.opened-1, d); err != nil {
+		if t.file, err = openTextFile(ctx, t.in, t.opened-1, d, t.options.quote()); err != nil {
 			return err
 		}
 		if err := t.begin(); !errors.Is(err, errEnd) {
@@ -166,12 +167,24 @@ func (t *text) line(ctx context.Context) ([]field, error) {
 			return nil, t.at(err)
 		case len(fields) == len(t.columns):
 			t.rows++
+			t.useNulls(fields)
 			return fields, nil
 		case len(fields) == 1 && fields[0].null():
 			continue
 		}
 		return nil, t.at(fmt.Errorf("found %d fields, want %d; mend the line, or choose another delimiter",
 			len(fields), len(t.columns)))
+	}
+}
+
+// useNulls makes null of fields that say so, unless they are quoted.
+func (t *text) useNulls(fields []field) {
+	for i, f := range fields {
+		for _, null := range t.options.Nulls {
+			if !f.quoted && string(bytes.TrimSpace(f.text)) == null {
+				fields[i].text = nil
+			}
+		}
 	}
 }
 
@@ -186,7 +199,7 @@ func (t *text) next(ctx context.Context, limit int64) (arrow.Record, error) {
 			return nil, err
 		}
 		for i, f := range fields {
-			if t.columns[i].kind.appendTo(t.builder.Field(i), f) != nil {
+			if t.columns[i].kind.appendTo(t.builder.Field(i), f, t.options.TimeFormats) != nil {
 				return nil, t.valueError(t.columns[i], f)
 			}
 			size += len(f.text)
@@ -206,7 +219,8 @@ func (t *text) valueError(c textColumn, f field) error {
 	if len(f.text) > limit {
 		shown += "..."
 	}
-	advice := fmt.Sprintf("declare the column as %s:%v, or mend the file", c.name, wouldTake(c.kind, f))
+	taker := wouldTake(c.kind, f, t.options.TimeFormats)
+	advice := fmt.Sprintf("declare the column as %s:%v, or mend the file", c.name, taker)
 	return t.at(fmt.Errorf("column %s: %q is no %v (%s); %s", c.name, shown, c.kind, c.origin, advice))
 }
 
