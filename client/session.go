@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // Session is one rank's reading of a session.
@@ -161,6 +162,11 @@ func (s *Session) EpochBatches() (n uint64, known bool) {
 
 // Info is the session as the master described it when this rank joined.
 func (s *Session) Info() *pb.Session { return s.terms.session }
+
+// PinnedSpec is the spec that the session was opened with, pinned to what it was resolved to then: the versions of ops,
+// side tables, the fitted file, and Python functions by name. Serving by it (worker/apply) is refused where one of them
+// is another. spec.Format writes it.
+func (s *Session) PinnedSpec() (*pb.Spec, error) { return spec.PinnedSession(s.terms.session) }
 
 // Schema is the schema of Batch.Record.
 func (s *Session) Schema() *arrow.Schema { return s.terms.layout.schema }

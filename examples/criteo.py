@@ -4,7 +4,7 @@
     python criteo.py --data criteo/ --work /tmp/criteo
 
 It fits vocabularies, medians and means to the training rows, trains a logistic regression in NumPy, says how good that
-is on validation rows, and serves some of these by the same spec.
+is on validation rows, and serves these by the same spec, which is pinned to the fitted file and the ops.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def main(data: str, work: Path, epochs: int = 3, batch_size: int = 128) -> dict[
     ) as loader:
         for _ in range(epochs):
             losses.append(float(np.mean([model.step(batch) for batch in loader])))
+        (work / "criteo.pinned.yaml").write_text(loader.pinned_spec())  # is kept with the model
     with penstock.DataLoader(
         data, filter=VALIDATION, epochs=1, batch_size=batch_size, name="validation",
         data=penstock.Data(provenance=True), **options,
@@ -81,7 +82,7 @@ def main(data: str, work: Path, epochs: int = 3, batch_size: int = 128) -> dict[
     print(f"loss {losses[0]:.4f} to {losses[-1]:.4f}, {validation:.4f} on validation rows")
 
     schema = ds.dataset(data).schema
-    with penstock.Transforms(features=FEATURES, transforms=TRANSFORMS, fitted=fitted, schema=schema) as transforms:
+    with penstock.Transforms(work / "criteo.pinned.yaml", schema=schema) as transforms:
         differences = sum(differs(batch, served(transforms, data, batch), model) for batch in held_out)
     print(f"{differences} of {len(held_out)} batches differ in serving")
     return {"first": losses[0], "last": losses[-1], "validation": validation, "differences": differences}

@@ -4,7 +4,8 @@
 
 It makes ratings as MovieLens has them, and a table beside them: after each day, how each movie has been rated so far. A
 rating is joined with the newest row before it, so that nothing of the future leaks into training. It fits vocabularies
-and normalisation, trains a linear model in NumPy, and serves the last ratings by the same spec.
+and normalisation, trains a linear model in NumPy, and serves the last ratings by the same spec, which is pinned: with
+another table, or another fitted file, it would be refused.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ def main(work: Path, epochs: int = 3) -> dict[str, float]:
     with penstock.DataLoader(data, filter=split, shuffle=True, epochs=epochs, batch_size=100, **options) as loader:
         for _ in range(epochs):
             errors.append(float(np.mean([model.step(batch) for batch in loader])))
+        (work / "ratings.pinned.yaml").write_text(loader.pinned_spec())  # is kept with the model
     with penstock.DataLoader(
         data, filter=f"not {split}", epochs=1, batch_size=500, order="deterministic", name="later", **options
     ) as loader:
@@ -114,9 +116,8 @@ def main(work: Path, epochs: int = 3) -> dict[str, float]:
 
     rows = pq.read_table(data)
     rows = rows.filter(pa.compute.greater_equal(rows["at"].cast(pa.int64()), BEGIN + 50 * DAY)).drop_columns(["rating"])
-    with penstock.Transforms(
-        transforms=transforms, features=FEATURES, fitted=fitted, schema=pq.read_schema(data / "part-0.parquet")
-    ) as serve:
+    schema = pq.read_schema(data / "part-0.parquet")
+    with penstock.Transforms(work / "ratings.pinned.yaml", schema=schema) as serve:
         served = serve(rows)
     trained = np.concatenate([batch.dense for batch in later])
     differences = int((trained != served.dense).any(axis=1).sum())

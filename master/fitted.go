@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,30 +49,36 @@ func ReadFitted(ctx context.Context, st storage.Storage, s *pb.Spec) (*fitted.Kn
 		return nil, wrong("%s is %s, and the spec names %s: it was written again, of the dataset %.16s; name its new "+
 			"digest if that is what is meant", uri, file.Digest, want, file.Dataset)
 	}
-	return file.Known(ctx, func(e *fitted.Entry) (*pb.Table, error) { return vocabulary(f, profile, e), nil }), nil
+	return file.Known(ctx, func(e *fitted.Entry) (*pb.Table, error) { return vocabulary(f, profile, e) }), nil
 }
 
 // vocabulary is the table of a vocabulary in a fitted file: its values, and their places.
-func vocabulary(f *pb.File, profile string, e *fitted.Entry) *pb.Table {
+func vocabulary(f *pb.File, profile string, e *fitted.Entry) (*pb.Table, error) {
 	column := func(name string, kind pb.Kind) *pb.Source {
 		return &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: kind}}
 	}
 	t := &pb.Table{
 		File: &pb.File{Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag()}, Storage: profile, Keys: 1,
-		Columns: []*pb.Source{column("int", pb.Kind_INT64)},
+		Columns: []*pb.Source{column("int", pb.Kind_INT64)}, Statistic: e.Identity,
 	}
 	if e.Kind == spec.KindName(pb.Kind_BINARY) {
 		t.Columns = []*pb.Source{column("text", pb.Kind_BINARY), column("bytes", pb.Kind_BINARY)}
 		t.Either = true
 	}
 	t.Columns = append(t.Columns, column("id", pb.Kind_INT64))
-	for i := range e.Groups {
+	for i, g := range e.Groups {
+		sum, err := hex.DecodeString(g.SHA256)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: the hash of row group %d is damaged: %w; write the file again with "+
+				"`penstock fit`", f.GetUri(), e.Identity, e.Group+i, err)
+		}
 		t.Extents = append(t.Extents, uint32(e.Group+i))
+		t.Written = append(t.Written, &pb.Written{Offset: g.Offset, Length: g.Bytes, Sha256: sum})
 	}
 	if len(e.Groups) == 0 { // none, and not all
 		t.Extents = []uint32{math.MaxUint32}
 	}
-	return t
+	return t, nil
 }
 
 // pinFitted returns the spec that names the digest of its fitted file, too.
@@ -98,6 +105,7 @@ func likeFitted(p *pb.Program, s *pb.Spec, d *Dataset) *pb.Program {
 	for _, t := range p.GetTables() {
 		if t.GetFile().GetUri() == uri && t.GetStorage() == s.GetDataset().GetStorage() {
 			t.File.Etag = d.Fitted.Digest
+			t.Statistic, t.Written = "", nil
 		}
 	}
 	return p

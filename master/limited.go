@@ -89,6 +89,11 @@ func mayRead(limits access.Limits, s *pb.Spec) error {
 			return err
 		}
 	}
+	if uri := s.GetFitted().GetUri(); uri != "" {
+		if _, err := limits.MayRead(uri); err != nil {
+			return ofTable(&formats.TableError{Path: "fitted", Err: err})
+		}
+	}
 	for _, t := range spec.Tables(s) {
 		if err := limits.MayUse(t.Storage); err != nil {
 			return ofTable(&formats.TableError{Path: t.Path, Err: err})

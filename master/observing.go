@@ -30,6 +30,7 @@ func (t *term) observe() error {
 	for {
 		t.master.observed.Tick(time.Now(), t.running())
 		t.divide()
+		t.emitRefusals()
 		select {
 		case <-ticker.C:
 		case <-t.ctx.Done():

@@ -341,7 +341,7 @@ func openError(err error) error {
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// ofTable is an error about a side table, with the status of its cause if that has one of its own.
+// ofTable is an error about a file beside the dataset, with the status of its cause if that has one of its own.
 func ofTable(err *formats.TableError) error {
 	own, ok := err.Err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // what storage wraps is not for callers
 	if !ok {

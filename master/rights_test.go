@@ -256,6 +256,13 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	refused("a table", try(alice, "x", join(others+"/day=0/", ""), 0), table+"read")
 	refused("a table by a link", try(alice, "x", join(mine+"/link/", ""), 0), "leads out of")
 	refused("a table's profile", try(alice, "x", join(mine+"/day=0/part.parquet", "others"), 0), table+"use")
+	fitted := func(uri string) *pb.Spec {
+		s := addSpec(mine + "/day=0/part.parquet")
+		s.Fitted = &pb.Fitted{Uri: uri}
+		return s
+	}
+	refused("a fitted file", try(alice, "x", fitted(others+"/fitted"), 0), "fitted: namespace vision may not read")
+	refused("a fitted file by a link", try(alice, "x", fitted(mine+"/link/fitted.parquet"), 0), "leads out of")
 	refused("a namespace with nothing", try(g.master("eve"), "x", newSpec(mine), 0), "below nothing")
 	text, err := spec.Format(addSpec(others + "/"))
 	check(t, err)

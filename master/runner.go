@@ -56,6 +56,8 @@ type runner struct {
 	// code are the bytes of the session's functions; nil: it has none. kept says that they are there.
 	code     atomic.Pointer[pb.StoredCode]
 	codeKept atomic.Bool
+	// refusals of workers that events have told of; the goroutine that observes has it.
+	refusals map[string]bool
 	// standing is the newest one.
 	standing atomic.Pointer[standing]
 

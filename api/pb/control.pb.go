@@ -257,7 +257,7 @@ const (
 	EventKind_WORKER                 EventKind = 2 // a worker came, drains or went
 	EventKind_LEADER                 EventKind = 3 // another master leads
 	EventKind_SESSION                EventKind = 4 // a session was opened, finished, failed or deleted, or lost a trainer
-	EventKind_DATA                   EventKind = 5 // rows are left out, for no worker can read them
+	EventKind_DATA                   EventKind = 5 // rows are left out, for no worker can read them; or workers refuse a session, for they cannot load a table
 	EventKind_CHECKPOINT             EventKind = 6 // one was taken, restored or deleted
 )
 
@@ -5789,6 +5789,7 @@ type SessionCounters struct {
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Counters      *WorkerCounters        `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"`   // without cpu_ns
 	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the session
+	Refusal       string                 `protobuf:"bytes,4,opt,name=refusal,proto3" json:"refusal,omitempty"`     // why the worker refuses its streams, though others may not: what it cannot load for them; "": it takes them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5840,6 +5841,13 @@ func (x *SessionCounters) GetCounters() *WorkerCounters {
 func (x *SessionCounters) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
+	}
+	return ""
+}
+
+func (x *SessionCounters) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
 	}
 	return ""
 }
@@ -7815,11 +7823,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x11untrusted_indexes\x18\x12 \x01(\x03R\x10untrustedIndexes\"(\n" +
 	"\x06OpTime\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
-	"\x02ns\x18\x02 \x01(\x03R\x02ns\"\x82\x01\n" +
+	"\x02ns\x18\x02 \x01(\x03R\x02ns\"\x9c\x01\n" +
 	"\x0fSessionCounters\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x127\n" +
 	"\bcounters\x18\x02 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\x12\x1c\n" +
-	"\tnamespace\x18\x03 \x01(\tR\tnamespace\"\x96\x01\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x18\n" +
+	"\arefusal\x18\x04 \x01(\tR\arefusal\"\x96\x01\n" +
 	"\fWorkerOrders\x12\x14\n" +
 	"\x05drain\x18\x01 \x01(\bR\x05drain\x127\n" +
 	"\x04keys\x18\x02 \x03(\v2#.penstock.v1.WorkerOrders.KeysEntryR\x04keys\x1a7\n" +

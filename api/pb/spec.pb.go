@@ -564,7 +564,9 @@ type Spec struct {
 	// The workers' environment, by its name, that the functions run in; "" is "default".
 	Python string `protobuf:"bytes,16,opt,name=python,proto3" json:"python,omitempty"`
 	// The file that `penstock fit` wrote, which has what transforms ask of the data.
-	Fitted        *Fitted `protobuf:"bytes,17,opt,name=fitted,proto3" json:"fitted,omitempty"`
+	Fitted *Fitted `protobuf:"bytes,17,opt,name=fitted,proto3" json:"fitted,omitempty"`
+	// What the spec was resolved to when a model was trained with it. Where anything of it is another one, it is refused.
+	Pinned        *Pinned `protobuf:"bytes,18,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,6 +720,151 @@ func (x *Spec) GetFitted() *Fitted {
 	return nil
 }
 
+func (x *Spec) GetPinned() *Pinned {
+	if x != nil {
+		return x.Pinned
+	}
+	return nil
+}
+
+// Pinned says of what is not in a spec which it was. What the fitted file is says its digest.
+type Pinned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ops           map[string]uint32      `protobuf:"bytes,1,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`            // the version of each op that runs
+	Tables        []*PinnedTable         `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"`                                                                                 // that values are looked up in
+	Functions     map[string]string      `protobuf:"bytes,3,rep,name=functions,proto3" json:"functions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by name: the digest of each, "sha256:" and hexadecimal digits
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pinned) Reset() {
+	*x = Pinned{}
+	mi := &file_api_pb_spec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pinned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pinned) ProtoMessage() {}
+
+func (x *Pinned) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pinned.ProtoReflect.Descriptor instead.
+func (*Pinned) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Pinned) GetOps() map[string]uint32 {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
+}
+
+func (x *Pinned) GetTables() []*PinnedTable {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+func (x *Pinned) GetFunctions() map[string]string {
+	if x != nil {
+		return x.Functions
+	}
+	return nil
+}
+
+// PinnedTable is a side table, as the storage and its content tell it from others.
+type PinnedTable struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	Storage       string                 `protobuf:"bytes,2,opt,name=storage,proto3" json:"storage,omitempty"` // the storage profile; "": the dataset's
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	Etag          string                 `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	Digest        string                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"` // "sha256:" and hexadecimal digits, of the whole file; "": unknown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinnedTable) Reset() {
+	*x = PinnedTable{}
+	mi := &file_api_pb_spec_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinnedTable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinnedTable) ProtoMessage() {}
+
+func (x *PinnedTable) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinnedTable.ProtoReflect.Descriptor instead.
+func (*PinnedTable) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PinnedTable) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *PinnedTable) GetStorage() string {
+	if x != nil {
+		return x.Storage
+	}
+	return ""
+}
+
+func (x *PinnedTable) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PinnedTable) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *PinnedTable) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
 // Fitted names a file of fitted statistics. In YAML it may be the URI alone.
 type Fitted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -729,7 +876,7 @@ type Fitted struct {
 
 func (x *Fitted) Reset() {
 	*x = Fitted{}
-	mi := &file_api_pb_spec_proto_msgTypes[1]
+	mi := &file_api_pb_spec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +888,7 @@ func (x *Fitted) String() string {
 func (*Fitted) ProtoMessage() {}
 
 func (x *Fitted) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[1]
+	mi := &file_api_pb_spec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +901,7 @@ func (x *Fitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fitted.ProtoReflect.Descriptor instead.
 func (*Fitted) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Fitted) GetUri() string {
@@ -781,7 +928,7 @@ type OnError struct {
 
 func (x *OnError) Reset() {
 	*x = OnError{}
-	mi := &file_api_pb_spec_proto_msgTypes[2]
+	mi := &file_api_pb_spec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +940,7 @@ func (x *OnError) String() string {
 func (*OnError) ProtoMessage() {}
 
 func (x *OnError) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[2]
+	mi := &file_api_pb_spec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +953,7 @@ func (x *OnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnError.ProtoReflect.Descriptor instead.
 func (*OnError) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *OnError) GetSkip() uint32 {
@@ -830,7 +977,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_api_pb_spec_proto_msgTypes[3]
+	mi := &file_api_pb_spec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +989,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[3]
+	mi := &file_api_pb_spec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1002,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Dataset) GetUri() []string {
@@ -906,7 +1053,7 @@ type Feature struct {
 
 func (x *Feature) Reset() {
 	*x = Feature{}
-	mi := &file_api_pb_spec_proto_msgTypes[4]
+	mi := &file_api_pb_spec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1065,7 @@ func (x *Feature) String() string {
 func (*Feature) ProtoMessage() {}
 
 func (x *Feature) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[4]
+	mi := &file_api_pb_spec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1078,7 @@ func (x *Feature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Feature.ProtoReflect.Descriptor instead.
 func (*Feature) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Feature) GetName() []string {
@@ -1032,7 +1179,7 @@ type Transform struct {
 
 func (x *Transform) Reset() {
 	*x = Transform{}
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1191,7 @@ func (x *Transform) String() string {
 func (*Transform) ProtoMessage() {}
 
 func (x *Transform) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1204,7 @@ func (x *Transform) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transform.ProtoReflect.Descriptor instead.
 func (*Transform) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Transform) GetOp() string {
@@ -1135,7 +1282,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1294,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1307,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Function) GetName() string {
@@ -1261,13 +1408,14 @@ type Result struct {
 	Type          *Type                  `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	Shape         []int32                `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"` // each row is a tensor of it; `type` is a list then
 	Text          bool                   `protobuf:"varint,4,opt,name=text,proto3" json:"text,omitempty"`          // not bytes
+	Marked        string                 `protobuf:"bytes,5,opt,name=marked,proto3" json:"marked,omitempty"`       // its name in the mark of a function by name, where that is another one: fits rename results
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1427,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1440,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Result) GetName() string {
@@ -1323,6 +1471,13 @@ func (x *Result) GetText() bool {
 	return false
 }
 
+func (x *Result) GetMarked() string {
+	if x != nil {
+		return x.Marked
+	}
+	return ""
+}
+
 // Code identifies the functions of a spec. Sessions of equal code have an equal digest, whatever the bytes are that it
 // goes in.
 type Code struct {
@@ -1337,7 +1492,7 @@ type Code struct {
 
 func (x *Code) Reset() {
 	*x = Code{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1504,7 @@ func (x *Code) String() string {
 func (*Code) ProtoMessage() {}
 
 func (x *Code) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1517,7 @@ func (x *Code) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Code.ProtoReflect.Descriptor instead.
 func (*Code) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Code) GetDigest() []byte {
@@ -1404,7 +1559,7 @@ type MarkedFunction struct {
 
 func (x *MarkedFunction) Reset() {
 	*x = MarkedFunction{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1571,7 @@ func (x *MarkedFunction) String() string {
 func (*MarkedFunction) ProtoMessage() {}
 
 func (x *MarkedFunction) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1584,7 @@ func (x *MarkedFunction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkedFunction.ProtoReflect.Descriptor instead.
 func (*MarkedFunction) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MarkedFunction) GetFunction() *Function {
@@ -1456,7 +1611,7 @@ type NamedDigest struct {
 
 func (x *NamedDigest) Reset() {
 	*x = NamedDigest{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1623,7 @@ func (x *NamedDigest) String() string {
 func (*NamedDigest) ProtoMessage() {}
 
 func (x *NamedDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1636,7 @@ func (x *NamedDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedDigest.ProtoReflect.Descriptor instead.
 func (*NamedDigest) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NamedDigest) GetName() string {
@@ -1517,7 +1672,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1684,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1697,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -1687,7 +1842,7 @@ type Fit struct {
 
 func (x *Fit) Reset() {
 	*x = Fit{}
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1854,7 @@ func (x *Fit) String() string {
 func (*Fit) ProtoMessage() {}
 
 func (x *Fit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1867,7 @@ func (x *Fit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fit.ProtoReflect.Descriptor instead.
 func (*Fit) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Fit) GetStatistic() string {
@@ -1740,7 +1895,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1907,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1920,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *List) GetValues() []*Value {
@@ -1785,7 +1940,7 @@ type Floats struct {
 
 func (x *Floats) Reset() {
 	*x = Floats{}
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1952,7 @@ func (x *Floats) String() string {
 func (*Floats) ProtoMessage() {}
 
 func (x *Floats) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1965,7 @@ func (x *Floats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Floats.ProtoReflect.Descriptor instead.
 func (*Floats) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Floats) GetValues() []float64 {
@@ -1830,7 +1985,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1997,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2010,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -1878,7 +2033,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2045,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2058,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Type) GetKind() Kind {
@@ -1948,7 +2103,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2115,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2128,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Picture) GetChannels() int32 {
@@ -2032,7 +2187,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2199,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2212,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Program) GetStorage() string {
@@ -2141,7 +2296,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_api_pb_spec_proto_msgTypes[19]
+	mi := &file_api_pb_spec_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2308,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[19]
+	mi := &file_api_pb_spec_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2321,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *File) GetUri() string {
@@ -2222,7 +2377,7 @@ type Constant struct {
 
 func (x *Constant) Reset() {
 	*x = Constant{}
-	mi := &file_api_pb_spec_proto_msgTypes[20]
+	mi := &file_api_pb_spec_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2389,7 @@ func (x *Constant) String() string {
 func (*Constant) ProtoMessage() {}
 
 func (x *Constant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[20]
+	mi := &file_api_pb_spec_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2402,7 @@ func (x *Constant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Constant.ProtoReflect.Descriptor instead.
 func (*Constant) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Constant) GetName() string {
@@ -2278,7 +2433,7 @@ type Excluded struct {
 
 func (x *Excluded) Reset() {
 	*x = Excluded{}
-	mi := &file_api_pb_spec_proto_msgTypes[21]
+	mi := &file_api_pb_spec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2445,7 @@ func (x *Excluded) String() string {
 func (*Excluded) ProtoMessage() {}
 
 func (x *Excluded) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[21]
+	mi := &file_api_pb_spec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2458,7 @@ func (x *Excluded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Excluded.ProtoReflect.Descriptor instead.
 func (*Excluded) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Excluded) GetUri() string {
@@ -2350,16 +2505,18 @@ type Table struct {
 	Keys    uint32                 `protobuf:"varint,4,opt,name=keys,proto3" json:"keys,omitempty"`              // the first so many columns tell rows apart
 	Extents []uint32               `protobuf:"varint,5,rep,packed,name=extents,proto3" json:"extents,omitempty"` // that are read; none: all
 	// The column behind the keys says from when on a row counts: of those of a key the newest does, and of as new ones the last.
-	AsOf          bool `protobuf:"varint,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
-	First         bool `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`   // of several rows of a key the first counts; else they are an error
-	Either        bool `protobuf:"varint,8,opt,name=either,proto3" json:"either,omitempty"` // the key is in the first column, or where that is null in the second, which is no column of its own
+	AsOf          bool       `protobuf:"varint,6,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	First         bool       `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`        // of several rows of a key the first counts; else they are an error
+	Either        bool       `protobuf:"varint,8,opt,name=either,proto3" json:"either,omitempty"`      // the key is in the first column, or where that is null in the second, which is no column of its own
+	Statistic     string     `protobuf:"bytes,9,opt,name=statistic,proto3" json:"statistic,omitempty"` // of a fitted file, that the rows are; "": they are none
+	Written       []*Written `protobuf:"bytes,10,rep,name=written,proto3" json:"written,omitempty"`    // of a fitted file: the bytes of each of the extents; none: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_pb_spec_proto_msgTypes[22]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2528,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[22]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2541,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Table) GetFile() *File {
@@ -2443,6 +2600,81 @@ func (x *Table) GetEither() bool {
 	return false
 }
 
+func (x *Table) GetStatistic() string {
+	if x != nil {
+		return x.Statistic
+	}
+	return ""
+}
+
+func (x *Table) GetWritten() []*Written {
+	if x != nil {
+		return x.Written
+	}
+	return nil
+}
+
+// Written are bytes of a file, as they were written.
+type Written struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Written) Reset() {
+	*x = Written{}
+	mi := &file_api_pb_spec_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Written) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Written) ProtoMessage() {}
+
+func (x *Written) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Written.ProtoReflect.Descriptor instead.
+func (*Written) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Written) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Written) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Written) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
 // Source is a column, a struct's field ("user.age") or a key of a map column ("scores.42").
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2463,7 +2695,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[23]
+	mi := &file_api_pb_spec_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2707,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[23]
+	mi := &file_api_pb_spec_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2720,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Source) GetName() string {
@@ -2556,7 +2788,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[24]
+	mi := &file_api_pb_spec_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2800,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[24]
+	mi := &file_api_pb_spec_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2813,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Step) GetOp() string {
@@ -2690,7 +2922,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[25]
+	mi := &file_api_pb_spec_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2934,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[25]
+	mi := &file_api_pb_spec_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2947,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Output) GetName() string {
@@ -2799,7 +3031,7 @@ var File_api_pb_spec_proto protoreflect.FileDescriptor
 
 const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xfd\x04\n" +
+	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xaa\x05\n" +
 	"\x04Spec\x12.\n" +
 	"\adataset\x18\x01 \x01(\v2\x14.penstock.v1.DatasetR\adataset\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x120\n" +
@@ -2824,7 +3056,24 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\bon_error\x18\x0e \x01(\v2\x14.penstock.v1.OnErrorR\aonError\x12%\n" +
 	"\x04code\x18\x0f \x01(\v2\x11.penstock.v1.CodeR\x04code\x12\x16\n" +
 	"\x06python\x18\x10 \x01(\tR\x06python\x12+\n" +
-	"\x06fitted\x18\x11 \x01(\v2\x13.penstock.v1.FittedR\x06fitted\"2\n" +
+	"\x06fitted\x18\x11 \x01(\v2\x13.penstock.v1.FittedR\x06fitted\x12+\n" +
+	"\x06pinned\x18\x12 \x01(\v2\x13.penstock.v1.PinnedR\x06pinned\"\xa2\x02\n" +
+	"\x06Pinned\x12.\n" +
+	"\x03ops\x18\x01 \x03(\v2\x1c.penstock.v1.Pinned.OpsEntryR\x03ops\x120\n" +
+	"\x06tables\x18\x02 \x03(\v2\x18.penstock.v1.PinnedTableR\x06tables\x12@\n" +
+	"\tfunctions\x18\x03 \x03(\v2\".penstock.v1.Pinned.FunctionsEntryR\tfunctions\x1a6\n" +
+	"\bOpsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a<\n" +
+	"\x0eFunctionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"y\n" +
+	"\vPinnedTable\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x18\n" +
+	"\astorage\x18\x02 \x01(\tR\astorage\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04etag\x18\x04 \x01(\tR\x04etag\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\"2\n" +
 	"\x06Fitted\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x1d\n" +
@@ -2878,12 +3127,13 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x03rng\x18\r \x01(\bR\x03rng\x1aK\n" +
 	"\tArgsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"m\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\x85\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x04type\x18\x02 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12\x14\n" +
 	"\x05shape\x18\x03 \x03(\x05R\x05shape\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\bR\x04text\"\x94\x01\n" +
+	"\x04text\x18\x04 \x01(\bR\x04text\x12\x16\n" +
+	"\x06marked\x18\x05 \x01(\tR\x06marked\"\x94\x01\n" +
 	"\x04Code\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06python\x18\x02 \x01(\tR\x06python\x12$\n" +
@@ -2952,7 +3202,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xe8\x01\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xb6\x02\n" +
 	"\x05Table\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12-\n" +
@@ -2961,7 +3211,14 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aextents\x18\x05 \x03(\rR\aextents\x12\x13\n" +
 	"\x05as_of\x18\x06 \x01(\bR\x04asOf\x12\x14\n" +
 	"\x05first\x18\a \x01(\bR\x05first\x12\x16\n" +
-	"\x06either\x18\b \x01(\bR\x06either\"\xbe\x01\n" +
+	"\x06either\x18\b \x01(\bR\x06either\x12\x1c\n" +
+	"\tstatistic\x18\t \x01(\tR\tstatistic\x12.\n" +
+	"\awritten\x18\n" +
+	" \x03(\v2\x14.penstock.v1.WrittenR\awritten\"Q\n" +
+	"\aWritten\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xbe\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -3082,7 +3339,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),             // 0: penstock.v1.Order
 	(LastBatch)(0),         // 1: penstock.v1.LastBatch
@@ -3094,96 +3351,106 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(Style)(0),             // 7: penstock.v1.Style
 	(Kind)(0),              // 8: penstock.v1.Kind
 	(*Spec)(nil),           // 9: penstock.v1.Spec
-	(*Fitted)(nil),         // 10: penstock.v1.Fitted
-	(*OnError)(nil),        // 11: penstock.v1.OnError
-	(*Dataset)(nil),        // 12: penstock.v1.Dataset
-	(*Feature)(nil),        // 13: penstock.v1.Feature
-	(*Transform)(nil),      // 14: penstock.v1.Transform
-	(*Function)(nil),       // 15: penstock.v1.Function
-	(*Result)(nil),         // 16: penstock.v1.Result
-	(*Code)(nil),           // 17: penstock.v1.Code
-	(*MarkedFunction)(nil), // 18: penstock.v1.MarkedFunction
-	(*NamedDigest)(nil),    // 19: penstock.v1.NamedDigest
-	(*Value)(nil),          // 20: penstock.v1.Value
-	(*Fit)(nil),            // 21: penstock.v1.Fit
-	(*List)(nil),           // 22: penstock.v1.List
-	(*Floats)(nil),         // 23: penstock.v1.Floats
-	(*Ints)(nil),           // 24: penstock.v1.Ints
-	(*Type)(nil),           // 25: penstock.v1.Type
-	(*Picture)(nil),        // 26: penstock.v1.Picture
-	(*Program)(nil),        // 27: penstock.v1.Program
-	(*File)(nil),           // 28: penstock.v1.File
-	(*Constant)(nil),       // 29: penstock.v1.Constant
-	(*Excluded)(nil),       // 30: penstock.v1.Excluded
-	(*Table)(nil),          // 31: penstock.v1.Table
-	(*Source)(nil),         // 32: penstock.v1.Source
-	(*Step)(nil),           // 33: penstock.v1.Step
-	(*Output)(nil),         // 34: penstock.v1.Output
-	nil,                    // 35: penstock.v1.Transform.ParamsEntry
-	nil,                    // 36: penstock.v1.Function.ArgsEntry
-	nil,                    // 37: penstock.v1.Step.ParamsEntry
+	(*Pinned)(nil),         // 10: penstock.v1.Pinned
+	(*PinnedTable)(nil),    // 11: penstock.v1.PinnedTable
+	(*Fitted)(nil),         // 12: penstock.v1.Fitted
+	(*OnError)(nil),        // 13: penstock.v1.OnError
+	(*Dataset)(nil),        // 14: penstock.v1.Dataset
+	(*Feature)(nil),        // 15: penstock.v1.Feature
+	(*Transform)(nil),      // 16: penstock.v1.Transform
+	(*Function)(nil),       // 17: penstock.v1.Function
+	(*Result)(nil),         // 18: penstock.v1.Result
+	(*Code)(nil),           // 19: penstock.v1.Code
+	(*MarkedFunction)(nil), // 20: penstock.v1.MarkedFunction
+	(*NamedDigest)(nil),    // 21: penstock.v1.NamedDigest
+	(*Value)(nil),          // 22: penstock.v1.Value
+	(*Fit)(nil),            // 23: penstock.v1.Fit
+	(*List)(nil),           // 24: penstock.v1.List
+	(*Floats)(nil),         // 25: penstock.v1.Floats
+	(*Ints)(nil),           // 26: penstock.v1.Ints
+	(*Type)(nil),           // 27: penstock.v1.Type
+	(*Picture)(nil),        // 28: penstock.v1.Picture
+	(*Program)(nil),        // 29: penstock.v1.Program
+	(*File)(nil),           // 30: penstock.v1.File
+	(*Constant)(nil),       // 31: penstock.v1.Constant
+	(*Excluded)(nil),       // 32: penstock.v1.Excluded
+	(*Table)(nil),          // 33: penstock.v1.Table
+	(*Written)(nil),        // 34: penstock.v1.Written
+	(*Source)(nil),         // 35: penstock.v1.Source
+	(*Step)(nil),           // 36: penstock.v1.Step
+	(*Output)(nil),         // 37: penstock.v1.Output
+	nil,                    // 38: penstock.v1.Pinned.OpsEntry
+	nil,                    // 39: penstock.v1.Pinned.FunctionsEntry
+	nil,                    // 40: penstock.v1.Transform.ParamsEntry
+	nil,                    // 41: penstock.v1.Function.ArgsEntry
+	nil,                    // 42: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
-	12, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
-	13, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
-	14, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
+	14, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
+	15, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
+	16, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
 	1,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
 	0,  // 4: penstock.v1.Spec.order:type_name -> penstock.v1.Order
-	11, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
-	17, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
-	10, // 7: penstock.v1.Spec.fitted:type_name -> penstock.v1.Fitted
-	2,  // 8: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	20, // 9: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	8,  // 10: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
-	3,  // 11: penstock.v1.Feature.side:type_name -> penstock.v1.Side
-	4,  // 12: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
-	20, // 13: penstock.v1.Feature.value:type_name -> penstock.v1.Value
-	5,  // 14: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	35, // 15: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
-	15, // 16: penstock.v1.Transform.python:type_name -> penstock.v1.Function
-	16, // 17: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
-	7,  // 18: penstock.v1.Function.style:type_name -> penstock.v1.Style
-	6,  // 19: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
-	36, // 20: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
-	25, // 21: penstock.v1.Result.type:type_name -> penstock.v1.Type
-	19, // 22: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
-	15, // 23: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
-	16, // 24: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
-	22, // 25: penstock.v1.Value.list:type_name -> penstock.v1.List
-	23, // 26: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
-	24, // 27: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
-	21, // 28: penstock.v1.Value.fit:type_name -> penstock.v1.Fit
-	20, // 29: penstock.v1.Fit.arg:type_name -> penstock.v1.Value
-	20, // 30: penstock.v1.List.values:type_name -> penstock.v1.Value
-	8,  // 31: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	26, // 32: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	32, // 33: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	33, // 34: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	34, // 35: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	31, // 36: penstock.v1.Program.tables:type_name -> penstock.v1.Table
-	29, // 37: penstock.v1.File.constants:type_name -> penstock.v1.Constant
-	30, // 38: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
-	20, // 39: penstock.v1.Constant.value:type_name -> penstock.v1.Value
-	28, // 40: penstock.v1.Table.file:type_name -> penstock.v1.File
-	32, // 41: penstock.v1.Table.columns:type_name -> penstock.v1.Source
-	25, // 42: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	20, // 43: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	37, // 44: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	25, // 45: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	25, // 46: penstock.v1.Step.more:type_name -> penstock.v1.Type
-	15, // 47: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	16, // 48: penstock.v1.Step.results:type_name -> penstock.v1.Result
-	2,  // 49: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	25, // 50: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	20, // 51: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	20, // 52: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	20, // 53: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
-	20, // 54: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	13, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
+	19, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
+	12, // 7: penstock.v1.Spec.fitted:type_name -> penstock.v1.Fitted
+	10, // 8: penstock.v1.Spec.pinned:type_name -> penstock.v1.Pinned
+	38, // 9: penstock.v1.Pinned.ops:type_name -> penstock.v1.Pinned.OpsEntry
+	11, // 10: penstock.v1.Pinned.tables:type_name -> penstock.v1.PinnedTable
+	39, // 11: penstock.v1.Pinned.functions:type_name -> penstock.v1.Pinned.FunctionsEntry
+	2,  // 12: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
+	22, // 13: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	8,  // 14: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
+	3,  // 15: penstock.v1.Feature.side:type_name -> penstock.v1.Side
+	4,  // 16: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
+	22, // 17: penstock.v1.Feature.value:type_name -> penstock.v1.Value
+	5,  // 18: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
+	40, // 19: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	17, // 20: penstock.v1.Transform.python:type_name -> penstock.v1.Function
+	18, // 21: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
+	7,  // 22: penstock.v1.Function.style:type_name -> penstock.v1.Style
+	6,  // 23: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
+	41, // 24: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
+	27, // 25: penstock.v1.Result.type:type_name -> penstock.v1.Type
+	21, // 26: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
+	17, // 27: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
+	18, // 28: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
+	24, // 29: penstock.v1.Value.list:type_name -> penstock.v1.List
+	25, // 30: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	26, // 31: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	23, // 32: penstock.v1.Value.fit:type_name -> penstock.v1.Fit
+	22, // 33: penstock.v1.Fit.arg:type_name -> penstock.v1.Value
+	22, // 34: penstock.v1.List.values:type_name -> penstock.v1.Value
+	8,  // 35: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	28, // 36: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	35, // 37: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	36, // 38: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	37, // 39: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	33, // 40: penstock.v1.Program.tables:type_name -> penstock.v1.Table
+	31, // 41: penstock.v1.File.constants:type_name -> penstock.v1.Constant
+	32, // 42: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
+	22, // 43: penstock.v1.Constant.value:type_name -> penstock.v1.Value
+	30, // 44: penstock.v1.Table.file:type_name -> penstock.v1.File
+	35, // 45: penstock.v1.Table.columns:type_name -> penstock.v1.Source
+	34, // 46: penstock.v1.Table.written:type_name -> penstock.v1.Written
+	27, // 47: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	22, // 48: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	42, // 49: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	27, // 50: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	27, // 51: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	17, // 52: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	18, // 53: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 54: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	27, // 55: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	22, // 56: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	22, // 57: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	22, // 58: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
+	22, // 59: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -3191,7 +3458,7 @@ func file_api_pb_spec_proto_init() {
 	if File_api_pb_spec_proto != nil {
 		return
 	}
-	file_api_pb_spec_proto_msgTypes[11].OneofWrappers = []any{
+	file_api_pb_spec_proto_msgTypes[13].OneofWrappers = []any{
 		(*Value_Int)(nil),
 		(*Value_Float)(nil),
 		(*Value_Text)(nil),
@@ -3201,16 +3468,16 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Ints)(nil),
 		(*Value_Fit)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[23].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[24].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[25].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[26].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[27].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   29,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -153,6 +153,10 @@ func (f *formatter) called(t *pb.Transform, indent string) {
 		if back := parseResult(text); back == nil {
 			f.fail("%s makes %s of a type that no text can say: %s", fn.GetCall(), r.GetName(), text)
 		}
+		if r.GetMarked() != "" {
+			f.fail("%s makes %s under another name than its mark says, as in a fit: no text can say it", fn.GetCall(),
+				r.GetName())
+		}
 		outs = append(outs, f.text(r.GetName())+": "+f.text(text))
 	}
 	f.flow(indent, "out", outs)

@@ -177,6 +177,10 @@ func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor,
 	if n.kind == nullNode {
 		return
 	}
+	if fd.IsMap() {
+		d.pairs(m.Mutable(fd).Map(), fd.MapValue(), n, path)
+		return
+	}
 	if !fd.IsList() {
 		if fd.Message() != nil {
 			d.message(m.Mutable(fd).Message(), n, path)

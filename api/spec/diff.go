@@ -79,7 +79,9 @@ func (d *differ) message(path string, a, b protoreflect.Message) {
 		at := join(path, string(fd.Name()))
 		x, y := a.Get(fd), b.Get(fd)
 		switch {
-		case fd.IsMap(): // compared above
+		case fd.IsMap() && fd.MapValue().Message() != nil: // compared above
+		case fd.IsMap():
+			d.pairs(fd.MapValue(), at, x.Map(), y.Map())
 		case fd.IsList():
 			d.list(fd, at, x.List(), y.List())
 		case fd.Message() != nil:

@@ -210,9 +210,9 @@ func (r *resolver) statistic(s Statistic) (*pb.Value, *pb.Table, error) {
 func (s Statistic) mistake(t Type) error {
 	numbers := t.Kind >= pb.Kind_INT32 && t.Kind <= pb.Kind_FLOAT64
 	ids := t.Kind == pb.Kind_INT32 || t.Kind == pb.Kind_INT64 || t.Kind == pb.Kind_BINARY
-	if t.List && (t.Kind == pb.Kind_BINARY || t.Kind == pb.Kind_BOOL || t.Kind == pb.Kind_FLOAT64) || t.Nested > 0 {
-		return fmt.Errorf("want scalars, or lists of ints or float32, to fit to, found %v; cast numbers to float32, "+
-			"and hash texts by sigrid_hash before", t)
+	if t.List && (t.Kind == pb.Kind_BOOL || t.Kind == pb.Kind_FLOAT64) || t.Nested > 0 {
+		return fmt.Errorf("want scalars, or lists of ints, float32 or texts, to fit to, found %v; cast numbers to "+
+			"float32 before", t)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Args)) {
 		if s.Args[name].GetInt() < 1 {

@@ -113,6 +113,68 @@ func checkPass(t *testing.T, pass *Pass, given Given) {
 	}
 }
 
+// A pass calls functions by name under other names for their results, as they stand in marks, and has no interpreter
+// named where it calls none.
+func TestPassesCallFunctionsByName(t *testing.T) {
+	s := mustParse(t, head+`
+features: [{dense: [int_0, made]}]
+python: torch
+transforms:
+- {op: fill_null, in: int_0, value: {fit: median}}
+- {op: python, call: "m:f", in: int_0, out: {int_0: float32, made: float32}, args: {by: 3}}
+- {op: scale_to_z_score, in: made, of: fit}
+`)
+	known := fittedValues{}
+	first, err := NextPass(s, Given{Schema: newSchema(), Catalog: fitCatalog(), Fitted: known})
+	if err != nil || len(first.Spec.GetTransforms()) != 0 || first.Spec.GetPython() != "" {
+		t.Fatalf("first %v: %v", first, err)
+	}
+	known["median(int_0)"] = &pb.Value{Kind: &pb.Value_Float{Float: 0.5}}
+	pass, err := NextPass(s, Given{Schema: newSchema(), Catalog: fitCatalog(), Fitted: known})
+	if err != nil || len(pass.Spec.GetTransforms()) != 2 || pass.Spec.GetPython() != "torch" {
+		t.Fatalf("second %v: %v", pass, err)
+	}
+	outs := pass.Spec.GetTransforms()[1].GetOuts()
+	if outs[0].GetName() == "int_0" || outs[1].GetName() != pass.Asked[0].Column {
+		t.Errorf("it makes %v, and asks of %s", outs, pass.Asked[0].Column)
+	}
+	has := &pb.CallsReply{
+		Identity:  &pb.Code{Functions: []*pb.NamedDigest{{Name: "m:f", Digest: []byte("digest")}}},
+		Functions: []*pb.MarkedFunction{{Function: &pb.Function{Call: "m:f"}, Results: s.GetTransforms()[1].GetOuts()}},
+	}
+	pinned, err := Pin(pass.Spec, has)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := CalledCode(pinned); len(got) != 1 || string(got["m:f(by=3)"]) != "digest" {
+		t.Errorf("it calls %q", got)
+	}
+}
+
+// What a function makes of a feature that is not fitted yet waits for that, and which rows there are cannot.
+func TestFunctionsWaitForFits(t *testing.T) {
+	text := head + `
+features: {dense: int_0}
+transforms:
+- {op: fill_null, in: int_0, value: {fit: median}}
+- {op: python, call: "m:f", in: int_0, out: {int_0: float32}}
+`
+	for behind, want := range map[string]string{
+		"": "", "- {op: scale_to_z_score, in: int_0, of: fit}": "",
+		"- {op: python, call: \"m:g\", in: int_0, kind: filter}": "transforms[2]: g decides which rows there are by int_0",
+	} {
+		s := mustParse(t, text+behind)
+		given := Given{Schema: newSchema(), Catalog: fitCatalog()}
+		_, err := NextPass(s, given)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", behind, err, want)
+		}
+		if _, err := Resolve(s, given); err == nil || !strings.Contains(err.Error(), "median(int_0) is not fitted") {
+			t.Errorf("%s: %v", behind, err)
+		}
+	}
+}
+
 // fitCatalog has scaling, too.
 func fitCatalog() fakeCatalog {
 	c := newCatalog()
@@ -190,5 +252,37 @@ transforms:
 	}
 	if defaults["int_0"] != "10.0" || defaults["int_1"] != "10.0" || defaults["label"] != "1" {
 		t.Errorf("found %v in\n%s", defaults, show(p))
+	}
+}
+
+// Lists of texts, which no layout brings, are packed, whether something is asked of them or they have a default alone.
+func TestPassPacksLists(t *testing.T) {
+	c := fitCatalog()
+	c[PackOp] = fakeOp{true, func(_ map[string]*pb.Value, in []Type) (Signature, error) {
+		return Signature{Version: 1, Out: Type{Kind: in[0].Kind}}, nil
+	}}
+	given := Given{Schema: newSchema(), Catalog: c}
+	for _, transforms := range []string{
+		"{op: fill_null, in: words, value: {fit: most_frequent}}",
+		"{op: sigrid_hash, in: words, max: 10}, {op: clamp, in: words, min: {quantile: 0.25}}",
+	} {
+		s := mustParse(t, head+"features: [{sparse: words, default: [a]}]\ntransforms: ["+transforms+"]\n")
+		pass, err := NextPass(s, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Resolve(pass.Spec, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := show(p)
+		last := p.GetSteps()[len(p.GetSteps())-1]
+		if asked := pass.Asked[0]; asked.Present != "" || last.GetOp() != PackOp {
+			t.Errorf("%+v is asked of\n%s", asked, text)
+		}
+		i := slices.IndexFunc(p.GetSources(), func(s *pb.Source) bool { return s.GetName() == "words" })
+		if got := valueText(p.GetSources()[i].GetDefault()); got != "[a]" {
+			t.Errorf("the default is %s in\n%s", got, text)
+		}
 	}
 }

@@ -62,7 +62,11 @@ func (f *formatter) message(m protoreflect.Message, indent string) {
 		case !inTexts(fd):
 			f.fail("%s is what penstock.op makes in Python, and no text can say it", fd.Name())
 		case fd.IsMap():
-			f.params(m.Interface().(*pb.Transform).GetParams(), indent)
+			if t, ok := m.Interface().(*pb.Transform); ok {
+				f.params(t.GetParams(), indent)
+			} else {
+				f.line(indent, key, f.pairs(m.Get(fd).Map()))
+			}
 		case short && key == "name":
 			f.line(indent, f.enum(fields.ByName("layout"), m), f.list(fd, m.Get(fd).List()))
 		case short && key == "layout":

@@ -113,10 +113,27 @@ func (r *resolver) function(path string, t *pb.Transform) {
 	r.oneKind(path, f)
 	c.check(f)
 	in, outs := c.inputs(f.GetStyle()), c.results(f.GetKind())
-	if !c.lack(in, outs) {
+	if !c.lack(in, outs) && !c.waits(f, in, outs) {
 		c.step(f, in, outs)
 	}
 	c.define(in, outs)
+}
+
+// waits reports whether an input is unknown, because of a mistake, or until it is fitted. Then all results are unknown,
+// too.
+func (c *call) waits(f *pb.Function, in, outs []*feature) bool {
+	i := slices.IndexFunc(in, (*feature).unknown)
+	if i < 0 {
+		return false
+	}
+	for _, out := range outs {
+		out.typ = Type{}
+	}
+	if c.pass != nil && f.GetKind() != pb.FunctionKind_MAP {
+		c.problems.add(c.path, "%s decides which rows there are by %s, which has to be fitted before, to these rows; "+
+			"put it before what is fitted, or write a value there", c.name, in[i].name)
+	}
+	return true
 }
 
 // unknown refuses a call of what nobody knows, and defines what it would make.

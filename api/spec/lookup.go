@@ -33,6 +33,7 @@ type SideTable struct {
 	File   *pb.File
 	Schema Schema
 	Rows   int64
+	Pinned bool // the spec is pinned to this very file
 }
 
 // NamedTable is a side table, and where a spec names it.

@@ -61,6 +61,31 @@ func NamedCalls(s *pb.Spec) []string {
 	return n.calls
 }
 
+// CalledCode are the digests of the functions by name that a pinned spec calls, by their names with their arguments.
+func CalledCode(s *pb.Spec) map[string][]byte {
+	var n named
+	out := map[string][]byte{}
+	for _, t := range s.GetTransforms() {
+		f := t.GetPython()
+		if f.GetCall() == "" {
+			continue
+		}
+		if i := int(n.number(f)); i < len(s.GetCode().GetFunctions()) {
+			out[f.GetCall()+argsText(f.GetArgs())] = s.GetCode().GetFunctions()[i].GetDigest()
+		}
+	}
+	return out
+}
+
+// argsText writes the keywords of a call.
+func argsText(args map[string]*pb.Value) string {
+	parts := make([]string, 0, len(args))
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		parts = append(parts, name+"="+valueText(args[name]))
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}
+
 // caller is a transform that calls a function.
 type caller struct {
 	path, name string

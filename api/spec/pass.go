@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +24,8 @@ type Pass struct {
 // Asked is a feature of a Pass, and what is asked of it.
 type Asked struct {
 	Column     string
-	Type       Type
+	Type       Type   // lists of texts come packed, as PackOp has them
+	Unsigned   bool   // its int64s are the bits of uint64s
 	Present    string // a column of bools that says where it is not null; "": it shows itself
 	Statistics []Statistic
 	At         string // the first transform that asks
@@ -101,9 +103,13 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		out.Spec.Transforms = append(out.Spec.Transforms, st.again(nameOf))
 	}
 	for _, f := range r.pass.asked {
-		asked := Asked{Column: nameOf(f.feature), Type: f.typ, Statistics: f.statistics, At: f.at}
+		asked := Asked{
+			Column: nameOf(f.feature), Type: f.typ, Unsigned: f.meaning == "uint64", Statistics: f.statistics, At: f.at,
+		}
 		layout := passLayout(f.typ)
-		if layout == pb.Layout_LABEL || layout == pb.Layout_BYTES {
+		if isTexts(f.typ) {
+			out.Spec.Transforms = append(out.Spec.Transforms, packing(asked.Column))
+		} else if layout == pb.Layout_LABEL || layout == pb.Layout_BYTES {
 			asked.Present = r.fresh(len(names))
 			names[&feature{}] = asked.Present
 			out.Spec.Transforms = append(out.Spec.Transforms, &pb.Transform{
@@ -117,6 +123,9 @@ func (r *resolver) nextPass(s *pb.Spec) *Pass {
 		out.Asked = append(out.Asked, asked)
 	}
 	r.passDefaults(s, out.Spec)
+	if !slices.ContainsFunc(out.Spec.Transforms, func(t *pb.Transform) bool { return t.GetPython() != nil }) {
+		out.Spec.Code, out.Spec.Python = nil, "" // workers need not run functions
+	}
 	return out
 }
 
@@ -140,7 +149,9 @@ func (r *resolver) passDefaults(s, pass *pb.Spec) {
 		i := slices.IndexFunc(pass.Features, func(f *pb.Feature) bool { return f.GetName()[0] == name })
 		if i < 0 {
 			layout := passLayout(f.typ)
-			if layoutMistake(layout, f.typ) != "" {
+			if isTexts(f.typ) {
+				pass.Transforms = append(pass.Transforms, packing(name))
+			} else if layoutMistake(layout, f.typ) != "" {
 				r.problems.add("features", "%s: a fit reads no %v with a default; leave it out, and use fill_null",
 					name, f.typ)
 				continue
@@ -151,6 +162,11 @@ func (r *resolver) passDefaults(s, pass *pb.Spec) {
 		pass.Features[i].Default = f.source.GetDefault()
 	}
 }
+
+// isTexts reports whether rows are lists of texts, which passes have packed.
+func isTexts(t Type) bool { return t.List && t.Nested == 0 && t.Kind == pb.Kind_BINARY }
+
+func packing(name string) *pb.Transform { return &pb.Transform{Op: PackOp, In: []string{name}} }
 
 func featureOf(layout pb.Layout, name string) *pb.Feature {
 	return &pb.Feature{Name: []string{name}, Layout: layout}
@@ -204,6 +220,9 @@ func (st *step) again(nameOf func(*feature) string) *pb.Transform {
 		return t
 	}
 	for i, f := range st.outs {
+		if t.GetPython().GetCall() != "" {
+			t.Outs[i].Marked = cmp.Or(t.Outs[i].Marked, t.Outs[i].Name)
+		}
 		t.Outs[i].Name = nameOf(f)
 	}
 	return t

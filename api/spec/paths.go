@@ -46,6 +46,9 @@ func URIs(s *pb.Spec) (all []URI) {
 			all = append(all, URI{fmt.Sprintf("transforms[%d].table", i), &v.Text})
 		}
 	}
+	for i, t := range s.GetPinned().GetTables() {
+		all = append(all, URI{fmt.Sprintf("pinned.tables[%d].uri", i), &t.Uri})
+	}
 	return all
 }
 

@@ -40,6 +40,7 @@ func Pin(s *pb.Spec, has *pb.CallsReply) (*pb.Spec, error) {
 			problems.add("code", "the workers have another one: %s; leave `code` out to take theirs", other)
 		}
 	}
+	checkFunctions(&problems, s, has.GetIdentity())
 	out.Code = has.GetIdentity()
 	return out, problems.err()
 }
@@ -114,7 +115,8 @@ func (p *pinning) check() {
 func (p *pinning) results() string {
 	outs, marked := p.transform.GetOuts(), p.mark.GetResults()
 	equal := slices.EqualFunc(outs, marked, func(a, b *pb.Result) bool {
-		return (a.GetName() == b.GetName() || b.GetName() == "") && resultText(a) == resultText(b)
+		name := cmp.Or(a.GetMarked(), a.GetName())
+		return (name == b.GetName() || b.GetName() == "") && resultText(a) == resultText(b)
 	})
 	if equal {
 		return ""

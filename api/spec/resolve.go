@@ -35,7 +35,12 @@ func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}
-	return r.program(s), nil
+	p := r.program(s)
+	r.checkPins(s, p)
+	if err := r.problems.err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func newResolver(s *pb.Spec, given Given) *resolver {

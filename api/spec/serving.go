@@ -49,6 +49,7 @@ func ResolveServed(s *pb.Spec, given Given, of Served) (p *pb.Program, without [
 	}
 	r.steps = slices.DeleteFunc(r.steps, func(st *step) bool { return v.skips(st.proto) })
 	p = r.program(served)
+	r.checkPins(s, p)
 	r.repeats(p)
 	return p, v.without, r.problems.err()
 }

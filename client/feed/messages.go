@@ -144,6 +144,10 @@ type opened struct {
 	Begun        bool           `json:"begun,omitempty"`
 	RestoredFrom *checkpoint    `json:"restored_from,omitempty"`
 	Spec         map[string]any `json:"spec"` // its fingerprint
+	// Pinned is the spec, as YAML, pinned to what it was resolved to: whole, unless it has functions by value. Or
+	// Unpinned says why it cannot be written.
+	Pinned   string `json:"pinned,omitempty"`
+	Unpinned string `json:"unpinned,omitempty"`
 }
 
 // checkpoint is a named one.

@@ -186,7 +186,27 @@ func (f *feeder) describe() (*opened, error) {
 	if proto.Unmarshal(info.GetProgram(), program) == nil { // which Open has read
 		out.Counts = info.GetWorldSize() == 1 && spec.RowsOf(program) == spec.SameRows
 	}
+	if out.Pinned, err = pinned(f.session); err != nil {
+		out.Unpinned = err.Error()
+	}
 	return out, nil
+}
+
+// pinned is the session's spec, pinned, as text; what it is pinned to alone where it has functions by value, which no
+// text can say.
+func pinned(s *client.Session) (string, error) {
+	of, err := s.PinnedSpec()
+	if err != nil {
+		return "", err
+	}
+	about := ""
+	if of.GetCode() != nil {
+		about = "# The functions are the program's own, which no text can say: serve with features=, transforms= and " +
+			"pinned=.\n"
+		of = &pb.Spec{Pinned: of.GetPinned(), Fitted: of.GetFitted()}
+	}
+	text, err := spec.Format(of)
+	return about + string(text), err
 }
 
 // fingerprint are the parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a

@@ -44,6 +44,8 @@ func Arrow(a arrow.Array) ([]Values, error) {
 		v.Int32s = a.Int32Values()
 	case *array.Int64:
 		v.Int64s = a.Int64Values()
+	case *array.Uint64:
+		v.Int64s = arrow.Int64Traits.CastFromBytes(arrow.Uint64Traits.CastToBytes(a.Uint64Values()))
 	case *array.Float32:
 		v.Float32s = a.Float32Values()
 	case *array.Float64:
@@ -55,8 +57,8 @@ func Arrow(a arrow.Array) ([]Values, error) {
 	case array.ListLike:
 		return lists(a)
 	default:
-		return nil, fmt.Errorf("values of type %s cannot be counted; cast them to bool, int32, int64, float32, "+
-			"float64, string or binary", a.DataType())
+		return nil, fmt.Errorf("values of type %s cannot be counted; cast them to bool, int32, int64, uint64, "+
+			"float32, float64, string or binary", a.DataType())
 	}
 	return []Values{v}, nil
 }

@@ -18,8 +18,7 @@ import (
 //	float64, text                    label, bytes; with Present, nulls are known, else they are NaN, and empty texts
 //	lists of int32, int64, float32   sparse; null elements are left out, and so not counted
 //	lists of bool, float64           padded, if no list is longer
-//
-// No layout brings lists of texts.
+//	lists of text                    bytes, as the op pack_texts makes of them; null elements are left out, too
 func (f *Fit) AddBatch(b *client.Batch) error {
 	columns := make([][]Values, len(f.columns))
 	for i, c := range f.columns {
@@ -87,7 +86,7 @@ func (c *column) find(b *client.Batch) (Values, error) {
 	}
 	for _, t := range b.Bytes {
 		if t.Name == c.Name {
-			return Values{Data: t.Data, Offsets: t.Offsets[:n+1]}, nil
+			return Values{Data: t.Data, Offsets: t.Offsets[:n+1], Packed: c.List}, nil
 		}
 	}
 	for _, t := range b.Tensors {

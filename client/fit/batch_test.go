@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/fitted"
 )
@@ -50,6 +51,7 @@ func asBatch(rec arrow.Record) *client.Batch {
 			}
 		}
 	})
+	b.Bytes = append(b.Bytes, packedTexts(col("texts").(*array.List)))
 	f64, text := col("float64").(*array.Float64), col("text").(*array.String)
 	here, there := client.Label{Name: "float64_here"}, client.Label{Name: "text_here"}
 	floats, words := client.Label{Name: "float64"}, client.Bytes{Name: "text", Offsets: []int32{0}}
@@ -65,8 +67,23 @@ func asBatch(rec arrow.Record) *client.Batch {
 		}
 		words.Offsets = append(words.Offsets, int32(len(words.Data)))
 	}
-	b.Labels, b.Bytes = []client.Label{floats, here, there}, []client.Bytes{words}
+	b.Labels, b.Bytes = []client.Label{floats, here, there}, append(b.Bytes, words)
 	return b
+}
+
+// packedTexts are lists of texts as workers pack them.
+func packedTexts(lists *array.List) client.Bytes {
+	out := client.Bytes{Name: "texts", Offsets: []int32{0}}
+	texts := lists.ListValues().(*array.String)
+	for i := range lists.Len() {
+		for from, to := lists.ValueOffsets(i); lists.IsValid(i) && from < to; from++ {
+			if texts.IsValid(int(from)) {
+				out.Data = spec.PackText(out.Data, []byte(texts.Value(int(from))))
+			}
+		}
+		out.Offsets = append(out.Offsets, int32(len(out.Data)))
+	}
+	return out
 }
 
 // TestBatchesAsRecords: batches of a session make the file that the columns themselves make.
@@ -78,6 +95,8 @@ func TestBatchesAsRecords(t *testing.T) {
 			c.Present = c.Name + "_here"
 		case "ints":
 			c.List, c.Statistics = true, c.Statistics[1:] // null elements do not come, and are not counted
+		case "texts":
+			c.List = true
 		case "bool", "int32", "int64", "float32":
 		default:
 			continue
@@ -151,6 +170,11 @@ func TestWrongFeeds(t *testing.T) {
 			Column{Name: "x", Kind: pb.Kind_BINARY, Present: "here"},
 			client.Batch{Bytes: []client.Bytes{{Name: "x", Offsets: []int32{0}}}},
 			"here",
+		},
+		{
+			Column{Name: "x", Kind: pb.Kind_BINARY, List: true},
+			client.Batch{Valid: 1, Bytes: []client.Bytes{{Name: "x", Data: []byte("\x02a"), Offsets: []int32{0, 2}}}},
+			"row 0 of a batch: packed texts end early: run workers of this release",
 		},
 	} {
 		c.column.Statistics = s

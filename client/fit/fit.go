@@ -22,6 +22,9 @@ type Column struct {
 	Kind pb.Kind `json:"kind"`
 	// List says that rows are lists. Else a row that brings no value is a null.
 	List bool `json:"list,omitempty"`
+	// Unsigned says that int64s are the bits of uint64s: of ids that are as frequent, those of 2^63 and more come last.
+	// As numbers they are what ops see, which are negative.
+	Unsigned bool `json:"unsigned,omitempty"`
 	// Present names the feature, a label of bools, that says which rows have a value, where the column's own cannot:
 	// null texts come as empty ones, null floats as NaN. "": none; all texts are values then.
 	Present string `json:"present,omitempty"`
@@ -79,6 +82,7 @@ type column struct {
 	exact *exact // nil: nobody asks for it
 	set   *set   // likewise
 	keys  []uint64
+	flip  uint64 // what makes a key of the set of a tally's: the sign's bit, where the set is in the order of uint64s
 	err   error
 
 	results []result
@@ -177,6 +181,9 @@ func (c *column) makeSet(memory *budget, limit uint64) {
 	for _, s := range c.Statistics {
 		if _, exact := needsSet(s); exact {
 			limit = 0
+			if c.Unsigned && c.Kind == pb.Kind_INT64 {
+				c.flip = signBit
+			}
 		}
 		if s.Name == fitted.Moments {
 			c.exact = &exact{}

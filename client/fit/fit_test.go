@@ -82,6 +82,7 @@ func testTable() arrow.Record {
 	column("int32", p.Int32, func(b array.Builder) { b.(*array.Int32Builder).Append(int32(skewed(1e5) - 300)) })
 	column("int64", p.Int64, addID)
 	column("extreme", p.Int64, func(b array.Builder) { b.(*array.Int64Builder).Append(ints[r.IntN(4)]) })
+	column("unsigned", p.Uint64, func(b array.Builder) { b.(*array.Uint64Builder).Append(r.Uint64() >> r.IntN(64)) })
 	column("float32", p.Float32, func(b array.Builder) { b.(*array.Float32Builder).Append(float32(float())) })
 	column("float64", p.Float64, addFloat)
 	column("infinite", p.Float64, func(b array.Builder) { b.(*array.Float64Builder).Append([]float64{1, math.Inf(1), -2}[r.IntN(3)]) })
@@ -112,6 +113,7 @@ func asked() []Column {
 		{"int32", pb.Kind_INT32},
 		{"int64", pb.Kind_INT64},
 		{"extreme", pb.Kind_INT64},
+		{"unsigned", pb.Kind_INT64},
 		{"float32", pb.Kind_FLOAT32},
 		{"float64", pb.Kind_FLOAT64},
 		{"infinite", pb.Kind_FLOAT64},
@@ -123,8 +125,8 @@ func asked() []Column {
 	}
 	var columns []Column
 	for _, k := range kinds {
-		c := Column{Name: k.name, Kind: k.kind}
-		if k.kind != pb.Kind_BINARY {
+		c := Column{Name: k.name, Kind: k.kind, Unsigned: k.name == "unsigned"}
+		if k.kind != pb.Kind_BINARY && !c.Unsigned {
 			c.Statistics = append(
 				c.Statistics, fitted.Statistic{Name: fitted.Moments},
 				fitted.Statistic{Name: fitted.Quantiles, Shares: []float64{0, 0.01, 0.29, 0.5, 0.999, 1}},

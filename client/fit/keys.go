@@ -9,7 +9,7 @@ import (
 )
 
 // Sets know values by keys, which are in the values' order: a number's is a uint64, in runs as eight bytes, the
-// greatest first; a text's are its bytes.
+// greatest first; a text's are its bytes. Those of ids that are uint64s (column.flip) are in the order of these.
 
 const signBit = 1 << 63
 

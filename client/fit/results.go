@@ -87,7 +87,24 @@ func (c *column) write(w *fitted.Writer) error {
 }
 
 // value is that of a key of the set.
-func (c *column) value(key []byte) fitted.Value { return valueOf(key, c.Kind, c.rounded) }
+func (c *column) value(key []byte) fitted.Value {
+	if c.flip != 0 {
+		return fitted.Int(int64(binary.BigEndian.Uint64(key)))
+	}
+	return valueOf(key, c.Kind, c.rounded)
+}
+
+// place is where the set has the value of a rank among int64s: in the order of uint64s negative ones come last.
+func (c *column) place(rank uint64) uint64 {
+	switch negative := c.tally.Negative; {
+	case c.flip == 0:
+		return rank
+	case rank <= negative:
+		return rank + c.tally.Values - negative
+	default:
+		return rank - negative
+	}
+}
 
 type moments struct{ *column }
 
@@ -120,8 +137,8 @@ func (m *moments) rows(write func(fitted.Row) error) error {
 type quantiles struct {
 	*column
 	names  []string
-	ranks  []uint64
-	order  []int // of the ranks
+	ranks  []uint64 // in the set
+	order  []int    // of the ranks
 	values []fitted.Value
 	seen   uint64
 }
@@ -130,10 +147,10 @@ func newQuantiles(c *column, s fitted.Statistic) *quantiles {
 	q := &quantiles{column: c, names: s.Names()}
 	for _, share := range s.Shares {
 		exact, _ := new(big.Rat).SetString(strconv.FormatFloat(share, 'g', -1, 64))
-		q.ranks = append(q.ranks, rank(exact, c.tally.Values))
+		q.ranks = append(q.ranks, c.place(rank(exact, c.tally.Values)))
 	}
 	for i := 1; i < s.Parts; i++ {
-		q.ranks = append(q.ranks, rank(big.NewRat(int64(i), int64(s.Parts)), c.tally.Values))
+		q.ranks = append(q.ranks, c.place(rank(big.NewRat(int64(i), int64(s.Parts)), c.tally.Values)))
 	}
 	for i := range q.ranks {
 		q.order = append(q.order, i)

@@ -18,6 +18,8 @@ type Values struct {
 	// Texts: value i is Data[Offsets[i]:Offsets[i+1]].
 	Data    []byte
 	Offsets []int32
+	// Packed: each of the texts is a list of texts, as spec.PackText makes it.
+	Packed bool
 	// Valid says which values are not null, as Arrow does: bit ValidFrom+i is set. nil: all.
 	Valid     []byte
 	ValidFrom int
@@ -53,6 +55,7 @@ func (v *Values) carries() (kind pb.Kind, n int) {
 type tally struct {
 	Values   uint64 `json:"values"`
 	Nulls    uint64 `json:"nulls"`
+	Negative uint64 `json:"negative,omitempty"` // of sets in the order of uint64s
 	NaNs     uint64 `json:"nans"`
 	Infinite uint64 `json:"infinite"`
 	// Keys of the least and of the greatest value, if there are any.
@@ -96,6 +99,9 @@ func (c *column) add(v *Values) error {
 		return addFloats(c, v.Float32s, v)
 	case v.Float64s != nil:
 		return addFloats(c, v.Float64s, v)
+	}
+	if v.Packed {
+		return c.addPacked(v)
 	}
 	return c.addTexts(v)
 }
@@ -154,7 +160,10 @@ func (c *column) saw(key uint64) error {
 	if c.set == nil {
 		return nil
 	}
-	if c.keys = append(c.keys, key); len(c.keys) < cap(c.keys) {
+	if c.flip != 0 && key < signBit {
+		c.tally.Negative++
+	}
+	if c.keys = append(c.keys, key^c.flip); len(c.keys) < cap(c.keys) {
 		return nil
 	}
 	return c.flush()
@@ -176,18 +185,73 @@ func (c *column) addTexts(v *Values) error {
 		} else {
 			c.tally.Values++
 		}
-		from := v.Offsets[i]
-		if from < 0 || to < from || int(to) > len(v.Data) {
-			return fmt.Errorf("column %s: text %d came with the offsets %d to %d in %d bytes", c.Name, i, from, to,
-				len(v.Data))
+		if err := c.checkOffsets(v, i); err != nil {
+			return err
 		}
-		if to-from > maxText {
-			return fmt.Errorf("column %s: a text has %d bytes, and at most %d are counted: shorten it first, or "+
-				"hash it", c.Name, to-from, maxText)
+		if err := c.checkText(int(to - v.Offsets[i])); err != nil {
+			return err
 		}
 	}
 	if c.set == nil {
 		return nil
 	}
 	return c.set.addTexts(v.Data, v.Offsets, v.null)
+}
+
+func (c *column) checkOffsets(v *Values, i int) error {
+	if from, to := v.Offsets[i], v.Offsets[i+1]; from < 0 || to < from || int(to) > len(v.Data) {
+		return fmt.Errorf("column %s: text %d came with the offsets %d to %d in %d bytes", c.Name, i, from, to,
+			len(v.Data))
+	}
+	return nil
+}
+
+func (c *column) checkText(size int) error {
+	if size > maxText {
+		return fmt.Errorf("column %s: a text has %d bytes, and at most %d are counted: shorten it first, or hash it",
+			c.Name, size, maxText)
+	}
+	return nil
+}
+
+// Texts are counted once so many of them, or bytes, were unpacked.
+const (
+	unpackedTexts = 4096
+	unpackedBytes = 1 << 20
+)
+
+// addPacked counts the elements of lists of texts.
+func (c *column) addPacked(v *Values) error {
+	texts := Values{Offsets: make([]int32, 1, unpackedTexts+1)}
+	count := func() error {
+		err := c.addTexts(&texts)
+		texts.Data, texts.Offsets = texts.Data[:0], texts.Offsets[:1]
+		return err
+	}
+	for i, to := range v.Offsets[1:] {
+		if err := c.checkOffsets(v, i); err != nil {
+			return err
+		}
+		if v.null(i) {
+			continue
+		}
+		for row := v.Data[v.Offsets[i]:to]; len(row) > 0; {
+			text, rest, err := spec.UnpackText(row)
+			if err != nil {
+				return fmt.Errorf("column %s: row %d of a batch: %w: run workers of this release", c.Name, i, err)
+			}
+			if err := c.checkText(len(text)); err != nil {
+				return err
+			}
+			row = rest
+			texts.Data = append(texts.Data, text...)
+			texts.Offsets = append(texts.Offsets, int32(len(texts.Data)))
+			if len(texts.Offsets) > unpackedTexts || len(texts.Data) >= unpackedBytes {
+				if err := count(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return count()
 }

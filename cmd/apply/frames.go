@@ -31,6 +31,7 @@ type request struct {
 type openRequest struct {
 	Spec     json.RawMessage `json:"spec"`      // as protojson has it; or
 	SpecText string          `json:"spec_text"` // as YAML or JSON
+	Pinned   string          `json:"pinned"`    // a pinned spec, as YAML, that Spec is held against
 	Outputs  []string        `json:"outputs"`
 	Memory   int64           `json:"memory"`
 }

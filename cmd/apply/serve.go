@@ -3,6 +3,7 @@ package apply
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,6 +172,9 @@ func (s *server) config(
 	} else if err = protojson.Unmarshal(r.Open.Spec, cfg.Spec); err != nil {
 		err = fmt.Errorf("the spec: %w", err)
 	}
+	if err == nil && r.Open.Pinned != "" {
+		err = pin(cfg.Spec, r.Open.Pinned)
+	}
 	if err == nil && len(r.parts[1]) > 0 {
 		cfg.Schema, err = apply.SchemaOfFile(ctx, r.parts[1])
 	}
@@ -182,6 +186,23 @@ func (s *server) config(
 		err = fit(ctx, s.storage, &cfg)
 	}
 	return cfg, r.parts[0], err
+}
+
+// pin has a spec be pinned to what another one is, which is given as text.
+func pin(s *pb.Spec, text string) error {
+	like, err := spec.Parse([]byte(text))
+	if err != nil {
+		return fmt.Errorf("pinned: %w", err)
+	}
+	if like.GetPinned() == nil {
+		return spec.Problems{{Path: "pinned", Message: "found a spec that is pinned to nothing; give what " +
+			"loader.pinned_spec() returned"}}
+	}
+	s.Pinned = like.GetPinned()
+	if s.GetFitted() != nil {
+		s.Fitted.Digest = cmp.Or(s.GetFitted().GetDigest(), like.GetFitted().GetDigest())
+	}
+	return nil
 }
 
 // apply applies the transforms to the rows of each request.

@@ -9,14 +9,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -43,7 +39,7 @@ type flags struct {
 	memory     cli.Bytes
 	exact      uint64
 	checkpoint time.Duration
-	message    bool // the spec is one, as protojson has it
+	message    bool // the spec is a request
 }
 
 // Command returns `penstock fit` of a release, which has a fleet in its own process, with the given ops, where there is
@@ -59,10 +55,14 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"then read.\n" +
 			"A statistic of what another one is needed for takes another pass over the data. Where it is stopped, it " +
 			"goes on when it is started again.\n" +
+			"The file is written at the very end. What further passes need lies beside it until then: of " +
+			"clicks.parquet as\n" +
+			"_clicks.parquet.unfinished, which is tried before anything is read.\n" +
 			"The same data give the same file, bit for bit, whatever fleet reads them. It needs to read the dataset " +
 			"itself, and to write the file.",
 		Example: "  penstock fit spec.yaml\n  penstock fit spec.yaml --master penstock-master:7070 --memory 8GiB\n" +
-			"  penstock fit spec.yaml --out s3://my-bucket/clicks.fitted.parquet",
+			"  penstock fit spec.yaml --out s3://my-bucket/clicks.fitted.parquet\n" +
+			"  penstock fit spec.yaml --local --python default=python3",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -75,7 +75,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 	set.Uint64Var(&f.exact, "exact", 1<<24,
 		"distinct values of a column up to which its quantiles are exact; beyond, they are off by 0.05% at most")
 	set.DurationVar(&f.checkpoint, "checkpoint", time.Minute, "how often to save where it is")
-	set.BoolVar(&f.message, "message", false, "SPEC is a message, as Python sends it")
+	set.BoolVar(&f.message, "message", false, "SPEC is a request, as Python makes it")
 	_ = set.MarkHidden("message") // the flag exists
 	f.fleet.Register(set)
 	return cli.Setup(cmd)
@@ -87,15 +87,20 @@ type fit struct {
 	cmd     *cobra.Command
 	storage *storage.Store
 	spec    *pb.Spec
+	code    []byte // of its functions; nil: it brings none
 	text    string // of the spec
 	data    *master.Dataset
 	out     string // the URI
-	folder  string
-	kept    bool // the folder is to stay
-	known   *fitted.Known
-	rows    int64
-	passes  int
-	began   time.Time
+	// What workers read before all passes are made lies beside it.
+	unfinished string   // the URI
+	shown      *pb.File // what is there; nil: nothing
+	folder     string
+	lock       *os.File // this process's, of the folder
+	kept       bool     // the folder is to stay
+	known      *fitted.Known
+	functions  map[string]string // by name, that passes have called: their digests
+	passes     int
+	began      time.Time
 }
 
 func (f *flags) run(cmd *cobra.Command, path string) (err error) {
@@ -104,10 +109,14 @@ func (f *flags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	r := &fit{flags: f, cmd: cmd, began: time.Now()}
-	if err := r.prepare(path); err != nil {
+	if err := r.look(path); err != nil {
 		return err
 	}
-	if err := f.fleet.Reach(cmd, false, r.all); err != nil {
+	if err := r.openFolder(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.lock.Close()) }()
+	if err := r.compute(); err != nil {
 		return err
 	}
 	if err := r.print(cmd.OutOrStdout(), output); err != nil || r.kept {
@@ -116,9 +125,30 @@ func (f *flags) run(cmd *cobra.Command, path string) (err error) {
 	return os.RemoveAll(r.folder)
 }
 
-// prepare finds out what there is to do, before any fleet is started.
-func (r *fit) prepare(path string) (err error) {
-	if r.spec, err = r.read(path); err != nil {
+// compute makes the passes that are left, and then the file.
+func (r *fit) compute() error {
+	left, err := spec.Passes(r.spec, r.data.Given(r.ops))
+	if err != nil {
+		return err
+	}
+	defer r.withdraw()
+	if left > 0 {
+		if err := r.show(r.cmd.Context()); err != nil {
+			return err
+		}
+		if err := r.fleet.Reach(r.cmd, false, r.all); err != nil {
+			return err
+		}
+	}
+	if _, err = r.publish(r.cmd.Context(), r.out); err != nil {
+		return fmt.Errorf("%w; mend that and start the fit again: it goes on by writing the file", err)
+	}
+	return nil
+}
+
+// look finds out what there is to do, before any fleet is started.
+func (r *fit) look(path string) (err error) {
+	if err := r.read(path); err != nil {
 		return err
 	}
 	if r.storage, err = r.fleet.Stores.Open(); err != nil {
@@ -127,11 +157,9 @@ func (r *fit) prepare(path string) (err error) {
 	if err := r.where(path); err != nil {
 		return err
 	}
-	text, err := spec.Format(r.spec)
-	if err != nil {
+	if r.text, err = textOf(r.spec); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r.text = string(text)
 	r.spec.Fitted = nil // what is there is not used
 	ctx := r.cmd.Context()
 	if r.data, err = master.Look(ctx, r.storage, formats.NewCache(describedBytes), plan.Config{}, r.spec); err != nil {
@@ -144,187 +172,33 @@ func (r *fit) prepare(path string) (err error) {
 		return fmt.Errorf("%s asks nothing of the data; a parameter does as in `of: fit`, `vocabulary: fit`, "+
 			"`{fit: median}` or `{quantiles: 100}`", path)
 	}
-	return r.openFolder()
-}
-
-// read reads the spec.
-func (r *fit) read(path string) (*pb.Spec, error) {
-	if !r.message {
-		return cli.ReadSpec(path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("spec: %w", err)
-	}
-	s := &pb.Spec{}
-	if err := protojson.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("spec: %w", err)
-	}
-	return s, nil
-}
-
-// where finds the file to write, which must be none, or a fitted one.
-func (r *fit) where(path string) error {
-	r.out = r.flags.out
-	if r.out == "" {
-		r.out = r.spec.GetFitted().GetUri()
-	}
-	if r.out == "" {
-		return fmt.Errorf("%s names no file to write; add `fitted: s3://bucket/clicks.fitted.parquet` to it, or give --out",
-			path)
-	}
-	uri, err := storage.Canonical(r.out)
-	if err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	r.out = uri
-	if err := r.outside(uri); err != nil {
-		return err
-	}
-	info, err := os.Stat(strings.TrimPrefix(uri, "file://")) // else it shows only when all is done
-	isFolder := err == nil && info.IsDir()
-	listed, err := r.storage.List(r.cmd.Context(), r.profile(), []string{uri})
-	switch {
-	case isFolder || len(listed) > 0 && listed[0].GetUri() != uri:
-		return fmt.Errorf("%s is a folder; name a file to write", uri)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	_, err = fitted.Open(r.cmd.Context(), uri, listed[0].GetSize(), r.reads(listed[0]))
-	if err != nil {
-		return fmt.Errorf("%w, or name another one: nothing but a fitted file is replaced", err)
-	}
 	return nil
 }
 
-// outside refuses to write among the files of the dataset, of which the file would be one then.
-func (r *fit) outside(file string) error {
-	for _, uri := range r.spec.GetDataset().GetUri() {
-		dir, err := storage.Canonical(uri)
-		if err != nil {
-			return fmt.Errorf("dataset.uri: %w", err)
-		}
-		if storage.Finds(dir, file) {
-			return fmt.Errorf("%s would be one of the dataset's files, which are those of %s; write it elsewhere, or "+
-				"give it a name that begins with _, such as _fitted.parquet", file, dir)
-		}
-	}
-	return nil
-}
-
-func (r *fit) profile() string { return r.spec.GetDataset().GetStorage() }
-
-func (r *fit) reads(f *pb.File) fitted.ReadAt {
-	return func(ctx context.Context, buf []byte, offset int64) error {
-		return r.storage.ReadAt(ctx, r.profile(), f, buf, offset)
-	}
-}
-
-// info is what the file says of itself.
-func (r *fit) info() fitted.Info {
-	return fitted.Info{Spec: r.text, Dataset: hex.EncodeToString(plan.DatasetDigest(r.data.Files))}
-}
-
-// openFolder opens the folder, which may have what a run before came to.
-func (r *fit) openFolder() error {
-	r.folder, r.kept = r.flags.folder, r.flags.folder != ""
-	if !r.kept {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return fmt.Errorf("--folder: name one: %w", err)
-		}
-		sum := sha256.Sum256([]byte(r.info().Spec + "\x00" + r.info().Dataset + "\x00" + r.out))
-		r.folder = filepath.Join(cache, "penstock", "fit", hex.EncodeToString(sum[:8]))
-	}
-	uri, err := storage.Canonical(r.file())
-	if err == nil {
-		err = r.outside(uri)
-	}
-	if err == nil {
-		err = os.MkdirAll(r.folder, 0o755)
-	}
-	if err != nil {
-		return fmt.Errorf("--folder: %w", err)
-	}
-	file, err := openFile(r.cmd.Context(), r.file(), r.out)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil || file.Info != r.info():
-		return os.Remove(r.file()) // of another run
-	}
-	r.use(r.cmd.Context(), file)
-	return nil
-}
-
-// openFile opens a fitted file on disk. Its errors call it by another name.
-func openFile(ctx context.Context, path, name string) (*fitted.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	return fitted.Open(ctx, name, info.Size(), func(_ context.Context, buf []byte, offset int64) error {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		_, err = f.ReadAt(buf, offset)
-		return errors.Join(err, f.Close())
-	})
-}
-
-// file is the fitted file as far as passes have come, with quantiles as exact as is asked for.
-func (r *fit) file() string {
-	return filepath.Join(r.folder, fmt.Sprintf("fitted-%d.parquet", r.exact))
-}
-
-// use has further passes know what a file has.
-func (r *fit) use(ctx context.Context, file *fitted.File) {
-	r.known = file.Known(ctx, func(*fitted.Entry) (*pb.Table, error) { return &pb.Table{}, nil })
-	r.data.Fitted = r.known
-}
-
-// all makes all passes.
+// all makes all passes that are left.
 func (r *fit) all(ctx context.Context, fleet *reach.Fleet) error {
 	for {
-		if r.known != nil { // if this run made no pass yet, one before may have been stopped just here
-			if err := r.publish(ctx); err != nil {
-				return err
-			}
+		left, err := spec.Passes(r.spec, r.data.Given(r.ops))
+		if err != nil || left == 0 {
+			return err
 		}
 		pass, err := spec.NextPass(r.spec, r.data.Given(r.ops))
-		if err != nil || len(pass.Asked) == 0 {
+		if err != nil {
 			return err
 		}
 		if r.known != nil {
-			pass.Spec.Fitted = &pb.Fitted{Uri: r.out, Digest: r.known.Digest}
-		}
-		left, err := spec.Passes(r.spec, r.data.Given(r.ops))
-		if err != nil {
-			return err
+			pass.Spec.Fitted = &pb.Fitted{Uri: r.unfinished, Digest: r.known.Digest}
 		}
 		p := &reading{fit: r, pass: pass, number: r.passes - left + 1}
 		if err := p.run(ctx, fleet); err != nil {
 			return err
 		}
+		if left > 1 {
+			if err := r.show(ctx); err != nil {
+				return err
+			}
+		}
 	}
-}
-
-// publish writes what there is to where workers find it.
-func (r *fit) publish(ctx context.Context) error {
-	file, err := os.Open(r.file())
-	if err != nil {
-		return err
-	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	_, err = r.storage.Put(ctx, r.profile(), r.out, file, info.Size())
-	return err
 }
 
 // identity is what a pass reads, for its checkpoints.

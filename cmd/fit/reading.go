@@ -31,6 +31,7 @@ type reading struct {
 	*fit
 	pass   *spec.Pass
 	number int
+	rows   int64 // that it has read, also before it was stopped
 }
 
 // run makes the pass, and adds what it comes to to the fitted file.
@@ -62,7 +63,7 @@ func (p *reading) columns() []clientfit.Column {
 	for i, asked := range p.pass.Asked {
 		c := clientfit.Column{
 			Name: asked.Column, Of: asked.Statistics[0].Of, Kind: asked.Type.Kind, List: asked.Type.List,
-			Present: asked.Present,
+			Unsigned: asked.Unsigned, Present: asked.Present,
 		}
 		seen := map[string]bool{}
 		for _, s := range asked.Statistics {
@@ -84,6 +85,9 @@ func (p *reading) read(ctx context.Context, fleet *reach.Fleet, counts *clientfi
 		return err
 	}
 	cfg := client.Config{Spec: p.pass.Spec, Session: "fit-" + rand.Text()[:10], Logger: logger}
+	if p.pass.Spec.GetCode() != nil {
+		cfg.Code = p.code
+	}
 	if state, ok := counts.Restored(); ok {
 		was := &pb.State{}
 		if err := proto.Unmarshal(state, was); err != nil {
@@ -100,8 +104,11 @@ func (p *reading) read(ctx context.Context, fleet *reach.Fleet, counts *clientfi
 	if hex.EncodeToString(session.State().GetDatasetDigest()) != p.info().Dataset {
 		return errors.New("the dataset's files changed since the fit began: start it again, to fit those there are now")
 	}
-	began := session.State().GetRows()
-	shown, saved := time.Time{}, time.Now()
+	if err := p.calls(session.Info().GetSpec()); err != nil {
+		return err
+	}
+	before, began := session.State().GetRows(), time.Now()
+	shown, saved := time.Time{}, began
 	for {
 		b, err := session.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -115,7 +122,7 @@ func (p *reading) read(ctx context.Context, fleet *reach.Fleet, counts *clientfi
 		}
 		if time.Since(shown) > statusEvery {
 			shown = time.Now()
-			p.show(session.State().GetRows(), began)
+			p.progress(session.State().GetRows(), before, began)
 		}
 		if time.Since(saved) > p.checkpoint {
 			if err := save(counts, session); err != nil {
@@ -124,7 +131,7 @@ func (p *reading) read(ctx context.Context, fleet *reach.Fleet, counts *clientfi
 			saved = time.Now()
 		}
 	}
-	p.rows = max(p.rows, session.State().GetRows())
+	p.rows = session.State().GetRows()
 	return nil
 }
 
@@ -136,8 +143,8 @@ func save(counts *clientfit.Fit, session *client.Session) error {
 	return counts.Checkpoint(state)
 }
 
-func (p *reading) show(rows, before int64) {
-	rate := float64(rows-before) / time.Since(p.began).Seconds()
+func (p *reading) progress(rows, before int64, began time.Time) {
+	rate := float64(rows-before) / time.Since(began).Seconds()
 	cli.Status(os.Stderr, "pass %d of %d: %s rows, %s rows/s", p.number, p.passes, humanize.Comma(rows),
 		humanize.Comma(int64(rate)))
 }
@@ -154,7 +161,9 @@ func (p *reading) write(ctx context.Context, counts *clientfit.Fit) (err error) 
 			err = errors.Join(err, os.Remove(next))
 		}
 	}()
-	w, err := fitted.NewWriter(out, p.info())
+	info := p.info()
+	info.Rows, info.Functions = p.rows, p.functions
+	w, err := fitted.NewWriter(out, info)
 	if err == nil && p.known != nil {
 		err = w.Copy(ctx, p.known.File)
 	}

@@ -41,7 +41,8 @@ type statistic struct {
 
 func (r *fit) report(ctx context.Context) (*report, error) {
 	out := &report{
-		URI: r.out, Digest: r.known.Digest, Rows: r.rows, Passes: r.passes, Seconds: time.Since(r.began).Seconds(),
+		URI: r.out, Digest: r.known.Digest, Rows: r.known.Info.Rows, Passes: r.passes,
+		Seconds: time.Since(r.began).Seconds(),
 	}
 	for i := range r.known.Entries {
 		e := &r.known.Entries[i]

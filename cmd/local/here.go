@@ -38,6 +38,8 @@ type Config struct {
 	Release string
 	Ops     *transform.Registry
 	Stores  *cli.StorageFlags
+	// Functions are run; nil: none are.
+	Functions *workercommand.PythonFlags
 }
 
 // Beside runs do with a fleet in this process, at an address and with a token of its own, and ends the fleet with it.
@@ -47,6 +49,9 @@ func Beside(cmd *cobra.Command, cfg Config, do func(context.Context, Here) error
 		_ = cmd.Flags().Set("log-level", "warn") // a level that there is
 	}
 	l := &local{release: cfg.Release, ops: cfg.Ops, stores: *cfg.Stores, listen: "127.0.0.1:0", list: &worker.Local{}}
+	if cfg.Functions != nil {
+		l.functions = *cfg.Functions
+	}
 	f := &fleet{}
 	if f.logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err

@@ -84,6 +84,7 @@ func Validate(ops *transform.Registry) *cobra.Command {
 // Plan returns `penstock plan`.
 func Plan(ops spec.Catalog) *cobra.Command {
 	var stores cli.StorageFlags
+	var pin bool
 	cmd := &cobra.Command{
 		Use:   "plan SPEC",
 		Short: "Show what a session of a spec would read",
@@ -91,11 +92,16 @@ func Plan(ops spec.Catalog) *cobra.Command {
 			"column.\n" +
 			"Below are the ops in their order, with what Python functions run in, and hints at what a session of it " +
 			"costs.\n" +
-			"All files are looked at: what they say of themselves is read, and no data.",
-		Example: "  penstock plan spec.yaml\n  penstock plan spec.yaml --output json",
-		Args:    cobra.ExactArgs(1),
+			"All files are looked at: what they say of themselves is read, and no data.\n" +
+			"With --pin the spec is written in place of that, pinned to what it is now: the versions of ops, and the " +
+			"digests of the fitted file and of side tables, which are read for it. A spec that a training pinned is " +
+			"held against what is here first.",
+		Example: "  penstock plan spec.yaml\n  penstock plan spec.yaml --output json\n" +
+			"  penstock plan spec.yaml --pin > pinned.yaml",
+		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
+	cmd.Flags().BoolVar(&pin, "pin", false, "write the spec as YAML, pinned to the ops and files of now")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -104,6 +110,9 @@ func Plan(ops spec.Catalog) *cobra.Command {
 		s, d, err := resolve(cmd.Context(), ops, &stores, args[0])
 		if err != nil {
 			return err
+		}
+		if pin {
+			return writePinned(cmd, s, d, args[0])
 		}
 		out, err := planned(cmd.Context(), d)
 		if err != nil {
@@ -117,6 +126,24 @@ func Plan(ops spec.Catalog) *cobra.Command {
 		return all.WriteText(cmd.OutOrStdout())
 	}
 	return cli.Setup(cmd)
+}
+
+// writePinned writes a spec that is pinned to what it was resolved to.
+func writePinned(cmd *cobra.Command, s *pb.Spec, d *master.Dataset, path string) error {
+	pinned, err := d.Pinned(cmd.Context(), s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if spec.ByName(s) && len(pinned.GetPinned().GetFunctions()) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "the Python functions are not pinned: a session knows which they are; "+
+			"loader.pinned_spec() in Python, and PinnedSpec in Go, pin them, too")
+	}
+	text, err := spec.Format(pinned)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	_, err = cmd.OutOrStdout().Write(text)
+	return err
 }
 
 // planned finds out what all files hold, and checks each file.

@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -34,6 +35,8 @@ const (
 // Flags say which fleet.
 type Flags struct {
 	Stores cli.StorageFlags
+	// Brings says that the session brings Python functions of its own, which a fleet in this process then runs.
+	Brings bool
 
 	release string
 	ops     *transform.Registry
@@ -41,6 +44,7 @@ type Flags struct {
 	connect time.Duration // how long to wait for a master
 	masters []string
 	ports   cli.RPCFlags
+	python  workercommand.PythonFlags
 }
 
 // New returns the flags of a release, whose fleets in this process have the ops.
@@ -54,6 +58,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.connect, "connect-timeout", connectTimeout, "how long to wait for a master that answers")
 	f.ports.RegisterClient(flags)
 	f.Stores.Register(flags)
+	f.python.RegisterTrial(flags)
 }
 
 // Fleet is one that was reached.
@@ -71,10 +76,14 @@ func (f *Flags) Reach(cmd *cobra.Command, shared bool, do func(context.Context, 
 		return err
 	}
 	if here {
-		cfg := local.Config{Release: f.release, Ops: f.ops, Stores: &f.Stores}
+		cfg := local.Config{Release: f.release, Ops: f.ops, Stores: &f.Stores, Functions: f.python.Own(f.Brings)}
 		return local.Beside(cmd, cfg, func(ctx context.Context, at local.Here) error {
 			return do(ctx, &Fleet{masters: []string{at.Master}, rpc: at.RPC, local: at.Local})
 		})
+	}
+	if f.python.Any() {
+		return fmt.Errorf("--python: is of a fleet in this process, and the workers of %s have interpreters of their "+
+			"own: leave it out, or read with --local", f.masters[0])
 	}
 	ports, err := f.ports.Config()
 	if err != nil {

@@ -79,7 +79,8 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"answers at the default address, it reads with a fleet in its own process, as with --local.",
 		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5 --local\n  penstock read spec.yaml " +
 			"--output parquet rows.parquet\n" +
-			"  penstock read spec.yaml --session run-7 --rank 0 --world-size 2",
+			"  penstock read spec.yaml --session run-7 --rank 0 --world-size 2\n" +
+			"  penstock read spec.yaml --local --python default=python3",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args) },
 	}

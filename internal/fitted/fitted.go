@@ -179,6 +179,10 @@ type Info struct {
 	// Spec is the one that it was fitted by, and Dataset the digest of the files that were read.
 	Spec    string `json:"spec"`
 	Dataset string `json:"dataset"`
+	// Rows is how many were read, in each of the passes.
+	Rows int64 `json:"rows"`
+	// Functions are the Python functions that were called by their names, with their arguments, and their digests.
+	Functions map[string]string `json:"functions,omitempty"`
 }
 
 // Entry is a statistic in a file.

@@ -297,7 +297,8 @@ func (w *Writer) writeColumn(c int, to file.ColumnChunkWriter) error {
 
 // same writes a text n times. Only the first goes through the dictionary.
 func same(to file.ColumnChunkWriter, text string, n int) error {
-	if _, err := to.(*file.ByteArrayColumnChunkWriter).WriteBatch([]parquet.ByteArray{[]byte(text)}, nil, nil); err != nil {
+	texts := to.(*file.ByteArrayColumnChunkWriter)
+	if _, err := texts.WriteBatch([]parquet.ByteArray{[]byte(text)}, nil, nil); err != nil {
 		return err
 	}
 	again := array.NewInt32Data(array.NewData(arrow.PrimitiveTypes.Int32, n-1,

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// Tables describes the side tables that a spec names, as they are now. Errors are spec.Problems where the spec is at
-// fault, and name where it says so.
+// Tables describes the side tables that a spec names, as they are now. One that is another file than the spec is pinned
+// to is refused. Errors are spec.Problems where the spec is at fault, and name where it says so.
 func Tables(
 	ctx context.Context, st storage.Storage, cache *Cache, s *pb.Spec,
 ) (map[spec.TableName]*spec.SideTable, error) {
@@ -30,7 +30,14 @@ func Tables(
 		if err != nil {
 			return nil, &TableError{named.Path, err}
 		}
-		all[named.TableName] = &spec.SideTable{File: file, Schema: f.Columns().Schema, Rows: format.Rows(f)}
+		side := &spec.SideTable{File: file, Schema: f.Columns().Schema, Rows: format.Rows(f)}
+		if want := pinnedOf(s, named.Storage, file); want != nil {
+			side.Pinned = true
+			if err := checkPinned(ctx, st, named, file, want); err != nil {
+				return nil, err
+			}
+		}
+		all[named.TableName] = side
 	}
 	return all, nil
 }

@@ -21,6 +21,7 @@ func (o *Observer) measure(now time.Time) *Fleet {
 	f := &Fleet{At: now}
 	all, bySession := o.work(now, f)
 	f.Stages = sorted(all.stages)
+	refusals := o.refusals(now)
 	for _, id := range slices.SortedFunc(maps.Keys(o.sessions), byName) {
 		s, w := o.sessions[id], bySession[id]
 		if w == nil {
@@ -28,6 +29,7 @@ func (o *Observer) measure(now time.Time) *Fleet {
 		}
 		s.spent(now, w.busy, w.rows)
 		s.now = o.session(s, w, all, s.told(now), f)
+		s.now.refusedBy(refusals[id], f.Workers)
 		f.Sessions = append(f.Sessions, s.now)
 	}
 	f.Cause = together(f)

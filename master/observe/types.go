@@ -53,6 +53,7 @@ type Session struct {
 	// of BytesSent, those in memory that is read where it is, and those by link; the rest is by gRPC
 	Lent, Linked float64
 	Stages       []Stage // the longest first
+	Refusal      Refusal // without workers: none refuses it
 	Cause
 }
 

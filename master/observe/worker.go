@@ -55,10 +55,14 @@ type report struct {
 	memory, limit  int64
 	counts         counts
 	sessions       map[name]counts
+	refusals       map[name]string // why it refuses streams
 }
 
 // sessionsKept bounds the sessions of one worker's report.
 const sessionsKept = 256
+
+// refusalBytes bounds what is kept of why a worker refuses streams.
+const refusalBytes = 2 << 10
 
 func reportOf(r *pb.WorkerReport) report {
 	out := report{
@@ -67,7 +71,14 @@ func reportOf(r *pb.WorkerReport) report {
 		counts: countsOf(r.GetCounters()), sessions: make(map[name]counts, len(r.GetSessions())),
 	}
 	for _, s := range r.GetSessions()[:min(len(r.GetSessions()), sessionsKept)] {
-		out.sessions[nameOf(s.GetNamespace(), s.GetSession())] = countsOf(s.GetCounters())
+		id := nameOf(s.GetNamespace(), s.GetSession())
+		out.sessions[id] = countsOf(s.GetCounters())
+		if words := s.GetRefusal(); words != "" {
+			if out.refusals == nil {
+				out.refusals = map[name]string{}
+			}
+			out.refusals[id] = words[:min(len(words), refusalBytes)]
+		}
 	}
 	return out
 }

@@ -64,21 +64,34 @@ func (f *PythonFlags) registerEnvironments(flags *pflag.FlagSet) {
 
 // RegisterTrial adds those of who tries functions by name, of any module, without a worker.
 func (f *PythonFlags) RegisterTrial(flags *pflag.FlagSet) {
-	f.code = byName
 	f.registerEnvironments(flags)
 }
 
 // Trial is what functions are tried in; nil: no environment is named.
-func (f *PythonFlags) Trial(logger *slog.Logger) (*python.Config, error) {
-	if len(f.interpreters) == 0 {
-		return nil, nil //nolint:nilnil // documented
-	}
+func (f *PythonFlags) Trial(logger *slog.Logger) (*python.Config, error) { return f.Own(false).Config(logger) }
+
+// Own are the settings of who runs the functions for themselves: those by name are of any module, and a session may
+// bring others, if it says so. Without an environment none are run.
+func (f *PythonFlags) Own(brings bool) *PythonFlags {
+	own := *f
+	own.modules = nil
 	for _, flag := range f.interpreters {
 		name, _, _ := strings.Cut(flag, "=")
-		f.modules = append(f.modules, name+"="+python.AnyModule)
+		own.modules = append(own.modules, name+"="+python.AnyModule)
 	}
-	return f.Config(logger)
+	switch {
+	case len(f.interpreters) == 0:
+		own.code = noCode
+	case brings:
+		own.code = byValue
+	default:
+		own.code = byName
+	}
+	return &own
 }
+
+// Any reports whether an environment is named.
+func (f *PythonFlags) Any() bool { return len(f.interpreters) > 0 }
 
 // RegisterWorker adds those that concern one worker alone.
 func (f *PythonFlags) RegisterWorker(flags *pflag.FlagSet) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -52,6 +53,7 @@ type counted struct {
 	abreast sync.Map  // of shardNames: their streams do not read ahead, for that takes memory which decoding needs
 	streams int       // that are open
 	ended   time.Time // of the last one, if none is
+	refusal atomic.Pointer[string]
 }
 
 func newSessions() sessions {
@@ -110,7 +112,9 @@ func (s *sessions) counters() (all *pb.WorkerCounters, each []*pb.SessionCounter
 	for id, c := range s.known {
 		own := c.counters()
 		all = total(all, own)
-		each = append(each, &pb.SessionCounters{Session: id.id, Namespace: id.namespace, Counters: own})
+		each = append(each, &pb.SessionCounters{
+			Session: id.id, Namespace: id.namespace, Counters: own, Refusal: c.refused(),
+		})
 	}
 	slices.SortFunc(each, func(a, b *pb.SessionCounters) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetSession(), b.GetSession()))

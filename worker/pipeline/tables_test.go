@@ -125,4 +125,15 @@ func TestLookupRefusals(t *testing.T) {
 	if p.MemoryInUse() != 0 {
 		t.Errorf("%d bytes are left", p.MemoryInUse())
 	}
+	_, sessions := p.Sessions()
+	if len(sessions) != 1 || !strings.Contains(sessions[0].GetRefusal(), err.Error()+"; bring the table back") {
+		t.Errorf("masters hear %v", sessions)
+	}
+	side = s.Put("mem://labels", sideTable(t, 1, 2))
+	if err := open(""); err != nil {
+		t.Error(err)
+	}
+	if _, sessions := p.Sessions(); sessions[0].GetRefusal() != "" {
+		t.Errorf("masters still hear %v", sessions)
+	}
 }

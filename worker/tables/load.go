@@ -1,7 +1,9 @@
 package tables
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -153,20 +155,19 @@ func (l *loading) least() (bytes int64) {
 	return bytes
 }
 
+// written is what is known of an extent's bytes; nil: nothing.
+func (l *loading) written(extent int) *pb.Written {
+	i := slices.Index(l.about.GetExtents(), uint32(extent))
+	if all := l.about.GetWritten(); i >= 0 && i < len(all) {
+		return all[i]
+	}
+	return nil
+}
+
 // extent reads one extent, and hands its rows to the builder.
 func (l *loading) extent(ctx context.Context, at int) error {
-	ranges := make([]storage.Range, l.bound.Chunks())
-	for i := range ranges {
-		ranges[i] = l.bound.Chunk(at, i).Range
-	}
-	how := storage.Reading{}
-	size := how.Size(ranges)
-	if err := l.room.take(ctx, size); err != nil {
-		return err
-	}
+	data, size, err := l.read(ctx, at)
 	defer func() { l.room.Give(size) }()
-	data, err := storage.ReadRanges(ctx, l.store.cfg.Storage, l.about.GetStorage(), l.about.GetFile(), ranges, how,
-		func(n int64) ([]byte, error) { return make([]byte, n), nil })
 	if err != nil {
 		return err
 	}
@@ -195,6 +196,35 @@ func (l *loading) extent(ctx context.Context, at int) error {
 		done += n
 	}
 	return context.Cause(ctx)
+}
+
+// read reads the bytes of an extent's columns, for which it takes some memory. Where it is known what was written, it
+// reads all of it.
+func (l *loading) read(ctx context.Context, at int) (data [][]byte, size int64, err error) {
+	ranges := make([]storage.Range, l.bound.Chunks())
+	for i := range ranges {
+		ranges[i] = l.bound.Chunk(at, i).Range
+	}
+	written := l.written(at)
+	if written != nil {
+		ranges = append(ranges, storage.Range{Offset: written.GetOffset(), Length: written.GetLength()})
+	}
+	how := storage.Reading{}
+	size = how.Size(ranges)
+	if err := l.room.take(ctx, size); err != nil {
+		return nil, 0, err
+	}
+	data, err = storage.ReadRanges(ctx, l.store.cfg.Storage, l.about.GetStorage(), l.about.GetFile(), ranges, how,
+		func(n int64) ([]byte, error) { return make([]byte, n), nil })
+	if err != nil || written == nil {
+		return data, size, err
+	}
+	last := len(data) - 1
+	if sum := sha256.Sum256(data[last]); !bytes.Equal(sum[:], written.GetSha256()) {
+		return nil, size, fmt.Errorf("its bytes differ from those that were written of %s; write the file again with "+
+			"`penstock fit`", l.about.GetStatistic())
+	}
+	return data[:last], size, nil
 }
 
 // add adds rows that begin at a row of the file.

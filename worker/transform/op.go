@@ -55,6 +55,7 @@ type Op struct {
 	newLookup func(p Params, in []spec.Type, t *lookup.Table) (Kernel, error)
 	// resolved: spec.Resolve makes steps of other ops of it.
 	resolved bool
+	hidden   bool // in no catalogue: package spec makes transforms of it
 }
 
 // Kernel computes one feature of one window.

@@ -29,7 +29,7 @@ func Builtin() *Registry {
 	ops := []Op{
 		bucketize(), cast(), clamp(), expression(), fillNull(), firstX(), lastX(), log1p(), ngram(), normalize(),
 		sample(), sigridHash(), boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(),
-		mapID(), mapIDOfInts(), localHour(), join(), lookupRow(), lookupColumn(), vocabularyID(),
+		mapID(), mapIDOfInts(), localHour(), join(), lookupRow(), lookupColumn(), vocabularyID(), packTexts(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),
@@ -129,7 +129,8 @@ func (r *Registry) newest(name string) *Op {
 // Names returns the names of all ops that specs may use, sorted.
 func (r *Registry) Names() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.ops)), func(name string) bool {
-		return r.newest(name).newLookup != nil
+		op := r.newest(name)
+		return op.hidden || op.newLookup != nil
 	})
 }
 

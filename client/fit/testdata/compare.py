@@ -29,6 +29,8 @@ def value(row: dict[str, Any]) -> Any:
 
 
 def plain(v: Any) -> Any:
+    if isinstance(v, int) and v >= 1 << 63:  # which is the int64 of the same bits
+        return v - (1 << 64)
     return int(v) if isinstance(v, bool) else v
 
 

@@ -16,6 +16,13 @@ import pytest
 import penstock
 
 ROWS = 5000
+GENRES = pa.list_(pa.binary())
+
+
+def some_genres(r: np.random.Generator) -> list[bytes | None]:
+    """A few texts, or none, of which some are null, some no UTF-8 and some long."""
+    known = [b"Drama", b"", "ü\x00".encode(), b"\xff\xfe", b"Film-Noir" * 40, *(b"g%d" % i for i in range(60))]
+    return [None if r.random() < 0.1 else known[r.zipf(1.3) % len(known)] for _ in range(r.integers(0, 5))]
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +38,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, lis
         "word": pa.array(some(lambda: f"w{r.zipf(1.5) % 300}" if r.random() < 0.95 else "ü\x00")),
         "raw": pa.array(some(lambda: bytes([r.integers(0, 256), r.integers(200, 220)])), pa.binary()),
         "ids": pa.array(some(lambda: [int(x) for x in r.zipf(1.4, r.integers(0, 4)) % 500]), pa.list_(pa.int64())),
+        "uid": pa.array(some(lambda: int(r.integers(2**63 - 900, 2**63 + 900, dtype=np.uint64))), pa.uint64()),
+        "genres": pa.array(some(lambda: some_genres(r)), GENRES),
         "price": pa.array(some(lambda: math.nan if r.random() < 0.05 else r.normal()), pa.float64()),
         "count": pa.array(some(lambda: int(r.exponential(1000))), pa.int32()),
         "flag": pa.array(some(lambda: bool(r.random() < 0.7)), pa.bool_()),
@@ -51,9 +60,14 @@ def vocabulary(values: Iterable[Any], min_count: int = 1, max_size: int | None =
 
 def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
     path, train = table
+    genres = penstock.map_id("genres", vocabulary="fit", min_count=3, max_size=40, buckets=2)
     transforms = [
         penstock.map_id(["word", "raw"], vocabulary="fit", min_count=2, buckets=3),
         penstock.map_id("ids", vocabulary="fit", max_size=20),
+        penstock.map_id("uid", vocabulary="fit"),
+        penstock.fill_null("genres", penstock.Fit("most_frequent"), out="filled"),
+        penstock.map_id("filled", vocabulary="fit"),
+        genres,
         penstock.map_id("day", vocabulary="fit", min_count=100_000),  # which no value has
         penstock.fill_null("count", penstock.Fit("median")),
         penstock.fill_null("flag", penstock.Fit("most_frequent")),
@@ -68,19 +82,25 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
     again = penstock.fit(path, transforms=transforms, filter="day < 8", out=tmp_path / "again.parquet", memory=300_000)
     assert again.digest == fitted.digest
 
-    features = penstock.sparse(["word", "raw", "ids"]) + penstock.label(["part", "twice", "count", "flag", "day"])
+    features = penstock.sparse(["word", "raw", "ids", "uid", "genres", "filled"]) + penstock.label(
+        ["part", "twice", "count", "flag", "day"]
+    )
     with penstock.DataLoader(
         path, features=features, transforms=transforms, filter="day < 8", fitted=fitted, batch_size=100_000, epochs=1,
         last_batch="uneven", format="numpy",
     ) as loader:  # fmt: skip
         (batch,) = list(loader)
 
+    flat = {name: [v for row in train[name] for v in row or []] for name in ("ids", "genres")}
+    most = next(iter(vocabulary(flat["genres"])))
+    columns = train | flat | {"filled": [most if v is None else v for v in flat["genres"]]}
     for name, known, buckets in (
         ("word", vocabulary(train["word"], 2), 3), ("raw", vocabulary(train["raw"], 2), 3),
-        ("ids", vocabulary((i for row in train["ids"] for i in row or []), 1, 20), 1),
+        ("ids", vocabulary(flat["ids"], 1, 20), 1), ("genres", vocabulary(flat["genres"], 3, 40), 2),
+        ("uid", vocabulary(train["uid"]), 1), ("filled", vocabulary(columns["filled"]), 1),
     ):  # fmt: skip
         got = batch.sparse[name].values
-        values = train[name] if name != "ids" else [i for row in train["ids"] for i in row or []]
+        values = columns[name]
         assert len(got) == len(values)
         for id_, value in zip(got, values, strict=True):
             if value is None:
@@ -89,6 +109,12 @@ def test_a_fit_trains_what_is_counted_by_hand(table: tuple[Path, dict[str, list[
                 assert id_ == 1 + buckets + known[value]
             else:
                 assert 1 <= id_ <= buckets
+    with penstock.Transforms(
+        transforms=genres, features=penstock.sparse("genres"), fitted=fitted, format="numpy"
+    ) as serve:
+        served = serve(pa.table({"genres": pa.array(train["genres"], GENRES)})).sparse["genres"]
+    np.testing.assert_array_equal(served.values, batch.sparse["genres"].values)
+    np.testing.assert_array_equal(served.offsets, batch.sparse["genres"].offsets)
 
     counts = sorted(c for c in train["count"] if c is not None)
     median = counts[(len(counts) + 1) // 2 - 1]
@@ -165,3 +191,29 @@ def test_a_checkpoint_outlives_its_file(table: tuple[Path, dict[str, list[Any]]]
             return loader.state_dict()
 
     read(read(None))
+
+
+def test_a_damaged_vocabulary_is_refused(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> None:
+    """By the workers, which read it: its footer, which the master reads, is as it was."""
+    path, _ = table
+    out = tmp_path / "fitted.parquet"
+    transforms = penstock.map_id("word", vocabulary="fit")
+    fitted = penstock.fit(path, transforms=[transforms], out=out)
+    data = bytearray(out.read_bytes())
+    data[data.index(b"w1") + 1] ^= 1
+    out.write_bytes(data)
+    with (
+        penstock.DataLoader(
+            path, features=penstock.sparse("word"), batch_size=100, fitted=fitted, transforms=transforms
+        ) as loader,
+        pytest.raises(
+            penstock.errors.Error, match=r'were written of vocabulary\("word"\); write the file again'
+        ) as refused,
+    ):
+        next(iter(loader))
+    assert str(out) in str(refused.value)
+    with (
+        penstock.Transforms(features=penstock.sparse("word"), transforms=transforms, fitted=fitted) as serve,
+        pytest.raises(penstock.errors.Error, match="were written of vocabulary"),
+    ):
+        serve(pa.table({"word": ["w1"]}))

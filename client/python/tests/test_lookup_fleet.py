@@ -188,3 +188,33 @@ def test_refusals(data: Path, warm: None, tmp_path: Path) -> None:
         assert words in str(refused.value)
     with pytest.raises(Error, match=r"the key item .* is in row .* and again in row"):
         read(load(data, penstock.lookup("item", items, "place", default=0), features=penstock.label("place")))
+
+
+def test_what_was_trained_is_served(warm: None, tmp_path: Path) -> None:
+    """By the pinned spec, until the table is written again."""
+    rows, items = tmp_path / "rows.parquet", tmp_path / "items.parquet"
+    pq.write_table(pa.table({"item": np.arange(100)}), rows)
+    pq.write_table(pa.table({"id": np.arange(50), "price": np.arange(50, dtype="float32")}), items)
+    options: dict[str, Any] = {"features": penstock.dense("price"), "batch_size": 100, "format": "numpy"}
+    price = penstock.lookup("item", items, "price", key="id", default=-1)
+    with DataLoader(rows, transforms=price, **options) as loader:
+        trained, pinned = next(iter(loader)).dense, loader.pinned_spec()
+    with penstock.Transforms(pinned, format="numpy") as serve:
+        assert serve(pq.read_table(rows)).dense.tobytes() == trained.tobytes()
+
+    own = penstock.op(lambda price: price, out=penstock.float32, name="own")
+    with DataLoader(rows, transforms=[price, own("price")], **options) as loader:
+        next(iter(loader))
+        pins = loader.pinned_spec()
+    mine: dict[str, Any] = {"features": options["features"], "transforms": [price, own("price")], "pinned": pins}
+    with penstock.Transforms(**mine, format="numpy") as serve:
+        assert serve(pq.read_table(rows)).dense.tobytes() == trained.tobytes()
+
+    pq.write_table(pa.table({"id": np.arange(51), "price": np.arange(51, dtype="float32")}), items)
+    says = r"transforms\[0\].table: .*items.parquet is a file of .* pinned to one of"
+    with pytest.raises(SpecError, match=says):
+        penstock.Transforms(pinned, schema=rows)
+    with pytest.raises(SpecError, match=says):
+        penstock.Transforms(**mine, schema=rows)
+    with DataLoader(spec=pinned) as loader, pytest.raises(SpecError, match=says):
+        next(iter(loader))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.errors import Error, RestoreRefused
+from penstock.errors import Error, RestoreRefused, SpecError
 from tests.conftest import Fleet
 
 ROWS, GROUP = 240, 8
@@ -75,7 +75,7 @@ def test_functions_by_name_of_a_fleet(fleet: Fleet, rows: Path, tmp_path: Path) 
     with load(rows, fleet, *calls) as loader:
         batches = iter(loader)
         taken = read([next(batches)])
-        state = loader.state_dict()
+        state, pinned = loader.state_dict(), loader.pinned_spec()
         assert taken | read(batches) == {row: row * 10 + 1 for row in range(0, ROWS, 2)}
 
     own = penstock.op(lambda x: x, out={"made": penstock.int64}, name="own")
@@ -92,6 +92,9 @@ def test_functions_by_name_of_a_fleet(fleet: Fleet, rows: Path, tmp_path: Path) 
         loader.load_state_dict(state)
         with pytest.raises(RestoreRefused, match="scaled differs"):
             next(iter(loader))
+    says = "mypkg_fleet.features:even is sha256:.* pinned to sha256:"
+    with penstock.DataLoader(spec=pinned, master=fleet.master) as loader, pytest.raises(SpecError, match=says):
+        next(iter(loader))
     with load(rows, fleet, *calls, data=penstock.Data(accept_code_change=True)) as loader:
         loader.load_state_dict(state)
         rest = read(loader)

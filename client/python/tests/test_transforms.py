@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,46 +288,3 @@ def test_the_first_rows_decide_types(tmp_path: Path) -> None:
         assert transforms({"x": [1]}).label.dtype == "int32"
         with pytest.raises(DataError, match="column x, which in training is int8: row 0: "):
             transforms({"x": [1000]})
-
-
-def test_the_service_of_the_examples(dataset: Dataset, tmp_path: Path) -> None:
-    """A model that was trained on a session's tensors gives served rows the scores that training's gets."""
-    (tmp_path / "spec.yaml").write_text(
-        f"dataset: {{uri: {dataset.dir}/}}\nbatch_size: 500\nfilter: int_0 is not null\nprovenance: true\n"
-        "features: [{label: label}, {dense: int_*}]\ntransforms: [{op: log1p, in: int_*}]\n"
-    )
-    with penstock.DataLoader(spec=tmp_path / "spec.yaml", format="numpy") as loader:
-        batch = next(iter(loader))
-        dense = np.nan_to_num(batch.dense)
-        weights = np.linalg.lstsq(np.c_[np.ones(len(dense)), dense], batch.label - 0.5, rcond=None)[0]
-        want = 1 / (1 + np.exp(-(dense @ weights[1:] + weights[0])))
-        rows = [dataset.files[f].slice(r, 1).to_pylist()[0] for f, r in zip(batch.files, batch.rows, strict=True)]
-    for row in rows:
-        del row["label"]  # it is not known
-    np.save(tmp_path / "weights.npy", weights)
-    service = subprocess.Popen(
-        [
-            sys.executable, REPOSITORY / "client/python/examples/serve.py", "--spec", tmp_path / "spec.yaml",
-            "--schema", dataset.dir / "part-000.parquet", "--model", tmp_path / "weights.npy", "--port", "0",
-        ],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY / "client/python/src")},
-    )  # fmt: skip
-    try:
-        assert service.stdout is not None
-        url = service.stdout.readline().strip()
-        assert posted(url, rows) == (200, {"scores": want.tolist()})
-        status, said = posted(url, [{**rows[0], "int_0": "x"}])
-        assert status == 400 and "column int_0, which in training is float: row 0: " in said["error"]
-    finally:
-        service.kill()
-        service.communicate()
-
-
-def posted(url: str, rows: Any) -> tuple[int, Any]:
-    request = urllib.request.Request(url, json.dumps(rows).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as err:
-        with err:
-            return err.code, json.load(err)

@@ -221,6 +221,13 @@ func ETag(info fs.FileInfo) string {
 	return fmt.Sprintf("%x-%x-%x", info.Size(), info.ModTime().UnixNano(), inode)
 }
 
+// Alike reports whether two ETags are of files of one size and one time of modification: of a file, or of it and a copy
+// that keeps the time.
+func Alike(a, b string) bool {
+	i, j := strings.LastIndexByte(a, '-'), strings.LastIndexByte(b, '-')
+	return i >= 0 && j >= 0 && a[:i] == b[:j]
+}
+
 // classify marks what network file systems report for a while.
 func classify(err error) error {
 	for _, code := range []syscall.Errno{syscall.ESTALE, syscall.ETIMEDOUT, syscall.EINTR, syscall.EAGAIN} {

@@ -5,18 +5,19 @@ fit() may be called from any thread, and changes nothing but the file that it wr
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import _binary
+from penstock import _binary, _bundle, _onbox
 from penstock import spec as builders
-from penstock._op import Transform
+from penstock._op import Transform, functions_of
 from penstock._opening import addresses
 from penstock._paths import absolute
 from penstock._values import check_integer, check_text
@@ -96,7 +97,7 @@ def fit(
         uri: as DataLoader takes it. This process must be able to read it.
         out: the file to write, a path or a URI, outside of the dataset. By default the one that a spec names.
         spec: a spec file, as DataLoader takes it, in place of uri, transforms, filter and data.
-        transforms: as DataLoader takes them, without Python functions of this program.
+        transforms: as DataLoader takes them. Python functions run on this machine, or on the fleet's workers.
         filter: chooses rows, as that of the loader that trains.
         data: a penstock.Data: partitions, storage and on_error.
         master: "host:port" of any master of the fleet that reads. None starts a fleet in a process on this machine.
@@ -124,7 +125,7 @@ def fit(
         raise UsageError(_binary.advice())
     flags = ["--output=json", *(f"--master={m}" for m in addresses(master))]
     if master is None:
-        flags.append("--local")
+        flags += ["--local", *_onbox.interpreter_flags()]
     given = {"out": None if out is None else absolute(out), "memory": memory, "folder": folder}
     flags += [f"--{name}={value}" for name, value in given.items() if value is not None]
     with tempfile.TemporaryDirectory(prefix="penstock-fit-") as scratch:
@@ -144,11 +145,12 @@ def _is_file(spec: str | os.PathLike[str]) -> bool:
 
 
 def _message(uri: Any, transforms: Any, filter: str, data: Data | None, flags: list[str]) -> str:  # noqa: A002
-    made = builders.build(uri, Features(()), data=data or Data(), batch_size=1, transforms=transforms, filter=filter)
-    if made.get("code"):
-        raise SpecError("fit: functions of this program are not run; have them in a module, and name them there")
+    steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
+    made = builders.build(uri, Features(()), data=data or Data(), batch_size=1, transforms=steps, filter=filter)
+    functions = builders.by_value(functions_of(steps))
+    code = base64.b64encode(_bundle.pickled(functions)).decode() if functions else None
     flags.append("--message")
-    return json.dumps(made)
+    return json.dumps({"spec": made, "code": code})
 
 
 def _run(command: list[str], progress: bool, made: bool) -> Fitted:

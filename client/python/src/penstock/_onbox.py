@@ -188,13 +188,17 @@ def python_flags() -> list[str]:
 
     Who has the fleet's token is this user, who may run anything anyway.
     """
+    own = interpreter_flags()
+    return ["--code=by-value", "--python-modules=default=*", *own] if own else []
+
+
+def interpreter_flags() -> list[str]:
+    """Names this program's interpreter, and where it finds modules."""
     if not sys.executable:  # the interpreter is a part of another program
         return []
     path = [Path(folder).absolute() for folder in sys.path]
     known = [f"--python-path=default={f}" for f in path if f.exists() and os.pathsep not in str(f)]
-    return [
-        "--code=by-value", f"--python=default={sys.executable}", "--python-modules=default=*", *dict.fromkeys(known),
-    ]  # fmt: skip
+    return [f"--python=default={sys.executable}", *dict.fromkeys(known)]
 
 
 def _start(flags: tuple[str, ...]) -> _Process:

@@ -61,6 +61,8 @@ class Transforms:
     Args:
         spec: the YAML or JSON spec that the model was trained with, its path or its text.
         features, transforms, fitted: what the loader was given, in place of a spec.
+        pinned: what loader.pinned_spec() returned, or its path, beside features= and transforms=: SpecError is raised
+            where ops, side tables or the fitted file are others than in that training.
         schema: of which types the training's columns are: an Arrow schema, or a Parquet or Arrow file that has it.
             Without it the first rows decide, and in training a column may have had another type.
         outputs: names of the tensors to make; "dense" is that of the dense features. By default all.
@@ -80,6 +82,7 @@ class Transforms:
         features: Features | None = None,
         transforms: Transform | Iterable[Transform] = (),
         fitted: str | os.PathLike[str] = "",
+        pinned: str | os.PathLike[str] | None = None,
         schema: pa.Schema | str | os.PathLike[str] | None = None,
         outputs: str | Sequence[str] = (),
         format: str = "auto",  # noqa: A002
@@ -93,6 +96,9 @@ class Transforms:
         self._schema = None if schema is None else _rows.schema_of(schema)
         self._outputs = [outputs] if isinstance(outputs, str) else list(outputs)
         self._spec, self._code = _spec_of(spec, features, transforms, fitted)
+        if pinned is not None and spec is not None:
+            raise UsageError("pinned= goes with features= and transforms=; give the pinned spec as spec")
+        self._pinned = "" if pinned is None else builders.read_text(pinned)
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._closed = False
@@ -136,7 +142,9 @@ class Transforms:
             child = _Child()
             try:
                 what = "spec" if isinstance(self._spec, Mapping) else "spec_text"
-                request = {what: self._spec, "outputs": self._outputs, "memory": self._memory}
+                request = {
+                    what: self._spec, "pinned": self._pinned, "outputs": self._outputs, "memory": self._memory,
+                }  # fmt: skip
                 schema = b"" if self._schema is None else _rows.file_of(_rows.none_of(self._schema))
                 child.open(request, self._code, schema, self._timeout)
             except _Gone as gone:

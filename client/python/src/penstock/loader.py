@@ -30,7 +30,7 @@ from penstock._reading import Making, Pass, Reading
 from penstock._replica import distributed
 from penstock._session import SessionStats, State
 from penstock.batch import Batch
-from penstock.errors import Closed, EpochsExhausted, UsageError
+from penstock.errors import Closed, EpochsExhausted, SpecError, UsageError
 from penstock.features import Features
 from penstock.groups import Connection, Data, Ranks
 from penstock.position import Checkpoint, Position
@@ -258,6 +258,19 @@ class DataLoader:
             raise UsageError(f"peek({rows!r}): give a number of rows from 1 on")
         schema, records = self._opening.look(int(rows))
         return Rows(schema, records)
+
+    def pinned_spec(self) -> str:
+        """The session's spec as YAML, pinned to what this training reads: for penstock.Transforms and `penstock apply`.
+
+        It says of which version each op was when the session was opened, and which side tables, fitted file and Python
+        functions by name there were. Serving is refused where one of them is another. Functions of this program have no
+        text: then it is no whole spec, and is given to Transforms as pinned=, beside features= and transforms=.
+        """
+        message = self._open().stream.reader.info.message
+        if not message.get("pinned"):
+            raise SpecError(f"pinned_spec: {message.get('unpinned', 'the binary is of another release; install both')}")
+        text: str = message["pinned"]
+        return text
 
     @property
     def session(self) -> str:

@@ -1,6 +1,6 @@
 """Serves a model over HTTP, by the spec that it was trained with: POST a JSON list of rows, and get a score for each.
 
-    python serve.py --spec spec.yaml --schema data/part-00000.parquet --model weights.npy
+    python examples/serve.py --spec spec.yaml --schema data/part-00000.parquet --model weights.npy
 
 The model is a linear one over the dense features. Put yours in place of `scores`.
 """
@@ -13,7 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
-
 import penstock
 
 MAX_BYTES = 1 << 20  # of a request
