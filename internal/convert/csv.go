@@ -17,8 +17,8 @@ type field struct {
 func (f field) null() bool { return len(f.text) == 0 && !f.quoted }
 
 // lines reads delimited text: fields with or without quotes, if there are any, which protect delimiters and line ends
-// and are doubled to stand for themselves; lines that end with \n, \r\n or \r, in one file in any mixture. A quote inside
-// a field that does not begin with one is an ordinary character.
+// and are doubled to stand for themselves; lines that end with \n, \r\n or \r, in one file in any mixture. A quote
+// inside a field that does not begin with one is an ordinary character.
 type lines struct {
 	in          io.Reader
 	delimiter   byte
