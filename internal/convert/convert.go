@@ -1,10 +1,12 @@
 // Package convert turns CSV, TSV, Parquet and Arrow files into Parquet that is good to train from: typed columns, row
-// groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command.
+// groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command,
+// and `penstock diff` compares what two datasets hold.
 //
 // A source (text.go, parquet.go, arrow.go) makes records of the inputs, a cutter says where row groups and files end,
-// and a writer (write.go) encodes them into a directory that gets its name only when it is complete (output.go). Memory
-// is bounded by about two row groups. Run reads in one goroutine and writes in another and waits for both; calls of Run
-// with different outputs do not touch each other.
+// and a writer (write.go) encodes them into an output that is seen when it is complete (output.go). A journal tells a
+// later run what is finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and
+// a dictionary a column. Run reads in one goroutine and writes in another and waits for both; calls of Run with
+// different outputs do not touch each other.
 package convert
 
 import (

@@ -19,6 +19,13 @@ import (
 const notRead = ": the file is damaged, or has a codec or an encoding that workers read and convert does not: use " +
 	"it as it is, or write it again"
 
+// Bounds of what is read ahead of each column of a Parquet file, and of all of them.
+const (
+	minBuffer  = 64 << 10
+	maxBuffer  = 1 << 20
+	allBuffers = 128 << 20
+)
+
 // parquet makes records of Parquet files, whatever their columns hold.
 type parquet struct {
 	in *inputs
@@ -59,12 +66,12 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	defer p.explain(&err)
 	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered.
 	// Without a buffered stream it would hold all chunks of a row group, twice.
-	pf, err := parquetfile.NewParquetReader(p.in.open(ctx, i), parquetfile.WithReadProps(&parquetprops.ReaderProperties{
-		BufferSize: 1 << 20, BufferedStreamEnabled: true,
-	}))
+	props := &parquetprops.ReaderProperties{BufferedStreamEnabled: true}
+	pf, err := parquetfile.NewParquetReader(p.in.open(ctx, i), parquetfile.WithReadProps(props))
 	if err != nil {
 		return err
 	}
+	props.BufferSize = min(maxBuffer, max(minBuffer, allBuffers/int64(max(1, pf.MetaData().Schema.NumColumns()))))
 	reader, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
 	if err != nil {
 		return err
