@@ -63,6 +63,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		mastercommand.Top(),
 		mastercommand.Explain(),
 		mastercommand.Events(),
+		mastercommand.Features(),
 		offline.Validate(ops),
 		offline.Plan(ops),
 		read.Command(root.Version, ops),

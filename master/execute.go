@@ -39,6 +39,7 @@ func (r *runner) answer(calls []call) error {
 			answers[i] = answer{err: err}
 		case answers[i].err == nil:
 			r.acknowledge(c.command, answers[i])
+			r.countGiven(answers[i].grants)
 		}
 		c.reply <- answers[i]
 	}
@@ -191,6 +192,7 @@ func (r *runner) commit(w store.Writes, changes session.Changes) error {
 		r.silence.recorded = heard
 	}
 	r.tickets.update(w)
+	r.endReads(func(id store.BlockID) bool { return r.tickets.blocks[id] == nil })
 	r.emitChanges()
 	return nil
 }

@@ -81,6 +81,11 @@ func (v *viewer) ListSessions(ctx context.Context, req *pb.ListSessionsRequest) 
 	return ask(ctx, v, req, v.own.ListSessions, pb.MasterClient.ListSessions)
 }
 
+// ListFeatures implements dashboard.Source.
+func (v *viewer) ListFeatures(ctx context.Context, req *pb.ListFeaturesRequest) (*pb.ListFeaturesReply, error) {
+	return ask(ctx, v, req, v.own.ListFeatures, pb.MasterClient.ListFeatures)
+}
+
 // ask asks this master, and then whom it names as the leader.
 func ask[Q, A any](ctx context.Context, v *viewer, req *Q, own func(context.Context, *Q) (*A, error),
 	leaders func(pb.MasterClient, context.Context, *Q, ...grpc.CallOption) (*A, error),

@@ -66,7 +66,7 @@ func TestEachMasterShowsTheFleet(t *testing.T) {
 		}
 		for _, path := range []string{
 			"/", "/api/v1/sessions", "/api/v1/observation", "/api/v1/events",
-			"/api/v1/stream", "/metrics", "/debug/pprof/",
+			"/api/v1/stream", "/api/v1/features", "/metrics", "/debug/pprof/",
 		} {
 			for _, token := range []string{"", "wrong"} {
 				if code, body := httpGet(t, at+path, token); code != 401 || strings.Contains(body, "run") &&

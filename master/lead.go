@@ -99,6 +99,7 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) (*
 	group.Go(t.compact)
 	group.Go(t.sweep)
 	group.Go(t.sweepCode)
+	group.Go(t.keepNotes)
 	group.Go(t.emitWorkers)
 	m.observed.Begin()
 	m.observed.Tick(time.Now(), t.running())

@@ -208,6 +208,7 @@ func (t *term) create(req *wanted) error {
 		r.emit(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""),
 			humanize.IBytes(uint64(d.Bytes)),
 			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))
+		t.note(r.planner.opened(d.Files))
 	}
 	return t.add(r)
 }

@@ -67,6 +67,7 @@ func schemaOf(files []plan.File) (spec.Schema, error) {
 type blockPlanner struct {
 	cfg     plan.Config
 	program *pb.Program
+	sources []string                                  // their names
 	listed  func(context.Context) ([]*pb.File, error) // the listing: a master that takes over does not wait for it
 	files   *describer
 	counts  *counter         // nil: outputs are not counted
@@ -77,8 +78,10 @@ type blockPlanner struct {
 
 	untrusted *atomic.Int64 // column chunks whose statistics cannot be used
 
-	mu    sync.Mutex
-	epoch map[uint32][][]int // the blocks of epochs, as indices of the listing's files
+	mu     sync.Mutex
+	epoch  map[uint32][][]int // the blocks of epochs, as indices of the listing's files
+	noted  []string           // the directories under which it is noted what is read; nil: not known yet
+	looked atomic.Bool        // the columns of files are noted
 }
 
 func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*blockPlanner, error) {
@@ -105,6 +108,9 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	if err := proto.Unmarshal(s.GetProgram(), p.program); err != nil {
 		return nil, fmt.Errorf("master: session %s: program: %w", stored.Name, err)
 	}
+	for _, of := range p.program.GetSources() {
+		p.sources = append(p.sources, of.GetName())
+	}
 	p.files = &describer{storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage()}
 	p.session, p.logger, p.untrusted, p.code = s, logger, &m.untrusted, s.GetCode
 	if spec.Counted(s.GetSpec()) {
@@ -120,14 +126,13 @@ func (p *blockPlanner) rest() {
 	clear(p.epoch)
 }
 
-// plan plans a block and says how many its epoch has. Where outputs are counted, the block has them.
-func (p *blockPlanner) plan(
-	ctx context.Context, epoch, index uint32,
-) (block *pb.Block, rows int64, blocks uint32, err error) {
-	if block, rows, blocks, err = p.cut(ctx, epoch, index); err == nil && p.counts != nil {
-		err = p.countOutputs(ctx, block)
+// plan plans a block. Where outputs are counted, the block has them.
+func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (plannedBlock, error) {
+	b, err := p.cut(ctx, epoch, index)
+	if err == nil && p.counts != nil {
+		err = p.countOutputs(ctx, b.block)
 	}
-	return block, rows, blocks, err
+	return b, err
 }
 
 // countOutputs sets a block's outputs: what its windows have, or where rows are left out, what workers say.
@@ -180,17 +185,15 @@ func (p *blockPlanner) sayWhatCountingCosts() {
 }
 
 // cut makes the shards of a block.
-func (p *blockPlanner) cut(
-	ctx context.Context, epoch, index uint32,
-) (block *pb.Block, rows int64, blocks uint32, err error) {
+func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedBlock, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	listed, cut, err := p.blocks(ctx, epoch)
 	if err != nil {
-		return nil, 0, 0, err
+		return b, err
 	}
 	if int(index) >= len(cut) {
-		return nil, 0, 0, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
+		return b, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
 	}
 	files := make([]*pb.File, len(cut[index]))
 	for i, f := range cut[index] {
@@ -198,11 +201,12 @@ func (p *blockPlanner) cut(
 	}
 	loaded, err := p.files.load(ctx, files, func(int) {})
 	if err != nil {
-		return nil, 0, 0, err
+		return b, err
 	}
-	shards, counts, err := plan.Shards(p.cfg, p.program, loaded, epoch)
+	reads := p.newReads(listed)
+	shards, counts, err := plan.ShardsAndReads(p.cfg, p.program, loaded, epoch, reads.of)
 	if err != nil {
-		return nil, 0, 0, err
+		return b, err
 	}
 	if counts.UntrustedChunks > 0 {
 		p.untrusted.Add(counts.UntrustedChunks)
@@ -210,7 +214,13 @@ func (p *blockPlanner) cut(
 			"epoch", epoch, "block", index,
 			"chunks", counts.UntrustedChunks, "first", counts.Untrusted)
 	}
-	return &pb.Block{Epoch: epoch, Index: index, Shards: shards}, counts.Rows, uint32(len(cut)), nil
+	return plannedBlock{
+		block: &pb.Block{Epoch: epoch, Index: index, Shards: shards}, reads: reads,
+		columns: p.look(reads.prefixes, loaded),
+		command: session.Planned{
+			Epoch: epoch, Block: index, Blocks: uint32(len(cut)), Shards: uint32(len(shards)), Rows: counts.Rows,
+		},
+	}, nil
 }
 
 // blocks returns the listing and how an epoch's order of it is cut.
@@ -237,6 +247,8 @@ func (p *blockPlanner) blocks(ctx context.Context, epoch uint32) (listed []*pb.F
 type plannedBlock struct {
 	command session.Planned
 	block   *pb.Block
+	reads   *blockReads
+	columns []readNote
 	err     error
 }
 
@@ -250,11 +262,9 @@ func (r *runner) plan() {
 	fails := r.planFails
 	r.term.reading.Go(func() {
 		r.pauseAfter(fails)
-		block, rows, blocks, err := r.planner.plan(r.ctx, epoch, index)
-		p := plannedBlock{block: block, err: err, command: session.Planned{
-			Epoch: epoch, Block: index, Blocks: blocks, Shards: uint32(len(block.GetShards())), Rows: rows,
-			Outputs: session.OutputsOf(block),
-		}}
+		p, err := r.planner.plan(r.ctx, epoch, index)
+		p.err, p.command.Epoch, p.command.Block = err, epoch, index
+		p.command.Outputs = session.OutputsOf(p.block)
 		select {
 		case r.planned <- p:
 		case <-r.stopped:
@@ -349,5 +359,11 @@ func (r *runner) record(p plannedBlock) error {
 	if r.tickets.blocks[id] == nil && r.state.InFlight(id.Epoch, id.Index) {
 		w.Blocks = []*pb.Block{p.block}
 	}
-	return r.commit(w, changes)
+	if err := r.commit(w, changes); err != nil || w.Blocks == nil {
+		return err
+	}
+	r.beginReads(p)
+	r.term.note(p.columns)
+	r.planner.looked.Store(true)
+	return nil
 }

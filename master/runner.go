@@ -65,6 +65,7 @@ type runner struct {
 	state     *session.State
 	planner   *blockPlanner
 	tickets   *ticketOffice
+	given     map[store.BlockID]*givenBlock // that this master planned
 	lastSeen  map[uint32]seen
 	asked     time.Time // when a trainer last joined, took rows or waited for some, by this master's clock
 	silence   silence
@@ -120,7 +121,7 @@ func newRunner(t *term, name store.Name) (*runner, error) {
 	r := &runner{
 		term: t, name: name, id: id, logger: logger,
 		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), stopped: make(chan struct{}),
-		lastSeen: make(map[uint32]seen), asked: time.Now(),
+		lastSeen: make(map[uint32]seen), given: make(map[store.BlockID]*givenBlock), asked: time.Now(),
 		together: groupCommit,
 	}
 	r.ctx, r.cancel = context.WithCancel(t.ctx)
@@ -223,6 +224,7 @@ func (r *runner) run() error {
 	defer close(r.stopped)
 	defer r.cancel()
 	err := r.serve()
+	r.endReads(func(store.BlockID) bool { return true })
 	if !errors.Is(err, store.ErrNotFound) {
 		r.end = store.ErrNotLeader
 		return err

@@ -36,6 +36,7 @@ type term struct {
 	group      *errgroup.Group // what ends before the leadership is resigned
 	reading    sync.WaitGroup  // what reads datasets, for as long as storage takes, and opens sessions by what it read
 	events     *events.Log
+	notes      *notes
 	scaler     *scaler // nil: nobody scales
 
 	mu       sync.Mutex
@@ -69,6 +70,7 @@ func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group
 	t := &term{
 		master: m, leadership: leadership, ctx: ctx, group: group,
 		events:   events.New(eventKeeper{m.cfg.Store, leadership}, m.cfg.Logger),
+		notes:    newNotes(m.cfg.Store, leadership, m.cfg.Logger),
 		sessions: map[store.Name]*runner{}, openings: map[store.Name]*opening{}, turns: access.NewTurns(openingsAtOnce,
 			openingsOfOne), damaged: map[store.Name]error{},
 	}

@@ -7286,6 +7286,531 @@ func (x *RankRestore) GetOtherCode() []string {
 	return nil
 }
 
+type ListFeaturesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that was read of datasets at and below this directory, together. "": all datasets, each without its features.
+	Uri           string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFeaturesRequest) Reset() {
+	*x = ListFeaturesRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFeaturesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFeaturesRequest) ProtoMessage() {}
+
+func (x *ListFeaturesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFeaturesRequest.ProtoReflect.Descriptor instead.
+func (*ListFeaturesRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *ListFeaturesRequest) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+type ListFeaturesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Datasets      []*DatasetReads        `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFeaturesReply) Reset() {
+	*x = ListFeaturesReply{}
+	mi := &file_api_pb_control_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFeaturesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFeaturesReply) ProtoMessage() {}
+
+func (x *ListFeaturesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFeaturesReply.ProtoReflect.Descriptor instead.
+func (*ListFeaturesReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *ListFeaturesReply) GetDatasets() []*DatasetReads {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
+}
+
+// DatasetReads is what the sessions of a namespace read of the files below a directory. It lies at features/NAMESPACE/PREFIX in etcd,
+// compressed.
+type DatasetReads struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Prefix      string                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"` // the directory's URI, with a slash at its end
+	SinceUnixMs int64                  `protobuf:"varint,2,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"`
+	ReadUnixMs  int64                  `protobuf:"varint,3,opt,name=read_unix_ms,json=readUnixMs,proto3" json:"read_unix_ms,omitempty"` // when a session read of it last
+	Sessions    int64                  `protobuf:"varint,4,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	Rows        int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes       int64                  `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Those that are kept. A feature's name is that of a spec: a column, a struct's field, or a key of a map.
+	Features []*FeatureReads `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
+	Sets     []*FeatureSet   `protobuf:"bytes,8,rep,name=sets,proto3" json:"sets,omitempty"`
+	Columns  *FileColumns    `protobuf:"bytes,9,opt,name=columns,proto3" json:"columns,omitempty"` // of the files, as of the session that began last
+	// That were read longest ago, and are kept no longer, since there were too many.
+	DroppedFeatures int64  `protobuf:"varint,10,opt,name=dropped_features,json=droppedFeatures,proto3" json:"dropped_features,omitempty"`
+	DroppedSets     int64  `protobuf:"varint,11,opt,name=dropped_sets,json=droppedSets,proto3" json:"dropped_sets,omitempty"`
+	Writer          uint64 `protobuf:"fixed64,12,opt,name=writer,proto3" json:"writer,omitempty"`    // of the newest write, by which it knows itself again
+	Prefixes        uint32 `protobuf:"varint,13,opt,name=prefixes,proto3" json:"prefixes,omitempty"` // in an answer: directories that this is the sum of
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *DatasetReads) Reset() {
+	*x = DatasetReads{}
+	mi := &file_api_pb_control_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatasetReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatasetReads) ProtoMessage() {}
+
+func (x *DatasetReads) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatasetReads.ProtoReflect.Descriptor instead.
+func (*DatasetReads) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *DatasetReads) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *DatasetReads) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetReadUnixMs() int64 {
+	if x != nil {
+		return x.ReadUnixMs
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetSessions() int64 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetFeatures() []*FeatureReads {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *DatasetReads) GetSets() []*FeatureSet {
+	if x != nil {
+		return x.Sets
+	}
+	return nil
+}
+
+func (x *DatasetReads) GetColumns() *FileColumns {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *DatasetReads) GetDroppedFeatures() int64 {
+	if x != nil {
+		return x.DroppedFeatures
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetDroppedSets() int64 {
+	if x != nil {
+		return x.DroppedSets
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetWriter() uint64 {
+	if x != nil {
+		return x.Writer
+	}
+	return 0
+}
+
+func (x *DatasetReads) GetPrefixes() uint32 {
+	if x != nil {
+		return x.Prefixes
+	}
+	return 0
+}
+
+// FeatureReads is how much was read of a feature: in row groups that were given to workers to read. Keys of one map share bytes, and
+// each has all of them.
+type FeatureReads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Sessions      int64                  `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	ReadUnixMs    int64                  `protobuf:"varint,5,opt,name=read_unix_ms,json=readUnixMs,proto3" json:"read_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureReads) Reset() {
+	*x = FeatureReads{}
+	mi := &file_api_pb_control_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureReads) ProtoMessage() {}
+
+func (x *FeatureReads) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureReads.ProtoReflect.Descriptor instead.
+func (*FeatureReads) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *FeatureReads) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FeatureReads) GetSessions() int64 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *FeatureReads) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *FeatureReads) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *FeatureReads) GetReadUnixMs() int64 {
+	if x != nil {
+		return x.ReadUnixMs
+	}
+	return 0
+}
+
+// FeatureSet is all that some sessions read, together.
+type FeatureSet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Features      []byte                 `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"` // bit i%8 of byte i/8 is that of features[i]
+	Sessions      int64                  `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	Rows          int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	ReadUnixMs    int64                  `protobuf:"varint,5,opt,name=read_unix_ms,json=readUnixMs,proto3" json:"read_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureSet) Reset() {
+	*x = FeatureSet{}
+	mi := &file_api_pb_control_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureSet) ProtoMessage() {}
+
+func (x *FeatureSet) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureSet.ProtoReflect.Descriptor instead.
+func (*FeatureSet) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *FeatureSet) GetFeatures() []byte {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *FeatureSet) GetSessions() int64 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *FeatureSet) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *FeatureSet) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *FeatureSet) GetReadUnixMs() int64 {
+	if x != nil {
+		return x.ReadUnixMs
+	}
+	return 0
+}
+
+// FileColumns are the columns of some files, in their order there.
+type FileColumns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Columns       []*FileColumn          `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
+	Files         uint32                 `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"` // that were looked at
+	Extents       uint32                 `protobuf:"varint,3,opt,name=extents,proto3" json:"extents,omitempty"`
+	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
+	More          uint32                 `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"` // columns beyond those that are kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileColumns) Reset() {
+	*x = FileColumns{}
+	mi := &file_api_pb_control_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileColumns) ProtoMessage() {}
+
+func (x *FileColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileColumns.ProtoReflect.Descriptor instead.
+func (*FileColumns) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *FileColumns) GetColumns() []*FileColumn {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *FileColumns) GetFiles() uint32 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *FileColumns) GetExtents() uint32 {
+	if x != nil {
+		return x.Extents
+	}
+	return 0
+}
+
+func (x *FileColumns) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *FileColumns) GetMore() uint32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+type FileColumn struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`            // as they are stored, in all the files
+	Unsupported   string                 `protobuf:"bytes,3,opt,name=unsupported,proto3" json:"unsupported,omitempty"` // why it cannot be a feature
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileColumn) Reset() {
+	*x = FileColumn{}
+	mi := &file_api_pb_control_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileColumn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileColumn) ProtoMessage() {}
+
+func (x *FileColumn) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileColumn.ProtoReflect.Descriptor instead.
+func (*FileColumn) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *FileColumn) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FileColumn) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *FileColumn) GetUnsupported() string {
+	if x != nil {
+		return x.Unsupported
+	}
+	return ""
+}
+
 var File_api_pb_control_proto protoreflect.FileDescriptor
 
 const file_api_pb_control_proto_rawDesc = "" +
@@ -7976,7 +8501,53 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06states\x18\x04 \x03(\v2\x12.penstock.v1.StateR\x06states\x12\x17\n" +
 	"\abase_of\x18\x05 \x03(\rR\x06baseOf\x12\x1d\n" +
 	"\n" +
-	"other_code\x18\x06 \x03(\tR\totherCode*z\n" +
+	"other_code\x18\x06 \x03(\tR\totherCode\"'\n" +
+	"\x13ListFeaturesRequest\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\"J\n" +
+	"\x11ListFeaturesReply\x125\n" +
+	"\bdatasets\x18\x01 \x03(\v2\x19.penstock.v1.DatasetReadsR\bdatasets\"\xcc\x03\n" +
+	"\fDatasetReads\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\"\n" +
+	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\x12 \n" +
+	"\fread_unix_ms\x18\x03 \x01(\x03R\n" +
+	"readUnixMs\x12\x1a\n" +
+	"\bsessions\x18\x04 \x01(\x03R\bsessions\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x125\n" +
+	"\bfeatures\x18\a \x03(\v2\x19.penstock.v1.FeatureReadsR\bfeatures\x12+\n" +
+	"\x04sets\x18\b \x03(\v2\x17.penstock.v1.FeatureSetR\x04sets\x122\n" +
+	"\acolumns\x18\t \x01(\v2\x18.penstock.v1.FileColumnsR\acolumns\x12)\n" +
+	"\x10dropped_features\x18\n" +
+	" \x01(\x03R\x0fdroppedFeatures\x12!\n" +
+	"\fdropped_sets\x18\v \x01(\x03R\vdroppedSets\x12\x16\n" +
+	"\x06writer\x18\f \x01(\x06R\x06writer\x12\x1a\n" +
+	"\bprefixes\x18\r \x01(\rR\bprefixes\"\x8a\x01\n" +
+	"\fFeatureReads\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bsessions\x18\x02 \x01(\x03R\bsessions\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12 \n" +
+	"\fread_unix_ms\x18\x05 \x01(\x03R\n" +
+	"readUnixMs\"\x90\x01\n" +
+	"\n" +
+	"FeatureSet\x12\x1a\n" +
+	"\bfeatures\x18\x01 \x01(\fR\bfeatures\x12\x1a\n" +
+	"\bsessions\x18\x02 \x01(\x03R\bsessions\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12 \n" +
+	"\fread_unix_ms\x18\x05 \x01(\x03R\n" +
+	"readUnixMs\"\x98\x01\n" +
+	"\vFileColumns\x121\n" +
+	"\acolumns\x18\x01 \x03(\v2\x17.penstock.v1.FileColumnR\acolumns\x12\x14\n" +
+	"\x05files\x18\x02 \x01(\rR\x05files\x12\x18\n" +
+	"\aextents\x18\x03 \x01(\rR\aextents\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\rR\x04more\"X\n" +
+	"\n" +
+	"FileColumn\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12 \n" +
+	"\vunsupported\x18\x03 \x01(\tR\vunsupported*z\n" +
 	"\fSessionState\x12\x1d\n" +
 	"\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aRUNNING\x10\x01\x12\f\n" +
@@ -8018,7 +8589,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\aSESSION\x10\x04\x12\b\n" +
 	"\x04DATA\x10\x05\x12\x0e\n" +
 	"\n" +
-	"CHECKPOINT\x10\x062\xc9\t\n" +
+	"CHECKPOINT\x10\x062\x9b\n" +
+	"\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
@@ -8039,7 +8611,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"ListEvents\x12\x1e.penstock.v1.ListEventsRequest\x1a\x1c.penstock.v1.ListEventsReply\x129\n" +
 	"\x06WhoAmI\x12\x1a.penstock.v1.WhoAmIRequest\x1a\x13.penstock.v1.Caller\x12;\n" +
 	"\aPutCode\x12\x15.penstock.v1.CodePart\x1a\x19.penstock.v1.PutCodeReply\x12=\n" +
-	"\aGetCode\x12\x1b.penstock.v1.GetCodeRequest\x1a\x15.penstock.v1.CodePartB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"\aGetCode\x12\x1b.penstock.v1.GetCodeRequest\x1a\x15.penstock.v1.CodePart\x12P\n" +
+	"\fListFeatures\x12 .penstock.v1.ListFeaturesRequest\x1a\x1e.penstock.v1.ListFeaturesReplyB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_control_proto_rawDescOnce sync.Once
@@ -8054,7 +8627,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -8139,42 +8712,49 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*PlannedEpoch)(nil),            // 80: penstock.v1.PlannedEpoch
 	(*SessionRank)(nil),             // 81: penstock.v1.SessionRank
 	(*RankRestore)(nil),             // 82: penstock.v1.RankRestore
-	nil,                             // 83: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 84: penstock.v1.Spec
-	(LastBatch)(0),                  // 85: penstock.v1.LastBatch
-	(*StoredCode)(nil),              // 86: penstock.v1.StoredCode
-	(*Code)(nil),                    // 87: penstock.v1.Code
-	(*File)(nil),                    // 88: penstock.v1.File
-	(*Extent)(nil),                  // 89: penstock.v1.Extent
-	(*CodePart)(nil),                // 90: penstock.v1.CodePart
+	(*ListFeaturesRequest)(nil),     // 83: penstock.v1.ListFeaturesRequest
+	(*ListFeaturesReply)(nil),       // 84: penstock.v1.ListFeaturesReply
+	(*DatasetReads)(nil),            // 85: penstock.v1.DatasetReads
+	(*FeatureReads)(nil),            // 86: penstock.v1.FeatureReads
+	(*FeatureSet)(nil),              // 87: penstock.v1.FeatureSet
+	(*FileColumns)(nil),             // 88: penstock.v1.FileColumns
+	(*FileColumn)(nil),              // 89: penstock.v1.FileColumn
+	nil,                             // 90: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 91: penstock.v1.Spec
+	(LastBatch)(0),                  // 92: penstock.v1.LastBatch
+	(*StoredCode)(nil),              // 93: penstock.v1.StoredCode
+	(*Code)(nil),                    // 94: penstock.v1.Code
+	(*File)(nil),                    // 95: penstock.v1.File
+	(*Extent)(nil),                  // 96: penstock.v1.Extent
+	(*CodePart)(nil),                // 97: penstock.v1.CodePart
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
 	63,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	84,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	91,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
 	76,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	84,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	91,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	24,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	85,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
-	86,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
-	84,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	92,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	93,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
+	91,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 14: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	25,  // 15: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	38,  // 16: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
 	19,  // 17: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
 	18,  // 18: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
 	24,  // 19: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	86,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
+	93,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
 	26,  // 21: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	34,  // 22: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	23,  // 23: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
 	63,  // 24: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	86,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
+	93,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
 	1,   // 26: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	23,  // 27: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	8,   // 28: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -8227,17 +8807,17 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	8,   // 75: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
 	41,  // 76: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
 	19,  // 77: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	85,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
-	87,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
+	92,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	94,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
 	65,  // 80: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
 	67,  // 81: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
 	66,  // 82: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
 	65,  // 83: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	83,  // 84: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	90,  // 84: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
 	70,  // 85: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	88,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	89,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
-	88,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	95,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	96,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
+	95,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	23,  // 89: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
 	76,  // 90: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
 	73,  // 91: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
@@ -8267,45 +8847,52 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	45,  // 115: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
 	40,  // 116: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
 	63,  // 117: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	20,  // 118: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	27,  // 119: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	28,  // 120: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	30,  // 121: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 122: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 123: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 124: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 125: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	32,  // 126: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	35,  // 127: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	64,  // 128: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	59,  // 129: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	46,  // 130: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	54,  // 131: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	57,  // 132: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	90,  // 133: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
-	22,  // 134: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
-	23,  // 135: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	23,  // 136: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	29,  // 137: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	31,  // 138: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 139: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 140: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 141: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	23,  // 142: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	33,  // 143: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	42,  // 144: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	68,  // 145: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	60,  // 146: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	47,  // 147: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	55,  // 148: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	58,  // 149: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	21,  // 150: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
-	90,  // 151: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
-	135, // [135:152] is the sub-list for method output_type
-	118, // [118:135] is the sub-list for method input_type
-	118, // [118:118] is the sub-list for extension type_name
-	118, // [118:118] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	85,  // 118: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
+	86,  // 119: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
+	87,  // 120: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
+	88,  // 121: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
+	89,  // 122: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
+	20,  // 123: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	27,  // 124: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	28,  // 125: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	30,  // 126: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 127: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 128: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 129: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 130: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	32,  // 131: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	35,  // 132: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	64,  // 133: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	59,  // 134: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	46,  // 135: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	54,  // 136: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	57,  // 137: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	97,  // 138: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
+	22,  // 139: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
+	83,  // 140: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
+	23,  // 141: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	23,  // 142: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	29,  // 143: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	31,  // 144: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 145: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 146: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 147: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	23,  // 148: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	33,  // 149: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	42,  // 150: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	68,  // 151: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	60,  // 152: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	47,  // 153: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	55,  // 154: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	58,  // 155: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	21,  // 156: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
+	97,  // 157: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
+	84,  // 158: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
+	141, // [141:159] is the sub-list for method output_type
+	123, // [123:141] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -8324,7 +8911,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   79,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,6 +36,7 @@ const (
 	Master_WhoAmI_FullMethodName           = "/penstock.v1.Master/WhoAmI"
 	Master_PutCode_FullMethodName          = "/penstock.v1.Master/PutCode"
 	Master_GetCode_FullMethodName          = "/penstock.v1.Master/GetCode"
+	Master_ListFeatures_FullMethodName     = "/penstock.v1.Master/ListFeatures"
 )
 
 // MasterClient is the client API for Master service.
@@ -77,6 +78,8 @@ type MasterClient interface {
 	PutCode(ctx context.Context, in *CodePart, opts ...grpc.CallOption) (*PutCodeReply, error)
 	// GetCode returns a part of a session's code.
 	GetCode(ctx context.Context, in *GetCodeRequest, opts ...grpc.CallOption) (*CodePart, error)
+	// ListFeatures says what the sessions of the caller's namespace read of datasets.
+	ListFeatures(ctx context.Context, in *ListFeaturesRequest, opts ...grpc.CallOption) (*ListFeaturesReply, error)
 }
 
 type masterClient struct {
@@ -257,6 +260,16 @@ func (c *masterClient) GetCode(ctx context.Context, in *GetCodeRequest, opts ...
 	return out, nil
 }
 
+func (c *masterClient) ListFeatures(ctx context.Context, in *ListFeaturesRequest, opts ...grpc.CallOption) (*ListFeaturesReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFeaturesReply)
+	err := c.cc.Invoke(ctx, Master_ListFeatures_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MasterServer is the server API for Master service.
 // All implementations must embed UnimplementedMasterServer
 // for forward compatibility.
@@ -296,6 +309,8 @@ type MasterServer interface {
 	PutCode(context.Context, *CodePart) (*PutCodeReply, error)
 	// GetCode returns a part of a session's code.
 	GetCode(context.Context, *GetCodeRequest) (*CodePart, error)
+	// ListFeatures says what the sessions of the caller's namespace read of datasets.
+	ListFeatures(context.Context, *ListFeaturesRequest) (*ListFeaturesReply, error)
 	mustEmbedUnimplementedMasterServer()
 }
 
@@ -356,6 +371,9 @@ func (UnimplementedMasterServer) PutCode(context.Context, *CodePart) (*PutCodeRe
 }
 func (UnimplementedMasterServer) GetCode(context.Context, *GetCodeRequest) (*CodePart, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetCode not implemented")
+}
+func (UnimplementedMasterServer) ListFeatures(context.Context, *ListFeaturesRequest) (*ListFeaturesReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFeatures not implemented")
 }
 func (UnimplementedMasterServer) mustEmbedUnimplementedMasterServer() {}
 func (UnimplementedMasterServer) testEmbeddedByValue()                {}
@@ -684,6 +702,24 @@ func _Master_GetCode_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Master_ListFeatures_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFeaturesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).ListFeatures(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_ListFeatures_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).ListFeatures(ctx, req.(*ListFeaturesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Master_ServiceDesc is the grpc.ServiceDesc for Master service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -758,6 +794,10 @@ var Master_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetCode",
 			Handler:    _Master_GetCode_Handler,
+		},
+		{
+			MethodName: "ListFeatures",
+			Handler:    _Master_ListFeatures_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

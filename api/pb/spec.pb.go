@@ -2688,7 +2688,9 @@ type Source struct {
 	// Value of rows whose file lacks the column; null if unset.
 	Default *Value `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
 	// What the integers stand for, if not numbers: "timestamp[ms]". All files must agree.
-	Meaning       string `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"`
+	Meaning string `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"`
+	// Of a key whose values are maps: "key" for their keys, "value" for their values. Each is a list.
+	Field         []string `protobuf:"bytes,7,rep,name=field,proto3" json:"field,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2763,6 +2765,13 @@ func (x *Source) GetMeaning() string {
 		return x.Meaning
 	}
 	return ""
+}
+
+func (x *Source) GetField() []string {
+	if x != nil {
+		return x.Field
+	}
+	return nil
 }
 
 type Step struct {
@@ -3218,14 +3227,15 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aWritten\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xbe\x01\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xd4\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
 	"\x03key\x18\x03 \x01(\tH\x00R\x03key\x88\x01\x01\x12%\n" +
 	"\x04type\x18\x04 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12,\n" +
 	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
-	"\ameaning\x18\x06 \x01(\tR\ameaningB\x06\n" +
+	"\ameaning\x18\x06 \x01(\tR\ameaning\x12\x14\n" +
+	"\x05field\x18\a \x03(\tR\x05fieldB\x06\n" +
 	"\x04_key\"\xcf\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +

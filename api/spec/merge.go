@@ -42,6 +42,9 @@ func (m *merger) nest() {
 		}
 	}
 	for i, c := range m.columns {
+		if outer, ok := m.byName[strings.Join(c.Path, ".")]; ok && len(c.Field) > 0 && !isNulls(m.columns[outer]) {
+			m.within(outer, i) // what is a map of maps in one file is something else in another
+		}
 		for n := 1; n < len(c.Path); n++ {
 			if outer, ok := byPath[pathKey(c.Path[:n])]; ok && !isHalf(m.columns[outer], c) {
 				m.within(outer, i)
@@ -61,17 +64,27 @@ func (m *merger) within(outer, inner int) {
 	case !at.conflict:
 		at.conflict = true
 		m.problems.add(o.Name,
-			"is %s in %s, but a struct with %s in %s; one dataset takes one type (leave one of the files out, or "+
-				"convert it)",
-			describe(*o), at.typed, m.columns[inner].Name, m.origin[inner].typed)
+			"is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
+			describe(*o), at.typed, around(m.columns[inner]), m.origin[inner].typed)
 	}
 }
 
-// isHalf reports whether a column is the keys or the values of a map.
+// isNulls reports whether a column has nothing but nulls, which may be those of any type.
+func isNulls(c Column) bool { return c.Untyped && !c.Type.List }
+
+// around is what has a column in it: a map of maps, or a struct.
+func around(c Column) string {
+	if len(c.Field) > 0 {
+		return "a map of maps"
+	}
+	return "a struct with " + c.Name
+}
+
+// isHalf reports whether a column is the keys or the values of a map, or those of maps that are its values.
 func isHalf(m, c Column) bool {
-	last := c.Path[len(c.Path)-1]
-	return m.Key != pb.Kind_KIND_UNSPECIFIED && len(c.Path) == len(m.Path)+1 && c.Type.List &&
-		(last == "key" || last == "value")
+	side, below := c.Path[len(m.Path)], c.Path[len(m.Path)+1:]
+	return m.Key != pb.Kind_KIND_UNSPECIFIED && c.Type.List && (side == "key" && len(below) == 0 ||
+		side == "value" && len(below) == len(m.Field) && (len(below) == 0 || below[0] == "key" || below[0] == "value"))
 }
 
 // pathKey is a path as a map's key.
@@ -126,7 +139,8 @@ func unite(a, b Column) (Column, bool) {
 		a, b = b, a
 	}
 	if b.Untyped {
-		fits := slices.Equal(a.Path, b.Path) && (!b.Type.List || a.Type.List && a.Type.Nested >= b.Type.Nested)
+		isList := a.Type.List && a.Key == pb.Kind_KIND_UNSPECIFIED
+		fits := slices.Equal(a.Path, b.Path) && (!b.Type.List || isList && a.Type.Nested >= b.Type.Nested)
 		return a, a.Unsupported != "" && !a.Untyped || fits
 	}
 	if a.Unsupported != "" {
@@ -171,6 +185,8 @@ func describe(c Column) string {
 	switch {
 	case c.Unsupported != "":
 		return c.Unsupported
+	case len(c.Field) > 0:
+		return fmt.Sprintf("%v of a map with %v keys", c.Type, Type{Kind: c.Key})
 	case c.Key != pb.Kind_KIND_UNSPECIFIED:
 		return fmt.Sprintf("map<%v, %v>", Type{Kind: c.Key}, c.Type)
 	case c.Meaning != "":

@@ -23,16 +23,32 @@ func (s Schema) Find(name string) (Column, bool) {
 // selectable reports whether globs see the column.
 func (c Column) selectable() bool { return c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED }
 
+// ColumnName is the name of the column at a path, or of a field of the values of the map that is there.
+func ColumnName(path, field []string) string {
+	name := strings.Join(path, ".")
+	if len(field) > 0 {
+		name += ".*." + strings.Join(field, ".")
+	}
+	return name
+}
+
+// feature is how a key of a map column is selected.
+func (c Column) feature(key string) string {
+	return strings.Join(slices.Concat(c.Path, []string{key}, c.Field), ".")
+}
+
 // index finds the columns of a schema by name. Of columns of one name the first counts.
 type index struct {
 	columns []Column
 	byName  map[string]int
+	// maps are the map columns at a path: one, or one for each field of the values
+	maps map[string][]int
 	// names of selectable columns, in natural order
 	names []string
 }
 
 func newIndex(s Schema) *index {
-	x := &index{columns: s.Columns, byName: make(map[string]int, len(s.Columns))}
+	x := &index{columns: s.Columns, byName: make(map[string]int, len(s.Columns)), maps: map[string][]int{}}
 	for i, c := range s.Columns {
 		if _, ok := x.byName[c.Name]; ok {
 			continue
@@ -40,6 +56,10 @@ func newIndex(s Schema) *index {
 		x.byName[c.Name] = i
 		if c.selectable() {
 			x.names = append(x.names, c.Name)
+		}
+		if c.Key != pb.Kind_KIND_UNSPECIFIED {
+			path := strings.Join(c.Path, ".")
+			x.maps[path] = append(x.maps[path], i)
 		}
 	}
 	slices.SortFunc(x.names, compareNatural)
@@ -49,37 +69,74 @@ func newIndex(s Schema) *index {
 // source describes what a name selects: a column, or a key of a map column. An exact name wins. The error says why
 // the name selects nothing; it is nil, with a nil source, if nothing has the name.
 func (x *index) source(name string) (*pb.Source, int, error) {
+	if maps := x.maps[name]; len(maps) > 0 {
+		return nil, maps[0], x.aMap(name, maps)
+	}
 	if i, ok := x.byName[name]; ok {
 		c := x.columns[i]
 		switch {
 		case c.Unsupported != "":
 			return nil, i, fmt.Errorf("%s cannot be a feature: it is %s", name, c.Unsupported)
 		case c.Key != pb.Kind_KIND_UNSPECIFIED:
-			return nil, i, fmt.Errorf("%s is a map with %v keys; select one of its keys, such as %s.%s",
-				name, Type{Kind: c.Key}, name, exampleKey(c.Key))
+			return nil, i, x.aMap(strings.Join(c.Path, "."), []int{i})
 		}
 		return &pb.Source{Name: name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}, i, nil
 	}
 	// Of maps within structs, and of text keys with dots, the longest column name wins.
 	for dot := strings.LastIndexByte(name, '.'); dot > 0; dot = strings.LastIndexByte(name[:dot], '.') {
-		i, ok := x.byName[name[:dot]]
-		if !ok {
-			continue
+		if maps := x.maps[name[:dot]]; len(maps) > 0 {
+			return x.key(name, name[:dot], maps)
 		}
-		c, key := x.columns[i], name[dot+1:]
+		if i, ok := x.byName[name[:dot]]; ok && x.columns[i].Unsupported != "" {
+			c := x.columns[i]
+			return nil, i, fmt.Errorf("%s cannot be a feature: %s is %s", name, c.Name, c.Unsupported)
+		}
+	}
+	return nil, -1, nil
+}
+
+// key describes a key of a map, whose columns are given.
+func (x *index) key(name, path string, maps []int) (*pb.Source, int, error) {
+	for _, i := range maps {
+		c, key := x.columns[i], name[len(path)+1:]
+		if len(c.Field) > 0 {
+			var ok bool
+			if key, ok = strings.CutSuffix(key, "."+strings.Join(c.Field, ".")); !ok {
+				continue
+			}
+		}
 		switch {
 		case c.Unsupported != "":
 			return nil, i, fmt.Errorf("%s cannot be a feature: %s is %s", name, c.Name, c.Unsupported)
-		case c.Key == pb.Kind_KIND_UNSPECIFIED:
-			continue
-		}
-		if !validKey(c.Key, key) {
+		case !validKey(c.Key, key):
 			return nil, i, fmt.Errorf("%s: the keys of map %s are %v, and %q is none",
-				name, c.Name, Type{Kind: c.Key}, key)
+				name, path, Type{Kind: c.Key}, key)
 		}
-		return &pb.Source{Name: name, Path: c.Path, Key: &key, Type: c.Type.Proto(), Meaning: c.Meaning}, i, nil
+		return &pb.Source{
+			Name: name, Path: c.Path, Key: &key, Field: c.Field, Type: c.Type.Proto(), Meaning: c.Meaning,
+		}, i, nil
 	}
-	return nil, -1, nil
+	return nil, maps[0], fmt.Errorf("%s: the values of map %s are maps; select %s", name, path,
+		x.examples(name[len(path)+1:], maps))
+}
+
+// aMap says that a map is no feature, and what to select of it.
+func (x *index) aMap(path string, maps []int) error {
+	c := x.columns[maps[0]]
+	if c.Unsupported != "" {
+		return fmt.Errorf("%s cannot be a feature: it is %s", path, c.Unsupported)
+	}
+	return fmt.Errorf("%s is a map with %v keys; select one of its keys, such as %s",
+		path, Type{Kind: c.Key}, x.examples(exampleKey(c.Key), maps))
+}
+
+// examples are the features that a key of a map is: "scores.42.key or scores.42.value".
+func (x *index) examples(key string, maps []int) string {
+	var all []string
+	for _, i := range maps {
+		all = append(all, x.columns[i].feature(key))
+	}
+	return strings.Join(all, " or ")
 }
 
 // SourcesByName are a program's sources as filters name them. A column that tensors have in a kind of its own is two

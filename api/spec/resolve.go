@@ -356,7 +356,7 @@ func (r *resolver) flat(names iter.Seq[string]) iter.Seq[string] {
 func (r *resolver) unseen(g glob) string {
 	for _, c := range r.index.columns {
 		switch {
-		case !g.match(c.Name) && !strings.HasPrefix(g.pattern, c.Name+"."):
+		case !g.match(c.Name) && !strings.HasPrefix(g.pattern, strings.Join(c.Path, ".")+"."):
 		case c.Unsupported != "":
 			return fmt.Sprintf("; %s cannot be a feature: it is %s", c.Name, c.Unsupported)
 		case c.Key != pb.Kind_KIND_UNSPECIFIED:

@@ -22,7 +22,8 @@ func (r *resolver) own(f *feature) *feature {
 		o := *f
 		o.typ.Kind, o.needed = kind, false
 		o.source = &pb.Source{
-			Name: f.source.GetName(), Path: f.source.GetPath(), Key: f.source.Key, Type: o.typ.Proto(),
+			Name: f.source.GetName(), Path: f.source.GetPath(), Key: f.source.Key, Field: f.source.GetField(),
+			Type:    o.typ.Proto(),
 			Meaning: f.meaning,
 		}
 		r.owned[f.name] = &o

@@ -113,16 +113,20 @@ type Schema struct {
 }
 
 // Column is one selectable column of a dataset: a top-level column, a leaf of a struct (its Name joins the path
-// with dots), or a map column, whose keys are selectable as Name.key.
+// with dots), or a map column, whose keys are selectable as scores.42.
 type Column struct {
+	// Name is unique in a file. A map column of maps is two, the inner ones' keys and their values, which are
+	// selectable as scores.42.key and scores.42.value: their names have a star for the key.
 	Name string
 	// Path in the Parquet schema, without the inner levels of lists and maps.
 	Path []string
 	// Type of the column; of a map column, the type of one key's value.
 	Type Type
 	// Key is the kind of a map column's keys, else KIND_UNSPECIFIED. The map's keys and values themselves are
-	// columns of their own: Name.key and Name.value, lists, unless a key bears that name.
+	// columns of their own: scores.key and scores.value, lists, unless a key bears that name.
 	Key pb.Kind
+	// Field says what this is of the values of a map column, where they are maps: "key" or "value".
+	Field []string
 	// Own is the kind that the file itself has, where Type has the one that ops compute with: INT8 where Type has
 	// INT32. Tensors have it. Files that differ in it have Type's.
 	Own pb.Kind

@@ -35,9 +35,12 @@ func TestForeignFilesArriveAsTheReferenceHasThem(t *testing.T) {
 	for _, f := range folders {
 		t.Run(f.Name(), func(t *testing.T) {
 			uri := filepath.Join(dir, f.Name()) + "/"
-			if f.Name() == "shapes" {
+			switch f.Name() {
+			case "shapes":
 				compare(t, c, f.Name(), shapesSpec(t, uri))
-			} else {
+			case "maps":
+				compare(t, c, f.Name(), mapsSpec(t, uri))
+			default:
 				compare(t, c, f.Name(), demoSpec(t, uri))
 			}
 		})
@@ -80,6 +83,31 @@ features:
 		text += "  - {tensor: raw_" + dtype + ", dtype: " + dtype + ", shape: [2, 1]}\n"
 	}
 	s, err := spec.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mapsSpec reads keys of maps of lists and of maps, one of which a file lacks.
+func mapsSpec(t *testing.T, uri string) *pb.Spec {
+	t.Helper()
+	s, err := spec.Parse([]byte("dataset: {uri: " + uri + "}\n" + `
+batch_size: 100
+last_batch: uneven
+epochs: 1
+shuffle: true
+provenance: true
+transforms:
+  - {op: first_x, in: bags.1, out: first, x: 2}
+features:
+  - {label: label}
+  - {sparse: [bags.1, bags.-2, bags.99, first]}
+  - {sparse: ranked.a.b.key, weights: ranked.a.b.value}
+  - {sparse: ranked.c.value, nulls: keep, value: -1}
+  - {padded: bags.3, length: 3}
+  - {padded: shorts.y.z, length: 4, default: [7, 8]}
+`))
 	if err != nil {
 		t.Fatal(err)
 	}

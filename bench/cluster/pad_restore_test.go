@@ -205,7 +205,12 @@ func (j *padded) hears(r int, what string, heard func(s *pb.State) bool) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(j.Context()), time.Second)
 			defer cancel()
 			_, err := j.jobs[r].Next(ctx)
-			j.Logf("rank %d is at %v; its next batch: %v", r, j.jobs[r].State(), err)
+			j.Logf("the next batch of rank %d: %v", r, err)
+			for o, job := range j.jobs {
+				if job != nil {
+					j.Logf("rank %d is at %v; its newest Sync: %v", o, job.State(), job.Waiting().Master)
+				}
+			}
 		}
 	}()
 	eventually(j.T, fmt.Sprintf("rank %d hears of %s", r, what), func() bool { return heard(j.jobs[r].State()) })

@@ -18,7 +18,11 @@ func (s *scan) bind(col column, key string) (filler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("column %s: %w", col.name, err)
 		}
-		return atKey(s.reader(col.leaves[0]), s.reader(col.leaves[1]), same), nil
+		keys, values := s.reader(col.leaves[0]), s.reader(col.leaves[1])
+		if col.typ.List {
+			return listAtKey(keys, values, same), nil
+		}
+		return atKey(keys, values, same), nil
 	case col.typ.Nested > 0:
 		return lists(s.reader(col.leaves[0])), nil
 	case col.typ.List:
@@ -135,6 +139,29 @@ func atKey(keys, values *leafReader, same func(e *entry) bool) filler {
 		for i := len(k) - 1; i >= 0; i-- {
 			if int(k[i].def) >= keys.leaf.valueDef && same(&k[i]) {
 				values.set(c, &v[i])
+				return nil
+			}
+		}
+		return nil
+	}
+}
+
+// listAtKey does so where values are lists: of all of a row's, it keeps the one that the last entry has.
+func listAtKey(keys, values *leafReader, same func(e *entry) bool) filler {
+	var all cell
+	fill := lists(values)
+	return func(c *cell) error {
+		c.clear()
+		if err := fill(&all); err != nil {
+			return err
+		}
+		k := keys.row()
+		if n := len(all.inner[0]); n != len(k) && (n != 0 || int(k[0].def) >= keys.leaf.elementDef) {
+			return fmt.Errorf("a map of %d keys and %d values", len(k), n)
+		}
+		for i := len(k) - 1; i >= 0; i-- {
+			if int(k[i].def) >= keys.leaf.valueDef && same(&k[i]) {
+				c.takeList(&all, i)
 				return nil
 			}
 		}

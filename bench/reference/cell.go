@@ -3,6 +3,7 @@ package reference
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -37,6 +38,37 @@ func (c *cell) copyFrom(d *cell) {
 	c.floats = append(c.floats[:0], d.floats...)
 	c.texts = append(c.texts[:0], d.texts...)
 	c.gone = append(c.gone[:0], d.gone...)
+}
+
+// takeList makes c list i of those that another cell has.
+func (c *cell) takeList(from *cell, i int) {
+	c.clear()
+	n := from.inner[0][i]
+	if c.null = n < 0; c.null {
+		return
+	}
+	count := func(lengths []int) (all int) {
+		for _, n := range lengths {
+			all += max(n, 0)
+		}
+		return all
+	}
+	first := count(from.inner[0][:i])
+	c.inner = c.inner[:0]
+	for _, lengths := range from.inner[1:] {
+		c.inner = append(c.inner, slices.Clone(lengths[first:first+n]))
+		first, n = count(lengths[:first]), count(lengths[first:first+n])
+	}
+	if len(from.ints) > 0 {
+		c.ints = append(c.ints, from.ints[first:first+n]...)
+	}
+	if len(from.floats) > 0 {
+		c.floats = append(c.floats, from.floats[first:first+n]...)
+	}
+	if len(from.texts) > 0 {
+		c.texts = append(c.texts, from.texts[first:first+n]...)
+	}
+	c.gone = append(c.gone, from.gone[first:first+n]...)
 }
 
 // holding is the slice of a cell that holds a kind.

@@ -29,6 +29,8 @@ def nest(levels):
     if levels == 0: return int(rng.integers(0, 100))
     return nulls([nest(levels - 1) for _ in range(rng.integers(0, 4))])
 def nested(levels): return nulls([nest(levels) for _ in range(n)])
+def nest6(levels): return nulls([nest(levels) for _ in range(6)])
+def scored(): return nulls([list(zip(map(int, rng.permutation(50)[:rng.integers(0, 4)]), nulls([0.5, 1.5, -2.0, 3.0]))) for _ in range(6)])
 bools = nulls([bool(i // 50 % 3 or x) for i, x in enumerate(rng.integers(0, 2, n))])
 decimals = [decimal.Decimal(x) / 1000 for x in ints(-10**9, 10**9)]
 days = ints(-30000, 30000)
@@ -43,6 +45,10 @@ data = dict(i8=(nulls(ints(-128, 128)), pa.int8()), u16=(ints(0, 2**16), pa.uint
     st=([None if x is None else dict(a=x, l=None if i % 5 == 0 else [x], n=dict(z=None if i % 2 else x)) for i, x in enumerate(nulls(ints(0, 9)))],
         pa.struct([("a", pa.int32()), ("l", pa.list_(pa.int32())), ("n", pa.struct([("z", pa.int64())]))])),
     m=(nulls([[(j, None if j == 3 else x) for j in range(x)] for x in ints(0, 6)]), pa.map_(pa.int32(), pa.int64())),
+    bags=(nulls([[(int(k), x) for k, x in zip(rng.permutation(6), nest6(1)[:i % 6])] for i in range(n)]), pa.map_(pa.int64(), pa.list_(pa.int64()))),
+    deep=(nulls([[("a.%d" % k, x) for k, x in enumerate(nest6(2)[:i % 4])] for i in range(n)]), pa.map_(pa.string(), pa.list_(pa.list_(pa.int64())))),
+    ranked=(nulls([[("k.%d" % k, x) for k, x in zip(rng.permutation(4), scored()[:i % 4])] for i in range(n)]),
+        pa.map_(pa.string(), pa.map_(pa.int64(), pa.float32()))),
     ll=(nested(2), pa.list_(pa.list_(pa.int16()))), lll=(nested(3), pa.list_(pa.list_(pa.list_(pa.int64())))),
     fixed2=(nulls([nulls([i, -i]) for i in range(n)]), pa.list_(pa.float32(), 2)),
     grid=(nulls([nulls([nulls([i % 256, 2, 3]), [4, 5, 6]]) for i in range(n)]), pa.list_(pa.list_(pa.uint8(), 3), 2)),
@@ -68,6 +74,14 @@ for name, (v, _) in data.items():
         rows["m.key"] = [x if x is None else [k for k, _ in x] for x in v]
         rows["m.value"] = [x if x is None else [w for _, w in x] for x in v]
         for key in (0, 3, 7): rows["m.%d" % key] = [dict(x or []).get(key) for x in v]
+    elif name in ("bags", "deep", "ranked"):
+        wanted = dict(bags=(0, 3, 5, 9), deep=("a.0", "a.2", "a"), ranked=("k.0", "k.3", "none"))[name]
+        rows[name + ".key"] = [x if x is None else [value(name, k) for k, _ in x] for x in v]
+        sides = [("", lambda x: x)]
+        if name == "ranked": sides = [(".key", lambda x: x and [i for i, _ in x]), (".value", lambda x: x and [s for _, s in x])]
+        for side, take in sides:
+            rows[name + ".value" + side] = [x if x is None else [take(w) for _, w in x] for x in v]
+            for key in wanted: rows["%s.%s%s" % (name, key, side)] = [take(dict(x or []).get(key)) for x in v]
     elif name in ("ids", "ll", "lll", "fixed2", "grid"): rows[name] = v
     else: rows[name] = [value(name, x) for x in v]
 def folder(name, columns):
@@ -95,7 +109,8 @@ for name, encodings in {
 }.items():
     for version in ["1.0", "2.0"]:
         pq.write_table(table.select(flat), "%s/flat/%s-%s.parquet" % (out, name, version), use_dictionary=False, column_encoding=encodings, data_page_version=version, compression="lz4", **options)
-duck = ["i8", "u16", "u32", "i64", "b", "run", "f32", "f64", "s", "dec9", "dec38", "d", "ids", "ll", "lll", "st.a", "st.l", "st.n.z", "m.key", "m.value", "m.0", "m.3", "m.7"]
+duck = ["i8", "u16", "u32", "i64", "b", "run", "f32", "f64", "s", "dec9", "dec38", "d", "ids", "ll", "lll", "st.a", "st.l", "st.n.z", "m.key", "m.value", "m.0", "m.3", "m.7",
+    *[c for c in rows if c.split(".")[0] in ("bags", "deep", "ranked")]]
 folder("duckdb", duck)
 con = duckdb.connect()
 con.register("t", table.select(sorted({c.split(".")[0] for c in duck})))
@@ -160,8 +175,8 @@ func compareFile(t *testing.T, path string, want map[string][]any) {
 	fill, kinds := map[string]filler{}, map[string]column{}
 	for name := range want {
 		c, key := have[name], ""
-		if parent, rest, ok := strings.Cut(name, "."); ok && have[parent].isMap && !c.supported() {
-			c, key = have[parent], rest
+		if !c.supported() {
+			c, key, _ = (&resolver{columns: have}).mapKey(name)
 		}
 		if !c.supported() {
 			t.Fatalf("column %s is not supported", name)

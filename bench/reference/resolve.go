@@ -23,6 +23,7 @@ type program struct {
 
 // source is a column, or one key of a map column.
 type source struct {
+	name     string
 	slot     int
 	column   column
 	key      string
@@ -162,7 +163,7 @@ func (r *resolver) slot(name string) (int, error) {
 }
 
 func (r *resolver) source(name string) (int, error) {
-	src := source{fallback: &cell{null: true}}
+	src := source{name: name, fallback: &cell{null: true}}
 	var ok bool
 	if src.column, ok = r.columns[name]; !ok {
 		if src.column, src.key, ok = r.mapKey(name); !ok {
@@ -187,7 +188,7 @@ func (r *resolver) source(name string) (int, error) {
 // columnSlot is the slot of a column of the files, whatever else bears its name by now.
 func (r *resolver) columnSlot(name string) (int, error) {
 	for _, s := range r.sources {
-		if s.column.name == name || s.key != "" && s.column.name+"."+s.key == name {
+		if s.name == name {
 			return s.slot, nil
 		}
 	}
@@ -202,8 +203,17 @@ func (r *resolver) columnSlot(name string) (int, error) {
 // mapKey splits a name into a map column, with the longest name that there is, and one of its keys.
 func (r *resolver) mapKey(name string) (column, string, bool) {
 	for i := len(name) - 1; i > 0; i-- {
-		if c := r.columns[name[:i]]; name[i] == '.' && c.isMap {
+		if name[i] != '.' {
+			continue
+		}
+		if c := r.columns[name[:i]]; c.isMap {
 			return c, name[i+1:], true
+		}
+		for _, field := range []string{".key", ".value"} {
+			key, ok := strings.CutSuffix(name[i+1:], field)
+			if c := r.columns[name[:i]+".*"+field]; ok && c.isMap {
+				return c, key, true
+			}
 		}
 	}
 	return column{}, "", false

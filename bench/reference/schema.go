@@ -20,7 +20,7 @@ type column struct {
 	typ    spec.Type
 	own    pb.Kind // as tensors have it, where ops see typ.Kind
 	shape  []int32 // of all rows
-	isMap  bool    // typ is that of one key's value
+	isMap  bool    // typ is that of one key's value, or of its keys or values: the name is then scores.*.key, say
 	leaves []leaf  // of a map: keys and values; else one
 	unit   string  // of timestamps
 	uri    string  // of the first file that has it
@@ -215,22 +215,83 @@ func appendMap(out []column, f *node) []column {
 		return append(out, column{name: f.name})
 	}
 	entry := f.children[0]
-	var parts []column
-	for i, part := range []string{".key", ".value"} {
-		if !entry.children[i].isLeaf() || entry.children[i].repeats() {
-			return append(out, column{name: f.name})
-		}
-		parts = append(parts, listColumn(f.name+part, f.def, entry.def, entry.children[i], nil))
-	}
-	keys, values := parts[0], parts[1]
-	if !values.supported() || !slices.Contains([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_BINARY}, keys.typ.Kind) {
+	parts := mapValues(entry.children[1])
+	if parts == nil || !entry.children[0].isLeaf() || entry.children[0].repeats() {
 		return append(out, column{name: f.name})
 	}
-	whole := column{
-		name: f.name, typ: spec.Type{Kind: values.typ.Kind}, isMap: true,
-		leaves: []leaf{keys.leaves[0], values.leaves[0]},
+	keys := listColumn(f.name+".key", f.def, entry.def, entry.children[0], nil)
+	if !slices.Contains([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_BINARY}, keys.typ.Kind) {
+		return append(out, column{name: f.name})
 	}
-	return append(out, whole, keys, values)
+	var values []column
+	for _, p := range parts {
+		all := listColumn(f.name+".value"+p.field, f.def, entry.def, p.node, p.inner)
+		if !all.supported() {
+			return append(out, column{name: f.name})
+		}
+		one := column{
+			name: f.name, typ: spec.Type{Kind: all.typ.Kind, List: len(p.inner) > 0}, own: all.own, isMap: true,
+			leaves: []leaf{keys.leaves[0], all.leaves[0]},
+		}
+		if one.typ.List {
+			one.typ.Nested = uint32(len(p.inner) - 1)
+		}
+		if p.field != "" {
+			one.name += ".*" + p.field
+		}
+		out, values = append(out, one), append(values, all)
+	}
+	return append(append(out, keys), values...)
+}
+
+// mapPart is a leaf below a map's values, and the lists of an entry that its values are in.
+type mapPart struct {
+	field string // of values that are maps: ".key" or ".value"
+	node  *node
+	inner []inner
+}
+
+// mapValues finds what a map's value consists of: a scalar, a list, or a map's keys and its values; nil: of what cannot
+// be selected.
+func mapValues(value *node) []mapPart {
+	if !value.isMap() {
+		node, below := innermost(value)
+		if node == nil {
+			return nil
+		}
+		return []mapPart{{"", node, below}}
+	}
+	if len(value.children) != 1 || !value.children[0].repeats() || len(value.children[0].children) != 2 {
+		return nil
+	}
+	entry := value.children[0]
+	var out []mapPart
+	for i, field := range []string{".key", ".value"} {
+		node, below := innermost(entry.children[i])
+		if node == nil || i == 0 && (below != nil || !slices.Contains([]pb.Kind{
+			pb.Kind_INT32, pb.Kind_INT64, pb.Kind_BINARY,
+		}, leafOf(node, 0, 0).kind)) {
+			return nil
+		}
+		out = append(out, mapPart{field, node, append([]inner{{value.def, entry.def}}, below...)})
+	}
+	return out
+}
+
+// innermost is the leaf of scalars, or of lists of any depth; nil: it is neither.
+func innermost(n *node) (leaf *node, below []inner) {
+	if n.repeats() {
+		return nil, nil
+	}
+	for !n.isLeaf() {
+		entry, element := listElement(n)
+		if element == nil {
+			return nil, nil
+		}
+		below = append(below, inner{n.def, entry.def})
+		n = element
+	}
+	return n, below
 }
 
 func leafOf(f *node, rowDef, elementDef int) leaf {

@@ -12,20 +12,50 @@ import (
 // arrowSchema has the columns of a schema as rows of JSON have them. What cannot be a feature is left out. Lists of
 // structs are structs of lists, since a schema does not tell them apart.
 func arrowSchema(s *spec.Schema) *arrow.Schema {
-	maps := map[string]bool{}
+	maps := map[string]arrow.DataType{}
 	for _, c := range s.Columns {
-		if c.Key != pb.Kind_KIND_UNSPECIFIED {
-			maps[c.Name] = true
+		if c.Key != pb.Kind_KIND_UNSPECIFIED && c.Unsupported == "" {
+			path := strings.Join(c.Path, ".")
+			maps[path] = arrow.MapOf(valueOf(c.Key, "", true), entryOf(s, c))
 		}
 	}
 	root := &level{}
 	for _, c := range s.Columns {
-		within := strings.Join(c.Path[:len(c.Path)-1], ".")
-		if c.Unsupported == "" && (c.Key != pb.Kind_KIND_UNSPECIFIED || !maps[within]) {
+		path := strings.Join(c.Path, ".")
+		switch t, isMap := maps[path]; {
+		case c.Unsupported != "" || halfOf(maps, c.Path):
+		case isMap: // once, of maps of maps, which are two columns
+			if len(c.Field) == 0 || c.Field[0] == "key" {
+				root.add(c.Path, t)
+			}
+		default:
 			root.add(c.Path, typeOf(c))
 		}
 	}
 	return arrow.NewSchema(root.fields(), nil)
+}
+
+// halfOf reports whether a path leads into a map.
+func halfOf(maps map[string]arrow.DataType, path []string) bool {
+	for n := 1; n < len(path); n++ {
+		if maps[strings.Join(path[:n], ".")] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// entryOf is the type of what a map column has for a key.
+func entryOf(s *spec.Schema, c spec.Column) arrow.DataType {
+	if len(c.Field) == 0 {
+		return typeOf(c)
+	}
+	side := func(field string) spec.Column {
+		c, _ := s.Find(spec.ColumnName(c.Path, []string{field}))
+		c.Type.List, c.Type.Nested = c.Type.Nested > 0, max(c.Type.Nested, 1)-1
+		return c
+	}
+	return arrow.MapOf(typeOf(side("key")), typeOf(side("value")))
 }
 
 // level is a schema, or a struct of one.
@@ -62,7 +92,7 @@ func (l *level) fields() []arrow.Field {
 	return out
 }
 
-// typeOf is the type of a column.
+// typeOf is the type of a column; of a map, that of one key's value.
 func typeOf(c spec.Column) arrow.DataType {
 	kind := c.Type.Kind
 	if c.Own != pb.Kind_KIND_UNSPECIFIED {
@@ -73,9 +103,6 @@ func typeOf(c spec.Column) arrow.DataType {
 		for range c.Type.Nested + 1 {
 			t = arrow.ListOf(t)
 		}
-	}
-	if c.Key != pb.Kind_KIND_UNSPECIFIED {
-		return arrow.MapOf(valueOf(c.Key, "", true), t)
 	}
 	return t
 }

@@ -53,12 +53,11 @@ func (r *fit) openFolder() error {
 		return fmt.Errorf("--folder: %w", err)
 	}
 	if !r.kept {
-		err = removeAbandoned(cache, time.Now().Add(-abandonedAfter))
+		if err := removeAbandoned(cache, time.Now().Add(-abandonedAfter)); err != nil { // which is no reason not to fit
+			fmt.Fprintln(r.cmd.ErrOrStderr(), err)
+		}
 	}
-	if err == nil {
-		err = r.resume()
-	}
-	if err != nil {
+	if err := r.resume(); err != nil {
 		return errors.Join(err, r.lock.Close())
 	}
 	return nil

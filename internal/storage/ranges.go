@@ -83,6 +83,16 @@ func (r Reading) Size(ranges []Range) int64 {
 	return size
 }
 
+// Requests is how many requests ReadRanges makes for ranges.
+func (r Reading) Requests(ranges []Range) (n int64) {
+	r = r.withDefaults()
+	runs, _ := coalesce(ranges, r.MaxGap)
+	for _, run := range runs {
+		n += run.parts(r.Part)
+	}
+	return n
+}
+
 // run is a stretch of the file that holds several ranges.
 type run struct {
 	Range
@@ -129,13 +139,15 @@ func (r *run) take(next Range, maxGap int64) bool {
 	return true
 }
 
+// parts is in how many parts a run is read. They are of equal length: none is a small rest.
+func (r *run) parts(most int64) int64 { return (r.Length + most - 1) / most }
+
 // readRuns fills buf with the runs, part by part.
 func readRuns(ctx context.Context, st Storage, profile string, f *pb.File, runs []run, how Reading, buf []byte) error {
 	g, part := errgroup.WithContext(ctx)
 	g.SetLimit(how.Parallel)
 	for _, r := range runs {
-		// Parts of equal length: none is a small rest.
-		parts := (r.Length + how.Part - 1) / how.Part
+		parts := r.parts(how.Part)
 		step := (r.Length + parts - 1) / parts
 		for done := int64(0); done < r.Length && part.Err() == nil; done += step {
 			n := min(step, r.Length-done)

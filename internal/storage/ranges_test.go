@@ -79,6 +79,10 @@ func TestReadRangesProperty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if n := how.Requests(ranges); n != int64(len(m.reads)) || how.Size(ranges) != max(0, allocated) {
+			t.Fatalf("%d requests of %d bytes are foretold, there are %d of %d", n, how.Size(ranges), len(m.reads),
+				allocated)
+		}
 		wanted := make(map[int64]bool)
 		for i, r := range ranges {
 			if !bytes.Equal(out[i], content[r.Offset:r.Offset+r.Length]) {

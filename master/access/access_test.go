@@ -128,7 +128,9 @@ func TestEachMethodHasARule(t *testing.T) {
 // TestWhoMayCallWhat holds the whole table, for each role.
 func TestWhoMayCallWhat(t *testing.T) {
 	anybody := []string{"GetFleet", "WhoAmI"}
-	viewer := append([]string{"GetSession", "ListSessions", "ListCheckpoints", "Observe", "ListEvents"}, anybody...)
+	viewer := append([]string{
+		"GetSession", "ListSessions", "ListCheckpoints", "Observe", "ListEvents", "ListFeatures",
+	}, anybody...)
 	trainer := append([]string{
 		"Open", "Join", "Sync", "DeleteSession", "CreateCheckpoint", "DeleteCheckpoint",
 		"RestoreSession", "PutCode", "GetCode",

@@ -22,7 +22,7 @@ const known identity.Role = ""
 func rule(method string) (role identity.Role, ok bool) {
 	switch method {
 	case masterService + "GetSession", masterService + "ListSessions", masterService + "ListCheckpoints",
-		masterService + "Observe", masterService + "ListEvents":
+		masterService + "Observe", masterService + "ListEvents", masterService + "ListFeatures":
 		return identity.Viewer, true
 	case masterService + "Open", masterService + "Join", masterService + "Sync", masterService + "DeleteSession",
 		masterService + "CreateCheckpoint", masterService + "DeleteCheckpoint", masterService + "RestoreSession",

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/features"
 )
 
 func (d *Dashboard) observation(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +46,22 @@ func (d *Dashboard) sessions(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	reply(w, sessions, err)
+}
+
+func (d *Dashboard) features(w http.ResponseWriter, r *http.Request) {
+	uri := r.URL.Query().Get("uri")
+	found, err := d.cfg.Source.ListFeatures(r.Context(), &pb.ListFeaturesRequest{Uri: uri})
+	if err != nil {
+		refuse(w, httpStatus(err), err)
+		return
+	}
+	out := []features.Report{}
+	for _, one := range found.GetDatasets() {
+		out = append(out, features.ReportOf(one, uri != ""))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(map[string]any{"datasets": out}) // the viewer may be gone
 }
 
 func (d *Dashboard) version(w http.ResponseWriter, _ *http.Request) {

@@ -3,16 +3,18 @@
 // fetch from elsewhere.
 //
 //	/                     the page; its styles and scripts are public
+//	/features.html        that of what is read
 //	/api/v1/observation   pb.Observation   ?session= &since=MS &workers=1
 //	/api/v1/events        pb.ListEventsReply   ?session= &after=NUMBER &limit=
 //	/api/v1/sessions      pb.ListSessionsReply, without what is large: specs, fingerprints, single ranks and skipped rows
+//	/api/v1/features      {"datasets": [features.Report]}   ?uri=
 //	/api/v1/stream        server-sent events: `hello` says which master it is, then `workers`, `events`, `observation` and `trouble`, with the
 //	                      parameters of the first two
 //
 // All take namespace=NAME, of viewers who may see several.
 //
-// JSON is protobuf's, with the names of the .proto files: fields that are zero are left out, and 64-bit integers are
-// text.
+// JSON is protobuf's, but for features, with the names of the .proto files: fields that are zero are left out, and
+// 64-bit integers are text.
 //
 // It knows the fleet by its Source alone, which package master is. A Dashboard has no goroutines of its own: a stream
 // lives in its request. Streams tell at the same times, and what one tells is made once for all that know as much and
@@ -33,6 +35,7 @@ type Source interface {
 	Observe(context.Context, *pb.ObserveRequest) (*pb.Observation, error)
 	ListEvents(context.Context, *pb.ListEventsRequest) (*pb.ListEventsReply, error)
 	ListSessions(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsReply, error)
+	ListFeatures(context.Context, *pb.ListFeaturesRequest) (*pb.ListFeaturesReply, error)
 }
 
 // Config says what a Dashboard shows to whom. Source is needed.
@@ -76,10 +79,12 @@ func New(cfg Config) http.Handler {
 	mux.Handle("GET /api/v1/observation", cfg.Guard(http.HandlerFunc(d.observation)))
 	mux.Handle("GET /api/v1/events", cfg.Guard(http.HandlerFunc(d.events)))
 	mux.Handle("GET /api/v1/sessions", cfg.Guard(http.HandlerFunc(d.sessions)))
+	mux.Handle("GET /api/v1/features", cfg.Guard(http.HandlerFunc(d.features)))
 	mux.Handle("GET /api/v1/stream", cfg.Guard(http.HandlerFunc(d.stream)))
 	mux.HandleFunc("GET /api/v1/version", d.version)
 	serve := page()
 	mux.Handle("GET /{$}", cfg.Guard(serve)) // which leads browsers to where they show a token
+	mux.Handle("GET /features.html", cfg.Guard(serve))
 	mux.HandleFunc("GET /", serve)
 	return secured(mux)
 }

@@ -32,6 +32,7 @@ type source struct {
 	mu       sync.Mutex
 	seen     *pb.Observation
 	happened []*pb.Event
+	read     []*pb.DatasetReads
 	over     []*pb.SessionLoad // sessions that are over: they are seen by those who ask after them
 	err      error
 	asked    int // how often it was observed
@@ -99,6 +100,22 @@ func (s *source) ListSessions(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 			Id: x.GetSession(), State: x.GetState(),
 			Failure: x.GetVerdict(), Progress: proto.CloneOf(x.GetProgress()), CreatedUnix: begin / 1000,
 		})
+	}
+	return out, s.err
+}
+
+func (s *source) ListFeatures(ctx context.Context, req *pb.ListFeaturesRequest) (*pb.ListFeaturesReply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &pb.ListFeaturesReply{}
+	for _, d := range s.read {
+		if req.GetUri() == "" || req.GetUri() == d.GetPrefix() {
+			out.Datasets = append(out.Datasets, proto.CloneOf(d))
+		}
+	}
+	if req.GetUri() != "" && len(out.GetDatasets()) == 0 {
+		return nil, status.Errorf(codes.NotFound, "nothing of %s was read in %q", req.GetUri(),
+			identity.From(ctx).Namespace)
 	}
 	return out, s.err
 }
@@ -191,7 +208,7 @@ func TestGuard(t *testing.T) {
 	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{Verdict: "secret"}}, Guard: refuse})
 	for path, want := range map[string]int{
 		"/": 401, "/index.html": 200, "/api/v1/observation": 401, "/api/v1/events": 401, "/api/v1/sessions": 401,
-		"/api/v1/stream": 401,
+		"/api/v1/stream": 401, "/api/v1/features": 401, "/features.html": 401,
 	} {
 		if resp, body := get(t, srv.URL+path); resp.StatusCode != want || strings.Contains(body, "secret") { //nolint:bodyclose // get closes it
 			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)

@@ -72,7 +72,7 @@ func (p *planner) describe(d *Description, f File) error {
 		return err
 	}
 	p.windows = 0 // files of several blocks are described
-	shards, counts, err := p.cut(f, bound)
+	shards, counts, err := p.cut(f, bound, nil)
 	if err != nil {
 		return err
 	}

@@ -57,3 +57,36 @@ gone    int64        0      0 B        0 B
 		t.Errorf("got\n%s\nwant\n%s", text.String(), wantText)
 	}
 }
+
+// What shards have workers read is what the same plan describes.
+func TestReads(t *testing.T) {
+	a := makeFile(t, "file:///a.parquet", 3<<20, schema(), uniform(1000, 1<<20).within(1, 10),
+		uniform(500, 1<<20).within(11, 20))
+	b := makeFile(t, "file:///b.parquet", 1<<20, schema(), uniform(300, 1<<10))
+	prog := program(source("id", pb.Kind_INT64, false), mapKey("scores", "1", pb.Kind_FLOAT32),
+		mapKey("scores", "2", pb.Kind_FLOAT32), source("gone", pb.Kind_INT64, false))
+	prog.Filter = "id > 10"
+	var got [2]plan.Reads
+	_, _, err := plan.ShardsAndReads(plan.Config{}, prog, []plan.File{a, b}, 0, func(f *pb.File) *plan.Reads {
+		r := &got[0]
+		if f == b.File {
+			r = &got[1]
+		}
+		r.BySource = make([]int64, 4)
+		return r
+	})
+	check(t, err)
+	for i, f := range []plan.File{a, b} {
+		d, err := plan.Describe(plan.Config{}, prog, []*pb.File{f.File}, footers(f), nil)
+		check(t, err)
+		if got[i].Rows != d.Planned.Rows || got[i].Bytes != d.ReadBytes || d.Planned.Extents != 1 {
+			t.Errorf("of file %d: %+v, want %+v", i, got[i], d)
+		}
+		for c, column := range d.Columns {
+			if got[i].BySource[c] != column.ReadBytes {
+				t.Errorf("of %s in file %d %d bytes are read, want %d", column.Name, i, got[i].BySource[c],
+					column.ReadBytes)
+			}
+		}
+	}
+}

@@ -74,10 +74,33 @@ func (c *Counts) Add(d Counts) {
 	c.Untrusted = cmp.Or(c.Untrusted, d.Untrusted)
 }
 
+// Reads is what shards have workers read.
+type Reads struct {
+	Rows     int64
+	Bytes    int64   // stored
+	BySource []int64 // of Bytes; sources that are keys of one map share what is read, and each has all of it
+}
+
+// add adds an extent.
+func (r *Reads) add(bound format.Planned, extent int, rows, bytes int64) {
+	r.Rows += rows
+	r.Bytes += bytes
+	for i := range r.BySource {
+		r.BySource[i] += bound.SourceCost(extent, i).Stored
+	}
+}
+
 // Shards plans a block: it cuts the row groups of its files, in the epoch's order, into shards, leaving out
 // those without rows and those that the filter excludes, and shuffles the shards if the program says so. The
 // block may end without any.
 func Shards(cfg Config, program *pb.Program, files []File, epoch uint32) ([]*pb.Shard, Counts, error) {
+	return ShardsAndReads(cfg, program, files, epoch, func(*pb.File) *Reads { return nil })
+}
+
+// ShardsAndReads is Shards, and adds what is read of each file to what reads returns for it, unless that is nil.
+func ShardsAndReads(
+	cfg Config, program *pb.Program, files []File, epoch uint32, reads func(*pb.File) *Reads,
+) ([]*pb.Shard, Counts, error) {
 	p, err := newPlanner(cfg, program)
 	if err != nil {
 		return nil, Counts{}, err
@@ -89,7 +112,7 @@ func Shards(cfg Config, program *pb.Program, files []File, epoch uint32) ([]*pb.
 		if err != nil {
 			return nil, Counts{}, err
 		}
-		cut, counts, err := p.cut(f, bound)
+		cut, counts, err := p.cut(f, bound, reads(f.File))
 		if err != nil {
 			return nil, Counts{}, err
 		}
@@ -126,8 +149,9 @@ func newPlanner(cfg Config, program *pb.Program) (*planner, error) {
 	return &planner{cfg: cfg, program: program, filter: f}, nil
 }
 
-// cut makes the shards of one file, in file order: runs of extents up to the configured bytes.
-func (p *planner) cut(f File, bound format.Planned) ([]*pb.Shard, Counts, error) {
+// cut makes the shards of one file, in file order: runs of extents up to the configured bytes. It adds to reads, unless
+// that is nil.
+func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, Counts, error) {
 	counts := Counts{Files: 1}
 	var shards []*pb.Shard
 	var room int64
@@ -161,6 +185,9 @@ func (p *planner) cut(f File, bound format.Planned) ([]*pb.Shard, Counts, error)
 			&pb.Extent{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window})
 		counts.Extents++
 		counts.Rows += extent.Rows
+		if reads != nil {
+			reads.add(bound, i, extent.Rows, cost.Stored)
+		}
 	}
 	counts.Shards = int64(len(shards))
 	return shards, counts, nil

@@ -248,6 +248,13 @@ func TestRowsThatNobodyCouldPlan(t *testing.T) {
 
 func TestTypeConflicts(t *testing.T) {
 	f := makeFile(t, "file:///a.parquet", 1, schema(), uniform(1, 1))
+	field := mapKey("scores", "4", pb.Kind_FLOAT32)
+	field.Field, field.Type.List = []string{"value"}, true
+	ofMaps := arrow.MapOf(arrow.BinaryTypes.String, arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32))
+	maps := arrow.NewSchema([]arrow.Field{{Name: "scores", Type: ofMaps}}, nil)
+	m := makeFile(t, "file:///maps.parquet", 1, maps, rowGroup{
+		rows: 1, chunks: slices.Repeat([]chunk{{values: 1, stored: 1}}, 3),
+	})
 	dotted := source("user.age", pb.Kind_INT32, false)
 	dotted.Path = []string{"user.age"}
 	structs := arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int64})
@@ -270,6 +277,8 @@ func TestTypeConflicts(t *testing.T) {
 		{f, source("user", pb.Kind_INT32, false), `column user is a struct here, with a field user.age`},
 		{f, source("id.x", pb.Kind_INT32, false), `column id is int64 here, not a struct`},
 		{f, source("scores.x", pb.Kind_FLOAT32, false), `column scores is a map here, not a struct`},
+		{f, field, `column scores is a map of float32 here, not a map of maps`},
+		{m, mapKey("scores", "4", pb.Kind_FLOAT32), `column scores is a map of maps here, not of float32`},
 		{g, source("id", pb.Kind_INT64, false), `odd.parquet: feature id: column id cannot be read: a list of lists`},
 	}
 	for _, test := range tests {

@@ -106,6 +106,14 @@ func codeOf(key string) (c Code, ok bool) {
 	return c, err == nil
 }
 
+func (l layout) readsOf(namespace string) string {
+	return l.prefix + "features/" + url.PathEscape(cmp.Or(namespace, identity.DefaultNamespace)) + "/"
+}
+
+func (l layout) reads(name ReadsName) string {
+	return l.readsOf(name.Namespace) + url.PathEscape(name.Prefix)
+}
+
 func (l layout) event(number uint64) string { return fmt.Sprintf("%s%020d", l.events(), number) }
 
 // Keys of one session, below its own prefix.

@@ -68,7 +68,9 @@ func (f *PythonFlags) RegisterTrial(flags *pflag.FlagSet) {
 }
 
 // Trial is what functions are tried in; nil: no environment is named.
-func (f *PythonFlags) Trial(logger *slog.Logger) (*python.Config, error) { return f.Own(false).Config(logger) }
+func (f *PythonFlags) Trial(logger *slog.Logger) (*python.Config, error) {
+	return f.Own(false).Config(logger)
+}
 
 // Own are the settings of who runs the functions for themselves: those by name are of any module, and a session may
 // bring others, if it says so. Without an environment none are run.

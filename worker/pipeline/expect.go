@@ -1,9 +1,8 @@
 package pipeline
 
 import (
-	"strings"
-
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -48,10 +47,15 @@ func sourceSizes(file format.Read, program *pb.Program, g *pb.Extent, rows int64
 	for i, src := range program.GetSources() {
 		z := file.Window(int(g.GetIndex()), i, rows)
 		if src.Key != nil {
-			path, entries := strings.Join(src.GetPath(), "."), z.Bytes
+			name, all := spec.ColumnName(src.GetPath(), src.GetField()), z
 			z = format.Size{Values: rows, Bytes: 16 * rows} // a value and its place
-			if !maps[path] {
-				maps[path], bytes = true, bytes+entries
+			if src.GetType().GetList() && all.Entries > 0 { // as many, and as long, as an entry has
+				each := float64(rows) / float64(all.Entries)
+				z.Values = int64(each * float64(all.Values-all.Entries))
+				z.Bytes += int64(each * float64(all.Bytes))
+			}
+			if !maps[name] {
+				maps[name], bytes = true, bytes+all.Bytes
 			}
 		}
 		sizes = append(sizes, z)

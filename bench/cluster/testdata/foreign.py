@@ -150,6 +150,30 @@ def shapes(rows):
 write("shapes", shapes(1500), "a.parquet", row_group_size=700, data_page_size=4096)
 write("shapes", shapes(1500).drop_columns(["s_int8", "nested", "shorts"]), "b.parquet", data_page_version="2.0", use_dictionary=False)
 
+def feature_maps(rows):
+    """Maps of lists and of maps, with keys that stand twice, and nulls at every level."""
+
+    def keyed(keys, values):
+        entries = [[(keys[k], v) for k, v in zip(rng.integers(0, len(keys), 9), vs)] for vs in values]
+        return [None if rng.random() < 0.1 else row for row in entries]
+
+    def bags(dtype):
+        return [gaps(lists(int(n), 5, dtype)) for n in rng.integers(0, 5, rows)]
+
+    def scored():
+        return [[list(enumerate(x)) if x is not None else None for x in bag] for bag in bags("float32")]
+
+    return pa.table({
+        "label": rng.integers(0, 2, rows),
+        "bags": pa.array(keyed([1, -2, 3], bags("int64")), pa.map_(pa.int64(), pa.list_(pa.int64()))),
+        "shorts": pa.array(keyed(["x", "y.z"], bags("int16")), pa.map_(pa.string(), pa.list_(pa.int16()))),
+        "ranked": pa.array(keyed(["a.b", "c"], scored()), pa.map_(pa.string(), pa.map_(pa.int32(), pa.float32()))),
+    })
+
+
+write("maps", feature_maps(1200), "a.parquet", row_group_size=500, data_page_size=1024)
+write("maps", feature_maps(700).drop_columns(["shorts"]), "b.parquet", data_page_version="2.0", use_dictionary=False)
+
 rows = """select (i % 2)::int as label, case when i % 7 = 0 then null else random()::float end as x, i::bigint as id,
     [i, i + 1, null, i * 3]::bigint[] as ids, 's' || (i % 100) as s, i % 3 = 0 as b, random() as y,
     date '2020-01-01' + (i % 100)::int as d from range(5000) t(i)"""

@@ -62,7 +62,7 @@ func (b *Bound) findBuffers() {
 func (a *Array) buffers() []int {
 	out := slices.Concat(a.Structs, a.Inner)
 	for _, l := range a.Lists {
-		out = append(out, l.Validity)
+		out = append(append(out, l.Around...), l.Validity)
 		if l.Offsets >= 0 {
 			out = append(out, l.Offsets)
 		}
@@ -192,8 +192,11 @@ func (b *Bound) Window(batch, source int, rows int64) format.Size {
 	var z format.Size
 	g := b.batches[batch]
 	share := float64(rows) / float64(max(1, g.Rows))
-	for _, a := range b.Bindings[source].Arrays {
+	for i, a := range b.Bindings[source].Arrays {
 		n := int64(share * float64(g.Lengths[a.Array]))
+		if i == 0 && b.Bindings[source].Access == format.MapKey {
+			z.Entries = n
+		}
 		z.Values += n
 		z.Bytes += 8*n + 4*rows + int64(share*float64(b.decoded(batch, a)))
 		if a.Index != nil {

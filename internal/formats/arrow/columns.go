@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -21,19 +19,11 @@ func (w *walk) list(f field, p place, l *List) error {
 	if err != nil || len(children) != 1 {
 		return errors.Join(err, errFields)
 	}
-	buffers := 1
-	if l.Offsets == 0 {
-		buffers = 2
-	}
 	added := len(w.spans)
-	l.Array = w.arrays
-	if l.Validity = w.take(buffers); buffers == 2 {
-		l.Offsets = l.Validity + 1
-	}
 	if len(p.lists) == 0 {
 		p.outer, p.structs = p.structs, nil
 	}
-	p.lists = append(slices.Clip(p.lists), l)
+	w.level(&p, l)
 	if err := w.element(children[0], p); err != nil {
 		return err
 	}
@@ -179,65 +169,6 @@ func buffersOf(t arrow.DataType, v5 bool) int {
 	return 2
 }
 
-// mapped adds a map column and the columns of its keys and its values.
-func (w *walk) mapped(f field, p place) error {
-	entries, err := f.children()
-	if err != nil || len(entries) != 1 {
-		return errors.Join(err, errFields)
-	}
-	sides, err := entries[0].children()
-	if err != nil || len(sides) != 2 {
-		return errors.Join(err, errFields)
-	}
-	if reason := mapProblem(sides); reason != "" {
-		return w.unsupported(f, p, reason)
-	}
-	l := &List{Array: w.arrays}
-	l.Validity = w.take(2)
-	l.Offsets = l.Validity + 1
-	validity := w.take(1)
-	var arrays [2]*Array
-	var columns [2]spec.Column
-	for i, side := range sides {
-		a, meaning, _, err := w.array(side, place{lists: []*List{l}, outer: p.structs, structs: []int{validity}})
-		if err != nil {
-			return err
-		}
-		arrays[i] = a
-		columns[i] = spec.Column{
-			Type: spec.Type{Kind: a.Kind, List: true}, Own: ownOf(a.Type), Meaning: meaning, Text: isText(a.Type),
-		}
-	}
-	all := span{l.Validity, w.buffers}
-	value := columns[1]
-	w.add(p.path, spec.Column{
-		Type: spec.Type{Kind: value.Type.Kind}, Key: arrays[0].Kind, Own: value.Own, Meaning: value.Meaning,
-		Text: value.Text,
-	}, all, arrays[:]...)
-	for i, name := range []string{"key", "value"} {
-		w.add(append(slices.Clip(p.path), name), columns[i], all, arrays[i])
-	}
-	return nil
-}
-
-// mapProblem says why a map of such keys and values cannot be read, or nothing.
-func mapProblem(sides []field) string {
-	for i, name := range []string{"keys", "values"} {
-		t := sides[i].kind()
-		if d, ok := t.(*arrow.DictionaryType); ok {
-			t = storedAs(d.ValueType)
-		}
-		kind, _, reason := kindOf(t)
-		switch {
-		case reason != "":
-			return fmt.Sprintf("a map whose %s cannot be read: %s", name, reason)
-		case i == 0 && kind != pb.Kind_INT32 && kind != pb.Kind_INT64 && kind != pb.Kind_BINARY:
-			return fmt.Sprintf("a map with %s keys; keys may be integers or strings", strings.ToLower(kind.String()))
-		}
-	}
-	return ""
-}
-
 // unsupported adds a column that no feature can be, and numbers what is below it.
 func (w *walk) unsupported(f field, p place, reason string) error {
 	from := w.buffers
@@ -259,7 +190,7 @@ func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array)
 		w.err = fmt.Errorf("its columns' names have more than %d bytes, which is more than can be read", maxNames)
 		return
 	}
-	c.Name, c.Path = strings.Join(path, "."), path
+	c.Name, c.Path = spec.ColumnName(path, c.Field), path
 	w.columns = append(w.columns, c)
 	w.spans, w.arraysOf = append(w.spans, buffers), append(w.arraysOf, arrays)
 }

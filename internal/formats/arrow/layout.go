@@ -46,6 +46,7 @@ type Array struct {
 // List says which elements are whose.
 type List struct {
 	Array    int
+	Around   []int // validity of the structs around it, within the list around these
 	Validity int
 	Offsets  int   // -1 if all lists are of one size
 	Large    bool  // the offsets are int64

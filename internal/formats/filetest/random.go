@@ -50,7 +50,15 @@ func Schema(r *rand.Rand) *arrow.Schema {
 	add(arrow.MapOf(arrow.BinaryTypes.String, one()))
 	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32))
 	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Uint16))
-	add(arrow.ListOf(arrow.ListOf(arrow.StructOf(field("z", arrow.PrimitiveTypes.Int32))))) // which cannot be read
+	for range 2 {
+		add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.ListOf(one())))
+		add(arrow.MapOf(arrow.BinaryTypes.String, arrow.MapOf(arrow.PrimitiveTypes.Int64, one())))
+	}
+	add(arrow.StructOf(field("m", arrow.MapOf(arrow.PrimitiveTypes.Int32, arrow.ListOf(arrow.ListOf(one()))))))
+	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.MapOf(arrow.BinaryTypes.String, arrow.ListOf(one()))))
+	// The next two cannot be read.
+	add(arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.ListOf(arrow.StructOf(field("z", one())))))
+	add(arrow.ListOf(arrow.ListOf(arrow.StructOf(field("z", arrow.PrimitiveTypes.Int32)))))
 	for range 3 {
 		add(arrow.ListOf(arrow.ListOf(one())))
 	}

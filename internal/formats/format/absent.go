@@ -23,7 +23,7 @@ func AbsentStats(how Access, s *pb.Source, rows int64) (filter.Stats, bool) {
 // AbsentSize is what a source that a file lacks takes in so many rows.
 func AbsentSize(s *pb.Source, rows int64) Size {
 	n := rows * int64(max(1, len(spec.Elements(s.GetDefault()))))
-	return Size{n, n*int64(8+len(s.GetDefault().GetText())) + 4*rows}
+	return Size{Values: n, Bytes: n*int64(8+len(s.GetDefault().GetText())) + 4*rows}
 }
 
 // defaultValue reads a scalar source's default as the column's kind. What does not fit exactly is left to the

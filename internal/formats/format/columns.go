@@ -61,7 +61,7 @@ const (
 	Absent Access = iota // the file lacks the column: all rows have the source's default
 	Nulls                // the file has nulls in its place
 	Plain                // a column as it is
-	MapKey               // the value of one key of a map
+	MapKey               // the value of one key of a map, or a field of it
 )
 
 // Stored reports whether the file has values.
@@ -71,7 +71,7 @@ func (a Access) Stored() bool { return a >= Plain }
 // if the file has something else in its place. A list without a type may have fewer levels than are read: its elements,
 // which are all null, could be lists.
 func (c *Columns) Find(s *pb.Source) (Access, int, error) {
-	name := strings.Join(s.GetPath(), ".")
+	name := spec.ColumnName(s.GetPath(), s.GetField())
 	i, ok := c.Column(name)
 	switch {
 	case !ok && c.Nulls(s.GetPath()):
@@ -140,6 +140,11 @@ func (c *Columns) clash(s *pb.Source) error {
 		switch {
 		case column.Unsupported != "":
 			return fmt.Errorf("column %s cannot be read: %s", column.Name, column.Unsupported)
+		case len(s.GetField()) > 0 && len(column.Path) == len(s.GetPath()):
+			return fmt.Errorf("column %s is %s here, not a map of maps", column.Name, keyed(column))
+		case len(column.Field) > 0 && len(column.Path) == len(s.GetPath()) && s.Key != nil:
+			return fmt.Errorf("column %s is a map of maps here, not of %s", strings.Join(column.Path, "."),
+				spec.TypeFromProto(s.GetType()))
 		case n < len(column.Path):
 			return fmt.Errorf("column %s is a struct here, with a field %s", strings.Join(s.GetPath(), "."),
 				column.Name)
@@ -149,6 +154,14 @@ func (c *Columns) clash(s *pb.Source) error {
 		return fmt.Errorf("column %s is %s here, not a struct", column.Name, column.Type)
 	}
 	return nil
+}
+
+// keyed is a column's type, or that it is a map.
+func keyed(c *spec.Column) string {
+	if c.Key != pb.Kind_KIND_UNSPECIFIED {
+		return "a map of " + c.Type.String()
+	}
+	return c.Type.String()
 }
 
 // Widens reports whether values of kind from are, all and exactly, values of kind to.

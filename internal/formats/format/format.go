@@ -144,8 +144,9 @@ type Chunk struct {
 	Held, Later int64
 }
 
-// Size is what a source has in a window: elements, or rows of scalars, and the bytes that they take.
-type Size struct{ Values, Bytes int64 }
+// Size is what a source has in a window: elements, or rows of scalars, and the bytes that they take; and of a map how
+// many entries these are.
+type Size struct{ Values, Bytes, Entries int64 }
 
 // Name is an extent in messages: "row group 3".
 func Name(f File, extent int) string { return fmt.Sprintf("%s %d", f.Extent(), extent) }

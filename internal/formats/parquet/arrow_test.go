@@ -87,9 +87,14 @@ func TestArrowSchema(t *testing.T) {
 			Nullable: true,
 		},
 		{Name: "bags", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, list), Nullable: true},
+		{
+			Name: "ranked", Nullable: true,
+			Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32)),
+		},
+		{Name: "odd", Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.ListOf(arrow.StructOf(arrow.Field{Name: "x", Type: list}))), Nullable: true},
 	}, nil)
 	f := load(t, write(t, schema, record(t, schema, `[{"label":1,"sure":[]}]`)))
-	want := strings.TrimSpace(`
+	want := strings.TrimSpace((`
 label int32: label 0/0 row 0 list 0
 u8 int32 of uint8: u8 1/0 row 1 list 0
 u32 int64 of uint32: u32 1/0 row 1 list 0
@@ -109,7 +114,18 @@ scores.key list<binary>: scores.key_value.key 2/1 row 1 list 2
 scores.value list<float32>: scores.key_value.value 3/1 row 1 list 2
 deep list<list<int64>>: deep.list.element.list.element 5/2 row 1 list 2 null 3 list 4
 boxes.x list<int32>: boxes.list.element.x 3/1 row 1 list 2
-bags unsupported: a map whose values are lists`)
+bags map<int64>list<int64>: bags.key_value.key 2/1 row 1 list 2 ` +
+		`bags.key_value.value.list.element 5/2 row 1 list 2 null 3 list 4
+bags.key list<int64>: bags.key_value.key 2/1 row 1 list 2
+bags.value list<list<int64>>: bags.key_value.value.list.element 5/2 row 1 list 2 null 3 list 4
+ranked.*.key map<binary>list<int64>: ranked.key_value.key 2/1 row 1 list 2 ` +
+		`ranked.key_value.value.key_value.key 4/2 row 1 list 2 null 3 list 4
+ranked.*.value map<binary>list<float32>: ranked.key_value.key 2/1 row 1 list 2 ` +
+		`ranked.key_value.value.key_value.value 5/2 row 1 list 2 null 3 list 4
+ranked.key list<binary>: ranked.key_value.key 2/1 row 1 list 2
+ranked.value.key list<list<int64>>: ranked.key_value.value.key_value.key 4/2 row 1 list 2 null 3 list 4
+ranked.value.value list<list<float32>>: ranked.key_value.value.key_value.value 5/2 row 1 list 2 null 3 list 4
+odd unsupported: a map whose values are lists of structs`))
 	if got := describe(f); got != want {
 		t.Errorf("schema:\n%s\nwant:\n%s", got, want)
 	}

@@ -3,9 +3,9 @@ package parquet
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
@@ -53,7 +53,7 @@ func (f *Footer) Bind(sources []*pb.Source) (*Bound, error) {
 			keys[i] = Use{from, f.Leaves[from].Kind}
 			b.Uses = append(b.Uses, keys[i])
 		}
-		for leaf := from; leaf < to; leaf++ {
+		for leaf := range f.leaves(column) {
 			b.bySource[i] = append(b.bySource[i], leaf)
 		}
 	}
@@ -84,7 +84,7 @@ func compareUses(a, b Use) int {
 
 // find is Columns.Find; a column whose key is missing is this process's fault.
 func (f *Footer) find(s *pb.Source) (format.Access, int, error) {
-	if i, ok := f.Column(strings.Join(s.GetPath(), ".")); ok {
+	if i, ok := f.Column(spec.ColumnName(s.GetPath(), s.GetField())); ok {
 		if err := f.Locked(i); err != nil {
 			return 0, 0, err
 		}

@@ -1,9 +1,8 @@
 package parquet
 
 import (
-	"fmt"
+	"iter"
 	"slices"
-	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -34,6 +33,17 @@ func (p place) enter(n *node, named bool) place {
 
 // span is a run of leaves.
 type span struct{ from, to int }
+
+// leaves are those that make up a column: all, or of a map column the first and the last one.
+func (s span) leaves(c *spec.Column) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for leaf := s.from; leaf < s.to && yield(leaf); leaf++ {
+			if c.Key != pb.Kind_KIND_UNSPECIFIED {
+				leaf = max(leaf, s.to-2)
+			}
+		}
+	}
+}
 
 // columnBuilder turns a schema into leaves and the columns that they make up.
 type columnBuilder struct {
@@ -169,64 +179,6 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 	}, span{from, from + 1})
 }
 
-// mapGroup adds a map column and the columns of its keys and its values.
-func (b *columnBuilder) mapGroup(n *node, p place) {
-	reason := mapProblem(n)
-	if reason != "" {
-		b.unsupported(n, p, reason)
-		return
-	}
-	entries := n.children[0]
-	at := p.enter(entries, false)
-	column, from := len(b.columns), len(b.leaves)
-	var kinds [2]pb.Kind
-	for i, child := range entries.children {
-		kind, logical, _ := child.kind()
-		logical.RowNullDef, logical.ListDef = p.def, at.def
-		b.leaf(child, at.enter(child, false), Leaf{
-			Column: column, Kind: kind, Logical: logical, MapKey: i == 0, MapValue: i == 1,
-		})
-		kinds[i] = kind
-	}
-	b.column(p.feature, spec.Column{
-		Type: spec.Type{Kind: kinds[1]}, Key: kinds[0],
-		Own: entries.children[1].own(), Meaning: entries.children[1].meaning(), Text: entries.children[1].isText(),
-	}, span{from, from + 2})
-	for i, name := range []string{"key", "value"} {
-		path := append(slices.Clip(p.feature), name)
-		side := entries.children[i]
-		b.column(path, spec.Column{
-			Type: spec.Type{Kind: kinds[i], List: true}, Own: side.own(), Meaning: side.meaning(),
-			Text: side.isText(),
-		}, span{from + i, from + i + 1})
-	}
-}
-
-// mapProblem says why a map cannot be read, or nothing.
-func mapProblem(n *node) string {
-	if len(n.children) != 1 || n.children[0].repetition != repeated || n.children[0].isLeaf() {
-		return "a map without a repeated level"
-	}
-	entries := n.children[0]
-	if len(entries.children) != 2 {
-		return fmt.Sprintf("a map whose entries have %d fields instead of key and value", len(entries.children))
-	}
-	for i, side := range []string{"keys", "values"} {
-		child := entries.children[i]
-		if !child.isLeaf() || child.repetition == repeated {
-			return fmt.Sprintf("a map whose %s are %s", side, child.shape())
-		}
-		kind, _, reason := child.kind()
-		if reason != "" {
-			return fmt.Sprintf("a map whose %s cannot be read: %s", side, reason)
-		}
-		if i == 0 && kind != pb.Kind_INT32 && kind != pb.Kind_INT64 && kind != pb.Kind_BINARY {
-			return fmt.Sprintf("a map with %s keys; keys may be integers or strings", strings.ToLower(kind.String()))
-		}
-	}
-	return ""
-}
-
 // unsupported adds a column that no feature can be, with the leaves at and below n.
 func (b *columnBuilder) unsupported(n *node, p place, reason string) {
 	from := len(b.leaves)
@@ -250,7 +202,7 @@ func (b *columnBuilder) leaf(n *node, p place, l Leaf) {
 }
 
 func (b *columnBuilder) column(path []string, c spec.Column, leaves span) {
-	c.Name, c.Path = strings.Join(path, "."), path
+	c.Name, c.Path = spec.ColumnName(path, c.Field), path
 	b.columns, b.spans = append(b.columns, c), append(b.spans, leaves)
 }
 
@@ -258,7 +210,7 @@ func (b *columnBuilder) column(path []string, c spec.Column, leaves span) {
 // unsupported.
 func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 	for i := range b.columns {
-		for l := b.spans[i].from; l < b.spans[i].to && len(blocked) > 0; l++ {
+		for l := range b.spans[i].leaves(&b.columns[i]) {
 			if reason, ok := blocked[l]; ok && readable(&b.columns[i]) {
 				b.columns[i].Unsupported, b.columns[i].Untyped = reason, false
 			}
@@ -267,14 +219,13 @@ func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 	f.Columns = format.NewColumns(b.columns)
 	needed := make([]bool, len(b.leaves)) // by a column that can be read: either half of a map is one, too
 	for i := range b.columns {
-		for l := b.spans[i].from; l < b.spans[i].to && readable(&b.columns[i]); l++ {
-			needed[l] = true
+		for l := range b.spans[i].leaves(&b.columns[i]) {
+			needed[l] = needed[l] || readable(&b.columns[i])
 		}
 	}
 	for i := range b.leaves {
 		if l := &b.leaves[i]; l.Column >= 0 && !needed[i] {
 			l.Column, l.Kind, l.Logical = -1, pb.Kind_KIND_UNSPECIFIED, Logical{}
-			l.MapKey, l.MapValue = false, false
 		}
 	}
 	f.Leaves, f.spans = b.leaves, b.spans

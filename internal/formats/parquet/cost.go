@@ -70,10 +70,13 @@ func (b *Bound) Window(rowGroup, source int, rows int64) format.Size {
 	}
 	var z format.Size
 	g := &b.RowGroups[rowGroup]
-	for _, leaf := range b.bySource[source] {
+	for i, leaf := range b.bySource[source] {
 		c := &g.Chunks[leaf]
 		share := float64(rows) / float64(max(1, g.Rows))
 		n := int64(share * float64(c.Values))
+		if i == 0 && b.Bindings[source].Access == format.MapKey {
+			z.Entries = n
+		}
 		z.Values += n
 		z.Bytes += 8*n + 4*rows // values, or the ends of bytes, and offsets
 		z.Bytes += 4 * n * int64(max(0, b.Leaves[leaf].MaxRep-1))

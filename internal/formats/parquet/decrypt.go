@@ -216,7 +216,7 @@ func (p *parser) lock(leaf int, err error) {
 
 // Locked returns why the key of a column is missing, if it is; the error is marked as storage.IsOurs.
 func (f *Footer) Locked(column int) error {
-	for leaf := f.spans[column].from; leaf < f.spans[column].to; leaf++ {
+	for leaf := range f.leaves(column) {
 		if err := f.locked[leaf]; err != nil {
 			return fmt.Errorf("column %s is encrypted: %w", strings.Join(f.Schema.Columns[column].Path, "."), err)
 		}

@@ -29,7 +29,11 @@ func describe(f *parquet.Footer) string {
 		}
 		fmt.Fprintf(&b, "%s %s:", c.Name, kind)
 		from, to := f.LeavesOf(i)
-		for _, l := range f.Leaves[from:to] {
+		leaves := f.Leaves[from:to]
+		if c.Key != pb.Kind_KIND_UNSPECIFIED {
+			leaves = []parquet.Leaf{f.Leaves[from], f.Leaves[to-1]}
+		}
+		for _, l := range leaves {
 			fmt.Fprintf(&b, " %s %d/%d row %d list %d",
 				strings.Join(l.Path, "."), l.MaxDef, l.MaxRep, l.Logical.RowNullDef, l.Logical.ListDef)
 			for _, level := range l.Logical.Nested[:max(1, l.MaxRep)-1] {

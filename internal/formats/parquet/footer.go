@@ -8,6 +8,7 @@ package parquet
 
 import (
 	"cmp"
+	"iter"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -28,11 +29,16 @@ type Footer struct {
 	locked map[int]error // leaves whose keys are missing
 }
 
-// LeavesOf returns which leaves make up the column: Leaves[from:to]. A map column has two, its keys and its
-// values, each of which makes up the column Name.key or Name.value too.
+// LeavesOf returns which leaves make up the column: Leaves[from:to], or of a map column the first of these, its keys,
+// and the last one, its values. Each of them makes up a column of its own, too.
 func (f *Footer) LeavesOf(column int) (from, to int) {
 	s := f.spans[column]
 	return s.from, s.to
+}
+
+// leaves are those that make up the column.
+func (f *Footer) leaves(column int) iter.Seq[int] {
+	return f.spans[column].leaves(&f.Schema.Columns[column])
 }
 
 // Physical is a Parquet physical type, numbered as in parquet.thrift.
@@ -52,8 +58,8 @@ const (
 
 // Leaf is a leaf column of the Parquet schema, in file order.
 type Leaf struct {
-	// Column is the index in Schema.Columns of the feature that this leaf belongs to (of a map's leaves: the map),
-	// or -1 if it belongs to one that is Unsupported, unless that is an Untyped list.
+	// Column is the index in Schema.Columns of the feature that this leaf belongs to (of a map's leaves: the map), or
+	// -1 if it belongs to one that is Unsupported, unless that is an Untyped list.
 	Column int
 	// Path holds all levels ("ids", "list", "element").
 	Path     []string
@@ -63,13 +69,11 @@ type Leaf struct {
 	// TypeLength of FixedLenByteArray, above 0.
 	TypeLength int
 	// MaxDef and MaxRep are the maximal definition and repetition levels. Where Column is not -1, MaxRep is 0 for
-	// scalars, 1 for lists and maps, and more for lists of lists. A value, or an element, is present if its definition
-	// level is MaxDef.
+	// scalars, 1 for lists and maps, and more for lists within them. A value, or an element, is present if its
+	// definition level is MaxDef.
 	MaxDef, MaxRep int
 	// Logical says how to read the physical value as Kind (unsigned, decimal scale, ...).
 	Logical Logical
-	// MapKey marks the key leaf of a map column, MapValue its value leaf.
-	MapKey, MapValue bool
 
 	unordered bool // nobody says how its bounds were compared
 	unbounded bool // it has none that could be used
@@ -89,9 +93,12 @@ type Leaf struct {
 //	o map { key_value { key } }        2       1           2
 //	o map { key_value { o value } }    3       1           2
 //
-// Of lists of lists, whose levels nest directly, these are the outermost's, and Nested has those of the others:
+// Of lists of lists, whose levels nest directly, these are the outermost's, and Nested has those of the others. Maps
+// are lists of their entries:
 //
-//	o list { list { o list { list { o element } } } }      5, 1, 2, and 3 and 4
+//	o list { list { o list { list { o element } } } }              5, 1, 2, and 3 and 4
+//	o map { key_value { o value { list { o element } } } }         5, 1, 2, and 3 and 4
+//	o map { key_value { o value { key_value { key } } } }          4, 1, 2, and 3 and 4
 type Logical struct {
 	// Unsigned integers: an Int32 is widened to INT64 with zeros; an Int64 keeps its bits.
 	Unsigned bool

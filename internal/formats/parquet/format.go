@@ -59,9 +59,8 @@ func (f *File) Extents() []format.Extent { return f.extents }
 
 // Stored is how many bytes the column chunks of a column have.
 func (f *File) Stored(column int) (n int64) {
-	from, to := f.Footer.LeavesOf(column)
 	for _, g := range f.Footer.RowGroups {
-		for leaf := from; leaf < to; leaf++ {
+		for leaf := range f.Footer.leaves(column) {
 			n += g.Chunks[leaf].Length
 		}
 	}

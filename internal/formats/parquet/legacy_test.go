@@ -124,6 +124,30 @@ func TestLegacyShapes(t *testing.T) {
 			"m map<int64>int64: m.map.key 2/1 row 1 list 2 m.map.value 2/1 row 1 list 2\n" +
 				"m.key list<int64>: m.map.key 2/1 row 1 list 2\nm.value list<int64>: m.map.value 2/1 row 1 list 2",
 		},
+		"hive's map of lists": {
+			group(t, "m", opt, asMap, group(t, "map", rep, none, int64Leaf("key", req),
+				group(t, "value", opt, list, group(t, "bag", rep, none, int64Leaf("array_element", opt))))),
+			"m map<int64>list<int64>: m.map.key 2/1 row 1 list 2 m.map.value.bag.array_element 5/2 row 1 list 2 " +
+				"null 3 list 4\nm.key list<int64>: m.map.key 2/1 row 1 list 2\n" +
+				"m.value list<list<int64>>: m.map.value.bag.array_element 5/2 row 1 list 2 null 3 list 4",
+		},
+		"MAP_KEY_VALUE of two levels": {
+			group(t, "m", opt, mapKV, group(t, "map", rep, none, int64Leaf("key", req),
+				group(t, "value", req, list, int64Leaf("array", rep)))),
+			"m map<int64>list<int64>: m.map.key 2/1 row 1 list 2 m.map.value.array 3/2 row 1 list 2 null 2 list 3\n" +
+				"m.key list<int64>: m.map.key 2/1 row 1 list 2\n" +
+				"m.value list<list<int64>>: m.map.value.array 3/2 row 1 list 2 null 2 list 3",
+		},
+		"map of maps of maps": {
+			group(t, "m", opt, asMap, group(t, "kv", rep, none, int64Leaf("key", req),
+				group(t, "value", opt, asMap, group(t, "kv", rep, none, int64Leaf("key", req),
+					group(t, "value", opt, asMap, group(t, "kv", rep, none, int64Leaf("key", req), int64Leaf("v", opt))))))),
+			"m unsupported: a map whose values are maps whose values are maps",
+		},
+		"map of repeated values": {
+			group(t, "m", opt, asMap, group(t, "kv", rep, none, int64Leaf("key", req), int64Leaf("value", rep))),
+			"m unsupported: a map whose values are lists without a level of their own",
+		},
 		"set": {
 			group(t, "m", opt, asMap, group(t, "key_value", rep, none, int64Leaf("key", req))),
 			"m unsupported: a map whose entries have 1 fields instead of key and value",

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/arrowipc"
 	"github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
 )
@@ -38,7 +39,7 @@ func (p *parser) readMetadata(r *thrift.Reader) {
 func (p *parser) markShapes() error {
 	lists := map[string]int{}
 	for i := range p.columns {
-		if c := &p.columns[i]; c.Type.List && c.Unsupported == "" {
+		if c := &p.columns[i]; c.Type.List && c.Key == pb.Kind_KIND_UNSPECIFIED && c.Unsupported == "" {
 			lists[c.Name] = i
 		}
 	}

@@ -83,6 +83,9 @@ func (d *Decoder) newColumn(a *arrow.Array, kind pb.Kind, name string) (*column,
 			c.structs = append(c.structs, validity)
 		} else {
 			l.nulls = append(l.nulls, validity)
+			for _, number := range list.Around {
+				l.nulls = append(l.nulls, d.buffers[number])
+			}
 		}
 		c.lists = append(c.lists, l)
 	}

@@ -29,8 +29,8 @@ type Decoder struct {
 	buffers      map[int]*buffer
 	dictionaries map[dictionaryKey]*dictionary
 	columns      []*column
-	selectors    []selector
-	readers      []decode.Reader // one for each source
+	selectors    map[*column]*selector // by what makes their keys
+	readers      []decode.Reader       // one for each source
 	out          []*vector.Vector
 
 	file     string
@@ -43,7 +43,8 @@ type Decoder struct {
 // selector finds keys of a map; errors are about its keys.
 type selector struct {
 	*decode.Selector
-	keys *column
+	keys    *column
+	entries map[*column]*decode.Entries // by what makes their values
 }
 
 var errNoBatch = errors.New("arrow: decoder without a record batch")
@@ -120,7 +121,6 @@ func (d *Decoder) bind(b *arrow.Bound) error {
 		d.columns = append(d.columns, c)
 		return c, nil
 	}
-	selectors := map[use]*decode.Selector{}
 	for i, at := range b.Bindings {
 		var err error
 		source := d.sources[i]
@@ -141,12 +141,7 @@ func (d *Decoder) bind(b *arrow.Bound) error {
 			if err = errors.Join(errKeys, errValues); err != nil {
 				break
 			}
-			as := use{at.Arrays[1], kind}
-			if selectors[as] == nil {
-				selectors[as] = decode.NewSelector(keys, values, keys.out.Type.Kind, kind, &d.memory)
-				d.selectors = append(d.selectors, selector{selectors[as], keys})
-			}
-			d.readers[i], err = selectors[as].Pick(source.GetKey())
+			d.readers[i], err = d.entriesOf(keys, values).Pick(source.GetKey(), source.GetType())
 		}
 		if err != nil {
 			return fmt.Errorf("feature %s: %w", source.GetName(), err)
@@ -154,6 +149,24 @@ func (d *Decoder) bind(b *arrow.Bound) error {
 	}
 	d.bound = b
 	return nil
+}
+
+// entriesOf are the entries that columns make.
+func (d *Decoder) entriesOf(keys, values *column) *decode.Entries {
+	if d.selectors == nil {
+		d.selectors = map[*column]*selector{}
+	}
+	s := d.selectors[keys]
+	if s == nil {
+		s = &selector{
+			decode.NewSelector(keys, keys.out.Type.Kind, &d.memory), keys, map[*column]*decode.Entries{},
+		}
+		d.selectors[keys] = s
+	}
+	if s.entries[values] == nil {
+		s.entries[values] = s.Entries(values)
+	}
+	return s.entries[values]
 }
 
 // Skip passes over rows.
@@ -172,6 +185,11 @@ func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 		for _, s := range d.selectors {
 			if err := s.Find(rows); err != nil {
 				return s.keys.fail(err)
+			}
+			for _, e := range s.entries {
+				if err := e.Load(rows); err != nil {
+					return s.keys.fail(err)
+				}
 			}
 		}
 		for i, r := range d.readers {

@@ -56,6 +56,7 @@ func Equal(t *testing.T, what string, twin, file []byte) {
 	}
 	rows := decodeAll(t, what, want, twin, sources, 1<<20, 0, false)
 	compareOwn(t, what, sources, rows)
+	compareKeys(t, what, sources, rows)
 	for i, window := range []int{1, 7, 64, 1 << 20} {
 		for j, skip := range []int{0, 1, 9, len(rows) / 2, len(rows)} {
 			skip, pieces := min(skip, len(rows)), (i+j)%2 == 1
@@ -95,13 +96,44 @@ func compare(t *testing.T, what string, sources []*pb.Source, got, want [][]any)
 func compareOwn(t *testing.T, what string, sources []*pb.Source, rows [][]any) {
 	t.Helper()
 	for j, s := range sources {
-		if j == 0 || !slices.Equal(s.GetPath(), sources[j-1].GetPath()) || !spec.Small(s.GetType().GetKind()) &&
+		if j == 0 || !slices.Equal(s.GetPath(), sources[j-1].GetPath()) ||
+			!slices.Equal(s.GetField(), sources[j-1].GetField()) || !spec.Small(s.GetType().GetKind()) &&
 			s.GetType().GetNested() <= sources[j-1].GetType().GetNested() {
 			continue
 		}
 		for i, row := range rows {
 			if !reflect.DeepEqual(row[j], row[j-1]) {
 				t.Fatalf("%s: row %d of %s is %v, want %v", what, i, s.GetName(), row[j], row[j-1])
+			}
+		}
+	}
+}
+
+// compareKeys holds keys of maps against what all keys and all values of the maps say: the last entry of a key counts.
+func compareKeys(t *testing.T, what string, sources []*pb.Source, rows [][]any) {
+	t.Helper()
+	all := func(s *pb.Source, kind pb.Kind, more ...string) int {
+		path := slices.Concat(s.GetPath(), more)
+		return slices.IndexFunc(sources, func(s *pb.Source) bool {
+			return s.Key == nil && slices.Equal(s.GetPath(), path) && (kind == 0 || s.GetType().GetKind() == kind)
+		})
+	}
+	for i, s := range sources {
+		if s.Key == nil {
+			continue
+		}
+		keys := all(s, 0, "key")
+		values := all(s, s.GetType().GetKind(), append([]string{"value"}, s.GetField()...)...)
+		for n, row := range rows {
+			var want any
+			entries, _ := row[keys].([]any)
+			for j, key := range entries {
+				if text, ok := key.(string); ok && text == s.GetKey() || !ok && fmt.Sprint(key) == s.GetKey() {
+					want = row[values].([]any)[j]
+				}
+			}
+			if !reflect.DeepEqual(row[i], want) {
+				t.Fatalf("%s: row %d of %s is %v, want %v", what, n, s.GetName(), row[i], want)
 			}
 		}
 	}
@@ -191,9 +223,15 @@ func sourcesOf(c *format.Columns) []*pb.Source {
 		if column.Key != pb.Kind_KIND_UNSPECIFIED {
 			keys = []*string{new("1"), new("2"), new("300")}
 		}
+		if column.Key == pb.Kind_BINARY {
+			keys = append(keys, new("1.x"))
+		}
 		for _, key := range keys {
 			for _, kind := range kindsOf(column) {
-				s := &pb.Source{Path: column.Path, Type: column.Type.Proto(), Key: key, Meaning: column.Meaning}
+				s := &pb.Source{
+					Path: column.Path, Key: key, Field: column.Field, Type: column.Type.Proto(),
+					Meaning: column.Meaning,
+				}
 				s.Name, s.Type.Kind = fmt.Sprint(column.Name, s.GetKey(), kind), kind
 				sources = append(sources, s)
 			}

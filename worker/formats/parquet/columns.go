@@ -53,8 +53,15 @@ type Decoder struct {
 // selector finds keys of a map, after its columns have decoded a window of rows.
 type selector struct {
 	*decode.Selector
-	keys  *column
-	waits bool // it is for Rest
+	keys    *column
+	waits   bool // it is for Rest
+	entries []*entries
+}
+
+// entries are what is read of the entries of a map.
+type entries struct {
+	*decode.Entries
+	values *column
 }
 
 // NewDecoder returns a decoder of sources that holds at most so many bytes of pages, dictionaries and the window: a
@@ -189,7 +196,6 @@ func (d *Decoder) takeEarly(b *footer.Bound) {
 }
 
 func (d *Decoder) bindReaders(b *footer.Bound) error {
-	selectors := map[[2]int]*selector{}
 	d.selectors = d.selectors[:0]
 	for i, at := range b.Bindings {
 		var err error
@@ -202,21 +208,32 @@ func (d *Decoder) bindReaders(b *footer.Bound) error {
 			c := d.columns[at.Value]
 			d.readers[i], err = decode.Deeper(c, c.out.Type.Nested, source.GetType(), &d.memory)
 		case format.MapKey:
-			pair := [2]int{at.Key, at.Value}
-			if selectors[pair] == nil {
-				keys, values := d.columns[at.Key], d.columns[at.Value]
-				selectors[pair] = &selector{
-					Selector: decode.NewSelector(keys, values, keys.kind, values.kind, &d.memory), keys: keys,
-				}
-				d.selectors = append(d.selectors, selectors[pair])
-			}
-			d.readers[i], err = selectors[pair].Pick(source.GetKey())
+			of := d.entriesOf(d.columns[at.Key], d.columns[at.Value])
+			d.readers[i], err = of.Pick(source.GetKey(), source.GetType())
 		}
 		if err != nil {
 			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
 		}
 	}
 	return nil
+}
+
+// entriesOf are the entries that columns make.
+func (d *Decoder) entriesOf(keys, values *column) *decode.Entries {
+	i := slices.IndexFunc(d.selectors, func(s *selector) bool { return s.keys == keys })
+	if i < 0 {
+		i = len(d.selectors)
+		d.selectors = append(d.selectors, &selector{
+			Selector: decode.NewSelector(keys, keys.kind, &d.memory), keys: keys,
+		})
+	}
+	s := d.selectors[i]
+	j := slices.IndexFunc(s.entries, func(e *entries) bool { return e.values == values })
+	if j < 0 {
+		j = len(s.entries)
+		s.entries = append(s.entries, &entries{s.Entries(values), values})
+	}
+	return s.entries[j].Entries
 }
 
 // Skip passes over rows, whole pages at a time where it can.
@@ -269,11 +286,18 @@ func (d *Decoder) decode(rows int, first bool) error {
 		}
 	}
 	for _, s := range d.selectors {
-		if s.waits == first {
-			continue
+		if s.waits != first {
+			if err := s.Find(rows); err != nil {
+				return s.keys.fail(err)
+			}
 		}
-		if err := s.Find(rows); err != nil {
-			return s.keys.fail(err)
+		for _, e := range s.entries {
+			if (s.waits || e.values.waits) == first {
+				continue
+			}
+			if err := e.Load(rows); err != nil {
+				return s.keys.fail(err)
+			}
 		}
 	}
 	for i, r := range d.readers {

@@ -174,6 +174,11 @@ func TestSteadyState(t *testing.T) {
 			}
 		}
 	}
+	for name, of := range mapTypes() {
+		if allocated := allocationsOf(t, mapsOf(t, of), kindRows, mapSources(15, of)); allocated > zstd {
+			t.Errorf("keys of maps of %s: %v allocations for each row group", name, allocated)
+		}
+	}
 	dir := pythonFiles(t)
 	for _, name := range []string{"delta_length_v2", "delta_bytes_v1", "split_v2"} {
 		data, _ := openFile(t, filepath.Join(dir, name+".parquet"))
@@ -190,16 +195,25 @@ func allocations(t *testing.T, data []byte, rows int) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := NewDecoder(withOwn(f), testMemory)
+	return allocationsOf(t, data, rows, withOwn(f))
+}
+
+// allocationsOf is that of some sources.
+func allocationsOf(t *testing.T, data []byte, rows int, sources []*pb.Source) float64 {
+	f, err := readFooter(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDecoder(sources, testMemory)
 	chunks, err := chunksOf(d, f, 0, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := wholes(chunks)
+	wholes := wholes(chunks)
 	return testing.AllocsPerRun(10, func() {
-		err := d.resetSources("file", f, 0, sources)
+		err := d.resetSources("file", f, 0, wholes)
 		for left := rows; left > 0 && err == nil; left -= 100 {
-			_, err = d.Next(100)
+			_, err = d.Next(min(100, left))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // kindRows is few enough for an emulator.
@@ -97,12 +99,20 @@ func BenchmarkKinds(b *testing.B) {
 }
 
 func benchColumns(b *testing.B, data []byte, rows int) {
+	f, err := readFooter(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchSources(b, data, sourcesOf(f), rows)
+}
+
+func benchSources(b *testing.B, data []byte, sources []*pb.Source, rows int) {
 	b.ReportAllocs()
 	f, err := readFooter(data)
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := NewDecoder(sourcesOf(f), testMemory)
+	d := NewDecoder(sources, testMemory)
 	for b.Loop() {
 		chunks, err := chunksOf(d, f, 0, data)
 		if err == nil {

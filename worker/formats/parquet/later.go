@@ -54,7 +54,7 @@ func (d *Decoder) mark(b *footer.Bound) {
 		if p, ok := d.readers[i].(*decode.Pick); ok {
 			d.columns[at.Key].waits = false
 			for _, s := range d.selectors {
-				s.waits = s.waits && s.Selector != p.Of()
+				s.waits = s.waits && s.Selector != p.Of().Of()
 			}
 		}
 	}

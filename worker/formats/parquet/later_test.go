@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/parquet"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/formattest/rowtest"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -26,42 +27,61 @@ func TestRest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources := withOwn(f)
-		d := NewDecoder(sources, testMemory)
-		first := map[int]bool{}
-		var list []int
-		for i := range sources {
-			if r.IntN(3) == 0 {
-				first[i], list = true, append(list, i)
-			}
+		checkRest(t, r, f, data, withOwn(f))
+	}
+}
+
+// TestRestOfMaps does so with keys of maps, beside all their keys and values.
+func TestRestOfMaps(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 7))
+	for _, of := range mapTypes() {
+		data := mapsOf(t, of)
+		f, err := readFooter(data)
+		if err != nil {
+			t.Fatal(err)
 		}
-		d.DecodeFirst(list)
-		all := NewDecoder(sources, testMemory)
-		for rg := range f.RowGroups {
-			resetBoth(t, f, rg, data, d, all)
-			for left := int(f.RowGroups[rg].Rows); left > 0; {
-				n := 1 + r.IntN(min(left, 120))
-				left -= n
-				got, want := nextOfBoth(t, r, n, d, all)
-				if got == nil {
-					continue
+		for range 4 {
+			checkRest(t, r, f, data, append(sourcesOf(f), mapSources(3, of)...))
+		}
+	}
+}
+
+func checkRest(t *testing.T, r *rand.Rand, f *footer.Footer, data []byte, sources []*pb.Source) {
+	t.Helper()
+	d := NewDecoder(sources, testMemory)
+	first := map[int]bool{}
+	var list []int
+	for i := range sources {
+		if r.IntN(3) == 0 {
+			first[i], list = true, append(list, i)
+		}
+	}
+	d.DecodeFirst(list)
+	all := NewDecoder(sources, testMemory)
+	for rg := range f.RowGroups {
+		resetBoth(t, f, rg, data, d, all)
+		rows := int(f.RowGroups[rg].Rows)
+		for left := rows; left > 0 && rows-left < 1000; {
+			n := 1 + r.IntN(min(left, 120))
+			left -= n
+			got, want := nextOfBoth(t, r, n, d, all)
+			if got == nil {
+				continue
+			}
+			for i := range got {
+				if (got[i] == nil) == first[i] {
+					t.Fatalf("source %d of %v: %v", i, list, got[i])
 				}
-				rest := r.IntN(2) == 0
-				for i := range got {
-					if (got[i] == nil) == first[i] {
-						t.Fatalf("source %d of %v: %v", i, list, got[i])
-					}
+			}
+			if r.IntN(2) == 0 {
+				var err error
+				if got, err = d.Rest(); err != nil {
+					t.Fatal(err)
 				}
-				if rest {
-					if got, err = d.Rest(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				for i := range got {
-					if got[i] != nil && !reflect.DeepEqual(rowtest.Of(got[i]), rowtest.Of(want[i])) {
-						t.Fatalf("seed %d, row group %d, %d rows left: source %s differs",
-							seed, rg, left, sources[i].GetName())
-					}
+			}
+			for i := range got {
+				if got[i] != nil && !reflect.DeepEqual(rowtest.Of(got[i]), rowtest.Of(want[i])) {
+					t.Fatalf("row group %d, %d rows left, first %v: source %s differs", rg, left, list, sources[i].GetName())
 				}
 			}
 		}

@@ -68,6 +68,24 @@ shapes = pa.table({
     "maps": column(pa.list_(pa.map_(pa.string(), pa.int8())), lambda i: [[("a", 1)]]),
     "end": column(pa.int8(), lambda i: i % 100),
 })
+def ids(i):
+    return None if i % 5 == 3 else [None if (i + k) % 6 == 1 else (i * k) % 100 for k in range(i % 4)]
+
+
+feature_tables = pa.table({  # in which keys stand twice, and have dots
+    "first": column(pa.int16(), lambda i: i),
+    "ids": column(pa.map_(pa.int64(), pa.list_(pa.int32())), lambda i: [(k % 3, ids(i + k)) for k in range(i % 6)]),
+    "large": column(pa.map_(pa.large_string(), pa.large_list(pa.large_string())), lambda i: [(str(k), [str(i)] * k) for k in range(i % 4)]),
+    "fixed": column(pa.map_(pa.int32(), pa.list_(pa.float32(), 2)), lambda i: [(k, None if i % 3 == 1 else [i, None]) for k in range(i % 4)]),
+    "scores": column(
+        pa.map_(pa.string(), pa.map_(pa.int64(), pa.float32())),
+        lambda i: [(f"{k % 2}.x", None if (i + k) % 7 == 2 else [(j, None if j == 1 else i / 3) for j in range((i + k) % 4)]) for k in range(i % 5)],
+    ),
+    "lists": column(pa.map_(pa.int64(), pa.map_(pa.int32(), pa.list_(pa.int8()))), lambda i: [(1, [(j, ids(j)) for j in range(i % 3)])]),
+    "in": column(pa.struct([("m", pa.map_(pa.int64(), pa.list_(pa.bool_())))]), lambda i: {"m": None if i % 4 == 1 else [(2, [True, None])]}),
+    "structs": column(pa.map_(pa.int64(), pa.list_(pa.struct([("a", pa.int8())]))), lambda i: [(1, [{"a": 1}])]),
+    "end": column(pa.int8(), lambda i: i % 100),
+})
 words = ["apple", "pear", "", "quince", "medlar"]
 
 
@@ -131,6 +149,7 @@ def write(name, table, twin=None):
 write("scalars", scalars)
 write("lists", lists)
 write("shapes", shapes)
+write("feature_tables", feature_tables)
 holes = dictionaries.column_names.index("holes")  # which Parquet has only as values
 write("dictionaries", dictionaries, dictionaries.set_column(holes, "holes", dictionaries["holes"].combine_chunks().dictionary_decode()))
 write("slices", pa.concat_tables([scalars.slice(13, 200), scalars.slice(400, 31)]))

@@ -35,6 +35,10 @@ def entries(key):
     return lambda: list({key(): value for _, value in pairs()}.items())
 
 
+def keyed(key, value):
+    return lambda: list({key(): random.choice([None, value()]) for _ in range(random.randrange(0, 5))}.items())
+
+
 integer = lambda: random.choice([0, 1, -1, 5, 2**31 - 1, -(2**31), random.randrange(-10**6, 10**6)])
 wide = lambda: random.choice([0, -1, 2**63 - 1, -(2**63), random.randrange(-10**15, 10**15), 42])
 real = lambda: random.choice([0.0, -0.5, 1e10, random.random(), 3.25])
@@ -49,6 +53,8 @@ schema = pa.schema([
     pa.field("reals", pa.list_(pa.float32())), pa.field("when", pa.timestamp("ns")), pa.field("ints", pa.list_(pa.int32())),
     pa.field("doubled", pa.map_(pa.string(), pa.float32())),
     pa.field("scores", pa.map_(pa.string(), pa.float32())), pa.field("counts", pa.map_(pa.int64(), pa.float64())),
+    pa.field("bags", pa.map_(pa.int64(), pa.list_(pa.int64()))),
+    pa.field("ranked", pa.map_(pa.string(), pa.map_(pa.int64(), pa.float32()))),
     pa.field("user", pa.struct([("age", pa.int32()), ("tags", pa.list_(pa.string()))])),
     pa.field("items", pa.list_(pa.struct([("id", pa.int64()), ("score", pa.float32())]))),
     pa.field("i8", pa.int8()), pa.field("u8", pa.uint8()), pa.field("i16", pa.int16()), pa.field("u16", pa.uint16()),
@@ -63,7 +69,10 @@ table = pa.table({
     "ids": column(values(wide)), "names": column(values(text)), "flags": column(values(lambda: random.random() < 0.9)),
     "reals": column(values(real)), "when": column(lambda: random.randrange(-10**18, 10**18)),
     "ints": column(values(integer, 0), 0), "scores": column(entries(lambda: random.choice("abcd"))),
-    "counts": column(entries(lambda: random.randrange(4))), "user": column(person),
+    "counts": column(entries(lambda: random.randrange(4))),
+    "bags": column(keyed(lambda: random.randrange(4), values(wide))),
+    "ranked": column(keyed(lambda: random.choice(["a", "b.c", "d"]), keyed(lambda: random.randrange(99), real))),
+    "user": column(person),
     "doubled": column(pairs), "items": column(values(lambda: {"id": wide(), "score": random.choice([None, real()])})),
     "i8": column(lambda: random.randrange(-128, 128)), "u8": column(lambda: random.randrange(256)),
     "i16": column(lambda: random.choice([-2**15, 2**15 - 1, 7])), "u16": column(lambda: random.randrange(2**16), 0),

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
 // argsName is the variable by which a test has this program be `penstock fit`.
@@ -196,5 +198,32 @@ func TestFunctionsChangeBetweenPasses(t *testing.T) {
 	}
 	if err := r.calls(called(1, "c")); err == nil || !strings.HasPrefix(err.Error(), "m:f changed") {
 		t.Error(err)
+	}
+}
+
+// A fit writes to an object store, and leaves there nothing but its file.
+func TestFitToAnObjectStore(t *testing.T) {
+	m := storagetest.StartMinIO(t)
+	m.MakeBucket(t, "fits")
+	m.Setenv(t)
+	dir := t.TempDir()
+	dataset(t, dir)
+	made, err := run(t.Context(), specOf(t, dir, chained), "--out=s3://fits/a.parquet", "--folder="+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := (&cli.StorageFlags{}).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for glob, want := range map[string]int{"s3://fits/[a-z]*": 1, "s3://fits/_*": 0} {
+		found, err := store.List(t.Context(), "", []string{glob})
+		if len(found) != want || want > 0 && err != nil {
+			t.Errorf("%s: %v, %v", glob, found, err)
+		}
+	}
+	if made.URI != "s3://fits/a.parquet" || made.Passes < 2 {
+		t.Errorf("%+v", made)
 	}
 }

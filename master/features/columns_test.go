@@ -1,0 +1,69 @@
+package features_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master/features"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Columns are those of all files, each once, maps as a whole.
+func TestColumns(t *testing.T) {
+	dir := t.TempDir()
+	own := arrow.Field{Name: "b", Type: arrow.PrimitiveTypes.Int64, Nullable: true}
+	for i, more := range []arrow.Field{
+		{Name: "m", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32)},
+		{Name: "a", Type: arrow.StructOf(arrow.Field{Name: "key", Type: arrow.PrimitiveTypes.Int32, Nullable: true})},
+	} {
+		schema := arrow.NewSchema([]arrow.Field{own, more}, nil)
+		f, err := os.Create(filepath.Join(dir, fmt.Sprint(i, ".parquet")))
+		check(t, err)
+		w, err := pqarrow.NewFileWriter(schema, f, nil, pqarrow.DefaultWriterProps())
+		check(t, err)
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		check(t, b.UnmarshalJSON([]byte(`{"b": 1, "m": [{"key": 1, "value": 2}], "a": {"key": 3}}`)))
+		check(t, w.Write(b.NewRecord()))
+		check(t, w.Close())
+	}
+	disk, err := storage.New(storage.Config{})
+	check(t, err)
+	listed, err := disk.List(t.Context(), "", []string{dir})
+	check(t, err)
+	var files []format.File
+	for _, f := range listed {
+		one, err := formats.NewCache(1<<20).Load(t.Context(), disk, "", f, nil)
+		check(t, err)
+		files = append(files, one)
+	}
+	got := features.Columns(files)
+	if got.GetFiles() != 2 || got.GetExtents() != 2 || got.GetRows() != 2 {
+		t.Errorf("they are of %v", got)
+	}
+	names := ""
+	for _, c := range got.GetColumns() {
+		names += c.GetName() + " "
+		if c.GetBytes() <= 0 {
+			t.Errorf("%s has no bytes", c.GetName())
+		}
+	}
+	if names != "b m a.key " || got.GetColumns()[0].GetBytes() <= got.GetColumns()[2].GetBytes() {
+		t.Errorf("columns %v", got.GetColumns())
+	}
+}
