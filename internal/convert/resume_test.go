@@ -225,3 +225,23 @@ func TestIntoBucket(t *testing.T) {
 		t.Errorf("files %v", single.Files)
 	}
 }
+
+// One process at a time writes an output, and another one does it no harm.
+func TestOneAtATime(t *testing.T) {
+	in := write(t, "a.csv", "x\n"+strings.Repeat("1\n", 30_000))
+	o := Options{Inputs: []string{in}, Output: filepath.Join(t.TempDir(), "out"), FileRows: 4000}
+	second := o
+	tried := false
+	o.Progress = func(p Progress) {
+		if p.Rows < 20_000 || tried {
+			return
+		}
+		tried = true
+		if _, err := Run(t.Context(), second); err == nil || !strings.Contains(err.Error(), "another conversion writes") {
+			t.Errorf("meanwhile: %v", err)
+		}
+	}
+	if r := run(t, o); r.Rows != 30_000 || !tried || len(table(t, r.Files...)) != 30_001 {
+		t.Errorf("result %+v", r)
+	}
+}
