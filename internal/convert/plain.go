@@ -62,7 +62,7 @@ func plainData(ctx context.Context, d arrow.ArrayData) (arrow.ArrayData, error) 
 	switch d.DataType().ID() {
 	case arrow.DICTIONARY:
 		values := array.NewDictionaryData(d)
-		taken, err := compute.TakeArray(compute.WithAllocator(ctx, memory.NewGoAllocator()), values.Dictionary(), values.Indices())
+		taken, err := compute.TakeArray(ctx, values.Dictionary(), values.Indices())
 		if err != nil {
 			return nil, err
 		}
