@@ -1,45 +1,79 @@
-// Package offline holds the commands that need no fleet: `penstock convert` and `penstock show`, which make and look at
-// data, `penstock validate` and `penstock plan`, which do what a master does when a session opens, and `penstock ops`,
-// which lists the transforms. Each is used from one goroutine.
+// Package offline holds the commands that need no fleet: `penstock convert`, `penstock diff` and `penstock show`, which
+// make, compare and look at data, `penstock validate` and `penstock plan`, which do what a master does when a session
+// opens, and `penstock ops`, which lists the transforms. Each is used from one goroutine.
 package offline
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/convert"
 )
 
+// conversion is a call of `penstock convert`.
+type conversion struct {
+	options  convert.Options
+	stores   cli.StorageFlags
+	rowGroup cli.Bytes
+}
+
 // Convert returns `penstock convert`.
 func Convert() *cobra.Command {
-	var o convert.Options
-	rowGroup := cli.Bytes(64 << 20)
+	c := conversion{rowGroup: 64 << 20}
 	cmd := &cobra.Command{
-		Use:   "convert FILE|FOLDER...",
-		Short: "Make Parquet that is good to train from, of CSV, TSV or Parquet",
-		Long: "Convert CSV or TSV files (plain, .gz or .zst) or Parquet files to Parquet with typed columns, row " +
-			"groups of\n" +
-			"a good size, zstd, v2 pages and statistics. A folder stands for all such files below it. Types of text " +
-			"columns are\n" +
-			"inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are " +
-			"known by their\n" +
-			"layout. The output appears only when it is whole.",
-		Example: "  penstock convert clicks.tsv --out data --hex 'cat_*'\n  penstock convert logs/ --out data\n" +
-			"  penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000\n" +
-			"  penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32\n" +
-			"  penstock convert old/*.parquet --out new --row-group-rows 100000",
+		Use:   "convert URI...",
+		Short: "Make Parquet that is good to train from, of CSV, TSV, Parquet or Arrow",
+		Long: `Convert CSV or TSV files (plain, .gz or .zst), Parquet or Arrow files to Parquet with typed columns, row
+groups of a good size, zstd and statistics. Structs, lists and maps stay as they are. Inputs are paths or s3://
+URIs. A folder stands for all such files below it, a glob for the files that match. Types of text columns are
+inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are known by
+their layout.
+
+The output appears only when it is whole. A conversion into several files (--file-rows) that was stopped goes on
+behind the last finished one when the same command runs again. An output in a store must be a new place, below a
+prefix that the storage profile lists by write.`,
+		Example: `  penstock convert clicks.tsv --out data --hex 'cat_*'
+  penstock convert logs/ --out data
+  penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
+  penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
+  penstock convert old/*.parquet --out new --row-group-rows 100000
+  penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
+  penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml`,
 		Args: cobra.MinimumNArgs(1),
+		RunE: c.run,
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&o.Output, "out", "", "directory to make, or one .parquet file (required)")
+	c.register(cmd.Flags())
+	_ = cmd.MarkFlagRequired("out") // the flag exists
+	return cli.Setup(cmd)
+}
+
+func (c *conversion) register(flags *pflag.FlagSet) {
+	o := &c.options
+	c.stores.Register(flags)
+	flags.StringVar(&o.Profile, "storage", "", "storage profile of the inputs (default: default)")
+	flags.StringVar(&o.Output, "out", "", "directory to make, here or in a store, or one .parquet file (required)")
+	flags.StringVar(&o.OutProfile, "out-storage", "",
+		"storage profile of the output, whose field write lists where it may be (default: that of --storage)")
+	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
+	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
+	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")
 	flags.StringVar(&o.Delimiter, "delimiter", "",
 		"delimiter of text files (default: a tab for .tsv, a comma for .csv)")
+	flags.StringVar(&o.Quote, "quote", "", "quote of text files, or none (default: \")")
+	flags.StringSliceVar(&o.Nulls, "null", nil,
+		"texts that stand for no value in text files, such as NA,\\N; an empty field always does")
+	flags.StringArrayVar((*[]string)(&o.TimeFormats), "time-format", nil,
+		"format of dates and times in text files, as of strptime, such as %d.%m.%Y; %s is Unix time; several are "+
+			"tried in turn (default: ISO 8601)")
 	flags.BoolVar(&o.NoHeader, "no-header", false,
 		"text files begin with data, not with the columns' names; --no-header=false: with names, though they look "+
 			"like data")
@@ -49,38 +83,49 @@ func Convert() *cobra.Command {
 	flags.StringSliceVar(&o.Hex, "hex", nil, "columns, or globs of them, with hexadecimal hashes that become int64")
 	flags.IntVar(&o.InferRows, "infer-rows", 0, "rows to infer types from (default: 10000)")
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
-	flags.Var(&rowGroup, "row-group-bytes", "most bytes of a row group in memory")
+	flags.Var(&c.rowGroup, "row-group-bytes", "most bytes of a row group in memory")
 	flags.Int64Var(&o.FileRows, "file-rows", 0, "rows of each file (default: all in one)")
-	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output that exists")
-	_ = cmd.MarkFlagRequired("out") // the flag exists
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		output, err := cli.Output(cmd)
-		if err != nil {
-			return err
-		}
-		o.Inputs, o.RowGroupBytes = args, int64(rowGroup)
-		o.Progress = func(p convert.Progress) {
-			cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)),
-				humanize.IBytes(uint64(p.BytesToRead)))
-		}
-		o.Header = cmd.Flags().Changed("no-header") && !o.NoHeader
-		result, err := convert.Run(cmd.Context(), o)
-		cli.Status(os.Stderr, "")
-		if err != nil {
-			return err
-		}
-		if output == "json" {
-			return cli.PrintJSON(cmd.OutOrStdout(), result)
-		}
-		for _, note := range result.Notes {
-			fmt.Fprintln(cmd.OutOrStdout(), note)
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %s in %s:\n  %s\n%s:\n  %s\n",
-			humanize.Comma(result.Rows), english.PluralWord(int(result.Rows), "row", ""),
-			humanize.IBytes(uint64(result.Bytes)), english.Plural(len(result.Files), "file", ""),
-			strings.Join(result.Files, "\n  "), english.Plural(len(result.Columns), "column", ""),
-			strings.Join(result.Columns, "\n  "))
+}
+
+func (c *conversion) run(cmd *cobra.Command, args []string) error {
+	output, err := cli.Output(cmd)
+	if err != nil {
 		return err
 	}
-	return cli.Setup(cmd)
+	o := c.options
+	if o.Store, err = c.stores.Open(); err != nil {
+		return err
+	}
+	defer o.Store.Close()
+	o.Inputs, o.RowGroupBytes = args, int64(c.rowGroup)
+	o.OutProfile = cmp.Or(o.OutProfile, o.Profile)
+	o.Progress = func(p convert.Progress) {
+		cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)),
+			humanize.IBytes(uint64(p.BytesToRead)))
+	}
+	o.Header = cmd.Flags().Changed("no-header") && !o.NoHeader
+	result, err := convert.Run(cmd.Context(), o)
+	cli.Status(os.Stderr, "")
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return cli.PrintJSON(cmd.OutOrStdout(), result)
+	}
+	return printResult(cmd.OutOrStdout(), result)
+}
+
+func printResult(w io.Writer, r convert.Result) error {
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, note)
+	}
+	if r.Verified {
+		fmt.Fprintln(w, "verified: the output holds the rows of the inputs")
+	}
+	_, err := fmt.Fprintf(w, "%s %s, %s in %s:\n  %s\n%s:\n  %s\n",
+		humanize.Comma(r.Rows), english.PluralWord(int(r.Rows), "row", ""),
+		humanize.IBytes(uint64(r.Bytes)), english.Plural(len(r.Files), "file", ""),
+		strings.Join(r.Files, "\n  "), english.Plural(len(r.Columns), "column", ""),
+		strings.Join(r.Columns, "\n  "))
+	return err
 }

@@ -49,7 +49,7 @@ func declare(o Options, header []string, fields int) ([]textColumn, error) {
 // isData reports whether no field of a first line is a name: each is a number, a time, true, false or empty.
 func isData(header []string) bool {
 	for _, name := range header {
-		if k := guess(field{text: []byte(name)}); k == stringKind || k == binaryKind {
+		if k := guess(field{text: []byte(name)}, nil); k == stringKind || k == binaryKind {
 			return false
 		}
 	}

@@ -1,32 +1,49 @@
-// Package convert turns CSV, TSV and Parquet files into Parquet that is good to train from: typed columns, row groups
-// of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command.
+// Package convert turns CSV, TSV, Parquet and Arrow files into Parquet that is good to train from: typed columns, row
+// groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command,
+// and `penstock diff` compares what two datasets hold.
 //
-// A source (text.go, parquet.go) makes records of the inputs, a cutter says where row groups and files end, and a
-// writer (write.go) encodes them into a directory that gets its name only when it is complete (output.go). Memory is
-// bounded by about two row groups. Run reads in one goroutine and writes in another and waits for both; calls of
-// Run with different outputs do not touch each other.
+// A source (text.go, parquet.go, arrow.go) makes records of the inputs, a cutter says where row groups and files end,
+// and a writer (write.go) encodes them into an output that is seen when it is complete (output.go). A journal tells a
+// later run what is finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and
+// a dictionary a column. Run reads in one goroutine and writes in another and waits for both; calls of Run with
+// different outputs do not touch each other.
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // Options says what Run does. Zero values stand for the defaults given.
 type Options struct {
 	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst after it), or
-	// .parquet, .parq or .pq. They have the same columns and are read one after another. A folder stands for such files
-	// below it, but for those whose names, or whose folders' names, begin with "." or "_".
-	Inputs []string
+	// .parquet, .parq or .pq, or .arrow, .feather or .ipc. They have the same columns and are read one after another. A
+	// folder stands for such files below it, but for those whose names, or whose folders' names, begin with "." or "_".
+	// A glob stands for the files that match, as in datasets.
+	Inputs []string `json:"-"`
+	// Store reads the inputs; default: one whose profiles follow the environment. Profile is that of the inputs.
+	Store   *storage.Store `json:"-"`
+	Profile string         `json:"-"`
 	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet.
-	Output string
+	// It may lie in another store, where OutProfile, that of the output, lists what may be written.
+	Output     string `json:"-"`
+	OutProfile string `json:"-"`
 	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
 	Delimiter string
+	// Quote is the character that protects fields of text files: default ", or none.
+	Quote string
+	// Nulls are texts of fields that stand for no value, as an empty field does, unless they are quoted.
+	Nulls []string
+	// TimeFormats are those of dates and times in text files, as of strptime (%d.%m.%Y); default: ISO 8601.
+	TimeFormats times
 	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like
 	// data it is an error, unless Header says that it does name them, or its layout is a preset's.
 	NoHeader, Header bool
@@ -45,9 +62,14 @@ type Options struct {
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
 	// Overwrite replaces an output that is there already.
-	Overwrite bool
+	Overwrite bool `json:"-"`
+	// Restart drops what an unfinished run with this output left. Else a run goes on behind the files that an earlier
+	// one finished, if its inputs and options are the same.
+	Restart bool `json:"-"`
+	// Verify reads the output back, and compares it with the inputs row by row.
+	Verify bool `json:"-"`
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
-	Progress func(Progress)
+	Progress func(Progress) `json:"-"`
 }
 
 // Progress is how far Run is.
@@ -62,6 +84,8 @@ type Result struct {
 	Rows    int64    `json:"rows"`
 	Bytes   int64    `json:"bytes"`
 	Columns []string `json:"columns"` // "name: type"
+	// Verified says that the output was compared with the inputs, and is equal.
+	Verified bool `json:"verified,omitempty"`
 	// Notes tell what was assumed, and what of a folder was left out.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -75,9 +99,10 @@ const (
 
 // check fills in defaults and reports what cannot be.
 func (o *Options) check() error {
+	if err := o.checkInputs(); err != nil {
+		return err
+	}
 	switch {
-	case len(o.Inputs) == 0:
-		return errors.New("no input files")
 	case o.Output == "":
 		return errors.New("no output")
 	case o.InferRows < 0 || o.RowGroupRows < 0 || o.RowGroupBytes < 0 || o.FileRows < 0:
@@ -100,6 +125,29 @@ func (o *Options) check() error {
 	return nil
 }
 
+func (o *Options) checkInputs() error {
+	if len(o.Inputs) == 0 {
+		return errors.New("no input files")
+	}
+	if o.Quote != "" && o.Quote != "none" && (len(o.Quote) != 1 || o.Quote[0] >= 0x80 || o.Quote == o.Delimiter ||
+		strings.ContainsAny(o.Quote, "\r\n")) {
+		return fmt.Errorf("the quote %q is not one ASCII character other than the delimiter and a line end, nor none",
+			o.Quote)
+	}
+	return o.TimeFormats.checked()
+}
+
+// quote is the character that protects fields; 0 is none.
+func (o *Options) quote() byte {
+	switch o.Quote {
+	case "":
+		return '"'
+	case "none":
+		return 0
+	}
+	return o.Quote[0]
+}
+
 // errEnd is after the last line or row. It is not io.EOF, which readers of damaged files wrap.
 var errEnd = errors.New("end of the input")
 
@@ -109,98 +157,158 @@ type source interface {
 	schema() *arrow.Schema
 	// next returns the next rows, at most limit, and errEnd after the last.
 	next(ctx context.Context, limit int64) (arrow.Record, error)
+	// behind is the place behind the last record.
+	behind() place
+	// seek goes to the beginning of an input.
+	seek(ctx context.Context, input int) error
 	// read is the number of input bytes used so far, of how many.
 	read() (used, total int64)
 	close()
 }
 
 // Run converts the inputs. On any error no output appears, and one that was there before stays as it is.
-func Run(ctx context.Context, o Options) (Result, error) {
+func Run(ctx context.Context, o Options) (r Result, err error) {
+	defer func() {
+		if err != nil {
+			r, err = Result{}, fmt.Errorf("convert: %w", err)
+		}
+	}()
 	if err := o.check(); err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
-	files, notes, err := expand(o.Inputs)
+	if o.Store == nil {
+		if o.Store, err = storage.New(storage.Config{}); err != nil {
+			return r, err
+		}
+		defer o.Store.Close()
+	}
+	in, err := find(ctx, o)
 	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
-	o.Inputs = files
-	if note := o.recognise(); note != "" {
-		notes = append(notes, note)
+	if note := o.recognise(ctx, &in); note != "" {
+		in.notes = append(in.notes, note)
 	}
-	src, err := openSource(ctx, o)
+	src, err := openSource(ctx, o, &in)
 	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
 	defer src.close()
-	out, err := newOutput(o)
+	out, err := newOutput(ctx, o, &in)
 	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+		return r, err
 	}
-	defer out.abandon()
-	w := &writer{schema: src.schema(), out: out}
-	if err := pump(ctx, o, src, w); err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+	defer func() { err = out.abandon(err) }()
+	if len(out.done().files) > 0 {
+		in.notes = append(in.notes, out.done().note())
 	}
-	result, err := out.publish(o.Overwrite)
-	if err != nil {
-		return Result{}, fmt.Errorf("convert: %w", err)
+	if err := pump(ctx, o, src, out); err != nil {
+		return r, err
 	}
-	result.Rows, result.Notes = w.rows, notes
-	for _, f := range src.schema().Fields() {
-		result.Columns = append(result.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
+	if r, err = result(ctx, src, out, in.notes); err == nil && o.Verify {
+		err = verify(ctx, o, &in, r.Files)
+		r.Verified = err == nil
 	}
-	return result, nil
+	return r, err
 }
 
-func openSource(ctx context.Context, o Options) (source, error) {
-	parquet, total := 0, int64(0)
-	for _, in := range o.Inputs {
-		info, err := os.Stat(in)
-		if err != nil {
-			return nil, err
-		}
-		total += info.Size()
-		if isParquet(in) {
-			parquet++
+// result publishes the output and tells of it.
+func result(ctx context.Context, src source, out output, notes []string) (r Result, err error) {
+	if r.Files, err = out.publish(ctx); err != nil {
+		return r, err
+	}
+	r.Rows, r.Notes = out.done().rows(), notes
+	for _, f := range out.done().files {
+		r.Bytes += f.Bytes
+	}
+	for _, f := range src.schema().Fields() {
+		r.Columns = append(r.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
+	}
+	return r, nil
+}
+
+func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
+	first := storage.FormatOf(in.files[0].GetUri())
+	for i, f := range in.files {
+		if format := storage.FormatOf(f.GetUri()); format != first {
+			return nil, fmt.Errorf("%s is %s, and %s %s: convert them one format at a time",
+				in.name(0), cmp.Or(first, "text"), in.name(i), cmp.Or(format, "text"))
 		}
 	}
-	switch parquet {
-	case 0:
-		return openText(o, total)
-	case len(o.Inputs):
-		return openParquet(ctx, o, total)
+	switch first {
+	case "Parquet":
+		return openParquet(ctx, o, in)
+	case "Arrow":
+		return openArrow(ctx, o, in)
 	}
-	return nil, errors.New("the inputs are Parquet and text files: convert them one format at a time")
+	return openText(ctx, o, in)
+}
+
+// noText refuses what is said of text files only.
+func (o *Options) noText() error {
+	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader || o.Quote != "" || len(o.Nulls) > 0 ||
+		len(o.TimeFormats) > 0 {
+		return errors.New("columns, a delimiter, a quote, nulls, time formats and headers are for text inputs; other " +
+			"files say themselves what they hold")
+	}
+	return nil
 }
 
 // piece is a record on its way to the writer, and what ends after it.
 type piece struct {
 	record              arrow.Record
 	endsGroup, endsFile bool
+	after               place
 }
 
-// pump reads and writes at the same time.
-func pump(ctx context.Context, o Options, src source, w *writer) error {
+// pump reads and writes at the same time, what is not done yet.
+func pump(ctx context.Context, o Options, src source, out output) error {
+	if out.done().whole {
+		return nil
+	}
+	if err := goOn(ctx, src, out.done()); err != nil {
+		return err
+	}
+	w := &writer{schema: src.schema(), out: out}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(pieces)
-		return readPieces(ctx, o, src, pieces)
+		return readPieces(ctx, o, src, out.done().rows(), pieces)
 	})
 	group.Go(func() error {
 		for p := range pieces {
-			if err := w.write(p); err != nil {
+			if err := w.write(ctx, p); err != nil {
 				return err
 			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return w.finish()
+		return w.finish(ctx)
 	})
 	err := group.Wait()
 	w.abandon()
 	return err
+}
+
+// goOn goes behind the rows that are done.
+func goOn(ctx context.Context, src source, done *progress) error {
+	if len(done.files) == 0 {
+		return nil
+	}
+	to := done.files[len(done.files)-1].After
+	if err := src.seek(ctx, to.Input); err != nil {
+		return err
+	}
+	for left := to.Row; left > 0; {
+		rec, err := src.next(ctx, min(batchRows, left))
+		if err != nil {
+			return err
+		}
+		left -= rec.NumRows()
+	}
+	return nil
 }
 
 // Each record has at most batchRows rows, and about recordBytes of values.
@@ -210,8 +318,8 @@ const (
 )
 
 // readPieces cuts what the source gives into row groups and files.
-func readPieces(ctx context.Context, o Options, src source, pieces chan<- piece) error {
-	c := cutter{groupRows: o.RowGroupRows, groupBytes: o.RowGroupBytes, fileRows: o.FileRows}
+func readPieces(ctx context.Context, o Options, src source, done int64, pieces chan<- piece) error {
+	c := cutter{rows: done, groupRows: o.RowGroupRows, groupBytes: o.RowGroupBytes, fileRows: o.FileRows}
 	for {
 		rec, err := src.next(ctx, min(batchRows, c.room()))
 		if errors.Is(err, errEnd) {
@@ -222,7 +330,7 @@ func readPieces(ctx context.Context, o Options, src source, pieces chan<- piece)
 		}
 		endsGroup, endsFile := c.add(rec.NumRows(), sizeOf(rec))
 		select {
-		case pieces <- piece{rec, endsGroup, endsFile}:
+		case pieces <- piece{rec, endsGroup, endsFile, src.behind()}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -264,24 +372,4 @@ func (c *cutter) add(rows, bytes int64) (endsGroup, endsFile bool) {
 		c.inFile = 0
 	}
 	return endsGroup, endsFile
-}
-
-// sizeOf is the memory that a record takes.
-func sizeOf(rec arrow.Record) (n int64) {
-	for _, col := range rec.Columns() {
-		n += sizeOfData(col.Data())
-	}
-	return n
-}
-
-func sizeOfData(d arrow.ArrayData) (n int64) {
-	for _, b := range d.Buffers() {
-		if b != nil {
-			n += int64(b.Len())
-		}
-	}
-	for _, c := range d.Children() {
-		n += sizeOfData(c)
-	}
-	return n
 }

@@ -19,9 +19,22 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 	"github.com/klauspost/compress/zstd"
 	"go.uber.org/goleak"
+
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newStore returns a storage whose profiles follow the environment.
+func newStore(t testing.TB) *storage.Store {
+	t.Helper()
+	s, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
 
 // write makes a file in a new directory.
 func write(t testing.TB, name, content string) string {
@@ -196,7 +209,7 @@ func TestFolders(t *testing.T) {
 		r := run(t, Options{Inputs: []string{in}})
 		expect(t, table(t, r.Files...), "x int64, at timestamp[us, tz=UTC]",
 			"1|2026-01-02 03:04:05Z", "2|2026-01-02 00:00:00Z", "3|(null)", "2|2026-01-02 00:00:00Z")
-		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "4 files, such as "+filepath.Join(in, "notes.md")) {
+		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "3 files, such as "+filepath.Clean(in)) {
 			t.Errorf("notes %q", r.Notes)
 		}
 	}
@@ -217,6 +230,9 @@ func TestErrors(t *testing.T) {
 	if err := os.Mkdir(partitioned, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(partitioned, "a.csv"), []byte("x\n1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	csv := func(text string) []string { return []string{write(t, "a.csv", text)} }
 	for name, tt := range map[string]struct {
 		o    Options
@@ -227,6 +243,10 @@ func TestErrors(t *testing.T) {
 		"an empty file":        {Options{Inputs: csv("")}, []string{"empty"}},
 		"no delimiter":         {Options{Inputs: []string{write(t, "a.txt", "x")}}, []string{"a.txt", "delimiter"}},
 		"a bad delimiter":      {Options{Inputs: csv("x"), Delimiter: "::"}, []string{"delimiter"}},
+		"no time format":       {Options{Inputs: csv("x"), TimeFormats: []string{"%d.%Q"}}, []string{"%d.%Q", "%H"}},
+		"no directive":         {Options{Inputs: csv("x"), TimeFormats: []string{"Y-m-d"}}, []string{"Y-m-d"}},
+		"a long quote":         {Options{Inputs: csv("x"), Quote: "''"}, []string{"quote", "none"}},
+		"quotes of Parquet":    {Options{Inputs: []string{write(t, "a.parquet", "")}, Quote: "none"}, []string{"text inputs"}},
 		"a quote as delimiter": {Options{Inputs: csv("x"), Delimiter: `"`}, []string{"delimiter"}},
 		"too few fields":       {Options{Inputs: csv("x,y\n1,2\n3\n")}, []string{"a.csv line 3", "found 1 fields, want 2"}},
 		"too many fields":      {Options{Inputs: csv("x,y\n1,2,3\n")}, []string{"a.csv line 2", "found 3 fields, want 2"}},
@@ -244,9 +264,9 @@ func TestErrors(t *testing.T) {
 		"UTF-16":               {Options{Inputs: csv("\xff\xfex\x00\n\x00")}, []string{"UTF-16", "iconv"}},
 		"unmarked UTF-16":      {Options{Inputs: csv("x\x00\n\x001\x00\n\x00")}, []string{"a.csv", "UTF-16"}},
 		"numbers as names":     {Options{Inputs: csv("1,,0.5\n2,3,4\n")}, []string{"line 1", "looks like data", "--no-header"}},
-		"an empty folder":      {Options{Inputs: []string{t.TempDir()}}, []string{"has no file", ".csv"}},
+		"an empty folder":      {Options{Inputs: []string{t.TempDir()}}, []string{"nothing found", ".csv"}},
 		"a folder's name lost": {Options{Inputs: []string{filepath.Dir(partitioned)}}, []string{"day=1", "column"}},
-		"a bucket":             {Options{Inputs: []string{"s3://bucket/x.csv"}}, []string{"s3://bucket/x.csv", "copy"}},
+		"no such profile":      {Options{Inputs: csv("x"), Profile: "gold"}, []string{"a.csv", "gold"}},
 		"no gzip":              {Options{Inputs: []string{write(t, "a.csv.gz", "x\n1\n")}}, []string{"a.csv.gz", "gzip"}},
 		"a cut gzip header":    {Options{Inputs: append(csv("x\n1\n"), write(t, "b.csv.gz", "\x1f\x8b"))}, []string{"b.csv.gz", "gzip"}},
 		"mixed formats":        {Options{Inputs: append(csv("x\n1\n"), write(t, "a.parquet", ""))}, []string{"one format"}},

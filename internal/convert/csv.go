@@ -16,12 +16,13 @@ type field struct {
 // null reports whether the field stands for no value: empty, unless it is an empty text in quotes.
 func (f field) null() bool { return len(f.text) == 0 && !f.quoted }
 
-// lines reads delimited text: fields with or without quotes, which protect delimiters and line ends and are doubled to
-// stand for themselves; lines that end with \n, \r\n or \r, in one file in any mixture. A quote inside a field that
-// does not begin with one is an ordinary character.
+// lines reads delimited text: fields with or without quotes, if there are any, which protect delimiters and line ends
+// and are doubled to stand for themselves; lines that end with \n, \r\n or \r, in one file in any mixture. A quote
+// inside a field that does not begin with one is an ordinary character.
 type lines struct {
 	in          io.Reader
 	delimiter   byte
+	quoting     byte   // the quote; 0 is none
 	buf         []byte // read but not used: buf[from:to]
 	from, to    int
 	ended       bool // in has no more
@@ -60,11 +61,11 @@ const (
 var (
 	errAfterQuote = errors.New(
 		`a quoted field goes on after its closing quote; inside of quotes, write a quote as ""`)
-	errOpenQuote = errors.New("a quoted field does not end; if quotes mean nothing in this file, remove them first")
+	errOpenQuote = errors.New("a quoted field does not end; if quotes mean nothing in this file, give --quote none")
 )
 
-func newLines(in io.Reader, delimiter byte) *lines {
-	return &lines{in: in, delimiter: delimiter, buf: make([]byte, firstBuffer), following: 1}
+func newLines(in io.Reader, delimiter, quote byte) *lines {
+	return &lines{in: in, delimiter: delimiter, quoting: quote, buf: make([]byte, firstBuffer), following: 1}
 }
 
 // next returns the fields of the next line, or errEnd. Its errors are about the line of number l.line. An empty line is
@@ -156,7 +157,7 @@ func (l *lines) findEnd() (int, error) {
 	s := &l.scan
 	if s.at == 0 { // most lines have no quotes
 		end := min(l.find('\n', &l.feed), l.find('\r', &l.carriage))
-		if l.find('"', &l.quote) >= end {
+		if l.quoting == 0 || l.find(l.quoting, &l.quote) >= end {
 			if end < l.to || l.ended && l.from < l.to {
 				return end, nil
 			}
@@ -184,9 +185,9 @@ func (l *lines) findEnd() (int, error) {
 // step is the state after a character that does not end the line.
 func (l *lines) step(state scanState, c byte) scanState {
 	switch {
-	case state == inQuotes && c == '"':
+	case state == inQuotes && c == l.quoting:
 		return closingQuote
-	case state == inQuotes, (state == fieldStart || state == closingQuote) && c == '"':
+	case state == inQuotes, (state == fieldStart || state == closingQuote) && c == l.quoting:
 		return inQuotes
 	case c == l.delimiter:
 		return fieldStart
@@ -199,13 +200,13 @@ func (l *lines) step(state scanState, c byte) scanState {
 // split cuts a whole line into fields.
 func (l *lines) split(line []byte) {
 	l.fields = l.fields[:0]
-	quotes := bytes.IndexByte(line, '"') >= 0
+	quotes := l.quoting != 0 && bytes.IndexByte(line, l.quoting) >= 0
 	for {
 		var f field
 		rest := line
-		if quotes && len(line) > 0 && line[0] == '"' {
+		if quotes && len(line) > 0 && line[0] == l.quoting {
 			f.quoted = true
-			f.text, rest = unquote(line[1:])
+			f.text, rest = unquote(line[1:], l.quoting)
 		}
 		i := bytes.IndexByte(rest, l.delimiter)
 		last := i < 0
@@ -225,16 +226,16 @@ func (l *lines) split(line []byte) {
 
 // unquote takes what stands after an opening quote and returns the field's text and what follows the closing quote,
 // which findEnd has seen. Doubled quotes are made single in place.
-func unquote(b []byte) (text, rest []byte) {
+func unquote(b []byte, quote byte) (text, rest []byte) {
 	from, to := 0, 0
 	for {
-		i := bytes.IndexByte(b[from:], '"')
+		i := bytes.IndexByte(b[from:], quote)
 		to += copy(b[to:], b[from:from+i])
 		from += i + 1
-		if from >= len(b) || b[from] != '"' {
+		if from >= len(b) || b[from] != quote {
 			return b[:to], b[from:]
 		}
-		b[to] = '"'
+		b[to] = quote
 		to++
 		from++
 	}

@@ -15,7 +15,7 @@ import (
 
 // show writes lines as {a|b}{"c"}, quoted fields in quotes, with the number of each line.
 func show(in io.Reader, delimiter byte) (string, error) {
-	l := newLines(in, delimiter)
+	l := newLines(in, delimiter, '"')
 	var b strings.Builder
 	for {
 		fields, err := l.next()
@@ -134,7 +134,7 @@ func TestLinesRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "slow") {
 			in = iotest.OneByteReader(in)
 		}
-		l := newLines(in, ';')
+		l := newLines(in, ';', '"')
 		for i, row := range table {
 			fields, err := l.next()
 			if err != nil {
@@ -167,13 +167,13 @@ func FuzzLines(f *testing.F) {
 		}
 		for k := range kindNames() {
 			b := newBuilder(kindNames()[k])
-			l := newLines(strings.NewReader(text), ',')
+			l := newLines(strings.NewReader(text), ',', '"')
 			for rows := 0; ; rows++ {
 				fields, err := l.next()
 				if err != nil {
 					break
 				}
-				if kindNames()[k].appendTo(b, fields[0]) != nil {
+				if kindNames()[k].appendTo(b, fields[0], nil) != nil {
 					break
 				}
 				if b.Len() != rows+1 {

@@ -16,9 +16,6 @@ func dictionaryPays(chunks []arrow.Array) bool {
 	seen := map[string]struct{}{}
 	values, plain, dictionary := 0, 0, 0
 	for _, chunk := range chunks {
-		if l, ok := chunk.(array.ListLike); ok {
-			chunk = l.ListValues()
-		}
 		for j := 0; j < chunk.Len() && values < sampledValues; j++ {
 			if chunk.IsNull(j) {
 				continue
@@ -37,6 +34,22 @@ func dictionaryPays(chunks []arrow.Array) bool {
 	}
 	indices := values * bits.Len(uint(len(seen))) / 8
 	return (dictionary+indices)*10 < plain*7
+}
+
+// leaves are the values of a column, in the order in which Parquet has them.
+func leaves(a arrow.Array) (out []arrow.Array) {
+	switch a := a.(type) {
+	case *array.Struct:
+		for i := range a.NumField() {
+			out = append(out, leaves(a.Field(i))...)
+		}
+		return out
+	case *array.Map:
+		return append(leaves(a.Keys()), leaves(a.Items())...)
+	case array.ListLike:
+		return leaves(a.ListValues())
+	}
+	return []arrow.Array{a}
 }
 
 // valueBytes is value j as it lies in memory, or nil if the type has no dictionaries.

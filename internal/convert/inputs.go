@@ -1,16 +1,17 @@
 package convert
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/file"
 )
 
 // isParquet tells Parquet files by their name.
@@ -18,90 +19,159 @@ func isParquet(name string) bool {
 	return slices.Contains([]string{".parquet", ".parq", ".pq"}, path.Ext(strings.ToLower(name)))
 }
 
-// expand replaces folders by the files below them, in the order of their names, and tells what it left out.
-func expand(inputs []string) (files, notes []string, err error) {
-	for _, in := range inputs {
-		if strings.Contains(in, "://") {
-			return nil, nil, fmt.Errorf("%s: convert reads files of this machine; copy them here first", in)
+// inputs are the files that are converted, in their order.
+type inputs struct {
+	store   storage.Storage
+	profile string
+	files   []*pb.File
+	notes   []string // what of folders was left out
+}
+
+// inputKind is that of the files which convert reads.
+func inputKind() storage.Kind {
+	return storage.Kind{
+		Ends: ".csv, .tsv, .tab, .txt, .parquet, .parq, .pq, .arrow, .feather or .ipc",
+		Has:  func(uri string) bool { return storage.FormatOf(uri) != "" || storage.IsText(uri) },
+	}
+}
+
+// find replaces folders and globs by the files that they stand for, in the order of their names.
+func find(ctx context.Context, o Options) (inputs, error) {
+	in := inputs{store: o.Store, profile: o.Profile}
+	for _, uri := range o.Inputs {
+		if err := regular(uri); err != nil {
+			return in, err
 		}
-		info, err := os.Stat(in)
+		found, others, err := o.Store.Find(ctx, o.Profile, []string{uri}, inputKind())
 		if err != nil {
-			return nil, nil, err
+			return in, err
 		}
-		if info.Mode().IsRegular() {
-			files = append(files, in)
-			continue
+		for _, f := range found {
+			if err := inPartition(uri, f.GetUri()); err != nil {
+				return in, err
+			}
 		}
-		if !info.IsDir() {
-			return nil, nil, fmt.Errorf(
-				"%s is no regular file, and inputs are read more than once: write it to one first", in)
-		}
-		f := folder{root: in}
-		if err := filepath.WalkDir(in+"/", f.visit); err != nil {
-			return nil, nil, err
-		}
-		if len(f.files) == 0 {
-			return nil, nil, fmt.Errorf(
-				"folder %s has no file that ends in .csv, .tsv, .tab, .txt, .parquet, .parq or .pq%s", in, f.others())
-		}
-		files = append(files, f.files...)
-		if f.left > 0 {
-			notes = append(notes, "left out of "+in+f.others())
+		in.files = append(in.files, found...)
+		switch others.Count {
+		case 0:
+		case 1:
+			in.notes = append(in.notes, fmt.Sprintf("left out of %s: %s", uri, nameOf(others.Example)))
+		default:
+			in.notes = append(in.notes,
+				fmt.Sprintf("left out of %s: %d files, such as %s", uri, others.Count, nameOf(others.Example)))
 		}
 	}
-	return files, notes, nil
+	return in, nil
 }
 
-// folder is what was found below one.
-type folder struct {
-	root, example string
-	files         []string
-	left          int // files that are not for converting; one is the example
-}
-
-// others tells of the files left out.
-func (f *folder) others() string {
-	switch f.left {
-	case 0:
-		return ""
-	case 1:
-		return ": " + f.example
+// regular refuses what is no file of a disk and no folder, such as a pipe.
+func regular(uri string) error {
+	info, err := os.Stat(strings.TrimPrefix(uri, file.Scheme))
+	if err != nil || info.IsDir() || info.Mode().IsRegular() {
+		return nil //nolint:nilerr // who lists it tells
 	}
-	return fmt.Sprintf(": %d files, such as %s", f.left, f.example)
+	return fmt.Errorf("%s is no regular file, and inputs are read more than once: write it to one first", uri)
 }
 
-func (f *folder) visit(name string, d fs.DirEntry, err error) error {
+// inPartition refuses a file whose folder stands for a column, unless the URI names that folder itself.
+func inPartition(uri, found string) error {
+	levels := strings.Split(path.Dir(found), "/")
+	named := strings.Split(strings.TrimSuffix(uri, "/"), "/")
+	for i, level := range levels {
+		if strings.Contains(level, "=") && !slices.Contains(named, level) {
+			return fmt.Errorf(
+				"folder %s stands for a column that its files lack, which would be lost; convert each such folder to "+
+					"one of the same name", nameOf(strings.Join(levels[:i+1], "/")))
+		}
+	}
+	return nil
+}
+
+// nameOf is a URI as messages have it: local files by their paths.
+func nameOf(uri string) string { return strings.TrimPrefix(uri, file.Scheme) }
+
+// name is that of file i.
+func (in *inputs) name(i int) string { return nameOf(in.files[i].GetUri()) }
+
+func (in *inputs) total() (n int64) {
+	for _, f := range in.files {
+		n += f.GetSize()
+	}
+	return n
+}
+
+// open returns a reader of file i, which need not be closed. It fails where the file changes meanwhile.
+func (in *inputs) open(ctx context.Context, i int) *io.SectionReader {
+	f := in.files[i]
+	return io.NewSectionReader(stored{ctx, in, f}, 0, f.GetSize())
+}
+
+// stored is a file of a storage as an io.ReaderAt, for ranges inside of it.
+type stored struct {
+	ctx  context.Context //nolint:containedctx // io.ReaderAt has no place for it
+	in   *inputs
+	file *pb.File
+}
+
+func (s stored) ReadAt(p []byte, off int64) (int, error) {
+	n := min(int64(len(p)), s.file.GetSize()-off)
+	if n <= 0 {
+		return 0, io.EOF
+	}
+	if err := s.in.store.ReadAt(s.ctx, s.in.profile, s.file, p[:n], off); err != nil {
+		return 0, err
+	}
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// aheadBytes of a file are read at once, in parts that a store is asked for together.
+const (
+	aheadBytes = 8 << 20
+	aheadPart  = 1 << 20
+)
+
+// stream reads a file from its beginning to its end.
+type stream struct {
+	stored
+	from int64 // of what is to be read next
+	buf  []byte
+	rest []byte // of buf, not used yet
+}
+
+func (in *inputs) stream(ctx context.Context, i int) *stream {
+	return &stream{stored: stored{ctx, in, in.files[i]}}
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if len(s.rest) == 0 {
+		if s.from == s.file.GetSize() {
+			return 0, io.EOF
+		}
+		if err := s.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func (s *stream) fill() error {
+	n := min(aheadBytes, s.file.GetSize()-s.from)
+	out, err := storage.ReadRanges(s.ctx, s.in.store, s.in.profile, s.file,
+		[]storage.Range{{Offset: s.from, Length: n}}, storage.Reading{Part: aheadPart},
+		func(size int64) ([]byte, error) {
+			if int64(len(s.buf)) < size {
+				s.buf = make([]byte, size)
+			}
+			return s.buf[:size], nil
+		})
 	if err != nil {
 		return err
 	}
-	base := d.Name()
-	hidden := strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
-	switch {
-	case filepath.Clean(name) == filepath.Clean(f.root):
-		return nil
-	case d.IsDir() && hidden:
-		f.leave(name)
-		return fs.SkipDir
-	case d.IsDir() && strings.Contains(base, "="):
-		return fmt.Errorf(
-			"folder %s stands for a column that its files lack, which would be lost; convert each such folder to "+
-				"one of the same name", name)
-	case d.IsDir():
-		return nil
-	case hidden || !isParquet(base) && !storage.IsText(base):
-		f.leave(name)
-		return nil
-	}
-	info, err := os.Stat(name) // of what a link leads to
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-		f.leave(name)
-		return nil
-	}
-	f.files = append(f.files, name)
-	return err
-}
-
-func (f *folder) leave(name string) {
-	f.left++
-	f.example = name
+	s.rest, s.from = out[0], s.from+n
+	return nil
 }

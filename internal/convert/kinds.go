@@ -74,7 +74,7 @@ var errValue = errors.New("does not fit")
 
 // appendTo adds a field to a column's builder, or returns an error if it is none of the kind. What is empty is null; in
 // a column of text, an empty text in quotes is not.
-func (k kind) appendTo(b array.Builder, f field) error {
+func (k kind) appendTo(b array.Builder, f field, formats times) error {
 	switch b := b.(type) {
 	case *array.StringBuilder:
 		switch {
@@ -99,10 +99,10 @@ func (k kind) appendTo(b array.Builder, f field) error {
 		b.AppendNull()
 		return nil
 	}
-	return k.appendNumber(b, text)
+	return k.appendNumber(b, text, formats)
 }
 
-func (k kind) appendNumber(b array.Builder, text []byte) error {
+func (k kind) appendNumber(b array.Builder, text []byte, formats times) error {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:
 		v, ok := parseBool(text)
@@ -139,7 +139,7 @@ func (k kind) appendNumber(b array.Builder, text []byte) error {
 		}
 		b.Append(x)
 	default:
-		return k.appendTime(b, text)
+		return k.appendTime(b, text, formats)
 	}
 	return nil
 }
@@ -184,14 +184,19 @@ func parseFloat(text []byte, bits int) (float64, bool) {
 // guess is the narrowest kind that users mean by a field: bool, int64, float64, a time or string; unknown if it is
 // null. A number with leading zeros is an identifier and so a string, and so is an integer that no int64 holds: as
 // floats, different ones would be the same.
-func guess(f field) kind {
+func guess(f field, formats times) kind {
 	text := bytes.TrimSpace(f.text)
 	switch {
 	case f.null() || len(text) == 0 && !f.quoted:
 		return unknown
 	case bytes.EqualFold(text, []byte("true")), bytes.EqualFold(text, []byte("false")):
 		return boolKind
-	case leadingZero(text):
+	case len(formats) > 0 && !integer(text): // such as 01.02.2026
+		if k := guessTime(text, formats); k != unknown {
+			return k
+		}
+	}
+	if leadingZero(text) {
 		return stringKind
 	}
 	if _, ok := parseInt(text); ok {
@@ -200,7 +205,7 @@ func guess(f field) kind {
 	if _, ok := parseFloat(text, 64); ok && !integer(text) {
 		return float64Kind
 	}
-	if k := guessTime(text); k != unknown {
+	if k := guessTime(text, formats); k != unknown {
 		return k
 	}
 	if utf8.Valid(f.text) {
@@ -237,12 +242,12 @@ func wide(a, b kind) kind {
 }
 
 // wouldTake is a kind that takes what a column of kind k does, and the field, too.
-func wouldTake(k kind, f field) kind {
+func wouldTake(k kind, f field, formats times) kind {
 	base := map[kind]kind{int32Kind: int64Kind, float32Kind: float64Kind, hexKind: stringKind}
 	if b, ok := base[k]; ok {
 		k = b
 	}
-	if other := wide(k, guess(f)); other != nanosecondsKind || k != other {
+	if other := wide(k, guess(f, formats)); other != nanosecondsKind || k != other {
 		return other
 	}
 	return stringKind // the time is beyond what nanoseconds count

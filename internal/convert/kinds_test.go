@@ -66,7 +66,7 @@ func TestKinds(t *testing.T) {
 		for in, want := range tt.in {
 			b := newBuilder(tt.kind)
 			got := bad
-			if tt.kind.appendTo(b, field{text: []byte(in)}) == nil {
+			if tt.kind.appendTo(b, field{text: []byte(in)}, nil) == nil {
 				got = b.NewArray().ValueStr(0)
 			} else if b.Len() != 0 {
 				t.Errorf("%v of %q: an error, and a value", tt.kind, in)
@@ -81,7 +81,7 @@ func TestKinds(t *testing.T) {
 func TestQuotedEmptyFields(t *testing.T) {
 	for _, k := range kindNames() {
 		b := newBuilder(k)
-		if err := k.appendTo(b, field{quoted: true}); err != nil {
+		if err := k.appendTo(b, field{quoted: true}, nil); err != nil {
 			t.Fatal(err)
 		}
 		isText := k == stringKind || k == binaryKind
@@ -119,7 +119,7 @@ func TestGuesses(t *testing.T) {
 	} {
 		k := unknown
 		for _, f := range tt.fields {
-			k = wide(k, guess(field{text: []byte(f)}))
+			k = wide(k, guess(field{text: []byte(f)}, nil))
 		}
 		if k != tt.want {
 			t.Errorf("%q: got %v; want %v", tt.fields, k, tt.want)
@@ -139,14 +139,14 @@ func TestGuessesFit(t *testing.T) {
 		)).Draw(t, "fields")
 		k := unknown
 		for _, f := range fields {
-			k = wide(k, guess(field{text: []byte(f)}))
+			k = wide(k, guess(field{text: []byte(f)}, nil))
 		}
 		if k == unknown {
 			return
 		}
 		b := newBuilder(k)
 		for _, f := range fields {
-			if err := k.appendTo(b, field{text: []byte(f)}); err != nil {
+			if err := k.appendTo(b, field{text: []byte(f)}, nil); err != nil {
 				t.Fatalf("%q as %v: %v", f, k, err)
 			}
 		}
@@ -184,7 +184,7 @@ func TestWouldTake(t *testing.T) {
 		{timestampKind, "2026-01-02 03:04:05.123456789", nanosecondsKind},
 		{timestampKind, "1700000000", stringKind},
 	} {
-		if got := wouldTake(tt.kind, field{text: []byte(tt.field)}); got != tt.want {
+		if got := wouldTake(tt.kind, field{text: []byte(tt.field)}, nil); got != tt.want {
 			t.Errorf("%v with %q: got %v; want %v", tt.kind, tt.field, got, tt.want)
 		}
 	}

@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -16,7 +16,6 @@ import (
 // textFile is an open text file, decompressed.
 type textFile struct {
 	*lines
-	file   *os.File
 	inflow *counted
 	inner  io.Closer // the decompressor's, or nil
 }
@@ -33,20 +32,16 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func openTextFile(name string, delimiter byte) (*textFile, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	t := &textFile{file: f, inflow: &counted{Reader: f}}
-	if err := t.decompress(name, delimiter); err != nil {
+func openTextFile(ctx context.Context, in *inputs, i int, delimiter, quote byte) (*textFile, error) {
+	t := &textFile{inflow: &counted{Reader: in.stream(ctx, i)}}
+	if err := t.decompress(in.name(i), delimiter, quote); err != nil {
 		t.close()
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", in.name(i), err)
 	}
 	return t, nil
 }
 
-func (t *textFile) decompress(name string, delimiter byte) error {
+func (t *textFile) decompress(name string, delimiter, quote byte) error {
 	var in io.Reader = t.inflow
 	switch lower := strings.ToLower(name); {
 	case strings.HasSuffix(lower, ".gz"):
@@ -81,7 +76,7 @@ func (t *textFile) decompress(name string, delimiter byte) error {
 			return err
 		}
 	}
-	t.lines = newLines(peeked, delimiter)
+	t.lines = newLines(peeked, delimiter, quote)
 	return nil
 }
 
@@ -89,5 +84,4 @@ func (t *textFile) close() {
 	if t.inner != nil {
 		_ = t.inner.Close() // only read from
 	}
-	_ = t.file.Close()
 }

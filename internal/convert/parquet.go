@@ -2,11 +2,8 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -16,38 +13,40 @@ import (
 	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
 	"github.com/apache/arrow/go/v15/parquet/metadata"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
-	"github.com/apache/arrow/go/v15/parquet/schema"
 )
 
 // notRead ends errors of arrow's reader.
 const notRead = ": the file is damaged, or has a codec or an encoding that workers read and convert does not: use " +
 	"it as it is, or write it again"
 
-// parquet makes records of Parquet files: columns of scalars and of lists of scalars.
+// Bounds of what is read ahead of each column of a Parquet file, and of all of them.
+const (
+	minBuffer  = 64 << 10
+	maxBuffer  = 1 << 20
+	allBuffers = 128 << 20
+)
+
+// parquet makes records of Parquet files, whatever their columns hold.
 type parquet struct {
-	options Options
-	arrow   *arrow.Schema
-	hex     []bool // columns of text that become int64
-	file    *os.File
+	in *inputs
+	columnsOf
+	opened  int                     // files so far
 	columns []*pqarrow.ColumnReader // of the file
 	rows    int64                   // of the file
 	left    int64                   // of them
 	// rowBytes is what a row takes, by the record before; a file's first one is small.
 	rowBytes int64
 	name     string
-	size     int64    // of the file
-	rest     []string // files not opened yet
-	used     int64    // bytes of the files before
+	size     int64 // of the file
+	used     int64 // bytes of the files before
 	total    int64
 }
 
-// openParquet takes the inputs' bytes.
-func openParquet(ctx context.Context, o Options, total int64) (*parquet, error) {
-	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader {
-		return nil, errors.New(
-			"columns, a delimiter and headers are for text inputs; Parquet files say themselves what they hold")
+func openParquet(ctx context.Context, o Options, in *inputs) (*parquet, error) {
+	if err := o.noText(); err != nil {
+		return nil, err
 	}
-	p := &parquet{options: o, rest: o.Inputs, total: total}
+	p := &parquet{columnsOf: columnsOf{hexColumns: o.Hex}, in: in, total: in.total()}
 	if err := p.nextFile(ctx); err != nil {
 		p.close()
 		return nil, err
@@ -59,22 +58,20 @@ func openParquet(ctx context.Context, o Options, total int64) (*parquet, error) 
 func (p *parquet) nextFile(ctx context.Context) (err error) {
 	p.close()
 	p.used += p.size
-	if p.size = 0; len(p.rest) == 0 {
+	if p.size = 0; p.opened == len(p.in.files) {
 		return errEnd
 	}
-	p.name, p.rest = p.rest[0], p.rest[1:]
+	i := p.opened
+	p.name, p.opened = p.in.name(i), i+1
 	defer p.explain(&err)
-	if p.file, err = os.Open(p.name); err != nil {
-		return err
-	}
 	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered.
 	// Without a buffered stream it would hold all chunks of a row group, twice.
-	pf, err := parquetfile.NewParquetReader(p.file, parquetfile.WithReadProps(&parquetprops.ReaderProperties{
-		BufferSize: 1 << 20, BufferedStreamEnabled: true,
-	}))
+	props := &parquetprops.ReaderProperties{BufferedStreamEnabled: true}
+	pf, err := parquetfile.NewParquetReader(p.in.open(ctx, i), parquetfile.WithReadProps(props))
 	if err != nil {
 		return err
 	}
+	props.BufferSize = min(maxBuffer, max(minBuffer, allBuffers/int64(max(1, pf.MetaData().Schema.NumColumns()))))
 	reader, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
 	if err != nil {
 		return err
@@ -87,11 +84,7 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	if err := p.useSchema(reader); err != nil {
 		return err
 	}
-	info, err := p.file.Stat()
-	if err != nil {
-		return err
-	}
-	p.size = info.Size()
+	p.size = p.in.files[i].GetSize()
 	if p.rows, err = countRows(pf.MetaData(), p.size-8-int64(pf.MetaData().Size())); err != nil {
 		return err
 	}
@@ -137,87 +130,12 @@ func (p *parquet) explain(err *error) {
 
 // useSchema takes the first file's columns, and checks that the others' are the same.
 func (p *parquet) useSchema(reader *pqarrow.FileReader) error {
+	columns := typer{schema: reader.ParquetReader().MetaData().Schema}
 	var fields []arrow.Field
 	for _, f := range reader.Manifest.Fields {
-		typ, err := typeOf(&f, reader.ParquetReader().MetaData().Schema)
-		if err != nil {
-			return fmt.Errorf("column %s: %w", f.Field.Name, err)
-		}
-		fields = append(fields, arrow.Field{Name: f.Field.Name, Type: typ, Nullable: true})
+		fields = append(fields, arrow.Field{Name: f.Field.Name, Type: columns.of(f.Field.Type), Nullable: true})
 	}
-	if p.arrow != nil {
-		return p.sameSchema(fields)
-	}
-	p.hex = make([]bool, len(fields))
-	for _, pattern := range p.options.Hex {
-		matched := false
-		for i, f := range fields {
-			ok, err := path.Match(pattern, f.Name)
-			if err != nil {
-				return fmt.Errorf("hex columns %s: %w", pattern, err)
-			}
-			if !ok {
-				continue
-			}
-			matched, p.hex[i] = true, true
-			if !isText(f.Type) {
-				return fmt.Errorf("column %s is %v; only text can hold hexadecimal digits (%s)",
-					f.Name, f.Type, pattern)
-			}
-		}
-		if !matched {
-			return fmt.Errorf("no column matches %s of the hex columns", pattern)
-		}
-	}
-	for i := range fields {
-		if p.hex[i] {
-			fields[i].Type = arrow.PrimitiveTypes.Int64
-		}
-	}
-	p.arrow = arrow.NewSchema(fields, nil)
-	return nil
-}
-
-func (p *parquet) sameSchema(fields []arrow.Field) error {
-	if len(fields) != len(p.arrow.Fields()) {
-		return fmt.Errorf("%d columns, but %s has %d", len(fields), p.options.Inputs[0], len(p.arrow.Fields()))
-	}
-	for i, f := range fields {
-		want := p.arrow.Field(i)
-		typ := f.Type
-		if p.hex[i] && isText(typ) {
-			typ = want.Type
-		}
-		if f.Name != want.Name || !sameType(typ, want.Type) {
-			return fmt.Errorf("column %d is %s, %v, but in %s it is %s, %v", i+1, f.Name, f.Type, p.options.Inputs[0],
-				want.Name, want.Type)
-		}
-	}
-	return nil
-}
-
-func isText(t arrow.DataType) bool { return t.ID() == arrow.STRING || t.ID() == arrow.BINARY }
-
-// typeOf returns a column's type, or what keeps it from being converted.
-func typeOf(f *pqarrow.SchemaField, s *schema.Schema) (arrow.DataType, error) {
-	leaf := f
-	if _, ok := f.Field.Type.(*arrow.ListType); ok {
-		leaf = &f.Children[0]
-	}
-	typ := leaf.Field.Type
-	if nested, ok := typ.(arrow.NestedType); ok {
-		return nil, fmt.Errorf("is %v; columns may be scalars or lists of scalars", nested)
-	}
-	logical, ok := s.Column(leaf.ColIndex).LogicalType().(*schema.TimestampLogicalType)
-	if !ok || logical.IsAdjustedToUTC() {
-		return f.Field.Type, nil
-	}
-	// Arrow's reader calls times of no zone UTC, and its writer calls them so, too, but those of any other zone local.
-	typ = &arrow.TimestampType{Unit: typ.(*arrow.TimestampType).Unit, TimeZone: "local"}
-	if leaf == f {
-		return typ, nil
-	}
-	return arrow.ListOf(typ), nil
+	return p.use(p.in.name(0), fields)
 }
 
 func (p *parquet) openColumns(ctx context.Context, reader *pqarrow.FileReader) error {
@@ -230,8 +148,6 @@ func (p *parquet) openColumns(ctx context.Context, reader *pqarrow.FileReader) e
 	}
 	return nil
 }
-
-func (p *parquet) schema() *arrow.Schema { return p.arrow }
 
 func (p *parquet) next(ctx context.Context, limit int64) (arrow.Record, error) {
 	for p.left == 0 {
@@ -273,48 +189,17 @@ func (p *parquet) array(i int, c *pqarrow.ColumnReader, rows int64) (arrow.Array
 			return nil, err
 		}
 	}
-	if p.hex[i] {
-		return p.fromHex(values)
-	}
-	return array.MakeFromData(withType(values.Data(), p.arrow.Field(i).Type)), nil
+	return p.column(i, values.Data(), p.rows-p.left)
 }
 
-// withType gives an array the type of its column: names of list elements may differ from file to file.
-func withType(d arrow.ArrayData, t arrow.DataType) arrow.ArrayData {
-	return array.NewData(t, d.Len(), d.Buffers(), d.Children(), d.NullN(), d.Offset())
-}
+func (p *parquet) behind() place { return place{p.opened - 1, p.rows - p.left} }
 
-// sameType compares types without the names of list elements.
-func sameType(a, b arrow.DataType) bool {
-	la, ok1 := a.(*arrow.ListType)
-	lb, ok2 := b.(*arrow.ListType)
-	if ok1 && ok2 {
-		return arrow.TypeEqual(la.Elem(), lb.Elem())
+func (p *parquet) seek(ctx context.Context, input int) error {
+	p.opened, p.used, p.size = input, 0, 0
+	for _, f := range p.in.files[:input] {
+		p.used += f.GetSize()
 	}
-	return arrow.TypeEqual(a, b)
-}
-
-// fromHex makes int64 of text.
-func (p *parquet) fromHex(values arrow.Array) (arrow.Array, error) {
-	b := array.NewInt64Builder(memory.NewGoAllocator())
-	for j := range values.Len() {
-		if values.IsNull(j) {
-			b.AppendNull()
-			continue
-		}
-		var text []byte
-		switch a := values.(type) {
-		case *array.String:
-			text = []byte(a.Value(j))
-		case *array.Binary:
-			text = a.Value(j)
-		}
-		if hexKind.appendTo(b, field{text: text}) != nil {
-			return nil, fmt.Errorf("row %d: %.40q is no hexadecimal number of at most 16 digits",
-				p.rows-p.left+int64(j), text)
-		}
-	}
-	return b.NewInt64Array(), nil
+	return p.nextFile(ctx)
 }
 
 func (p *parquet) read() (used, total int64) {
@@ -330,8 +215,4 @@ func (p *parquet) close() {
 		c.Release()
 	}
 	p.columns = nil
-	if p.file != nil {
-		_ = p.file.Close() // it was only read from
-		p.file = nil
-	}
 }

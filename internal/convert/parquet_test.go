@@ -81,6 +81,15 @@ func TestParquetTypes(t *testing.T) {
 			`"1970-01-01 00:00:00"`,
 		},
 		{&arrow.Decimal128Type{Precision: 12, Scale: 3}, `"-12.345"`, `"0"`},
+		{
+			arrow.StructOf(nullable("a", arrow.PrimitiveTypes.Int64), nullable("b", arrow.ListOf(arrow.BinaryTypes.String))),
+			`{"a": 1, "b": ["x", null]}`, `{"a": null, "b": null}`,
+		},
+		{arrow.ListOf(arrow.PrimitiveTypes.Int32), `[1, null]`, `[]`},
+		{
+			arrow.MapOf(arrow.BinaryTypes.String, arrow.ListOf(arrow.PrimitiveTypes.Int64)),
+			`[{"key": "k", "value": [1, null]}, {"key": "k", "value": null}]`, `[]`,
+		},
 	} {
 		json := strings.NewReplacer("A", tt.a, "B",
 			tt.b).Replace(`[{"x": A, "l": [A, null, B]}, {"x": null, "l": null}, {"x": B, "l": []}]`)
@@ -184,11 +193,10 @@ func TestParquetErrors(t *testing.T) {
 		"other types":   {good, parquetFile(t, `[{"x": "1"}]`, nullable("x", arrow.BinaryTypes.String))},
 		"other columns": {good, parquetFile(t, `[{"y": 1}]`, nullable("y", arrow.PrimitiveTypes.Int64))},
 		"more columns":  {good, parquetFile(t, `[{"x": 1, "y": 1}]`, x, nullable("y", arrow.PrimitiveTypes.Int64))},
-		"a struct":      {parquetFile(t, `[{"s": {"x": 1}}]`, nullable("s", arrow.StructOf(x)))},
-		"a list of lists": {parquetFile(t, `[{"l": [[1]]}]`,
-			nullable("l", arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))))},
-		"a map": {parquetFile(t, `[{"m": [{"key": 1, "value": 2}]}]`,
-			nullable("m", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int64)))},
+		"other structs": {
+			parquetFile(t, `[{"s": {"x": 1}}]`, nullable("s", arrow.StructOf(x))),
+			parquetFile(t, `[{"s": {"y": 1}}]`, nullable("s", arrow.StructOf(nullable("y", x.Type)))),
+		},
 		"a damaged page": {write(t, "a.parquet", string(damaged))},
 		"cut off":        {write(t, "a.parquet", string(whole[:len(whole)-10]))},
 	} {
@@ -266,7 +274,12 @@ func TestRecordsOfLargeValues(t *testing.T) {
 	const rows, size = 40, 1 << 20
 	json := strings.Repeat(`{"x": "`+strings.Repeat("v", size)+`"}, `, rows)
 	in := parquetFile(t, "["+strings.TrimSuffix(json, ", ")+"]", nullable("x", arrow.BinaryTypes.String))
-	src, err := openSource(t.Context(), Options{Inputs: []string{in}})
+	o := Options{Inputs: []string{in}, Store: newStore(t)}
+	found, err := find(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := openSource(t.Context(), o, &found)
 	if err != nil {
 		t.Fatal(err)
 	}

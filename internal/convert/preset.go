@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -40,12 +41,12 @@ func (o *Options) usePreset() {
 
 // recognise chooses the preset of text files without a header that are plainly of its layout, where nothing was
 // declared, and says so. What keeps a file from being read is told by who reads it.
-func (o *Options) recognise() (note string) {
+func (o *Options) recognise(ctx context.Context, in *inputs) (note string) {
 	if len(o.Columns) > 0 || o.NoHeader || o.Header {
 		return ""
 	}
-	for _, name := range o.Inputs {
-		fields, err := firstLine(name, o.Delimiter)
+	for i := range in.files {
+		fields, err := firstLine(ctx, in, i, *o)
 		if errors.Is(err, errEnd) {
 			continue
 		}
@@ -53,19 +54,19 @@ func (o *Options) recognise() (note string) {
 			return ""
 		}
 		o.Columns = []string{criteoPreset}
-		return name +
+		return in.name(i) +
 			" has no header and the layout of Criteo's click logs: its columns are named as by --columns criteo"
 	}
 	return ""
 }
 
 // firstLine returns the fields of a text file's first line, or errEnd.
-func firstLine(name, option string) ([]field, error) {
-	d, err := delimiter(option, name)
+func firstLine(ctx context.Context, in *inputs, i int, o Options) ([]field, error) {
+	d, err := delimiter(o.Delimiter, in.name(i))
 	if err != nil {
 		return nil, err
 	}
-	f, err := openTextFile(name, d)
+	f, err := openTextFile(ctx, in, i, d, o.quote())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,21 +16,22 @@ import (
 // text makes records of CSV and TSV files.
 type text struct {
 	options  Options
+	in       *inputs
 	columns  []textColumn
 	header   []string // nil without one
 	builder  *array.RecordBuilder
 	file     *textFile // being read
-	rest     []string  // files not opened yet
+	opened   int       // files so far
+	rows     int64     // of the file, so far
 	used     int64     // bytes of the files before
 	total    int64
 	fileName string
 }
 
-// openText takes the inputs' bytes.
-func openText(o Options, total int64) (*text, error) {
+func openText(ctx context.Context, o Options, in *inputs) (*text, error) {
 	o.usePreset()
-	t := &text{options: o, rest: o.Inputs, total: total}
-	if err := t.infer(); err != nil {
+	t := &text{options: o, in: in, total: in.total()}
+	if err := t.infer(ctx); err != nil {
 		return nil, err
 	}
 	fields := make([]arrow.Field, len(t.columns))
@@ -41,8 +43,8 @@ func openText(o Options, total int64) (*text, error) {
 }
 
 // infer reads the first rows to find the columns and the kinds that are not declared.
-func (t *text) infer() error {
-	if err := t.nextFile(); err != nil {
+func (t *text) infer(ctx context.Context) error {
+	if err := t.nextFile(ctx); err != nil {
 		if errors.Is(err, errEnd) {
 			return errors.New("the input files are empty")
 		}
@@ -54,7 +56,7 @@ func (t *text) infer() error {
 	}
 	guesses := make([]kind, len(t.columns))
 	for row := 0; row < t.options.InferRows; row++ {
-		fields, err := t.line()
+		fields, err := t.line(ctx)
 		if errors.Is(err, errEnd) {
 			break
 		}
@@ -62,7 +64,7 @@ func (t *text) infer() error {
 			return err
 		}
 		for i, f := range fields {
-			guesses[i] = wide(guesses[i], guess(f))
+			guesses[i] = wide(guesses[i], guess(f, t.options.TimeFormats))
 		}
 	}
 	for i := range t.columns {
@@ -79,26 +81,27 @@ func (t *text) infer() error {
 // rewind goes back to the beginning of the first file.
 func (t *text) rewind() {
 	t.close()
-	t.file, t.rest, t.used = nil, t.options.Inputs, 0
+	t.file, t.opened, t.used = nil, 0, 0
 }
 
 // nextFile opens the next file that is not empty, or returns errEnd.
-func (t *text) nextFile() error {
+func (t *text) nextFile(ctx context.Context) error {
 	for {
 		if t.file != nil {
 			t.used += t.file.inflow.n
 			t.file.close()
 			t.file = nil
 		}
-		if len(t.rest) == 0 {
+		if t.opened == len(t.in.files) {
 			return errEnd
 		}
-		t.fileName, t.rest = t.rest[0], t.rest[1:]
+		t.rows, t.fileName = 0, t.in.name(t.opened)
+		t.opened++
 		d, err := delimiter(t.options.Delimiter, t.fileName)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.fileName, err)
 		}
-		if t.file, err = openTextFile(t.fileName, d); err != nil {
+		if t.file, err = openTextFile(ctx, t.in, t.opened-1, d, t.options.quote()); err != nil {
 			return err
 		}
 		if err := t.begin(); !errors.Is(err, errEnd) {
@@ -132,7 +135,7 @@ func (t *text) begin() error {
 	}
 	if !slices.Equal(header, t.header) {
 		return t.at(fmt.Errorf("the header has %s, but that of %s %s; convert files of other columns by themselves",
-			some(header), t.options.Inputs[0], some(t.header)))
+			some(header), t.in.name(0), some(t.header)))
 	}
 	return nil
 }
@@ -146,23 +149,25 @@ func (t *text) at(err error) error {
 }
 
 // line returns the fields of the next line of data, or errEnd. Empty lines count only in files of one column.
-func (t *text) line() ([]field, error) {
+func (t *text) line(ctx context.Context) ([]field, error) {
 	for {
 		if t.file == nil {
-			if err := t.nextFile(); err != nil {
+			if err := t.nextFile(ctx); err != nil {
 				return nil, err
 			}
 		}
 		fields, err := t.file.next()
 		switch {
 		case errors.Is(err, errEnd):
-			if err := t.nextFile(); err != nil {
+			if err := t.nextFile(ctx); err != nil {
 				return nil, err
 			}
 			continue
 		case err != nil:
 			return nil, t.at(err)
 		case len(fields) == len(t.columns):
+			t.rows++
+			t.useNulls(fields)
 			return fields, nil
 		case len(fields) == 1 && fields[0].null():
 			continue
@@ -172,10 +177,21 @@ func (t *text) line() ([]field, error) {
 	}
 }
 
-func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
+// useNulls makes null of fields that say so, unless they are quoted.
+func (t *text) useNulls(fields []field) {
+	for i, f := range fields {
+		for _, null := range t.options.Nulls {
+			if !f.quoted && string(bytes.TrimSpace(f.text)) == null {
+				fields[i].text = nil
+			}
+		}
+	}
+}
+
+func (t *text) next(ctx context.Context, limit int64) (arrow.Record, error) {
 	rows, size := int64(0), 0
 	for rows < limit && size < recordBytes {
-		fields, err := t.line()
+		fields, err := t.line(ctx)
 		if errors.Is(err, errEnd) {
 			break
 		}
@@ -183,7 +199,7 @@ func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
 			return nil, err
 		}
 		for i, f := range fields {
-			if t.columns[i].kind.appendTo(t.builder.Field(i), f) != nil {
+			if t.columns[i].kind.appendTo(t.builder.Field(i), f, t.options.TimeFormats) != nil {
 				return nil, t.valueError(t.columns[i], f)
 			}
 			size += len(f.text)
@@ -203,8 +219,23 @@ func (t *text) valueError(c textColumn, f field) error {
 	if len(f.text) > limit {
 		shown += "..."
 	}
-	advice := fmt.Sprintf("declare the column as %s:%v, or mend the file", c.name, wouldTake(c.kind, f))
+	taker := wouldTake(c.kind, f, t.options.TimeFormats)
+	advice := fmt.Sprintf("declare the column as %s:%v, or mend the file", c.name, taker)
 	return t.at(fmt.Errorf("column %s: %q is no %v (%s); %s", c.name, shown, c.kind, c.origin, advice))
+}
+
+func (t *text) behind() place { return place{t.opened - 1, t.rows} }
+
+func (t *text) seek(ctx context.Context, input int) error {
+	t.rewind()
+	t.opened = input
+	for _, f := range t.in.files[:input] {
+		t.used += f.GetSize()
+	}
+	if err := t.nextFile(ctx); err != nil && !errors.Is(err, errEnd) {
+		return err
+	}
+	return nil
 }
 
 func (t *text) schema() *arrow.Schema { return t.builder.Schema() }

@@ -2,17 +2,54 @@ package convert
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/itchyny/timefmt-go"
 )
 
 func (k kind) isTime() bool { return k == dateKind || k == timestampKind || k == nanosecondsKind }
 
+// times are the formats of dates and times, as of strptime; ISO 8601 if there are none.
+type times []string
+
+// checked fails if a format is none.
+func (formats times) checked() error {
+	for _, format := range formats {
+		now := timefmt.Format(time.Unix(0, 0).UTC(), format)
+		if _, err := timefmt.ParseInLocation(now, format, time.UTC); err != nil || now == format {
+			return fmt.Errorf(
+				"the time format %q is none; write such as %%d.%%m.%%Y %%H:%%M:%%S, or %%s for Unix time", format)
+		}
+	}
+	return nil
+}
+
+// parse reads a date or a time, and says whether it is written without a time of day.
+func (formats times) parse(text []byte) (t time.Time, date, ok bool) {
+	if len(formats) == 0 {
+		t, ok = parseTime(text)
+		return t, len(text) == len(time.DateOnly), ok
+	}
+	for _, format := range formats {
+		if t, err := timefmt.ParseInLocation(string(text), format, time.UTC); err == nil {
+			return t.UTC(), isDate(format), true
+		}
+	}
+	return t, false, false
+}
+
+// isDate reports whether a format has no time of day: two of them are written the same.
+func isDate(format string) bool {
+	noon := time.Date(2026, 1, 2, 12, 34, 56, 789, time.UTC)
+	return timefmt.Format(noon, format) == timefmt.Format(noon.Truncate(24*time.Hour), format)
+}
+
 // appendTime adds a date or a time, or returns an error if the kind does not hold all of it.
-func (k kind) appendTime(b array.Builder, text []byte) error {
-	t, ok := parseTime(text)
+func (k kind) appendTime(b array.Builder, text []byte, formats times) error {
+	t, _, ok := formats.parse(text)
 	if !ok {
 		return errValue
 	}
@@ -38,12 +75,12 @@ func (k kind) appendTime(b array.Builder, text []byte) error {
 }
 
 // guessTime is the narrowest kind of a text that is a time, or unknown. One of midnight is a timestamp if it says so.
-func guessTime(text []byte) kind {
-	t, ok := parseTime(text)
+func guessTime(text []byte, formats times) kind {
+	t, date, ok := formats.parse(text)
 	switch {
 	case !ok:
 		return unknown
-	case len(text) == len(time.DateOnly):
+	case date:
 		return dateKind
 	}
 	return max(timestampKind, kindOfTime(t))

@@ -1,56 +1,60 @@
 package convert
 
 import (
-	"bufio"
+	"context"
 	"fmt"
+	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	parquetprops "github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/apache/arrow/go/v15/parquet/schema"
 )
 
 // writer collects records to row groups and encodes them.
 type writer struct {
 	schema *arrow.Schema
-	out    *output
+	out    output
 	props  *parquetprops.WriterProperties // set by the first row group
 	file   *pqarrow.FileWriter            // nil between files
 	group  []arrow.Record
-	rows   int64
+	rows   int64 // of the file
+	after  place // of the last record
 }
 
 // write adds a record.
-func (w *writer) write(p piece) error {
+func (w *writer) write(ctx context.Context, p piece) error {
 	w.group = append(w.group, p.record)
 	w.rows += p.record.NumRows()
+	w.after = p.after
 	if !p.endsGroup {
 		return nil
 	}
-	if err := w.flush(); err != nil {
+	if err := w.flush(ctx); err != nil {
 		return err
 	}
 	if p.endsFile {
-		return w.endFile()
+		return w.endFile(ctx)
 	}
 	return nil
 }
 
 // finish writes what is left. There is at least one file, though it may have no rows.
-func (w *writer) finish() error {
-	if len(w.group) > 0 || w.props == nil {
-		if err := w.flush(); err != nil {
+func (w *writer) finish(ctx context.Context) error {
+	if len(w.group) > 0 || w.file == nil && len(w.out.done().files) == 0 {
+		if err := w.flush(ctx); err != nil {
 			return err
 		}
 	}
 	if w.file == nil {
 		return nil
 	}
-	return w.endFile()
+	return w.endFile(ctx)
 }
 
 // flush writes the row group.
-func (w *writer) flush() (err error) {
+func (w *writer) flush(ctx context.Context) (err error) {
 	defer explainWrite(&err)
 	if w.props == nil {
 		if w.props, err = properties(w.schema, w.group); err != nil {
@@ -58,7 +62,7 @@ func (w *writer) flush() (err error) {
 		}
 	}
 	if w.file == nil {
-		buf, err := w.out.begin()
+		buf, err := w.out.begin(ctx)
 		if err != nil {
 			return err
 		}
@@ -99,14 +103,16 @@ func (w *writer) column(name string, values *arrow.Chunked, rows int64) (err err
 	return w.file.WriteColumnChunked(values, 0, rows)
 }
 
-func (w *writer) endFile() (err error) {
+func (w *writer) endFile(ctx context.Context) (err error) {
 	defer explainWrite(&err)
 	f := w.file
 	w.file = nil
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return w.out.end()
+	rows := w.rows
+	w.rows = 0
+	return w.out.end(ctx, rows, w.after)
 }
 
 // abandon frees a file that was not ended.
@@ -129,13 +135,12 @@ func explainWrite(err *error) {
 }
 
 // unclosed keeps the Parquet writer from closing what it writes to.
-type unclosed struct{ *bufio.Writer }
+type unclosed struct{ io.Writer }
 
 // properties chooses how columns are encoded, by the first row group.
 func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.WriterProperties, error) {
 	options := []parquetprops.WriterProperty{
 		parquetprops.WithVersion(parquetprops.V2_LATEST),
-		parquetprops.WithDataPageVersion(pageVersion(schema)),
 		parquetprops.WithCompression(compress.Codecs.Zstd),
 		parquetprops.WithDictionaryPageSizeLimit(2 << 20),
 		parquetprops.WithMaxRowGroupLength(1 << 40),
@@ -145,22 +150,29 @@ func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.Write
 	if err != nil {
 		return nil, err
 	}
-	for leaf := range described.NumColumns() {
-		column := described.Root().FieldIndexByField(described.ColumnRoot(leaf))
-		var chunks []arrow.Array
-		for _, rec := range group {
-			chunks = append(chunks, rec.Column(column))
+	chunks := make([][]arrow.Array, described.NumColumns())
+	for _, rec := range group {
+		var inRecord []arrow.Array
+		for _, column := range rec.Columns() {
+			inRecord = append(inRecord, leaves(column)...)
 		}
-		options = append(options, parquetprops.WithDictionaryFor(described.Column(leaf).Path(), dictionaryPays(chunks)))
+		for leaf, values := range inRecord {
+			chunks[leaf] = append(chunks[leaf], values)
+		}
 	}
+	for leaf, values := range chunks {
+		options = append(options,
+			parquetprops.WithDictionaryFor(described.Column(leaf).Path(), dictionaryPays(values)))
+	}
+	options = append(options, parquetprops.WithDataPageVersion(pageVersion(described)))
 	return parquetprops.NewWriterProperties(options...), nil
 }
 
-// pageVersion is 2, but for files with lists: arrow's writer ends their pages inside of rows, which version 2 does not
-// allow, or never ends where one of fixed-length values is longer than what it writes at once.
-func pageVersion(schema *arrow.Schema) parquetprops.DataPageVersion {
-	for _, f := range schema.Fields() {
-		if _, ok := f.Type.(*arrow.ListType); ok {
+// pageVersion is 2, but for files with lists or maps: arrow's writer ends their pages inside of rows, which version 2
+// does not allow, or never ends where one of fixed-length values is longer than what it writes at once.
+func pageVersion(s *schema.Schema) parquetprops.DataPageVersion {
+	for leaf := range s.NumColumns() {
+		if s.Column(leaf).MaxRepetitionLevel() > 0 {
 			return parquetprops.DataPageV1
 		}
 	}

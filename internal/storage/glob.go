@@ -16,6 +16,11 @@ type glob struct {
 
 func isGlob(uri string) bool { return strings.ContainsAny(uri, `*?[\`) }
 
+// Quote makes a URI, or a path, of which no character is a wildcard.
+func Quote(uri string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(uri)
+}
+
 // newGlob splits a pattern and returns the fixed prefix of all that it can match.
 func newGlob(uri string) (g glob, prefix string, err error) {
 	prefix = uri[:strings.IndexAny(uri, `*?[\`)]
@@ -39,7 +44,7 @@ func newGlob(uri string) (g glob, prefix string, err error) {
 func Finds(uri, file string) bool {
 	if isGlob(uri) {
 		g, _, err := newGlob(uri)
-		return err == nil && g.match(file)
+		return err == nil && g.finds(file, data())
 	}
 	below, isBelow := strings.CutPrefix(file, strings.TrimSuffix(uri, "/")+"/")
 	return isBelow && !slices.ContainsFunc(strings.Split(below, "/"), isHidden)
@@ -48,9 +53,12 @@ func Finds(uri, file string) bool {
 // flat reports whether the glob matches no file below a further level.
 func (g glob) flat() bool { return len(g.levels) == 1 && g.levels[0] != "**" }
 
+// finds reports whether the glob stands for a file, of its directories those of a kind.
+func (g glob) finds(uri string, kind Kind) bool { return g.match(uri) && (!g.dirs || kind.Has(uri)) }
+
 func (g glob) match(uri string) bool {
 	rest, ok := strings.CutPrefix(uri, g.base)
-	return ok && matchLevels(g.levels, strings.Split(rest, "/")) && (!g.dirs || FormatOf(uri) != "")
+	return ok && matchLevels(g.levels, strings.Split(rest, "/"))
 }
 
 // enter reports whether the glob may match something below dir, which ends in "/".

@@ -31,7 +31,7 @@ func TestGlob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := g.match(tc.uri); got != tc.want {
+		if got := g.finds(tc.uri, data()); got != tc.want {
 			t.Errorf("%s, %s: %v, want %v", tc.pattern, tc.uri, got, tc.want)
 		}
 		if tc.want && !strings.HasPrefix(tc.uri, prefix) {

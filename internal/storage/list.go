@@ -15,10 +15,32 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
+// Kind says which of its files a directory stands for.
+type Kind struct {
+	// Ends are the endings of such files, for messages.
+	Ends string
+	// Has reports whether a file, which is not hidden, is one.
+	Has func(uri string) bool
+	// Together fails for files that a directory must not hold beside each other; nil: they all may.
+	Together func(dir string, files []*pb.File) error
+}
+
+// data is the kind of files that are read to train from.
+func data() Kind {
+	return Kind{Ends: dataEndings, Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat}
+}
+
 // List finds the files under URIs.
 func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.File, error) {
+	all, _, err := s.Find(ctx, profile, uris, data())
+	return all, err
+}
+
+// Find finds the files under URIs as List does, but those of a kind, and tells of the others that it met.
+func (s *Store) Find(ctx context.Context, profile string, uris []string, kind Kind) ([]*pb.File, Others, error) {
+	var passed Others
 	if len(uris) == 0 {
-		return nil, errors.New("list files: no URI is given; name a directory, a glob or a file")
+		return nil, passed, errors.New("list files: no URI is given; name a directory, a glob or a file")
 	}
 	cost := &spent{limits: s.listing}
 	ctx, cancel := cost.within(ctx)
@@ -27,27 +49,29 @@ func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.
 	for _, given := range uris {
 		uri, err := Canonical(given)
 		if err != nil {
-			return nil, fmt.Errorf("list files: %w", err)
+			return nil, passed, fmt.Errorf("list files: %w", err)
 		}
 		b, err := s.backend(profile, uri)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", uri, err)
+			return nil, passed, fmt.Errorf("list %s: %w", uri, err)
 		}
-		found, err := find(ctx, b, uri, cost)
+		l := listing{Backend: b, kind: kind, cost: cost}
+		found, err := l.find(ctx, uri)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", uri, cost.explain(err))
+			return nil, passed, fmt.Errorf("list %s: %w", uri, cost.explain(err))
 		}
+		passed.add(l.others)
 		all = append(all, found...)
 	}
 	slices.SortFunc(all, func(a, b *pb.File) int { return cmp.Compare(a.Uri, b.Uri) })
 	all = slices.CompactFunc(all, func(a, b *pb.File) bool { return a.Uri == b.Uri })
 	for i, f := range all {
 		if !utf8.ValidString(f.Uri) {
-			return nil, fmt.Errorf("list files: the name of %q is not UTF-8; give it another one", f.Uri)
+			return nil, passed, fmt.Errorf("list files: the name of %q is not UTF-8; give it another one", f.Uri)
 		}
 		f.Index = uint32(i)
 	}
-	return all, nil
+	return all, passed, nil
 }
 
 // Canonical turns what a user wrote into a URI with scheme and absolute path.
@@ -71,14 +95,22 @@ func Canonical(uri string) (string, error) {
 	return store.Canonical(uri)
 }
 
-// find returns the files that one URI names, at least one.
-func find(ctx context.Context, b object.Backend, uri string, cost *spent) ([]*pb.File, error) {
+// listing finds what one URI names.
+type listing struct {
+	object.Backend
+	kind   Kind
+	cost   *spent
+	others Others
+}
+
+// find returns the files that a URI names, at least one.
+func (l *listing) find(ctx context.Context, uri string) ([]*pb.File, error) {
 	if isGlob(uri) {
-		return findGlob(ctx, b, uri, cost)
+		return l.findGlob(ctx, uri)
 	}
 	var denied error
 	if !strings.HasSuffix(uri, "/") {
-		f, err := b.Stat(ctx, uri)
+		f, err := l.Stat(ctx, uri)
 		switch {
 		case err == nil:
 			return []*pb.File{f}, nil
@@ -93,12 +125,12 @@ func find(ctx context.Context, b object.Backend, uri string, cost *spent) ([]*pb
 		return !slices.ContainsFunc(strings.Split(strings.TrimPrefix(uri, dir), "/"), isHidden)
 	}
 	q := object.Query{Prefix: dir, Enter: func(d string) bool { return visible(strings.TrimSuffix(d, "/")) }}
-	found, others, err := collect(ctx, b, q, cost, func(uri string) bool { return visible(uri) && FormatOf(uri) != "" })
+	found, err := l.collect(ctx, q, func(uri string) bool { return visible(uri) && l.kind.Has(uri) })
 	if err == nil {
-		err = oneFormat(dir, found)
+		err = l.together(dir, found)
 	}
 	if err == nil {
-		err = checkRoot(ctx, b, dir, false)
+		err = checkRoot(ctx, l.Backend, dir, false)
 	}
 	switch {
 	case err != nil && denied != nil:
@@ -108,47 +140,57 @@ func find(ctx context.Context, b object.Backend, uri string, cost *spent) ([]*pb
 	case denied != nil:
 		return nil, denied
 	}
-	looked := "files ending in " + dataEndings + " below " + dir
+	looked := "files ending in " + l.kind.Ends + " below " + dir
 	if dir != uri {
 		looked = "a file of this name and " + looked
 	}
-	return nil, nothing(looked, others)
+	return nil, l.nothing(looked)
 }
 
-func findGlob(ctx context.Context, b object.Backend, uri string, cost *spent) ([]*pb.File, error) {
+func (l *listing) findGlob(ctx context.Context, uri string) ([]*pb.File, error) {
 	g, prefix, err := newGlob(uri)
 	if err != nil {
 		return nil, err
 	}
 	q := object.Query{Prefix: prefix, Flat: g.flat(), Enter: g.enter}
-	found, others, err := collect(ctx, b, q, cost, g.match)
+	found, err := l.collect(ctx, q, func(uri string) bool { return g.finds(uri, l.kind) })
 	if err == nil && g.dirs {
-		err = oneFormat(g.base, found)
+		err = l.together(g.base, found)
 	}
 	if err == nil {
-		err = checkRoot(ctx, b, g.base, q.Flat || prefix != g.base)
+		err = checkRoot(ctx, l.Backend, g.base, q.Flat || prefix != g.base)
 	}
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
 	looked := fmt.Sprintf("files that begin with %s and match", prefix)
 	if g.dirs {
-		looked = "files ending in " + dataEndings + " below directories that match"
+		looked = "files ending in " + l.kind.Ends + " below directories that match"
 	}
-	return nil, nothing(looked, others)
+	return nil, l.nothing(looked)
 }
 
-// others tells of files that were met and are not wanted.
-type others struct {
-	count   int
-	example string
+func (l *listing) together(dir string, files []*pb.File) error {
+	if l.kind.Together == nil {
+		return nil
+	}
+	return l.kind.Together(dir, files)
 }
 
-func collect(
-	ctx context.Context, b object.Backend, q object.Query, cost *spent, want func(uri string) bool,
-) ([]*pb.File, others, error) {
+// Others tells of files that were met and are not wanted.
+type Others struct {
+	Count   int
+	Example string // one of them
+}
+
+func (o *Others) add(more Others) {
+	if o.Count += more.Count; more.Count > 0 {
+		o.Example = more.Example
+	}
+}
+
+func (l *listing) collect(ctx context.Context, q object.Query, want func(uri string) bool) ([]*pb.File, error) {
 	var found []*pb.File
-	var rest others
 	var table error // that was met in a directory which is not entered
 	base := q.Prefix[:strings.LastIndexByte(q.Prefix, '/')+1]
 	if enter := q.Enter; enter != nil {
@@ -159,27 +201,26 @@ func collect(
 			return enter(dir)
 		}
 	}
-	err := b.List(ctx, q, func(f *pb.File) error {
+	err := l.List(ctx, q, func(f *pb.File) error {
 		if want(f.Uri) {
 			found = append(found, f)
-			return cost.add(f)
+			return l.cost.add(f)
 		}
-		rest.count++
-		rest.example = f.Uri
-		cost.others++
+		l.others.add(Others{1, f.Uri})
+		l.cost.others++
 		return tableOf(base, f.Uri)
 	})
-	return found, rest, cmp.Or(err, table)
+	return found, cmp.Or(err, table)
 }
 
 // nothing is the error of a URI without files.
-func nothing(looked string, o others) error {
-	if o.count == 0 {
+func (l *listing) nothing(looked string) error {
+	if l.others.Count == 0 {
 		return fmt.Errorf("nothing found; looked for %s: %w", looked, fs.ErrNotExist)
 	}
 	err := fmt.Errorf("nothing found; looked for %s; files that are no data were passed over, such as %s: %w",
-		looked, o.example, fs.ErrNotExist)
-	if IsText(o.example) {
+		looked, l.others.Example, fs.ErrNotExist)
+	if IsText(l.others.Example) {
 		return fmt.Errorf("%w; %s", err, Convert)
 	}
 	return err

@@ -12,6 +12,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
+// Converting is a folder that lies in the place of an unfinished conversion.
+const Converting = "_penstock_converting"
+
 // tableError says that a directory is a table, of whose files only a log tells which count: those that were removed or
 // replaced lie there still.
 func tableError(kind, root, marker string) error {
@@ -34,6 +37,9 @@ func tableOf(base, uri string) error {
 		switch {
 		case level == "_delta_log":
 			return tableError("Delta Lake", root, "_delta_log/")
+		case level == Converting:
+			return fmt.Errorf("a conversion to %s is not finished (%s/ lies there): run the same `penstock convert` again, "+
+				"which ends it", root, Converting)
 		case level == ".hoodie":
 			return tableError("Hudi", root, ".hoodie/")
 		case level == "metadata" && strings.HasSuffix(next, ".metadata.json") &&

@@ -33,6 +33,12 @@ type Profile interface {
 	Open() (Backend, error)
 }
 
+// Allowing is a Profile that says what may be written.
+type Allowing interface {
+	// WritePrefixes are the URIs of folders below which new files may be begun.
+	WritePrefixes() []string
+}
+
 // Backend is a store that was opened. It makes one attempt of everything, and marks its errors with Transient where
 // another may help. One that holds connections has a method Close, too.
 type Backend interface {
@@ -51,4 +57,24 @@ type Writer interface {
 	Put(ctx context.Context, uri string, body io.ReaderAt, size int64) error
 	// Remove removes a file. It is no error if there is none: an attempt before may have removed it.
 	Remove(ctx context.Context, uri string) error
+}
+
+// PartSize is the size of all parts of an upload but the last.
+const PartSize = 16 << 20
+
+// MaxParts is the most parts of an upload.
+const MaxParts = 10_000
+
+// Uploader is a Backend that takes new files part by part. Nobody sees one before it is finished, and until then it
+// stays, whether whoever began it lives or not.
+type Uploader interface {
+	// Begin begins a file, and names its upload.
+	Begin(ctx context.Context, uri string) (upload string, err error)
+	// Part takes part n, from 1, and returns its tag. A part may be given again.
+	Part(ctx context.Context, uri, upload string, n int, body []byte) (tag string, err error)
+	// Finish gives the file its name, or fails with fs.ErrExist if there is a file of that name, and with
+	// fs.ErrNotExist if there is no such upload: it may be finished already.
+	Finish(ctx context.Context, uri, upload string, tags []string) error
+	// Drop forgets an upload. It is no error if there is none.
+	Drop(ctx context.Context, uri, upload string) error
 }

@@ -39,6 +39,8 @@ func (c *Client) classify(err error) error {
 		return object.Transient(err)
 	case "InvalidAccessKeyId":
 		c.credentials.Expire() // it may have been replaced since it was read
+	case "ConditionalRequestConflict": // somebody else writes the object at this very moment
+		return object.Transient(err)
 	case "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "RequestTimeout", "SlowDown":
 		return object.Transient(err)
 	case minio.AccessDenied:

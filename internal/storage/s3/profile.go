@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -49,7 +50,12 @@ type Profile struct {
 	SessionTokenEnv string `yaml:"session_token_env"`
 	// RequestPayer is "requester" for buckets whose owners have their readers pay.
 	RequestPayer string `yaml:"request_payer"`
+	// Write lists folders (s3://bucket/derived/) below which new files may be written; none if empty.
+	Write []string `yaml:"write"`
 }
+
+// WritePrefixes are the folders below which new files may be begun.
+func (p *Profile) WritePrefixes() []string { return p.Write }
 
 // source is Credentials with its default.
 func (p *Profile) source() string {
@@ -85,6 +91,12 @@ func (p *Profile) Validate() error {
 		return errors.New("request_payer must be requester, or unset")
 	case p.RequestPayer != "" && p.source() == Anonymous:
 		return errors.New("request_payer needs credentials: nobody pays for anonymous requests")
+	}
+	for _, prefix := range p.Write {
+		_, err := canonical(prefix)
+		if err != nil || !strings.HasPrefix(prefix, Scheme) || strings.ContainsAny(prefix, "*?[") {
+			return fmt.Errorf("write: %s is no folder; list such as s3://bucket/derived/", prefix)
+		}
 	}
 	_, err := p.endpoint()
 	return err

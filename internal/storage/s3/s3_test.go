@@ -44,10 +44,12 @@ func TestMinIO(t *testing.T) {
 		bucket := fmt.Sprintf("bucket-%d", buckets)
 		m.MakeBucket(t, bucket)
 		return storagetest.Fixture{
-			Storage: newStore(t, storage.Config{}),
-			Base:    "s3://" + bucket + "/some/place",
-			Put:     func(t *testing.T, name string, content []byte) { m.Put(t, bucket, "some/place/"+name, content) },
-			Remove:  func(t *testing.T, name string) { m.Remove(t, bucket, "some/place/"+name) },
+			Storage: newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+				"default": &s3.Profile{Write: []string{"s3://" + bucket + "/some/place"}},
+			}}),
+			Base:   "s3://" + bucket + "/some/place",
+			Put:    func(t *testing.T, name string, content []byte) { m.Put(t, bucket, "some/place/"+name, content) },
+			Remove: func(t *testing.T, name string) { m.Remove(t, bucket, "some/place/"+name) },
 		}
 	}
 	storagetest.Run(t, fixture)

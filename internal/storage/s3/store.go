@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
@@ -44,6 +45,10 @@ func (p *Profile) Set(field, value string) (known bool, err error) {
 	}
 	if text := texts[field]; text != nil {
 		*text = value
+		return true, nil
+	}
+	if field == "WRITE" {
+		p.Write = strings.Split(value, ",")
 		return true, nil
 	}
 	if field != "PATH_STYLE" {

@@ -34,12 +34,14 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"List":        testList,
 		"ListNothing": testListNothing,
 		"ListTables":  testListTables,
+		"Find":        testFind,
 		"Read":        testRead,
 		"Changed":     testChanged,
 		"Gone":        testGone,
 		"Cancelled":   testCancelled,
 		"Ranges":      testRanges,
 		"Put":         testPut,
+		"Upload":      testUpload,
 		"Remove":      testRemove,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, start(t)) })
@@ -97,6 +99,38 @@ func testList(t *testing.T, fx Fixture) {
 		if got := names(t, fx, files); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.uris, got, tc.want)
 		}
+	}
+}
+
+// testFind lists files of another kind than those that are trained from, and counts the others.
+func testFind(t *testing.T, fx Fixture) {
+	finder, ok := fx.Storage.(interface {
+		Find(ctx context.Context, profile string, uris []string, kind storage.Kind) (
+			[]*pb.File, storage.Others, error)
+	})
+	if !ok {
+		t.Skip("it lists one kind of files")
+	}
+	for _, name := range []string{"in/a.csv", "in/b.parquet", "in/deep/c.csv", "in/_d.csv", "in/notes"} {
+		fx.Put(t, name, []byte(name))
+	}
+	text := storage.Kind{Ends: ".csv", Has: func(uri string) bool { return strings.HasSuffix(uri, ".csv") }}
+	for uri, want := range map[string]string{
+		"in": "in/a.csv in/deep/c.csv", "i?/": "in/a.csv in/deep/c.csv", "in/*": "in/a.csv in/b.parquet in/notes",
+	} {
+		files, others, err := finder.Find(t.Context(), fx.Profile, []string{fx.Base + "/" + uri}, text)
+		if err != nil {
+			t.Errorf("%s: %v", uri, err)
+			continue
+		}
+		if got := names(t, fx, files); got != want || others.Count == 0 ||
+			!strings.HasPrefix(others.Example, fx.Base) {
+			t.Errorf("%s: got %s and %+v, want %s", uri, got, others, want)
+		}
+	}
+	_, _, err := finder.Find(t.Context(), fx.Profile, []string{fx.Base + "/none/"}, text)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "ending in .csv below") {
+		t.Errorf("of nothing: %v", err)
 	}
 }
 

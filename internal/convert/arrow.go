@@ -1,0 +1,136 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// arrowFiles makes records of Arrow's files. One record batch of them is in memory at a time, and cut into records.
+type arrowFiles struct {
+	columnsOf
+	in      *inputs
+	opened  int // files so far
+	name    string
+	file    *ipc.FileReader
+	batch   arrow.Record // being cut; nil if there is none
+	batches int          // number of the next batch
+	from    int64        // row of the batch that is next
+	row     int64        // of the file, where the batch begins
+	size    int64        // of the file
+	used    int64        // bytes of the files before
+	total   int64
+}
+
+func openArrow(ctx context.Context, o Options, in *inputs) (*arrowFiles, error) {
+	if err := o.noText(); err != nil {
+		return nil, err
+	}
+	a := &arrowFiles{columnsOf: columnsOf{hexColumns: o.Hex}, in: in, total: in.total()}
+	if err := a.nextFile(ctx); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// explain makes an error of a panic, which corrupt files may cause in arrow's reader, and names the file.
+func (a *arrowFiles) explain(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("arrow's reader panicked: %v: the file is damaged; write it again", r)
+	}
+	if *err != nil && !errors.Is(*err, errEnd) {
+		*err = fmt.Errorf("%s: %w", a.name, *err)
+	}
+}
+
+// nextFile opens the next file, or returns errEnd.
+func (a *arrowFiles) nextFile(ctx context.Context) (err error) {
+	a.used += a.size
+	a.size, a.batches, a.row, a.from, a.batch = 0, 0, 0, 0, nil
+	if a.opened == len(a.in.files) {
+		return errEnd
+	}
+	i := a.opened
+	a.name, a.opened = a.in.name(i), i+1
+	defer a.explain(&err)
+	if a.file, err = ipc.NewFileReader(a.in.open(ctx, i), ipc.WithAllocator(memory.NewGoAllocator())); err != nil {
+		return err
+	}
+	a.size = a.in.files[i].GetSize()
+	var fields []arrow.Field
+	for _, f := range a.file.Schema().Fields() {
+		fields = append(fields, arrow.Field{Name: f.Name, Type: plain(f.Type), Nullable: true})
+	}
+	return a.use(a.in.name(0), fields)
+}
+
+func (a *arrowFiles) next(ctx context.Context, limit int64) (arrow.Record, error) {
+	for a.batch == nil {
+		err := a.nextBatch(ctx)
+		if errors.Is(err, errEnd) {
+			err = a.nextFile(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	rows := a.batch.NumRows()
+	n := min(limit, rows-a.from, max(1, recordBytes*rows/max(1, sizeOf(a.batch))))
+	rec := a.batch.NewSlice(a.from, a.from+n)
+	if a.from += n; a.from == rows {
+		a.row, a.from, a.batch = a.row+rows, 0, nil
+	}
+	return rec, nil
+}
+
+// nextBatch reads the next batch of the file that has rows, or returns errEnd.
+func (a *arrowFiles) nextBatch(ctx context.Context) (err error) {
+	defer a.explain(&err)
+	for a.batches < a.file.NumRecords() {
+		rec, err := a.file.RecordAt(a.batches)
+		if err != nil {
+			return fmt.Errorf("record batch %d: %w", a.batches, err)
+		}
+		a.batches++
+		if rec.NumRows() == 0 {
+			continue
+		}
+		arrays := make([]arrow.Array, rec.NumCols())
+		for i, values := range rec.Columns() {
+			data, err := plainData(ctx, values.Data())
+			if err == nil {
+				arrays[i], err = a.column(i, data, a.row)
+			}
+			if err != nil {
+				return fmt.Errorf("record batch %d, column %s: %w", a.batches-1, rec.ColumnName(i), err)
+			}
+		}
+		a.batch, a.from = array.NewRecord(a.arrow, arrays, rec.NumRows()), 0
+		return nil
+	}
+	return errEnd
+}
+
+func (a *arrowFiles) behind() place { return place{a.opened - 1, a.row + a.from} }
+
+func (a *arrowFiles) seek(ctx context.Context, input int) error {
+	a.opened, a.used, a.size = input, 0, 0
+	for _, f := range a.in.files[:input] {
+		a.used += f.GetSize()
+	}
+	return a.nextFile(ctx)
+}
+
+func (a *arrowFiles) read() (used, total int64) {
+	if a.size == 0 || a.file.NumRecords() == 0 {
+		return a.used, a.total
+	}
+	return a.used + a.size*int64(a.batches)/int64(a.file.NumRecords()), a.total
+}
+
+func (a *arrowFiles) close() {}

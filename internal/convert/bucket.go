@@ -1,0 +1,305 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// bucket is an output in a store without directories that could be renamed. All files are written before the first one
+// is finished, which is when others see it. The journal is a file an entry. Each is written once, so that a second
+// process finds out; and as long as they are there, the place is not listed as a dataset. The manifest comes last.
+type bucket struct {
+	progress
+	store   *storage.Store
+	profile string
+	base    string // a URI without a "/" at its end: of the place, or of the one file
+	entries int    // of the journal
+	file    *storage.Upload
+	resumed bool
+	ended   bool // there is nothing left to abandon
+}
+
+const (
+	manifestName = "_manifest.json"
+	// parallel is how many small requests are made at once.
+	parallel = 16
+	// maxEntry bounds what is read of an entry: the tags of a file's parts take most of it.
+	maxEntry = 1 << 20
+)
+
+func (out *bucket) one() bool { return isParquet(out.base) }
+
+func (out *bucket) entryURI(n int) string {
+	return fmt.Sprintf("%s/%s/%05d.json", out.base, storage.Converting, n)
+}
+
+func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket, error) {
+	out := &bucket{store: o.Store, profile: o.OutProfile, base: base}
+	if o.Overwrite {
+		return nil, fmt.Errorf("output %s: only directories of this machine are overwritten; choose a new place", base)
+	}
+	if err := o.Store.Writable(out.profile, base); err != nil {
+		return nil, err
+	}
+	if out.one() {
+		return out, nil
+	}
+	if err := out.resume(ctx, o, workOf(o, in)); err != nil {
+		return nil, err
+	}
+	if out.resumed {
+		return out, nil
+	}
+	switch _, _, err := out.find(ctx, base+"/"); {
+	case err == nil:
+		return nil, fmt.Errorf("output %s holds files already: choose a new place", base)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	return out, out.record(ctx, entry{Work: workOf(o, in)})
+}
+
+// find lists whatever lies below a URI.
+func (out *bucket) find(ctx context.Context, uri string) ([]*pb.File, storage.Others, error) {
+	any := storage.Kind{Ends: "anything", Has: func(string) bool { return true }}
+	return out.store.Find(ctx, out.profile, []string{uri}, any)
+}
+
+// resume reads the journal of an earlier run, if there is one.
+func (out *bucket) resume(ctx context.Context, o Options, work string) error {
+	files, _, err := out.find(ctx, out.base+"/"+storage.Converting+"/")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries := make([]entry, len(files))
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i, f := range files {
+		group.Go(func() error { return out.read(each, f, &entries[i]) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if o.Restart {
+		return out.restart(ctx, files, entries)
+	}
+	if err := out.take(entries, work); err != nil {
+		return fmt.Errorf("%s: %w", out.base, err)
+	}
+	out.resumed, out.entries = true, len(entries)
+	return nil
+}
+
+func (out *bucket) read(ctx context.Context, f *pb.File, e *entry) error {
+	if f.GetSize() > maxEntry {
+		return fmt.Errorf("%s is no entry of a journal: give --restart", f.GetUri())
+	}
+	text := make([]byte, f.GetSize())
+	if err := out.store.ReadAt(ctx, out.profile, f, text, 0); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, e); err != nil {
+		return fmt.Errorf("%s is no entry of a journal: give --restart: %w", f.GetUri(), err)
+	}
+	if held := e.held(); held != nil && !strings.HasPrefix(held.URI, out.base+"/") {
+		return fmt.Errorf("%s names a file of another place, %s: give --restart", f.GetUri(), held.URI)
+	}
+	return nil
+}
+
+// restart drops what an earlier run wrote, and its journal.
+func (out *bucket) restart(ctx context.Context, files []*pb.File, entries []entry) error {
+	for _, e := range entries {
+		if e.Whole {
+			return fmt.Errorf(
+				"the files of %s get their names already: run the same command without --restart to end that", out.base)
+		}
+		if held := e.held(); held != nil && strings.HasPrefix(held.URI, out.base+"/") {
+			if err := out.store.Drop(ctx, out.profile, *held); err != nil {
+				return err
+			}
+		}
+	}
+	return out.remove(ctx, files)
+}
+
+// remove removes a journal, the first entry last: it keeps the place from being read.
+func (out *bucket) remove(ctx context.Context, files []*pb.File) error {
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, f := range files[1:] {
+		group.Go(func() error { return out.store.Remove(each, out.profile, f) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return out.store.Remove(ctx, out.profile, files[0])
+}
+
+// record writes the journal's next entry, which nobody may have written yet.
+func (out *bucket) record(ctx context.Context, e entry) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	err = out.create(ctx, out.entryURI(out.entries), text)
+	if errors.Is(err, fs.ErrExist) {
+		out.resumed = true // the journal is the other's
+		return fmt.Errorf("another process converts to %s at this moment: wait for its end: %w", out.base, err)
+	}
+	out.entries++
+	return err
+}
+
+// create writes a small new file.
+func (out *bucket) create(ctx context.Context, uri string, text []byte) error {
+	u, err := out.store.Begin(ctx, out.profile, uri)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(u, bytes.NewReader(text)); err == nil {
+		var held storage.Pending
+		if held, err = u.End(); err == nil {
+			_, err = out.store.Finish(ctx, out.profile, held)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, u.Abandon(ctx))
+	}
+	return nil
+}
+
+func (out *bucket) done() *progress { return &out.progress }
+
+func (out *bucket) begin(ctx context.Context) (io.Writer, error) {
+	uri := out.base
+	if !out.one() {
+		uri += "/" + partName(len(out.files))
+	}
+	var err error
+	out.file, err = out.store.Begin(ctx, out.profile, uri)
+	return out.file, err
+}
+
+func (out *bucket) end(ctx context.Context, rows int64, after place) error {
+	held, err := out.file.End()
+	if err != nil {
+		return err
+	}
+	f := finished{Name: partName(len(out.files)), Rows: rows, Bytes: held.Size, After: after, Held: &held}
+	if !out.one() {
+		if err := out.record(ctx, entry{File: &f}); err != nil {
+			return err
+		}
+	}
+	out.files, out.file = append(out.files, f), nil
+	return nil
+}
+
+// publish finishes all files. Where that was begun before, some are.
+func (out *bucket) publish(ctx context.Context) ([]string, error) {
+	if !out.one() && !out.whole {
+		if err := out.record(ctx, entry{Whole: true}); err != nil {
+			return nil, err
+		}
+	}
+	made := make([]*pb.File, len(out.files))
+	names := make([]string, len(out.files))
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i, f := range out.files {
+		names[i] = f.Held.URI
+		group.Go(func() (err error) {
+			made[i], err = out.store.Finish(each, out.profile, *f.Held)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil || out.one() {
+		out.ended = err == nil
+		return names, err
+	}
+	if err := out.manifest(ctx, made); err != nil {
+		return nil, err
+	}
+	journal, _, err := out.find(ctx, out.base+"/"+storage.Converting+"/")
+	if err == nil {
+		err = out.remove(ctx, journal)
+	}
+	out.ended = err == nil
+	return names, err
+}
+
+// manifest is what lies beside a conversion's files, for whoever wants to know that they are all there.
+type manifest struct {
+	Version int            `json:"version"`
+	By      string         `json:"by"`
+	Rows    int64          `json:"rows"`
+	Files   []manifestFile `json:"files"`
+}
+
+type manifestFile struct {
+	Name  string `json:"name"`
+	Rows  int64  `json:"rows"`
+	Bytes int64  `json:"bytes"`
+	ETag  string `json:"etag"`
+}
+
+func (out *bucket) manifest(ctx context.Context, made []*pb.File) error {
+	m := manifest{Version: 1, By: "penstock convert", Rows: out.rows()}
+	for i, f := range made {
+		of := out.files[i]
+		m.Files = append(m.Files, manifestFile{Name: of.Name, Rows: of.Rows, Bytes: of.Bytes, ETag: f.GetEtag()})
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	err = out.create(ctx, out.base+"/"+manifestName, append(text, '\n'))
+	if out.resumed && errors.Is(err, fs.ErrExist) { // the earlier run came that far
+		return nil
+	}
+	return err
+}
+
+// abandon forgets the file that is being written, and all of them if none is finished.
+func (out *bucket) abandon(err error) error {
+	if out.ended {
+		return err
+	}
+	ctx := context.Background() // that of the run may be over
+	if out.file != nil {
+		err = errors.Join(err, out.file.Abandon(ctx))
+	}
+	switch {
+	case out.one() && len(out.files) > 0:
+		return errors.Join(err, out.store.Drop(ctx, out.profile, *out.files[0].Held))
+	case out.one() || out.resumed || len(out.files) > 0 || out.entries == 0:
+		return out.resumable(err)
+	}
+	journal, _, found := out.find(ctx, out.base+"/"+storage.Converting+"/")
+	if found == nil {
+		found = out.remove(ctx, journal)
+	}
+	return errors.Join(err, found)
+}
+
+func (e *entry) held() *storage.Pending {
+	if e.File == nil {
+		return nil
+	}
+	return e.File.Held
+}

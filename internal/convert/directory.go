@@ -1,0 +1,229 @@
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/penstock-ml/penstock/internal/storage/file"
+)
+
+// directory is an output on a disk: a directory, or one file. What is written lies in a directory beside it, which gets
+// its name in the end. That one is locked: one process at a time writes an output.
+type directory struct {
+	progress
+	final     string // directory or file
+	temp      string // directory
+	overwrite bool
+	lock      *os.File // temp
+	journal   *os.File
+	file      *os.File // being written
+	buf       *bufio.Writer
+	published bool
+}
+
+// journalName is that of the journal in temp.
+const journalName = "_journal.jsonl"
+
+func newDirectory(o Options, in *inputs) (*directory, error) {
+	out := &directory{
+		final:     filepath.Clean(strings.TrimPrefix(o.Output, file.Scheme)),
+		overwrite: o.Overwrite,
+	}
+	if err := out.free(); err != nil {
+		return nil, err
+	}
+	for i := range in.files {
+		if inside(in.name(i), out.final) {
+			return nil, fmt.Errorf("input %s lies in the output %s", in.name(i), out.final)
+		}
+	}
+	out.temp = filepath.Join(filepath.Dir(out.final), "."+filepath.Base(out.final)+".converting")
+	if err := os.MkdirAll(out.temp, 0o755); err != nil {
+		return nil, fmt.Errorf("make the output's directory: %w", err)
+	}
+	err := out.locked()
+	if err == nil {
+		err = out.resume(o, in)
+	}
+	if err == nil {
+		err = out.replaceable()
+	}
+	if err != nil {
+		return nil, out.abandon(err)
+	}
+	return out, nil
+}
+
+// locked locks temp until this process ends, or release.
+func (out *directory) locked() (err error) {
+	if out.lock, err = os.Open(out.temp); err != nil {
+		return err
+	}
+	err = syscall.Flock(int(out.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		var mine, there fs.FileInfo
+		mine, err = out.lock.Stat()
+		if err == nil {
+			there, err = os.Stat(out.temp)
+		}
+		if err == nil && os.SameFile(mine, there) {
+			return nil
+		}
+	}
+	out.release()
+	return fmt.Errorf("another conversion writes %s: wait for its end, or choose another output", out.final)
+}
+
+func (out *directory) release() {
+	_ = out.lock.Close() // nothing was written to it
+	out.lock = nil
+}
+
+// resume reads the journal of an earlier run, and keeps the files that it names and nothing else.
+func (out *directory) resume(o Options, in *inputs) error {
+	work := workOf(o, in)
+	entries, size, err := readJournal(filepath.Join(out.temp, journalName))
+	if err != nil {
+		return err
+	}
+	keep := len(entries) > 1 && !o.Restart
+	if keep {
+		if err := out.take(entries, work); err != nil {
+			return fmt.Errorf("%s: %w", out.temp, err)
+		}
+	}
+	if err := out.sweep(keep); err != nil {
+		return err
+	}
+	out.journal, err = os.OpenFile(filepath.Join(out.temp, journalName), os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if !keep {
+		return out.record(entry{Work: work})
+	}
+	if err := out.journal.Truncate(size); err != nil {
+		return err
+	}
+	_, err = out.journal.Seek(size, io.SeekStart)
+	return err
+}
+
+// readJournal returns the whole entries of a journal and their size: a process may have died while it wrote the next.
+func readJournal(name string) (entries []entry, size int64, err error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	for line := range bytes.Lines(text) {
+		var e entry
+		if json.Unmarshal(line, &e) != nil || !bytes.HasSuffix(line, []byte{'\n'}) {
+			break
+		}
+		entries = append(entries, e)
+		size += int64(len(line))
+	}
+	return entries, size, err
+}
+
+// sweep removes what no finished file is, and checks those.
+func (out *directory) sweep(journal bool) error {
+	kept := map[string]bool{journalName: journal}
+	for _, f := range out.files {
+		info, err := os.Stat(filepath.Join(out.temp, f.Name))
+		if err != nil || info.Size() != f.Bytes {
+			return fmt.Errorf("%s is not as an earlier run left it; give --restart to begin anew",
+				filepath.Join(out.temp, f.Name))
+		}
+		kept[f.Name] = true
+	}
+	entries, err := os.ReadDir(out.temp)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !kept[e.Name()] {
+			if err := os.Remove(filepath.Join(out.temp, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (out *directory) record(e entry) error {
+	text, err := json.Marshal(e)
+	if err == nil {
+		_, err = out.journal.Write(append(text, '\n'))
+	}
+	if err == nil {
+		err = out.journal.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	return nil
+}
+
+func (out *directory) done() *progress { return &out.progress }
+
+// begin opens the next file.
+func (out *directory) begin(context.Context) (io.Writer, error) {
+	f, err := os.Create(filepath.Join(out.temp, partName(len(out.files))))
+	if err != nil {
+		return nil, fmt.Errorf("create an output file: %w", err)
+	}
+	out.file, out.buf = f, bufio.NewWriterSize(f, 1<<20)
+	return out.buf, nil
+}
+
+// end completes the file that begin opened.
+func (out *directory) end(_ context.Context, rows int64, after place) error {
+	f := finished{Name: partName(len(out.files)), Rows: rows, After: after}
+	err := errors.Join(out.buf.Flush(), out.file.Sync(), out.file.Close())
+	out.file = nil
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = os.Stat(filepath.Join(out.temp, f.Name)); err == nil {
+			f.Bytes = info.Size()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.Name, err)
+	}
+	out.files = append(out.files, f)
+	return out.record(entry{File: &f})
+}
+
+// abandon removes what was written, unless files are finished.
+func (out *directory) abandon(err error) error {
+	if out.file != nil {
+		_ = out.file.Close()
+	}
+	if out.journal != nil {
+		_ = out.journal.Close() // each entry was synced
+	}
+	if out.lock == nil {
+		return err // somebody else's
+	}
+	defer out.release()
+	switch {
+	case out.published:
+		return err
+	case errors.Is(err, errOtherWork):
+		return err
+	case len(out.files) > 0 && !isParquet(out.final):
+		return out.resumable(err)
+	}
+	return errors.Join(err, os.RemoveAll(out.temp))
+}

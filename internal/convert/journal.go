@@ -1,0 +1,107 @@
+package convert
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// A journal says what of a conversion is finished, so that a later process goes on behind it. Its first entry says
+// which conversion it is, each further one is a finished file, and the last one that there are no more rows.
+
+// place is a row of the inputs: that of a file, or its end.
+type place struct {
+	Input int   `json:"input"`
+	Row   int64 `json:"row"`
+}
+
+// entry is one of a journal.
+type entry struct {
+	Work string    `json:"work,omitempty"` // the first one: what tells conversions apart
+	File *finished `json:"file,omitempty"`
+	// Whole says that all rows are in the files before.
+	Whole bool `json:"whole,omitempty"`
+}
+
+// finished is an output file that has all its bytes, but perhaps not its name yet.
+type finished struct {
+	Name  string           `json:"name"`
+	Rows  int64            `json:"rows"`
+	Bytes int64            `json:"bytes"`
+	After place            `json:"after"` // what comes behind its last row
+	Held  *storage.Pending `json:"held,omitempty"`
+}
+
+// progress is what a journal says.
+type progress struct {
+	files []finished
+	whole bool
+}
+
+func (p *progress) rows() (n int64) {
+	for _, f := range p.files {
+		n += f.Rows
+	}
+	return n
+}
+
+// note tells of files that an earlier run finished.
+func (p *progress) note() string {
+	return fmt.Sprintf("went on behind %s, which an earlier run finished: %s rows",
+		p.files[len(p.files)-1].Name, humanize.Comma(p.rows()))
+}
+
+// take reads entries, which must be of this work. Files are named in their order, which is checked: names come from a
+// file.
+func (p *progress) take(entries []entry, work string) error {
+	if len(entries) == 0 || entries[0].Work != work {
+		return errOtherWork
+	}
+	for _, e := range entries[1:] {
+		switch {
+		case e.Whole:
+			p.whole = true
+		case e.File == nil || e.File.Name != partName(len(p.files)) || p.whole:
+			return fmt.Errorf("the journal's entry %d does not follow the others: give --restart", len(p.files)+1)
+		default:
+			p.files = append(p.files, *e.File)
+		}
+	}
+	return nil
+}
+
+var errOtherWork = errors.New("an unfinished conversion of other inputs, or with other flags, is there: run it again " +
+	"to finish it, or give --restart to drop what it wrote")
+
+func partName(n int) string { return fmt.Sprintf("part-%05d.parquet", n) }
+
+// workVersion changes when the same command would make other rows or files.
+const workVersion = 1
+
+// workOf is the digest of what decides an output: the inputs as they lie there, and the options.
+func workOf(o Options, in *inputs) string {
+	type input struct {
+		URI, ETag string
+		Size      int64
+	}
+	what := struct {
+		Version int
+		Inputs  []input
+		Options Options
+	}{Version: workVersion, Options: o}
+	for _, f := range in.files {
+		what.Inputs = append(what.Inputs, input{f.GetUri(), f.GetEtag(), f.GetSize()})
+	}
+	text, err := json.Marshal(what)
+	if err != nil {
+		panic(err) // it has only texts and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

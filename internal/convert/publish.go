@@ -1,0 +1,111 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// old is where a directory lies that is replaced.
+func (out *directory) old() string { return out.temp + ".old" }
+
+// replaceable moves a directory that is to be replaced away and back, which fails if it cannot be moved in the end
+// either.
+func (out *directory) replaceable() error {
+	if isParquet(out.final) {
+		return nil
+	}
+	err := os.Rename(out.final, out.old())
+	switch {
+	case err == nil:
+		return os.Rename(out.old(), out.final)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf(
+		"output %s cannot be replaced as a whole, as no mount point or working directory can (%w); name a directory "+
+			"in it", out.final, err)
+}
+
+// free reports whether the output's name may be used. A directory is replaced only if it holds nothing but Parquet
+// files, so that a mistaken name costs no other data.
+func (out *directory) free() error {
+	info, err := os.Stat(out.final)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir() == isParquet(out.final):
+		return fmt.Errorf("output %s is there already, but it is %v: choose another name", out.final, what(info))
+	case !info.IsDir():
+		if !out.overwrite {
+			return fmt.Errorf("output %s is there already; give --overwrite, or choose another name", out.final)
+		}
+		return nil
+	}
+	entries, err := os.ReadDir(out.final)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == journalName { // a run died after it had published
+			continue
+		}
+		if e.IsDir() || !isParquet(e.Name()) {
+			return fmt.Errorf("output %s holds %s, which is no Parquet file: choose another directory",
+				out.final, e.Name())
+		}
+		if !out.overwrite {
+			return fmt.Errorf("output %s is not empty; give --overwrite, or choose another directory", out.final)
+		}
+	}
+	return nil
+}
+
+func what(info fs.FileInfo) string {
+	if info.IsDir() {
+		return "a directory"
+	}
+	return "a file"
+}
+
+// publish gives the output its name.
+func (out *directory) publish(context.Context) (names []string, err error) {
+	if err := out.free(); err != nil { // somebody may have been faster
+		return nil, err
+	}
+	if isParquet(out.final) { // whose temp abandon removes
+		return []string{out.final}, os.Rename(filepath.Join(out.temp, out.files[0].Name), out.final)
+	}
+	for _, f := range out.files {
+		names = append(names, filepath.Join(out.final, f.Name))
+	}
+	if err := out.replace(); err != nil {
+		return nil, err
+	}
+	out.published = true
+	return names, os.Remove(filepath.Join(out.final, journalName))
+}
+
+// replace moves the new directory to the place of the old one, if there is one.
+func (out *directory) replace() error {
+	err := os.Rename(out.final, out.old())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("move the old output away: %w", err)
+	}
+	moved := err == nil
+	if err = os.Rename(out.temp, out.final); err != nil {
+		err = fmt.Errorf("name the output: %w", err)
+		if moved {
+			err = errors.Join(err, os.Rename(out.old(), out.final))
+		}
+		return err
+	}
+	// what is left of it, as on NFS while somebody reads it, does no harm: the new output is in place
+	_ = os.RemoveAll(out.old())
+	return nil
+}
