@@ -47,7 +47,8 @@ func (m *merger) nest() {
 			m.within(outer, i) // what is a map of maps in one file is something else in another
 		}
 		for n := 1; n < len(c.Path); n++ {
-			if outer, ok := byPath[pathKey(c.Path[:n])]; ok && m.isAt(outer, c.Path[:n]) && !isHalf(m.columns[outer], c) {
+			outer, ok := byPath[pathKey(c.Path[:n])]
+			if ok && m.isAt(outer, c.Path[:n]) && !isHalf(m.columns[outer], c) {
 				m.within(outer, i)
 			}
 		}
