@@ -31,12 +31,12 @@ func Columns(files []format.File) *pb.FileColumns {
 			if c.Key != pb.Kind_KIND_UNSPECIFIED {
 				name = pathOf(c.Path)
 			}
-			if len(name) > maxName {
+			if name = valid(name); len(name) > maxName {
 				continue
 			}
 			column, ok := byName[name]
 			if !ok && len(out.GetColumns()) < MaxColumns {
-				column = &pb.FileColumn{Name: name, Unsupported: c.Unsupported}
+				column = &pb.FileColumn{Name: name, Unsupported: valid(c.Unsupported)}
 				out.Columns = append(out.Columns, column)
 			}
 			byName[name] = column
@@ -76,3 +76,6 @@ func (m mapColumns) around(c *spec.Column) *spec.Column {
 }
 
 func pathOf(path []string) string { return strings.Join(path, ".") }
+
+// valid is a file's text as protobuf takes it.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

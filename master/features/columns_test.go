@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -34,7 +35,8 @@ func TestColumns(t *testing.T) {
 		{Name: "n", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.MapOf(arrow.BinaryTypes.String,
 			arrow.PrimitiveTypes.Float32))},
 	} {
-		schema := arrow.NewSchema([]arrow.Field{own, more}, nil)
+		latin := arrow.Field{Name: "z\xe4hler", Type: arrow.PrimitiveTypes.Int64, Nullable: true} // not UTF-8
+		schema := arrow.NewSchema([]arrow.Field{own, latin, more}, nil)
 		f, err := os.Create(filepath.Join(dir, fmt.Sprint(i, ".parquet")))
 		check(t, err)
 		w, err := pqarrow.NewFileWriter(schema, f, nil, pqarrow.DefaultWriterProps())
@@ -59,6 +61,8 @@ func TestColumns(t *testing.T) {
 	if got.GetFiles() != 3 || got.GetExtents() != 3 || got.GetRows() != 3 {
 		t.Errorf("they are of %v", got)
 	}
+	_, err = proto.Marshal(got)
+	check(t, err)
 	names := ""
 	for _, c := range got.GetColumns() {
 		names += c.GetName() + " "
@@ -75,7 +79,7 @@ func TestColumns(t *testing.T) {
 	if last := got.GetColumns()[len(got.GetColumns())-1]; last.GetBytes() != stored {
 		t.Errorf("the map of maps has %d bytes, not %d", last.GetBytes(), stored)
 	}
-	if names != "b m a.key n " || got.GetColumns()[0].GetBytes() <= got.GetColumns()[2].GetBytes() {
+	if names != "b z\ufffdhler m a.key n " || got.GetColumns()[0].GetBytes() <= got.GetColumns()[3].GetBytes() {
 		t.Errorf("columns %v", got.GetColumns())
 	}
 }
