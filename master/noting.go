@@ -33,6 +33,9 @@ type tally struct {
 
 // settle is the note of what was given and is not noted yet; false: nothing was.
 func (t *tally) settle(unixMs int64) (features.Note, bool) {
+	if t.given == t.noted {
+		return features.Note{}, false
+	}
 	part := t.Note
 	part.UnixMs, part.BytesOf = unixMs, make([]int64, len(t.BytesOf))
 	since := func(n int64) int64 { return t.share(n, t.given) - t.share(n, t.noted) }
@@ -41,7 +44,7 @@ func (t *tally) settle(unixMs int64) (features.Note, bool) {
 		part.BytesOf[i] = since(n)
 	}
 	t.noted = t.given
-	return part, part.Rows > 0
+	return part, true
 }
 
 // share is the part of n that so many rows have.

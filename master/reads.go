@@ -124,8 +124,10 @@ func (n *notes) settle(t *tally) {
 func (n *notes) names() []store.ReadsName {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for t := range n.tallies {
+	for _, t := range slices.Collect(maps.Keys(n.tallies)) {
 		n.settle(t)
+		n.mu.Unlock() // so that no trainer waits for all of them
+		n.mu.Lock()
 	}
 	return slices.Collect(maps.Keys(n.waiting))
 }
@@ -310,8 +312,8 @@ func (s *service) ListFeatures(ctx context.Context, req *pb.ListFeaturesRequest)
 		return nil, callError(err)
 	}
 	if sum.Proto().GetPrefixes() == 0 {
-		return nil, status.Errorf(codes.NotFound, "no session of namespace %s has read anything below %s since it is "+
-			"counted; `penstock features` lists what was read", namespace, below)
+		return nil, status.Errorf(codes.NotFound, "no session of namespace %s has read anything below %s; "+
+			"`penstock features` lists what was read", namespace, below)
 	}
 	return &pb.ListFeaturesReply{Datasets: []*pb.DatasetReads{sum.Proto()}}, nil
 }

@@ -92,3 +92,27 @@ func TestMergeMapsOfMaps(t *testing.T) {
 		compareProblems(t, err, []string{want + "; one dataset takes one type"})
 	}
 }
+
+// TestAlikeNames: a column whose name reads like the path of another one is none of its parts.
+func TestAlikeNames(t *testing.T) {
+	ranked := mapOfMaps("b", pb.Kind_BINARY, pb.Kind_INT64)
+	for i := range ranked {
+		ranked[i].Path = append([]string{"a"}, ranked[i].Path...)
+		ranked[i].Name = "a." + ranked[i].Name
+	}
+	zero := column("a\x00b.c", pb.Kind_INT32)
+	zero.Path = []string{"a\x00b", "c"}
+	within := column("a.b", pb.Kind_INT32)
+	within.Path = []string{"a", "b"}
+	for what, columns := range map[string][]Column{
+		"a dot": append([]Column{column("a.b", pb.Kind_INT32)}, ranked...), "a zero": {within, zero},
+	} {
+		got, err := Merge([]FileSchema{{"a", Schema{columns}}})
+		if err != nil || !reflect.DeepEqual(got.Columns, columns) {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+		if src, _, err := newIndex(got).source("a.b"); err != nil || src.GetKey() != "" {
+			t.Errorf("%s: %v, %v", what, src, err)
+		}
+	}
+}

@@ -42,16 +42,21 @@ func (m *merger) nest() {
 		}
 	}
 	for i, c := range m.columns {
-		if outer, ok := m.byName[strings.Join(c.Path, ".")]; ok && len(c.Field) > 0 && !isNulls(m.columns[outer]) {
+		if outer, ok := m.byName[strings.Join(c.Path, ".")]; ok && len(c.Field) > 0 && m.isAt(outer, c.Path) &&
+			!isNulls(m.columns[outer]) {
 			m.within(outer, i) // what is a map of maps in one file is something else in another
 		}
 		for n := 1; n < len(c.Path); n++ {
-			if outer, ok := byPath[pathKey(c.Path[:n])]; ok && !isHalf(m.columns[outer], c) {
+			outer, ok := byPath[pathKey(c.Path[:n])]
+			if ok && m.isAt(outer, c.Path[:n]) && !isHalf(m.columns[outer], c) {
 				m.within(outer, i)
 			}
 		}
 	}
 }
+
+// isAt reports whether a column has a path, and not another one that is written alike.
+func (m *merger) isAt(column int, path []string) bool { return slices.Equal(m.columns[column].Path, path) }
 
 // within says of a column that it lies within another one.
 func (m *merger) within(outer, inner int) {

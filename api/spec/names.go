@@ -69,9 +69,6 @@ func newIndex(s Schema) *index {
 // source describes what a name selects: a column, or a key of a map column. An exact name wins. The error says why
 // the name selects nothing; it is nil, with a nil source, if nothing has the name.
 func (x *index) source(name string) (*pb.Source, int, error) {
-	if maps := x.maps[name]; len(maps) > 0 {
-		return nil, maps[0], x.aMap(name, maps)
-	}
 	if i, ok := x.byName[name]; ok {
 		c := x.columns[i]
 		switch {
@@ -81,6 +78,9 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 			return nil, i, x.aMap(strings.Join(c.Path, "."), []int{i})
 		}
 		return &pb.Source{Name: name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}, i, nil
+	}
+	if maps := x.maps[name]; len(maps) > 0 {
+		return nil, maps[0], x.aMap(name, maps)
 	}
 	// Of maps within structs, and of text keys with dots, the longest column name wins.
 	for dot := strings.LastIndexByte(name, '.'); dot > 0; dot = strings.LastIndexByte(name[:dot], '.') {

@@ -4,32 +4,45 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// Columns are those that some files have, in the order of the first file that has each. The two halves of a map, which
-// can be read as lists, are not columns of their own here.
+// Columns are those that some files have, in the order of the first file that has each. A map is one column: its keys
+// and its values, which can be read as lists, are not columns of their own here, nor are the two halves of its values
+// where these are maps.
 func Columns(files []format.File) *pb.FileColumns {
 	out := &pb.FileColumns{Files: uint32(len(files))}
 	byName := map[string]*pb.FileColumn{}
 	for _, f := range files {
 		out.Extents += uint32(len(f.Extents()))
 		out.Rows += format.Rows(f)
-		schema := f.Columns().Schema
-		for i := range schema.Columns {
-			c := &schema.Columns[i]
-			if half(f.Columns(), c.Name) || len(c.Name) > maxName {
+		own := f.Columns().Schema.Columns
+		maps := mapsOf(own)
+		for i := range own {
+			c, bytes := &own[i], f.Stored(i)
+			switch of := maps.around(c); {
+			case of != nil && (len(of.Field) == 0 || len(c.Path) > len(of.Path)+1 || c.Path[len(of.Path)] != "key"):
+				continue
+			case of != nil:
+				c, bytes = of, -bytes // of a map of maps: both halves of its values count the keys
+			}
+			name := c.Name
+			if c.Key != pb.Kind_KIND_UNSPECIFIED {
+				name = pathOf(c.Path)
+			}
+			if name = valid(name); len(name) > maxName {
 				continue
 			}
-			column, ok := byName[c.Name]
+			column, ok := byName[name]
 			if !ok && len(out.GetColumns()) < MaxColumns {
-				column = &pb.FileColumn{Name: c.Name, Unsupported: c.Unsupported}
+				column = &pb.FileColumn{Name: name, Unsupported: valid(c.Unsupported)}
 				out.Columns = append(out.Columns, column)
 			}
-			byName[c.Name] = column
+			byName[name] = column
 			switch {
 			case column != nil:
-				column.Bytes += f.Stored(i)
+				column.Bytes += bytes
 			case !ok:
 				out.More++
 			}
@@ -38,12 +51,31 @@ func Columns(files []format.File) *pb.FileColumns {
 	return out
 }
 
-// half reports whether a column is the keys or the values of a map.
-func half(columns *format.Columns, name string) bool {
-	dot := strings.LastIndexByte(name, '.')
-	if dot < 0 {
-		return false
+// mapColumns are a file's, by their paths: of a map of maps the first of two.
+type mapColumns map[string]*spec.Column
+
+func mapsOf(columns []spec.Column) mapColumns {
+	out := mapColumns{}
+	for i := range columns {
+		c := &columns[i]
+		if path := pathOf(c.Path); c.Key != pb.Kind_KIND_UNSPECIFIED && out[path] == nil {
+			out[path] = c
+		}
 	}
-	i, ok := columns.Column(name[:dot])
-	return ok && columns.Schema.Columns[i].Key != pb.Kind_KIND_UNSPECIFIED
+	return out
 }
+
+// around is the map that a column is the keys or the values of, or of its values; nil: none.
+func (m mapColumns) around(c *spec.Column) *spec.Column {
+	for n := len(c.Path) - 1; n > 0 && len(m) > 0; n-- {
+		if of := m[pathOf(c.Path[:n])]; of != nil {
+			return of
+		}
+	}
+	return nil
+}
+
+func pathOf(path []string) string { return strings.Join(path, ".") }
+
+// valid is a file's text as protobuf takes it.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

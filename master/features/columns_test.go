@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -31,14 +32,18 @@ func TestColumns(t *testing.T) {
 	for i, more := range []arrow.Field{
 		{Name: "m", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32)},
 		{Name: "a", Type: arrow.StructOf(arrow.Field{Name: "key", Type: arrow.PrimitiveTypes.Int32, Nullable: true})},
+		{Name: "n", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.MapOf(arrow.BinaryTypes.String,
+			arrow.PrimitiveTypes.Float32))},
 	} {
-		schema := arrow.NewSchema([]arrow.Field{own, more}, nil)
+		latin := arrow.Field{Name: "z\xe4hler", Type: arrow.PrimitiveTypes.Int64, Nullable: true} // not UTF-8
+		schema := arrow.NewSchema([]arrow.Field{own, latin, more}, nil)
 		f, err := os.Create(filepath.Join(dir, fmt.Sprint(i, ".parquet")))
 		check(t, err)
 		w, err := pqarrow.NewFileWriter(schema, f, nil, pqarrow.DefaultWriterProps())
 		check(t, err)
 		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-		check(t, b.UnmarshalJSON([]byte(`{"b": 1, "m": [{"key": 1, "value": 2}], "a": {"key": 3}}`)))
+		check(t, b.UnmarshalJSON([]byte(`{"b": 1, "m": [{"key": 1, "value": 2}], "a": {"key": 3},
+			"n": [{"key": 1, "value": [{"key": "x", "value": 2}]}]}`)))
 		check(t, w.Write(b.NewRecord()))
 		check(t, w.Close())
 	}
@@ -53,9 +58,11 @@ func TestColumns(t *testing.T) {
 		files = append(files, one)
 	}
 	got := features.Columns(files)
-	if got.GetFiles() != 2 || got.GetExtents() != 2 || got.GetRows() != 2 {
+	if got.GetFiles() != 3 || got.GetExtents() != 3 || got.GetRows() != 3 {
 		t.Errorf("they are of %v", got)
 	}
+	_, err = proto.Marshal(got)
+	check(t, err)
 	names := ""
 	for _, c := range got.GetColumns() {
 		names += c.GetName() + " "
@@ -63,7 +70,16 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%s has no bytes", c.GetName())
 		}
 	}
-	if names != "b m a.key " || got.GetColumns()[0].GetBytes() <= got.GetColumns()[2].GetBytes() {
+	stored := int64(0) // of the map of maps
+	for i, c := range files[2].Columns().Schema.Columns {
+		if c.Name == "n.key" || c.Name == "n.value.key" || c.Name == "n.value.value" {
+			stored += files[2].Stored(i)
+		}
+	}
+	if last := got.GetColumns()[len(got.GetColumns())-1]; last.GetBytes() != stored {
+		t.Errorf("the map of maps has %d bytes, not %d", last.GetBytes(), stored)
+	}
+	if names != "b z\ufffdhler m a.key n " || got.GetColumns()[0].GetBytes() <= got.GetColumns()[3].GetBytes() {
 		t.Errorf("columns %v", got.GetColumns())
 	}
 }
