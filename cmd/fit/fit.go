@@ -122,7 +122,7 @@ func (f *flags) run(cmd *cobra.Command, path string) (err error) {
 	if err := r.print(cmd.OutOrStdout(), output); err != nil || r.kept {
 		return err
 	}
-	return os.RemoveAll(r.folder)
+	return removeLocked(r.folder)
 }
 
 // compute makes the passes that are left, and then the file.

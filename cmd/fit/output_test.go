@@ -3,7 +3,9 @@ package fit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,6 +180,38 @@ func TestAbandonedFoldersAreRemoved(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(cache, "*"))
 	if want := cache + "/running " + cache + "/written"; err != nil || strings.Join(left, " ") != want {
 		t.Errorf("there are %v: %v", left, err)
+	}
+}
+
+// A fit that opened the lock of another one, which then ended, makes the folder anew instead of holding a lock that
+// keeps nobody out.
+func TestLockOfARemovedFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a")
+	ended, err := makeLocked(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := os.Open(filepath.Join(folder, lockName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if err := errors.Join(removeLocked(folder), ended.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := hold(opened); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no folder: %v", err)
+	}
+	next, err := makeLocked(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := hold(opened); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of another fit's folder: %v", err)
+	}
+	if _, err := makeLocked(folder); err == nil || !strings.Contains(err.Error(), "another fit works in "+folder) {
+		t.Errorf("two hold it: %v", err)
 	}
 }
 
