@@ -37,8 +37,7 @@ func (r *fit) openFolder() error {
 			return fmt.Errorf("--folder: name one: %w", err)
 		}
 		cache = filepath.Join(user, "penstock", "fit")
-		sum := sha256.Sum256([]byte(r.info().Spec + "\x00" + r.info().Dataset + "\x00" + r.out))
-		r.folder = filepath.Join(cache, hex.EncodeToString(sum[:8]))
+		r.folder = filepath.Join(cache, r.name())
 	}
 	uri, err := storage.Canonical(r.file())
 	if err == nil {
@@ -162,6 +161,12 @@ func (r *fit) resume() error {
 	}
 	r.use(r.cmd.Context(), file)
 	return nil
+}
+
+// name tells this fit from those of other specs, other data and other files.
+func (r *fit) name() string {
+	sum := sha256.Sum256([]byte(r.info().Spec + "\x00" + r.info().Dataset + "\x00" + r.out))
+	return hex.EncodeToString(sum[:8])
 }
 
 // info is what the file says of itself.
