@@ -188,6 +188,29 @@ func TestUnfinishedOfOthers(t *testing.T) {
 	}
 }
 
+// A vocabulary of no value is an error that names the filter, and leaves no file.
+func TestVocabularyOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	dataset(t, dir)
+	for filter, want := range map[string]string{
+		"day > 90":  `vocabulary of ids: no row passes the filter "day > 90"`,
+		"n is null": "rows that the filter \"n is null\" keeps has a value",
+	} {
+		path, out := specOf(t, dir, "- {op: map_id, in: ids, vocabulary: fit}"), filepath.Join(dir, "_a.parquet")
+		text := strings.Replace(string(contents(t, path)), "day < 9", filter, 1)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := run(t.Context(), path, "--out="+out, "--folder="+t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "_*a.parquet*")); err != nil || len(left) > 0 {
+		t.Errorf("there is %v: %v", left, err)
+	}
+}
+
 // Folders to which nothing was written for long are removed, but not those of fits that run.
 func TestAbandonedFoldersAreRemoved(t *testing.T) {
 	cache := t.TempDir()
