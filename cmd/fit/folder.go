@@ -88,7 +88,8 @@ func lock(folder string) (*os.File, error) {
 // and what is locked then keeps nobody out.
 func hold(file *os.File) error {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("another fit works in %s: wait for its end, or name another folder", filepath.Dir(file.Name()))
+		return fmt.Errorf("another fit works in %s: wait for its end, or name another folder",
+			filepath.Dir(file.Name()))
 	}
 	held, err := file.Stat()
 	if err != nil {

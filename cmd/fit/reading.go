@@ -165,8 +165,8 @@ func (p *reading) hasValues(counts *clientfit.Fit) error {
 	case p.rows > 0 && filter == "":
 		return fmt.Errorf("vocabulary of %s: none of %d rows has a value; leave it out of the fit", of, p.rows)
 	case p.rows > 0:
-		return fmt.Errorf("vocabulary of %s: none of the %d rows that the filter %q keeps has a value; mend the filter, "+
-			"or leave it out of the fit", of, p.rows, filter)
+		return fmt.Errorf("vocabulary of %s: none of the %d rows that the filter %q keeps has a value; mend the "+
+			"filter, or leave it out of the fit", of, p.rows, filter)
 	case filter == "":
 		return fmt.Errorf("vocabulary of %s: no row was read; name a dataset that has rows", of)
 	}

@@ -79,8 +79,8 @@ func (f *Flags) Reach(cmd *cobra.Command, shared bool, do func(context.Context, 
 		return err
 	}
 	if here && f.Names && !f.python.Any() {
-		return errors.New("the spec calls Python functions by name, and a fleet in this process has no interpreter for " +
-			"them: add --python default=python3, the one that has their modules")
+		return errors.New("the spec calls Python functions by name, and a fleet in this process has no interpreter " +
+			"for them: add --python default=python3, the one that has their modules")
 	}
 	if here {
 		cfg := local.Config{Release: f.release, Ops: f.ops, Stores: &f.Stores, Functions: f.python.Own(f.Brings)}
