@@ -57,8 +57,8 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"goes on when it is started again.\n" +
 			"The file is written at the very end. What further passes need lies beside it until then: of " +
 			"clicks.parquet as\n" +
-			"_clicks.parquet.HASH.unfinished, which is tried before anything is read. The hash is of spec, dataset and " +
-			"file.\n" +
+			"_clicks.parquet.HASH.unfinished, which is tried before anything is read. The hash is of spec, dataset " +
+			"and file.\n" +
 			"The same data give the same file, bit for bit, whatever fleet reads them. It needs to read the dataset " +
 			"itself, and to write the file.",
 		Example: "  penstock fit spec.yaml\n  penstock fit spec.yaml --master penstock-master:7070 --memory 8GiB\n" +
