@@ -109,10 +109,17 @@ func look(
 	for _, f := range d.Files {
 		d.Bytes += f.GetSize()
 	}
-	return d, problems, d.look(ctx, cfg, s)
+	if err := d.look(ctx, cfg, s); err != nil {
+		return d, problems, err
+	}
+	var unfitted spec.Problems
+	if d.Fitted, err = ReadFitted(ctx, d.described.storage, s); errors.As(err, &unfitted) {
+		return d, append(problems, unfitted...), nil
+	}
+	return d, problems, err
 }
 
-// look fills in the schema, and what is fitted.
+// look fills in the schema, and the side tables.
 func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	var first []*pb.File
 	for _, i := range plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0))[0] {
@@ -125,15 +132,17 @@ func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	if d.Schema, err = schemaOf(loaded); err != nil {
 		return err
 	}
-	if d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s); err != nil {
-		return err
-	}
-	d.Fitted, err = ReadFitted(ctx, d.described.storage, s)
+	d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s)
 	return err
 }
 
-// program makes the program of a spec.
+// program makes the program of a spec. Where its fitted file is missing, it looks for other mistakes, as if all were
+// fitted.
 func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
+	if s.GetFitted() != nil && d.Fitted == nil {
+		_, err = spec.Passes(s, d.Given(ops))
+		return err
+	}
 	d.Program, err = spec.Resolve(s, d.Given(ops))
 	return err
 }

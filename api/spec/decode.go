@@ -111,6 +111,9 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 	if t.GetPython() != nil {
 		d.called(n, path)
 	}
+	if t.GetOp() == PackOp { // a fit's own
+		d.problems.add(join(path, "op"), "no op %s; `penstock ops` lists them", PackOp)
+	}
 }
 
 // entry reads what stands at a key of a message.

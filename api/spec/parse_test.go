@@ -100,7 +100,7 @@ features:
 - {dense: a, layout: dense}
 - just_a_name
 - {image: i, shape: [big]}
-transforms: [{op: 5, in: x, salt: , deep: {a: 1, b: 2}, max: 99999999999999999999}, {op: python, python: {name: f}, outs: [{name: a}]}]
+transforms: [{op: 5, in: x, salt: , deep: {a: 1, b: 2}, max: 99999999999999999999}, {op: python, python: {name: f}, outs: [{name: a}]}, {op: pack_texts, in: x}]
 code: {python: "3.12"}
 batch_size: many
 last_batch: 1
@@ -124,6 +124,7 @@ batchsize: 5
 		`transforms[1].python: unknown field (line 10); known of a call of a function: op, call, in, out, args, kind, most, by, threads, memory, timeout`,
 		`transforms[1].outs: unknown field (line 10); nearest: out; known of`,
 		`transforms[1].call: found nothing (line 10); want the function by its name, such as mypkg.features:tokenize`,
+		"transforms[2].op: no op pack_texts; `penstock ops` lists them",
 		`code: unknown field (line 11); known here: dataset, filter, features, transforms, batch_size, last_batch, seed, shuffle, epochs, provenance, order, lanes, global_batch_size, on_error, python`,
 		`batch_size: found "many" (line 12); want an integer`,
 		`last_batch: found 1 (line 13); want one of uneven, drop, pad`,

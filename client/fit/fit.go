@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -276,6 +277,24 @@ func (f *Fit) each(atOnce int, do func(*column) error) error {
 		errs = append(errs, <-replies)
 	}
 	return errors.Join(errs...)
+}
+
+// Without returns the names of columns of which a vocabulary is asked and no value came: it would be empty.
+func (f *Fit) Without() ([]string, error) {
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if err := f.each(len(f.columns), func(*column) error { return nil }); err != nil { // all that was added is read
+		return nil, err
+	}
+	var names []string
+	for _, c := range f.columns {
+		asked := func(s fitted.Statistic) bool { return s.Name == fitted.Vocabulary }
+		if c.tally.Values == 0 && slices.ContainsFunc(c.Statistics, asked) {
+			names = append(names, cmp.Or(c.Of, c.Name))
+		}
+	}
+	return names, nil
 }
 
 // Write computes the results of all that was added, and writes them. Only Close may follow.

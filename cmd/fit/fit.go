@@ -57,7 +57,8 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 			"goes on when it is started again.\n" +
 			"The file is written at the very end. What further passes need lies beside it until then: of " +
 			"clicks.parquet as\n" +
-			"_clicks.parquet.unfinished, which is tried before anything is read.\n" +
+			"_clicks.parquet.HASH.unfinished, which is tried before anything is read. The hash is of spec, dataset " +
+			"and file.\n" +
 			"The same data give the same file, bit for bit, whatever fleet reads them. It needs to read the dataset " +
 			"itself, and to write the file.",
 		Example: "  penstock fit spec.yaml\n  penstock fit spec.yaml --master penstock-master:7070 --memory 8GiB\n" +
@@ -122,7 +123,7 @@ func (f *flags) run(cmd *cobra.Command, path string) (err error) {
 	if err := r.print(cmd.OutOrStdout(), output); err != nil || r.kept {
 		return err
 	}
-	return os.RemoveAll(r.folder)
+	return removeLocked(r.folder)
 }
 
 // compute makes the passes that are left, and then the file.
@@ -164,6 +165,9 @@ func (r *fit) look(path string) (err error) {
 	ctx := r.cmd.Context()
 	if r.data, err = master.Look(ctx, r.storage, formats.NewCache(describedBytes), plan.Config{}, r.spec); err != nil {
 		return fmt.Errorf("%s:\n%w", path, err)
+	}
+	if err := r.beside(); err != nil {
+		return err
 	}
 	if r.passes, err = spec.Passes(r.spec, r.data.Given(r.ops)); err != nil {
 		return fmt.Errorf("%s:\n%w", path, err)

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,18 +37,14 @@ func (r *fit) openFolder() error {
 			return fmt.Errorf("--folder: name one: %w", err)
 		}
 		cache = filepath.Join(user, "penstock", "fit")
-		sum := sha256.Sum256([]byte(r.info().Spec + "\x00" + r.info().Dataset + "\x00" + r.out))
-		r.folder = filepath.Join(cache, hex.EncodeToString(sum[:8]))
+		r.folder = filepath.Join(cache, r.name())
 	}
 	uri, err := storage.Canonical(r.file())
 	if err == nil {
 		err = r.outside(uri)
 	}
 	if err == nil {
-		err = os.MkdirAll(r.folder, 0o755)
-	}
-	if err == nil {
-		r.lock, err = lock(r.folder)
+		r.lock, err = makeLocked(r.folder)
 	}
 	if err != nil {
 		return fmt.Errorf("--folder: %w", err)
@@ -63,17 +60,56 @@ func (r *fit) openFolder() error {
 	return nil
 }
 
-// lock locks a folder until the file is closed, or this process ends.
+// makeLocked makes a folder, if there is none, and locks it. Another fit may remove it meanwhile.
+func makeLocked(folder string) (*os.File, error) {
+	for {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return nil, err
+		}
+		if file, err := lock(folder); !errors.Is(err, fs.ErrNotExist) {
+			return file, err
+		}
+	}
+}
+
+// lock locks a folder until the file is closed, or this process ends. fs.ErrNotExist: there is no folder any more.
 func lock(folder string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(folder, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(
-			fmt.Errorf("another fit works in %s: wait for its end, or name another folder", folder), file.Close())
+	if err := hold(file); err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// hold locks an open file, and sees that it is still the one of its name: a fit that ended since may have removed it,
+// and what is locked then keeps nobody out.
+func hold(file *os.File) error {
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("another fit works in %s: wait for its end, or name another folder",
+			filepath.Dir(file.Name()))
+	}
+	held, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Stat(file.Name())
+	if err == nil && !os.SameFile(held, named) {
+		err = fmt.Errorf("%s was made anew: %w", file.Name(), fs.ErrNotExist)
+	}
+	return err
+}
+
+// removeLocked removes a folder that this process holds locked. It has another name first, so that its place is never
+// there without the lock.
+func removeLocked(folder string) error {
+	away := folder + "." + rand.Text()[:8]
+	if err := os.Rename(folder, away); err != nil {
+		return err
+	}
+	return os.RemoveAll(away)
 }
 
 // removeAbandoned removes the folders in the cache to which nothing was written since a time, but for those of the
@@ -93,7 +129,7 @@ func removeAbandoned(cache string, since time.Time) error {
 		if err != nil {
 			continue
 		}
-		if err := errors.Join(os.RemoveAll(folder), lock.Close()); err != nil {
+		if err := errors.Join(removeLocked(folder), lock.Close()); err != nil {
 			return fmt.Errorf("remove an abandoned fit: %w; remove the folder yourself", err)
 		}
 	}
@@ -126,6 +162,12 @@ func (r *fit) resume() error {
 	}
 	r.use(r.cmd.Context(), file)
 	return nil
+}
+
+// name tells this fit from those of other specs, other data and other files.
+func (r *fit) name() string {
+	sum := sha256.Sum256([]byte(r.info().Spec + "\x00" + r.info().Dataset + "\x00" + r.out))
+	return hex.EncodeToString(sum[:8])
 }
 
 // info is what the file says of itself.

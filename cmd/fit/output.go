@@ -20,8 +20,7 @@ import (
 // removeTimeout bounds how long a fit that ends tries to remove what it has shown to workers.
 const removeTimeout = 30 * time.Second
 
-// where finds the file to write, and the one beside it that workers read until all passes are made. Each must be none,
-// or a fitted one.
+// where finds the file to write, which must be none, or a fitted one.
 func (r *fit) where(path string) error {
 	r.out = r.flags.out
 	if r.out == "" {
@@ -35,26 +34,40 @@ func (r *fit) where(path string) error {
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	r.out, r.unfinished = uri, unfinishedOf(uri)
-	for _, uri := range []string{r.out, r.unfinished} {
-		if err := r.outside(uri); err != nil {
-			return err
-		}
-		if r.shown, err = r.replaced(uri); err != nil { // in the end that of the unfinished one
-			return err
-		}
+	r.out = uri
+	if err := r.outside(r.out); err != nil {
+		return err
+	}
+	there, err := r.there(r.out)
+	if err != nil || there == nil {
+		return err
+	}
+	if _, err = fitted.Open(r.cmd.Context(), r.out, there.GetSize(), r.reads(there)); err != nil {
+		return fmt.Errorf("%w, or name another one: nothing but a fitted file is replaced", err)
 	}
 	return nil
 }
 
-// unfinishedOf is the file beside another one, which no listing of a folder takes for data: by its name, and its end.
-func unfinishedOf(uri string) string {
-	dir, name := path.Split(uri)
-	return dir + "_" + name + ".unfinished"
+// beside finds the file that workers read until all passes are made. One that is there is of this very fit, which was
+// killed, and is replaced, whatever is in it.
+func (r *fit) beside() (err error) {
+	r.unfinished = unfinishedOf(r.out, r.name())
+	if err := r.outside(r.unfinished); err != nil {
+		return err
+	}
+	r.shown, err = r.there(r.unfinished)
+	return err
 }
 
-// replaced is the fitted file in place of which one is written; nil: there is none. Others are not replaced.
-func (r *fit) replaced(uri string) (*pb.File, error) {
+// unfinishedOf is the file of a fit beside the one that it writes. No listing of a folder takes it for data: by its
+// name, and its end.
+func unfinishedOf(uri, fit string) string {
+	dir, name := path.Split(uri)
+	return dir + "_" + name + "." + fit + ".unfinished"
+}
+
+// there is the file of a URI; nil: there is none.
+func (r *fit) there(uri string) (*pb.File, error) {
 	info, err := os.Stat(strings.TrimPrefix(uri, "file://")) // else it shows only when all is done
 	isFolder := err == nil && info.IsDir()
 	listed, err := r.storage.List(r.cmd.Context(), r.profile(), []string{uri})
@@ -65,10 +78,6 @@ func (r *fit) replaced(uri string) (*pb.File, error) {
 		return nil, nil //nolint:nilnil // documented
 	case err != nil:
 		return nil, err
-	}
-	_, err = fitted.Open(r.cmd.Context(), uri, listed[0].GetSize(), r.reads(listed[0]))
-	if err != nil {
-		return nil, fmt.Errorf("%w, or name another one: nothing but a fitted file is replaced", err)
 	}
 	return listed[0], nil
 }
@@ -131,7 +140,7 @@ func (r *fit) publish(ctx context.Context, uri string) (*pb.File, error) {
 	return r.storage.Put(ctx, r.profile(), uri, file, info.Size())
 }
 
-// withdraw removes what was shown: a fit that goes on shows it again. It may be another fit's by now.
+// withdraw removes what was shown: a fit that goes on shows it again. The same fit may have written it anew elsewhere.
 func (r *fit) withdraw() {
 	if r.shown == nil {
 		return

@@ -3,7 +3,9 @@ package fit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,11 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/cmd/reach"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // argsName is the variable by which a test has this program be `penstock fit`.
@@ -51,7 +57,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal("both files are the same")
 	}
 	kills := 0
-	for ; killed(t, filepath.Join(dir, "__a.parquet.unfinished"), min(kills+1, 2), path, "--out="+out,
+	for ; killed(t, filepath.Join(dir, "__a.parquet.*.unfinished"), min(kills+1, 2), path, "--out="+out,
 		"--folder="+folder); kills++ {
 		if found := contents(t, out); !bytes.Equal(found, old) && !bytes.Equal(found, want) {
 			t.Fatal("a killed fit left neither the old file nor the new one")
@@ -112,9 +118,13 @@ func killed(t *testing.T, watched string, changes int, args ...string) bool {
 	}
 }
 
-// state tells a file from what it was, and from none.
+// state tells the file of a glob from what it was, and from none.
 func state(path string) string {
-	info, err := os.Stat(path)
+	found, err := filepath.Glob(path)
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	info, err := os.Stat(found[0])
 	if err != nil {
 		return ""
 	}
@@ -126,7 +136,7 @@ func TestUnwritable(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
 	dataset(t, dir)
 	_, err := run(t.Context(), specOf(t, dir, chained), "--out=/proc/a.parquet", "--folder="+folder)
-	if err == nil || !strings.Contains(err.Error(), "--out: write file:///proc/_a.parquet.unfinished") {
+	if err == nil || !strings.Contains(err.Error(), "--out: write file:///proc/_a.parquet.") {
 		t.Errorf("%v", err)
 	}
 	if found, err := filepath.Glob(filepath.Join(folder, "*.parquet")); err != nil || len(found) > 0 {
@@ -139,10 +149,65 @@ func TestUnfinishedIsNoData(t *testing.T) {
 	for _, out := range []string{"file:///d/a.parquet", "file:///d/_a.parquet", "s3://b/a.parquet"} {
 		dir := out[:strings.LastIndex(out, "/")+1]
 		for _, uri := range []string{dir, dir + "*", dir + "**"} {
-			if name := unfinishedOf(out); storage.Finds(uri, name) || storage.FormatOf(name) != "" {
+			if name := unfinishedOf(out, "0f"); storage.Finds(uri, name) || storage.FormatOf(name) != "" {
 				t.Errorf("%s finds %s", uri, name)
 			}
 		}
+	}
+}
+
+// Fits of different specs that write one file have their own beside it, and one that such a fit left damaged is in
+// nobody's way.
+func TestUnfinishedOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "_cache"))
+	dataset(t, dir)
+	left := map[string]bool{}
+	for _, transforms := range []string{chained, "- {op: scale_to_0_1, in: x, of: fit}"} {
+		path, out := specOf(t, dir, transforms), filepath.Join(dir, "_a.parquet")
+		r := &fit{flags: &flags{fleet: reach.New("test", transform.Builtin()), ops: transform.Builtin(), out: out}}
+		r.cmd = &cobra.Command{}
+		r.cmd.SetContext(t.Context())
+		if err := r.look(path); err != nil {
+			t.Fatal(err)
+		}
+		unfinished := strings.TrimPrefix(r.unfinished, "file://")
+		left[unfinished] = true
+		if err := os.WriteFile(unfinished, []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run(t.Context(), path, "--out="+out); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(unfinished); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", unfinished, err)
+		}
+	}
+	if len(left) != 2 {
+		t.Errorf("they share %v", left)
+	}
+}
+
+// A vocabulary of no value is an error that names the filter, and leaves no file.
+func TestVocabularyOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	dataset(t, dir)
+	for filter, want := range map[string]string{
+		"day > 90":  `vocabulary of ids: no row passes the filter "day > 90"`,
+		"n is null": "rows that the filter \"n is null\" keeps has a value",
+	} {
+		path, out := specOf(t, dir, "- {op: map_id, in: ids, vocabulary: fit}"), filepath.Join(dir, "_a.parquet")
+		text := strings.Replace(string(contents(t, path)), "day < 9", filter, 1)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := run(t.Context(), path, "--out="+out, "--folder="+t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "_*a.parquet*")); err != nil || len(left) > 0 {
+		t.Errorf("there is %v: %v", left, err)
 	}
 }
 
@@ -178,6 +243,38 @@ func TestAbandonedFoldersAreRemoved(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(cache, "*"))
 	if want := cache + "/running " + cache + "/written"; err != nil || strings.Join(left, " ") != want {
 		t.Errorf("there are %v: %v", left, err)
+	}
+}
+
+// A fit that opened the lock of another one, which then ended, makes the folder anew instead of holding a lock that
+// keeps nobody out.
+func TestLockOfARemovedFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a")
+	ended, err := makeLocked(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := os.Open(filepath.Join(folder, lockName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if err := errors.Join(removeLocked(folder), ended.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := hold(opened); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no folder: %v", err)
+	}
+	next, err := makeLocked(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := hold(opened); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of another fit's folder: %v", err)
+	}
+	if _, err := makeLocked(folder); err == nil || !strings.Contains(err.Error(), "another fit works in "+folder) {
+		t.Errorf("two hold it: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -47,7 +48,11 @@ func (p *reading) run(ctx context.Context, fleet *reach.Fleet) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.read(ctx, fleet, counts); err != nil {
+	err = p.read(ctx, fleet, counts)
+	if err == nil {
+		err = p.hasValues(counts)
+	}
+	if err != nil {
 		return errors.Join(err, counts.Close())
 	}
 	cli.Status(os.Stderr, "pass %d of %d: writing", p.number, p.passes)
@@ -147,6 +152,25 @@ func (p *reading) progress(rows, before int64, began time.Time) {
 	rate := float64(rows-before) / time.Since(began).Seconds()
 	cli.Status(os.Stderr, "pass %d of %d: %s rows, %s rows/s", p.number, p.passes, humanize.Comma(rows),
 		humanize.Comma(int64(rate)))
+}
+
+// hasValues refuses vocabularies of nothing: models would take every value for an unknown one.
+func (p *reading) hasValues(counts *clientfit.Fit) error {
+	without, err := counts.Without()
+	if err != nil || len(without) == 0 {
+		return err
+	}
+	of, filter := strings.Join(without, ", "), p.pass.Spec.GetFilter()
+	switch {
+	case p.rows > 0 && filter == "":
+		return fmt.Errorf("vocabulary of %s: none of %d rows has a value; leave it out of the fit", of, p.rows)
+	case p.rows > 0:
+		return fmt.Errorf("vocabulary of %s: none of the %d rows that the filter %q keeps has a value; mend the "+
+			"filter, or leave it out of the fit", of, p.rows, filter)
+	case filter == "":
+		return fmt.Errorf("vocabulary of %s: no row was read; name a dataset that has rows", of)
+	}
+	return fmt.Errorf("vocabulary of %s: no row passes the filter %q; mend the filter", of, filter)
 }
 
 // write adds the results to the fitted file.

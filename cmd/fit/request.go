@@ -26,6 +26,7 @@ type request struct {
 func (r *fit) read(path string) (err error) {
 	if !r.message {
 		r.spec, err = cli.ReadSpec(path)
+		r.fleet.Names = spec.ByName(r.spec)
 		return err
 	}
 	text, err := os.ReadFile(path)

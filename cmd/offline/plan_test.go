@@ -48,6 +48,11 @@ func TestValidate(t *testing.T) {
 			"transforms: [{op: nope, in: x}]\nfeatures: [{name: x, layout: dense}]\nbatch_size: 1\n",
 			[]string{"transforms[0]", "nope"},
 		},
+		{
+			"fitted: /nowhere/a.parquet\ntransforms: [{op: scale_to_0_1, in: x, of: fit}, {op: nope, in: x}]\n" +
+				"features: [{name: [x, xx], layout: dense}]\nbatch_size: 1\n",
+			[]string{"fitted: there is no file", "transforms[1]", "nope", "features[0]", "xx"},
+		},
 	}
 	for _, test := range tests {
 		path := clitest.Spec(t, test.lines)

@@ -37,6 +37,9 @@ type Flags struct {
 	Stores cli.StorageFlags
 	// Brings says that the session brings Python functions of its own, which a fleet in this process then runs.
 	Brings bool
+	// Names says that the session calls Python functions by name, for which a fleet in this process has an interpreter
+	// only if one is named.
+	Names bool
 
 	release string
 	ops     *transform.Registry
@@ -74,6 +77,10 @@ func (f *Flags) Reach(cmd *cobra.Command, shared bool, do func(context.Context, 
 	here, err := f.isLocal(cmd, shared)
 	if err != nil {
 		return err
+	}
+	if here && f.Names && !f.python.Any() {
+		return errors.New("the spec calls Python functions by name, and a fleet in this process has no interpreter " +
+			"for them: add --python default=python3, the one that has their modules")
 	}
 	if here {
 		cfg := local.Config{Release: f.release, Ops: f.ops, Stores: &f.Stores, Functions: f.python.Own(f.Brings)}

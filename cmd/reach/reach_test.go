@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"context"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // free is an address at which nobody listens.
@@ -65,6 +67,25 @@ func TestWhichFleetToReadFrom(t *testing.T) {
 		if local != c.local || !strings.Contains(errs.String(), c.says) || c.says == "" && errs.Len() > 0 {
 			t.Errorf("%s: %t, %q", name, local, errs.String())
 		}
+	}
+}
+
+// A fleet in this process needs an interpreter for functions by name, and says so before it starts.
+func TestFunctionsByNameTakeAnInterpreter(t *testing.T) {
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	f := New("test", transform.Builtin())
+	f.Register(cmd.Flags())
+	if err := cmd.ParseFlags([]string{"--local"}); err != nil {
+		t.Fatal(err)
+	}
+	f.Names = true
+	err := f.Reach(cmd, false, func(context.Context, *Fleet) error {
+		t.Error("it starts without")
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "add --python default=python3") {
+		t.Error(err)
 	}
 }
 

@@ -115,6 +115,7 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 		return fmt.Errorf("--head: want 0 or more, found %d", r.head)
 	}
 	s, err := cli.ReadSpec(args[0])
+	r.fleet.Names = spec.ByName(s)
 	if err != nil {
 		return err
 	}

@@ -172,6 +172,12 @@ def test_mistakes(table: tuple[Path, dict[str, list[Any]]], tmp_path: Path) -> N
         penstock.fit(path, transforms=[])
     with pytest.raises(penstock.errors.SpecError, match="transforms: the spec asks nothing of the data"):
         penstock.fit(path, transforms=[penstock.log1p("price")], out=out)
+    text = f"dataset: {{uri: {path}}}\nfeatures: {{dense: price}}\nbatch_size: 10\n"
+    (tmp_path / "spec.yaml").write_text(text)
+    with pytest.raises(penstock.errors.SpecError, match="transforms: the spec asks nothing of the data"):
+        penstock.fit(spec=tmp_path / "spec.yaml", out=out)
+    with pytest.raises(penstock.errors.SpecError, match=r"^the spec names no file to write"):
+        penstock.fit(spec=text)
     with pytest.raises(penstock.errors.SpecError, match="nearest: mean"):
         penstock.fit(path, transforms=[penstock.fill_null("count", penstock.Fit("meen"))], out=out)
     with pytest.raises(penstock.errors.DataError, match="begins with _"):

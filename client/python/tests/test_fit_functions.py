@@ -158,4 +158,4 @@ def test_functions_by_name(rows: Path, tmp_path: Path, binary: Path, monkeypatch
     again = penstock.fit(spec=spec)
     assert again.statistics == fitted.statistics
     done = subprocess.run([binary, "fit", spec, "--local"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "--code" in done.stderr
+    assert done.returncode == 1 and "--python default=python3" in done.stderr

@@ -168,8 +168,10 @@ def _run(command: list[str], progress: bool, made: bool) -> Fitted:
         raise DataError(f"fit: {err}") from err
     if done.returncode != 0:
         words = lines[lines.rfind("penstock: ") :].removeprefix("penstock: ").strip()
-        words = words.removeprefix(f"{command[-1]}:\n" if made else "")
-        error = SpecError if re.search(r"^transforms|transforms\[|filter", words) else DataError
+        if made:
+            words = words.removeprefix(f"{command[-1]}:\n").replace(command[-1], "the spec")
+        of_spec = r"^transforms|transforms\[|filter|names no file to write"
+        error = SpecError if re.search(of_spec, words, re.MULTILINE) else DataError
         raise error(words or f"penstock fit ends with {done.returncode}; it has said why")
     found = json.loads(done.stdout)
     return Fitted(
