@@ -16,9 +16,10 @@ import (
 // read there. Nothing is loaded of it when another master leads.
 
 const (
-	// maxReads bounds a value, in bytes, and maxReadsOf how many a namespace has. 10,000 features, and 1,000 sets of
-	// a third of them, take about as much.
-	maxReads, maxReadsOf = maxTxnBytes - 64<<10, 100
+	// maxReads bounds a value, in bytes. 10,000 features, and 1,000 sets of a third of them, take about as much.
+	maxReads = maxTxnBytes - 64<<10
+	// maxReadsOf is how many values a namespace has, and maxReadsInAll how many there are.
+	maxReadsOf, maxReadsInAll = 100, 250
 	// maxReadsDecoded bounds a value in memory.
 	maxReadsDecoded = 64 << 20
 )
@@ -44,6 +45,22 @@ func (s *Store) Reads(ctx context.Context, name ReadsName) (*pb.DatasetReads, in
 // ReadPrefixes lists the directories of which a namespace's sessions read, those written longest ago first.
 func (s *Store) ReadPrefixes(ctx context.Context, namespace string) ([]string, error) {
 	dir := s.keys.readsOf(namespace)
+	keys, err := s.readsBelow(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, key := range keys {
+		prefix, err := url.PathUnescape(strings.TrimPrefix(key, dir))
+		if err == nil { // else it is of somebody else
+			out = append(out, prefix)
+		}
+	}
+	return out, nil
+}
+
+// readsBelow lists keys, those written longest ago first.
+func (s *Store) readsBelow(ctx context.Context, dir string) ([]string, error) {
 	call, cancel := s.call(ctx)
 	defer cancel()
 	resp, err := s.client.Get(call, dir, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
@@ -53,17 +70,14 @@ func (s *Store) ReadPrefixes(ctx context.Context, namespace string) ([]string, e
 	}
 	var out []string
 	for _, kv := range resp.Kvs {
-		prefix, err := url.PathUnescape(strings.TrimPrefix(string(kv.Key), dir))
-		if err == nil { // else it is of somebody else
-			out = append(out, prefix)
-		}
+		out = append(out, string(kv.Key))
 	}
 	return out, nil
 }
 
 // PutReads replaces what was put at a revision; 0: there is nothing. Where a namespace has as many directories as it
-// may, that of the oldest is deleted. It fails with ErrConflict if something else lies there by now, and with
-// ErrTooLarge.
+// may, or all have, the one written longest ago makes room. It fails with ErrConflict if something else lies there by
+// now, and with ErrTooLarge.
 func (s *Store) PutReads(
 	ctx context.Context, lead *Leadership, name ReadsName, m *pb.DatasetReads, revision int64,
 ) error {
@@ -77,14 +91,32 @@ func (s *Store) PutReads(
 		return fmt.Errorf("%w: %s: %d bytes; the limit is %d", ErrTooLarge, w.name, w.bytes, maxReads)
 	}
 	if revision == 0 {
-		prefixes, err := s.ReadPrefixes(ctx, name.Namespace)
+		old, err := s.readsToForget(ctx, name.Namespace)
 		if err != nil {
 			return err
 		}
-		for _, old := range prefixes[:max(0, len(prefixes)+1-maxReadsOf)] {
-			w.then = append(w.then, clientv3.OpDelete(s.keys.reads(ReadsName{name.Namespace, old})))
+		for _, key := range old {
+			w.then = append(w.then, clientv3.OpDelete(key))
 		}
 	}
 	_, _, err = s.run(ctx, lead, w)
 	return err
+}
+
+// readsToForget are the keys that make room for one more of a namespace.
+func (s *Store) readsToForget(ctx context.Context, namespace string) ([]string, error) {
+	all, err := s.readsBelow(ctx, s.keys.allReads())
+	if err != nil {
+		return nil, err
+	}
+	var own []string
+	for _, key := range all {
+		if strings.HasPrefix(key, s.keys.readsOf(namespace)) {
+			own = append(own, key)
+		}
+	}
+	if len(own) >= maxReadsOf {
+		return own[:len(own)+1-maxReadsOf], nil
+	}
+	return all[:max(0, len(all)+1-maxReadsInAll)], nil
 }

@@ -56,7 +56,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// A namespace has so many directories: that which was written longest ago makes room.
+// A namespace has so many directories, and all have: the one that was written longest ago makes room.
 func TestReadPrefixes(t *testing.T) {
 	s := open(t, etcd(t))
 	l := lead(t, s)
@@ -82,4 +82,11 @@ func TestReadPrefixes(t *testing.T) {
 	got, err = s.ReadPrefixes(ctx, "other")
 	check(t, err)
 	same(t, "another namespace's", got, []string{"0/"})
+	for i := range maxReadsInAll - maxReadsOf - 1 {
+		put(fmt.Sprint("team-", i), "0/", 0)
+	}
+	put("last", "0/", 0)
+	got, err = s.ReadPrefixes(ctx, "other")
+	check(t, err)
+	same(t, "what was written longest ago of all", got, []string(nil))
 }

@@ -106,8 +106,10 @@ func codeOf(key string) (c Code, ok bool) {
 	return c, err == nil
 }
 
+func (l layout) allReads() string { return l.prefix + "features/" }
+
 func (l layout) readsOf(namespace string) string {
-	return l.prefix + "features/" + url.PathEscape(cmp.Or(namespace, identity.DefaultNamespace)) + "/"
+	return l.allReads() + url.PathEscape(cmp.Or(namespace, identity.DefaultNamespace)) + "/"
 }
 
 func (l layout) reads(name ReadsName) string {
