@@ -127,3 +127,28 @@ func TestInPartition(t *testing.T) {
 	}
 	run(t, Options{Inputs: []string{"a.csv"}, Output: "day=1", Verify: true})
 }
+
+// A run that was killed while it replaced a directory loses nothing.
+func TestKilledWhileReplacing(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	old := filepath.Join(filepath.Dir(out), ".out.converting.old")
+	in := func(x string) Options {
+		return Options{
+			Inputs: []string{write(t, "a.csv", "x\n"+x+"\n")}, Output: out, Overwrite: true,
+			Columns: []string{"x:int64"},
+		}
+	}
+	run(t, in("1"))
+	if err := os.Rename(out, old); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, in("2\nabc"), "line 3")
+	expect(t, table(t, filepath.Join(out, "part-00000.parquet")), "x int64", "1")
+	if err := os.CopyFS(old, os.DirFS(out)); err != nil { // the new one is in its place
+		t.Fatal(err)
+	}
+	expect(t, table(t, run(t, in("5")).Files...), "x int64", "5")
+	if _, err := os.Stat(old); err == nil {
+		t.Error("the old output is left")
+	}
+}
