@@ -53,6 +53,12 @@ func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket
 		return nil, err
 	}
 	if out.one() {
+		switch _, _, err := out.find(ctx, storage.Quote(base)); {
+		case err == nil:
+			return nil, fmt.Errorf("output %s is there already: choose a new name", base)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
 		return out, nil
 	}
 	if err := out.resume(ctx, o, workOf(o, in)); err != nil {
@@ -61,7 +67,7 @@ func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket
 	if out.resumed {
 		return out, nil
 	}
-	switch _, _, err := out.find(ctx, base+"/"); {
+	switch _, _, err := out.find(ctx, storage.Quote(base)+"/"); {
 	case err == nil:
 		return nil, fmt.Errorf("output %s holds files already: choose a new place", base)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -76,9 +82,14 @@ func (out *bucket) find(ctx context.Context, uri string) ([]*pb.File, storage.Ot
 	return out.store.Find(ctx, out.profile, []string{uri}, any)
 }
 
+// journal lists the entries.
+func (out *bucket) journal(ctx context.Context) ([]*pb.File, storage.Others, error) {
+	return out.find(ctx, storage.Quote(out.base)+"/"+storage.Converting+"/")
+}
+
 // resume reads the journal of an earlier run, if there is one.
 func (out *bucket) resume(ctx context.Context, o Options, work string) error {
-	files, _, err := out.find(ctx, out.base+"/"+storage.Converting+"/")
+	files, _, err := out.journal(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -235,7 +246,7 @@ func (out *bucket) publish(ctx context.Context) ([]string, error) {
 	if err := out.manifest(ctx, made); err != nil {
 		return nil, err
 	}
-	journal, _, err := out.find(ctx, out.base+"/"+storage.Converting+"/")
+	journal, _, err := out.journal(ctx)
 	if err == nil {
 		err = out.remove(ctx, journal)
 	}
@@ -290,7 +301,7 @@ func (out *bucket) abandon(err error) error {
 	case out.one() || out.resumed || len(out.files) > 0 || out.entries == 0:
 		return out.resumable(err)
 	}
-	journal, _, found := out.find(ctx, out.base+"/"+storage.Converting+"/")
+	journal, _, found := out.journal(ctx)
 	if found == nil {
 		found = out.remove(ctx, journal)
 	}

@@ -53,6 +53,9 @@ func newDirectory(o Options, in *inputs) (*directory, error) {
 	}
 	err := out.locked()
 	if err == nil {
+		err = out.restore()
+	}
+	if err == nil {
 		err = out.resume(o, in)
 	}
 	if err == nil {

@@ -76,7 +76,11 @@ func regular(uri string) error {
 // inPartition refuses a file whose folder stands for a column, unless the URI names that folder itself.
 func inPartition(uri, found string) error {
 	levels := strings.Split(path.Dir(found), "/")
-	named := strings.Split(strings.TrimSuffix(uri, "/"), "/")
+	canonical, err := storage.Canonical(uri) // with the working directory
+	if err != nil {
+		return err
+	}
+	named := strings.Split(strings.ReplaceAll(strings.TrimSuffix(canonical, "/"), `\`, ""), "/")
 	for i, level := range levels {
 		if strings.Contains(level, "=") && !slices.Contains(named, level) {
 			return fmt.Errorf(

@@ -29,6 +29,9 @@ type output interface {
 
 // newOutput prepares an output, which must not be there yet unless it may be overwritten.
 func newOutput(ctx context.Context, o Options, in *inputs) (output, error) {
+	if err := apart(o); err != nil {
+		return nil, err
+	}
 	if !strings.Contains(o.Output, "://") || strings.HasPrefix(o.Output, file.Scheme) {
 		return newDirectory(o, in)
 	}
@@ -39,15 +42,50 @@ func newOutput(ctx context.Context, o Options, in *inputs) (output, error) {
 	return newBucket(ctx, o, in, strings.TrimSuffix(uri, "/"))
 }
 
-// inside reports whether a file is the output or lies in it.
+// inside reports whether a file is the output or lies in it, by whichever links.
 func inside(file, dir string) bool {
-	a, err1 := filepath.Abs(file)
-	b, err2 := filepath.Abs(dir)
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	rel, err := filepath.Rel(b, a)
+	rel, err := filepath.Rel(resolved(dir), resolved(file))
 	return err == nil && filepath.IsLocal(rel)
+}
+
+// resolved is a path without links, as far as there is a file.
+func resolved(name string) string {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return name
+	}
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		return real
+	}
+	if dir := filepath.Dir(name); dir != name {
+		return filepath.Join(resolved(dir), filepath.Base(name))
+	}
+	return name
+}
+
+// apart refuses an output that lies in an input's folder: who reads that one would find each row twice.
+func apart(o Options) error {
+	out, err := storage.Canonical(o.Output)
+	if err != nil {
+		return err
+	}
+	out = strings.TrimSuffix(out, "/")
+	for _, uri := range o.Inputs {
+		in, err := storage.Canonical(uri)
+		if err != nil {
+			return err
+		}
+		found := storage.Finds(in, out+"/"+partName(0))
+		if dir, local := strings.CutPrefix(in, file.Scheme); local && !strings.ContainsAny(in, `*?[\`) {
+			to, local := strings.CutPrefix(out, file.Scheme)
+			found = local && inside(to, dir) && !inside(dir, to)
+		}
+		if found {
+			return fmt.Errorf("output %s lies in the input %s, which would hold each row twice: name a directory "+
+				"elsewhere", o.Output, uri)
+		}
+	}
+	return nil
 }
 
 // resumable says of an error that another run goes on behind the finished files.

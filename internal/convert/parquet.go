@@ -81,6 +81,9 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := checkInt96(pf); err != nil {
+		return err
+	}
 	if err := p.useSchema(reader); err != nil {
 		return err
 	}

@@ -12,6 +12,25 @@ import (
 // old is where a directory lies that is replaced.
 func (out *directory) old() string { return out.temp + ".old" }
 
+// restore ends what a run that was killed began: a directory that it had moved away comes back, unless the new one is
+// in its place.
+func (out *directory) restore() error {
+	switch _, err := os.Lstat(out.final); {
+	case err == nil:
+		return os.RemoveAll(out.old())
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	err := os.Rename(out.old(), out.final)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = out.free()
+	}
+	return err
+}
+
 // replaceable moves a directory that is to be replaced away and back, which fails if it cannot be moved in the end
 // either.
 func (out *directory) replaceable() error {

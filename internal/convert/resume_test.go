@@ -221,6 +221,14 @@ func TestIntoBucket(t *testing.T) {
 		}
 	}
 	single := run(t, Options{Store: store, Inputs: o.Inputs, Output: "s3://outputs/derived/one.parquet", OutProfile: "lake"})
+	again := Options{Store: store, Inputs: o.Inputs, Output: "s3://outputs/derived/one.parquet", OutProfile: "lake"}
+	again.Progress = func(Progress) { t.Error("rows are read in vain") }
+	fails(t, again, "is there already")
+	odd := Options{Store: store, Inputs: o.Inputs, Output: "s3://outputs/derived/[b]*", OutProfile: "lake", FileRows: 4000}
+	_ = stopAfter(t, odd, 20_000)
+	if r := run(t, odd); r.Rows != 30_000 || len(r.Notes) != 1 {
+		t.Errorf("of a place with wildcards in its name: %+v", r)
+	}
 	if !slices.Equal(single.Files, []string{"s3://outputs/derived/one.parquet"}) {
 		t.Errorf("files %v", single.Files)
 	}

@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -62,6 +63,9 @@ func (c *columnsOf) use(first string, fields []arrow.Field) error {
 		return err
 	}
 	for i, f := range fields {
+		if slices.ContainsFunc(fields[:i], func(g arrow.Field) bool { return g.Name == f.Name }) {
+			return fmt.Errorf("two columns are named %s; rename or drop one", f.Name)
+		}
 		one := arrow.NewSchema(fields[i:i+1], nil)
 		if _, err := pqarrow.ToParquet(one, nil, pqarrow.DefaultWriterProps()); err != nil {
 			return fmt.Errorf("column %s is %v, which Parquet files are not written with; leave it out, or cast it: %w",

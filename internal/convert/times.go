@@ -3,6 +3,8 @@ package convert
 import (
 	"bytes"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -18,6 +20,10 @@ type times []string
 // checked fails if a format is none.
 func (formats times) checked() error {
 	for _, format := range formats {
+		if strings.Contains(format, "%Z") {
+			return fmt.Errorf("the time format %q reads names of zones, which say no offset (EST has several): write "+
+				"%%z for offsets such as +0200, or the name itself if all times are UTC", format)
+		}
 		now := timefmt.Format(time.Unix(0, 0).UTC(), format)
 		if _, err := timefmt.ParseInLocation(now, format, time.UTC); err != nil || now == format {
 			return fmt.Errorf(
@@ -35,10 +41,20 @@ func (formats times) parse(text []byte) (t time.Time, date, ok bool) {
 	}
 	for _, format := range formats {
 		if t, err := timefmt.ParseInLocation(string(text), format, time.UTC); err == nil {
-			return t.UTC(), isDate(format), true
+			return t.UTC(), isDate(format), !beyondMonth(t, string(text), format)
 		}
 	}
 	return t, false, false
+}
+
+// beyondMonth reports whether a text has a day that its month lacks, such as 31.02., of which timefmt makes one of the
+// next month.
+func beyondMonth(t time.Time, text, format string) bool {
+	if t.Day() > 3 {
+		return false
+	}
+	day := strconv.Itoa(t.AddDate(0, 0, -t.Day()).Day() + t.Day())
+	return strings.Count(text, day) > strings.Count(timefmt.Format(t, format), day)
 }
 
 // isDate reports whether a format has no time of day: two of them are written the same.
