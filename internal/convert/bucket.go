@@ -27,6 +27,7 @@ type bucket struct {
 	entries int    // of the journal
 	file    *storage.Upload
 	resumed bool
+	named   bool // all files have their names, and only the journal is left
 	ended   bool // there is nothing left to abandon
 }
 
@@ -108,11 +109,41 @@ func (out *bucket) resume(ctx context.Context, o Options, work string) error {
 	if o.Restart {
 		return out.restart(ctx, files, entries)
 	}
+	if entries[0].Work == work { // which is removed last
+		if complete, err := out.complete(ctx); err != nil || complete {
+			return err
+		}
+	}
 	if err := out.take(entries, work); err != nil {
 		return fmt.Errorf("%s: %w", out.base, err)
 	}
 	out.resumed, out.entries = true, len(entries)
 	return nil
+}
+
+// complete reports whether there is a manifest. Then an earlier run stopped while it removed its journal.
+func (out *bucket) complete(ctx context.Context) (bool, error) {
+	uri := out.base + "/" + manifestName
+	if storage.Quote(uri) != uri { // globs are refused while a journal is there
+		return false, nil
+	}
+	files, _, err := out.find(ctx, uri)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	text := make([]byte, files[0].GetSize())
+	var m manifest
+	if err = out.store.ReadAt(ctx, out.profile, files[0], text, 0); err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	for _, f := range m.Files {
+		out.files = append(out.files, finished{Name: f.Name, Rows: f.Rows, Bytes: f.Bytes})
+	}
+	out.resumed, out.whole, out.named = true, err == nil, err == nil
+	return out.named, err
 }
 
 func (out *bucket) read(ctx context.Context, f *pb.File, e *entry) error {
@@ -223,6 +254,13 @@ func (out *bucket) end(ctx context.Context, rows int64, after place) error {
 
 // publish finishes all files. Where that was begun before, some are.
 func (out *bucket) publish(ctx context.Context) ([]string, error) {
+	if out.named {
+		names := make([]string, len(out.files))
+		for i, f := range out.files {
+			names[i] = out.base + "/" + f.Name
+		}
+		return names, out.close(ctx)
+	}
 	if !out.one() && !out.whole {
 		if err := out.record(ctx, entry{Whole: true}); err != nil {
 			return nil, err
@@ -236,6 +274,10 @@ func (out *bucket) publish(ctx context.Context) ([]string, error) {
 		names[i] = f.Held.URI
 		group.Go(func() (err error) {
 			made[i], err = out.store.Finish(each, out.profile, *f.Held)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%w: its upload is gone, as by a rule of the bucket: remove what lies below %s, and "+
+					"convert anew", err, out.base)
+			}
 			return err
 		})
 	}
@@ -246,12 +288,17 @@ func (out *bucket) publish(ctx context.Context) ([]string, error) {
 	if err := out.manifest(ctx, made); err != nil {
 		return nil, err
 	}
+	return names, out.close(ctx)
+}
+
+// close removes the journal of files that have their names.
+func (out *bucket) close(ctx context.Context) error {
 	journal, _, err := out.journal(ctx)
 	if err == nil {
 		err = out.remove(ctx, journal)
 	}
 	out.ended = err == nil
-	return names, err
+	return err
 }
 
 // manifest is what lies beside a conversion's files, for whoever wants to know that they are all there.

@@ -203,6 +203,24 @@ func TestIntoBucket(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].GetUri() != "s3://outputs/derived/a/"+manifestName {
 		t.Errorf("beside the files there are %v, %v", all, err)
 	}
+	// a run that dies while it removes its journal leaves some of it
+	work, err := find(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := o
+	if err := filled.check(); err != nil {
+		t.Fatal(err)
+	}
+	left := []byte(`{"work":"` + workOf(filled, &work) + `"}`)
+	m.Put(t, "outputs", "derived/a/_penstock_converting/00000.json", left)
+	m.Put(t, "outputs", "derived/a/_penstock_converting/00003.json", []byte(`{"whole":true}`))
+	if again := run(t, o); again.Rows != 30_000 || !slices.Equal(again.Files, r.Files) || again.Bytes != r.Bytes {
+		t.Errorf("after its journal was left: %+v", again)
+	}
+	if names, err := list(); err != nil || !strings.HasPrefix(names, "part-00000.parquet part-00001") {
+		t.Errorf("there are %s, %v", names, err)
+	}
 	back := run(t, Options{Store: store, Inputs: []string{"s3://outputs/derived/a"}, Profile: "lake"})
 	isNumbered(t, back.Files)
 
