@@ -56,7 +56,9 @@ func (m *merger) nest() {
 }
 
 // isAt reports whether a column has a path, and not another one that is written alike.
-func (m *merger) isAt(column int, path []string) bool { return slices.Equal(m.columns[column].Path, path) }
+func (m *merger) isAt(column int, path []string) bool {
+	return slices.Equal(m.columns[column].Path, path)
+}
 
 // within says of a column that it lies within another one.
 func (m *merger) within(outer, inner int) {

@@ -18,12 +18,14 @@ type arrowFiles struct {
 	opened  int // files so far
 	name    string
 	file    *ipc.FileReader
-	batch   arrow.Record // being cut; nil if there is none
-	batches int          // number of the next batch
-	from    int64        // row of the batch that is next
-	row     int64        // of the file, where the batch begins
-	size    int64        // of the file
-	used    int64        // bytes of the files before
+	batch   []arrow.ArrayData // being cut; nil if there is none
+	rows    int64             // of the batch
+	most    int64             // bytes of a row of it, at most
+	batches int               // number of the next batch
+	from    int64             // row of the batch that is next
+	row     int64             // of the file, where the batch begins
+	size    int64             // of the file
+	used    int64             // bytes of the files before
 	total   int64
 }
 
@@ -79,13 +81,33 @@ func (a *arrowFiles) next(ctx context.Context, limit int64) (arrow.Record, error
 			return nil, err
 		}
 	}
-	rows := a.batch.NumRows()
-	n := min(limit, rows-a.from, max(1, recordBytes*rows/max(1, sizeOf(a.batch))))
-	rec := a.batch.NewSlice(a.from, a.from+n)
-	if a.from += n; a.from == rows {
-		a.row, a.from, a.batch = a.row+rows, 0, nil
+	return a.cut(ctx, min(limit, a.rows-a.from, max(1, recordBytes/max(1, a.most))))
+}
+
+// cut makes a record of the next rows of the batch.
+func (a *arrowFiles) cut(ctx context.Context, n int64) (_ arrow.Record, err error) {
+	defer a.explain(&err)
+	arrays := make([]arrow.Array, len(a.batch))
+	for i, d := range a.batch {
+		d = array.NewSliceData(d, a.from, a.from+n)
+		if isDictionary(d.DataType()) {
+			d, err = taken(ctx, array.NewDictionaryData(d))
+		}
+		if err == nil {
+			arrays[i], err = a.column(i, d, a.row+a.from)
+		}
+		if err != nil {
+			return nil, a.inBatch(i, err)
+		}
 	}
-	return rec, nil
+	if a.from += n; a.from == a.rows {
+		a.row, a.from, a.batch = a.row+a.rows, 0, nil
+	}
+	return array.NewRecord(a.arrow, arrays, n), nil
+}
+
+func (a *arrowFiles) inBatch(column int, err error) error {
+	return fmt.Errorf("record batch %d, column %s: %w", a.batches-1, a.arrow.Field(column).Name, err)
 }
 
 // nextBatch reads the next batch of the file that has rows, or returns errEnd.
@@ -100,17 +122,19 @@ func (a *arrowFiles) nextBatch(ctx context.Context) (err error) {
 		if rec.NumRows() == 0 {
 			continue
 		}
-		arrays := make([]arrow.Array, rec.NumCols())
+		batch := make([]arrow.ArrayData, rec.NumCols())
+		a.most = 0
 		for i, values := range rec.Columns() {
-			data, err := plainData(ctx, values.Data())
-			if err == nil {
-				arrays[i], err = a.column(i, data, a.row)
+			if batch[i] = values.Data(); isDictionary(values.DataType()) { // which may be far larger: cut makes it plain
+				a.most += longest(values.(*array.Dictionary).Dictionary())
+				continue
 			}
-			if err != nil {
-				return fmt.Errorf("record batch %d, column %s: %w", a.batches-1, rec.ColumnName(i), err)
+			if batch[i], err = plainData(ctx, values.Data()); err != nil {
+				return a.inBatch(i, err)
 			}
+			a.most += sizeOfArray(values)/rec.NumRows() + 1
 		}
-		a.batch, a.from = array.NewRecord(a.arrow, arrays, rec.NumRows()), 0
+		a.batch, a.rows, a.from = batch, rec.NumRows(), 0
 		return nil
 	}
 	return errEnd

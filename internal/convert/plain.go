@@ -47,6 +47,7 @@ func plain(t arrow.DataType) arrow.DataType {
 
 var (
 	errNullList = errors.New("null lists of a fixed size are not converted: cast the column to a list")
+	errLongText = errors.New("its lists' texts have more than 2 GiB in one record batch: write smaller batches")
 	errLongList = errors.New("its lists have more than 2^31 values in one record batch: write smaller batches")
 )
 
@@ -62,11 +63,10 @@ func plainData(ctx context.Context, d arrow.ArrayData) (arrow.ArrayData, error) 
 	switch d.DataType().ID() {
 	case arrow.DICTIONARY:
 		values := array.NewDictionaryData(d)
-		taken, err := compute.TakeArray(ctx, values.Dictionary(), values.Indices())
-		if err != nil {
-			return nil, err
+		if takenBytes(values) > math.MaxInt32 {
+			return nil, errLongText
 		}
-		return plainData(ctx, taken.Data())
+		return taken(ctx, values)
 	case arrow.FIXED_SIZE_LIST:
 		if d.NullN() != 0 {
 			return nil, errNullList
@@ -110,4 +110,37 @@ func shortOffsets(d arrow.ArrayData) ([]*memory.Buffer, error) {
 		short[i] = int32(at)
 	}
 	return []*memory.Buffer{d.Buffers()[0], memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(short))}, nil
+}
+
+// taken are the values that a dictionary stands for.
+func taken(ctx context.Context, d *array.Dictionary) (arrow.ArrayData, error) {
+	values, err := compute.TakeArray(ctx, d.Dictionary(), d.Indices())
+	if err != nil {
+		return nil, err
+	}
+	return plainData(ctx, values.Data())
+}
+
+func isDictionary(t arrow.DataType) bool { return t.ID() == arrow.DICTIONARY }
+
+// longest is how many bytes the longest of the values has.
+func longest(values arrow.Array) (n int64) {
+	for i := range values.Len() {
+		n = max(n, sizeOfArray(array.NewSlice(values, int64(i), int64(i+1))))
+	}
+	return n
+}
+
+// takenBytes is how many bytes the values have that a dictionary stands for.
+func takenBytes(d *array.Dictionary) (n int64) {
+	sizes := make([]int64, d.Dictionary().Len())
+	for i := range sizes {
+		sizes[i] = sizeOfArray(array.NewSlice(d.Dictionary(), int64(i), int64(i+1)))
+	}
+	for i := range d.Len() {
+		if d.IsValid(i) {
+			n += sizes[d.GetValueIndex(i)]
+		}
+	}
+	return n
 }
