@@ -125,7 +125,7 @@ func (a *arrowFiles) nextBatch(ctx context.Context) (err error) {
 		batch := make([]arrow.ArrayData, rec.NumCols())
 		a.most = 0
 		for i, values := range rec.Columns() {
-			if batch[i] = values.Data(); isDictionary(values.DataType()) { // which may be far larger: cut makes it plain
+			if batch[i] = values.Data(); isDictionary(values.DataType()) { // cut makes it plain
 				a.most += longest(values.(*array.Dictionary).Dictionary())
 				continue
 			}
