@@ -304,6 +304,38 @@ func TestEmptyParquet(t *testing.T) {
 	expect(t, table(t, r.Files...), "x int64", "3")
 }
 
+// Pages of lists begin with a row, and are many: of rows with more values than arrow's writer takes at once, too.
+func TestPagesOfLists(t *testing.T) {
+	const rows, length = 200, 3000
+	var text strings.Builder
+	for i := range rows * length {
+		fmt.Fprintf(&text, "%s%d", map[bool]string{true: `]}, {"l": [`, false: ", "}[i%length == 0], i*7919*7919)
+	}
+	json := "[" + strings.TrimPrefix(text.String(), "]}, ") + "]}]"
+	in := parquetFile(t, json, nullable("l", arrow.ListOf(arrow.PrimitiveTypes.Int64)))
+	r := run(t, Options{Inputs: []string{in}})
+	f, err := parquetfile.OpenParquetFile(r.Files[0], false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	pages, err := f.RowGroup(0).GetColumnPageReader(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, all := 0, 0
+	for ; pages.Next(); all++ {
+		page, ok := pages.Page().(*parquetfile.DataPageV2)
+		if !ok || int(page.NumRows())*length != int(page.NumValues()) {
+			t.Fatalf("page %d has %d values: %+v", all, pages.Page().NumValues(), page)
+		}
+		found += int(page.NumRows())
+	}
+	if pages.Err() != nil || found != rows || all < 3 {
+		t.Errorf("%d rows in %d pages: %v", found, all, pages.Err())
+	}
+}
+
 // The files are what training wants: zstd, pages of version 2, dictionaries only where they pay, statistics.
 func TestEncoding(t *testing.T) {
 	var text strings.Builder

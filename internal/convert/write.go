@@ -6,10 +6,10 @@ import (
 	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
 	parquetprops "github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
-	"github.com/apache/arrow/go/v15/parquet/schema"
 )
 
 // writer collects records to row groups and encodes them.
@@ -76,10 +76,14 @@ func (w *writer) flush(ctx context.Context) (err error) {
 	}
 	w.file.NewRowGroup()
 	for i, f := range w.schema.Fields() {
-		chunks := make([]arrow.Array, len(w.group))
+		var chunks []arrow.Array
 		rows := int64(0)
-		for j, rec := range w.group {
-			chunks[j] = rec.Column(i)
+		for _, rec := range w.group {
+			cut, err := pieces(rec.Column(i))
+			if err != nil {
+				return fmt.Errorf("column %s: %w", f.Name, err)
+			}
+			chunks = append(chunks, cut...)
 			rows += rec.NumRows()
 		}
 		if err := w.column(f.Name, arrow.NewChunked(f.Type, chunks), rows); err != nil {
@@ -145,6 +149,9 @@ func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.Write
 		parquetprops.WithDictionaryPageSizeLimit(2 << 20),
 		parquetprops.WithMaxRowGroupLength(1 << 40),
 		parquetprops.WithCreatedBy("penstock convert"),
+		parquetprops.WithDataPageVersion(parquetprops.DataPageV2),
+		parquetprops.WithDataPageSize(pageBytes),
+		parquetprops.WithBatchSize(mostLevels),
 	}
 	described, err := pqarrow.ToParquet(schema, nil, pqarrow.DefaultWriterProps())
 	if err != nil {
@@ -164,17 +171,45 @@ func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.Write
 		options = append(options,
 			parquetprops.WithDictionaryFor(described.Column(leaf).Path(), dictionaryPays(values)))
 	}
-	options = append(options, parquetprops.WithDataPageVersion(pageVersion(described)))
 	return parquetprops.NewWriterProperties(options...), nil
 }
 
-// pageVersion is 2, but for files with lists or maps: arrow's writer ends their pages inside of rows, which version 2
-// does not allow, or never ends where one of fixed-length values is longer than what it writes at once.
-func pageVersion(s *schema.Schema) parquetprops.DataPageVersion {
-	for leaf := range s.NumColumns() {
-		if s.Column(leaf).MaxRepetitionLevel() > 0 {
-			return parquetprops.DataPageV1
+const (
+	pageBytes = 1 << 20
+	// mostLevels are values, nulls and empty lists that arrow's writer writes at once: all of a piece. Else it would
+	// end pages inside of rows, which version 2 of pages does not allow.
+	mostLevels = 1 << 26
+)
+
+// pieces cuts values into what pages have: arrow's writer ends pages behind them.
+func pieces(a arrow.Array) (out []arrow.Array, err error) {
+	rows := int64(a.Len())
+	step := max(1, rows*pageBytes/max(1, sizeOfArray(a)))
+	for from := int64(0); from < rows; from += step {
+		piece := array.NewSlice(a, from, min(from+step, rows))
+		if n := levels(piece); n > mostLevels {
+			return nil, fmt.Errorf("a page would have %d values of lists, and has at most %d: cut the longest lists",
+				n, mostLevels)
+		}
+		out = append(out, piece)
+	}
+	return out, nil
+}
+
+// levels is how many values, nulls and empty lists are in the deepest lists of an array, at most.
+func levels(a arrow.Array) int {
+	n := a.Len()
+	switch a := a.(type) {
+	case array.ListLike:
+		if n > 0 {
+			from, _ := a.ValueOffsets(0)
+			_, to := a.ValueOffsets(n - 1)
+			n += levels(array.NewSlice(a.ListValues(), from, to))
+		}
+	case *array.Struct:
+		for i := range a.NumField() {
+			n = max(n, levels(a.Field(i)))
 		}
 	}
-	return parquetprops.DataPageV2
+	return n
 }
