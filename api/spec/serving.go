@@ -132,12 +132,7 @@ func (r *resolver) served(s *pb.Spec) *pb.Spec {
 				hint(Nearest(name, slices.Values(r.serving.names))), few(r.serving.names))
 		}
 	}
-	switch {
-	case len(r.problems) > 0 || len(out.GetFeatures()) > 0:
-	case len(s.GetFeatures()) == 0:
-		r.problems.add("features", "found none; want those of the training. What only pins another spec is given "+
-			"beside it: pinned= in Python")
-	default:
+	if len(r.problems) == 0 && len(out.GetFeatures()) == 0 {
 		r.problems.add("features", "the rows have the columns of none; give them at least those of one: %s",
 			few(r.serving.without))
 	}

@@ -273,19 +273,29 @@ func pump(ctx context.Context, o Options, src source, out output) error {
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		defer close(pieces)
-		return readPieces(ctx, o, src, out.done().rows(), pieces)
+		if err := readPieces(ctx, o, src, out.done().rows(), pieces); err != nil {
+			return err // pieces stays open: what was read is no whole file
+		}
+		close(pieces)
+		return nil
 	})
 	group.Go(func() error {
-		for p := range pieces {
-			if err := w.write(ctx, p); err != nil {
-				return err
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case p, ok := <-pieces:
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if !ok {
+					return w.finish(ctx)
+				}
+				if err := w.write(ctx, p); err != nil {
+					return err
+				}
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return w.finish(ctx)
 	})
 	err := group.Wait()
 	w.abandon()

@@ -158,10 +158,6 @@ transforms:
 			spec: clicks, fields: served()[:2], rows: `[{"price": 1, "ids": [7]}]`,
 			want: "features[2].weights: the rows have no column scores",
 		},
-		"no features, as of a spec that only pins": {
-			spec: "pinned: {ops: {log1p: 1}}", fields: served(), rows: whole,
-			want: "features: found none; want those of the training",
-		},
 		"a label that is asked for": {
 			spec: clicks, fields: served(), rows: whole, outputs: []string{"clicked"},
 			want: "features[0]: the rows have no column clicked",
