@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -58,6 +57,8 @@ def test_keys_are_features(shared_fleet: Fleet, tmp_path: Path, writer: str) -> 
     elif writer == "arrow":
         feather.write_feather(of, path, chunksize=150)
     else:
+        import duckdb  # which the other Pythons lack
+
         duckdb.from_arrow(of).write_parquet(str(path))
     features = penstock.sparse("ids.42", "ids.-1", "ids.7") + penstock.label("label")
     for key in ("a.b", "key", "none"):
