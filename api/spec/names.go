@@ -32,6 +32,31 @@ func ColumnName(path, field []string) string {
 	return name
 }
 
+// Maps are map columns by their paths: of a map of maps the first of its two.
+type Maps map[string]*Column
+
+// MapsOf finds the maps among columns.
+func MapsOf(columns []Column) Maps {
+	out := Maps{}
+	for i := range columns {
+		c := &columns[i]
+		if path := ColumnName(c.Path, nil); c.Key != pb.Kind_KIND_UNSPECIFIED && out[path] == nil {
+			out[path] = c
+		}
+	}
+	return out
+}
+
+// Around is the map that a path leads into, such as that of its keys, or of its values; nil: none.
+func (m Maps) Around(path []string) *Column {
+	for n := len(path) - 1; n > 0 && len(m) > 0; n-- {
+		if of := m[ColumnName(path[:n], nil)]; of != nil {
+			return of
+		}
+	}
+	return nil
+}
+
 // feature is how a key of a map column is selected.
 func (c Column) feature(key string) string {
 	return strings.Join(slices.Concat(c.Path, []string{key}, c.Field), ".")

@@ -6,8 +6,7 @@ import (
 )
 
 // PackOp is the op that makes one text of a list of texts: each of them behind its length, a uvarint, without nulls. No
-// layout brings lists of texts, so the passes of a fit read them by it. Specs that
-// people write may not name it.
+// layout brings lists of texts, so the passes of a fit read them by it. Specs that people write may not name it.
 const PackOp = "pack_texts"
 
 // PackText adds a text to those that are packed.

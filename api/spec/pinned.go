@@ -39,7 +39,7 @@ func PinTo(s *pb.Spec, p *pb.Program) *pb.Spec {
 	if c := s.GetCode(); c != nil && ByName(s) {
 		out.Code, out.Pinned.Functions = nil, map[string]string{}
 		for _, f := range c.GetFunctions() {
-			out.Pinned.Functions[f.GetName()] = digestText(f.GetDigest())
+			out.Pinned.Functions[f.GetName()] = DigestText(f.GetDigest())
 		}
 		for _, t := range out.GetTransforms() { // what marks alone say, the mark of the same function says again
 			if f := t.GetPython(); f != nil {
@@ -143,7 +143,7 @@ func checkFunctions(problems *Problems, s *pb.Spec, has *pb.Code) {
 	}
 	told := map[string]bool{}
 	for _, f := range has.GetFunctions() {
-		name, digest := f.GetName(), digestText(f.GetDigest())
+		name, digest := f.GetName(), DigestText(f.GetDigest())
 		want, ok := pinned[name]
 		if told[name] || digest == want {
 			continue
@@ -158,5 +158,5 @@ func checkFunctions(problems *Problems, s *pb.Spec, has *pb.Code) {
 	}
 }
 
-// digestText is a SHA-256 as specs have it.
-func digestText(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
+// DigestText is a SHA-256 as specs have it: "sha256:" and hexadecimal digits.
+func DigestText(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
+
+	"github.com/penstock-ml/penstock/internal/process"
 )
 
 // folder is where runs and the manifest lie. What the manifest names stays until the next one has replaced it. It may
@@ -51,9 +52,12 @@ func (f *folder) take() error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		lock.Close()
-		return fmt.Errorf("another fit works in %s: wait for its end, or name another folder", f.dir)
+	err = process.Lock(lock)
+	if errors.Is(err, process.ErrLocked) {
+		err = fmt.Errorf("another fit works in %s: wait for its end, or name another folder", f.dir)
+	}
+	if err != nil {
+		return errors.Join(err, lock.Close())
 	}
 	f.lock = lock
 	return nil

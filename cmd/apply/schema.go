@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -12,37 +13,18 @@ import (
 // arrowSchema has the columns of a schema as rows of JSON have them. What cannot be a feature is left out. Lists of
 // structs are structs of lists, since a schema does not tell them apart.
 func arrowSchema(s *spec.Schema) *arrow.Schema {
-	maps := map[string]arrow.DataType{}
-	for _, c := range s.Columns {
-		if c.Key != pb.Kind_KIND_UNSPECIFIED && c.Unsupported == "" {
-			path := strings.Join(c.Path, ".")
-			maps[path] = arrow.MapOf(valueOf(c.Key, "", true), entryOf(s, c))
-		}
-	}
-	root := &level{}
-	for _, c := range s.Columns {
-		path := strings.Join(c.Path, ".")
-		switch t, isMap := maps[path]; {
-		case c.Unsupported != "" || halfOf(maps, c.Path):
-		case isMap: // once, of maps of maps, which are two columns
-			if len(c.Field) == 0 || c.Field[0] == "key" {
-				root.add(c.Path, t)
-			}
-		default:
+	columns := slices.DeleteFunc(slices.Clone(s.Columns), func(c spec.Column) bool { return c.Unsupported != "" })
+	maps, root := spec.MapsOf(columns), &level{}
+	for _, c := range columns {
+		switch {
+		case maps.Around(c.Path) != nil:
+		case c.Key == pb.Kind_KIND_UNSPECIFIED:
 			root.add(c.Path, typeOf(c))
+		case len(c.Field) == 0 || c.Field[0] == "key": // once, of maps of maps, which are two columns
+			root.add(c.Path, arrow.MapOf(valueOf(c.Key, "", true), entryOf(s, c)))
 		}
 	}
 	return arrow.NewSchema(root.fields(), nil)
-}
-
-// halfOf reports whether a path leads into a map.
-func halfOf(maps map[string]arrow.DataType, path []string) bool {
-	for n := 1; n < len(path); n++ {
-		if maps[strings.Join(path[:n], ".")] != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // entryOf is the type of what a map column has for a key.

@@ -11,11 +11,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/fitted"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
 )
@@ -78,28 +78,14 @@ func lock(folder string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := hold(file); err != nil {
+	err = process.Lock(file)
+	if errors.Is(err, process.ErrLocked) {
+		err = fmt.Errorf("another fit works in %s: wait for its end, or name another folder", folder)
+	}
+	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
-}
-
-// hold locks an open file, and sees that it is still the one of its name: a fit that ended since may have removed it,
-// and what is locked then keeps nobody out.
-func hold(file *os.File) error {
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("another fit works in %s: wait for its end, or name another folder",
-			filepath.Dir(file.Name()))
-	}
-	held, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	named, err := os.Stat(file.Name())
-	if err == nil && !os.SameFile(held, named) {
-		err = fmt.Errorf("%s was made anew: %w", file.Name(), fs.ErrNotExist)
-	}
-	return err
 }
 
 // removeLocked removes a folder that this process holds locked. It has another name first, so that its place is never

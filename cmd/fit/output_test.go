@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/cmd/reach"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
@@ -262,7 +263,7 @@ func TestLockOfARemovedFolder(t *testing.T) {
 	if err := errors.Join(removeLocked(folder), ended.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := hold(opened); !errors.Is(err, fs.ErrNotExist) {
+	if err := process.Lock(opened); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no folder: %v", err)
 	}
 	next, err := makeLocked(folder)
@@ -270,7 +271,7 @@ func TestLockOfARemovedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer next.Close()
-	if err := hold(opened); !errors.Is(err, fs.ErrNotExist) {
+	if err := process.Lock(opened); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of another fit's folder: %v", err)
 	}
 	if _, err := makeLocked(folder); err == nil || !strings.Contains(err.Error(), "another fit works in "+folder) {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/penstock-ml/penstock/internal/process"
 )
 
 const (
@@ -25,7 +26,7 @@ func newDir() (dir string, lock *os.File, err error) {
 	if lock, err = os.OpenFile(unnamed, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return "", nil, fmt.Errorf("local: %w", errors.Join(err, os.RemoveAll(dir)))
 	}
-	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = process.Lock(lock)
 	if err == nil {
 		err = os.Rename(unnamed, filepath.Join(dir, lockName))
 	}
@@ -48,7 +49,7 @@ func removeAbandoned() error {
 		if err != nil {
 			continue // another user's, or gone
 		}
-		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if process.Lock(lock) == nil {
 			errs = append(errs, os.RemoveAll(filepath.Dir(path)))
 		}
 		lock.Close()

@@ -62,7 +62,8 @@ func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket
 		}
 		return out, nil
 	}
-	if err := out.resume(ctx, o, workOf(o, in)); err != nil {
+	work := workOf(o, in)
+	if err := out.resume(ctx, o, work); err != nil {
 		return nil, err
 	}
 	if out.resumed {
@@ -74,7 +75,7 @@ func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	return out, out.record(ctx, entry{Work: workOf(o, in)})
+	return out, out.record(ctx, entry{Work: work})
 }
 
 // find lists whatever lies below a URI.

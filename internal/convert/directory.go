@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 )
 
@@ -72,19 +72,14 @@ func (out *directory) locked() (err error) {
 	if out.lock, err = os.Open(out.temp); err != nil {
 		return err
 	}
-	err = syscall.Flock(int(out.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil {
-		var mine, there fs.FileInfo
-		mine, err = out.lock.Stat()
-		if err == nil {
-			there, err = os.Stat(out.temp)
-		}
-		if err == nil && os.SameFile(mine, there) {
-			return nil
-		}
+	if err = process.Lock(out.lock); err == nil {
+		return nil
 	}
 	out.release()
-	return fmt.Errorf("another conversion writes %s: wait for its end, or choose another output", out.final)
+	if errors.Is(err, process.ErrLocked) || errors.Is(err, fs.ErrNotExist) { // it got its name just now
+		err = fmt.Errorf("another conversion writes %s: wait for its end, or choose another output", out.final)
+	}
+	return err
 }
 
 func (out *directory) release() {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/dustin/go-humanize"
@@ -28,7 +27,7 @@ func Digest(ctx context.Context, st storage.Storage, profile string, f *pb.File)
 		}
 		sum.Write(buf)
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	return spec.DigestText(sum.Sum(nil)), nil
 }
 
 // pinnedOf is what a spec is pinned to of a side table; nil: to nothing.

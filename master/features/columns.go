@@ -18,10 +18,10 @@ func Columns(files []format.File) *pb.FileColumns {
 		out.Extents += uint32(len(f.Extents()))
 		out.Rows += format.Rows(f)
 		own := f.Columns().Schema.Columns
-		maps := mapsOf(own)
+		maps := spec.MapsOf(own)
 		for i := range own {
 			c, bytes := &own[i], f.Stored(i)
-			switch of := maps.around(c); {
+			switch of := maps.Around(c.Path); {
 			case of != nil && (len(of.Field) == 0 || len(c.Path) > len(of.Path)+1 || c.Path[len(of.Path)] != "key"):
 				continue
 			case of != nil:
@@ -29,7 +29,7 @@ func Columns(files []format.File) *pb.FileColumns {
 			}
 			name := c.Name
 			if c.Key != pb.Kind_KIND_UNSPECIFIED {
-				name = pathOf(c.Path)
+				name = spec.ColumnName(c.Path, nil)
 			}
 			if name = valid(name); len(name) > maxName {
 				continue
@@ -50,32 +50,6 @@ func Columns(files []format.File) *pb.FileColumns {
 	}
 	return out
 }
-
-// mapColumns are a file's, by their paths: of a map of maps the first of two.
-type mapColumns map[string]*spec.Column
-
-func mapsOf(columns []spec.Column) mapColumns {
-	out := mapColumns{}
-	for i := range columns {
-		c := &columns[i]
-		if path := pathOf(c.Path); c.Key != pb.Kind_KIND_UNSPECIFIED && out[path] == nil {
-			out[path] = c
-		}
-	}
-	return out
-}
-
-// around is the map that a column is the keys or the values of, or of its values; nil: none.
-func (m mapColumns) around(c *spec.Column) *spec.Column {
-	for n := len(c.Path) - 1; n > 0 && len(m) > 0; n-- {
-		if of := m[pathOf(c.Path[:n])]; of != nil {
-			return of
-		}
-	}
-	return nil
-}
-
-func pathOf(path []string) string { return strings.Join(path, ".") }
 
 // valid is a file's text as protobuf takes it.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -199,15 +199,15 @@ func (l *loading) extent(ctx context.Context, at int) error {
 }
 
 // read reads the bytes of an extent's columns, for which it takes some memory. Where it is known what was written, it
-// reads all of it.
+// reads all of that, and checks it.
 func (l *loading) read(ctx context.Context, at int) (data [][]byte, size int64, err error) {
-	ranges := make([]storage.Range, l.bound.Chunks())
-	for i := range ranges {
-		ranges[i] = l.bound.Chunk(at, i).Range
+	chunks := make([]storage.Range, l.bound.Chunks())
+	for i := range chunks {
+		chunks[i] = l.bound.Chunk(at, i).Range
 	}
-	written := l.written(at)
+	ranges, written := chunks, l.written(at)
 	if written != nil {
-		ranges = append(ranges, storage.Range{Offset: written.GetOffset(), Length: written.GetLength()})
+		ranges = []storage.Range{{Offset: written.GetOffset(), Length: written.GetLength()}}
 	}
 	how := storage.Reading{}
 	size = how.Size(ranges)
@@ -219,12 +219,29 @@ func (l *loading) read(ctx context.Context, at int) (data [][]byte, size int64, 
 	if err != nil || written == nil {
 		return data, size, err
 	}
-	last := len(data) - 1
-	if sum := sha256.Sum256(data[last]); !bytes.Equal(sum[:], written.GetSha256()) {
+	data, ok := checked(data[0], written, chunks)
+	if !ok {
 		return nil, size, fmt.Errorf("its bytes differ from those that were written of %s; write the file again with "+
 			"`penstock fit`", l.about.GetStatistic())
 	}
-	return data[:last], size, nil
+	return data, size, nil
+}
+
+// checked cuts chunks out of the bytes of an extent; false: these are not what was written.
+func checked(whole []byte, written *pb.Written, chunks []storage.Range) ([][]byte, bool) {
+	if sum := sha256.Sum256(whole); !bytes.Equal(sum[:], written.GetSha256()) {
+		return nil, false
+	}
+	out := make([][]byte, len(chunks))
+	for i, c := range chunks {
+		from := c.Offset - written.GetOffset()
+		to := from + c.Length
+		if from < 0 || to < from || to > int64(len(whole)) {
+			return nil, false
+		}
+		out[i] = whole[from:to:to]
+	}
+	return out, true
 }
 
 // add adds rows that begin at a row of the file.
