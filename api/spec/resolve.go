@@ -420,6 +420,8 @@ func (r *resolver) program(s *pb.Spec) *pb.Program {
 
 // bySchema orders sources as they lie in the files, keys of one map by name.
 func bySchema(a, b *feature) int {
-	return cmp.Or(cmp.Compare(a.column, b.column), compareNatural(a.name, b.name),
-		cmp.Compare(a.typ.Kind, b.typ.Kind))
+	if a.column != b.column {
+		return cmp.Compare(a.column, b.column)
+	}
+	return cmp.Or(compareNatural(a.name, b.name), cmp.Compare(a.typ.Kind, b.typ.Kind))
 }
