@@ -2,11 +2,12 @@
 // groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command,
 // and `penstock diff` compares what two datasets hold.
 //
-// A source (text.go, parquet.go, arrow.go) makes records of the inputs, a cutter says where row groups and files end,
-// and a writer (write.go) encodes them into an output that is seen when it is complete (output.go). A journal tells a
-// later run what is finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and
-// a dictionary a column. Run reads in one goroutine and writes in another and waits for both; calls of Run with
-// different outputs do not touch each other.
+// A source (text.go, parquet.go, arrow.go) makes records of the inputs, and a cutter says where row groups and files end.
+// A writer (write.go) collects row groups, a layout (layout.go) makes the output's columns of them, an encoder
+// (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run what is
+// finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and a dictionary a
+// column. Run reads in one goroutine and writes in another and waits for both; calls of Run with different outputs do
+// not touch each other.
 package convert
 
 import (
@@ -199,13 +200,14 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		return r, err
 	}
 	defer func() { err = out.abandon(err) }()
+	l := asTheyAre(src.schema())
 	if len(out.done().files) > 0 {
 		in.notes = append(in.notes, out.done().note())
 	}
-	if err := pump(ctx, o, src, out); err != nil {
+	if err := pump(ctx, o, src, l, out); err != nil {
 		return r, err
 	}
-	if r, err = result(ctx, src, out, in.notes); err == nil && o.Verify {
+	if r, err = result(ctx, l, out, in.notes); err == nil && o.Verify {
 		err = verify(ctx, o, &in, r.Files)
 		r.Verified = err == nil
 	}
@@ -213,7 +215,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 }
 
 // result publishes the output and tells of it.
-func result(ctx context.Context, src source, out output, notes []string) (r Result, err error) {
+func result(ctx context.Context, l *layout, out output, notes []string) (r Result, err error) {
 	if r.Files, err = out.publish(ctx); err != nil {
 		return r, err
 	}
@@ -221,8 +223,8 @@ func result(ctx context.Context, src source, out output, notes []string) (r Resu
 	for _, f := range out.done().files {
 		r.Bytes += f.Bytes
 	}
-	for _, f := range src.schema().Fields() {
-		r.Columns = append(r.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
+	for _, c := range l.columns {
+		r.Columns = append(r.Columns, fmt.Sprintf("%s: %v", c.field.Name, c.field.Type))
 	}
 	return r, nil
 }
@@ -262,14 +264,14 @@ type piece struct {
 }
 
 // pump reads and writes at the same time, what is not done yet.
-func pump(ctx context.Context, o Options, src source, out output) error {
+func pump(ctx context.Context, o Options, src source, l *layout, out output) error {
 	if out.done().whole {
 		return nil
 	}
 	if err := goOn(ctx, src, out.done()); err != nil {
 		return err
 	}
-	w := &writer{schema: src.schema(), out: out}
+	w := &writer{layout: l, out: out}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -298,7 +300,7 @@ func pump(ctx context.Context, o Options, src source, out output) error {
 		}
 	})
 	err := group.Wait()
-	w.abandon()
+	w.enc.abandon()
 	return err
 }
 
