@@ -39,16 +39,18 @@ type rule struct {
 //
 //nolint:gochecknoglobals // never changed
 var rules = []rule{
-	{decompress, module, "worker/columns/snappy"},
+	{decompress, module, "worker/formats/parquet/snappy"},
 	{decompress, "github.com/klauspost/compress/", ""},
 	{decompress, "github.com/pierrec/lz4/", ""},
 	{decompress, "github.com/cespare/xxhash/", ""}, // zstd's checksum
-	{decode, module + "worker/columns.", ""},
+	{decode, module + "worker/formats/", ""},
 	{decode, module + "worker/filter.", ""},
 	{decode, module + "worker/vector.", ""},
 	{decode, "github.com/apache/arrow/go/v15/parquet", ""},
 	{pictures, module + "worker/images", ""},
 	{transform, module + "worker/transform.", ""},
+	{transform, module + "worker/lookup.", ""},
+	{transform, module + "worker/python.", ""},
 	{tensor, module + "worker/tensor.", ""},
 	{memory, module + "worker/garbage.", ""},
 	{windows, module + "worker/pipeline.", ""},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +19,11 @@ func TestStageOf(t *testing.T) {
 		}
 		return lines
 	}
-	const columns, pipeline = module + "worker/columns.", module + "worker/pipeline."
+	const columns, pipeline = module + "worker/formats/parquet.", module + "worker/pipeline."
 	for want, stacks := range map[stage][][]profile.Line{
 		decode: {stack(columns+"spread", pipeline+"(*Stream).Next"), stack("runtime.memmove", columns+"spread")},
 		decompress: {
-			stack(columns+"snappyDecode /src/worker/columns/snappy.go", columns+"open"),
+			stack(columns+"snappyDecode /src/worker/formats/parquet/snappy.go", columns+"open"),
 			stack("github.com/klauspost/compress/zstd.(*Decoder).DecodeAll", columns+"open"),
 		},
 		storage: {stack("syscall.Syscall6", "os.(*File).ReadAt", module+"internal/storage.(*local).ReadAt",
@@ -46,6 +48,23 @@ func TestStageOf(t *testing.T) {
 			if got := stageOf(s); got != want {
 				t.Errorf("%v: found %s, want %s", s, got, want)
 			}
+		}
+	}
+}
+
+// Rules name packages that there are.
+func TestRules(t *testing.T) {
+	for _, r := range rules {
+		name, ours := strings.CutPrefix(r.name, module)
+		if !ours {
+			continue
+		}
+		name, _, _ = strings.Cut(name, ".")
+		if _, err := os.Stat(filepath.Join("../..", name)); err != nil {
+			t.Errorf("stage %s: %v", r.stage, err)
+		}
+		if found, err := filepath.Glob(filepath.Join("../..", r.file+"*")); r.file != "" && len(found) == 0 {
+			t.Errorf("stage %s: no file %s: %v", r.stage, r.file, err)
 		}
 	}
 }
@@ -77,7 +96,7 @@ func TestAdd(t *testing.T) {
 	r := newShares()
 	r.add("worker-1", 6,
 		&profile.Profile{Sample: []*profile.Sample{
-			sample(module+"worker/columns.a", 2),
+			sample(module+"worker/formats/parquet.a", 2),
 			sample(module+"internal/wire.b", 1),
 		}})
 	r.add(trainerName, 3, &profile.Profile{Sample: []*profile.Sample{sample(module+"internal/wire.c", 7)}})
@@ -89,7 +108,7 @@ func TestAdd(t *testing.T) {
 	}
 	r.rank()
 	if got, want := r.Hottest, []hot{
-		{"worker/columns.a", 0.4},
+		{"worker/formats/parquet.a", 0.4},
 		{"internal/wire.c", 0.3},
 		{"internal/wire.b", 0.2},
 	}; !slices.Equal(got, want) {
