@@ -20,15 +20,18 @@ from peers import meter
 Outcome = dict[str, Any]
 
 
-def record(account: meter.Meter, total: float, read: Callable[[], int], passes: int) -> None:
-    """Prints the total of the pass before, and what each further one took. read makes one, and returns its rows."""
+def record(account: meter.Meter, total: float, read: Callable[[], int], passes: int, **more: Any) -> None:
+    """Prints the total of the pass before, and what each further one took. read makes one, and returns its rows.
+
+    more is printed besides.
+    """
     found = []
     for _ in range(passes):
         cpu, began = account.cpu_seconds(), time.perf_counter()
         rows = read()
         seconds = time.perf_counter() - began
         found.append({"rows": rows, "cpu": account.cpu_seconds() - cpu, "seconds": seconds})
-    print(json.dumps({"total": total, "passes": found}), flush=True)
+    print(json.dumps({"total": total, "passes": found, **more}), flush=True)
 
 
 def outcome_of(module: str, workload: str, system: str, data: str, kind: str, passes: int) -> Outcome:
