@@ -510,3 +510,42 @@ func TestWordsOfWorkersAreText(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestLastWindowIsRead: a rank that is asked for all that it holds, again and again, as by another one that has nothing
+// left, reads it to its end though that takes longer.
+func TestLastWindowIsRead(t *testing.T) {
+	d := fake.NewDataset(3, 1, 4)
+	for _, spec := range []*pb.Spec{
+		{LastBatch: pb.LastBatch_UNEVEN}, {LastBatch: pb.LastBatch_PAD, Filter: "label > 0"},
+	} {
+		inBubble(t, func(t *testing.T, fl *fake.Net) {
+			fl.Worker("w", &fake.Worker{Data: d, Cut: 7, Fault: func(ctx context.Context, r *fake.Record) error {
+				if r.K > 0 {
+					return nil
+				}
+				return sleep(ctx, 2*time.Second)
+			}})
+			spec.BatchSize, spec.Epochs = 16, 1
+			m := &fake.Master{Data: d, Spec: spec, Workers: fl.Workers("w"), Streams: 3, Run: 2}
+			fl.Master("m", m)
+			s := open(t, config(fl, "m"))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			go func() {
+				for sleep(ctx, 300*time.Millisecond) == nil {
+					m.Change(func() { m.Release = m.Ranks[0].Held })
+				}
+			}()
+			var ids []int64
+			for b, err := range s.Batches(ctx) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, b.Labels[0].I64[:b.Valid]...)
+				b.Release()
+			}
+			exactlyOnce(t, d, ids)
+			checkMaster(t, m)
+		})
+	}
+}

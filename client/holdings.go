@@ -1,6 +1,8 @@
 package client
 
 import (
+	"slices"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
@@ -31,6 +33,17 @@ func (h *holdings) rows() (n int) {
 func (h *holdings) drop(p *piece) {
 	h.queued -= p.bytes
 	p.drop()
+}
+
+// front is the window that is read first of what a rank has of an epoch; nothing, if that has been read.
+func (h *holdings) front(epoch uint32) position.Interval {
+	i := slices.IndexFunc(h.pieces, func(p *piece) bool { return p.taken.Epoch == epoch })
+	if i < 0 {
+		return position.Interval{}
+	}
+	to := h.pieces[i].received
+	to.Window, to.K = to.Window+1, 0
+	return position.Interval{From: h.pieces[i].taken, To: to}
 }
 
 // addresses are those of all candidates.

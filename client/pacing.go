@@ -57,7 +57,7 @@ func pacingOf(s *pb.Spec, l *ledger) pacing {
 	case spec.Counted(s):
 		return counted{l, pad}
 	case pad:
-		return padded{free{l}}
+		return padded{free{l}, spec.RowsOfSpec(s) != spec.SameRows}
 	}
 	return free{l}
 }
@@ -96,7 +96,15 @@ func (p free) next(have int, ends bool) next {
 	return nextWaits
 }
 
-func (p free) gives(asked position.Set, _ int) position.Set { return asked.Subtract(p.ledger.gone()) }
+// gives keeps the window that is read first, unless a later part of it is asked for. Ranks ask each other for their
+// last ones: where workers take longer for a window than ranks for a Sync, none would ever read it to its end.
+func (p free) gives(asked position.Set, _ int) position.Set {
+	given := asked.Subtract(p.ledger.gone())
+	if front := p.ledger.front(p.current()); !front.Empty() && given.Contains(front.From) {
+		given = given.Subtract(position.Set{front})
+	}
+	return given
+}
 
 // report says the epoch alone. That the loop left the open one, the request says.
 func (p free) report(req *pb.SyncRequest, _ int) {

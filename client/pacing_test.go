@@ -17,7 +17,8 @@ func TestPacingOf(t *testing.T) {
 	}{
 		{&pb.Spec{}, free{l}},
 		{&pb.Spec{LastBatch: pb.LastBatch_UNEVEN, Order: pb.Order_FAST}, free{l}},
-		{&pb.Spec{LastBatch: pb.LastBatch_PAD}, padded{free{l}}},
+		{&pb.Spec{LastBatch: pb.LastBatch_PAD}, padded{free: free{l}}},
+		{&pb.Spec{LastBatch: pb.LastBatch_PAD, Filter: "a > 1"}, padded{free{l}, true}},
 		{&pb.Spec{LastBatch: pb.LastBatch_DROP}, counted{ledger: l}},
 		{&pb.Spec{Order: pb.Order_DETERMINISTIC}, counted{ledger: l}},
 		{&pb.Spec{Order: pb.Order_DETERMINISTIC, LastBatch: pb.LastBatch_PAD}, counted{ledger: l, pad: true}},
@@ -59,7 +60,7 @@ func TestNext(t *testing.T) {
 		return m
 	}
 	isFree := func(l *ledger) pacing { return free{l} }
-	isPadded := func(l *ledger) pacing { return padded{free{l}} }
+	isPadded := func(l *ledger) pacing { return padded{free: free{l}} }
 	isCounted := func(l *ledger) pacing { return counted{ledger: l} }
 	for name, c := range map[string]struct {
 		pacing func(*ledger) pacing

@@ -14,7 +14,10 @@ import (
 const maxAhead = 4
 
 // padded is the pacing of ranks that pad.
-type padded struct{ free }
+type padded struct {
+	free
+	takesOver bool // ranks from those that have more: rows are left out. Else each has its share, and gives all beyond
+}
 
 func (p padded) counts() bool { return true }
 func (p padded) pads() bool   { return true }
@@ -81,7 +84,11 @@ func (p padded) ready(making int) uint64 {
 // gives keeps a row for each step that was announced: all ranks make those, and a step in which none of them has a row
 // means nothing to them.
 func (p padded) gives(asked position.Set, making int) position.Set {
-	return p.free.gives(asked, making).Subtract(p.keeps(making))
+	given := asked.Subtract(p.ledger.gone())
+	if p.takesOver {
+		given = p.free.gives(asked, making)
+	}
+	return given.Subtract(p.keeps(making))
 }
 
 func (p padded) keeps(making int) position.Set {

@@ -103,5 +103,5 @@ func (p pool) functions(s *pb.Spec, data []byte) (transform.Functions, error) {
 			}
 		}
 	}
-	return p.Functions(t)
+	return p.Functions(t, nil) // there is one session
 }

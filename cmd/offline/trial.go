@@ -223,7 +223,7 @@ type watchedCall struct {
 }
 
 // Functions gives the pool the code first.
-func (w *watched) Functions(t *pb.Ticket) (transform.Functions, error) {
+func (w *watched) Functions(t *pb.Ticket, program *pb.Program) (transform.Functions, error) {
 	if len(w.data) > 0 {
 		for part := range code.Parts(w.code, w.data) {
 			if err := w.pool.Keep(t, part); err != nil {
@@ -232,7 +232,7 @@ func (w *watched) Functions(t *pb.Ticket) (transform.Functions, error) {
 		}
 	}
 	var err error
-	w.inner, err = w.pool.Functions(t)
+	w.inner, err = w.pool.Functions(t, program)
 	return w, err
 }
 

@@ -71,6 +71,9 @@ func (f *faults) mayBeSkipped(row position.Position) bool {
 
 // readable is the part of a piece that workers send. The trainer notes where they refuse to go on.
 func (t *trainer) readable(p position.Interval, draw func(n int) int) position.Interval {
+	if t.slow != nil {
+		return t.slow.readable(p)
+	}
 	if t.faults == nil {
 		return p
 	}

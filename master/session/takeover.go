@@ -13,12 +13,14 @@ import (
 //     half of that, cut between two windows, or at a row if none is left out.
 //   - As many ranks at most are asked at once as are idle. What they give back is for idle ranks: the last few shards
 //     are.
+//   - A rank does not give back the window that it reads first: where workers take longer for one than ranks for a
+//     Sync, the last ones would go from rank to rank, and never be read to their ends.
 //   - An idle rank is told that the epoch is drained, and then hands over its last, short batch or pads, only if nobody
-//     holds two windows that it could give back. What a rank keeps though it was asked, for it lies in its batch in the
-//     making, it cannot.
+//     holds two windows that it could give back. What a rank keeps though it was asked, that window and what lies in
+//     its batch in the making, it cannot.
 //
 // Nobody waits for ever: a rank that is asked answers with its next Sync, whatever its training loop waits for, or its
-// lease ends.
+// lease ends; and what it reads first stays its own until it has read it.
 
 // lastShards is how many free shards for each rank are the last few: of more, what a rank is granted is bounded by run.
 const lastShards = 4

@@ -40,6 +40,7 @@ type trainer struct {
 	faults  *faults
 	refused map[position.Position]bool // where workers refuse to go on; it does not try there again
 	skipped uint32
+	slow    *slow // nil: rows come at once
 	begun   Steps
 	loop    *loop   // nil: last batches are not padded
 	came    []stale // its States when its loop came to the newest two places
@@ -141,6 +142,7 @@ func (t *trainer) request(draw func(n int) int) request {
 	for _, p := range t.pieces() {
 		t.readable(p, draw)
 	}
+	t.slow.sync(t.pieces())
 	r := request{from: t, seq: t.sent, sync: Sync{
 		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation, Nonce: t.nonce,
 		Consumed: t.consumed, Released: t.released, Leave: t.leaving,
@@ -182,8 +184,11 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 		t.grants = r.Grants
 	}
 	t.released = t.released.Intersect(r.Release)
+	if t.slow != nil {
+		t.released = t.gives(r.Release, draw)
+	}
 	for _, iv := range r.Release {
-		if draw(2) == 0 {
+		if t.slow == nil && draw(2) == 0 {
 			t.released = t.released.Union(position.Set{iv}.Subtract(t.consumed))
 		}
 	}
@@ -191,6 +196,20 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 	if t.loop != nil {
 		t.loop.through = r.Drained && q.sync.Idle && t.idle(draw)
 	}
+}
+
+// gives is what it gives back of what is asked for: neither of the batch in the making, nor the window that it reads
+// first.
+func (t *trainer) gives(asked position.Set, draw func(n int) int) position.Set {
+	making, _ := t.take(draw, t.closed)
+	given := asked.Subtract(t.consumed).Subtract(making)
+	left := within(position.NewSet(t.pieces()...), t.closed).Subtract(making)
+	if len(left) == 0 || !given.Contains(left[0].From) {
+		return given
+	}
+	front := position.Interval{From: left[0].From, To: windowOf(left[0].From)}
+	front.To.Window++
+	return given.Subtract(position.Set{front})
 }
 
 // idle reports whether nothing is left of the open epoch but for the batch in the making.

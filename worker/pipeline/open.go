@@ -63,7 +63,7 @@ func (p *Pipeline) open(
 		s.kitKey = kitKey(t, s.file.Format())
 	}
 	if t.GetCode() != nil && p.cfg.Python != nil && spec.Calls(program) {
-		if s.functions, err = p.cfg.Python.Functions(t); err != nil {
+		if s.functions, err = p.cfg.Python.Functions(t, program); err != nil {
 			return nil, fmt.Errorf("the session's code: %w", err)
 		}
 	}

@@ -51,8 +51,8 @@ type Config struct {
 
 // Python runs functions of sessions' code.
 type Python interface {
-	// Functions are those of the ticket's code.
-	Functions(t *pb.Ticket) (transform.Functions, error)
+	// Functions are those of the ticket's code that the program calls.
+	Functions(t *pb.Ticket, program *pb.Program) (transform.Functions, error)
 }
 
 // Pipeline makes streams.

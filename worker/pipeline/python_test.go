@@ -27,7 +27,7 @@ type fakeCall struct {
 	rows []int64
 }
 
-func (p *fakePython) Functions(*pb.Ticket) (transform.Functions, error) { return p, p.err }
+func (p *fakePython) Functions(*pb.Ticket, *pb.Program) (transform.Functions, error) { return p, p.err }
 
 func (p *fakePython) Function(s *pb.Step, _ []spec.Type) (transform.Function, error) {
 	name := s.GetPython().GetName()

@@ -290,7 +290,7 @@ func TestWhatDoesNotLoad(t *testing.T) {
 	if err := p.Keep(ticket, partsOf(data)[0]); err != nil {
 		t.Fatal(err)
 	}
-	functions, err := p.Functions(ticket)
+	functions, err := p.Functions(ticket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -733,7 +733,7 @@ func TestCodesOfTickets(t *testing.T) {
 	parts := partsOf(data)
 	lacks := func(when string, of *pb.Ticket) {
 		t.Helper()
-		_, err := p.Functions(of)
+		_, err := p.Functions(of, nil)
 		if need, ok := errors.AsType[*NeedCodeError](err); !ok || string(need.SHA256) != string(ticket.GetCode().GetSha256()) {
 			t.Errorf("%s: %v", when, err)
 		}
@@ -755,7 +755,7 @@ func TestCodesOfTickets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := p.Functions(ticket); err != nil {
+	if _, err := p.Functions(ticket, nil); err != nil {
 		t.Error(err)
 	}
 	lacks("of another namespace", ticketOf("b", data))
@@ -772,7 +772,7 @@ func TestCodesOfTickets(t *testing.T) {
 		}
 	}
 	for _, t2 := range []*pb.Ticket{{}, {Code: &pb.StoredCode{Sha256: []byte{1}}}} {
-		if _, err := p.Functions(t2); !errors.Is(err, ErrCannotRun) {
+		if _, err := p.Functions(t2, nil); !errors.Is(err, ErrCannotRun) {
 			t.Errorf("%v: %v", t2, err)
 		}
 	}

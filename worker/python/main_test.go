@@ -197,7 +197,7 @@ func (o op) try(p *Pool) (transform.Function, error) {
 			return nil, err
 		}
 	}
-	functions, err := p.Functions(ticket)
+	functions, err := p.Functions(ticket, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,11 @@ func (e *AbsentError) Error() string { return e.What }
 // isNamed reports whether a ticket's functions are by name: they have an identity, and no bytes.
 func isNamed(t *pb.Ticket) bool { return t.GetCode() != nil && len(t.GetCode().GetSha256()) == 0 }
 
+// hasArguments reports whether a program calls functions with arguments.
+func hasArguments(p *pb.Program) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return len(s.GetPython().GetArgs()) > 0 })
+}
+
 // names has a process load functions by name, if they are those of an identity.
 func (r *request) names(identity *pb.Code, modules []string) {
 	r.Modules = modules
@@ -43,9 +48,7 @@ func (f *function) named(call *pb.Function) error {
 		return fmt.Errorf("%w: %s is by name, and the session's functions are not, or the other way round",
 			ErrCannotRun, f.caller.op)
 	}
-	if f.request.Call = call.GetCall(); len(call.GetArgs()) > 0 {
-		f.key.session = f.session
-	}
+	f.request.Call = call.GetCall()
 	for name, value := range call.GetArgs() {
 		text, err := protojson.Marshal(value)
 		if err != nil {

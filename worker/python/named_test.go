@@ -39,16 +39,24 @@ func byName(p *Pool, identity *pb.Code, call *pb.Function) (transform.Function, 
 	return byNameIn("s1", p, identity, call)
 }
 
-func byNameIn(session string, p *Pool, identity *pb.Code, call *pb.Function) (transform.Function, error) {
+// byNameIn opens one that a session calls, with others.
+func byNameIn(
+	session string, p *Pool, identity *pb.Code, call *pb.Function, others ...*pb.Function,
+) (transform.Function, error) {
 	ticket := proto.CloneOf(other)
 	ticket.Session, ticket.Code = session, &pb.StoredCode{Identity: identity}
-	fs, err := p.Functions(ticket)
+	call.Name, call.Style = "f", pb.Style_NUMPY
+	program := &pb.Program{}
+	for _, c := range append([]*pb.Function{call}, others...) {
+		program.Steps = append(program.Steps, &pb.Step{
+			At: "transforms[0]", Outs: 1, Type: int64s.Proto(), Results: []*pb.Result{{}}, Python: c,
+		})
+	}
+	fs, err := p.Functions(ticket, program)
 	if err != nil {
 		return nil, err
 	}
-	call.Name, call.Style = "f", pb.Style_NUMPY
-	step := &pb.Step{At: "transforms[0]", Outs: 1, Type: int64s.Proto(), Results: []*pb.Result{{}}, Python: call}
-	return fs.Function(step, []spec.Type{int64s})
+	return fs.Function(program.Steps[0], []spec.Type{int64s})
 }
 
 // called is what it makes of 0, 1 and 2.
@@ -196,6 +204,33 @@ func TestSessionsShareNoArguments(t *testing.T) {
 	}
 }
 
+// TestASessionHasOneProcess, also where some of its functions have arguments: if each had one, and there were memory for
+// no more than one, each call would end the other's and wait for a new one.
+func TestASessionHasOneProcess(t *testing.T) {
+	p, _ := naming(t, "mypkg.features")
+	reply, err := p.Calls(t.Context(), other, []string{times_, add_})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listing := len(p.processes)
+	value := map[string]*pb.Value{"value": {Kind: &pb.Value_Int{Int: 7}}}
+	plain, with := &pb.Function{Call: times_}, &pb.Function{Index: 1, Call: add_, Args: value}
+	for _, calls := range [][]*pb.Function{{plain, with}, {with, plain}} {
+		f, err := byNameIn("s1", p, reply.GetIdentity(), calls[0], calls[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := called(t, f); err != nil {
+			t.Error(err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.processes) - listing; n != 1 {
+		t.Errorf("there are %d processes", n)
+	}
+}
+
 // TestModulesMayTakeWhatAllProcessesMay imports one that takes more than a process may whose function does not say.
 func TestModulesMayTakeWhatAllProcessesMay(t *testing.T) {
 	folder := t.TempDir()
@@ -239,7 +274,7 @@ func TestFunctionsThatAreNotOffered(t *testing.T) {
 			t.Errorf("%s: %v, want %q", call, err, says)
 		}
 	}
-	_, err := p.Functions(&pb.Ticket{Environment: "other", Code: ticketOf("", []byte("x")).Code})
+	_, err := p.Functions(&pb.Ticket{Environment: "other", Code: ticketOf("", []byte("x")).Code}, nil)
 	if !errors.Is(err, ErrCannotRun) || !strings.Contains(err.Error(), "--code=by-value") {
 		t.Errorf("code of a session: %v", err)
 	}

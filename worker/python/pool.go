@@ -145,9 +145,9 @@ func New(cfg Config) (*Pool, error) {
 	}, nil
 }
 
-// Functions returns the functions of the session that a ticket is of. It fails with a *NeedCodeError if their code is
-// not here, and with ErrCannotRun if they cannot run here at all.
-func (p *Pool) Functions(t *pb.Ticket) (transform.Functions, error) {
+// Functions returns the functions of the session that a ticket is of, as far as a program calls them. It fails with a
+// *NeedCodeError if their code is not here, and with ErrCannotRun if they cannot run here at all.
+func (p *Pool) Functions(t *pb.Ticket, program *pb.Program) (transform.Functions, error) {
 	k, environment, err := p.allowed(t)
 	if err != nil {
 		return nil, err
@@ -155,6 +155,9 @@ func (p *Pool) Functions(t *pb.Ticket) (transform.Functions, error) {
 	wants := t.GetCode().GetIdentity()
 	if k.codeKey, err = keyOf(t); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCannotRun, err)
+	}
+	if k.named && hasArguments(program) {
+		k.session = t.GetSession()
 	}
 	k.wants = strings.Join(append([]string{wants.GetPython()}, wants.GetDistributions()...), "\n")
 	code, ok := p.codes.get(k.codeKey)

@@ -22,8 +22,9 @@ type key struct {
 	environment string
 	wants       string // what the environment has to have: the code may be that of sessions which differ in it
 	threads     int
-	// session is that of functions by name with arguments, of which the code says nothing: what a process made of
-	// some would stay in it while others' come.
+	// session is that of functions by name some of which have arguments, of which the code says nothing: what a process
+	// made of those would stay in it while others' come. All functions of a session have one process, or they would
+	// take turns.
 	session string
 }
 
