@@ -166,7 +166,7 @@ func unite(a, b Column) (Column, bool) {
 	if a.Own != b.Own {
 		a.Own = pb.Kind_KIND_UNSPECIFIED
 	}
-	a.Text = a.Text && b.Text
+	a.Text, a.Date = a.Text && b.Text, a.Date && b.Date
 	if !slices.Equal(a.Shape, b.Shape) {
 		a.Shape = nil
 	}

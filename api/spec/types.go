@@ -137,6 +137,8 @@ type Column struct {
 	Meaning string
 	// Text is set for a column whose byte strings the file says are text. Files that differ in it have bytes.
 	Text bool
+	// Date is set for a column whose integers are days since 1970. Files that differ in it have integers.
+	Date bool
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
 	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its

@@ -20,8 +20,10 @@ import (
 // plannedSession is what `penstock plan` tells: what is read, what is done with it, and what is worth knowing of that.
 type plannedSession struct {
 	*plan.Description
-	Ops   []plannedOp `json:"ops,omitempty"`
-	Hints []string    `json:"hints,omitempty"`
+	// Filter is the spec's as workers have it: with numbers in place of dates and times.
+	Filter string      `json:"filter,omitempty"`
+	Ops    []plannedOp `json:"ops,omitempty"`
+	Hints  []string    `json:"hints,omitempty"`
 }
 
 // plannedOp is a transform of the spec.
@@ -102,6 +104,11 @@ func hintsOf(s *pb.Spec, p *pb.Program) (hints []string) {
 func (p *plannedSession) WriteText(w io.Writer) error {
 	if err := p.Description.WriteText(w); err != nil {
 		return err
+	}
+	if p.Filter != "" {
+		if _, err := fmt.Fprintf(w, "\nfilter: %s\n", strings.Join(strings.Fields(p.Filter), " ")); err != nil {
+			return fmt.Errorf("plan: write the filter: %w", err)
+		}
 	}
 	if len(p.Ops) > 0 {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -70,7 +70,7 @@ func (w *walk) leaf(f field, p place) error {
 	}
 	c := spec.Column{
 		Type: spec.Type{Kind: a.Kind}, Own: ownOf(a.Type), Shape: p.shape, Meaning: meaning, Text: isText(a.Type),
-		Unsupported: reason,
+		Date: isDate(a.Type), Unsupported: reason,
 	}
 	if levels := len(p.lists); levels > 0 {
 		c.Type.List, c.Type.Nested = true, uint32(levels-1)
@@ -197,6 +197,9 @@ func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array)
 
 // isText reports whether a type's byte strings are text; see spec.Column.
 func isText(t arrow.DataType) bool { return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING }
+
+// isDate reports whether a type's values are read as days; see spec.Column.
+func isDate(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.DATE64 }
 
 // ownOf is the kind of a type's values where no op computes with it; see spec.Column.
 func ownOf(t arrow.DataType) pb.Kind {

@@ -59,7 +59,9 @@ func (s *mapSide) column(lists int) spec.Column {
 	if t.List {
 		t.Nested = uint32(lists - 1)
 	}
-	return spec.Column{Type: t, Own: ownOf(s.array.Type), Meaning: s.meaning, Text: isText(s.array.Type)}
+	return spec.Column{
+		Type: t, Own: ownOf(s.array.Type), Meaning: s.meaning, Text: isText(s.array.Type), Date: isDate(s.array.Type),
+	}
 }
 
 // side numbers the array of keys, or of values that are scalars.

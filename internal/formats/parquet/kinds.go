@@ -82,6 +82,11 @@ func (n *node) isText() bool {
 	return n.converted == convertedUTF8 || n.converted == convertedEnum || n.converted == convertedJSON
 }
 
+// isDate reports whether a leaf's integers are days since 1970; see spec.Column.
+func (n *node) isDate() bool {
+	return n.physical == Int32 && (n.logical == logicalDate || n.logical == 0 && n.converted == convertedDate)
+}
+
 // meaning is what a leaf's integers stand for; see spec.Column.
 func (n *node) meaning() string {
 	units := [...]string{"?", "ms", "us", "ns"}

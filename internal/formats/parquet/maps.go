@@ -63,7 +63,9 @@ func (s *mapSide) column(lists uint32) spec.Column {
 	if t.List {
 		t.Nested = lists - 1
 	}
-	return spec.Column{Type: t, Own: s.node.own(), Meaning: s.node.meaning(), Text: s.node.isText()}
+	return spec.Column{
+		Type: t, Own: s.node.own(), Meaning: s.node.meaning(), Text: s.node.isText(), Date: s.node.isDate(),
+	}
 }
 
 // entriesOf is the level of a map that repeats, or why its keys select nothing.
