@@ -22,7 +22,8 @@ func (u Unit) nanoseconds() int64 {
 
 // isTime is what ISO 8601 has of dates and times, its short forms aside. Digits beyond those of nanoseconds are none.
 var isTime = regexp.MustCompile(
-	`^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?$`)
+	`^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?` +
+		`(?:Z|([+-](?:[01]\d|2[0-3]))(?::?([0-5]\d))?)?)?$`)
 
 // Parse reads a date, or a date and a time, as ISO 8601 writes them. They are UTC, unless they name a zone.
 func Parse(text string) (time.Time, error) {
@@ -31,8 +32,8 @@ func Parse(text string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%.40q is no time as ISO 8601 writes it", text)
 	}
 	zone := "Z"
-	if part[6] != "" {
-		zone = part[6] + ":" + cmp.Or(part[7], "00")
+	if part[5] != "" {
+		zone = part[5] + ":" + cmp.Or(part[6], "00")
 	}
 	at, err := time.Parse(time.RFC3339Nano, part[1]+"T"+cmp.Or(part[2], "00:00")+":"+cmp.Or(part[3], "00")+"."+
 		cmp.Or(part[4], "0")+zone)
