@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -60,7 +61,7 @@ func (r row) MarshalJSON() ([]byte, error) {
 func (r row) fields() []string {
 	out := make([]string, len(r))
 	for i, f := range r {
-		out[i] = f.name + "=" + show(f.value)
+		out[i] = terminal.Quoted(f.name) + "=" + show(f.value)
 	}
 	return out
 }
