@@ -125,6 +125,8 @@ type Column struct {
 	// Key is the kind of a map column's keys, else KIND_UNSPECIFIED. The map's keys and values themselves are
 	// columns of their own: scores.key and scores.value, lists, unless a key bears that name.
 	Key pb.Kind
+	// UnsignedKeys is set for a map column whose keys of 64 bits are uint64.
+	UnsignedKeys bool
 	// Field says what this is of the values of a map column, where they are maps: "key" or "value".
 	Field []string
 	// Own is the kind that the file itself has, where Type has the one that ops compute with: INT8 where Type has

@@ -21,7 +21,7 @@ func arrowSchema(s *spec.Schema) *arrow.Schema {
 		case c.Key == pb.Kind_KIND_UNSPECIFIED:
 			root.add(c.Path, typeOf(c))
 		case len(c.Field) == 0 || c.Field[0] == "key": // once, of maps of maps, which are two columns
-			root.add(c.Path, arrow.MapOf(valueOf(c.Key, spec.Column{Text: true}), entryOf(s, c)))
+			root.add(c.Path, arrow.MapOf(keysOf(c), entryOf(s, c)))
 		}
 	}
 	return arrow.NewSchema(root.fields(), nil)
@@ -38,6 +38,14 @@ func entryOf(s *spec.Schema, c spec.Column) arrow.DataType {
 		return c
 	}
 	return arrow.MapOf(typeOf(side("key")), typeOf(side("value")))
+}
+
+// keysOf is the type of a map's keys.
+func keysOf(c spec.Column) arrow.DataType {
+	if c.UnsignedKeys {
+		return arrow.PrimitiveTypes.Uint64
+	}
+	return valueOf(c.Key, spec.Column{Text: true})
 }
 
 // level is a schema, or a struct of one.

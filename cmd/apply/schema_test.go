@@ -18,6 +18,7 @@ func TestSchemaOfMaps(t *testing.T) {
 	want := arrow.NewSchema([]arrow.Field{
 		opt("x", arrow.PrimitiveTypes.Int32),
 		opt("stats", arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64)),
+		opt("far", arrow.MapOf(arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Uint64)),
 		opt("ids", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.ListOf(arrow.BinaryTypes.String))),
 		opt("scores", arrow.MapOf(arrow.BinaryTypes.String,
 			arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32))),

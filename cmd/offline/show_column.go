@@ -48,7 +48,7 @@ func describe(c spec.Column, files []format.File) (shownColumn, error) {
 		out.Type = own.String()
 	}
 	if c.Key != pb.Kind_KIND_UNSPECIFIED {
-		out.Type = "map<" + strings.ToLower(c.Key.String()) + ">" + out.Type
+		out.Type = "map<" + c.KeyName() + ">" + out.Type
 	}
 	for _, f := range files {
 		if at, ok := f.Columns().Column(c.Name); ok {

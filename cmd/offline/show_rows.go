@@ -123,12 +123,27 @@ func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema
 		for i := range n {
 			r := make(row, len(vectors))
 			for j, v := range vectors {
-				r[j] = field{sources[j].GetName(), at(v, i)}
+				r[j] = field{sources[j].GetName(), meant(sources[j], at(v, i))}
 			}
 			out = append(out, r)
 		}
 	}
 	return out, nil
+}
+
+// meant is a value with what its integers stand for in place of them, where numbers say it.
+func meant(s *pb.Source, v any) any {
+	switch v := v.(type) {
+	case int64:
+		if s.GetMeaning() == format.Unsigned {
+			return uint64(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = meant(s, v[i])
+		}
+	}
+	return v
 }
 
 // chunk is a decode.Source that reads a chunk piece by piece.

@@ -238,7 +238,7 @@ func kindOf(t arrow.DataType) (kind pb.Kind, meaning, reason string) {
 	case arrow.INT64, arrow.UINT32, arrow.DURATION:
 		return pb.Kind_INT64, "", ""
 	case arrow.UINT64:
-		return pb.Kind_INT64, "uint64", ""
+		return pb.Kind_INT64, format.Unsigned, ""
 	case arrow.FLOAT16, arrow.FLOAT32:
 		return pb.Kind_FLOAT32, "", ""
 	case arrow.FLOAT64:

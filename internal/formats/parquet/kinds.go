@@ -98,7 +98,7 @@ func (n *node) meaning() string {
 	case n.physical == Int96:
 		return "timestamp[ns]"
 	case n.physical == Int64 && n.isUnsigned(convertedUint64, 64):
-		return "uint64"
+		return format.Unsigned
 	case n.physical != Int32 && n.physical != Int64:
 		return ""
 	case n.logical == logicalTime:
