@@ -5,7 +5,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -21,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/read"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -38,7 +38,7 @@ func Main(release string, ops *transform.Registry) {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(os.Stderr, "penstock:", err)
+	terminal.Printf(os.Stderr, "penstock: %s\n", terminal.Lines(err.Error()))
 	os.Exit(1)
 }
 

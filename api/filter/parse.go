@@ -15,7 +15,7 @@ func Parse(text string) (*Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return of(n), nil
+	return Of(n), nil
 }
 
 // ParsePartitions reads a predicate over the hive keys of files' paths, which have no rows.
@@ -48,13 +48,13 @@ func (e *Expr) firstHolds() *expr.Node {
 	return nil
 }
 
-// of makes tests of one operand of what are such, junctions of what joins them, and conditions of all else.
-func of(n *expr.Node) *Expr {
+// Of makes tests of one operand of what are such, junctions of what joins them, and conditions of all else.
+func Of(n *expr.Node) *Expr {
 	switch n.Op {
 	case expr.And, expr.Or, expr.Not:
 		e := &Expr{Op: Op(n.Op)}
 		for _, arg := range n.Args {
-			made := of(arg)
+			made := Of(arg)
 			if made.Op == e.Op && e.Op != Not {
 				e.Args = append(e.Args, made.Args...)
 			} else {

@@ -75,8 +75,8 @@ func newCatalog() fakeCatalog {
 			}
 			return Signature{Version: 1, Out: Type{Kind: pb.Kind_INT64, List: true}}, nil
 		}},
-		"sample": {false, func(_ map[string]*pb.Value, in []Type) (Signature, error) {
-			return Signature{Version: 1, SelectsRows: true}, nil
+		"sample": {false, func(params map[string]*pb.Value, in []Type) (Signature, error) {
+			return Signature{Version: 1, SelectsRows: true, Params: params}, nil
 		}},
 		"expr": {false, func(params map[string]*pb.Value, in []Type) (Signature, error) {
 			return Signature{Version: 1, Out: Type{Kind: pb.Kind_FLOAT64}, Params: params}, nil

@@ -61,6 +61,9 @@ func (a *application) named(param string) (in []*feature, complete bool) {
 		}
 		in = append(in, f)
 	}
+	if complete {
+		complete = a.timed(param, n, in)
+	}
 	return in, complete
 }
 

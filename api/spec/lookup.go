@@ -413,7 +413,7 @@ func (l *lookup) columnStep(src *pb.Source, rows *step, result *feature) {
 	}
 	result.typ, result.meaning = sig.Out, src.GetMeaning()
 	if i, ok := l.index.byName[src.GetName()]; ok { // else it is a key of a map
-		result.text = l.index.columns[i].Text
+		result.text, result.date = l.index.columns[i].Text, l.index.columns[i].Date
 		if typ.List {
 			result.shape = l.index.columns[i].Shape
 		}

@@ -30,11 +30,20 @@ func mapOfMaps(name string, key, id pb.Kind) []Column {
 func TestKeysOfMaps(t *testing.T) {
 	bags := mapColumn("bags", pb.Kind_INT64, pb.Kind_INT32)
 	bags[0].Type.List = true
-	x := newIndex(Schema{slices.Concat(bags, mapOfMaps("ranked", pb.Kind_BINARY, pb.Kind_INT64),
+	far := mapColumn("far", pb.Kind_INT64, pb.Kind_INT32)
+	far[0].Type.List, far[0].UnsignedKeys = true, true
+	x := newIndex(Schema{slices.Concat(bags, far, mapOfMaps("ranked", pb.Kind_BINARY, pb.Kind_INT64),
 		[]Column{{Name: "odd", Path: []string{"odd"}, Unsupported: "a map whose values are structs"}})})
 	for name, want := range map[string]struct{ key, column, err string }{
-		"bags.-7":            {key: "-7", column: "bags"},
-		"bags.key":           {column: "bags.key"},
+		"bags.-7":                  {key: "-7", column: "bags"},
+		"bags.key":                 {column: "bags.key"},
+		"far.18446744073709551615": {key: "18446744073709551615", column: "far"},
+		"far.-1":                   {err: `far.-1: the keys of map far are uint64, and "-1" is none`},
+		"far.18446744073709551616": {err: `far.18446744073709551616: the keys of map far are uint64, and ` +
+			`"18446744073709551616" is none`},
+		"bags.9223372036854775808": {err: `bags.9223372036854775808: the keys of map bags are int64, and ` +
+			`"9223372036854775808" is none`},
+		"far":                {err: "far is a map with uint64 keys; select one of its keys, such as far.42"},
 		"ranked.a.key":       {key: "a", column: "ranked.*.key"},
 		"ranked.a.b.value":   {key: "a.b", column: "ranked.*.value"},
 		"ranked.key.key":     {key: "key", column: "ranked.*.key"},

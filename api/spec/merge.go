@@ -158,7 +158,7 @@ func unite(a, b Column) (Column, bool) {
 		return a, true
 	}
 	kind, ok := wider(a.Type.Kind, b.Type.Kind)
-	if !ok || a.Meaning != b.Meaning || a.Type.List != b.Type.List || a.Type.Nested != b.Type.Nested ||
+	if !ok || a.Meaning != b.Meaning || a.UnsignedKeys != b.UnsignedKeys || a.Type.List != b.Type.List || a.Type.Nested != b.Type.Nested ||
 		!slices.Equal(a.Path, b.Path) {
 		return a, false
 	}
@@ -166,7 +166,7 @@ func unite(a, b Column) (Column, bool) {
 	if a.Own != b.Own {
 		a.Own = pb.Kind_KIND_UNSPECIFIED
 	}
-	a.Text = a.Text && b.Text
+	a.Text, a.Date = a.Text && b.Text, a.Date && b.Date
 	if !slices.Equal(a.Shape, b.Shape) {
 		a.Shape = nil
 	}
@@ -193,9 +193,9 @@ func describe(c Column) string {
 	case c.Unsupported != "":
 		return c.Unsupported
 	case len(c.Field) > 0:
-		return fmt.Sprintf("%v of a map with %v keys", c.Type, Type{Kind: c.Key})
+		return fmt.Sprintf("%v of a map with %s keys", c.Type, c.KeyName())
 	case c.Key != pb.Kind_KIND_UNSPECIFIED:
-		return fmt.Sprintf("map<%v, %v>", Type{Kind: c.Key}, c.Type)
+		return fmt.Sprintf("map<%s, %v>", c.KeyName(), c.Type)
 	case c.Meaning != "":
 		return c.Meaning
 	case len(c.Path) > 1:

@@ -147,6 +147,20 @@ func TestMergeTakesForTextWhatIsTextInAllFiles(t *testing.T) {
 	}
 }
 
+func TestMergeOfDatesAndInts(t *testing.T) {
+	day, count := column("day", pb.Kind_INT32), column("day", pb.Kind_INT32)
+	day.Date = true
+	for _, c := range []struct {
+		a, b Column
+		want bool
+	}{{day, day, true}, {day, count, false}, {count, day, false}} {
+		got, err := Merge([]FileSchema{{"a", Schema{[]Column{c.a}}}, {"b", Schema{[]Column{c.b}}}})
+		if err != nil || got.Columns[0].Date != c.want {
+			t.Errorf("got %+v, %v, want a date: %v", got, err, c.want)
+		}
+	}
+}
+
 func TestMergeTellsMeaningsApart(t *testing.T) {
 	ms, us := column("at", pb.Kind_INT64), column("at", pb.Kind_INT64)
 	ms.Meaning, us.Meaning = "timestamp[ms]", "timestamp[us]"

@@ -133,9 +133,8 @@ func (x *index) key(name, path string, maps []int) (*pb.Source, int, error) {
 		switch {
 		case c.Unsupported != "":
 			return nil, i, fmt.Errorf("%s cannot be a feature: %s is %s", name, c.Name, c.Unsupported)
-		case !validKey(c.Key, key):
-			return nil, i, fmt.Errorf("%s: the keys of map %s are %v, and %q is none",
-				name, path, Type{Kind: c.Key}, key)
+		case !c.hasKey(key):
+			return nil, i, fmt.Errorf("%s: the keys of map %s are %s, and %q is none", name, path, c.KeyName(), key)
 		}
 		return &pb.Source{
 			Name: name, Path: c.Path, Key: &key, Field: c.Field, Type: c.Type.Proto(), Meaning: c.Meaning,
@@ -151,8 +150,8 @@ func (x *index) aMap(path string, maps []int) error {
 	if c.Unsupported != "" {
 		return fmt.Errorf("%s cannot be a feature: it is %s", path, c.Unsupported)
 	}
-	return fmt.Errorf("%s is a map with %v keys; select one of its keys, such as %s",
-		path, Type{Kind: c.Key}, x.examples(exampleKey(c.Key), maps))
+	return fmt.Errorf("%s is a map with %s keys; select one of its keys, such as %s",
+		path, c.KeyName(), x.examples(exampleKey(c.Key), maps))
 }
 
 // examples are the features that a key of a map is: "scores.42.key or scores.42.value".
@@ -183,17 +182,37 @@ func exampleKey(k pb.Kind) string {
 	return "42"
 }
 
-// validKey reports whether text names a key, in the one way of writing it.
-func validKey(k pb.Kind, text string) bool {
-	if k == pb.Kind_BINARY {
+// KeyName is the type of a map's keys.
+func (c Column) KeyName() string {
+	if c.UnsignedKeys {
+		return "uint64"
+	}
+	return Type{Kind: c.Key}.String()
+}
+
+// hasKey reports whether text names a key of a map, in the one way of writing it.
+func (c Column) hasKey(text string) bool {
+	switch {
+	case c.Key == pb.Kind_BINARY:
 		return text != ""
+	case c.UnsignedKeys:
+		i, err := strconv.ParseUint(text, 10, 64)
+		return err == nil && strconv.FormatUint(i, 10) == text
 	}
 	bits := 64
-	if k == pb.Kind_INT32 {
+	if c.Key == pb.Kind_INT32 {
 		bits = 32
 	}
 	i, err := strconv.ParseInt(text, 10, bits)
 	return err == nil && strconv.FormatInt(i, 10) == text
+}
+
+// IntKey is what a map has for a key that is an integer. Of uint64s these are the same bits.
+func IntKey(text string) (int64, error) {
+	if i, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return int64(i), nil
+	}
+	return strconv.ParseInt(text, 10, 64)
 }
 
 // isGlob reports whether a name that no feature bears stands for several.

@@ -75,6 +75,7 @@ type feature struct {
 	source  *pb.Source
 	meaning string  // of a source, or of one whose values these are; see Column.Meaning
 	text    bool    // as meaning; see Column.Text
+	date    bool    // as meaning; see Column.Date
 	shape   []int32 // of each row, where all have one
 	column  int     // of the schema, of sources
 	at      string  // the transform that made it, else empty
@@ -135,6 +136,7 @@ type resolver struct {
 	// owned are sources, too, of kinds that only tensors have.
 	owned   map[string]*feature
 	steps   []*step
+	timed   string // the filter with numbers in place of times; "": it names none
 	barrier string // the first transform behind which there may be other rows than the files', and what it calls
 	behind  *step  // the last one that decides which rows there are
 	outputs []*output
@@ -166,12 +168,15 @@ func (r *resolver) filter(text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	e, err := filter.Parse(text)
+	n, err := expr.Parse(text)
+	if err == nil {
+		n, err = r.timedFilter(n)
+	}
 	if err != nil {
 		r.problems.add("filter", "%v", err)
 		return
 	}
-	for _, err := range e.Check(r.filterColumn) {
+	for _, err := range filter.Of(n).Check(r.filterColumn) {
 		r.problems.add("filter", "%v", err)
 	}
 }
@@ -208,6 +213,7 @@ func (r *resolver) source(name string) (*feature, error) {
 	of := r.index.columns[column]
 	f := &feature{
 		name: name, typ: TypeFromProto(src.GetType()), source: src, meaning: src.GetMeaning(), text: of.Text,
+		date:   of.Date,
 		column: column,
 	}
 	if f.typ.List {
@@ -383,7 +389,7 @@ func (r *resolver) needInputs() {
 func (r *resolver) program(s *pb.Spec) *pb.Program {
 	r.needInputs()
 	p := &pb.Program{
-		Storage: s.GetDataset().GetStorage(), Filter: strings.TrimSpace(s.GetFilter()),
+		Storage: s.GetDataset().GetStorage(), Filter: cmp.Or(r.timed, strings.TrimSpace(s.GetFilter())),
 		Seed: s.GetSeed(), Shuffle: s.GetShuffle(), Provenance: s.GetProvenance(),
 	}
 	var slots uint32

@@ -272,6 +272,7 @@ func (a *application) step(sig Signature, with fits, name string, in ...*feature
 	out := &feature{name: name, typ: sig.Out, at: a.path}
 	if sig.Keeps && len(in) > 0 {
 		out.meaning, out.text = in[0].meaning, in[0].text && sig.Out.Kind == pb.Kind_BINARY
+		out.date = in[0].date
 	}
 	st.makes(out)
 	return out

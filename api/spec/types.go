@@ -125,6 +125,8 @@ type Column struct {
 	// Key is the kind of a map column's keys, else KIND_UNSPECIFIED. The map's keys and values themselves are
 	// columns of their own: scores.key and scores.value, lists, unless a key bears that name.
 	Key pb.Kind
+	// UnsignedKeys is set for a map column whose keys of 64 bits are uint64.
+	UnsignedKeys bool
 	// Field says what this is of the values of a map column, where they are maps: "key" or "value".
 	Field []string
 	// Own is the kind that the file itself has, where Type has the one that ops compute with: INT8 where Type has
@@ -137,6 +139,8 @@ type Column struct {
 	Meaning string
 	// Text is set for a column whose byte strings the file says are text. Files that differ in it have bytes.
 	Text bool
+	// Date is set for a column whose integers are days since 1970. Files that differ in it have integers.
+	Date bool
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
 	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its

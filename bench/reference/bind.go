@@ -174,6 +174,9 @@ func keyEquals(l leaf, key string) (func(e *entry) bool, error) {
 		return func(e *entry) bool { return string(e.in.text(e.at)) == key }, nil
 	}
 	want, err := strconv.ParseInt(key, 10, 64)
+	if bits, e := strconv.ParseUint(key, 10, 64); e == nil { // of a uint64
+		want, err = int64(bits), nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("key %q of a map with %v keys", key, l.kind)
 	}

@@ -128,7 +128,7 @@ func TestWhatIsWrongWithRows(t *testing.T) {
 		"no list":       {`{"ids": 7}`, "line 1: column ids: found 7; want a list"},
 		"an element":    {`{"ids": [1, "x"]}`, `line 1: column ids: element 1: found "x"; want an integer within`},
 		"a key":         {`{"more": {"a": "x"}}`, `line 1: column more: key a: found "x"; want a number within`},
-		"no time":       {`{"at": "yesterday"}`, `line 1: column at: found "yesterday"; want a number of ms, or a time`},
+		"no time":       {`{"at": "yesterday"}`, `line 1: column at: found "yesterday"; want a number of ms, or text such as 2024-01-31 12:00:00`},
 		"no base64":     {`{"name": {"base64": "?"}}`, "line 1: column name: base64: illegal base64 data"},
 		"several types": {`{"price": 1}` + "\n" + `{"price": "x"}`, "line 2: column price: found text, and an integer in rows before"},
 		"lacks columns": {`{"price": 1}`, "spec.yaml:\nfeatures[1]: the rows have no column user.age"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/tensors"
+	"github.com/penstock-ml/penstock/api/times"
 )
 
 // put appends a value of JSON to a builder of a type.
@@ -149,7 +150,10 @@ func putNumber(b array.Builder, t arrow.DataType, v any) error {
 	case *array.Time64Builder:
 		return putInt(v, t, 64, func(x int64) { b.Append(arrow.Time64(x)) })
 	case *array.TimestampBuilder:
-		return putTime(b, t.(*arrow.TimestampType), v)
+		unit := t.(*arrow.TimestampType).Unit.String()
+		return putTime(v, times.Unit(unit), "a number of "+unit, 64, func(x int64) { b.Append(arrow.Timestamp(x)) })
+	case *array.Date32Builder:
+		return putTime(v, times.Days, "a number of days since 1970", 32, func(x int64) { b.Append(arrow.Date32(x)) })
 	}
 	return fmt.Errorf("JSON has no values of type %v; give rows as Parquet", t)
 }
@@ -188,20 +192,20 @@ func putUint(v any, t arrow.DataType, bits int, put func(uint64)) error {
 	return nil
 }
 
-// putTime takes a number of the type's unit, or a time as RFC 3339 writes it.
-func putTime(b *array.TimestampBuilder, t *arrow.TimestampType, v any) error {
+// putTime takes a number of a unit, or a date or time as text, cut to that.
+func putTime(v any, unit times.Unit, number string, bits int, put func(int64)) error {
 	text, ok := v.(string)
-	if !ok {
-		return putInt(v, t, 64, func(x int64) { b.Append(arrow.Timestamp(x)) })
+	n, isNumber := v.(json.Number)
+	x, err := strconv.ParseInt(n.String(), 10, bits)
+	if ok {
+		var at time.Time
+		if at, err = times.Parse(text); err == nil {
+			x, err = unit.Of(at)
+		}
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return wrong(v, "a number of "+t.Unit.String()+", or a time such as 2026-01-02T15:04:05Z")
+	if !ok && !isNumber || err != nil {
+		return wrong(v, number+", or text such as "+unit.Example())
 	}
-	x, err := arrow.TimestampFromTime(at, t.Unit)
-	if err != nil {
-		return err
-	}
-	b.Append(x)
+	put(x)
 	return nil
 }

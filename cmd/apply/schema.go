@@ -21,7 +21,7 @@ func arrowSchema(s *spec.Schema) *arrow.Schema {
 		case c.Key == pb.Kind_KIND_UNSPECIFIED:
 			root.add(c.Path, typeOf(c))
 		case len(c.Field) == 0 || c.Field[0] == "key": // once, of maps of maps, which are two columns
-			root.add(c.Path, arrow.MapOf(valueOf(c.Key, "", true), entryOf(s, c)))
+			root.add(c.Path, arrow.MapOf(keysOf(c), entryOf(s, c)))
 		}
 	}
 	return arrow.NewSchema(root.fields(), nil)
@@ -38,6 +38,14 @@ func entryOf(s *spec.Schema, c spec.Column) arrow.DataType {
 		return c
 	}
 	return arrow.MapOf(typeOf(side("key")), typeOf(side("value")))
+}
+
+// keysOf is the type of a map's keys.
+func keysOf(c spec.Column) arrow.DataType {
+	if c.UnsignedKeys {
+		return arrow.PrimitiveTypes.Uint64
+	}
+	return valueOf(c.Key, spec.Column{Text: true})
 }
 
 // level is a schema, or a struct of one.
@@ -80,7 +88,7 @@ func typeOf(c spec.Column) arrow.DataType {
 	if c.Own != pb.Kind_KIND_UNSPECIFIED {
 		kind = c.Own
 	}
-	t := valueOf(kind, c.Meaning, c.Text)
+	t := valueOf(kind, c)
 	if c.Type.List {
 		for range c.Type.Nested + 1 {
 			t = arrow.ListOf(t)
@@ -89,9 +97,11 @@ func typeOf(c spec.Column) arrow.DataType {
 	return t
 }
 
-// valueOf is the type of values of a kind that stand for something.
-func valueOf(kind pb.Kind, meaning string, text bool) arrow.DataType {
-	switch {
+// valueOf is the type of values of a kind that stand for what a column's do.
+func valueOf(kind pb.Kind, c spec.Column) arrow.DataType {
+	switch meaning := c.Meaning; {
+	case c.Date:
+		return arrow.FixedWidthTypes.Date32
 	case meaning == "uint64":
 		return arrow.PrimitiveTypes.Uint64
 	case strings.HasPrefix(meaning, "timestamp["):
@@ -110,7 +120,7 @@ func valueOf(kind pb.Kind, meaning string, text bool) arrow.DataType {
 		pb.Kind_FLOAT32: arrow.PrimitiveTypes.Float32, pb.Kind_FLOAT64: arrow.PrimitiveTypes.Float64,
 		pb.Kind_BINARY: map[bool]arrow.DataType{
 			true: arrow.BinaryTypes.String, false: arrow.BinaryTypes.Binary,
-		}[text],
+		}[c.Text],
 	}[kind]
 }
 

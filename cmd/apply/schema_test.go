@@ -18,9 +18,11 @@ func TestSchemaOfMaps(t *testing.T) {
 	want := arrow.NewSchema([]arrow.Field{
 		opt("x", arrow.PrimitiveTypes.Int32),
 		opt("stats", arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Float64)),
+		opt("far", arrow.MapOf(arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Uint64)),
 		opt("ids", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.ListOf(arrow.BinaryTypes.String))),
 		opt("scores", arrow.MapOf(arrow.BinaryTypes.String,
 			arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32))),
+		opt("days", arrow.MapOf(arrow.BinaryTypes.String, arrow.ListOf(arrow.FixedWidthTypes.Date32))),
 		opt("in", arrow.StructOf(opt("m", arrow.MapOf(arrow.PrimitiveTypes.Int32, shorts)))),
 	}, nil)
 	st := &filetest.One{URI: "mem://x.arrow", Data: filetest.Arrow(t, want, nil)}

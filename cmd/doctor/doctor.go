@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -19,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // workersAtOnce is how many workers are looked at in parallel.
@@ -121,11 +121,11 @@ func (d *doctor) run(cmd *cobra.Command, _ []string) error {
 }
 
 func printFindings(w io.Writer, findings []finding) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	for _, f := range findings {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s", f.State, f.Target, f.Step, strings.ReplaceAll(f.Seen, "\n", "; "))
+		terminal.Printf(t, "%s\t%s\t%s\t%s", f.State, f.Target, f.Step, strings.ReplaceAll(f.Seen, "\n", "; "))
 		if f.Next != "" {
-			fmt.Fprintf(t, ". Next: %s", f.Next)
+			terminal.Printf(t, ". Next: %s", f.Next)
 		}
 		fmt.Fprintln(t)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/fitted"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // shownRows is how many values of a statistic are shown.
@@ -111,14 +111,14 @@ func (r *fit) print(out io.Writer, output string) error {
 	if output == "json" {
 		return cli.PrintJSON(out, all)
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := terminal.Table(out)
 	for _, s := range all.Statistics {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Statistic, s.Of, s.text)
+		terminal.Printf(t, "%s\t%s\t%s\n", s.Statistic, s.Of, s.text)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\n%s rows, %s, %.1f s: wrote %s\nTo have specs take this very file:\n\n"+
+	_, err = terminal.Printf(out, "\n%s rows, %s, %.1f s: wrote %s\nTo have specs take this very file:\n\n"+
 		"fitted: {uri: %s, digest: %q}\n", humanize.Comma(all.Rows), english.Plural(all.Passes, "pass", "passes"),
 		all.Seconds, all.URI, all.URI, all.Digest)
 	return err

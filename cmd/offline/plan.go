@@ -119,7 +119,7 @@ func Plan(ops spec.Catalog) *cobra.Command {
 			return fmt.Errorf("%s:\n%w", args[0], err)
 		}
 		out.Order = spec.Describe(s, 0)
-		all := &plannedSession{out, opsOf(s, d.Program), hintsOf(s, d.Program)}
+		all := &plannedSession{out, d.Program.GetFilter(), opsOf(s, d.Program), hintsOf(s, d.Program)}
 		if output == "json" {
 			return cli.PrintJSON(cmd.OutOrStdout(), all)
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -19,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // describedAtOnce is how many files `penstock show` describes in parallel.
@@ -162,21 +162,21 @@ func (s *shown) print(out io.Writer) error {
 	if s.Files < s.Listed {
 		of = fmt.Sprintf("the first %d of %s: ", s.Files, english.Plural(s.Listed, "file", ""))
 	}
-	fmt.Fprintf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows),
+	terminal.Printf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows),
 		english.PluralWord(int(s.Rows), "row", ""),
 		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, s.extent, ""),
 		humanize.IBytes(uint64(s.Bytes)))
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := terminal.Table(out)
 	fmt.Fprintln(t, "COLUMN\tTYPE\tLAYOUTS\tSTORED\tNULLS\tMIN\tMAX")
 	for _, c := range s.Columns {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.kind(), strings.Join(c.Layouts, " "),
+		terminal.Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.kind(), strings.Join(c.Layouts, " "),
 			humanize.IBytes(uint64(c.Bytes)), count(c.Nulls), c.text(c.Min), c.text(c.Max))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if len(s.Head) > 0 {
-		fmt.Fprintf(out, "\nfirst %s:\n", english.Plural(len(s.Head), "row", ""))
+		terminal.Printf(out, "\nfirst %s:\n", english.Plural(len(s.Head), "row", ""))
 	}
 	for _, r := range s.Head {
 		fmt.Fprintln(out, " ", strings.Join(r.fields(), " "))

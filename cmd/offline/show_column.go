@@ -39,13 +39,16 @@ func describe(c spec.Column, files []format.File) (shownColumn, error) {
 	out := shownColumn{
 		Name: c.Name, Shape: c.Shape, Layouts: spec.Layouts(c), Meaning: c.Meaning, Unsupported: c.Unsupported,
 	}
+	if c.Date {
+		out.Meaning = "date"
+	}
 	if c.Unsupported == "" {
 		own := c.Type
 		own.Kind = cmp.Or(c.Own, own.Kind)
 		out.Type = own.String()
 	}
 	if c.Key != pb.Kind_KIND_UNSPECIFIED {
-		out.Type = "map<" + strings.ToLower(c.Key.String()) + ">" + out.Type
+		out.Type = "map<" + c.KeyName() + ">" + out.Type
 	}
 	for _, f := range files {
 		if at, ok := f.Columns().Column(c.Name); ok {
@@ -141,6 +144,8 @@ func (c shownColumn) text(v any) string {
 	}
 	if n, ok := v.(int64); ok {
 		switch c.Meaning {
+		case "date":
+			return time.Unix(n*24*60*60, 0).UTC().Format(time.DateOnly)
 		case "timestamp[ms]":
 			return time.UnixMilli(n).UTC().Format(time.RFC3339Nano)
 		case "timestamp[us]":

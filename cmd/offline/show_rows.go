@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -60,7 +61,7 @@ func (r row) MarshalJSON() ([]byte, error) {
 func (r row) fields() []string {
 	out := make([]string, len(r))
 	for i, f := range r {
-		out[i] = f.name + "=" + show(f.value)
+		out[i] = terminal.Quoted(f.name) + "=" + show(f.value)
 	}
 	return out
 }
@@ -122,12 +123,27 @@ func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema
 		for i := range n {
 			r := make(row, len(vectors))
 			for j, v := range vectors {
-				r[j] = field{sources[j].GetName(), at(v, i)}
+				r[j] = field{sources[j].GetName(), meant(sources[j], at(v, i))}
 			}
 			out = append(out, r)
 		}
 	}
 	return out, nil
+}
+
+// meant is a value with what its integers stand for in place of them, where numbers say it.
+func meant(s *pb.Source, v any) any {
+	switch v := v.(type) {
+	case int64:
+		if s.GetMeaning() == format.Unsigned {
+			return uint64(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = meant(s, v[i])
+		}
+	}
+	return v
 }
 
 // chunk is a decode.Source that reads a chunk piece by piece.

@@ -80,6 +80,16 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestShowOddNames: what a terminal would obey is quoted, and one name is one line.
+func TestShowOddNames(t *testing.T) {
+	out := runShow(t, table(t, "id,\"s\x1b[8m\ncore\"\n7,0.5\n"))
+	for _, want := range []string{"\n\"s\\x1b[8m\\ncore\"  float", `id=7 "s\x1b[8m\ncore"=0.5`} {
+		if !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
+			t.Errorf("%q\nlacks %q", out, want)
+		}
+	}
+}
+
 // TestShowShapes shows what files say of a column beyond the type that ops see, and values of lists of lists.
 func TestShowShapes(t *testing.T) {
 	e := spec.Type{Kind: pb.Kind_FLOAT32, List: true, Nested: 1}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/worker/python"
 )
@@ -20,8 +20,10 @@ import (
 // plannedSession is what `penstock plan` tells: what is read, what is done with it, and what is worth knowing of that.
 type plannedSession struct {
 	*plan.Description
-	Ops   []plannedOp `json:"ops,omitempty"`
-	Hints []string    `json:"hints,omitempty"`
+	// Filter is the spec's as workers have it: with numbers in place of dates and times.
+	Filter string      `json:"filter,omitempty"`
+	Ops    []plannedOp `json:"ops,omitempty"`
+	Hints  []string    `json:"hints,omitempty"`
 }
 
 // plannedOp is a transform of the spec.
@@ -103,11 +105,16 @@ func (p *plannedSession) WriteText(w io.Writer) error {
 	if err := p.Description.WriteText(w); err != nil {
 		return err
 	}
+	if p.Filter != "" {
+		if _, err := terminal.Printf(w, "\nfilter: %s\n", strings.Join(strings.Fields(p.Filter), " ")); err != nil {
+			return fmt.Errorf("plan: write the filter: %w", err)
+		}
+	}
 	if len(p.Ops) > 0 {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(t, "\nop\tat\tsteps\tfunction\n")
+		t := terminal.Table(w)
+		terminal.Printf(t, "\nop\tat\tsteps\tfunction\n")
 		for _, o := range p.Ops {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", o.Op, o.At, o.Steps, o.Function.words())
+			terminal.Printf(t, "%s\t%s\t%d\t%s\n", o.Op, o.At, o.Steps, o.Function.words())
 		}
 		if err := t.Flush(); err != nil {
 			return fmt.Errorf("plan: write the ops: %w", err)
@@ -118,7 +125,7 @@ func (p *plannedSession) WriteText(w io.Writer) error {
 
 func writeHints(w io.Writer, hints []string) error {
 	for _, hint := range hints {
-		if _, err := fmt.Fprintf(w, "\nhint: %s\n", hint); err != nil {
+		if _, err := terminal.Printf(w, "\nhint: %s\n", terminal.Lines(hint)); err != nil {
 			return fmt.Errorf("write the hints: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // field is one value of a row.
@@ -37,7 +38,7 @@ func PrintRow(out io.Writer, b *client.Batch, i int, format string) error {
 		case format == "json":
 			fmt.Fprintf(&line, ",%s:%s", name, value)
 		default:
-			fmt.Fprintf(&line, "%s=%s ", f.name, value)
+			terminal.Printf(&line, "%s=%s ", f.name, value)
 		}
 	}
 	if format == "json" {

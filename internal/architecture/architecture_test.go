@@ -33,6 +33,7 @@ var only = map[string][]string{
 	"github.com/minio/minio-go/":  {"internal/storage"},
 	"github.com/hashicorp/member": {"internal/fleet"},
 	"github.com/spf13/viper":      {"internal/cli"},
+	"text/tabwriter":              {"internal/terminal", "bench"}, // names in tables are quoted
 	"k8s.io/":                     {"master/autoscale/kubernetes", "deploy/kubernetes"},
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // Logger logs to w as the flags of Setup say, and so does what logs by slog's default from then on.
@@ -175,7 +176,7 @@ func (f *FleetFlags) Config(token rpc.Secret) (fleet.Config, error) {
 // Status replaces the line of progress on a terminal; "" ends it. Elsewhere nothing is shown.
 func Status(f *os.File, format string, args ...any) {
 	if term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(f, "\r\033[K"+format, args...)
+		terminal.Printf(f, "\r\033[K"+format, args...)
 	}
 }
 

@@ -3,12 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // Main runs a program's command until it ends, or until SIGINT or SIGTERM interrupts it; the second one kills it. It
@@ -25,6 +26,6 @@ func Main(root *cobra.Command) int {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	terminal.Printf(os.Stderr, "%s: %s\n", root.Name(), terminal.Lines(err.Error()))
 	return 1
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 const (
@@ -177,10 +177,10 @@ func (c *sessionCommand) checkpoints() *cobra.Command {
 				if output == "json" {
 					return cli.PrintProto(cmd.OutOrStdout(), reply)
 				}
-				t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				t := terminal.Table(cmd.OutOrStdout())
 				fmt.Fprintln(t, "NAME\tSTEP\tEPOCH\tGENERATION\tTRAINERS\tTAKEN")
 				for _, n := range reply.GetCheckpoints() {
-					fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", n.GetName(), humanize.Comma(int64(n.GetStep())),
+					terminal.Printf(t, "%s\t%s\t%d\t%d\t%d\t%s\n", n.GetName(), humanize.Comma(int64(n.GetStep())),
 						n.GetState().GetClosedEpochs()+1,
 						n.GetGeneration(), n.GetWorldSize(), humanize.Time(time.Unix(n.GetCreatedUnix(), 0)))
 				}

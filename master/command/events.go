@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // followEvery is how often a master is asked for newer events.
@@ -114,7 +114,7 @@ func (e *events) print(ctx context.Context, out io.Writer, output string, cfg rp
 // printEvent prints an event for people: when, of what kind, about what, and what happened.
 func printEvent(out io.Writer, e *pb.Event) error {
 	about := cmp.Or(e.GetSession(), "fleet")
-	_, err := fmt.Fprintf(out, "%s  %-10s  %s: %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime),
-		strings.ToLower(e.GetKind().String()), about, e.GetWords())
+	_, err := terminal.Printf(out, "%s  %-10s  %s: %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime),
+		strings.ToLower(e.GetKind().String()), about, terminal.Lines(e.GetWords()))
 	return err
 }

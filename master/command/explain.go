@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	"github.com/penstock-ml/penstock/master/words"
 )
 
@@ -57,7 +57,7 @@ func Explain() *cobra.Command {
 
 func printExplanation(w io.Writer, id string, seen *pb.Observation) error {
 	s := loadOf(seen, id)
-	fmt.Fprintf(w, "%s\n\nnext: %s\n", cmp.Or(s.GetVerdict(), seen.GetVerdict()), nextStep(s, seen))
+	terminal.Printf(w, "%s\n\nnext: %s\n", terminal.Lines(cmp.Or(s.GetVerdict(), seen.GetVerdict())), nextStep(s, seen))
 	if s.GetState() != pb.SessionState_RUNNING || s.GetBottleneck() == pb.Bottleneck_BOTTLENECK_UNSPECIFIED &&
 		s.GetRate() == 0 {
 		return nil // there are no numbers
@@ -165,17 +165,17 @@ func bytesRead(seen *pb.Observation) (sum float64) {
 
 // printLoad writes a session's numbers.
 func printLoad(w io.Writer, s *pb.SessionLoad) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "delivered\t%s\n", words.Rate(s.GetRate()))
-	fmt.Fprintf(t, "demand\t%s\n", demandOf(s))
-	fmt.Fprintf(t, "stall\t%s of its trainers' time\n", words.Percent(s.GetStall()))
-	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), neededBy(s))
-	fmt.Fprintf(t, "a row takes\t%s of a worker\n",
+	t := terminal.Table(w)
+	terminal.Printf(t, "delivered\t%s\n", words.Rate(s.GetRate()))
+	terminal.Printf(t, "demand\t%s\n", demandOf(s))
+	terminal.Printf(t, "stall\t%s of its trainers' time\n", words.Percent(s.GetStall()))
+	terminal.Printf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), neededBy(s))
+	terminal.Printf(t, "a row takes\t%s of a worker\n",
 		orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
-	fmt.Fprintf(t, "batches come\t%s\n", cmp.Or(words.Ways(s.GetBytesSent(), s.GetBytesLent(), s.GetBytesLinked()),
+	terminal.Printf(t, "batches come\t%s\n", cmp.Or(words.Ways(s.GetBytesSent(), s.GetBytesLent(), s.GetBytesLinked()),
 		"unknown"))
 	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
-		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(cmp.Or(sh.GetWeight(), 1)),
+		terminal.Printf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(cmp.Or(sh.GetWeight(), 1)),
 			english.Plural(int(sh.GetMinWorkers()), "worker", ""),
 			orUnlimited(sh.GetMaxWorkers()))
 	}
@@ -198,10 +198,10 @@ func printStages(w io.Writer, s *pb.SessionLoad) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	fmt.Fprintln(t, "STAGE\tSHARE\tSTREAMS BUSY WITH IT")
 	for _, x := range s.GetStages() {
-		fmt.Fprintf(t, "%s\t%s\t%.2f\n", x.GetStage(), words.Percent(x.GetSeconds()/total), x.GetSeconds())
+		terminal.Printf(t, "%s\t%s\t%.2f\n", x.GetStage(), words.Percent(x.GetSeconds()/total), x.GetSeconds())
 	}
 	return t.Flush()
 }
@@ -271,7 +271,7 @@ func (d described) writeText(w io.Writer) error {
 		return err
 	}
 	if s := loadOf(d.seen, d.session.GetId()); s != nil {
-		fmt.Fprintf(w, "\n%s\n\n", s.GetVerdict())
+		terminal.Printf(w, "\n%s\n\n", terminal.Lines(s.GetVerdict()))
 		if err := printLoad(w, s); err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func (d described) writeText(w io.Writer) error {
 		fmt.Fprintln(w)
 	}
 	for _, e := range d.events.GetEvents() {
-		fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime), e.GetWords())
+		terminal.Printf(w, "%s  %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime), terminal.Lines(e.GetWords()))
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func printTrainers(w io.Writer, trainers []*pb.TrainerLoad) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	fmt.Fprintln(t, "RANK\tTAKES\tSTALL\tA STEP TAKES\tSTATE")
 	shown := min(describedTrainers, len(trainers))
 	for _, k := range trainers[:shown] {
@@ -306,7 +306,7 @@ func printTrainers(w io.Writer, trainers []*pb.TrainerLoad) error {
 		}
 		step := orUnknown(float64(k.GetStepNs()),
 			func(ns float64) string { return time.Duration(ns).Round(time.Microsecond).String() })
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", k.GetRank(), words.Rate(k.GetRate()), words.Percent(k.GetStall()),
+		terminal.Printf(t, "%d\t%s\t%s\t%s\t%s\n", k.GetRank(), words.Rate(k.GetRate()), words.Percent(k.GetStall()),
 			step, state)
 	}
 	if err := t.Flush(); err != nil {

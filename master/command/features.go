@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	"github.com/penstock-ml/penstock/master/features"
 )
 
@@ -113,10 +113,10 @@ func printDatasets(w io.Writer, all []*pb.DatasetReads) error {
 		_, err := fmt.Fprintln(w, "no session has read anything yet")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	fmt.Fprintln(t, "DATASET\tSESSIONS\tROWS\tBYTES\tLAST READ")
 	for _, d := range all {
-		fmt.Fprintf(t, "%s\t%s\n", d.GetPrefix(), counts(d))
+		terminal.Printf(t, "%s\t%s\n", d.GetPrefix(), counts(d))
 	}
 	return t.Flush()
 }

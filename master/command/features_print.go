@@ -5,13 +5,13 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	"github.com/penstock-ml/penstock/master/features"
 	"github.com/penstock-ml/penstock/master/words"
 )
@@ -20,8 +20,8 @@ import (
 const namedTogether = 8
 
 // counts are the cells of what is counted.
-func counts(c features.Counted) string {
-	return fmt.Sprintf("%s\t%s\t%s\t%s", humanize.Comma(c.GetSessions()), humanize.Comma(c.GetRows()),
+func counts(c features.Counted) terminal.Safe {
+	return terminal.Cells("%s\t%s\t%s\t%s", humanize.Comma(c.GetSessions()), humanize.Comma(c.GetRows()),
 		humanize.IBytes(uint64(max(0, c.GetBytes()))), humanize.Time(time.UnixMilli(c.GetReadUnixMs())))
 }
 
@@ -31,24 +31,24 @@ func (f *readFeatures) print(w io.Writer, d *pb.DatasetReads) error {
 	if err := printSummary(w, d, never); err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	reads := slices.SortedStableFunc(slices.Values(d.GetFeatures()), features.MostRead)
 	fmt.Fprintln(t, "\nFEATURE\tSESSIONS\tROWS\tBYTES\tLAST READ")
 	for _, one := range reads[:f.most(len(reads))] {
-		fmt.Fprintf(t, "%s\t%s\n", one.GetName(), counts(one))
+		terminal.Printf(t, "%s\t%s\n", one.GetName(), counts(one))
 	}
 	f.rest(t, len(reads))
 	sets := slices.SortedStableFunc(slices.Values(d.GetSets()), features.MostRead)
 	fmt.Fprintln(t, "\nTOGETHER\tSESSIONS\tROWS\tBYTES\tLAST READ")
 	for _, s := range sets[:f.most(len(sets))] {
-		fmt.Fprintf(t, "%s\t%s\n", namesOf(d, s), counts(s))
+		terminal.Printf(t, "%s\t%s\n", namesOf(d, s), counts(s))
 	}
 	f.rest(t, len(sets))
 	if len(never) > 0 {
 		fmt.Fprintln(t, "\nNEVER READ\tSTORED\tNOTE")
 	}
 	for _, c := range never[:f.most(len(never))] {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", c.GetName(), humanize.IBytes(uint64(max(0, c.GetBytes()))), c.GetUnsupported())
+		terminal.Printf(t, "%s\t%s\t%s\n", c.GetName(), humanize.IBytes(uint64(max(0, c.GetBytes()))), c.GetUnsupported())
 	}
 	f.rest(t, len(never))
 	return t.Flush()
@@ -64,7 +64,7 @@ func (f *readFeatures) most(n int) int {
 
 func (f *readFeatures) rest(w io.Writer, n int) {
 	if more := n - f.most(n); more > 0 {
-		fmt.Fprintf(w, "and %s more; --limit 0 prints all\n", humanize.Comma(int64(more)))
+		terminal.Printf(w, "and %s more; --limit 0 prints all\n", humanize.Comma(int64(more)))
 	}
 }
 
@@ -74,7 +74,7 @@ func namesOf(d *pb.DatasetReads, s *pb.FeatureSet) string {
 	n := 0
 	for i := range features.Members(s) {
 		if n++; n <= namedTogether {
-			names = append(names, d.GetFeatures()[i].GetName())
+			names = append(names, terminal.Quoted(d.GetFeatures()[i].GetName()))
 		}
 	}
 	out := strings.Join(names, ", ")
@@ -86,12 +86,12 @@ func namesOf(d *pb.DatasetReads, s *pb.FeatureSet) string {
 
 // printSummary prints what is said of a dataset as a whole.
 func printSummary(w io.Writer, d *pb.DatasetReads, never []*pb.FileColumn) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "dataset\t%s", d.GetPrefix())
+	t := terminal.Table(w)
+	terminal.Printf(t, "dataset\t%s", d.GetPrefix())
 	if n := d.GetPrefixes(); n > 1 {
-		fmt.Fprintf(t, ", of which %d directories were read", n)
+		terminal.Printf(t, ", of which %d directories were read", n)
 	}
-	fmt.Fprintf(t, "\nread\tby %s since %s, last %s: %s rows, %s\n",
+	terminal.Printf(t, "\nread\tby %s since %s, last %s: %s rows, %s\n",
 		english.Plural(int(d.GetSessions()), "session", ""),
 		time.UnixMilli(d.GetSinceUnixMs()).Format(time.DateTime), humanize.Time(time.UnixMilli(d.GetReadUnixMs())),
 		humanize.Comma(d.GetRows()), words.Size(float64(d.GetBytes())))
@@ -106,21 +106,21 @@ func printSummary(w io.Writer, d *pb.DatasetReads, never []*pb.FileColumn) error
 	files := english.Plural(int(d.GetColumns().GetFiles()), "file", "")
 	switch n := len(columns); {
 	case n > 0 && len(never) == 0:
-		fmt.Fprintf(t, "columns\tall %d were read, of %s looked at\n", n, files)
+		terminal.Printf(t, "columns\tall %d were read, of %s looked at\n", n, files)
 	case n > 0:
-		fmt.Fprintf(t, "columns\t%d of %d were read, of %s looked at; the others are %s of the %s stored there\n",
+		terminal.Printf(t, "columns\t%d of %d were read, of %s looked at; the others are %s of the %s stored there\n",
 			n-len(never), n, files, words.Size(float64(unread)), words.Size(float64(all)))
 	}
 	if more := d.GetColumns().GetMore(); more > 0 {
-		fmt.Fprintf(t, "\t%d columns more are not looked at\n", more)
+		terminal.Printf(t, "\t%d columns more are not looked at\n", more)
 	}
 	if f, s := d.GetDroppedFeatures(), d.GetDroppedSets(); f > 0 || s > 0 {
-		fmt.Fprintf(t, "left out\t%s features and %s sets that were read longest ago\n", humanize.Comma(f),
+		terminal.Printf(t, "left out\t%s features and %s sets that were read longest ago\n", humanize.Comma(f),
 			humanize.Comma(s))
 	}
 	if orders := features.OrdersOf(d); orders != nil {
 		now, then := orders.Now, orders.Ordered
-		fmt.Fprintf(t, "a row group\tsessions want %s of it, and read %s in %.1f requests; with the columns as "+
+		terminal.Printf(t, "a row group\tsessions want %s of it, and read %s in %.1f requests; with the columns as "+
 			"--order prints them, %s in %.1f\n", words.Size(now.Wanted), words.Size(now.Bytes), now.Requests,
 			words.Size(then.Bytes), then.Requests)
 	}
@@ -134,7 +134,7 @@ func printOrder(w io.Writer, d *pb.DatasetReads) error {
 		return fmt.Errorf("%s: nothing is known of what is read together; read it in a session first", d.GetPrefix())
 	}
 	for _, c := range l.Order() {
-		if _, err := fmt.Fprintln(w, d.GetColumns().GetColumns()[c].GetName()); err != nil {
+		if _, err := terminal.Printf(w, "%s\n", d.GetColumns().GetColumns()[c].GetName()); err != nil {
 			return fmt.Errorf("print the order: %w", err)
 		}
 	}

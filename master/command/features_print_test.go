@@ -15,7 +15,7 @@ func TestPrintFeatures(t *testing.T) {
 		DroppedSets: 7,
 		Columns: &pb.FileColumns{Files: 3, Extents: 1, More: 9, Columns: []*pb.FileColumn{
 			{Name: "a", Bytes: 1 << 20},
-			{Name: "gap", Bytes: 1 << 20},
+			{Name: "g\x1b[8m\n", Bytes: 1 << 20},
 			{Name: "b", Bytes: 1 << 20},
 			{Name: "tree", Bytes: 1 << 10, Unsupported: "a list of lists"},
 		}},
@@ -46,8 +46,8 @@ TOGETHER  SESSIONS  ROWS   BYTES  LAST READ
 a         3         2,000  0 B    now
 and 1 more; --limit 0 prints all
 
-NEVER READ  STORED   NOTE
-gap         1.0 MiB  
+NEVER READ    STORED   NOTE
+"g\x1b[8m\n"  1.0 MiB  
 and 1 more; --limit 0 prints all
 `
 	got := strings.Replace(out.String(), time.UnixMilli(now).Format(time.DateTime), "TIME", 1)
@@ -55,7 +55,7 @@ and 1 more; --limit 0 prints all
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	out.Reset()
-	if err := printOrder(&out, d); err != nil || out.String() != "a\nb\ngap\ntree\n" {
+	if err := printOrder(&out, d); err != nil || out.String() != "a\nb\n\"g\\x1b[8m\\n\"\ntree\n" {
 		t.Errorf("order %q, %v", out.String(), err)
 	}
 	if err := printOrder(&out, &pb.DatasetReads{}); err == nil {

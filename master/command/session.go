@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -17,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	"github.com/penstock-ml/penstock/master/words"
 )
 
@@ -163,10 +163,10 @@ func (c *sessionCommand) with(
 }
 
 func printSessions(w io.Writer, sessions []*pb.Session) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	fmt.Fprintln(t, "ID\tSTATE\tEPOCH\tROWS DELIVERED\tTRAINERS\tFILES\tSIZE\tCREATED")
 	for _, s := range sessions {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\t%s\n", s.GetId(), stateName(s), epochNumber(s),
+		terminal.Printf(t, "%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\t%s\n", s.GetId(), stateName(s), epochNumber(s),
 			humanize.Comma(s.GetProgress().GetRowsDelivered()), presentOf(s.GetProgress()), s.GetWorldSize(),
 			s.GetFiles(),
 			humanize.IBytes(uint64(s.GetBytes())), humanize.Time(time.Unix(s.GetCreatedUnix(), 0)))
@@ -175,57 +175,57 @@ func printSessions(w io.Writer, sessions []*pb.Session) error {
 }
 
 func printSession(w io.Writer, s *pb.Session) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	p := s.GetProgress()
-	fmt.Fprintf(t, "session\t%s\n", s.GetId())
-	fmt.Fprintf(t, "state\t%s\n", standing(s, time.Now()))
+	terminal.Printf(t, "session\t%s\n", s.GetId())
+	terminal.Printf(t, "state\t%s\n", standing(s, time.Now()))
 	if closed := s.GetClosedUnix(); closed > 0 {
-		fmt.Fprintf(t,
+		terminal.Printf(t,
 			"closed\t%s; this is a summary, and `penstock session checkpoints %s` lists what it can be put back to\n",
 			humanize.Time(time.Unix(closed, 0)), s.GetId())
 	}
 	if s.GetFailure() != "" {
-		fmt.Fprintf(t, "failure\t%s\n", s.GetFailure())
+		terminal.Printf(t, "failure\t%s\n", terminal.Lines(s.GetFailure()))
 	}
-	fmt.Fprintf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(),
+	terminal.Printf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(),
 		english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
-	fmt.Fprintf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s), p.GetBlocksPlanned(), p.GetBlocks(),
+	terminal.Printf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s), p.GetBlocksPlanned(), p.GetBlocks(),
 		humanize.Comma(p.GetRowsPlanned()))
-	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
+	terminal.Printf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
 	if n := p.GetAbandonedEpochs(); n > 0 {
-		fmt.Fprintf(t, "abandoned\tabout %s of %s that all trainers left before the end\n",
+		terminal.Printf(t, "abandoned\tabout %s of %s that all trainers left before the end\n",
 			english.Plural(int(p.GetAbandonedShards()), "shard", ""), english.Plural(int(n), "epoch", ""))
 	}
-	fmt.Fprintf(t, "order\t%s\n", order(s))
-	fmt.Fprintf(t, "trainers\t%d of %d\n", presentOf(s.GetProgress()), s.GetWorldSize())
+	terminal.Printf(t, "order\t%s\n", order(s))
+	terminal.Printf(t, "trainers\t%d of %d\n", presentOf(s.GetProgress()), s.GetWorldSize())
 	if n := s.GetSkippedRowGroups(); n > 0 {
-		fmt.Fprintf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n",
+		terminal.Printf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n",
 			n, s.GetSpec().GetOnError().GetSkip())
 	}
 	for _, k := range s.GetSkipped() {
-		fmt.Fprintf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(), k.GetRowGroup(),
-			k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, k.GetCause())
+		terminal.Printf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(), k.GetRowGroup(),
+			k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, terminal.Lines(k.GetCause()))
 	}
 	for _, r := range p.GetRanks() {
 		c := r.GetCounters()
-		fmt.Fprintf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n",
+		terminal.Printf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n",
 			r.GetRank(), humanize.Comma(c.GetRows()),
 			humanize.Comma(c.GetBatches()), time.Duration(c.GetStallNs()).Round(time.Millisecond),
 			time.Duration(c.GetComputeNs()).Round(time.Millisecond), c.GetFailovers())
 	}
 	if even := shares(s); even != "" {
-		fmt.Fprintf(t, "shares\t%s\n", even)
+		terminal.Printf(t, "shares\t%s\n", even)
 	}
 	for _, r := range p.GetRanks() {
 		if n := r.GetMayRepeat(); n > 0 {
-			fmt.Fprintf(t,
+			terminal.Printf(t,
 				"repeated\tat most %s rows that rank %d handed over before it died or hung, and told nobody of\n",
 				humanize.Comma(n), r.GetRank())
 		}
 	}
-	fmt.Fprintf(t, "generation\t%d\n", s.GetGeneration())
+	terminal.Printf(t, "generation\t%d\n", s.GetGeneration())
 	if f := s.GetRestoredFrom(); f.GetName() != "" {
-		fmt.Fprintf(t, "restored from\t%s, of step %s\n", f.GetName(), humanize.Comma(int64(f.GetStep())))
+		terminal.Printf(t, "restored from\t%s, of step %s\n", f.GetName(), humanize.Comma(int64(f.GetStep())))
 	}
 	return t.Flush()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/terminal"
 	"github.com/penstock-ml/penstock/master/store"
 	"github.com/penstock-ml/penstock/master/words"
 )
@@ -193,7 +193,7 @@ func (t *top) draw(screen *os.File, seen *pb.Observation, err error) {
 	}
 	if err != nil {
 		text.Reset()
-		fmt.Fprintf(&text, "%v\n", err)
+		terminal.Printf(&text, "%s\n", terminal.Lines(err.Error()))
 	}
 	var out strings.Builder
 	out.WriteString("\033[H")
@@ -228,8 +228,8 @@ func printTop(w io.Writer, seen *pb.Observation, session, sort string, height in
 	if n := len(seen.GetPoints()); n > 0 {
 		p = seen.GetPoints()[n-1]
 	}
-	fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), seen.GetVerdict())
-	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
+	terminal.Printf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), terminal.Lines(seen.GetVerdict()))
+	terminal.Printf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
 		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()),
 		english.Plural(serving(seen), "worker", ""), needed(p.GetNeeded(), p.GetDemand()),
 		words.Percent(p.GetBusy()), words.Size(p.GetBytesRead()), words.Size(p.GetBytesCrossZone()))
@@ -255,12 +255,12 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 		}[sort]
 		return cmp.Or(order, cmp.Compare(nameOf(a), nameOf(b)))
 	})
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	if len(sessions) > 0 {
 		fmt.Fprintln(t, "SESSION\tSTATE\tDELIVERED\tDEMAND\tSTALL\tWORKERS\tNEEDED\tTRAINERS\tEPOCH\tHELD UP BY")
 	}
 	for _, s := range sessions[:lines] {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()),
+		terminal.Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()),
 			words.Rate(s.GetRate()),
 			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s),
 			presentOf(s.GetProgress()), s.GetWorldSize(), s.GetProgress().GetEpoch()+1, heldUpBy(s))
@@ -290,14 +290,14 @@ func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines i
 		}[sort]
 		return cmp.Or(order, cmp.Compare(a.GetName(), b.GetName()))
 	})
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	fmt.Fprintln(t, "WORKER\tBUSY\tSENDS\tREADS\tSTREAMS\tMEMORY\tZONE\tSTATE\tADDRESS")
 	for _, k := range workers[:lines] {
 		state := "serves"
 		if k.GetDraining() {
 			state = "drains"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), words.Percent(k.GetBusy()),
+		terminal.Printf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), words.Percent(k.GetBusy()),
 			words.Rate(k.GetRate()), words.Size(k.GetBytesRead()),
 			k.GetStreams(), k.GetSlots(), words.Size(float64(k.GetMemoryBytes())),
 			words.Size(float64(k.GetMemoryLimit())), cmp.Or(k.GetZone(), "-"), state, k.GetAddress())
@@ -312,7 +312,7 @@ func leftOut(w io.Writer, n int) error {
 	if n == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "and %s more\n", humanize.Comma(int64(n)))
+	_, err := terminal.Printf(w, "and %s more\n", humanize.Comma(int64(n)))
 	return err
 }
 

@@ -33,6 +33,7 @@ func reads(n int) []*pb.DatasetReads {
 		one.Columns.Columns = append(one.Columns.Columns,
 			&pb.FileColumn{Name: fmt.Sprint("c", i), Bytes: int64(i << 10), Unsupported: "a list of lists"})
 	}
+	one.Columns.Columns[len(one.Columns.Columns)-1].Name = "c\x1b[0m\n9" // which must be seen
 	one.Sets = []*pb.FeatureSet{set}
 	return []*pb.DatasetReads{one, {Prefix: "s3://bucket/other/", Sessions: 1, SinceUnixMs: now, ReadUnixMs: now}}
 }
@@ -67,6 +68,7 @@ func TestFeaturesPage(t *testing.T) {
 			p.is(`document.querySelector("#table-together tbody th").textContent`,
 				"f0, f1, f2, f3, f4, f5, f6, f7 and 2 more")
 			p.is(`document.querySelectorAll("#table-never tbody tr").length`, "10")
+			p.is(`document.querySelector("#table-never tbody th").textContent`, `"c\u{1b}[0m\u{a}9"`)
 			p.is(`document.getElementById("summary").textContent.includes("20 of 30 columns")`, "true")
 			p.is(`document.documentElement.scrollWidth <= innerWidth`, "true")
 			p.accessible()

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // Description is what a session would read in its first epoch.
@@ -100,35 +100,35 @@ func (p *planner) describe(d *Description, f File) error {
 
 // WriteText renders the description for a terminal, the columns that are read most first.
 func (d *Description) WriteText(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	c := d.Planned
-	fmt.Fprintf(t, "files\t%d\t%s in %d blocks\n", d.ListedFiles, formatBytes(d.ListedBytes), d.Blocks)
+	terminal.Printf(t, "files\t%d\t%s in %d blocks\n", d.ListedFiles, formatBytes(d.ListedBytes), d.Blocks)
 	if c.Files < int64(d.ListedFiles) {
-		fmt.Fprintf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
+		terminal.Printf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
 	}
-	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.Extents, c.PrunedExtents,
+	terminal.Printf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.Extents, c.PrunedExtents,
 		c.EmptyExtents)
 	if c.UntrustedChunks > 0 {
-		fmt.Fprintf(t,
+		terminal.Printf(t,
 			"untrusted\t%d\tcolumn chunks whose statistics contradict themselves, and exclude nothing; write these "+
 				"files again: %s\n", c.UntrustedChunks, c.Untrusted)
 	}
-	fmt.Fprintf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
-	fmt.Fprintf(t, "shards\t%d\t\n", c.Shards)
+	terminal.Printf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
+	terminal.Printf(t, "shards\t%d\t\n", c.Shards)
 	if d.Order != "" {
-		fmt.Fprintf(t, "order\t\t%s\n", d.Order)
+		terminal.Printf(t, "order\t\t%s\n", d.Order)
 	}
-	fmt.Fprintf(t, "to read\t%s\t%s decoded\n", formatBytes(d.ReadBytes), formatBytes(d.DecodedBytes))
+	terminal.Printf(t, "to read\t%s\t%s decoded\n", formatBytes(d.ReadBytes), formatBytes(d.DecodedBytes))
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("plan: write the description: %w", err)
 	}
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\ncolumn\ttype\tfiles\tto read\tdecoded\tdecoder\n")
+	t = terminal.Table(w)
+	terminal.Printf(t, "\ncolumn\ttype\tfiles\tto read\tdecoded\tdecoder\n")
 	columns := slices.Clone(d.Columns)
 	slices.SortStableFunc(columns,
 		func(a, b ColumnDescription) int { return int(min(1, max(-1, b.ReadBytes-a.ReadBytes))) })
 	for _, c := range columns {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", c.Name, c.Type, c.Files, formatBytes(c.ReadBytes),
+		terminal.Printf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", c.Name, c.Type, c.Files, formatBytes(c.ReadBytes),
 			formatBytes(c.DecodedBytes), c.Decoder)
 	}
 	if err := t.Flush(); err != nil {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // Description is an op as `penstock ops` shows it.
@@ -67,7 +68,7 @@ func (p ParamDescription) String() string {
 
 // WriteTable writes the catalogue as text: for each op a heading and one line for each of its properties.
 func (r *Registry) WriteTable(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := terminal.Table(w)
 	for i, d := range r.Describe() {
 		if i > 0 {
 			fmt.Fprintln(t)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock import _binary
+from penstock.errors import SpecError
 from penstock.loader import DataLoader
 from tests.conftest import Fleet
 
@@ -45,6 +48,26 @@ def table(repeated: bool) -> pa.Table:
 def wanted(of: pa.Table, key: object, column: str) -> list[Any]:
     """The last entry of a key in each row, as pyarrow reads it."""
     return [dict(row or []).get(key) or [] for row in of[column].to_pylist()]
+
+
+@pytest.mark.parametrize("writer", ["pyarrow", "arrow"])
+def test_unsigned_keys_are_what_they_are(shared_fleet: Fleet, tmp_path: Path, writer: str) -> None:
+    last = 2**64 - 1
+    of = pa.table({"far": pa.array([[(last, [i]), (1, [])] for i in range(3)], pa.map_(pa.uint64(), IDS.item_type))})
+    if writer == "arrow":
+        feather.write_feather(of, tmp_path / "a.arrow")
+    else:
+        pq.write_table(of, tmp_path / "a.parquet")
+    features, data, master = penstock.sparse(f"far.{last}"), str(tmp_path), shared_fleet.master
+    with DataLoader(data, features=features, batch_size=3, format="numpy", master=master, epochs=1) as loader:
+        assert sorted(np.asarray(next(iter(loader)).sparse[f"far.{last}"].values).tolist()) == [0, 1, 2]
+    with (
+        pytest.raises(SpecError, match=r'far\.-1: the keys of map far are uint64, and "-1" is none'),
+        DataLoader(data, features=penstock.sparse("far.-1"), batch_size=3, master=master) as loader,
+    ):
+        next(iter(loader))
+    shown = subprocess.run([str(_binary.find()), "show", data], capture_output=True, check=True, text=True).stdout
+    assert "map<uint64>" in shown and f"far.key=[{last}, 1]" in shown
 
 
 @pytest.mark.parametrize("writer", ["pyarrow", "duckdb", "arrow"])

@@ -70,7 +70,7 @@ func (w *walk) leaf(f field, p place) error {
 	}
 	c := spec.Column{
 		Type: spec.Type{Kind: a.Kind}, Own: ownOf(a.Type), Shape: p.shape, Meaning: meaning, Text: isText(a.Type),
-		Unsupported: reason,
+		Date: isDate(a.Type), Unsupported: reason,
 	}
 	if levels := len(p.lists); levels > 0 {
 		c.Type.List, c.Type.Nested = true, uint32(levels-1)
@@ -198,6 +198,9 @@ func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array)
 // isText reports whether a type's byte strings are text; see spec.Column.
 func isText(t arrow.DataType) bool { return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING }
 
+// isDate reports whether a type's values are read as days; see spec.Column.
+func isDate(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.DATE64 }
+
 // ownOf is the kind of a type's values where no op computes with it; see spec.Column.
 func ownOf(t arrow.DataType) pb.Kind {
 	return map[arrow.Type]pb.Kind{
@@ -235,7 +238,7 @@ func kindOf(t arrow.DataType) (kind pb.Kind, meaning, reason string) {
 	case arrow.INT64, arrow.UINT32, arrow.DURATION:
 		return pb.Kind_INT64, "", ""
 	case arrow.UINT64:
-		return pb.Kind_INT64, "uint64", ""
+		return pb.Kind_INT64, format.Unsigned, ""
 	case arrow.FLOAT16, arrow.FLOAT32:
 		return pb.Kind_FLOAT32, "", ""
 	case arrow.FLOAT64:

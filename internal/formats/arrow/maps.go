@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // mapped adds the columns of a map's keys, by which they are selected, and of all its keys and its values.
@@ -35,7 +36,7 @@ func (w *walk) mapped(f field, p place) error {
 	all := span{from, w.buffers}
 	for _, v := range values {
 		c := v.column(len(v.array.Lists) - 1)
-		c.Key, c.Field = keys.array.Kind, v.field
+		c.Key, c.Field, c.UnsignedKeys = keys.array.Kind, v.field, keys.meaning == format.Unsigned
 		w.add(p.path, c, all, keys.array, v.array)
 	}
 	w.add(append(slices.Clip(p.path), "key"), keys.column(1), all, keys.array)
@@ -59,7 +60,9 @@ func (s *mapSide) column(lists int) spec.Column {
 	if t.List {
 		t.Nested = uint32(lists - 1)
 	}
-	return spec.Column{Type: t, Own: ownOf(s.array.Type), Meaning: s.meaning, Text: isText(s.array.Type)}
+	return spec.Column{
+		Type: t, Own: ownOf(s.array.Type), Meaning: s.meaning, Text: isText(s.array.Type), Date: isDate(s.array.Type),
+	}
 }
 
 // side numbers the array of keys, or of values that are scalars.

@@ -53,6 +53,9 @@ const (
 	UntypedList = "a list without a type: whoever wrote it saw no element"
 )
 
+// Unsigned is what integers mean that are the bits of uint64s.
+const Unsigned = "uint64"
+
 // Access is the way in which a source is read.
 type Access uint8
 

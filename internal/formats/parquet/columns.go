@@ -87,7 +87,8 @@ func (b *columnBuilder) scalar(n *node, p place) {
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p.feature, spec.Column{
-		Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning(), Text: n.isText(),
+		Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning(),
+		Text: n.isText(), Date: n.isDate(),
 	}, span{from, from + 1})
 }
 
@@ -175,7 +176,7 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p.feature, spec.Column{
 		Type: spec.Type{Kind: kind, List: true, Nested: uint32(len(levels))}, Own: n.own(), Meaning: n.meaning(),
-		Text: n.isText(), Unsupported: reason, Untyped: n.isUntyped(),
+		Text: n.isText(), Date: n.isDate(), Unsupported: reason, Untyped: n.isUntyped(),
 	}, span{from, from + 1})
 }
 

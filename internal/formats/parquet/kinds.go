@@ -82,6 +82,11 @@ func (n *node) isText() bool {
 	return n.converted == convertedUTF8 || n.converted == convertedEnum || n.converted == convertedJSON
 }
 
+// isDate reports whether a leaf's integers are days since 1970; see spec.Column.
+func (n *node) isDate() bool {
+	return n.physical == Int32 && (n.logical == logicalDate || n.logical == 0 && n.converted == convertedDate)
+}
+
 // meaning is what a leaf's integers stand for; see spec.Column.
 func (n *node) meaning() string {
 	units := [...]string{"?", "ms", "us", "ns"}
@@ -93,7 +98,7 @@ func (n *node) meaning() string {
 	case n.physical == Int96:
 		return "timestamp[ns]"
 	case n.physical == Int64 && n.isUnsigned(convertedUint64, 64):
-		return "uint64"
+		return format.Unsigned
 	case n.physical != Int32 && n.physical != Int64:
 		return ""
 	case n.logical == logicalTime:

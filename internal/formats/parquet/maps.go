@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // mapGroup adds the columns of a map's keys, by which they are selected, and of all its keys and its values.
@@ -28,7 +29,7 @@ func (b *columnBuilder) mapGroup(n *node, p place) {
 	for i, v := range values {
 		b.side(v.node, v.at, row, v.levels...)
 		c := v.column(uint32(len(v.levels)))
-		c.Key, c.Field = kind, v.field
+		c.Key, c.Field, c.UnsignedKeys = kind, v.field, keys.meaning() == format.Unsigned
 		b.column(p.feature, c, span{from, from + i + 2})
 	}
 	key := mapSide{node: keys}
@@ -63,7 +64,9 @@ func (s *mapSide) column(lists uint32) spec.Column {
 	if t.List {
 		t.Nested = lists - 1
 	}
-	return spec.Column{Type: t, Own: s.node.own(), Meaning: s.node.meaning(), Text: s.node.isText()}
+	return spec.Column{
+		Type: t, Own: s.node.own(), Meaning: s.node.meaning(), Text: s.node.isText(), Date: s.node.isDate(),
+	}
 }
 
 // entriesOf is the level of a map that repeats, or why its keys select nothing.

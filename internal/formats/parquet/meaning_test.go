@@ -55,6 +55,9 @@ func TestMeaning(t *testing.T) {
 		if c.Meaning != want[c.Name] {
 			t.Errorf("%s means %q, want %q", c.Name, c.Meaning, want[c.Name])
 		}
+		if c.Date != (c.Name == "date") {
+			t.Errorf("%s is a date: %v", c.Name, c.Date)
+		}
 		delete(want, c.Name)
 	}
 	if len(want) > 0 {

@@ -35,6 +35,7 @@ const (
 	convertedList        converted = 3
 	convertedEnum        converted = 4
 	convertedDecimal     converted = 5
+	convertedDate        converted = 6
 	convertedTimeMs      converted = 7
 	convertedTimeUs      converted = 8
 	convertedTimestampMs converted = 9
@@ -59,6 +60,7 @@ const (
 	logicalList      logical = 3
 	logicalEnum      logical = 4
 	logicalDecimal   logical = 5
+	logicalDate      logical = 6
 	logicalTime      logical = 7
 	logicalTimestamp logical = 8
 	logicalInteger   logical = 10

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -82,7 +82,7 @@ func (s *Selector) place(key string) (*place, error) {
 		}
 		return s.byText[key], nil
 	}
-	k, err := strconv.ParseInt(key, 10, 64)
+	k, err := spec.IntKey(key)
 	if err != nil {
 		return nil, fmt.Errorf("key %q of a map whose keys are integers: %w", key, err)
 	}

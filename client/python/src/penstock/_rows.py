@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock._times import counted, is_time
 from penstock.errors import DataError, UsageError
 
 
@@ -114,7 +115,10 @@ def _typed(values: Any, kind: pa.DataType | None) -> pa.Array:
     """Values as a type's. Arrow would cut the fractions off that floats have, where it is asked for integers.
 
     Floats stay floats in place of decimals: these are read as the nearest float64 in training, too.
+    Texts may stand for dates and times.
     """
+    if kind is not None and _leaf(kind, is_time) and (not isinstance(values, np.ndarray) or values.dtype.kind in "OU"):
+        values = [counted(value, kind) for value in values]
     if kind is not None and pa.types.is_decimal(kind) and _floats(values):
         return pa.array([float(value) if isinstance(value, Decimal) else value for value in values], pa.float64())
     if kind is not None and _floats(values) and _leaf(kind, pa.types.is_integer):

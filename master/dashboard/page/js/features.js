@@ -50,10 +50,10 @@ function full(row, th) {
 }
 
 const datasets = table("datasets", "Datasets", "No session of this namespace has read anything yet.", [{ key: "prefix", name: "Dataset", of: (r) => r.prefix, cell: link }, ...counts()], "-read");
-const features = table("features", "Features", "No feature was read.", [{ key: "name", name: "Feature", of: (r) => r.name }, ...counts("features")], "-rows");
+const features = table("features", "Features", "No feature was read.", [{ key: "name", name: "Feature", of: (r) => f.name(r.name) }, ...counts("features")], "-rows");
 const together = table("together", "Features that were read together", "No feature was read.", [{ key: "names", name: "Features", of: (r) => r.names, cell: full }, ...counts("together")], "-rows");
 const never = table("never", "Columns that no session read", "All columns of the files were read.", [
-  { key: "name", name: "Column", of: (r) => r.name },
+  { key: "name", name: "Column", of: (r) => f.name(r.name) },
   { key: "stored", name: "Stored", num: true, of: (r) => r.stored_bytes, cell: (r, td) => text(td, f.bytes(r.stored_bytes)) },
   { key: "why", name: "Why it cannot be a feature", words: true, of: (r) => r.unsupported ?? "" },
 ], "-stored");
@@ -61,7 +61,7 @@ const never = table("never", "Columns that no session read", "All columns of the
 // names are those of a set's features, at most a few.
 function names(set, all) {
   const more = set.features.length - named;
-  return set.features.slice(0, named).map((i) => all[i].name).join(", ") + (more > 0 ? ` and ${f.whole(more)} more` : "");
+  return set.features.slice(0, named).map((i) => f.name(all[i].name)).join(", ") + (more > 0 ? ` and ${f.whole(more)} more` : "");
 }
 
 function summary(one) {

@@ -1,10 +1,16 @@
-// Numbers in words: tabular, with units, three digits.
+// Numbers in words: tabular, with units, three digits. And names as they can be seen.
 
 const steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
 function digits(x) {
   if (x === 0) return "0";
   return x >= 99.95 ? x.toFixed(0) : x >= 9.995 ? x.toFixed(1) : x.toFixed(2);
+}
+
+// name is one as the commands print it: in quotes, with escapes, if not all of it can be seen on a line.
+export function name(words) {
+  const escaped = words.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  return escaped === words ? words : `"${escaped}"`;
 }
 
 // count is 1234567 as "1.23 M".
