@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -134,6 +135,22 @@ func TestWideFilesAreKnownForWhatIsRead(t *testing.T) {
 			t.Errorf("row group %d costs %+v, and %+v where all is known", i, bound.Cost(i), want.Cost(i))
 		}
 	}
+}
+
+// TestLongFootersAreReadInParallel: one request alone takes long for tens of megabytes.
+func TestLongFootersAreReadInParallel(t *testing.T) {
+	padding := arrow.NewMetadata([]string{"padding"}, []string{strings.Repeat("x", 9<<20)})
+	data := filetest.Parquet(t, arrow.NewSchema([]arrow.Field{{Name: "v", Type: arrow.PrimitiveTypes.Int64}}, &padding),
+		nil)
+	synctest.Test(t, func(t *testing.T) {
+		m := &slow{One: filetest.One{URI: "mem://long.parquet", Data: data}}
+		if _, err := Load(t.Context(), m, "", m.File(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if m.most < 2 {
+			t.Errorf("%d requests at once", m.most)
+		}
+	})
 }
 
 // TestOneCallReadsForAll: of calls at once for one file one reads it, and where that fails, another one does.

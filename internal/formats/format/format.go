@@ -62,9 +62,12 @@ func (f *Input) End(ctx context.Context) ([]byte, error) {
 	return end, nil
 }
 
-// ReadAt fills buf from an offset of the file.
+// ReadAt fills buf from an offset of the file. What is long is read in parts, in parallel.
 func (f *Input) ReadAt(ctx context.Context, buf []byte, offset int64) error {
-	return f.Storage.ReadAt(ctx, f.Profile, f.File, buf, offset)
+	_, err := storage.ReadRanges(ctx, f.Storage, f.Profile, f.File,
+		[]storage.Range{{Offset: offset, Length: int64(len(buf))}}, storage.Reading{},
+		func(int64) ([]byte, error) { return buf, nil })
+	return err
 }
 
 // File describes a file.

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -15,15 +17,19 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
+	"github.com/penstock-ml/penstock/internal/storage/keys/keystest"
 )
 
 // readFor reads the footer of a file for some sources.
-func readFor(data []byte, w want) (*Footer, error) {
+func readFor(data []byte, w want) (*Footer, error) { return readWith(data, false, noKeys{}, w) }
+
+func readWith(data []byte, encrypted bool, ring Keys, w want) (*Footer, error) {
 	p := parser{
-		secrets: secrets{ctx: context.Background(), keys: noKeys{}}, take: func(int64) error { return nil }, want: w,
+		secrets: secrets{ctx: context.Background(), keys: ring}, take: func(int64) error { return nil }, want: w,
 		end: math.MaxInt64,
 	}
-	return p.read(data, false)
+	return p.read(data, encrypted)
 }
 
 // serialised returns the FileMetaData of a file.
@@ -152,6 +158,40 @@ func sameAsArrow(t *rapid.T, f *Footer, written []byte) {
 			if c.Values != theirs.NumValues() || c.Values > 0 && (c.Offset != from ||
 				c.Length != theirs.TotalCompressedSize() || c.Uncompressed != theirs.TotalUncompressedSize()) {
 				t.Fatalf("row group %d, leaf %d: %+v; arrow has %d values from byte %d", g, leaf, c, theirs.NumValues(), from)
+			}
+		}
+	}
+}
+
+// TestReadEncryptedForSomeSources: the same holds of encrypted files, of which keys may be missing.
+func TestReadEncryptedForSomeSources(t *testing.T) {
+	dir := keystest.Files(t)
+	for _, name := range []string{"uniform", "columns", "columns_plaintext", "ctr_plaintext"} {
+		for _, have := range [][]string{nil, {"footer", "texts"}} {
+			written, err := os.ReadFile(filepath.Join(dir, name+".parquet"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ring, err := keys.New(keys.Config{File: keystest.KeyFile(t, have...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ring.Close()
+			data, encrypted := serialised(written), string(written[len(written)-4:]) == magicEncrypted
+			all, err := readWith(data, encrypted, ring, want{all: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for column := range all.Schema.Columns {
+				sources := sourcesOf(all, func(i int) bool { return i == column })
+				some, err := readWith(data, encrypted, ring, want{sources: sources})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(all.locked, some.locked) {
+					t.Errorf("%s, keys %q: locked are %v, and %v", name, have, all.locked, some.locked)
+				}
+				sameOf(t, all, some, sources)
 			}
 		}
 	}
