@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/lru"
@@ -22,7 +20,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	loading map[cacheKey]chan struct{} // closed once a file is described
-	room    *semaphore.Weighted        // of atOnce
+	room    *Room
 }
 
 type cacheKey struct{ profile, uri, etag string }
@@ -33,7 +31,7 @@ func keyOf(profile string, f *pb.File) cacheKey { return cacheKey{profile, f.Get
 func NewCache(limit int64) *Cache {
 	return &Cache{
 		kept: lru.New[cacheKey, format.File](limit), loading: map[cacheKey]chan struct{}{},
-		room: semaphore.NewWeighted(atOnce),
+		room: NewRoom(atOnce),
 	}
 }
 
@@ -67,19 +65,9 @@ func (c *Cache) Load(
 
 func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (format.File, error) {
 	if in.Take == nil {
-		held := int64(0)
-		defer func() { c.room.Release(held) }()
-		in.Take = func(n int64) error {
-			if held > 0 { // the footer, which is most of it: who waits for more with a part would be waited for
-				return nil
-			}
-			n = min(n, atOnce)
-			err := c.room.Acquire(ctx, n)
-			if err == nil {
-				held = n
-			}
-			return err
-		}
+		take, leave := c.room.Enter(ctx)
+		defer leave()
+		in.Take = take
 	}
 	loaded, err := load(ctx, in)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
@@ -219,7 +218,7 @@ func TestCallsWithoutABudgetShareOne(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &slow{One: filetest.One{URI: "mem://wide.parquet", Data: data}}
 			c := NewCache(1 << 30)
-			c.room = semaphore.NewWeighted(int64(len(data))) // a footer's and not two's
+			c.room = NewRoom(int64(len(data))) // a footer's and not two's
 			var group errgroup.Group
 			for i := range 4 {
 				f := m.File()
