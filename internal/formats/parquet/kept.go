@@ -36,9 +36,10 @@ func (w *want) leaves(b *columnBuilder, groups int) (slots []int32, kept int) {
 		return nil, len(b.leaves)
 	}
 	slots = make([]int32, len(b.leaves))
+	before := w.before != nil && len(w.before.Leaves) == len(slots) // else the file changed
 	for i := range slots {
 		slots[i] = -1
-		if w.before != nil && w.before.slot(i) >= 0 {
+		if before && w.before.slot(i) >= 0 {
 			slots[i] = 0
 		}
 	}
