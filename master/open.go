@@ -49,9 +49,10 @@ type Dataset struct {
 	described *describer
 }
 
-// Describe finds out what all files hold; progress hears, from several goroutines, of how many it knows.
+// Describe finds out what all files hold of what the program reads; progress hears, from several goroutines, of how
+// many it knows.
 func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan.File, error) {
-	return d.described.load(ctx, d.Files, progress)
+	return d.described.load(ctx, d.Files, d.Program.GetSources(), progress)
 }
 
 // Resolve lists a spec's files and resolves it against the schema of the first block that an epoch would read. Its
@@ -125,7 +126,7 @@ func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	for _, i := range plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0))[0] {
 		first = append(first, d.Files[i])
 	}
-	loaded, err := d.described.load(ctx, first, func(int) {})
+	loaded, err := d.described.load(ctx, first, nil, func(int) {})
 	if err != nil {
 		return err
 	}

@@ -38,14 +38,17 @@ type describer struct {
 	profile string
 }
 
-func (l *describer) load(ctx context.Context, files []*pb.File, progress func(done int)) ([]plan.File, error) {
+// load describes files for these sources; nil: it is not known yet what is read.
+func (l *describer) load(
+	ctx context.Context, files []*pb.File, sources []*pb.Source, progress func(done int),
+) ([]plan.File, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(describedAtOnce)
 	out := make([]plan.File, len(files))
 	var done atomic.Int64
 	for i, f := range files {
 		group.Go(func() error {
-			holds, err := l.cache.Load(ctx, l.storage, l.profile, f, nil)
+			holds, err := l.cache.Load(ctx, l.storage, l.profile, f, sources, nil)
 			out[i] = plan.File{File: f, Holds: holds}
 			progress(int(done.Add(1)))
 			return err
@@ -199,7 +202,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 	for i, f := range cut[index] {
 		files[i] = listed[f]
 	}
-	loaded, err := p.files.load(ctx, files, func(int) {})
+	loaded, err := p.files.load(ctx, files, p.program.GetSources(), func(int) {})
 	if err != nil {
 		return b, err
 	}

@@ -21,8 +21,12 @@ import (
 	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
-// describedAtOnce is how many files `penstock show` describes in parallel.
-const describedAtOnce = 16
+const (
+	// describedAtOnce is how many files `penstock show` describes in parallel.
+	describedAtOnce = 16
+	// footersAtOnce bounds the bytes of their footers.
+	footersAtOnce = 64 << 20
+)
 
 // shown is what `penstock show` tells of a dataset.
 type shown struct {
@@ -110,28 +114,24 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 	parts := make([]spec.FileSchema, len(files))
 	out := &shown{URI: uri, Files: len(files), Listed: listed, Head: []row{}}
 	for i, f := range all {
-		parts[i] = format.Schema(files[i], f)
+		parts[i] = spec.FileSchema{File: files[i].GetUri(), Schema: f.columns.Schema}
 		out.Bytes += files[i].GetSize()
-		out.Rows += format.Rows(f)
-		out.RowGroups += len(f.Extents())
-		out.extent = f.Extent()
+		out.Rows += f.rows
+		out.RowGroups += f.extents
+		out.extent = f.extent
 	}
 	schema, err := spec.Merge(parts)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range schema.Columns {
-		column, err := describe(c, all)
-		if err != nil {
-			return nil, err
-		}
-		out.Columns = append(out.Columns, column)
+		out.Columns = append(out.Columns, describe(c, all))
 	}
-	for i, f := range all {
+	for _, f := range files {
 		if len(out.Head) >= head {
 			break
 		}
-		rows, err := d.rows(ctx, files[i], f, schema, head-len(out.Head))
+		rows, err := d.rows(ctx, f, schema, head-len(out.Head))
 		if err != nil {
 			return nil, err
 		}
@@ -140,15 +140,30 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 	return out, nil
 }
 
-// describe finds out what all files hold.
-func (d *shower) describe(ctx context.Context, files []*pb.File) ([]format.File, error) {
-	out := make([]format.File, len(files))
+// looked is what is kept of a file that was looked at: its description may take much more.
+type looked struct {
+	columns format.Columns
+	known   []summary // of the columns
+	rows    int64
+	extents int
+	extent  string
+}
+
+// describe looks at all files.
+func (d *shower) describe(ctx context.Context, files []*pb.File) ([]looked, error) {
+	out := make([]looked, len(files))
+	room := formats.NewRoom(footersAtOnce)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(describedAtOnce)
 	for i, f := range files {
 		cli.Status(os.Stderr, "files %d of %d", i, len(files))
-		group.Go(func() (err error) {
-			out[i], err = formats.Load(ctx, d.st, d.profile, f, nil)
+		group.Go(func() error {
+			take, leave := room.Enter(ctx)
+			defer leave()
+			holds, err := formats.Load(ctx, d.st, d.profile, f, take)
+			if err == nil {
+				out[i], err = look(holds)
+			}
 			return err
 		})
 	}

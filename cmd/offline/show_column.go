@@ -34,8 +34,33 @@ type shownColumn struct {
 	Max any `json:"max,omitempty"`
 }
 
+// look adds up what a file tells of its columns.
+func look(f format.File) (looked, error) {
+	out := looked{columns: *f.Columns(), rows: format.Rows(f), extents: len(f.Extents()), extent: f.Extent()}
+	for i, c := range out.columns.Schema.Columns {
+		scalar := isScalar(c)
+		known := summary{stored: f.Stored(i), bounded: scalar, counted: scalar}
+		if scalar {
+			b, err := f.Bind([]*pb.Source{{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}})
+			if err != nil {
+				return out, err
+			}
+			for extent := range f.Extents() {
+				known.add(b.Stats(extent, 0))
+			}
+		}
+		out.known = append(out.known, known)
+	}
+	return out, nil
+}
+
+// isScalar reports whether files have statistics of a column's values.
+func isScalar(c spec.Column) bool {
+	return !c.Type.List && c.Key == pb.Kind_KIND_UNSPECIFIED && c.Unsupported == ""
+}
+
 // describe adds up what files tell of a column.
-func describe(c spec.Column, files []format.File) (shownColumn, error) {
+func describe(c spec.Column, files []looked) shownColumn {
 	out := shownColumn{
 		Name: c.Name, Shape: c.Shape, Layouts: spec.Layouts(c), Meaning: c.Meaning, Unsupported: c.Unsupported,
 	}
@@ -50,39 +75,46 @@ func describe(c spec.Column, files []format.File) (shownColumn, error) {
 	if c.Key != pb.Kind_KIND_UNSPECIFIED {
 		out.Type = "map<" + c.KeyName() + ">" + out.Type
 	}
-	for _, f := range files {
-		if at, ok := f.Columns().Column(c.Name); ok {
-			out.Bytes += f.Stored(at)
+	all := summary{bounded: true, counted: true}
+	for i := range files {
+		f := &files[i]
+		if at, ok := f.columns.Column(c.Name); ok {
+			all.join(&f.known[at])
+		} else {
+			all.add(filter.Stats{Nulls: f.rows, Rows: f.rows}, true)
 		}
 	}
-	if c.Type.List || c.Key != pb.Kind_KIND_UNSPECIFIED || c.Unsupported != "" {
-		return out, nil
+	out.Bytes = all.stored
+	if !isScalar(c) {
+		return out
 	}
-	known := summary{bounded: true, counted: true}
-	for _, f := range files {
-		b, err := f.Bind([]*pb.Source{{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}})
-		if err != nil {
-			return out, err
-		}
-		for extent := range f.Extents() {
-			known.add(b.Stats(extent, 0))
-		}
+	if all.counted {
+		out.Nulls = &all.nulls
 	}
-	if known.counted {
-		out.Nulls = &known.nulls
+	if all.bounded {
+		out.Min, out.Max = jsonOf(all.min), jsonOf(all.max)
 	}
-	if known.bounded {
-		out.Min, out.Max = jsonOf(known.min), jsonOf(known.max)
-	}
-	return out, nil
+	return out
 }
 
-// summary is what is known of a column's values in several extents.
+// summary is what is known of a column's values, in extents or files.
 type summary struct {
+	stored   int64
 	counted  bool
 	nulls    int64
 	bounded  bool
 	min, max *expr.Value // nil: there was no value yet
+}
+
+// join adds what is known of other values.
+func (s *summary) join(o *summary) {
+	s.stored += o.stored
+	s.counted = s.counted && o.counted
+	s.nulls += o.nulls
+	s.bounded = s.bounded && o.bounded
+	if o.min != nil {
+		s.extend(o.min, o.max)
+	}
 }
 
 func (s *summary) add(stats filter.Stats, known bool) {
@@ -92,12 +124,16 @@ func (s *summary) add(stats filter.Stats, known bool) {
 	case !known, !stats.HasMinMax && stats.Nulls < stats.Rows:
 		s.bounded = false
 	case stats.HasMinMax && stats.Nulls < stats.Rows:
-		if s.min == nil || less(&stats.Min, s.min) {
-			s.min = &stats.Min
-		}
-		if s.max == nil || less(s.max, &stats.Max) {
-			s.max = &stats.Max
-		}
+		s.extend(&stats.Min, &stats.Max)
+	}
+}
+
+func (s *summary) extend(low, high *expr.Value) {
+	if s.min == nil || less(low, s.min) {
+		s.min = low
+	}
+	if s.max == nil || less(s.max, high) {
+		s.max = high
 	}
 }
 

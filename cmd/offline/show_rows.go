@@ -12,7 +12,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/terminal"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
@@ -87,7 +87,11 @@ func show(v any) string {
 }
 
 // rows decodes a file's first rows, as a worker would.
-func (d *shower) rows(ctx context.Context, f *pb.File, holds format.File, schema spec.Schema, head int) ([]row, error) {
+func (d *shower) rows(ctx context.Context, f *pb.File, schema spec.Schema, head int) ([]row, error) {
+	holds, err := formats.Load(ctx, d.st, d.profile, f, nil)
+	if err != nil {
+		return nil, err
+	}
 	var sources []*pb.Source
 	for _, c := range schema.Columns {
 		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {

@@ -167,7 +167,7 @@ func (t *trial) stream(ctx context.Context, w *watched) error {
 
 // first completes a ticket by the first extent of its file that has rows.
 func (t *trial) first(ctx context.Context, files *formats.Cache, ticket *pb.Ticket) error {
-	f, err := files.Load(ctx, t.storage, t.spec.GetDataset().GetStorage(), ticket.GetFile(), nil)
+	f, err := files.Load(ctx, t.storage, t.spec.GetDataset().GetStorage(), ticket.GetFile(), nil, nil)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"context"
+	"sync"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -9,36 +10,95 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
+// atOnce bounds what calls without a budget of their own hold of footers at once, in bytes, or one does.
+const atOnce = 128 << 20
+
 // Cache keeps the descriptions of files read lately, up to a number of bytes. A file is known by URI and ETag, so a
 // changed one is never mistaken for the old. It may be used by many goroutines at once.
 type Cache struct {
 	kept *lru.Cache[cacheKey, format.File]
+
+	mu      sync.Mutex
+	loading map[cacheKey]chan struct{} // closed once a file is described
+	room    *Room
 }
 
 type cacheKey struct{ profile, uri, etag string }
 
-// NewCache returns an empty cache of at most limit bytes, or one description.
-func NewCache(limit int64) *Cache { return &Cache{lru.New[cacheKey, format.File](limit)} }
+func keyOf(profile string, f *pb.File) cacheKey { return cacheKey{profile, f.GetUri(), f.GetEtag()} }
 
-// Load is the function of that name, but for files that are in memory.
-func (c *Cache) Load(
-	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(int64) error,
-) (format.File, error) {
-	key := cacheKey{profile, f.GetUri(), f.GetEtag()}
-	if found, ok := c.kept.Get(key); ok {
-		return found, nil
+// NewCache returns an empty cache of at most limit bytes, or one description.
+func NewCache(limit int64) *Cache {
+	return &Cache{
+		kept: lru.New[cacheKey, format.File](limit), loading: map[cacheKey]chan struct{}{},
+		room: NewRoom(atOnce),
 	}
-	loaded, err := Load(ctx, st, profile, f, take)
+}
+
+// Load is the function of that name, but for files that are in memory, and for no more than some sources, which the
+// description then knows, beside those of earlier calls. Without sources it is not known yet what is read. Of calls for
+// one file at once, one reads it, and the others wait. Calls without a take wait for each other's memory.
+func (c *Cache) Load(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, sources []*pb.Source,
+	take func(int64) error,
+) (format.File, error) {
+	key := keyOf(profile, f)
+	for {
+		found, ok := c.kept.Get(key)
+		if ok && found.Knows(sources) {
+			return found, nil
+		}
+		others, begun := c.begin(key)
+		if begun {
+			defer c.end(key)
+			return c.load(ctx, key, &format.Input{
+				Storage: st, Profile: profile, File: f, Sources: sources, Before: found, Take: take,
+			})
+		}
+		select {
+		case <-others:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (format.File, error) {
+	if in.Take == nil {
+		take, leave := c.room.Enter(ctx)
+		defer leave()
+		in.Take = take
+	}
+	loaded, err := load(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	return c.kept.Add(key, loaded, loaded.Size()), nil
+	c.kept.Put(key, loaded, loaded.Size())
+	return loaded, nil
 }
 
-// Has reports whether the description of a file is in memory.
-func (c *Cache) Has(profile string, f *pb.File) bool {
-	_, ok := c.kept.Get(cacheKey{profile, f.GetUri(), f.GetEtag()})
-	return ok
+// begin notes that a file is being described, unless it is so already: then others is closed at the end of that.
+func (c *Cache) begin(key cacheKey) (others <-chan struct{}, begun bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if others, ok := c.loading[key]; ok {
+		return others, false
+	}
+	c.loading[key] = make(chan struct{})
+	return nil, true
+}
+
+func (c *Cache) end(key cacheKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.loading[key])
+	delete(c.loading, key)
+}
+
+// Has reports whether what is known of a file's sources is in memory.
+func (c *Cache) Has(profile string, f *pb.File, sources []*pb.Source) bool {
+	found, ok := c.kept.Get(keyOf(profile, f))
+	return ok && found.Knows(sources)
 }
 
 // Size is the memory that the descriptions take.

@@ -6,6 +6,7 @@ package formats
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -21,37 +22,45 @@ import (
 // All are the formats that can be read.
 func All() []format.Format { return []format.Format{parquet.Format{}, arrow.Format{}} }
 
-// Load describes a file, with the profile's keys if it is encrypted. Take is asked for memory before it is used, unless
-// it is little, and may refuse; nil: there is enough. What was taken beyond the description's Size is free again
-// afterwards. Errors name the file.
+// Load describes a file for whatever may be read of it, with the profile's keys if it is encrypted. Take is asked for
+// memory before it is used, unless it is little, and may refuse; nil: there is enough. What was taken beyond the
+// description's Size is free again afterwards. Errors name the file.
 func Load(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(bytes int64) error,
 ) (format.File, error) {
-	if take == nil {
-		take = func(int64) error { return nil }
+	return load(ctx, &format.Input{Storage: st, Profile: profile, File: f, Take: take, All: true})
+}
+
+func load(ctx context.Context, in *format.Input) (format.File, error) {
+	if in.Take == nil {
+		in.Take = func(int64) error { return nil }
 	}
-	in := &format.Input{
-		Storage: st, Profile: profile, File: f, Take: take,
-		Tail: make([]byte, min(f.GetSize(), format.Tail)),
-	}
-	if err := in.ReadAt(ctx, in.Tail, f.GetSize()-int64(len(in.Tail))); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
-	}
-	all := All()
-	at := slices.IndexFunc(all, func(known format.Format) bool { return known.Claims(f.GetUri(), in.Tail) })
-	if at < 0 {
-		return nil, fmt.Errorf("%s: %s", f.GetUri(), unclaimed(all, in))
-	}
-	described, err := all[at].Describe(ctx, in)
+	described, err := describe(ctx, in)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
+		return nil, fmt.Errorf("%s: %w", in.File.GetUri(), err)
 	}
 	return described, nil
 }
 
+func describe(ctx context.Context, in *format.Input) (format.File, error) {
+	all := All()
+	if in.Before != nil {
+		at := slices.IndexFunc(all, func(known format.Format) bool { return known.Name() == in.Before.Format() })
+		return all[at].Describe(ctx, in)
+	}
+	tail, err := in.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(known format.Format) bool { return known.Claims(in.File.GetUri(), tail) })
+	if at < 0 {
+		return nil, errors.New(unclaimed(all, in.File.GetUri(), tail))
+	}
+	return all[at].Describe(ctx, in)
+}
+
 // unclaimed says of a file that it is of none of the formats, and what to do if its name or its end is that of a text.
-func unclaimed(all []format.Format, in *format.Input) string {
-	uri, tail := in.File.GetUri(), in.Tail
+func unclaimed(all []format.Format, uri string, tail []byte) string {
 	var names []string
 	for _, known := range all {
 		if slices.Contains(known.Extensions(), strings.ToLower(path.Ext(uri))) {

@@ -51,10 +51,25 @@ func (c *Cache[K, V]) Add(key K, value V, size int64) V {
 	if there, ok := c.get(key); ok {
 		return there
 	}
+	c.add(key, value, size)
+	return value
+}
+
+// add keeps the value of a key that has none. mu must be held.
+func (c *Cache[K, V]) add(key K, value V, size int64) {
 	c.byKey[key] = c.used.PushFront(&entry[K, V]{key, value, size})
 	c.size += size
 	c.bound()
-	return value
+}
+
+// Put keeps a value of so many bytes, in place of the one that there may be of the key.
+func (c *Cache[K, V]) Put(key K, value V, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[key]; ok {
+		c.drop(e)
+	}
+	c.add(key, value, size)
 }
 
 // Resize says how many bytes the value of a key has, if it is there.
@@ -80,19 +95,18 @@ func (c *Cache[K, V]) Shrink(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for until := c.size - n; c.size > until && c.used.Len() > 0; {
-		c.dropOldest()
+		c.drop(c.used.Back())
 	}
 }
 
 // bound drops what is too much. mu must be held.
 func (c *Cache[K, V]) bound() {
 	for c.size > c.limit && c.used.Len() > 1 {
-		c.dropOldest()
+		c.drop(c.used.Back())
 	}
 }
 
-func (c *Cache[K, V]) dropOldest() {
-	e := c.used.Back()
+func (c *Cache[K, V]) drop(e *list.Element) {
 	c.used.Remove(e)
 	delete(c.byKey, entryOf[K, V](e).key)
 	c.size -= entryOf[K, V](e).size

@@ -17,6 +17,12 @@ func TestBounded(t *testing.T) {
 			c.Resize(key, r.Int64N(limit/2))
 		case 1:
 			c.Shrink(r.Int64N(10))
+		case 2:
+			value := r.Int()
+			c.Put(key, value, r.Int64N(limit/2))
+			if got, ok := c.Get(key); !ok || got != value {
+				t.Fatalf("key %d: %d is there: %v, %d was put", key, got, ok, value)
+			}
 		default:
 			before, there := c.Get(key)
 			value := r.Int()

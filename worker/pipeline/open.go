@@ -74,7 +74,7 @@ func (p *Pipeline) open(
 // is read as a whole for it: its chunks are then there, too.
 func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.File, storage.Storage, error) {
 	files, file, profile := s.pipeline.files, s.ticket.GetFile(), s.program.GetStorage()
-	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !files.Has(profile, file) {
+	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !files.Has(profile, file, s.program.GetSources()) {
 		if _, err := s.quota.more(ctx, n, n); err != nil {
 			return nil, nil, fmt.Errorf("%s: memory for it: %w", file.GetUri(), err)
 		}
@@ -85,7 +85,7 @@ func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.Fil
 		from = inMemory{from, data}
 	}
 	taken := int64(0)
-	f, err := files.Load(ctx, from, profile, file, func(n int64) error {
+	f, err := files.Load(ctx, from, profile, file, s.program.GetSources(), func(n int64) error {
 		n, err := s.quota.more(ctx, n, n)
 		taken += n
 		return err

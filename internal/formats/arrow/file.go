@@ -229,6 +229,9 @@ func stored(parts []*Batch) (n int64) {
 	return n
 }
 
+// Knows reports that any sources can be bound.
+func (f *File) Knows([]*pb.Source) bool { return true }
+
 // Bind finds sources in the file.
 func (f *File) Bind(sources []*pb.Source) (format.Bound, error) {
 	b := &Bound{File: f, Sources: sources, Bindings: make([]Binding, len(sources))}

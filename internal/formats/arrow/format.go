@@ -80,18 +80,22 @@ func (Format) Describe(ctx context.Context, in *format.Input) (format.File, erro
 
 // footer reads a file's footer, a flatbuffer: it is in the tail, or another read brings it.
 func footer(ctx context.Context, in *format.Input) ([]byte, error) {
-	size, end := in.File.GetSize(), len(in.Tail)-trailer
+	tail, err := in.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	size, end := in.File.GetSize(), len(tail)-trailer
 	if size < int64(minFile) {
 		return nil, fmt.Errorf("the file has %d bytes, which is no Arrow: it is damaged", size)
 	}
-	length := int64(int32(binary.LittleEndian.Uint32(in.Tail[end:])))
+	length := int64(int32(binary.LittleEndian.Uint32(tail[end:])))
 	switch {
 	case length <= 0 || length > size-int64(minFile):
 		return nil, fmt.Errorf("it claims %d bytes of a file of %d: the file is damaged", length, size)
 	case length > maxFooter:
 		return nil, fmt.Errorf("it has %d bytes; at most %d can be read", length, maxFooter)
 	case length <= int64(end):
-		return in.Tail[int64(end)-length : end], nil
+		return tail[int64(end)-length : end], nil
 	}
 	if err := in.Take(length); err != nil {
 		return nil, err

@@ -36,15 +36,38 @@ type Input struct {
 	Storage storage.Storage
 	Profile string // of the storage
 	File    *pb.File
-	Tail    []byte // the file's last bytes
+	// Sources are what is going to be read of the file: the rest of it need not be bound. All: anything may be read.
+	// Neither: it is not known yet what is.
+	Sources []*pb.Source
+	All     bool
+	// Before is an earlier description of the file; what it knows is known in this one, too. Nil: there is none.
+	Before File
 	// Take asks for memory before it is used, unless it is little. What was taken beyond the description's Size is free
 	// again afterwards.
 	Take func(bytes int64) error
+
+	end []byte // nil: not read yet
 }
 
-// ReadAt fills buf from an offset of the file.
+// End returns the file's last bytes: as many as Tail, or all that there are.
+func (f *Input) End(ctx context.Context) ([]byte, error) {
+	if f.end != nil {
+		return f.end, nil
+	}
+	end := make([]byte, min(f.File.GetSize(), Tail))
+	if err := f.ReadAt(ctx, end, f.File.GetSize()-int64(len(end))); err != nil {
+		return nil, err
+	}
+	f.end = end
+	return end, nil
+}
+
+// ReadAt fills buf from an offset of the file. What is long is read in parts, in parallel.
 func (f *Input) ReadAt(ctx context.Context, buf []byte, offset int64) error {
-	return f.Storage.ReadAt(ctx, f.Profile, f.File, buf, offset)
+	_, err := storage.ReadRanges(ctx, f.Storage, f.Profile, f.File,
+		[]storage.Range{{Offset: offset, Length: int64(len(buf))}}, storage.Reading{},
+		func(int64) ([]byte, error) { return buf, nil })
+	return err
 }
 
 // File describes a file.
@@ -59,7 +82,10 @@ type File interface {
 	Stored(column int) int64
 	// Extent is what the format calls an extent: "row group".
 	Extent() string
-	// Bind finds sources in the file. It fails if the file has one of them as what cannot be read as it.
+	// Knows reports whether the file was described for these sources.
+	Knows(sources []*pb.Source) bool
+	// Bind finds sources in the file, which must know them. It fails if the file has one of them as what cannot be read
+	// as it.
 	Bind(sources []*pb.Source) (Bound, error)
 	// Size is about how many bytes of memory the description takes.
 	Size() int64

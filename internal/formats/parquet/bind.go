@@ -46,6 +46,9 @@ func (f *Footer) Bind(sources []*pb.Source) (*Bound, error) {
 		if b.Bindings[i].Access = how; !how.Stored() {
 			continue
 		}
+		if err := f.known(column); err != nil {
+			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
+		}
 		from, to := f.LeavesOf(column)
 		values[i] = Use{to - 1, s.GetType().GetKind()}
 		b.Uses = append(b.Uses, values[i])

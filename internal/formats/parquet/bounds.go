@@ -21,7 +21,7 @@ func (b *Bound) Stats(rowGroup, source int) (filter.Stats, bool) {
 		return filter.Stats{}, false
 	}
 	leaf := b.bySource[source][0]
-	return valuesIn(s, &b.Leaves[leaf], &b.RowGroups[rowGroup].Chunks[leaf].Stats, rows), true
+	return valuesIn(s, &b.Leaves[leaf], &b.ChunkOf(rowGroup, leaf).Stats, rows), true
 }
 
 func scalar(s *pb.Source) bool { return s.Key == nil && !s.GetType().GetList() }
@@ -32,7 +32,7 @@ func (b *Bound) Contradiction(rowGroup, source int) string {
 		return ""
 	}
 	leaf := b.bySource[source][0]
-	why := b.RowGroups[rowGroup].Chunks[leaf].Stats.Contradiction
+	why := b.ChunkOf(rowGroup, leaf).Stats.Contradiction
 	if why != "" {
 		why = fmt.Sprintf("column %s: %s", strings.Join(b.Leaves[leaf].Path, "."), why)
 	}

@@ -28,8 +28,7 @@ const (
 // PageStats parses the ColumnIndex of a chunk of scalars, which has these pages. It fails where the index contradicts
 // itself, or what the footer and the offset index say of the chunk: then nothing of it is known.
 func (f *Footer) PageStats(rg, leaf int, pages []Page, data []byte) ([]Stats, error) {
-	group := &f.RowGroups[rg]
-	c := &group.Chunks[leaf]
+	c := f.ChunkOf(rg, leaf)
 	data, err := openIndex(c, crypt.ColumnIndex, data)
 	if err != nil {
 		return nil, err
@@ -38,7 +37,7 @@ func (f *Footer) PageStats(rg, leaf int, pages []Page, data []byte) ([]Stats, er
 	if err != nil {
 		return nil, err
 	}
-	return x.stats(&f.Leaves[leaf], pages, group.Rows, &c.Stats)
+	return x.stats(&f.Leaves[leaf], pages, f.RowGroups[rg].Rows, &c.Stats)
 }
 
 func readColumnIndex(data []byte) (x columnIndex, err error) {

@@ -24,7 +24,7 @@ const maxChunk = 1 << 40
 func (b *Bound) cost(rowGroup int, leaves []int) format.Cost {
 	cost := format.Cost{Columns: len(leaves)}
 	for _, leaf := range leaves {
-		c := &b.RowGroups[rowGroup].Chunks[leaf]
+		c := b.ChunkOf(rowGroup, leaf)
 		cost.Stored += min(c.Length, maxChunk)
 		cost.Decoded += max(min(c.Pages(), maxChunk), min(c.Values, maxChunk)*width(&b.Leaves[leaf])+min(c.Plain,
 			maxChunk))
@@ -55,7 +55,7 @@ func (b *Bound) Chunk(rowGroup, i int) format.Chunk {
 	return out
 }
 
-func (b *Bound) chunk(rowGroup, i int) *Chunk { return &b.RowGroups[rowGroup].Chunks[b.Uses[i].Leaf] }
+func (b *Bound) chunk(rowGroup, i int) *Chunk { return b.ChunkOf(rowGroup, b.Uses[i].Leaf) }
 
 // indexed reports whether pages of a chunk hold indices into a dictionary.
 func (c *Chunk) indexed() bool {
@@ -69,10 +69,9 @@ func (b *Bound) Window(rowGroup, source int, rows int64) format.Size {
 		return format.AbsentSize(b.Sources[source], rows)
 	}
 	var z format.Size
-	g := &b.RowGroups[rowGroup]
 	for i, leaf := range b.bySource[source] {
-		c := &g.Chunks[leaf]
-		share := float64(rows) / float64(max(1, g.Rows))
+		c := b.ChunkOf(rowGroup, leaf)
+		share := float64(rows) / float64(max(1, b.RowGroups[rowGroup].Rows))
 		n := int64(share * float64(c.Values))
 		if i == 0 && b.Bindings[source].Access == format.MapKey {
 			z.Entries = n

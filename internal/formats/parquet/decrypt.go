@@ -170,7 +170,7 @@ func (p *parser) readCrypto(r *thrift.Reader, c *columnCrypto) {
 
 // decrypt prepares an encrypted chunk for reading and, where that is apart, reads its metadata. A leaf whose key is
 // missing is blocked; the rest of the file can be read all the same.
-func (p *parser) decrypt(leaf int, c *Chunk, x columnCrypto, found bool) error {
+func (p *parser) decrypt(leaf int, c *Chunk, x columnCrypto, found, kept bool) error {
 	s := &p.secrets
 	if s.file == nil {
 		return errors.New("its column chunk is encrypted, but the footer does not say how: the file is damaged")
@@ -197,7 +197,7 @@ func (p *parser) decrypt(leaf int, c *Chunk, x columnCrypto, found bool) error {
 		}
 		index := c.pageIndex
 		*c = Chunk{pageIndex: index}
-		if err := p.metadata(thrift.NewReader(plain), leaf, c); err != nil {
+		if err := p.metadata(thrift.NewReader(plain), leaf, c, kept); err != nil {
 			return err
 		}
 	case !found:

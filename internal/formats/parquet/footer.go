@@ -1,6 +1,6 @@
 // Package parquet describes Parquet files: it reads footers into the little that is needed of them, which are the
-// schema as features and, for each row group, where the column chunks lie and what their statistics say. A row group is
-// an extent. A Footer is immutable once read. Its worker's half is worker/formats/parquet.
+// schema as features and, for each row group, where the column chunks lie that are asked for and what their statistics
+// say. A row group is an extent. A Footer is immutable once read. Its worker's half is worker/formats/parquet.
 //
 // Statistics and page indexes that contradict themselves or their neighbours are used for nothing. Others are believed,
 // as by every reader of Parquet: rows behind false bounds that fit all else are left out.
@@ -27,6 +27,8 @@ type Footer struct {
 
 	spans  []span        // the leaves of each column
 	locked map[int]error // leaves whose keys are missing
+	slots  []int32       // where each leaf's chunk is in RowGroup.Chunks, or -1; nil: all are there, in their order
+	stored []int64       // bytes of the chunks of each leaf
 }
 
 // LeavesOf returns which leaves make up the column: Leaves[from:to], or of a map column the first of these, its keys,
@@ -123,7 +125,7 @@ type ListLevel struct{ NullDef, ElementDef uint8 }
 type RowGroup struct {
 	Rows     int64
 	FirstRow int64
-	Chunks   []Chunk // one for each leaf
+	Chunks   []Chunk // one for each leaf whose chunks are kept
 }
 
 // Chunk is a column chunk.

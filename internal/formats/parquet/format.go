@@ -30,13 +30,14 @@ func (Format) Describe(ctx context.Context, in *format.Input) (format.File, erro
 	if err != nil {
 		return nil, fmt.Errorf("footer: %w", err)
 	}
-	return NewFile(f), nil
+	return f, nil
 }
 
 // File is a footer as the description of its file: each row group is an extent.
 type File struct {
 	Footer  *Footer
 	extents []format.Extent
+	stored  stored // without data where it is known which columns are read
 }
 
 // NewFile returns the description that a footer is.
@@ -59,10 +60,8 @@ func (f *File) Extents() []format.Extent { return f.extents }
 
 // Stored is how many bytes the column chunks of a column have.
 func (f *File) Stored(column int) (n int64) {
-	for _, g := range f.Footer.RowGroups {
-		for leaf := range f.Footer.leaves(column) {
-			n += g.Chunks[leaf].Length
-		}
+	for leaf := range f.Footer.leaves(column) {
+		n += f.Footer.stored[leaf]
 	}
 	return n
 }
@@ -79,5 +78,8 @@ func (f *File) Bind(sources []*pb.Source) (format.Bound, error) {
 	return b, nil
 }
 
+// Knows reports whether sources can be bound.
+func (f *File) Knows(sources []*pb.Source) bool { return f.Footer.Knows(sources) }
+
 // Size is the memory that the footer takes.
-func (f *File) Size() int64 { return f.Footer.Size }
+func (f *File) Size() int64 { return f.Footer.Size + int64(len(f.stored.data)) }

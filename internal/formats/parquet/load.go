@@ -17,60 +17,76 @@ const (
 	maxFooter      = 256 << 20 // bytes
 )
 
-// load reads a file's footer.
-func load(ctx context.Context, in *format.Input) (*Footer, error) {
-	data, encrypted, err := fetch(ctx, in)
+// load reads a file's footer. As long as it is not known which columns are read, their chunks are not looked at, but
+// the footer is kept as it is: whoever knows then need not read it again.
+func load(ctx context.Context, in *format.Input) (*File, error) {
+	var from stored
+	if before, ok := in.Before.(*File); ok {
+		from = before.stored
+	}
+	if from.data == nil {
+		var err error
+		if from, err = fetch(ctx, in); err != nil {
+			return nil, err
+		}
+	}
+	p := parser{
+		secrets: secrets{ctx: ctx, keys: in.Storage.Keys(in.Profile)}, take: in.Take, want: wantOf(in),
+		end: in.File.GetSize() - trailer - int64(len(from.data)),
+	}
+	footer, err := p.read(from.data, from.encrypted)
 	if err != nil {
 		return nil, err
 	}
-	footer, err := read(ctx, data, encrypted, in.Storage.Keys(in.Profile), in.Take)
-	if err != nil {
-		return nil, err
+	f := NewFile(footer)
+	if len(in.Sources) == 0 && footer.slots != nil {
+		f.stored = from
 	}
-	return footer, footer.checkChunks(in.File.GetSize() - trailer - int64(len(data)))
+	return f, nil
 }
 
-// fetch reads a file's serialised FileMetaData: it is in the file's tail, or a second read brings it. It may be
-// encrypted.
-func fetch(ctx context.Context, in *format.Input) (data []byte, encrypted bool, err error) {
-	size, tail := in.File.GetSize(), in.Tail
+// stored is a footer as its file has it: the serialised FileMetaData, which may be encrypted.
+type stored struct {
+	data      []byte
+	encrypted bool
+}
+
+// fetch reads a file's footer: it is in the file's tail, or a second read brings it.
+func fetch(ctx context.Context, in *format.Input) (out stored, err error) {
+	tail, err := in.End(ctx)
+	if err != nil {
+		return out, err
+	}
+	size := in.File.GetSize()
 	if size < minFile {
-		return nil, false, fmt.Errorf("the file has %d bytes, which is no Parquet: it is damaged", size)
+		return out, fmt.Errorf("the file has %d bytes, which is no Parquet: it is damaged", size)
 	}
 	end := len(tail) - trailer
-	encrypted = string(tail[end+4:]) == magicEncrypted
+	out.encrypted = string(tail[end+4:]) == magicEncrypted
 	length := int64(binary.LittleEndian.Uint32(tail[end:]))
 	switch {
 	case length > size-minFile:
-		return nil, false, fmt.Errorf("it claims %d bytes of a file of %d: the file is damaged", length, size)
+		return out, fmt.Errorf("it claims %d bytes of a file of %d: the file is damaged", length, size)
 	case length > maxFooter:
-		return nil, false, fmt.Errorf("it has %d bytes; at most %d can be read", length, maxFooter)
+		return out, fmt.Errorf("it has %d bytes; at most %d can be read", length, maxFooter)
 	case length <= int64(end):
-		return tail[end-int(length) : end], encrypted, nil
+		out.data = tail[end-int(length) : end]
+		return out, nil
 	}
 	if err := in.Take(length); err != nil {
-		return nil, false, err
+		return out, err
 	}
-	data = make([]byte, length)
+	out.data = make([]byte, length)
 	missing := length - int64(end)
-	copy(data[missing:], tail)
-	if err := in.ReadAt(ctx, data[:missing], size-trailer-length); err != nil {
-		return nil, false, err
-	}
-	return data, encrypted, nil
+	copy(out.data[missing:], tail)
+	return out, in.ReadAt(ctx, out.data[:missing], size-trailer-length)
 }
 
-// checkChunks checks that all column chunks end before limit.
-func (f *Footer) checkChunks(limit int64) error {
-	for i, g := range f.RowGroups {
-		for j := range g.Chunks {
-			g.Chunks[j].forgetIndexes(limit)
-			if c := &g.Chunks[j]; c.Length > 0 && c.Offset+c.Length > limit {
-				return fmt.Errorf(
-					"row group %d, column %s: its bytes %d to %d do not lie inside the file: it is damaged",
-					i, quoted(f.Leaves[j].Path), c.Offset, c.Offset+c.Length)
-			}
-		}
+// checkEnd checks that a chunk ends before limit, and forgets its page indexes if they do not.
+func (c *Chunk) checkEnd(limit int64) error {
+	c.forgetIndexes(limit)
+	if c.Length > 0 && c.Offset+c.Length > limit {
+		return fmt.Errorf("its bytes %d to %d do not lie inside the file: it is damaged", c.Offset, c.Offset+c.Length)
 	}
 	return nil
 }
@@ -86,7 +102,10 @@ func (p *parser) size(f *Footer) int64 {
 	for i := range f.Leaves {
 		n += int64(unsafe.Sizeof(f.Leaves[i])) + stringsSize(f.Leaves[i].Path)
 	}
-	n += int64(len(f.RowGroups)) * int64(unsafe.Sizeof(RowGroup{})+uintptr(len(f.Leaves))*unsafe.Sizeof(Chunk{}))
+	n += int64(8*cap(f.stored) + 4*cap(f.slots))
+	for i := range f.RowGroups {
+		n += int64(unsafe.Sizeof(RowGroup{})) + int64(len(f.RowGroups[i].Chunks))*int64(unsafe.Sizeof(Chunk{}))
+	}
 	return n
 }
 

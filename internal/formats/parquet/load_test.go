@@ -46,11 +46,11 @@ func TestLoadRefuses(t *testing.T) {
 		"front cut off": {damage(func(b []byte) []byte {
 			n := int(binary.LittleEndian.Uint32(b[len(b)-8:]))
 			return b[len(b)-n-12:]
-		}), `row group 0, column "v": its bytes 4 to`},
+		}), `row group 0: column "v": its bytes 4 to`},
 		"name of any bytes": {damage(func(b []byte) []byte {
 			n := int(binary.LittleEndian.Uint32(b[len(b)-8:]))
 			return bytes.ReplaceAll(b[len(b)-n-12:], []byte("\x01v"), []byte("\x01\xff"))
-		}), `row group 0, column "\xff": its bytes 4 to`},
+		}), `row group 0: column "\xff": its bytes 4 to`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &filetest.One{URI: "mem://x.parquet", Data: tc.data}

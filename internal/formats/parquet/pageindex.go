@@ -45,7 +45,7 @@ func (c *Chunk) forgetIndexes(limit int64) {
 
 // Pages parses a chunk's OffsetIndex.
 func (f *Footer) Pages(rg, leaf int, data []byte) ([]Page, error) {
-	c, rows := &f.RowGroups[rg].Chunks[leaf], f.RowGroups[rg].Rows
+	c, rows := f.ChunkOf(rg, leaf), f.RowGroups[rg].Rows
 	data, err := openIndex(c, crypt.OffsetIndex, data)
 	if err != nil {
 		return nil, err

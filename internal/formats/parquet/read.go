@@ -24,16 +24,19 @@ func Read(data []byte) (*Footer, error) {
 // ReadEncrypted does so with keys, for files that are encrypted, with their footer (the magic bytes tell) or without.
 // Columns whose keys are missing are Unsupported.
 func ReadEncrypted(ctx context.Context, data []byte, footerToo bool, keys Keys) (*Footer, error) {
-	return read(ctx, data, footerToo, keys, func(int64) error { return nil })
+	p := parser{
+		secrets: secrets{ctx: ctx, keys: keys}, take: func(int64) error { return nil }, want: want{all: true},
+		end: math.MaxInt64,
+	}
+	return p.read(data, footerToo)
 }
 
-func read(ctx context.Context, data []byte, footerToo bool, keys Keys, take func(int64) error) (*Footer, error) {
-	p := parser{secrets: secrets{ctx: ctx, keys: keys}, take: take}
-	if err := take(int64(len(data))); err != nil { // names and statistics, which are copied, or all of it, deciphered
-		return nil, err
-	}
+func (p *parser) read(data []byte, footerToo bool) (*Footer, error) {
 	if footerToo {
-		var err error
+		err := p.take(int64(len(data))) // deciphered
+		if err != nil {
+			return nil, err
+		}
 		if data, err = p.secrets.openFooter(data); err != nil {
 			return nil, err
 		}
@@ -41,7 +44,7 @@ func read(ctx context.Context, data []byte, footerToo bool, keys Keys, take func
 	if err := p.file(data); err != nil {
 		return nil, err
 	}
-	f := &Footer{}
+	f := &Footer{stored: make([]int64, len(p.leaves))}
 	if err := p.rowGroups(f); err != nil {
 		return nil, err
 	}
@@ -58,6 +61,8 @@ func read(ctx context.Context, data []byte, footerToo bool, keys Keys, take func
 type parser struct {
 	columnBuilder
 	take    func(int64) error // asks for memory
+	want    want
+	end     int64 // of the column chunks, at most
 	root    *node
 	rows    int64
 	groups  *thrift.Reader // at the list of row groups
@@ -70,6 +75,8 @@ type parser struct {
 	locked    map[int]error  // those of them whose keys are missing
 	encodings [][]int32      // lists met, which chunks share
 	arena     arena
+	taken     int64   // memory of the arena that was asked for
+	values    []int64 // of each chunk of the row group being read
 }
 
 // file reads FileMetaData up to its row groups, which need the schema and the column orders.
@@ -148,9 +155,12 @@ func (p *parser) rowGroups(f *Footer) error {
 	if n > maxRowGroups {
 		return fmt.Errorf("%d row groups; at most %d can be read", n, maxRowGroups)
 	}
+	var kept int
+	f.slots, kept = p.want.leaves(&p.columnBuilder, n)
+	p.values = make([]int64, len(p.leaves))
 	for i := range n {
 		p.group = i
-		g, err := p.rowGroup(r)
+		g, err := p.rowGroup(r, f, kept)
 		if err != nil {
 			return fmt.Errorf("row group %d: %w", i, err)
 		}
@@ -163,23 +173,20 @@ func (p *parser) rowGroups(f *Footer) error {
 	return r.Err()
 }
 
-func (p *parser) rowGroup(r *thrift.Reader) (RowGroup, error) {
-	g := RowGroup{Rows: -1}
+func (p *parser) rowGroup(r *thrift.Reader, file *Footer, kept int) (RowGroup, error) {
+	g, found := RowGroup{Rows: -1}, false
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
 		switch f {
 		case 1<<4 | thrift.List:
-			n := r.ListOf(thrift.Struct)
-			if n != len(p.leaves) {
+			if n := r.ListOf(thrift.Struct); n != len(p.leaves) {
 				return g, fmt.Errorf("it has %d column chunks, the schema %d columns", n, len(p.leaves))
 			}
-			if err := p.take(int64(unsafe.Sizeof(g)) + int64(n)*int64(unsafe.Sizeof(Chunk{}))); err != nil {
+			if err := p.take(int64(unsafe.Sizeof(g)) + int64(kept)*int64(unsafe.Sizeof(Chunk{}))); err != nil {
 				return g, err
 			}
-			g.Chunks = make([]Chunk, n)
-			for i := range g.Chunks {
-				if err := p.chunk(r, i, &g.Chunks[i]); err != nil {
-					return g, fmt.Errorf("column %s: %w", quoted(p.leaves[i].Path), err)
-				}
+			g.Chunks, found = make([]Chunk, kept), true
+			if err := p.chunks(r, file, &g); err != nil {
+				return g, err
 			}
 		case 3<<4 | thrift.I64:
 			g.Rows = r.Int64()
@@ -192,34 +199,59 @@ func (p *parser) rowGroup(r *thrift.Reader) (RowGroup, error) {
 		return g, r.Err()
 	case g.Rows < 0:
 		return g, errors.New("it does not say how many rows it has")
-	case len(g.Chunks) != len(p.leaves):
+	case !found:
 		return g, errors.New("it has no column chunks")
 	}
-	for i := range g.Chunks {
-		if err := p.checkValues(g, i); err != nil {
+	for i := range p.leaves {
+		if err := p.checkValues(g.Rows, i); err != nil {
 			return g, fmt.Errorf("column %s: %w", quoted(p.leaves[i].Path), err)
 		}
 	}
 	return g, nil
 }
 
+// chunks reads a row group's column chunks, of which the row group keeps some.
+func (p *parser) chunks(r *thrift.Reader, file *Footer, g *RowGroup) error {
+	var passed Chunk
+	for i := range p.leaves {
+		c, slot := &passed, file.slot(i)
+		if slot >= 0 {
+			c = &g.Chunks[slot]
+		} else {
+			passed = Chunk{}
+		}
+		err := p.chunk(r, i, c, slot >= 0)
+		if err == nil {
+			err = c.checkEnd(p.end)
+		}
+		if err != nil {
+			return fmt.Errorf("column %s: %w", quoted(p.leaves[i].Path), err)
+		}
+		p.values[i] = c.Values
+		file.stored[i] += c.Length
+	}
+	more := p.arena.total - p.taken
+	p.taken += more
+	return p.take(more)
+}
+
 // quoted names a column in an error: names may be any bytes, and as many.
 func quoted(path []string) string { return fmt.Sprintf("%.200q", strings.Join(path, ".")) }
 
 // checkValues holds a chunk's count of values against its row group's rows.
-func (p *parser) checkValues(g RowGroup, leaf int) error {
-	c := &g.Chunks[leaf]
+func (p *parser) checkValues(rows int64, leaf int) error {
+	values := p.values[leaf]
 	switch {
 	case p.blocked[leaf] != "":
 		return nil
-	case c.Values < g.Rows || p.leaves[leaf].MaxRep == 0 && c.Values != g.Rows:
-		return fmt.Errorf("%d values for %d rows: the file is damaged", c.Values, g.Rows)
+	case values < rows || p.leaves[leaf].MaxRep == 0 && values != rows:
+		return fmt.Errorf("%d values for %d rows: the file is damaged", values, rows)
 	}
 	return nil
 }
 
-// chunk reads a ColumnChunk.
-func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
+// chunk reads a ColumnChunk, and of one that is not kept no more than where it is, and whether that can be.
+func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk, kept bool) error {
 	found, reason := false, ""
 	var crypto columnCrypto
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
@@ -230,7 +262,7 @@ func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
 			}
 		case 3<<4 | thrift.Struct:
 			found = true
-			if err := p.metadata(r, leaf, c); err != nil {
+			if err := p.metadata(r, leaf, c, kept); err != nil {
 				return err
 			}
 		case 4<<4 | thrift.I64:
@@ -256,7 +288,7 @@ func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
 		p.block(leaf, reason)
 		*c = Chunk{Stats: Stats{Nulls: -1}}
 	case crypto.encrypted:
-		return p.decrypt(leaf, c, crypto, found)
+		return p.decrypt(leaf, c, crypto, found, kept)
 	case !found:
 		return errors.New("its column chunk has no metadata")
 	}
@@ -271,7 +303,7 @@ func (p *parser) block(leaf int, reason string) {
 }
 
 // metadata reads a ColumnMetaData.
-func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
+func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk, kept bool) error {
 	l := &p.leaves[leaf]
 	stats := unknownStats()
 	var room [8]int64 // for definition levels
@@ -279,6 +311,10 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 	c.Values, c.Length, c.Offset, c.Codec = -1, -1, -1, -1
 	physical := noPhysical
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+		if !kept && isDetail(f) {
+			r.Skip(f)
+			continue
+		}
 		switch f {
 		case 1<<4 | thrift.I32:
 			physical = Physical(r.Int32())
@@ -325,8 +361,16 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 	case c.Offset < 4 || c.Offset > math.MaxInt64-c.Length:
 		return fmt.Errorf("its column chunk lies at offset %d, length %d: the file is damaged", c.Offset, c.Length)
 	}
-	c.Stats = p.stats(leaf, c.Values, stats)
+	if kept {
+		c.Stats = p.stats(leaf, c.Values, stats)
+	}
 	return nil
+}
+
+// isDetail reports whether a field of ColumnMetaData is of no use where a chunk is not kept: it is not about where that
+// lies, or whether that can be.
+func isDetail(f thrift.Field) bool {
+	return f == 2<<4|thrift.List || f == 12<<4|thrift.Struct || f == 16<<4|thrift.Struct
 }
 
 // readSizes reads of SizeStatistics what byte arrays take without an encoding, and how many values have each definition

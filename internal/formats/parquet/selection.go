@@ -28,7 +28,7 @@ func (b *Bound) Index(rowGroup int, by format.Filter) []storage.Range {
 	}
 	for _, source := range by.Sources {
 		if b.hasPageStats(source) {
-			ranges = append(ranges, b.RowGroups[rowGroup].Chunks[b.bySource[source][0]].ColumnIndex())
+			ranges = append(ranges, b.ChunkOf(rowGroup, b.bySource[source][0]).ColumnIndex())
 		}
 	}
 	return ranges

@@ -189,9 +189,8 @@ func newValues(s shape, mem *decode.Allowance) (values, error) {
 	return newFixed(s, mem)
 }
 
-// reset begins the chunk of a leaf.
-func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, source decode.Source) error {
-	chunk, rows := &group.Chunks[leaf], group.Rows
+// reset begins a chunk of a row group of so many rows.
+func (c *column) reset(file string, number int, rows int64, chunk *footer.Chunk, source decode.Source) error {
 	c.file, c.group, c.rows, c.rowsLeft, c.lag, c.jumped = file, number, rows, rows, 0, false
 	c.pages.reset(chunk, source)
 	if c.lender != nil {

@@ -112,11 +112,11 @@ func (d *Decoder) Reset(file string, of format.Bound, rg int, chunks []decode.So
 		return fmt.Errorf("%s row group %d: %d column chunks were read where %d are needed",
 			file, rg, len(chunks), len(d.columns))
 	}
-	group := &b.RowGroups[rg]
-	d.rowsLeft, d.later.rows = group.Rows, 0
+	rows := b.RowGroups[rg].Rows
+	d.rowsLeft, d.later.rows = rows, 0
 	for i, source := range chunks {
 		d.columns[i].movable = d.owner
-		if err := d.columns[i].reset(file, rg, group, d.bound.Uses[i].Leaf, source); err != nil {
+		if err := d.columns[i].reset(file, rg, rows, b.ChunkOf(rg, d.bound.Uses[i].Leaf), source); err != nil {
 			return err
 		}
 		if w, ok := source.(*decode.Whole); ok && len(*w) != d.columns[i].length {

@@ -29,7 +29,7 @@ func (d *Decoder) Explain(of format.Bound, rg int) ([]string, error) {
 			continue
 		}
 		leaf := bound.Uses[at.Value].Leaf
-		c := &f.RowGroups[rg].Chunks[leaf]
+		c := f.ChunkOf(rg, leaf)
 		codec, ratio := codecLimits(c.Codec)
 		if ratio == 0 && c.Values > 0 {
 			out[i] = codec + " cannot be read"

@@ -132,13 +132,11 @@ func TestNestedLists(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		group := &footer.RowGroup{Rows: int64(rows), Chunks: []footer.Chunk{{
-			Length: int64(len(chunk)), Values: int64(len(entries)),
-		}}}
+		chunkOf := &footer.Chunk{Length: int64(len(chunk)), Values: int64(len(entries))}
 		source := decode.Whole(chunk)
 		wrong := damaged && !slices.Equal(entries, sound(entries))
 		for _, skips := range []bool{false, true} {
-			if err := c.reset("f", 0, group, 0, &source); err != nil {
+			if err := c.reset("f", 0, int64(rows), chunkOf, &source); err != nil {
 				t.Fatal(err)
 			}
 			err := checkNested(t, r, c, rows, assemble(s, entries), skips)

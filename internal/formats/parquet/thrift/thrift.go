@@ -189,14 +189,62 @@ func (r *Reader) skip(t Field, depth int) {
 	case Map:
 		r.skipMap(depth)
 	case Struct:
-		for f := r.Next(0); f != Stop; f = r.Next(f) {
-			if t := f.Type(); t != True && t != False {
-				r.skip(t, depth+1)
-			}
-		}
+		r.skipStruct(depth)
 	default:
 		r.fail(fmt.Errorf("unknown type %d", t))
 	}
+}
+
+// skipStruct passes over a struct. Most of a footer is passed over, so what is common takes no calls.
+func (r *Reader) skipStruct(depth int) {
+	data, pos, id := r.data, r.pos, int64(0)
+	for pos < len(data) {
+		b := data[pos]
+		pos++
+		if b == 0 {
+			r.pos = pos
+			return
+		}
+		if id += int64(b >> 4); b>>4 == 0 {
+			r.pos = pos
+			id = r.Int64()
+			pos = r.pos
+		}
+		if id < math.MinInt16 || id > math.MaxInt16 {
+			r.pos = pos
+			r.fail(fmt.Errorf("field id %d is out of range", id))
+			return
+		}
+		switch t := Field(b & 15); t {
+		case True, False:
+		case I16, I32, I64:
+			end := pos
+			for end < len(data) && data[end] >= 0x80 {
+				end++
+			}
+			if end < len(data) && end-pos < binary.MaxVarintLen64-1 {
+				pos = end + 1
+				continue
+			}
+			r.pos = pos
+			r.uvarint()
+			pos = r.pos
+		case Binary:
+			if pos < len(data) && data[pos] < 0x80 && int(data[pos]) < len(data)-pos {
+				pos += 1 + int(data[pos])
+				continue
+			}
+			r.pos = pos
+			r.Bytes()
+			pos = r.pos
+		default:
+			r.pos = pos
+			r.skip(t, depth+1)
+			pos = r.pos
+		}
+	}
+	r.pos = pos
+	r.fail(ErrShort)
 }
 
 func (r *Reader) skipMap(depth int) {

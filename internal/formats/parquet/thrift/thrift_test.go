@@ -86,7 +86,8 @@ func TestSkipAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzSkip checks that any bytes are passed over in one go, forwards, within their bounds.
+// FuzzSkip checks that any bytes are passed over in one go, forwards, within their bounds, and that a struct ends where
+// its fields do, read one by one.
 func FuzzSkip(f *testing.F) {
 	f.Add(message)
 	f.Add([]byte{0x19, 0xfc, 3, 0, 0, 0})
@@ -100,5 +101,24 @@ func FuzzSkip(f *testing.F) {
 			}
 			before = r.Pos()
 		}
+		whole, single := thrift.NewReader(data), thrift.NewReader(data)
+		whole.Skip(thrift.Struct)
+		pass(single, thrift.Struct, 0)
+		if single.Pos() != whole.Pos() || (single.Err() == nil) != (whole.Err() == nil) {
+			t.Fatalf("passed over up to byte %d, %v; by fields up to byte %d, %v", whole.Pos(), whole.Err(),
+				single.Pos(), single.Err())
+		}
 	})
+}
+
+// pass passes over a value, a field or an element at a time where it is a struct or a list.
+func pass(r *thrift.Reader, f thrift.Field, depth int) {
+	switch {
+	case f.Type() == thrift.Struct && depth < 32:
+		for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+			pass(r, f, depth+1)
+		}
+	default:
+		r.Skip(f)
+	}
 }
