@@ -122,13 +122,32 @@ func (c *keyComparison) of(side int, s *side, n int) (all []held) {
 		if column.NullN() == column.Len() {
 			continue
 		}
-		for row := range n {
+		for row := 0; row < n; row++ {
+			if row = afterNulls(column, int(s.used)+row) - int(s.used); row >= n {
+				break
+			}
 			if p := f.view.at(s, int64(row)); p.values != nil {
 				all = append(all, held{int32(row), key, p.values, p.i, false})
 			}
 		}
 	}
 	return all
+}
+
+// afterNulls is the next value that is not null, or not plainly so: few rows have most of the keys.
+func afterNulls(a arrow.Array, i int) int {
+	bits, offset := a.NullBitmapBytes(), a.Data().Offset()
+	for i < a.Len() && len(bits) > 0 {
+		switch at := offset + i; {
+		case at%8 == 0 && bits[at/8] == 0:
+			i += 8
+		case bits[at/8]>>(at%8)&1 == 0:
+			i++
+		default:
+			return i
+		}
+	}
+	return i
 }
 
 func (c *keyComparison) entries(all []held, row int32, maps array.ListLike, i int) []held {
