@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	pq "github.com/apache/arrow/go/v15/parquet"
+	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/schema"
 )
 
 // features are a map of each shape, structs, and a list of structs.
@@ -315,4 +319,51 @@ func TestKilledFlattening(t *testing.T) {
 	if len(r.Columns) != 32 { // 20 keys of two files, 10 more of one, x and m
 		t.Errorf("%d columns", len(r.Columns))
 	}
+}
+
+// Maps in the shape of Hive, whose entries are named map and annotated as MAP_KEY_VALUE, are flattened, too.
+func TestFlattenHive(t *testing.T) {
+	node := func(n schema.Node, err error) schema.Node {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	once, many := pq.Repetitions.Optional, pq.Repetitions.Repeated
+	key := node(schema.NewPrimitiveNodeConverted("key", pq.Repetitions.Required, pq.Types.ByteArray,
+		schema.ConvertedTypes.UTF8, -1, -1, -1, -1))
+	entries := node(schema.NewGroupNodeConverted("map", many, schema.FieldList{key, schema.NewInt64Node("value", once, -1)},
+		schema.ConvertedTypes.MapKeyValue, -1))
+	maps := node(schema.NewGroupNodeConverted("m", once, schema.FieldList{entries}, schema.ConvertedTypes.Map, -1))
+	root := node(schema.NewGroupNode("hive_schema", pq.Repetitions.Required, schema.FieldList{maps}, -1))
+	var out bytes.Buffer
+	w := parquetfile.NewParquetWriter(&out, root.(*schema.GroupNode))
+	group := w.AppendRowGroup()
+	column := func(write func(parquetfile.ColumnChunkWriter) (int64, error)) {
+		c, err := group.NextColumn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := write(c); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reps := []int16{0, 1, 0, 0}
+	column(func(c parquetfile.ColumnChunkWriter) (int64, error) {
+		return c.(*parquetfile.ByteArrayColumnChunkWriter).WriteBatch(
+			[]pq.ByteArray{[]byte("a"), []byte("b"), []byte("a")}, []int16{2, 2, 0, 2}, reps)
+	})
+	column(func(c parquetfile.ColumnChunkWriter) (int64, error) {
+		return c.(*parquetfile.Int64ColumnChunkWriter).WriteBatch([]int64{1, 3}, []int16{3, 2, 0, 3}, reps)
+	})
+	if err := errors.Join(group.Close(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, Options{
+		Inputs: []string{write(t, "a.parquet", out.String())}, Flatten: flatten("m"), Verify: true,
+	})
+	expect(t, table(t, r.Files...)[1:], "1|(null)|[]", "(null)|(null)|(null)", "3|(null)|[]")
 }
