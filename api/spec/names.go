@@ -57,8 +57,8 @@ func (m Maps) Around(path []string) *Column {
 	return nil
 }
 
-// feature is how a key of a map column is selected.
-func (c Column) feature(key string) string {
+// Feature is how a key of a map column is selected.
+func (c Column) Feature(key string) string {
 	return strings.Join(slices.Concat(c.Path, []string{key}, c.Field), ".")
 }
 
@@ -87,8 +87,21 @@ func newIndex(s Schema) *index {
 			x.maps[path] = append(x.maps[path], i)
 		}
 	}
-	slices.SortFunc(x.names, compareNatural)
+	slices.SortFunc(x.names, CompareNatural)
 	return x
+}
+
+// Names finds what names select of a file.
+type Names struct{ index *index }
+
+// NamesOf are the names of a file's columns.
+func NamesOf(s Schema) Names { return Names{newIndex(s)} }
+
+// Source is what a name selects: a column, or a key of a map column; nil if nothing has the name. The error says why
+// what has it selects nothing.
+func (n Names) Source(name string) (*pb.Source, error) {
+	src, _, err := n.index.source(name)
+	return src, err
 }
 
 // source describes what a name selects: a column, or a key of a map column. An exact name wins. The error says why
@@ -158,7 +171,7 @@ func (x *index) aMap(path string, maps []int) error {
 func (x *index) examples(key string, maps []int) string {
 	var all []string
 	for _, i := range maps {
-		all = append(all, x.columns[i].feature(key))
+		all = append(all, x.columns[i].Feature(key))
 	}
 	return strings.Join(all, " or ")
 }

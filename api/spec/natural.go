@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// naturalLess orders names as people do: runs of digits by their number, so that int_2 precedes int_10.
-func naturalLess(a, b string) bool { return compareNatural(a, b) < 0 }
+func naturalLess(a, b string) bool { return CompareNatural(a, b) < 0 }
 
-func compareNatural(a, b string) int {
+// CompareNatural orders names as people do: runs of digits by their number, so that int_2 precedes int_10.
+func CompareNatural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
 		n, m := digits(x), digits(y)

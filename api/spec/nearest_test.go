@@ -75,10 +75,10 @@ func TestNaturalOrderIsAnOrder(t *testing.T) {
 	name := rapid.StringMatching(`[a0-2]{0,5}`)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
-		if (compareNatural(a, b) == 0) != (a == b) || compareNatural(a, b) != -compareNatural(b, a) {
-			t.Fatalf("%q, %q: %d and %d", a, b, compareNatural(a, b), compareNatural(b, a))
+		if (CompareNatural(a, b) == 0) != (a == b) || CompareNatural(a, b) != -CompareNatural(b, a) {
+			t.Fatalf("%q, %q: %d and %d", a, b, CompareNatural(a, b), CompareNatural(b, a))
 		}
-		if compareNatural(a, b) <= 0 && compareNatural(b, c) <= 0 && compareNatural(a, c) > 0 {
+		if CompareNatural(a, b) <= 0 && CompareNatural(b, c) <= 0 && CompareNatural(a, c) > 0 {
 			t.Fatalf("%q <= %q <= %q", a, b, c)
 		}
 	})

@@ -336,7 +336,7 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 	if err := r.untyped(g); err != nil {
 		return nil, err
 	}
-	names := slices.SortedFunc(r.flat(g.filtered(r.names())), compareNatural)
+	names := slices.SortedFunc(r.flat(g.filtered(r.names())), CompareNatural)
 	if len(names) == 0 && r.serving != nil {
 		return []string{pattern}, nil
 	}
@@ -429,5 +429,5 @@ func bySchema(a, b *feature) int {
 	if a.column != b.column {
 		return cmp.Compare(a.column, b.column)
 	}
-	return cmp.Or(compareNatural(a.name, b.name), cmp.Compare(a.typ.Kind, b.typ.Kind))
+	return cmp.Or(CompareNatural(a.name, b.name), cmp.Compare(a.typ.Kind, b.typ.Kind))
 }

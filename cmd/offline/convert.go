@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -24,6 +25,7 @@ type conversion struct {
 	options  convert.Options
 	stores   cli.StorageFlags
 	rowGroup cli.Bytes
+	flatten  []string
 }
 
 // Convert returns `penstock convert`.
@@ -33,8 +35,8 @@ func Convert() *cobra.Command {
 		Use:   "convert URI...",
 		Short: "Make Parquet that is good to train from, of CSV, TSV, Parquet or Arrow",
 		Long: `Convert CSV or TSV files (plain, .gz or .zst), Parquet or Arrow files to Parquet with typed columns, row
-groups of a good size, zstd and statistics. Structs, lists and maps stay as they are. Inputs are paths or s3://
-URIs. A folder stands for all such files below it, a glob for the files that match. Types of text columns are
+groups of a good size, zstd and statistics. Structs, lists and maps stay as they are, unless --flatten makes columns
+of them. Inputs are paths or s3:// URIs. A folder stands for all such files below it, a glob for the files that match. Types of text columns are
 inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are known by
 their layout.
 
@@ -47,6 +49,7 @@ prefix that the storage profile lists by write.`,
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
   penstock convert old/*.parquet --out new --row-group-rows 100000
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
+  penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: c.run,
@@ -85,6 +88,11 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
 	flags.Var(&c.rowGroup, "row-group-bytes", "most bytes of a row group in memory")
 	flags.Int64Var(&o.FileRows, "file-rows", 0, "rows of each file (default: all in one)")
+	flags.StringArrayVar(&c.flatten, "flatten", nil,
+		"map columns whose keys become columns, as scores,ids (all keys), ids=1,2,42 or ids=@FILE (a key or a feature's "+
+			"name a line); structs and lists of structs, whose fields become columns")
+	flags.Float64Var(&o.RestBelow, "rest-below", 0,
+		"share of rows below which a key stays in its map, such as 0.001 (default: none does)")
 }
 
 func (c *conversion) run(cmd *cobra.Command, args []string) error {
@@ -93,6 +101,13 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	o := c.options
+	for _, text := range c.flatten {
+		f, err := convert.ParseFlattening(text)
+		if err != nil {
+			return err
+		}
+		o.Flatten = append(o.Flatten, f)
+	}
 	if o.Store, err = c.stores.Open(); err != nil {
 		return err
 	}
@@ -100,7 +115,11 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 	o.Inputs, o.RowGroupBytes = args, int64(c.rowGroup)
 	o.OutProfile = cmp.Or(o.OutProfile, o.Profile)
 	o.Progress = func(p convert.Progress) {
-		cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)),
+		what := "rows"
+		if p.Counting {
+			what = "rows' keys counted"
+		}
+		cli.Status(os.Stderr, "%s %s, %s of %s read", humanize.Comma(p.Rows), what, humanize.IBytes(uint64(p.Read)),
 			humanize.IBytes(uint64(p.BytesToRead)))
 	}
 	o.Header = cmd.Flags().Changed("no-header") && !o.NoHeader
@@ -126,6 +145,15 @@ func printResult(w io.Writer, r convert.Result) error {
 		humanize.Comma(r.Rows), english.PluralWord(int(r.Rows), "row", ""),
 		humanize.IBytes(uint64(r.Bytes)), english.Plural(len(r.Files), "file", ""),
 		strings.Join(r.Files, "\n  "), english.Plural(len(r.Columns), "column", ""),
-		strings.Join(r.Columns, "\n  "))
+		strings.Join(firstOf(r.Columns), "\n  "))
 	return err
+}
+
+// firstOf are the columns that are listed: of very many, the first.
+func firstOf(columns []string) []string {
+	const shown = 100
+	if len(columns) <= shown {
+		return columns
+	}
+	return append(slices.Clone(columns[:shown]), fmt.Sprintf("and %s more", humanize.Comma(int64(len(columns)-shown))))
 }

@@ -19,7 +19,8 @@ func Diff() *cobra.Command {
 		Use:   "diff URI URI",
 		Short: "Compare two datasets row by row",
 		Long: `Compare the rows of two datasets one by one, in their order: files, folders or globs of Parquet, Arrow, CSV or
-TSV. They must have the same columns, with the same types, but not in the same order. Values are compared bit for
+TSV. They must have the same columns, with the same types, but not in the same order. Where one has keys of a map, or
+fields of a struct, as columns, these are compared with the map or the struct of the other. Values are compared bit for
 bit, and NaNs are all equal. Rows that differ are counted, the first few are shown, and the command fails.`,
 		Example: `  penstock diff old/ new/
   penstock diff s3://lake/raw/part-0.parquet copy.parquet --storage lake`,

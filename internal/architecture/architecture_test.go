@@ -47,7 +47,8 @@ var offline = []string{
 // folders' affair.
 var formats = map[string][]string{
 	"internal/formats": {
-		"internal/formats", "internal/fitted", "master", "worker/formats", "worker/pipeline", "worker/tables", "worker/apply", "cmd",
+		"internal/formats", "internal/fitted", "internal/convert", "master", "worker/formats", "worker/pipeline", "worker/tables",
+		"worker/apply", "cmd",
 	},
 	"worker/formats":           {"worker/formats", "worker/pipeline", "worker/tables", "worker/apply", "cmd"},
 	"internal/formats/parquet": {"internal/formats", "internal/fitted", "worker/formats"}, // fitted: thrift alone

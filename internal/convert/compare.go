@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -42,7 +41,8 @@ func (c *Comparison) differ(format string, args ...any) {
 }
 
 // Compare compares the rows of two datasets, each read as Run would read it, one by one, in their order. They must have
-// the same columns, but not in the same order. It fails where they cannot be compared, not where they differ.
+// the same columns, but not in the same order. Where a map or a struct of one is several columns of the other, what specs
+// select of them is compared: a key whose value is null is none, and the last of several counts. It fails where they cannot be compared, not where they differ.
 func Compare(ctx context.Context, a, b Options) (c Comparison, err error) {
 	var sides [2]side
 	for i, o := range []Options{a, b} {
@@ -137,11 +137,11 @@ func (s *side) where(i int64) string {
 }
 
 func compare(ctx context.Context, a, b *side) (c Comparison, err error) {
-	columns, err := match(a, b)
+	m, err := match(a, b)
 	if err != nil {
 		return c, err
 	}
-	c.Columns = len(columns)
+	c.Columns = len(m.pairs) + len(m.maps)
 	for {
 		inA, err := a.fill(ctx)
 		if err != nil {
@@ -160,7 +160,7 @@ func compare(ctx context.Context, a, b *side) (c Comparison, err error) {
 			return c, c.more(ctx, b, a)
 		}
 		n := min(a.rec.NumRows()-a.used, b.rec.NumRows()-b.used)
-		c.rows(a, b, columns, n)
+		c.rows(a, b, m, n)
 		c.Rows, a.used, b.used = c.Rows+n, a.used+n, b.used+n
 	}
 }
@@ -178,29 +178,39 @@ func (c *Comparison) more(ctx context.Context, longer, shorter *side) error {
 }
 
 // rows compares the next n rows of both sides, column by column.
-func (c *Comparison) rows(a, b *side, columns []int, n int64) {
+func (c *Comparison) rows(a, b *side, m *matched, n int64) {
 	var differing []bool
-	for i, j := range columns {
-		inA, inB := a.rec.Column(i), b.rec.Column(j)
-		if equalRuns(inA, int(a.used), inB, int(b.used), int(n)) {
-			continue
+	differ := func(row int64, name, inA, inB string) {
+		if differing == nil {
+			differing = make([]bool, n)
 		}
-		for row := range n {
-			if equal(inA, int(a.used+row), inB, int(b.used+row)) {
-				continue
-			}
-			if differing == nil {
-				differing = make([]bool, n)
-			}
-			differing[row] = true
-			c.differ("column %s: %s in %s, %s in %s", a.schema().Field(i).Name,
-				short(inA.ValueStr(int(a.used+row))), a.where(a.used+row),
-				short(inB.ValueStr(int(b.used+row))), b.where(b.used+row))
-		}
+		differing[row] = true
+		c.differ("column %s: %s in %s, %s in %s", name, short(inA), a.where(a.used+row), short(inB), b.where(b.used+row))
+	}
+	for _, p := range m.pairs {
+		p.rows(a, b, n, differ)
+	}
+	for _, p := range m.maps {
+		p.rows(a, b, int(n), differ)
 	}
 	for _, d := range differing {
 		if d {
 			c.Different++
+		}
+	}
+}
+
+// rows compares the next n rows of a column.
+func (p *pair) rows(a, b *side, n int64, differ func(row int64, name, inA, inB string)) {
+	inA, inB := a.rec.Column(p.a.column), b.rec.Column(p.b.column)
+	plain := len(p.a.fields)+len(p.b.fields) == 0
+	if plain && equalRuns(inA, int(a.used), inB, int(b.used), int(n)) {
+		return
+	}
+	for row := range n {
+		x, y := p.a.at(a, row), p.b.at(b, row)
+		if !equalCells(x, y) {
+			differ(row, p.a.name, x.String(), y.String())
 		}
 	}
 }
@@ -212,28 +222,4 @@ func short(value string) string {
 		return strings.ToValidUTF8(value[:limit], "") + "..."
 	}
 	return value
-}
-
-// match returns, by column of a, the same column of b.
-func match(a, b *side) ([]int, error) {
-	inA, inB := a.schema().Fields(), b.schema().Fields()
-	columns := make([]int, len(inA))
-	for i, f := range inA {
-		named := func(g arrow.Field) bool { return g.Name == f.Name }
-		j := slices.IndexFunc(inB, named)
-		if j < 0 {
-			return nil, fmt.Errorf("column %s of %s is not in %s", f.Name, a.in.name(0), b.in.name(0))
-		}
-		if g := inB[j]; !sameType(written(f.Type), written(g.Type)) {
-			return nil, fmt.Errorf("column %s is %v in %s, but %v in %s", f.Name, f.Type, a.in.name(0), g.Type,
-				b.in.name(0))
-		}
-		columns[i] = j
-	}
-	for _, g := range inB {
-		if !slices.ContainsFunc(inA, func(f arrow.Field) bool { return f.Name == g.Name }) {
-			return nil, fmt.Errorf("column %s of %s is not in %s", g.Name, b.in.name(0), a.in.name(0))
-		}
-	}
-	return columns, nil
 }

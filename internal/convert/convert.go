@@ -69,6 +69,10 @@ type Options struct {
 	Restart bool `json:"-"`
 	// Verify reads the output back, and compares it with the inputs row by row.
 	Verify bool `json:"-"`
+	// Flatten makes columns of keys of maps, and of fields of structs.
+	Flatten []Flattening `json:",omitempty"`
+	// RestBelow is the share of rows below which a key that has no more stays in its map.
+	RestBelow float64 `json:",omitempty"`
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
 	Progress func(Progress) `json:"-"`
 }
@@ -77,6 +81,7 @@ type Options struct {
 type Progress struct {
 	Rows              int64
 	Read, BytesToRead int64 // bytes of the input files, compressed as they are
+	Counting          bool  // keys are counted, before anything is written
 }
 
 // Result is what Run made.
@@ -100,7 +105,7 @@ const (
 
 // check fills in defaults and reports what cannot be.
 func (o *Options) check() error {
-	if err := o.checkInputs(); err != nil {
+	if err := errors.Join(o.checkInputs(), o.checkFlatten()); err != nil {
 		return err
 	}
 	switch {
@@ -200,7 +205,10 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		return r, err
 	}
 	defer func() { err = out.abandon(err) }()
-	l := asTheyAre(src.schema())
+	l, err := layoutOf(ctx, o, &in, src.schema())
+	if err != nil {
+		return r, err
+	}
 	if len(out.done().files) > 0 {
 		in.notes = append(in.notes, out.done().note())
 	}

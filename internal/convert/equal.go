@@ -100,6 +100,9 @@ func widthOf(t arrow.DataType) int {
 
 // fixed are the bytes of n values of fixed width.
 func fixed(a arrow.Array, width, i, n int) []byte {
+	if n == 0 {
+		return nil // there may be no buffer
+	}
 	from := (a.Data().Offset() + i) * width
 	return a.Data().Buffers()[1].Bytes()[from : from+n*width]
 }

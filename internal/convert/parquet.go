@@ -21,7 +21,7 @@ const notRead = ": the file is damaged, or has a codec or an encoding that worke
 
 // Bounds of what is read ahead of each column of a Parquet file, and of all of them.
 const (
-	minBuffer  = 64 << 10
+	minBuffer  = 16 << 10
 	maxBuffer  = 1 << 20
 	allBuffers = 128 << 20
 )

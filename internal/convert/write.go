@@ -48,6 +48,9 @@ func (w *writer) finish(ctx context.Context) error {
 
 // flush writes the row group.
 func (w *writer) flush(ctx context.Context) error {
+	if err := w.layout.begin(w.group); err != nil {
+		return err
+	}
 	if !w.enc.open() {
 		to, err := w.out.begin(ctx)
 		if err != nil {
@@ -62,7 +65,7 @@ func (w *writer) flush(ctx context.Context) error {
 	}
 	clear(w.group)
 	w.group = w.group[:0]
-	return nil
+	return w.layout.begin(nil)
 }
 
 func (w *writer) endFile(ctx context.Context) error {

@@ -67,6 +67,18 @@ func Equal(t *testing.T, what string, twin, file []byte) {
 	}
 }
 
+// Schema is what specs see of a file.
+func Schema(t testing.TB, data []byte) spec.Schema {
+	t.Helper()
+	return open(t, data).Columns().Schema
+}
+
+// Rows are those of a file, as Go values.
+func Rows(t testing.TB, data []byte, sources ...*pb.Source) [][]any {
+	t.Helper()
+	return decodeAll(t, "rows", open(t, data), data, sources, 64, 0, false)
+}
+
 // readable are the columns of a file that can be features, or could beside files that have a type for them.
 func readable(f format.File) (columns []spec.Column) {
 	for _, c := range f.Columns().Schema.Columns {
