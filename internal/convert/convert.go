@@ -3,8 +3,8 @@
 // and `penstock diff` compares what two datasets hold.
 //
 // A source (text.go, parquet.go, arrow.go) makes records of the inputs. A cutter says where row groups and files end. A
-// writer (write.go) collects row groups, a layout (layout.go) makes the output's columns of them, an encoder
-// (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run what is
+// writer (write.go) collects row groups, a layout (layout.go) makes the output's columns of them, in an order (order.go),
+// an encoder (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run what is
 // finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and a dictionary a
 // column. Run reads in one goroutine and writes in another and waits for both; calls of Run with different outputs do
 // not touch each other.
@@ -69,8 +69,14 @@ type Options struct {
 	Restart bool `json:"-"`
 	// Verify reads the output back, and compares it with the inputs row by row.
 	Verify bool `json:"-"`
+	// Order, if not nil, says how the output's columns follow each other; else they do as those of the inputs.
+	Order *Order `json:",omitempty"`
+	// DryRun ends before anything is written. Its result has the columns and notes alone.
+	DryRun bool `json:"-"`
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
 	Progress func(Progress) `json:"-"`
+
+	order []int // that Order says
 }
 
 // Progress is how far Run is.
@@ -195,12 +201,26 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		return r, err
 	}
 	defer src.close()
+	l := asTheyAre(src.schema())
+	if o.order, err = orderOf(ctx, o, src, l); err != nil {
+		return r, err
+	}
+	if o.DryRun {
+		err = l.arrange(o.order)
+		return Result{Columns: l.described(), Notes: in.notes}, err
+	}
 	out, err := newOutput(ctx, o, &in)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = out.abandon(err) }()
-	l := asTheyAre(src.schema())
+	order, note := keptOrder(o.order, out.done())
+	if note != "" {
+		in.notes = append(in.notes, note)
+	}
+	if err := l.arrange(order); err != nil {
+		return r, err
+	}
 	if len(out.done().files) > 0 {
 		in.notes = append(in.notes, out.done().note())
 	}
@@ -223,9 +243,7 @@ func result(ctx context.Context, l *layout, out output, notes []string) (r Resul
 	for _, f := range out.done().files {
 		r.Bytes += f.Bytes
 	}
-	for _, c := range l.columns {
-		r.Columns = append(r.Columns, fmt.Sprintf("%s: %v", c.field.Name, c.field.Type))
-	}
+	r.Columns = l.described()
 	return r, nil
 }
 
