@@ -1,6 +1,7 @@
 // Package offline holds the commands that need no fleet: `penstock convert`, `penstock diff` and `penstock show`, which
-// make, compare and look at data (a master is asked for --order popularity alone), `penstock validate` and `penstock plan`, which do what a master does when a session
-// opens, and `penstock ops`, which lists the transforms. Each is used from one goroutine.
+// make, compare and look at data, `penstock validate` and `penstock plan`, which do what a master does when a session
+// opens, and `penstock ops`, which lists the transforms. Only for --order popularity is a master asked. Each is used
+// from one goroutine.
 package offline
 
 import (
