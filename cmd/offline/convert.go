@@ -1,6 +1,7 @@
 // Package offline holds the commands that need no fleet: `penstock convert`, `penstock diff` and `penstock show`, which
 // make, compare and look at data, `penstock validate` and `penstock plan`, which do what a master does when a session
-// opens, and `penstock ops`, which lists the transforms. Each is used from one goroutine.
+// opens, and `penstock ops`, which lists the transforms. Only for --order popularity is a master asked. Each is used
+// from one goroutine.
 package offline
 
 import (
@@ -26,6 +27,7 @@ type conversion struct {
 	stores   cli.StorageFlags
 	rowGroup cli.Bytes
 	flatten  []string
+	order    ordering
 }
 
 // Convert returns `penstock convert`.
@@ -42,7 +44,10 @@ their layout.
 
 The output appears only when it is whole. A conversion into several files (--file-rows) that was stopped goes on
 behind the last finished one when the same command runs again. An output in a store must be a new place, below a
-prefix that the storage profile lists by write.`,
+prefix that the storage profile lists by write.
+
+With --order popularity, columns that sessions read together lie next to each other. What that saves is said before
+anything is written: it is what sessions would read of the first row group, as workers read it.`,
 		Example: `  penstock convert clicks.tsv --out data --hex 'cat_*'
   penstock convert logs/ --out data
   penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
@@ -50,7 +55,9 @@ prefix that the storage profile lists by write.`,
   penstock convert old/*.parquet --out new --row-group-rows 100000
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
   penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
-  penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml`,
+  penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml
+  penstock convert train/ --out ordered --order popularity --dry-run
+  penstock convert train/ --out ordered --order popularity=features.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: c.run,
 	}
@@ -93,6 +100,8 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 			"name a line); structs and lists of structs, whose fields become columns")
 	flags.Float64Var(&o.RestBelow, "rest-below", 0,
 		"share of rows below which a key stays in its map, such as 0.001 (default: none does)")
+	c.order.register(flags)
+	flags.BoolVar(&o.DryRun, "dry-run", false, "print the columns and what their order saves, and write nothing")
 }
 
 func (c *conversion) run(cmd *cobra.Command, args []string) error {
@@ -123,15 +132,52 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 			humanize.IBytes(uint64(p.BytesToRead)))
 	}
 	o.Header = cmd.Flags().Changed("no-header") && !o.NoHeader
+	switch {
+	case output == "json": // it is in there
+	case o.DryRun:
+		c.order.tell = cmd.OutOrStdout()
+	default:
+		c.order.tell = cmd.ErrOrStderr()
+	}
+	if err := c.order.use(cmd.Context(), &o); err != nil {
+		return err
+	}
 	result, err := convert.Run(cmd.Context(), o)
 	cli.Status(os.Stderr, "")
 	if err != nil {
 		return err
 	}
-	if output == "json" {
-		return cli.PrintJSON(cmd.OutOrStdout(), result)
+	switch {
+	case output == "json" && o.DryRun:
+		return cli.PrintJSON(cmd.OutOrStdout(), dryRun{result.Columns, result.Notes, c.order.told})
+	case output == "json":
+		return cli.PrintJSON(cmd.OutOrStdout(), converted{result, c.order.told})
+	case o.DryRun:
+		return printDryRun(cmd.OutOrStdout(), result)
 	}
 	return printResult(cmd.OutOrStdout(), result)
+}
+
+// converted is what a conversion made, for programs.
+type converted struct {
+	convert.Result
+	Order *foretold `json:"order,omitempty"`
+}
+
+// dryRun is what one would make.
+type dryRun struct {
+	Columns []string  `json:"columns"` // "name: type"
+	Notes   []string  `json:"notes,omitempty"`
+	Order   *foretold `json:"order,omitempty"`
+}
+
+func printDryRun(w io.Writer, r convert.Result) error {
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, note)
+	}
+	_, err := fmt.Fprintf(w, "%s:\n  %s\nnothing is written\n", english.Plural(len(r.Columns), "column", ""),
+		strings.Join(r.Columns, "\n  "))
+	return err
 }
 
 func printResult(w io.Writer, r convert.Result) error {

@@ -75,7 +75,7 @@ func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	return out, out.record(ctx, entry{Work: work})
+	return out, out.record(ctx, entry{Work: work, Order: o.order})
 }
 
 // find lists whatever lies below a URI.

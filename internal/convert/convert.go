@@ -3,11 +3,11 @@
 // and `penstock diff` compares what two datasets hold.
 //
 // A source (text.go, parquet.go, arrow.go) makes records of the inputs. A cutter says where row groups and files end. A
-// writer (write.go) collects row groups, a layout (layout.go) makes the output's columns of them, an encoder
-// (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run what is
-// finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and a dictionary a
-// column. Run reads in one goroutine and writes in another and waits for both; calls of Run with different outputs do
-// not touch each other.
+// writer (write.go) collects row groups, a layout (layout.go) makes the output's columns of them, which may be ordered
+// (order.go), an encoder (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal
+// tells a later run what is finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a
+// page and a dictionary a column. Run reads in one goroutine and writes in another and waits for both; calls of Run
+// with different outputs do not touch each other.
 package convert
 
 import (
@@ -73,8 +73,14 @@ type Options struct {
 	Flatten []Flattening `json:",omitempty"`
 	// RestBelow is the share of rows below which a key that has no more stays in its map.
 	RestBelow float64 `json:",omitempty"`
+	// Order, if not nil, says how the output's columns follow each other; else they do as those of the inputs.
+	Order *Order `json:",omitempty"`
+	// DryRun ends before anything is written. Its result has the columns and notes alone.
+	DryRun bool `json:"-"`
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
 	Progress func(Progress) `json:"-"`
+
+	order []int // that Order says
 }
 
 // Progress is how far Run is.
@@ -200,13 +206,27 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		return r, err
 	}
 	defer src.close()
+	l, err := layoutOf(ctx, o, &in, src.schema())
+	if err != nil {
+		return r, err
+	}
+	if o.order, err = orderOf(ctx, o, src, l); err != nil {
+		return r, err
+	}
+	if o.DryRun {
+		err = l.arrange(o.order)
+		return Result{Columns: l.described(), Notes: in.notes}, err
+	}
 	out, err := newOutput(ctx, o, &in)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = out.abandon(err) }()
-	l, err := layoutOf(ctx, o, &in, src.schema())
-	if err != nil {
+	order, note := keptOrder(o.order, out.done())
+	if note != "" {
+		in.notes = append(in.notes, note)
+	}
+	if err := l.arrange(order); err != nil {
 		return r, err
 	}
 	if len(out.done().files) > 0 {
@@ -231,9 +251,7 @@ func result(ctx context.Context, l *layout, out output, notes []string) (r Resul
 	for _, f := range out.done().files {
 		r.Bytes += f.Bytes
 	}
-	for _, c := range l.columns {
-		r.Columns = append(r.Columns, fmt.Sprintf("%s: %v", c.field.Name, c.field.Type))
-	}
+	r.Columns = l.described()
 	return r, nil
 }
 

@@ -108,7 +108,7 @@ func (out *directory) resume(o Options, in *inputs) error {
 		return err
 	}
 	if !keep {
-		return out.record(entry{Work: work})
+		return out.record(entry{Work: work, Order: o.order})
 	}
 	if err := out.journal.Truncate(size); err != nil {
 		return err

@@ -23,8 +23,10 @@ type place struct {
 
 // entry is one of a journal.
 type entry struct {
-	Work string    `json:"work,omitempty"` // the first one: what tells conversions apart
-	File *finished `json:"file,omitempty"`
+	Work string `json:"work,omitempty"` // the first one: what tells conversions apart
+	// Order is, in the first one, that of the columns of all files; nil: as in the inputs.
+	Order []int     `json:"order,omitempty"`
+	File  *finished `json:"file,omitempty"`
 	// Whole says that all rows are in the files before.
 	Whole bool `json:"whole,omitempty"`
 }
@@ -41,6 +43,7 @@ type finished struct {
 // progress is what a journal says.
 type progress struct {
 	files []finished
+	order []int // of columns in files that an earlier run began
 	whole bool
 }
 
@@ -63,6 +66,7 @@ func (p *progress) take(entries []entry, work string) error {
 	if len(entries) == 0 || entries[0].Work != work {
 		return errOtherWork
 	}
+	p.order = entries[0].Order
 	for _, e := range entries[1:] {
 		switch {
 		case e.Whole:

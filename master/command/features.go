@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
@@ -96,12 +98,27 @@ func (f *readFeatures) ask(ctx context.Context, uri string) (reply *pb.ListFeatu
 	if err != nil {
 		return nil, err
 	}
+	return ListFeatures(ctx, f.masters, cfg, uri)
+}
+
+// NotReadError says that no session read anything of a dataset.
+type NotReadError struct{ error }
+
+// ListFeatures asks masters what sessions read below a URI, which is one dataset, or, without one, of all datasets.
+func ListFeatures(
+	ctx context.Context, masters []string, cfg rpc.Config, uri string,
+) (reply *pb.ListFeaturesReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err = rpc.AtLeader(ctx, f.masters, cfg, func(ctx context.Context, m pb.MasterClient) (err error) {
+	var code codes.Code
+	err = rpc.AtLeader(ctx, masters, cfg, func(ctx context.Context, m pb.MasterClient) (err error) {
 		reply, err = m.ListFeatures(ctx, &pb.ListFeaturesRequest{Uri: uri})
+		code = status.Code(err)
 		return err
 	})
+	if err != nil && code == codes.NotFound {
+		return nil, NotReadError{err}
+	}
 	if err == nil && uri != "" && len(reply.GetDatasets()) != 1 {
 		err = fmt.Errorf("the master answers with %d datasets; is it of another release?", len(reply.GetDatasets()))
 	}

@@ -18,7 +18,13 @@ type Cost struct {
 }
 
 // maxChained bounds the groups of columns that are compared with one another: beyond, popularity alone orders them.
-const maxChained = 4000
+// maxTurned bounds those of which stretches are turned round, for which all distances are kept, and maxSweeps how often
+// all stretches are looked at.
+const (
+	maxChained = 4000
+	maxTurned  = 2000
+	maxSweeps  = 8
+)
 
 // Layout is what is known of the columns of files, and of the sets of them that sessions read.
 type Layout struct {
@@ -116,12 +122,15 @@ func (l *Layout) Cost(order []int, how storage.Reading) (cost Cost) {
 }
 
 // Order puts columns that are read together next to each other, beginning with those that are read most: columns of the
-// same sets form a group, and each group is followed by that of the rest which shares most sets with it, for how many
-// it has. Those that nobody reads come last, as they were.
+// same sets form a group, and each group is followed by that of the rest which has most in common with it: the rows of
+// the sets that have both, of those that have either. Then stretches are turned round where that saves requests. Those
+// that nobody reads come last, as they were.
 func (l *Layout) Order() []int {
 	groups := l.groups()
 	if len(groups) <= maxChained {
-		l.chain(groups)
+		rows := l.rowsOf()
+		l.chain(groups, rows)
+		l.turn(groups, rows)
 	}
 	return slices.Concat(groups...)
 }
@@ -146,11 +155,13 @@ func (l *Layout) groups() (groups [][]int) {
 }
 
 // chain orders groups behind the first one.
-func (l *Layout) chain(groups [][]int) {
+func (l *Layout) chain(groups [][]int, rows rowsOfSets) {
 	for next := 1; next < len(groups); next++ {
-		last, best, likest := l.in[groups[next-1][0]], next, -1.0
+		last, best, likest := groups[next-1][0], next, -1.0
 		for i := next; i < len(groups); i++ {
-			if like := alike(last, l.in[groups[i][0]]); like > likest {
+			c := groups[i][0]
+			both := rows.both(l.in[last], l.in[c])
+			if like := both / max(1, l.rows[last]+l.rows[c]-both); like > likest {
 				best, likest = i, like
 			}
 		}
@@ -160,12 +171,86 @@ func (l *Layout) chain(groups [][]int) {
 	}
 }
 
-// alike is how many sets two columns have in common, of those that either has.
-func alike(a, b []uint64) float64 {
-	both, either := 0, 0
-	for i := range a {
-		both += bits.OnesCount64(a[i] & b[i])
-		either += bits.OnesCount64(a[i] | b[i])
+// turn turns stretches of groups round, as long as fewer rows of sets then end or begin between groups, and behind the
+// last one that is read (2-opt). What is read most stays in front, where nothing is between.
+func (l *Layout) turn(groups [][]int, rows rowsOfSets) {
+	for len(groups) > 0 && l.rows[groups[len(groups)-1][0]] == 0 {
+		groups = groups[:len(groups)-1]
 	}
-	return float64(both) / float64(max(1, either))
+	n := len(groups)
+	if n > maxTurned {
+		return
+	}
+	apart, order := l.apart(groups, rows), make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	before := func(i, g int) float64 { // between what lies at i and a group
+		if i < 0 {
+			return 0
+		}
+		return apart[order[i]][g]
+	}
+	behind := func(g, i int) float64 {
+		if i == n {
+			return l.rows[groups[g][0]]
+		}
+		return apart[g][order[i]]
+	}
+	for sweep, better := 0, true; better && sweep < maxSweeps; sweep++ {
+		better = false
+		for i := range n {
+			for j := i + 1; j < n; j++ {
+				was := before(i-1, order[i]) + behind(order[j], j+1)
+				if then := before(i-1, order[j]) + behind(order[i], j+1); then < was {
+					slices.Reverse(order[i : j+1])
+					better = true
+				}
+			}
+		}
+	}
+	were := slices.Clone(groups)
+	for i, g := range order {
+		groups[i] = were[g]
+	}
+}
+
+// apart are the rows of the sets that have one of two groups alone.
+func (l *Layout) apart(groups [][]int, rows rowsOfSets) [][]float64 {
+	out := make([][]float64, len(groups))
+	for i, g := range groups {
+		out[i] = make([]float64, len(groups))
+		for j, h := range groups[:i] {
+			a, b := g[0], h[0]
+			out[i][j] = l.rows[a] + l.rows[b] - 2*rows.both(l.in[a], l.in[b])
+			out[j][i] = out[i][j]
+		}
+	}
+	return out
+}
+
+// rowsOfSets are the rows of sets, for each value of each byte of their bits: columns are compared by the million.
+type rowsOfSets [][256]float64
+
+func (l *Layout) rowsOf() rowsOfSets {
+	out := make(rowsOfSets, (len(l.sets)+7)/8)
+	for i := range out {
+		for bits8 := 1; bits8 < 256; bits8++ {
+			out[i][bits8] = out[i][bits8&(bits8-1)]
+			if s := 8*i + bits.TrailingZeros8(uint8(bits8)); s < len(l.sets) {
+				out[i][bits8] += l.sets[s].rows
+			}
+		}
+	}
+	return out
+}
+
+// both is the rows of the sets that two columns have in common.
+func (r rowsOfSets) both(a, b []uint64) (rows float64) {
+	for i := range a {
+		for at, common := 8*i, a[i]&b[i]; common != 0; at, common = at+1, common>>8 {
+			rows += r[at][common&255]
+		}
+	}
+	return rows
 }

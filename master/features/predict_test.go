@@ -83,3 +83,29 @@ func TestOrderProperty(t *testing.T) {
 		}
 	})
 }
+
+// What most rows are read of stays together, however many sets say otherwise.
+func TestOrderByRows(t *testing.T) {
+	r := features.Load(nil)
+	for _, set := range []struct {
+		rows     int64
+		features []string
+	}{{100, []string{"c0", "c3"}}, {1, []string{"c0", "c1"}}, {1, []string{"c0", "c1", "c2"}}, {1, []string{"c0", "c1", "c4"}}} {
+		r.Add(features.Of(features.Note{Features: set.features, Rows: set.rows, Columns: columnsOf(5, 1), UnixMs: 1}))
+	}
+	if order := features.LayoutOf(r.Proto()).Order(); !slices.Contains(order[:2], 0) || !slices.Contains(order[:2], 3) {
+		t.Errorf("order %v", order)
+	}
+}
+
+// What is read most need not lie at an end: what is read with it lies on either side.
+func TestOrderTurns(t *testing.T) {
+	r := features.Load(nil)
+	for _, set := range [][]string{{"c0", "c1"}, {"c0", "c1", "c2"}, {"c2", "c3", "c4"}} {
+		r.Add(features.Of(features.Note{Features: set, Rows: 10, Columns: columnsOf(6, 1000), UnixMs: 1}))
+	}
+	l := features.LayoutOf(r.Proto())
+	if cost := l.Cost(l.Order(), tight); cost.Requests != 1 {
+		t.Errorf("order %v: %+v", l.Order(), cost)
+	}
+}

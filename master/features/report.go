@@ -108,7 +108,7 @@ func ReportOf(d *pb.DatasetReads, details bool) Report {
 }
 
 // OrdersOf foretells what workers read of a row group, with the columns as they are and as Order has them; nil: too
-// little is known. It may take a second.
+// little is known. It may take seconds.
 func OrdersOf(d *pb.DatasetReads) *ReportOrders {
 	l := LayoutOf(d)
 	if !l.Known() {
