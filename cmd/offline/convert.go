@@ -46,6 +46,7 @@ prefix that the storage profile lists by write.`,
   penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
   penstock convert old/*.parquet --out new --row-group-rows 100000
+  penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml`,
 		Args: cobra.MinimumNArgs(1),
@@ -85,6 +86,10 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
 	flags.Var(&c.rowGroup, "row-group-bytes", "most bytes of a row group in memory")
 	flags.Int64Var(&o.FileRows, "file-rows", 0, "rows of each file (default: all in one)")
+	flags.StringSliceVar(&o.SortBy, "sort-by", nil,
+		"columns to sort all rows by, as name or name:desc; equal rows keep their order, nulls are last")
+	flags.StringSliceVar(&o.PartitionBy, "partition-by", nil,
+		"columns that become folders, such as day=2026-01-02/country=DE, and leave the files")
 }
 
 func (c *conversion) run(cmd *cobra.Command, args []string) error {

@@ -62,6 +62,11 @@ type Options struct {
 	RowGroupBytes int64
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
+	// SortBy sorts all rows by columns: "column" or "column:desc". Equal rows keep the inputs' order, and nulls are last.
+	SortBy []string
+	// PartitionBy divides the rows by columns, which become folders: day=2026-01-02/country=DE. Within them rows keep
+	// the inputs' order, or are sorted.
+	PartitionBy []string
 	// Overwrite replaces an output that is there already.
 	Overwrite bool `json:"-"`
 	// Restart drops what an unfinished run with this output left. Else a run goes on behind the files that an earlier
@@ -117,6 +122,10 @@ func (o *Options) check() error {
 	}
 	if o.RowGroupBytes == 0 {
 		o.RowGroupBytes = defaultRowGroupBytes
+	}
+	if len(o.PartitionBy) > 0 && isParquet(o.Output) {
+		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by --out",
+			o.Output)
 	}
 	if o.FileRows > 0 && isParquet(o.Output) {
 		return fmt.Errorf(
@@ -194,13 +203,18 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer src.close()
+	defer func() { src.close() }()
+	where, err := arrangementOf(o, src.schema())
+	if err != nil {
+		return r, err
+	}
 	out, err := newOutput(ctx, o, &in)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = out.abandon(err) }()
-	l := asTheyAre(src.schema())
+	l := asTheyAre(src.schema()).without(o.PartitionBy)
+	src = where.of(src, o, &in, out.scratch())
 	if len(out.done().files) > 0 {
 		in.notes = append(in.notes, out.done().note())
 	}
@@ -259,6 +273,7 @@ func (o *Options) noText() error {
 // piece is a record on its way to the writer, and what ends after it.
 type piece struct {
 	record              arrow.Record
+	folder              string // where its file lies
 	endsGroup, endsFile bool
 	after               place
 }
@@ -271,7 +286,7 @@ func pump(ctx context.Context, o Options, src source, l *layout, out output) err
 	if err := goOn(ctx, src, out.done()); err != nil {
 		return err
 	}
-	w := &writer{layout: l, out: out}
+	w := &writer{layout: l, out: out, folder: "."}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -340,9 +355,10 @@ func readPieces(ctx context.Context, o Options, src source, done int64, pieces c
 		if err != nil {
 			return err
 		}
-		endsGroup, endsFile := c.add(rec.NumRows(), sizeOf(rec))
+		folder := folderOf(src)
+		endsGroup, endsFile := c.add(folder, rec.NumRows(), sizeOf(rec))
 		select {
-		case pieces <- piece{rec, endsGroup, endsFile, src.behind()}:
+		case pieces <- piece{rec, folder, endsGroup, endsFile, src.behind()}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -358,6 +374,7 @@ type cutter struct {
 	groupRows, groupBytes, fileRows int64 // bounds; fileRows 0 is none
 	rows                            int64 // all so far
 	inGroup, bytesInGroup, inFile   int64
+	folder                          string // of the file
 }
 
 // room is the most rows that the next record may have.
@@ -369,8 +386,11 @@ func (c *cutter) room() int64 {
 	return n
 }
 
-// add counts a record and reports what ends after it.
-func (c *cutter) add(rows, bytes int64) (endsGroup, endsFile bool) {
+// add counts a record and reports what ends after it. A file ends before a record of another folder.
+func (c *cutter) add(folder string, rows, bytes int64) (endsGroup, endsFile bool) {
+	if folder != c.folder {
+		c.folder, c.inGroup, c.bytesInGroup, c.inFile = folder, 0, 0, 0
+	}
 	c.rows += rows
 	c.inGroup += rows
 	c.inFile += rows

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/internal/process"
@@ -27,6 +28,7 @@ type directory struct {
 	lock      *os.File // temp
 	journal   *os.File
 	file      *os.File // being written
+	name      string   // of it, in temp
 	buf       *bufio.Writer
 	published bool
 }
@@ -134,7 +136,7 @@ func readJournal(name string) (entries []entry, size int64, err error) {
 	return entries, size, err
 }
 
-// sweep removes what no finished file is, and checks those.
+// sweep checks the finished files, and removes all others and folders that are empty.
 func (out *directory) sweep(journal bool) error {
 	kept := map[string]bool{journalName: journal}
 	for _, f := range out.files {
@@ -145,18 +147,21 @@ func (out *directory) sweep(journal bool) error {
 		}
 		kept[f.Name] = true
 	}
-	entries, err := os.ReadDir(out.temp)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !kept[e.Name()] {
-			if err := os.Remove(filepath.Join(out.temp, e.Name())); err != nil {
-				return err
-			}
+	var folders []string
+	err := fs.WalkDir(os.DirFS(out.temp), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || kept[name] || name == ".":
+			return err
+		case e.IsDir():
+			folders = append(folders, name)
+			return nil
 		}
+		return os.Remove(filepath.Join(out.temp, name))
+	})
+	for _, name := range slices.Backward(folders) { // the inner ones first
+		_ = os.Remove(filepath.Join(out.temp, name)) // those with files stay
 	}
-	return nil
+	return err
 }
 
 func (out *directory) record(e entry) error {
@@ -173,11 +178,19 @@ func (out *directory) record(e entry) error {
 	return nil
 }
 
+func (out *directory) scratch() string { return out.temp }
+
 func (out *directory) done() *progress { return &out.progress }
 
-// begin opens the next file.
-func (out *directory) begin(context.Context) (io.Writer, error) {
-	f, err := os.Create(filepath.Join(out.temp, partName(len(out.files))))
+// begin opens the next file of a folder. Where upper and lower case are one, two folders may be: then it is there.
+func (out *directory) begin(_ context.Context, folder string) (io.Writer, error) {
+	out.name = out.next(folder)
+	name := filepath.Join(out.temp, filepath.FromSlash(out.name))
+	err := os.MkdirAll(filepath.Dir(name), 0o755)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create an output file: %w", err)
 	}
@@ -187,7 +200,7 @@ func (out *directory) begin(context.Context) (io.Writer, error) {
 
 // end completes the file that begin opened.
 func (out *directory) end(_ context.Context, rows int64, after place) error {
-	f := finished{Name: partName(len(out.files)), Rows: rows, After: after}
+	f := finished{Name: out.name, Rows: rows, After: after}
 	err := errors.Join(out.buf.Flush(), out.file.Sync(), out.file.Close())
 	out.file = nil
 	if err == nil {
@@ -199,7 +212,7 @@ func (out *directory) end(_ context.Context, rows int64, after place) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}
-	out.files = append(out.files, f)
+	out.add(f)
 	return out.record(entry{File: &f})
 }
 

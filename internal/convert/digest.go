@@ -1,0 +1,215 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/dustin/go-humanize"
+)
+
+// verifyArranged compares inputs with an output that has the same rows in another order or in folders. The sum of all
+// rows' hashes is that of the same rows in any order; the hashes begin with a seed that nobody knows before.
+func verifyArranged(ctx context.Context, o Options, before, after *side) error {
+	var folders *inFolders
+	if len(o.PartitionBy) > 0 {
+		var err error
+		if folders, err = newInFolders(after, o.PartitionBy, before.schema()); err != nil {
+			return err
+		}
+		after.source = folders
+	}
+	columns, err := match(before, after)
+	if err != nil {
+		return err
+	}
+	in, out := rowSum{seed: maphash.MakeSeed()}, rowSum{}
+	out.seed = in.seed
+	same := make([]int, len(columns))
+	for i := range same {
+		same[i] = i
+	}
+	if err := in.addAll(ctx, before, same, nil); err != nil {
+		return err
+	}
+	by, err := sortKeys(o.SortBy, after.schema())
+	if err != nil {
+		return err
+	}
+	if err := out.addAll(ctx, after, columns, &orderCheck{by: by, folders: folders}); err != nil {
+		return err
+	}
+	if in != out {
+		return fmt.Errorf("its %s rows are not the %s rows of the inputs", humanize.Comma(out.rows), humanize.Comma(in.rows))
+	}
+	return nil
+}
+
+// rowSum stands for a set of rows, of which some may be equal.
+type rowSum struct {
+	seed maphash.Seed
+	rows int64
+	sum  uint64
+}
+
+func (r *rowSum) addAll(ctx context.Context, s *side, columns []int, order *orderCheck) error {
+	var row []byte
+	for {
+		rec, err := s.next(ctx, batchRows)
+		if errors.Is(err, errEnd) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if s.rec = rec; order != nil {
+			if err := order.check(s); err != nil {
+				return err
+			}
+		}
+		for i := range int(rec.NumRows()) {
+			row = row[:0]
+			for _, c := range columns {
+				row = appendPlain(row, rec.Column(c), i)
+			}
+			r.sum += maphash.Bytes(r.seed, row)
+			r.rows++
+		}
+	}
+}
+
+// appendPlain appends a value so that those, and only those, of the same written type that are equal are the same.
+func appendPlain(to []byte, a arrow.Array, i int) []byte {
+	if a.IsNull(i) {
+		return append(to, 0)
+	}
+	to = append(to, 1)
+	switch a := a.(type) {
+	case *array.Null:
+		return to
+	case *array.Boolean:
+		if a.Value(i) {
+			return append(to, 1)
+		}
+		return append(to, 0)
+	case *array.Struct:
+		for f := range a.NumField() {
+			to = appendPlain(to, a.Field(f), i)
+		}
+		return to
+	case array.ListLike:
+		from, end := a.ValueOffsets(i)
+		to = binary.AppendVarint(to, end-from)
+		for k := from; k < end; k++ {
+			to = appendPlain(to, a.ListValues(), int(k))
+		}
+		return to
+	case array.BinaryLike:
+		text := textOf(a, i)
+		return append(binary.AppendVarint(to, int64(len(text))), text...)
+	}
+	value := fixed(a, widthOf(a.DataType()), i, 1)
+	if isNaN(a.DataType(), value) {
+		return append(to, 1) // of this length no number is
+	}
+	return append(append(to, 0), value...)
+}
+
+// orderCheck checks that rows are sorted, in each folder.
+type orderCheck struct {
+	by        []sortKey
+	folders   *inFolders // nil: there are none
+	last, key []byte
+	folder    string
+}
+
+func (c *orderCheck) check(s *side) error {
+	if len(c.by) == 0 {
+		return nil
+	}
+	if c.folders != nil && c.folders.folder != c.folder {
+		c.folder, c.last = c.folders.folder, c.last[:0]
+	}
+	for row := range int(s.rec.NumRows()) {
+		c.key = appendKey(c.key[:0], c.by, s.rec, row)
+		if bytes.Compare(c.key, c.last) < 0 {
+			return fmt.Errorf("%s belongs before the row before", s.where(int64(row)))
+		}
+		c.key, c.last = c.last, c.key
+	}
+	return nil
+}
+
+// inFolders is a source with columns that its files' folders stand for.
+type inFolders struct {
+	source
+	in     *inputs
+	fields []arrow.Field
+	all    *arrow.Schema
+	folder string // of the last record
+	values []string
+}
+
+func newInFolders(s *side, columns []string, like *arrow.Schema) (*inFolders, error) {
+	f := &inFolders{source: s.source, in: s.in, values: make([]string, len(columns))}
+	for _, name := range columns {
+		f.fields = append(f.fields, like.Field(columnNamed(like, name)))
+	}
+	f.all = arrow.NewSchema(slices.Concat(s.schema().Fields(), f.fields), nil)
+	return f, nil
+}
+
+func (f *inFolders) schema() *arrow.Schema { return f.all }
+
+func (f *inFolders) next(ctx context.Context, limit int64) (arrow.Record, error) {
+	rec, err := f.source.next(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	name := f.in.name(f.behind().Input)
+	if err := f.enter(path.Dir(name)); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	columns := slices.Clone(rec.Columns())
+	for i, of := range f.fields {
+		values, err := partitionValues(of.Type, f.values[i], rec.NumRows())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		columns = append(columns, values)
+	}
+	return array.NewRecord(f.all, columns, rec.NumRows()), nil
+}
+
+// enter reads the names of the folders that a file lies in.
+func (f *inFolders) enter(folder string) error {
+	if folder == f.folder {
+		return nil
+	}
+	f.folder = folder
+	levels := strings.Split(folder, "/")
+	levels = levels[max(0, len(levels)-len(f.fields)):]
+	for i, of := range f.fields {
+		name, value, found := "", "", i < len(levels)
+		if found {
+			name, value, found = strings.Cut(levels[i], "=")
+		}
+		var inName, inValue error
+		if name, inName = url.PathUnescape(name); inName == nil {
+			f.values[i], inValue = url.PathUnescape(value)
+		}
+		if !found || name != of.Name || inName != nil || inValue != nil {
+			return fmt.Errorf("it lies in no folder %s=...", of.Name)
+		}
+	}
+	return nil
+}
