@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -120,6 +121,15 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 	return printResult(cmd.OutOrStdout(), result)
 }
 
+// someFiles cuts a long list of files; JSON has all of them.
+func someFiles(files []string) []string {
+	const most = 20
+	if len(files) <= most {
+		return files
+	}
+	return append(slices.Clone(files[:most]), fmt.Sprintf("and %s more", humanize.Comma(int64(len(files)-most))))
+}
+
 func printResult(w io.Writer, r convert.Result) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(w, note)
@@ -130,7 +140,7 @@ func printResult(w io.Writer, r convert.Result) error {
 	_, err := fmt.Fprintf(w, "%s %s, %s in %s:\n  %s\n%s:\n  %s\n",
 		humanize.Comma(r.Rows), english.PluralWord(int(r.Rows), "row", ""),
 		humanize.IBytes(uint64(r.Bytes)), english.Plural(len(r.Files), "file", ""),
-		strings.Join(r.Files, "\n  "), english.Plural(len(r.Columns), "column", ""),
+		strings.Join(someFiles(r.Files), "\n  "), english.Plural(len(r.Columns), "column", ""),
 		strings.Join(r.Columns, "\n  "))
 	return err
 }

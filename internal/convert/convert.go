@@ -62,7 +62,7 @@ type Options struct {
 	RowGroupBytes int64
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
-	// SortBy sorts all rows by columns: "column" or "column:desc". Equal rows keep the inputs' order, and nulls are last.
+	// SortBy sorts all rows by columns: "column" or "column:desc". Equal rows keep the inputs' order; nulls are last.
 	SortBy []string
 	// PartitionBy divides the rows by columns, which become folders: day=2026-01-02/country=DE. Within them rows keep
 	// the inputs' order, or are sorted.
@@ -124,8 +124,8 @@ func (o *Options) check() error {
 		o.RowGroupBytes = defaultRowGroupBytes
 	}
 	if len(o.PartitionBy) > 0 && isParquet(o.Output) {
-		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by --out",
-			o.Output)
+		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by "+
+			"--out", o.Output)
 	}
 	if o.FileRows > 0 && isParquet(o.Output) {
 		return fmt.Errorf(

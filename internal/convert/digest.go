@@ -22,10 +22,7 @@ import (
 func verifyArranged(ctx context.Context, o Options, before, after *side) error {
 	var folders *inFolders
 	if len(o.PartitionBy) > 0 {
-		var err error
-		if folders, err = newInFolders(after, o.PartitionBy, before.schema()); err != nil {
-			return err
-		}
+		folders = newInFolders(after, o.PartitionBy, before.schema())
 		after.source = folders
 	}
 	columns, err := match(before, after)
@@ -49,7 +46,8 @@ func verifyArranged(ctx context.Context, o Options, before, after *side) error {
 		return err
 	}
 	if in != out {
-		return fmt.Errorf("its %s rows are not the %s rows of the inputs", humanize.Comma(out.rows), humanize.Comma(in.rows))
+		return fmt.Errorf("its %s rows are not the %s rows of the inputs", humanize.Comma(out.rows),
+			humanize.Comma(in.rows))
 	}
 	return nil
 }
@@ -159,13 +157,13 @@ type inFolders struct {
 	values []string
 }
 
-func newInFolders(s *side, columns []string, like *arrow.Schema) (*inFolders, error) {
+func newInFolders(s *side, columns []string, like *arrow.Schema) *inFolders {
 	f := &inFolders{source: s.source, in: s.in, values: make([]string, len(columns))}
 	for _, name := range columns {
 		f.fields = append(f.fields, like.Field(columnNamed(like, name)))
 	}
 	f.all = arrow.NewSchema(slices.Concat(s.schema().Fields(), f.fields), nil)
-	return f, nil
+	return f
 }
 
 func (f *inFolders) schema() *arrow.Schema { return f.all }
@@ -208,7 +206,7 @@ func (f *inFolders) enter(folder string) error {
 			f.values[i], inValue = url.PathUnescape(value)
 		}
 		if !found || name != of.Name || inName != nil || inValue != nil {
-			return fmt.Errorf("it lies in no folder %s=...", of.Name)
+			return fmt.Errorf("it lies in no folder of column %s", of.Name)
 		}
 	}
 	return nil

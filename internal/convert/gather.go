@@ -120,6 +120,14 @@ func gatherFixed(width int, from []arrow.Array, order []span, n int) *memory.Buf
 			lying[i] = fixed(a, width, 0, a.Len())
 		}
 	}
+	switch width {
+	case arrow.Int32SizeBytes:
+		out := gatherWords(lying, arrow.Uint32Traits.CastFromBytes, order, n)
+		return memory.NewBufferBytes(arrow.Uint32Traits.CastToBytes(out))
+	case arrow.Int64SizeBytes:
+		out := gatherWords(lying, arrow.Uint64Traits.CastFromBytes, order, n)
+		return memory.NewBufferBytes(arrow.Uint64Traits.CastToBytes(out))
+	}
 	out := make([]byte, 0, n*width)
 	for _, s := range order {
 		out = append(out, lying[s.array][s.from*width:(s.from+s.n)*width]...)
@@ -127,57 +135,69 @@ func gatherFixed(width int, from []arrow.Array, order []span, n int) *memory.Buf
 	return memory.NewBufferBytes(out)
 }
 
+// gatherWords takes half the time of copying bytes where spans are short.
+func gatherWords[T uint32 | uint64](lying [][]byte, words func([]byte) []T, order []span, n int) []T {
+	values := make([][]T, len(lying))
+	for i, b := range lying {
+		values[i] = words(b)
+	}
+	out := make([]T, 0, n)
+	for _, s := range order {
+		if s.n == 1 {
+			out = append(out, values[s.array][s.from])
+			continue
+		}
+		out = append(out, values[s.array][s.from:s.from+s.n]...)
+	}
+	return out
+}
+
 func gatherTexts(t arrow.BinaryDataType, from []arrow.Array, order []span, n int, buffers []*memory.Buffer) (
 	[]*memory.Buffer, error,
 ) {
+	if t.Layout().Buffers[1].ByteWidth == arrow.Int64SizeBytes {
+		return gatherBytes(from, arrow.Int64Traits.CastFromBytes, arrow.Int64Traits.CastToBytes, order, n, buffers)
+	}
+	return gatherBytes(from, arrow.Int32Traits.CastFromBytes, arrow.Int32Traits.CastToBytes, order, n, buffers)
+}
+
+// gatherBytes gathers texts whose offsets are of a type.
+func gatherBytes[T int32 | int64](from []arrow.Array, read func([]byte) []T, write func([]T) []byte, order []span,
+	n int, buffers []*memory.Buffer,
+) ([]*memory.Buffer, error) {
 	type texts struct {
-		array.BinaryLike
-		first int64 // its offset
-		bytes []byte
+		offsets []T
+		bytes   []byte
 	}
 	lying := make([]texts, len(from))
 	for i, a := range from {
-		if a.Len() > 0 {
-			b := a.(array.BinaryLike)
-			lying[i] = texts{b, b.ValueOffset64(0), b.ValueBytes()}
+		if a.Len() == 0 {
+			continue
+		}
+		d := a.Data()
+		lying[i].offsets = read(d.Buffers()[1].Bytes())[d.Offset() : d.Offset()+d.Len()+1]
+		if d.Buffers()[2] != nil {
+			lying[i].bytes = d.Buffers()[2].Bytes()
 		}
 	}
-	ends := make([]int64, 1, n+1)
+	ends := make([]T, 1, n+1)
 	all := int64(0)
 	for _, s := range order {
-		for i := s.from; i < s.from+s.n; i++ {
-			all += int64(lying[s.array].ValueLen(i))
-			ends = append(ends, all)
+		offsets := lying[s.array].offsets[s.from : s.from+s.n+1]
+		for i := range s.n {
+			all += int64(offsets[i+1] - offsets[i])
+			ends = append(ends, T(all))
 		}
 	}
-	offsets, err := offsetsOf(ends, t.Layout().Buffers[1].ByteWidth == 8)
-	if err != nil {
-		return nil, err
+	if int64(T(all)) != all {
+		return nil, errLongRecord
 	}
 	out := make([]byte, 0, all)
 	for _, s := range order {
-		if s.n == 0 {
-			continue
-		}
 		l := lying[s.array]
-		end := l.ValueOffset64(s.from+s.n-1) + int64(l.ValueLen(s.from+s.n-1))
-		out = append(out, l.bytes[l.ValueOffset64(s.from)-l.first:end-l.first]...)
+		out = append(out, l.bytes[l.offsets[s.from]:l.offsets[s.from+s.n]]...)
 	}
-	return append(buffers, offsets, memory.NewBufferBytes(out)), nil
-}
-
-func offsetsOf(ends []int64, long bool) (*memory.Buffer, error) {
-	if long {
-		return memory.NewBufferBytes(arrow.Int64Traits.CastToBytes(ends)), nil
-	}
-	if ends[len(ends)-1] > math.MaxInt32 {
-		return nil, errLongRecord
-	}
-	short := make([]int32, len(ends))
-	for i, end := range ends {
-		short[i] = int32(end)
-	}
-	return memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(short)), nil
+	return append(buffers, memory.NewBufferBytes(write(ends)), memory.NewBufferBytes(out)), nil
 }
 
 func gatherFields(t *arrow.StructType, from []arrow.Array, order []span, n int) ([]arrow.ArrayData, error) {
@@ -196,7 +216,7 @@ func gatherFields(t *arrow.StructType, from []arrow.Array, order []span, n int) 
 }
 
 // listsBelow are where lists end, and which values they hold.
-func listsBelow(from []arrow.Array, order []span) (ends []int64, below []span, all int) {
+func listsBelow(from []arrow.Array, order []span) (ends []int32, below []span, all int) {
 	ends = append(ends, 0)
 	for _, s := range order {
 		a := from[s.array].(array.ListLike)
@@ -209,7 +229,7 @@ func listsBelow(from []arrow.Array, order []span) (ends []int64, below []span, a
 				below = append(below, span{s.array, int(first), n})
 				all += n
 			}
-			ends = append(ends, int64(all))
+			ends = append(ends, int32(all))
 		}
 	}
 	return ends, below, all
@@ -228,10 +248,9 @@ func gatherLists(elem arrow.DataType, from []arrow.Array, order []span, buffers 
 	[]arrow.ArrayData, []*memory.Buffer, error,
 ) {
 	ends, below, all := listsBelow(from, order)
-	offsets, err := offsetsOf(ends, false)
-	if err != nil {
-		return nil, nil, err
+	if all > math.MaxInt32 {
+		return nil, nil, errLongRecord
 	}
 	children, err := gatherBelow(elem, from, below, all)
-	return children, append(buffers, offsets), err
+	return children, append(buffers, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(ends))), err
 }

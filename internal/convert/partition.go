@@ -51,8 +51,8 @@ func arrangementOf(o Options, schema *arrow.Schema) (arrangement, error) {
 		case slices.Contains(a.partitions[:i], column):
 			return a, fmt.Errorf("--partition-by names column %s twice: name it once", name)
 		case !partitionable(schema.Field(column).Type):
-			return a, fmt.Errorf("--partition-by names column %s, which is %v: folders stand for whole numbers, texts, "+
-				"booleans, dates and times", name, schema.Field(column).Type)
+			return a, fmt.Errorf("--partition-by names column %s, which is %v: folders stand for whole numbers, "+
+				"texts, booleans, dates and times", name, schema.Field(column).Type)
 		}
 		a.partitions[i] = column
 		a.by = append(a.by, sortKey{column: column})
@@ -109,8 +109,8 @@ func (p *partitionCheck) next(ctx context.Context, limit int64) (rec arrow.Recor
 			return nil, fmt.Errorf("%s: %w", p.where(int64(row)), err)
 		}
 		if p.known[string(p.key)] = true; len(p.known) > mostPartitions {
-			return nil, fmt.Errorf("%s begins partition %s, and there are at most %s: name columns with fewer values by "+
-				"--partition-by, or give --sort-by, which has no bound", p.where(int64(row)),
+			return nil, fmt.Errorf("%s begins partition %s, and there are at most %s: name columns with fewer values "+
+				"by --partition-by, or give --sort-by, which has no bound", p.where(int64(row)),
 				humanize.Comma(int64(len(p.known))), humanize.Comma(mostPartitions))
 		}
 	}
@@ -126,7 +126,8 @@ func (p *partitionCheck) check(row int) error {
 		case !utf8.ValidString(text):
 			return fmt.Errorf("column %s is %q, which is no UTF-8, and cannot name a folder", name, short(text))
 		case text == nullPartition:
-			return fmt.Errorf("column %s is %s, which stands for null in names of folders: rename the value", name, text)
+			return fmt.Errorf("column %s is %s, which stands for null in names of folders: rename the value", name,
+				text)
 		case len(folderName(name, text)) > longestFolder:
 			return fmt.Errorf("column %s is %s, which makes a folder's name longer than %d bytes: partition by shorter "+
 				"values", name, short(text), longestFolder)
@@ -188,12 +189,18 @@ func (o *Options) anyFolder() (folder string) {
 	return folder
 }
 
-// folderName escapes all but what stands for itself in every URI and on every file system.
-func folderName(column, value string) string { return escaped(column) + "=" + escaped(value) }
-
-func escaped(text string) string {
+// folderName escapes values as all readers undo it, and of columns' names, where some readers do not, only what must be.
+func folderName(column, value string) string {
+	var name strings.Builder
+	for i := range len(column) {
+		if c := column[i]; c < ' ' || c == 0x7f || strings.IndexByte(`"#%'*/:=?\{[]^`, c) >= 0 {
+			fmt.Fprintf(&name, "%%%02X", c)
+		} else {
+			name.WriteByte(c)
+		}
+	}
 	// QueryEscape leaves letters, digits and "-_.~", and makes "+" of spaces, which no other character becomes
-	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
+	return name.String() + "=" + strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
 // timeOfPartition has no zone, as other writers have it: times of a zone are those of UTC.

@@ -450,7 +450,7 @@ func TestVerifyArranged(t *testing.T) {
 		}
 		if want == "is not in" {
 			o.PartitionBy[0] = "days"
-			want = "no folder days="
+			want = "no folder of column days"
 		}
 		found := must(find(t.Context(), o))
 		err := verify(t.Context(), o, &found, r.Files)

@@ -20,7 +20,6 @@ import (
 
 // given is a source of records.
 type given struct {
-	source
 	of      *arrow.Schema
 	records []arrow.Record
 	each    func()

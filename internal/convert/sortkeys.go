@@ -30,7 +30,8 @@ func sortKeys(by []string, schema *arrow.Schema) ([]sortKey, error) {
 			keys[i].descending = order == "desc"
 		}
 		if column < 0 {
-			return nil, fmt.Errorf("--sort-by names %q, which is no column; there are %s", text, some(columnNames(schema)))
+			return nil, fmt.Errorf("--sort-by names %q, which is no column; there are %s", text,
+				some(columnNames(schema)))
 		}
 		keys[i].column = column
 		if f := schema.Field(column); !sortable(f.Type) {
