@@ -129,8 +129,8 @@ func (p *partitionCheck) check(row int) error {
 			return fmt.Errorf("column %s is %s, which stands for null in names of folders: rename the value", name,
 				text)
 		case len(folderName(name, text)) > longestFolder:
-			return fmt.Errorf("column %s is %s, which makes a folder's name longer than %d bytes: partition by shorter "+
-				"values", name, short(text), longestFolder)
+			return fmt.Errorf("column %s is %s, which makes a folder's name longer than %d bytes: partition by "+
+				"shorter values", name, short(text), longestFolder)
 		}
 	}
 	return nil
@@ -189,7 +189,8 @@ func (o *Options) anyFolder() (folder string) {
 	return folder
 }
 
-// folderName escapes values as all readers undo it, and of columns' names, where some readers do not, only what must be.
+// folderName escapes values as all readers undo it. Of columns' names, where some readers do not, it escapes only what
+// must be.
 func folderName(column, value string) string {
 	var name strings.Builder
 	for i := range len(column) {

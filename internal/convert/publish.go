@@ -74,8 +74,8 @@ func (out *directory) free() error {
 		case name == "." || name == journalName: // which a run left that died after it had published
 			return nil
 		case e.IsDir() && !strings.Contains(e.Name(), "="), !e.IsDir() && !isParquet(e.Name()):
-			return fmt.Errorf("output %s holds %s, which is no Parquet file, and no partition: choose another directory",
-				out.final, name)
+			return fmt.Errorf("output %s holds %s, which is no Parquet file, and no partition: choose another "+
+				"directory", out.final, name)
 		case !out.overwrite:
 			return fmt.Errorf("output %s is not empty; give --overwrite, or choose another directory", out.final)
 		}
@@ -92,6 +92,9 @@ func what(info fs.FileInfo) string {
 
 // publish gives the output its name.
 func (out *directory) publish(context.Context) (names []string, err error) {
+	if err := out.settle(); err != nil {
+		return nil, err
+	}
 	if err := out.free(); err != nil { // somebody may have been faster
 		return nil, err
 	}
