@@ -69,8 +69,8 @@ func (s *sorted) write(ctx context.Context, rows sequence, level int) error {
 			_ = f.Close()
 		}
 		if failed := (*fs.PathError)(nil); errors.As(err, &failed) && failed.Op != "read" {
-			err = fmt.Errorf("sort: %w: what is sorted takes room in %s, more than the rows take in Parquet; make room "+
-				"there, or %s", err, s.dir, "name another output, or, for one in a store, another directory by TMPDIR")
+			err = fmt.Errorf("sort: %w: what is sorted takes room in %s, more than the rows take in Parquet; make "+
+				"room there, or name another output, or, for one in a store, another directory by TMPDIR", err, s.dir)
 		}
 		return err
 	}
