@@ -53,6 +53,7 @@ anything is written: it is what sessions would read of the first row group, as w
   penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
   penstock convert old/*.parquet --out new --row-group-rows 100000
+  penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
   penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml
@@ -102,6 +103,10 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"share of rows below which a key stays in its map, such as 0.001 (default: none does)")
 	c.order.register(flags)
 	flags.BoolVar(&o.DryRun, "dry-run", false, "print the columns and what their order saves, and write nothing")
+	flags.StringSliceVar(&o.SortBy, "sort-by", nil,
+		"columns to sort all rows by, as name or name:desc; equal rows keep their order, nulls are last")
+	flags.StringSliceVar(&o.PartitionBy, "partition-by", nil,
+		"columns that become folders, such as day=2026-01-02/country=DE, and leave the files")
 }
 
 func (c *conversion) run(cmd *cobra.Command, args []string) error {
@@ -176,8 +181,16 @@ func printDryRun(w io.Writer, r convert.Result) error {
 		fmt.Fprintln(w, note)
 	}
 	_, err := fmt.Fprintf(w, "%s:\n  %s\nnothing is written\n", english.Plural(len(r.Columns), "column", ""),
-		strings.Join(r.Columns, "\n  "))
+		strings.Join(someOf(r.Columns, 100), "\n  "))
 	return err
+}
+
+// someOf cuts a long list; JSON has all of it.
+func someOf(all []string, most int) []string {
+	if len(all) <= most {
+		return all
+	}
+	return append(slices.Clone(all[:most]), fmt.Sprintf("and %s more", humanize.Comma(int64(len(all)-most))))
 }
 
 func printResult(w io.Writer, r convert.Result) error {
@@ -190,16 +203,7 @@ func printResult(w io.Writer, r convert.Result) error {
 	_, err := fmt.Fprintf(w, "%s %s, %s in %s:\n  %s\n%s:\n  %s\n",
 		humanize.Comma(r.Rows), english.PluralWord(int(r.Rows), "row", ""),
 		humanize.IBytes(uint64(r.Bytes)), english.Plural(len(r.Files), "file", ""),
-		strings.Join(r.Files, "\n  "), english.Plural(len(r.Columns), "column", ""),
-		strings.Join(firstOf(r.Columns), "\n  "))
+		strings.Join(someOf(r.Files, 20), "\n  "), english.Plural(len(r.Columns), "column", ""),
+		strings.Join(someOf(r.Columns, 100), "\n  "))
 	return err
-}
-
-// firstOf are the columns that are listed: of very many, the first.
-func firstOf(columns []string) []string {
-	const shown = 100
-	if len(columns) <= shown {
-		return columns
-	}
-	return append(slices.Clone(columns[:shown]), fmt.Sprintf("and %s more", humanize.Comma(int64(len(columns)-shown))))
 }

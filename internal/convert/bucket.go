@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +27,7 @@ type bucket struct {
 	base    string // a URI without a "/" at its end: of the place, or of the one file
 	entries int    // of the journal
 	file    *storage.Upload
+	name    string // of the file, below base
 	resumed bool
 	named   bool // all files have their names, and only the journal is left
 	ended   bool // there is nothing left to abandon
@@ -158,7 +160,7 @@ func (out *bucket) read(ctx context.Context, f *pb.File, e *entry) error {
 	if err := json.Unmarshal(text, e); err != nil {
 		return fmt.Errorf("%s is no entry of a journal: give --restart: %w", f.GetUri(), err)
 	}
-	if held := e.held(); held != nil && !strings.HasPrefix(held.URI, out.base+"/") {
+	if held := e.held(); held != nil && held.URI != out.base+"/"+e.File.Name {
 		return fmt.Errorf("%s names a file of another place, %s: give --restart", f.GetUri(), held.URI)
 	}
 	return nil
@@ -226,12 +228,15 @@ func (out *bucket) create(ctx context.Context, uri string, text []byte) error {
 	return nil
 }
 
+func (out *bucket) scratch() string { return os.TempDir() }
+
 func (out *bucket) done() *progress { return &out.progress }
 
-func (out *bucket) begin(ctx context.Context) (io.Writer, error) {
+func (out *bucket) begin(ctx context.Context, folder string) (io.Writer, error) {
 	uri := out.base
+	out.name = out.next(folder)
 	if !out.one() {
-		uri += "/" + partName(len(out.files))
+		uri += "/" + out.name
 	}
 	var err error
 	out.file, err = out.store.Begin(ctx, out.profile, uri)
@@ -243,13 +248,14 @@ func (out *bucket) end(ctx context.Context, rows int64, after place) error {
 	if err != nil {
 		return err
 	}
-	f := finished{Name: partName(len(out.files)), Rows: rows, Bytes: held.Size, After: after, Held: &held}
+	f := finished{Name: out.name, Rows: rows, Bytes: held.Size, After: after, Held: &held}
 	if !out.one() {
 		if err := out.record(ctx, entry{File: &f}); err != nil {
 			return err
 		}
 	}
-	out.files, out.file = append(out.files, f), nil
+	out.add(f)
+	out.file = nil
 	return nil
 }
 

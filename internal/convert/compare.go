@@ -85,9 +85,13 @@ func verify(ctx context.Context, o Options, in *inputs, made []string) error {
 		return err
 	}
 	defer after.close()
-	c, err := compare(ctx, &before, &after)
-	if err == nil {
-		err = c.Err()
+	if len(o.SortBy)+len(o.PartitionBy) > 0 {
+		err = verifyArranged(ctx, o, &before, &after)
+	} else {
+		var c Comparison
+		if c, err = compare(ctx, &before, &after); err == nil {
+			err = c.Err()
+		}
 	}
 	if err != nil {
 		return fmt.Errorf(

@@ -2,12 +2,13 @@
 // groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command,
 // and `penstock diff` compares what two datasets hold.
 //
-// A source (text.go, parquet.go, arrow.go) makes records of the inputs. A cutter says where row groups and files end. A
-// writer (write.go) collects row groups, a layout (layout.go) makes the output's columns of them, which may be ordered
-// (order.go), an encoder (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal
-// tells a later run what is finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a
-// page and a dictionary a column. Run reads in one goroutine and writes in another and waits for both; calls of Run
-// with different outputs do not touch each other.
+// A source (text.go, parquet.go, arrow.go) makes records of the inputs, and other sources put these in order (sort.go)
+// and in the folders of partitions (partition.go). A cutter says where row groups and files end. A writer (write.go)
+// collects row groups, a layout (layout.go) makes the output's columns of them, which may be ordered (order.go), an
+// encoder (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run
+// what is finished (journal.go). Memory is bounded by about two row groups, a block of rows that are sorted and, of
+// Parquet inputs, a page and a dictionary a column. Run reads in one goroutine and writes in another and waits for both;
+// calls of Run with different outputs do not touch each other.
 package convert
 
 import (
@@ -62,6 +63,11 @@ type Options struct {
 	RowGroupBytes int64
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
+	// SortBy sorts all rows by columns: "column" or "column:desc". Equal rows keep the inputs' order; nulls are last.
+	SortBy []string
+	// PartitionBy divides the rows by columns, which become folders: day=2026-01-02/country=DE. Within them rows keep
+	// the inputs' order, or are sorted.
+	PartitionBy []string
 	// Overwrite replaces an output that is there already.
 	Overwrite bool `json:"-"`
 	// Restart drops what an unfinished run with this output left. Else a run goes on behind the files that an earlier
@@ -128,6 +134,10 @@ func (o *Options) check() error {
 	}
 	if o.RowGroupBytes == 0 {
 		o.RowGroupBytes = defaultRowGroupBytes
+	}
+	if len(o.PartitionBy) > 0 && isParquet(o.Output) {
+		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by "+
+			"--out", o.Output)
 	}
 	if o.FileRows > 0 && isParquet(o.Output) {
 		return fmt.Errorf(
@@ -205,11 +215,16 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer src.close()
+	defer func() { src.close() }()
+	where, err := arrangementOf(o, src.schema())
+	if err != nil {
+		return r, err
+	}
 	l, err := layoutOf(ctx, o, &in, src.schema())
 	if err != nil {
 		return r, err
 	}
+	l = l.without(o.PartitionBy)
 	if o.order, err = orderOf(ctx, o, src, l); err != nil {
 		return r, err
 	}
@@ -229,6 +244,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err := l.arrange(order); err != nil {
 		return r, err
 	}
+	src = where.of(src, o, &in, out.scratch())
 	if len(out.done().files) > 0 {
 		in.notes = append(in.notes, out.done().note())
 	}
@@ -285,6 +301,7 @@ func (o *Options) noText() error {
 // piece is a record on its way to the writer, and what ends after it.
 type piece struct {
 	record              arrow.Record
+	folder              string // where its file lies
 	endsGroup, endsFile bool
 	after               place
 }
@@ -297,7 +314,7 @@ func pump(ctx context.Context, o Options, src source, l *layout, out output) err
 	if err := goOn(ctx, src, out.done()); err != nil {
 		return err
 	}
-	w := &writer{layout: l, out: out}
+	w := &writer{layout: l, out: out, folder: "."}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -366,9 +383,10 @@ func readPieces(ctx context.Context, o Options, src source, done int64, pieces c
 		if err != nil {
 			return err
 		}
-		endsGroup, endsFile := c.add(rec.NumRows(), sizeOf(rec))
+		folder := folderOf(src)
+		endsGroup, endsFile := c.add(folder, rec.NumRows(), sizeOf(rec))
 		select {
-		case pieces <- piece{rec, endsGroup, endsFile, src.behind()}:
+		case pieces <- piece{rec, folder, endsGroup, endsFile, src.behind()}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -384,6 +402,7 @@ type cutter struct {
 	groupRows, groupBytes, fileRows int64 // bounds; fileRows 0 is none
 	rows                            int64 // all so far
 	inGroup, bytesInGroup, inFile   int64
+	folder                          string // of the file
 }
 
 // room is the most rows that the next record may have.
@@ -395,8 +414,11 @@ func (c *cutter) room() int64 {
 	return n
 }
 
-// add counts a record and reports what ends after it.
-func (c *cutter) add(rows, bytes int64) (endsGroup, endsFile bool) {
+// add counts a record and reports what ends after it. A file ends before a record of another folder.
+func (c *cutter) add(folder string, rows, bytes int64) (endsGroup, endsFile bool) {
+	if folder != c.folder {
+		c.folder, c.inGroup, c.bytesInGroup, c.inFile = folder, 0, 0, 0
+	}
 	c.rows += rows
 	c.inGroup += rows
 	c.inFile += rows

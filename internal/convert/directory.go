@@ -11,7 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/storage/file"
@@ -26,7 +29,10 @@ type directory struct {
 	overwrite bool
 	lock      *os.File // temp
 	journal   *os.File
+	together  int      // files that are put on the disk, and into the journal, at once
+	pending   int      // last files that are not yet
 	file      *os.File // being written
+	name      string   // of it, in temp
 	buf       *bufio.Writer
 	published bool
 }
@@ -38,6 +44,10 @@ func newDirectory(o Options, in *inputs) (*directory, error) {
 	out := &directory{
 		final:     filepath.Clean(strings.TrimPrefix(o.Output, file.Scheme)),
 		overwrite: o.Overwrite,
+		together:  1,
+	}
+	if len(o.PartitionBy) > 0 {
+		out.together = fewFiles
 	}
 	if err := out.free(); err != nil {
 		return nil, err
@@ -134,7 +144,7 @@ func readJournal(name string) (entries []entry, size int64, err error) {
 	return entries, size, err
 }
 
-// sweep removes what no finished file is, and checks those.
+// sweep checks the finished files, and removes all others and folders that are empty.
 func (out *directory) sweep(journal bool) error {
 	kept := map[string]bool{journalName: journal}
 	for _, f := range out.files {
@@ -145,24 +155,33 @@ func (out *directory) sweep(journal bool) error {
 		}
 		kept[f.Name] = true
 	}
-	entries, err := os.ReadDir(out.temp)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !kept[e.Name()] {
-			if err := os.Remove(filepath.Join(out.temp, e.Name())); err != nil {
-				return err
-			}
+	var folders []string
+	err := fs.WalkDir(os.DirFS(out.temp), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || kept[name] || name == ".":
+			return err
+		case e.IsDir():
+			folders = append(folders, name)
+			return nil
 		}
+		return os.Remove(filepath.Join(out.temp, name))
+	})
+	for _, name := range slices.Backward(folders) { // the inner ones first
+		_ = os.Remove(filepath.Join(out.temp, name)) // those with files stay
 	}
-	return nil
+	return err
 }
 
-func (out *directory) record(e entry) error {
-	text, err := json.Marshal(e)
+func (out *directory) record(entries ...entry) error {
+	var lines []byte
+	var err error
+	for _, e := range entries {
+		var text []byte
+		text, err = json.Marshal(e)
+		lines = append(append(lines, text...), '\n')
+	}
 	if err == nil {
-		_, err = out.journal.Write(append(text, '\n'))
+		_, err = out.journal.Write(lines)
 	}
 	if err == nil {
 		err = out.journal.Sync()
@@ -173,22 +192,33 @@ func (out *directory) record(e entry) error {
 	return nil
 }
 
+func (out *directory) scratch() string { return out.temp }
+
 func (out *directory) done() *progress { return &out.progress }
 
-// begin opens the next file.
-func (out *directory) begin(context.Context) (io.Writer, error) {
-	f, err := os.Create(filepath.Join(out.temp, partName(len(out.files))))
+// begin opens the next file of a folder. Where upper and lower case are one, two folders may be: then it is there.
+func (out *directory) begin(_ context.Context, folder string) (io.Writer, error) {
+	out.name = out.next(folder)
+	name := filepath.Join(out.temp, filepath.FromSlash(out.name))
+	err := os.MkdirAll(filepath.Dir(name), 0o755)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create an output file: %w", err)
 	}
-	out.file, out.buf = f, bufio.NewWriterSize(f, 1<<20)
+	if out.file = f; out.buf == nil {
+		out.buf = bufio.NewWriterSize(nil, 1<<20)
+	}
+	out.buf.Reset(f)
 	return out.buf, nil
 }
 
 // end completes the file that begin opened.
 func (out *directory) end(_ context.Context, rows int64, after place) error {
-	f := finished{Name: partName(len(out.files)), Rows: rows, After: after}
-	err := errors.Join(out.buf.Flush(), out.file.Sync(), out.file.Close())
+	f := finished{Name: out.name, Rows: rows, After: after}
+	err := errors.Join(out.buf.Flush(), out.file.Close())
 	out.file = nil
 	if err == nil {
 		var info fs.FileInfo
@@ -199,14 +229,49 @@ func (out *directory) end(_ context.Context, rows int64, after place) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}
-	out.files = append(out.files, f)
-	return out.record(entry{File: &f})
+	out.add(f)
+	if out.pending++; out.pending < out.together {
+		return nil
+	}
+	return out.settle()
+}
+
+// fewFiles of partitions, which may be small and many, are waited for together.
+const fewFiles = 64
+
+// settle waits until the disk has the last files, and says so in the journal.
+func (out *directory) settle() error {
+	if out.pending == 0 {
+		return nil
+	}
+	files := out.files[len(out.files)-out.pending:]
+	out.pending = 0
+	entries := make([]entry, len(files))
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for i := range files {
+		entries[i].File = &files[i]
+		group.Go(func() error {
+			f, err := os.Open(filepath.Join(out.temp, files[i].Name))
+			if err == nil {
+				err = errors.Join(f.Sync(), f.Close())
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("write an output file: %w", err)
+	}
+	return out.record(entries...)
 }
 
 // abandon removes what was written, unless files are finished.
 func (out *directory) abandon(err error) error {
 	if out.file != nil {
 		_ = out.file.Close()
+	}
+	if out.journal != nil && !out.published {
+		err = errors.Join(err, out.settle())
 	}
 	if out.journal != nil {
 		_ = out.journal.Close() // each entry was synced

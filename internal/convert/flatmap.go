@@ -23,7 +23,7 @@ type flatMap struct {
 	// entries are those of the keys, one key after another, of each in the order of rows: key k has first[k]..end[k].
 	first, end []int
 	entries    []mapEntry
-	scratch    runs
+	scratch    spans
 }
 
 // mapPart is a record's part of a map column.
@@ -171,7 +171,7 @@ func (m *flatMap) left(part int) (arrow.Array, error) {
 	p := &m.parts[part]
 	n := p.maps.Len()
 	offsets := make([]int32, n+1)
-	var of runs
+	var of spans
 	for i := range n {
 		offsets[i+1] = offsets[i]
 		if p.maps.IsNull(i) {
@@ -190,7 +190,7 @@ func (m *flatMap) left(part int) (arrow.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all runs
+	var all spans
 	all.take(0, 0, n)
 	valid, nulls := gatherValid([]arrow.Array{p.maps}, all, n)
 	buffers := []*memory.Buffer{valid, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}

@@ -442,7 +442,7 @@ func (r *replacing) values(a arrow.Array, fields []int, part int) (arrow.Array, 
 	if !ok {
 		return a, nil
 	}
-	var all runs
+	var all spans
 	all.take(0, 0, a.Len())
 	valid, nulls := gatherValid([]arrow.Array{a}, all, a.Len())
 	below := make([]arrow.ArrayData, s.NumField())

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 
 	"github.com/dustin/go-humanize"
 
@@ -42,9 +44,26 @@ type finished struct {
 
 // progress is what a journal says.
 type progress struct {
-	files []finished
-	order []int // of columns in files that an earlier run began
-	whole bool
+	files    []finished
+	order    []int // of columns in files that an earlier run began
+	whole    bool
+	inFolder int // last files that lie in one folder
+}
+
+func (p *progress) add(f finished) {
+	if len(p.files) == 0 || path.Dir(p.files[len(p.files)-1].Name) != path.Dir(f.Name) {
+		p.inFolder = 0
+	}
+	p.files = append(p.files, f)
+	p.inFolder++
+}
+
+// next is the name of the next file, which lies in a folder. The files of a folder follow one another.
+func (p *progress) next(folder string) string {
+	if len(p.files) > 0 && path.Dir(p.files[len(p.files)-1].Name) == folder {
+		return path.Join(folder, partName(p.inFolder))
+	}
+	return path.Join(folder, partName(0))
 }
 
 func (p *progress) rows() (n int64) {
@@ -60,21 +79,24 @@ func (p *progress) note() string {
 		p.files[len(p.files)-1].Name, humanize.Comma(p.rows()))
 }
 
-// take reads entries, which must be of this work. Files are named in their order, which is checked: names come from a
-// file.
+// take reads entries, which must be of this work. Files lie below the output and are named in their order, which is
+// checked: names come from a file.
 func (p *progress) take(entries []entry, work string) error {
 	if len(entries) == 0 || entries[0].Work != work {
 		return errOtherWork
 	}
 	p.order = entries[0].Order
+	seen := map[string]bool{}
 	for _, e := range entries[1:] {
 		switch {
 		case e.Whole:
 			p.whole = true
-		case e.File == nil || e.File.Name != partName(len(p.files)) || p.whole:
+		case e.File == nil || p.whole || !filepath.IsLocal(e.File.Name) ||
+			e.File.Name != p.next(path.Dir(e.File.Name)) || seen[e.File.Name]:
 			return fmt.Errorf("the journal's entry %d does not follow the others: give --restart", len(p.files)+1)
 		default:
-			p.files = append(p.files, *e.File)
+			p.add(*e.File)
+			seen[e.File.Name] = true
 		}
 	}
 	return nil

@@ -1,6 +1,10 @@
 package convert
 
-import "github.com/apache/arrow/go/v15/arrow"
+import (
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
 
 // layout is which columns an output has, in their order, and how they come from the inputs' records.
 type layout struct {
@@ -56,4 +60,12 @@ func (l *layout) schema() *arrow.Schema {
 		fields[i] = c.field
 	}
 	return arrow.NewSchema(fields, nil)
+}
+
+// without lacks columns, which the folders of partitions stand for.
+func (l *layout) without(names []string) *layout {
+	columns := slices.DeleteFunc(slices.Clone(l.columns), func(c column) bool {
+		return slices.Contains(names, c.field.Name)
+	})
+	return &layout{columns, l.begins}
 }

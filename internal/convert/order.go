@@ -40,7 +40,7 @@ func sample(ctx context.Context, o Options, src source, l *layout) ([]byte, erro
 			return nil, err
 		}
 		group = append(group, rec)
-		ends, _ = c.add(rec.NumRows(), sizeOf(rec))
+		ends, _ = c.add("", rec.NumRows(), sizeOf(rec))
 	}
 	var out bytes.Buffer
 	var enc encoder

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -14,10 +15,12 @@ import (
 // output takes files one after another, which nobody sees before publish: a directory of a disk (directory.go) or a
 // place in another store (bucket.go).
 type output interface {
+	// scratch is a directory of this machine for temporary files.
+	scratch() string
 	// done is what earlier runs finished, and this one so far.
 	done() *progress
-	// begin opens the next file.
-	begin(ctx context.Context) (io.Writer, error)
+	// begin opens the next file of a folder in the output; "." is the output itself.
+	begin(ctx context.Context, folder string) (io.Writer, error)
 	// end completes it.
 	end(ctx context.Context, rows int64, after place) error
 	// publish gives the files their names, and returns these.
@@ -75,7 +78,7 @@ func apart(o Options) error {
 		if err != nil {
 			return err
 		}
-		found := storage.Finds(in, out+"/"+partName(0))
+		found := storage.Finds(in, out+"/"+path.Join(o.anyFolder(), partName(0)))
 		if dir, local := strings.CutPrefix(in, file.Scheme); local && !strings.ContainsAny(in, `*?[\`) {
 			to, local := strings.CutPrefix(out, file.Scheme)
 			found = local && inside(to, dir) && !inside(dir, to)

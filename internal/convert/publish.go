@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // old is where a directory lies that is replaced.
@@ -50,7 +51,7 @@ func (out *directory) replaceable() error {
 }
 
 // free reports whether the output's name may be used. A directory is replaced only if it holds nothing but Parquet
-// files, so that a mistaken name costs no other data.
+// files, some perhaps in the folders of partitions, so that a mistaken name costs no other data.
 func (out *directory) free() error {
 	info, err := os.Stat(out.final)
 	switch {
@@ -66,23 +67,20 @@ func (out *directory) free() error {
 		}
 		return nil
 	}
-	entries, err := os.ReadDir(out.final)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() == journalName { // a run died after it had published
-			continue
-		}
-		if e.IsDir() || !isParquet(e.Name()) {
-			return fmt.Errorf("output %s holds %s, which is no Parquet file: choose another directory",
-				out.final, e.Name())
-		}
-		if !out.overwrite {
+	return fs.WalkDir(os.DirFS(out.final), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == "." || name == journalName: // which a run left that died after it had published
+			return nil
+		case e.IsDir() && !strings.Contains(e.Name(), "="), !e.IsDir() && !isParquet(e.Name()):
+			return fmt.Errorf("output %s holds %s, which is no Parquet file, and no partition: choose another "+
+				"directory", out.final, name)
+		case !out.overwrite:
 			return fmt.Errorf("output %s is not empty; give --overwrite, or choose another directory", out.final)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func what(info fs.FileInfo) string {
@@ -94,6 +92,9 @@ func what(info fs.FileInfo) string {
 
 // publish gives the output its name.
 func (out *directory) publish(context.Context) (names []string, err error) {
+	if err := out.settle(); err != nil {
+		return nil, err
+	}
 	if err := out.free(); err != nil { // somebody may have been faster
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (s *spot) of(rec arrow.Record) (arrow.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all runs
+	var all spans
 	all.take(0, 0, a.Len())
 	d, err := gather(s.written(), []arrow.Array{a}, all) // of what is null nothing is left
 	if err != nil {
@@ -116,7 +116,7 @@ func listOver(list array.ListLike, values arrow.Array) arrow.Array {
 		from, to := list.ValueOffsets(i)
 		offsets[i], offsets[i+1] = int32(from), int32(to)
 	}
-	var all runs
+	var all spans
 	all.take(0, 0, n)
 	valid, nulls := gatherValid([]arrow.Array{list}, all, n)
 	buffers := []*memory.Buffer{valid, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}

@@ -12,12 +12,16 @@ type writer struct {
 	out    output
 	enc    encoder
 	group  []arrow.Record
-	rows   int64 // of the file
-	after  place // of the last record
+	rows   int64  // of the file
+	after  place  // of the last record
+	folder string // where the file lies
 }
 
 // write adds a record.
 func (w *writer) write(ctx context.Context, p piece) error {
+	if err := w.move(ctx, p.folder); err != nil {
+		return err
+	}
 	w.group = append(w.group, p.record)
 	w.rows += p.record.NumRows()
 	w.after = p.after
@@ -30,6 +34,23 @@ func (w *writer) write(ctx context.Context, p piece) error {
 	if p.endsFile {
 		return w.endFile(ctx)
 	}
+	return nil
+}
+
+// move goes on in another folder.
+func (w *writer) move(ctx context.Context, folder string) error {
+	if folder == w.folder {
+		return nil
+	}
+	if w.rows > 0 {
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+		if err := w.endFile(ctx); err != nil {
+			return err
+		}
+	}
+	w.folder = folder
 	return nil
 }
 
@@ -52,7 +73,7 @@ func (w *writer) flush(ctx context.Context) error {
 		return err
 	}
 	if !w.enc.open() {
-		to, err := w.out.begin(ctx)
+		to, err := w.out.begin(ctx, w.folder)
 		if err != nil {
 			return err
 		}
