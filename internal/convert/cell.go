@@ -5,7 +5,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 )
 
-// cell is where a value that is compared stands: in an array, or in fields of the structs there. Of no array it is null.
+// cell is where a value that is compared stands: in an array, or in fields of the structs there. Without an array it is
+// null.
 type cell struct {
 	values arrow.Array
 	i      int
