@@ -149,7 +149,7 @@ func (f *flattening) find(name string) (*flatMap, error) {
 		return nil, fmt.Errorf("--flatten %s: it is a part of column %s: flatten that", name, s.path[0])
 	}
 	for _, c := range f.columns {
-		if c.Path[0] == s.path[0] && c.Unsupported != "" {
+		if c.Path[0] == s.path[0] && c.Unsupported != "" && !c.Untyped {
 			return nil, fmt.Errorf("--flatten %s: %s can be no column: it is %s", name, c.Name, c.Unsupported)
 		}
 	}
