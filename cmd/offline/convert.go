@@ -38,9 +38,9 @@ func Convert() *cobra.Command {
 		Short: "Make Parquet that is good to train from, of CSV, TSV, Parquet or Arrow",
 		Long: `Convert CSV or TSV files (plain, .gz or .zst), Parquet or Arrow files to Parquet with typed columns, row
 groups of a good size, zstd and statistics. Structs, lists and maps stay as they are, unless --flatten makes columns
-of them. Inputs are paths or s3:// URIs. A folder stands for all such files below it, a glob for the files that match. Types of text columns are
-inferred, dates and times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are known by
-their layout.
+of them. Inputs are paths or s3:// URIs. A folder stands for all such files below it, a glob for the files that
+match. Types of text columns are inferred, dates and times among them (ISO 8601; UTC, unless they name a zone).
+Criteo's click logs are known by their layout.
 
 The output appears only when it is whole. A conversion into several files (--file-rows) that was stopped goes on
 behind the last finished one when the same command runs again. An output in a store must be a new place, below a
@@ -97,8 +97,8 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	flags.Var(&c.rowGroup, "row-group-bytes", "most bytes of a row group in memory")
 	flags.Int64Var(&o.FileRows, "file-rows", 0, "rows of each file (default: all in one)")
 	flags.StringArrayVar(&c.flatten, "flatten", nil,
-		"map columns whose keys become columns, as scores,ids (all keys), ids=1,2,42 or ids=@FILE (a key or a feature's "+
-			"name a line); structs and lists of structs, whose fields become columns")
+		"map columns whose keys become columns, as scores,ids (all keys), ids=1,2,42 or ids=@FILE (a key or a "+
+			"feature's name a line); structs and lists of structs, whose fields become columns")
 	flags.Float64Var(&o.RestBelow, "rest-below", 0,
 		"share of rows below which a key stays in its map, such as 0.001 (default: none does)")
 	c.order.register(flags)

@@ -5,7 +5,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 )
 
-// cell is where a value that is compared stands: in an array, or in fields of the structs there. Of no array it is null.
+// cell is where a value that is compared stands: in an array, or in fields of the structs there. Without an array it is
+// null.
 type cell struct {
 	values arrow.Array
 	i      int
@@ -20,7 +21,7 @@ func (v *view) at(s *side, row int64) cell {
 // down goes down the structs, until a list or what is no struct. What is null, or in a null, is in no array.
 func (p cell) down() cell {
 	for {
-		if p.values == nil || p.values.IsNull(p.i) {
+		if p.values == nil || isNone(p.values, p.i) {
 			return cell{}
 		}
 		s, ok := p.values.(*array.Struct)
@@ -30,6 +31,9 @@ func (p cell) down() cell {
 		p.values, p.fields = s.Field(p.fields[0]), p.fields[1:]
 	}
 }
+
+// isNone reports whether a value is null. Arrays of nulls do not say so themselves.
+func isNone(a arrow.Array, i int) bool { return a.DataType().ID() == arrow.NULL || a.IsNull(i) }
 
 // String writes the value.
 func (p cell) String() string {

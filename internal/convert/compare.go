@@ -41,8 +41,9 @@ func (c *Comparison) differ(format string, args ...any) {
 }
 
 // Compare compares the rows of two datasets, each read as Run would read it, one by one, in their order. They must have
-// the same columns, but not in the same order. Where a map or a struct of one is several columns of the other, what specs
-// select of them is compared: a key whose value is null is none, and the last of several counts. It fails where they cannot be compared, not where they differ.
+// the same columns, but not in the same order. Where a map or a struct of one is several columns of the other, what
+// specs select of them is compared: a key whose value is null is none, and the last of several counts. It fails where
+// they cannot be compared, not where they differ.
 func Compare(ctx context.Context, a, b Options) (c Comparison, err error) {
 	var sides [2]side
 	for i, o := range []Options{a, b} {
@@ -189,7 +190,8 @@ func (c *Comparison) rows(a, b *side, m *matched, n int64) {
 			differing = make([]bool, n)
 		}
 		differing[row] = true
-		c.differ("column %s: %s in %s, %s in %s", name, short(inA), a.where(a.used+row), short(inB), b.where(b.used+row))
+		c.differ("column %s: %s in %s, %s in %s", name, short(inA), a.where(a.used+row), short(inB),
+			b.where(b.used+row))
 	}
 	for _, p := range m.pairs {
 		p.rows(a, b, n, differ)

@@ -211,7 +211,7 @@ func (c *keyComparison) row(inA, inB []held, differ func(row int64, name, inA, i
 
 // equal compares two values, where none is the same as null.
 func (c *keyComparison) equal(x, y *held) bool {
-	noX, noY := x == nil || x.from.IsNull(x.at), y == nil || y.from.IsNull(y.at)
+	noX, noY := x == nil || isNone(x.from, x.at), y == nil || isNone(y.from, y.at)
 	if noX || noY {
 		return noX && noY
 	}

@@ -4,8 +4,8 @@
 //
 // A source (text.go, parquet.go, arrow.go) makes records of the inputs, and other sources put these in order (sort.go)
 // and in the folders of partitions (partition.go). A cutter says where row groups and files end. A writer (write.go)
-// collects row groups, a layout (layout.go) makes the output's columns of them, which may be ordered (order.go), an
-// encoder (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run
+// collects row groups, a layout (layout.go; flattened.go where maps and structs become columns; order.go) makes the
+// output's columns of them, an encoder (encode.go) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run
 // what is finished (journal.go). Memory is bounded by about two row groups, a block of rows that are sorted and, of
 // Parquet inputs, a page and a dictionary a column. Run reads in one goroutine and writes in another and waits for both;
 // calls of Run with different outputs do not touch each other.
@@ -75,7 +75,8 @@ type Options struct {
 	Restart bool `json:"-"`
 	// Verify reads the output back, and compares it with the inputs row by row.
 	Verify bool `json:"-"`
-	// Flatten makes columns of keys of maps, and of fields of structs.
+	// Flatten makes columns of keys of maps, and of fields of structs, named as specs select them. A map stays, with
+	// the keys that are not in columns.
 	Flatten []Flattening `json:",omitempty"`
 	// RestBelow is the share of rows below which a key that has no more stays in its map.
 	RestBelow float64 `json:",omitempty"`

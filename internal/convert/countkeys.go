@@ -243,7 +243,8 @@ func (c *keyCount) addChunk(ctx context.Context, group *parquetfile.RowGroupRead
 	_, ok := chunk.(*parquetfile.ByteArrayColumnChunkReader)
 	_, fixed := chunk.(*parquetfile.FixedLenByteArrayColumnChunkReader)
 	if (ok || fixed) != (c.table.texts != nil) {
-		return errors.New("its keys have another type than in the first file; convert files of other columns by themselves")
+		return errors.New("its keys have another type than in the first file; convert files of other columns by " +
+			"themselves")
 	}
 	unsigned := c.of.typ.(*arrow.MapType).KeyType().ID() == arrow.UINT32
 	switch chunk := chunk.(type) {
@@ -263,7 +264,9 @@ func (c *keyCount) addChunk(ctx context.Context, group *parquetfile.RowGroupRead
 	case *parquetfile.ByteArrayColumnChunkReader:
 		return addLevels(ctx, chunk, row, func(key pq.ByteArray, row int64) error { return c.addText(key, row) })
 	case *parquetfile.FixedLenByteArrayColumnChunkReader:
-		return addLevels(ctx, chunk, row, func(key pq.FixedLenByteArray, row int64) error { return c.addText(key, row) })
+		return addLevels(ctx, chunk, row, func(key pq.FixedLenByteArray, row int64) error {
+			return c.addText(key, row)
+		})
 	}
 	return fmt.Errorf("keys are %v, which cannot be counted", chunk.Type())
 }

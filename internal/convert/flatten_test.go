@@ -26,7 +26,8 @@ func features() []arrow.Field {
 		nullable("scores", arrow.MapOf(number, arrow.PrimitiveTypes.Float32)),
 		nullable("ids", arrow.MapOf(text, arrow.ListOf(number))),
 		nullable("ranked", arrow.MapOf(text, arrow.MapOf(number, text))),
-		nullable("s", arrow.StructOf(nullable("x", number), nullable("m", arrow.MapOf(number, number)))),
+		nullable("s", arrow.StructOf(nullable("x", number), nullable("m", arrow.MapOf(number, number)),
+			nullable("none", arrow.Null))),
 		nullable("l", arrow.ListOf(arrow.StructOf(nullable("x", number), nullable("y", text)))),
 	}
 }
@@ -71,9 +72,9 @@ func TestFlatten(t *testing.T) {
 		}
 	}
 	for i, row := range []string{
-		`1|1.5|2|(null)|[]|[1,2]|(null)|[{"key":"","value":[3]}]|[1,2]|["u",null]|[]|4|{"m":[],"x":1}|[1,null]|["a",null]`,
+		`1|1.5|2|(null)|[]|[1,2]|(null)|[{"key":"","value":[3]}]|[1,2]|["u",null]|[]|4|{"m":[],"none":null,"x":1}|[1,null]|["a",null]`,
 		`2|(null)|(null)|(null)|(null)|(null)|(null)|[]|(null)|(null)|[]|(null)|(null)|(null)|(null)`,
-		`3|(null)|(null)|1|[]|[]|(null)|[]|[5]|["v"]|[]|(null)|{"m":[],"x":null}|[null]|["b"]`,
+		`3|(null)|(null)|1|[]|[]|(null)|[]|[5]|["v"]|[]|(null)|{"m":[],"none":null,"x":null}|[null]|["b"]`,
 	} {
 		if got[i+1] != row {
 			t.Errorf("row %d is %s\nwant %s", i, got[i+1], row)

@@ -11,7 +11,7 @@ import (
 )
 
 // What is compared of two datasets: columns of one name, and where a map or a struct of one side is several columns of
-// the other, the features that specs select of both. Nothing here is shared with what flattens.
+// the other, the features that specs select of both. How columns are made of maps is not used for it.
 
 // view is a column of a side, or a field of structs in it.
 type view struct {
@@ -107,7 +107,8 @@ func match(a, b *side) (*matched, error) {
 			}
 			sides := [2]*side{a, b}
 			if err := maps.explain(of.byName[name], i, inA, inB); err != nil {
-				return nil, fmt.Errorf("column %s of %s is not in %s%w", name, sides[i].in.name(0), sides[1-i].in.name(0), err)
+				return nil, fmt.Errorf("column %s of %s is not in %s%w", name, sides[i].in.name(0),
+					sides[1-i].in.name(0), err)
 			}
 		}
 	}
