@@ -53,7 +53,7 @@ func (w *writer) flush(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := w.enc.begin(to, w.layout, w.group); err != nil {
+		if err := w.enc.begin(to, w.layout); err != nil {
 			return err
 		}
 	}
