@@ -136,8 +136,7 @@ func (c *chunk) endPage() error {
 	p.close(c.leaf)
 	if c.trying {
 		if p.numbers, c.trying = c.dict.add(p.values, p.numbers[:0]); c.trying {
-			c.waiting = append(c.waiting, *p)
-			c.page = page{}
+			c.wait()
 			return nil
 		}
 		if err := c.writePages(false); err != nil {
@@ -147,6 +146,18 @@ func (c *chunk) endPage() error {
 	err := c.write(p, false)
 	p.reset()
 	return err
+}
+
+// wait puts the page aside, and takes another one that is used no longer.
+func (c *chunk) wait() {
+	n := len(c.waiting)
+	if n < cap(c.waiting) {
+		c.waiting = c.waiting[:n+1]
+	} else {
+		c.waiting = append(c.waiting, page{})
+	}
+	c.page, c.waiting[n] = c.waiting[n], c.page
+	c.page.reset()
 }
 
 // writePages writes the pages that waited.

@@ -34,18 +34,33 @@ func appendHybrid[T uint8 | uint32](out []byte, values []T, width int) []byte {
 
 // run is how many values at the beginning are the same, at most limit.
 func run[T uint8 | uint32](values []T, limit int) int {
-	limit = min(limit, len(values))
-	for i := 1; i < limit; i++ {
-		if values[i] != values[0] {
-			return i
+	values = values[:min(limit, len(values))]
+	n := 1
+	if b, ok := any(values).([]uint8); ok { // eight at a time, since levels of what is missing are many
+		first := uint64(b[0]) * 0x0101010101010101
+		for n = 0; n+8 <= len(b); n += 8 {
+			if differ := binary.LittleEndian.Uint64(b[n:]) ^ first; differ != 0 {
+				return n + bits.TrailingZeros64(differ)/8
+			}
 		}
 	}
-	return limit
+	for ; n < len(values); n++ {
+		if values[n] != values[0] {
+			break
+		}
+	}
+	return n
 }
 
 // appendPacked appends values of so many bits, to whole bytes for each 8 values.
 func appendPacked[T uint8 | uint32](out []byte, values []T, width int) []byte {
 	end := len(out) + (len(values)+7)/8*width
+	if b, ok := any(values).([]uint8); ok && width == 1 {
+		for ; len(b) >= 8; b = b[8:] { // the last bits of eight bytes, side by side
+			out = append(out, byte(binary.LittleEndian.Uint64(b)*0x0102040810204080>>56))
+		}
+		values = values[len(values)-len(b):]
+	}
 	var acc uint64
 	have := 0
 	for _, v := range values {
