@@ -3,6 +3,7 @@ package encode
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -146,8 +147,15 @@ func drawnText(v int64, odd int) string {
 	return strings.Repeat("ä€", odd*8) + string(rune(0x10ffff*(odd&1))) + fmt.Sprint(v)
 }
 
+// tester is a test, or one of many of a property.
+type tester interface {
+	Context() context.Context
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // written encodes records as row groups, with small pages.
-func written(t interface{ Fatal(...any) }, s *arrow.Schema, groups [][]arrow.Record, at cuts) []byte {
+func written(t tester, s *arrow.Schema, groups [][]arrow.Record, at cuts) []byte {
 	e, err := New(s)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +260,7 @@ func TestEncode(t *testing.T) {
 	})
 }
 
-func readByArrow(t *rapid.T, data []byte) (out []string) {
+func readByArrow(t tester, data []byte) (out []string) {
 	f, err := parquetfile.NewParquetReader(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +281,7 @@ func readByArrow(t *rapid.T, data []byte) (out []string) {
 }
 
 // checkIndexes compares page indexes with what parquet-go finds in the pages.
-func checkIndexes(t *rapid.T, data []byte) {
+func checkIndexes(t tester, data []byte) {
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +328,7 @@ func checkIndexes(t *rapid.T, data []byte) {
 }
 
 // checkPage compares what an index says with the values that parquet-go read.
-func checkPage(t *rapid.T, typ parquet.Type, values []parquet.Value, empty bool, low, high []byte, nulls int64) {
+func checkPage(t tester, typ parquet.Type, values []parquet.Value, empty bool, low, high []byte, nulls int64) {
 	var there []parquet.Value
 	for _, v := range values {
 		if !v.IsNull() {
@@ -351,7 +359,7 @@ func checkPage(t *rapid.T, typ parquet.Type, values []parquet.Value, empty bool,
 	if max(len(low), len(high)) > longestBound && !bytes.HasPrefix(high, bytes.Repeat([]byte{0xff}, longestBound)) {
 		t.Fatalf("long bounds %q and %q", low, high)
 	}
-	if is[*format.StringType](typ) && !(utf8.Valid(low) && utf8.Valid(high)) {
+	if is[*format.StringType](typ) && (!utf8.Valid(low) || !utf8.Valid(high)) {
 		t.Fatalf("bounds %q and %q are no text", low, high)
 	}
 }
@@ -407,7 +415,7 @@ func signed(v []byte) *big.Int {
 }
 
 // checkStats has Penstock's reader compare indexes with footers.
-func checkStats(t *rapid.T, data []byte) {
+func checkStats(t tester, data []byte) {
 	size := int(binary.LittleEndian.Uint32(data[len(data)-8:]))
 	f, err := footer.Read(data[len(data)-8-size : len(data)-8])
 	if err != nil {
@@ -431,5 +439,69 @@ func checkStats(t *rapid.T, data []byte) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestDictionaries: values that repeat are numbered, if that is clearly less, and in pages as they are cut in files.
+func TestDictionaries(t *testing.T) {
+	const rows = 70_000
+	for name, tt := range map[string]struct {
+		value func(i int) int64
+		coded bool
+	}{
+		"one":       {func(int) int64 { return 7 }, true},
+		"few":       {func(i int) int64 { return int64(i * i % 11) }, true},
+		"sorted":    {func(i int) int64 { return int64(i / 100) }, true},
+		"thousands": {func(i int) int64 { return int64(hash(binary.LittleEndian.AppendUint64(nil, uint64(i))) % 5000) }, true},
+		"different": {func(i int) int64 { return int64(i) * 7919 }, false},
+		"later":     {func(i int) int64 { return int64(max(i, 60_000)) }, true},
+	} {
+		for _, text := range []bool{false, true} {
+			s := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil)
+			if text {
+				s = arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.BinaryTypes.String, Nullable: true}}, nil)
+			}
+			b := array.NewRecordBuilder(memory.DefaultAllocator, s)
+			for i := range rows {
+				switch b := b.Field(0).(type) {
+				case *array.Int64Builder:
+					b.Append(tt.value(i))
+				case *array.StringBuilder:
+					b.Append(fmt.Sprint(tt.value(i)))
+				}
+			}
+			rec := b.NewRecord()
+			data := written(t, s, [][]arrow.Record{{rec}}, defaultCuts())
+			if got := readByArrow(t, data); !slices.Equal(got, lines(rec)) {
+				t.Errorf("%s: other values are read", name)
+			}
+			checkIndexes(t, data)
+			f, err := parquetfile.NewParquetReader(bytes.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			chunk, err := f.MetaData().RowGroup(0).ColumnChunk(0)
+			if err != nil || chunk.HasDictionaryPage() != tt.coded {
+				t.Errorf("%s: a dictionary: %v, %v", name, chunk.HasDictionaryPage(), err)
+			}
+		}
+	}
+}
+
+// TestNullWhereNoneMayBe: a key that is null is an error that names it.
+func TestNullWhereNoneMayBe(t *testing.T) {
+	s := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	b := array.NewInt64Builder(memory.DefaultAllocator)
+	b.AppendNull()
+	e, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Begin(io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	e.RowGroup(1)
+	if err := e.Column(0, []arrow.Array{b.NewArray()}); err == nil || !strings.Contains(err.Error(), "x has a null") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,10 @@
 package encode
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
+)
 
 // createdBy names the writer.
 const createdBy = "penstock convert"
@@ -38,7 +42,7 @@ func (c *chunkInfo) describe(l *leaf, at int64) []byte {
 		encodings = append(encodings, codedByNumbers)
 	}
 	m.numbers(2, encodings)
-	m.list(3, len(l.path), typeBinary)
+	m.list(3, len(l.path), thrift.Binary)
 	for _, name := range l.path {
 		m.out = appendBytes(m.out, name)
 	}
@@ -70,7 +74,7 @@ func (c *chunkInfo) describeEncodings(m *message) {
 	if c.coded {
 		all = []stats{{dictionaryPage, plainEncoding, 1}, {dataPageV2, codedByNumbers, c.pages}}
 	}
-	m.list(13, len(all), typeStruct)
+	m.list(13, len(all), thrift.Struct)
 	for _, s := range all {
 		m.element()
 		m.int32(1, s.page)
@@ -84,17 +88,17 @@ func (c *chunkInfo) describeEncodings(m *message) {
 func (f *file) footer(schema []byte, leaves int) []byte {
 	m := newMessage(nil)
 	m.int32(1, 2) // version
-	m.field(2, typeList)
+	m.field(2, thrift.List)
 	m.out = append(m.out, schema...)
 	m.int64(3, f.rows)
-	m.list(4, len(f.groups), typeStruct)
+	m.list(4, len(f.groups), thrift.Struct)
 	for i := range f.groups {
 		m.element()
 		f.groups[i].describe(m)
 		m.end()
 	}
 	m.bytes(6, []byte(createdBy))
-	m.list(7, leaves, typeStruct)
+	m.list(7, leaves, thrift.Struct)
 	m.out = append(m.out, strings.Repeat("\x1c\x00\x00", leaves)...) // as the types say
 	return m.finish()
 }
@@ -102,14 +106,14 @@ func (f *file) footer(schema []byte, leaves int) []byte {
 // describe encodes a RowGroup.
 func (g *group) describe(m *message) {
 	var size, uncompressed int64
-	m.list(1, len(g.chunks), typeStruct)
+	m.list(1, len(g.chunks), thrift.Struct)
 	for i := range g.chunks {
 		c := &g.chunks[i]
 		size += c.size
 		uncompressed += c.uncompressed
 		m.element()
 		m.int64(2, 0) // the metadata stands here only
-		m.field(3, typeStruct)
+		m.field(3, thrift.Struct)
 		m.out = append(m.out, c.metadata...)
 		m.int64(4, c.offsetIndexAt)
 		m.int32(5, len(c.offsetIndex))

@@ -1,5 +1,7 @@
 package encode
 
+import "github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
+
 // pageInfo is what page indexes say of a data page.
 type pageInfo struct {
 	at, size   int   // bytes in the chunk, with the header
@@ -16,24 +18,24 @@ func columnIndex(k *kind, pages []pageInfo) []byte {
 		}
 	}
 	m := newMessage(nil)
-	m.list(1, len(pages), typeTrue)
+	m.list(1, len(pages), thrift.True)
 	for i := range pages {
 		if pages[i].empty {
-			m.out = append(m.out, typeTrue)
+			m.out = append(m.out, byte(thrift.True))
 		} else {
-			m.out = append(m.out, typeFalse)
+			m.out = append(m.out, byte(thrift.False))
 		}
 	}
-	m.list(2, len(pages), typeBinary)
+	m.list(2, len(pages), thrift.Binary)
 	for i := range pages {
 		m.out = appendBytes(m.out, pages[i].bounds.min)
 	}
-	m.list(3, len(pages), typeBinary)
+	m.list(3, len(pages), thrift.Binary)
 	for i := range pages {
 		m.out = appendBytes(m.out, pages[i].bounds.max)
 	}
 	m.int32(4, boundaryOrder(k, pages))
-	m.list(5, len(pages), typeI64)
+	m.list(5, len(pages), thrift.I64)
 	for i := range pages {
 		m.out = appendInt64(m.out, pages[i].nulls)
 	}
@@ -67,7 +69,7 @@ func boundaryOrder(k *kind, pages []pageInfo) int {
 // offsetIndex encodes an OffsetIndex of a chunk at this byte of the file.
 func offsetIndex(pages []pageInfo, at int64) []byte {
 	m := newMessage(nil)
-	m.list(1, len(pages), typeStruct)
+	m.list(1, len(pages), thrift.Struct)
 	for i := range pages {
 		m.element()
 		m.int64(1, at+int64(pages[i].at))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -114,7 +115,7 @@ func (l *leaf) follow(a arrow.Array, from, n int, s *slots) (arrow.Array, error)
 			s.optional(a)
 		case required:
 			if s.hasNulls(a) {
-				return nil, fmt.Errorf("%s has a null, which it may not have", l.path[len(l.path)-1])
+				return nil, fmt.Errorf("%s has a null, which it may not have: leave such rows out", strings.Join(l.path, "."))
 			}
 		case repeated:
 			lists := a.(array.ListLike)

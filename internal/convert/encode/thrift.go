@@ -1,16 +1,9 @@
 package encode
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// Types of Thrift's compact protocol.
-const (
-	typeTrue   = 1
-	typeFalse  = 2
-	typeI32    = 5
-	typeI64    = 6
-	typeBinary = 8
-	typeList   = 9
-	typeStruct = 12
+	"github.com/penstock-ml/penstock/internal/formats/parquet/thrift"
 )
 
 // message is a struct in Thrift's compact protocol that is being written. Fields follow each other by their ids.
@@ -21,44 +14,44 @@ type message struct {
 
 func newMessage(out []byte) *message { return &message{out, []int{0}} }
 
-func (m *message) field(id, typ int) {
+func (m *message) field(id int, typ thrift.Field) {
 	last := &m.last[len(m.last)-1]
-	m.out = append(m.out, byte((id-*last)<<4|typ)) // no field is more than 15 behind another
+	m.out = append(m.out, byte(id-*last)<<4|byte(typ)) // no field is more than 15 behind another
 	*last = id
 }
 
 func (m *message) int32(id int, v int) {
-	m.field(id, typeI32)
+	m.field(id, thrift.I32)
 	m.out = binary.AppendVarint(m.out, int64(v))
 }
 
 func (m *message) int64(id int, v int64) {
-	m.field(id, typeI64)
+	m.field(id, thrift.I64)
 	m.out = binary.AppendVarint(m.out, v)
 }
 
 func (m *message) bool(id int, v bool) {
 	if v {
-		m.field(id, typeTrue)
+		m.field(id, thrift.True)
 	} else {
-		m.field(id, typeFalse)
+		m.field(id, thrift.False)
 	}
 }
 
 func (m *message) bytes(id int, v []byte) {
-	m.field(id, typeBinary)
+	m.field(id, thrift.Binary)
 	m.out = appendBytes(m.out, v)
 }
 
 // list begins a list, whose elements are to follow.
-func (m *message) list(id, n, typ int) {
-	m.field(id, typeList)
+func (m *message) list(id, n int, typ thrift.Field) {
+	m.field(id, thrift.List)
 	m.out = appendList(m.out, n, typ)
 }
 
 // begin begins a struct that is a field.
 func (m *message) begin(id int) {
-	m.field(id, typeStruct)
+	m.field(id, thrift.Struct)
 	m.element()
 }
 
@@ -73,7 +66,7 @@ func (m *message) end() {
 
 // numbers is a list of numbers.
 func (m *message) numbers(id int, all []int) {
-	m.list(id, len(all), typeI32)
+	m.list(id, len(all), thrift.I32)
 	for _, v := range all {
 		m.out = appendInt64(m.out, int64(v))
 	}
@@ -84,11 +77,11 @@ func (m *message) finish() []byte { return append(m.out, 0) }
 
 func appendInt64(out []byte, v int64) []byte { return binary.AppendVarint(out, v) }
 
-func appendList(out []byte, n, typ int) []byte {
+func appendList(out []byte, n int, typ thrift.Field) []byte {
 	if n < 15 {
-		return append(out, byte(n<<4|typ))
+		return append(out, byte(n)<<4|byte(typ))
 	}
-	return binary.AppendUvarint(append(out, byte(15<<4|typ)), uint64(n))
+	return binary.AppendUvarint(append(out, 15<<4|byte(typ)), uint64(n))
 }
 
 func appendBytes[T string | []byte](out []byte, v T) []byte {
