@@ -4,10 +4,10 @@
 //
 // A source (text.go, parquet.go, arrow.go) makes records of the inputs. A cutter says where row groups and files end. A
 // writer (write.go) collects row groups, a layout (layout.go) makes the output's columns of them, an encoder
-// (encode.go, package encode) encodes these, and an output (output.go) is seen when it is complete. A journal tells a later run what is
-// finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and a dictionary a
-// column. Run reads in one goroutine and writes in another and waits for both; calls of Run with different outputs do
-// not touch each other.
+// (encode.go, package encode) encodes these, and an output (output.go) is seen when it is complete. A journal tells a
+// later run what is finished (journal.go). Memory is bounded by about two row groups and, of Parquet inputs, a page and
+// a dictionary a column. Run reads in one goroutine and writes in another and waits for both; calls of Run with
+// different outputs do not touch each other.
 package convert
 
 import (
