@@ -115,7 +115,8 @@ func (l *leaf) follow(a arrow.Array, from, n int, s *slots) (arrow.Array, error)
 			s.optional(a)
 		case required:
 			if s.hasNulls(a) {
-				return nil, fmt.Errorf("%s has a null, which it may not have: leave such rows out", strings.Join(l.path, "."))
+				return nil, fmt.Errorf("%s has a null, which it may not have: leave such rows out",
+					strings.Join(l.path, "."))
 			}
 		case repeated:
 			lists := a.(array.ListLike)
