@@ -111,7 +111,7 @@ func drawn(t *rapid.T, b array.Builder, n int, share float64, nulls bool) {
 		case *array.LargeStringBuilder:
 			b.Append(drawnText(v, odd))
 		case *array.BinaryBuilder:
-			b.Append(append(bytes.Repeat([]byte{0xff}, odd*10), byte(v)))
+			b.Append(append(bytes.Repeat([]byte{byte(0xfe + v&1)}, odd*10), byte(v)))
 		case *array.FixedSizeBinaryBuilder:
 			b.Append(bytes.Repeat([]byte{byte(v)}, b.Type().(*arrow.FixedSizeBinaryType).ByteWidth))
 		case *array.Date32Builder:
