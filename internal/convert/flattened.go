@@ -64,7 +64,7 @@ func layoutOf(ctx context.Context, o Options, in *inputs, inputs *arrow.Schema) 
 func describe(ctx context.Context, l *layout) (spec.Schema, error) {
 	var file bytes.Buffer
 	var e encoder
-	if err := e.begin(&file, l, nil); err != nil {
+	if err := e.begin(&file, l); err != nil {
 		return spec.Schema{}, err
 	}
 	if err := e.end(); err != nil {

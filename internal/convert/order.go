@@ -45,7 +45,7 @@ func sample(ctx context.Context, o Options, src source, l *layout) ([]byte, erro
 	var out bytes.Buffer
 	var enc encoder
 	defer enc.abandon()
-	if err := enc.begin(&out, l, group); err != nil {
+	if err := enc.begin(&out, l); err != nil {
 		return nil, err
 	}
 	if err := enc.rowGroup(l, group); err != nil {

@@ -69,15 +69,12 @@ func (w *writer) finish(ctx context.Context) error {
 
 // flush writes the row group.
 func (w *writer) flush(ctx context.Context) error {
-	if err := w.layout.begin(w.group); err != nil {
-		return err
-	}
 	if !w.enc.open() {
 		to, err := w.out.begin(ctx, w.folder)
 		if err != nil {
 			return err
 		}
-		if err := w.enc.begin(to, w.layout, w.group); err != nil {
+		if err := w.enc.begin(to, w.layout); err != nil {
 			return err
 		}
 	}
@@ -86,7 +83,7 @@ func (w *writer) flush(ctx context.Context) error {
 	}
 	clear(w.group)
 	w.group = w.group[:0]
-	return w.layout.begin(nil)
+	return nil
 }
 
 func (w *writer) endFile(ctx context.Context) error {

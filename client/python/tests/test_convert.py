@@ -163,3 +163,64 @@ def test_partitions_are_read_by_others(tmp_path: Path, penstock_binary: Path) ->
     ]  # fmt: skip
     assert want
     assert sorted(pq.read_table(chosen).column("id").to_pylist()) == want
+
+
+def test_statistics_and_page_indexes(tmp_path: Path, penstock_binary: Path) -> None:
+    """pyarrow finds page indexes and the bounds that columns have, and DuckDB filters by them as pyarrow does."""
+    import duckdb  # which the other Pythons lack
+
+    drawn, rows = random.Random(3), 50_000
+    table = pa.table(
+        {
+            "sorted": pa.array(range(rows), pa.int64()),
+            "unsigned": pa.array([drawn.randrange(1 << 64) for _ in range(rows)], pa.uint64()),
+            "price": pa.array(
+                [decimal.Decimal(drawn.randrange(-999, 999)) / 100 for _ in range(rows)], pa.decimal128(7, 2)
+            ),
+            "score": pa.array(
+                [drawn.choice([float("nan"), drawn.gauss(0, 1), -0.0]) for _ in range(rows)], pa.float32()
+            ),
+            "word": pa.array([None if i % 3 else chr(97 + i % 26) for i in range(rows)], pa.string()),
+            "long": pa.array([chr(228 + i % 9) * 50 + str(i) for i in range(rows)], pa.string()),
+            "none": pa.nulls(rows, pa.float32()),
+            "ids": pa.array([[i, -i] if i % 50 == 0 else None for i in range(rows)], pa.list_(pa.int64())),
+        }
+    )
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(table, source)
+    subprocess.run([penstock_binary, "convert", source, "--out", out, "--verify"], check=True, capture_output=True)
+    group = pq.ParquetFile(out).metadata.row_group(0)
+    bounds = {}
+    for i in range(group.num_columns):
+        chunk = group.column(i)
+        assert chunk.has_offset_index
+        assert chunk.has_column_index
+        assert chunk.statistics.has_null_count
+        if chunk.statistics.has_min_max:
+            bounds[chunk.path_in_schema] = (chunk.statistics.min, chunk.statistics.max)
+    for name in ("sorted", "unsigned", "price", "word"):
+        assert bounds.pop(name) == (
+            min(table[name].drop_null().to_pylist()),
+            max(table[name].drop_null().to_pylist()),
+        ), name
+    low, high = bounds.pop("long")
+    assert low <= min(table["long"].to_pylist())
+    assert high >= max(table["long"].to_pylist())
+    assert max(len(low.encode()), len(high.encode())) <= 64
+    low, high = bounds.pop("score")
+    numbers = [x for x in table["score"].to_pylist() if x == x]
+    assert (low, high) == (min(numbers), max(numbers))
+    assert group.column(4).statistics.null_count == table["word"].null_count
+    for condition in (
+        "sorted between 30000 and 30009",
+        "unsigned > 9223372036854775808",
+        "price < -9.5",
+        "score > 3 and score < 100",
+        "word = 'q'",
+        "long > 'ì'",
+        "none is not null",
+    ):
+        read = "select sorted from read_parquet(?) where " + condition + " order by 1"
+        found = duckdb.execute(read, [str(out)]).fetchall()
+        assert found == duckdb.execute(read, [str(source)]).fetchall()
+        assert found or condition.startswith("none"), condition
