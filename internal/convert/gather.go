@@ -208,12 +208,19 @@ func gatherTexts(t arrow.BinaryDataType, from []arrow.Array, order spans, n int)
 
 // gatherBytes gathers texts, whose ends are of a type.
 func gatherBytes[T int32 | int64](from []arrow.Array, order spans, n int) (ends []T, out []byte) {
+	lying := make([]texts, len(from))
+	for i, a := range from {
+		if a != nil && a.Len() > 0 {
+			lying[i] = textsOf(a)
+		}
+	}
 	ends = make([]T, 1, n+1)
-	size := 0
+	size := int64(0)
 	for _, s := range order {
 		for i := range s.n {
 			if s.array != none {
-				size += from[s.array].(array.BinaryLike).ValueLen(s.from + i)
+				l := &lying[s.array]
+				size += l.at(s.from+i+1) - l.at(s.from+i)
 			}
 			ends = append(ends, T(size))
 		}
@@ -221,12 +228,40 @@ func gatherBytes[T int32 | int64](from []arrow.Array, order spans, n int) (ends 
 	out = make([]byte, 0, size)
 	for _, s := range order {
 		if s.array != none {
-			a := from[s.array].(array.BinaryLike)
-			first := a.ValueOffset64(0)
-			out = append(out, a.ValueBytes()[a.ValueOffset64(s.from)-first:a.ValueOffset64(s.from+s.n)-first]...)
+			l := &lying[s.array]
+			out = append(out, l.bytes[l.at(s.from):l.at(s.from+s.n)]...)
 		}
 	}
 	return ends, out
+}
+
+// texts are the texts of an array as they lie.
+type texts struct {
+	short []int32
+	long  []int64 // nil: the offsets are short
+	bytes []byte
+}
+
+func textsOf(a arrow.Array) (t texts) {
+	d := a.Data()
+	offsets := d.Buffers()[1].Bytes()
+	if a.DataType().Layout().Buffers[1].ByteWidth == arrow.Int64SizeBytes {
+		t.long = arrow.Int64Traits.CastFromBytes(offsets)[d.Offset() : d.Offset()+d.Len()+1]
+	} else {
+		t.short = arrow.Int32Traits.CastFromBytes(offsets)[d.Offset() : d.Offset()+d.Len()+1]
+	}
+	if d.Buffers()[2] != nil {
+		t.bytes = d.Buffers()[2].Bytes()
+	}
+	return t
+}
+
+// at is where text i begins, and the one before ends.
+func (t *texts) at(i int) int64 {
+	if t.long != nil {
+		return t.long[i]
+	}
+	return int64(t.short[i])
 }
 
 func gatherFields(t *arrow.StructType, from []arrow.Array, order spans) ([]arrow.ArrayData, error) {
