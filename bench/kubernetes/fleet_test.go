@@ -339,10 +339,11 @@ func (f *fleet) rollMasters() {
 	f.moved("the trainers go on")
 }
 
-// complete waits for a job of so many trainers.
+// complete waits for a job of so many trainers, as long as they take rows.
 func (f *fleet) complete(name string) {
 	f.t.Helper()
-	f.eventually("the job is complete", 3*time.Minute, func() error {
+	had, since := f.progress(), time.Now()
+	f.eventually("the job is complete", 10*time.Minute, func() error {
 		var job struct {
 			Status struct{ Succeeded, Failed int }
 		}
@@ -352,6 +353,14 @@ func (f *fleet) complete(name string) {
 		if job.Status.Failed > 0 {
 			f.dump()
 			f.t.Fatal("a trainer failed")
+		}
+		if has := f.progress(); !slices.Equal(has, had) {
+			had, since = has, time.Now()
+		}
+		if job.Status.Succeeded != trainers && time.Since(since) > time.Minute {
+			f.dump()
+			f.t.Fatalf("the job hangs: %d trainers are done, and no other took a row for a minute, with %v rows",
+				job.Status.Succeeded, had)
 		}
 		if job.Status.Succeeded != trainers {
 			return fmt.Errorf("%d trainers are done, with %v rows", job.Status.Succeeded, f.progress())

@@ -188,13 +188,46 @@ func (b *testbed) dump() {
 		b.t.Logf("kubelet of node%d:\n%s", i, b.run("sh", "-c", `grep -E '^[EF]|ended' "$0" | tail -n 20`,
 			b.state(fmt.Sprintf("kubelet%d.log", i))))
 	}
+	b.stacks("training", "batch.kubernetes.io/job-name")
+	b.stacks("penstock", "app.kubernetes.io/name in (penstock-master, penstock-worker)")
+}
+
+// stacks logs where the goroutines of pods' processes are, which ends these.
+func (b *testbed) stacks(namespace, selector string) {
+	var list struct{ Items []pod }
+	if err := b.get(&list, "pods", "-n", namespace, "-l", selector,
+		"--field-selector=status.phase=Running"); err != nil {
+		b.t.Log(err)
+		return
+	}
+	for _, p := range list.Items {
+		if len(p.Status.ContainerStatuses) == 0 {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		err := exec.CommandContext(ctx, "ctr", "-a", b.socket(p), "-n", "k8s.io", "tasks", "kill", "-s", "SIGQUIT",
+			p.container()).Run()
+		var out []byte
+		for err == nil && ctx.Err() == nil && !bytes.Contains(out, []byte("\ngoroutine ")) {
+			if out, err = b.kubectl("logs", "-n", namespace, p.Metadata.Name, "--previous"); err != nil {
+				out, err = b.kubectl("logs", "-n", namespace, p.Metadata.Name) // it is not started again
+			}
+		}
+		cancel()
+		_, stacks, _ := bytes.Cut(out, []byte("SIGQUIT: quit"))
+		b.t.Logf("goroutines of %s: %v\n%s", p.Metadata.Name, err, stacks)
+	}
 }
 
 // ctr asks the container runtime of a pod's node.
 func (b *testbed) ctr(p pod, args ...string) string {
 	b.t.Helper()
-	socket := b.state(strings.Replace(p.Spec.NodeName, "node", "n", 1), "c.sock")
-	return b.run("ctr", append([]string{"-a", socket, "-n", "k8s.io"}, args...)...)
+	return b.run("ctr", append([]string{"-a", b.socket(p), "-n", "k8s.io"}, args...)...)
+}
+
+// socket is that of the runtime of a pod's node.
+func (b *testbed) socket(p pod) string {
+	return b.state(strings.Replace(p.Spec.NodeName, "node", "n", 1), "c.sock")
 }
 
 // container is the id of a pod's only container, but for those beside it.
