@@ -1,5 +1,5 @@
-// Package natural treats names as people do: api/spec and what else takes names orders them by it, and says which one was
-// meant by one that is none. Everything is pure.
+// Package natural treats names as people do: api/spec and what else takes names orders them by it, and says which one
+// was meant by one that is none. Everything is pure.
 package natural
 
 import (

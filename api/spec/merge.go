@@ -62,7 +62,8 @@ func (m *merger) nest() {
 func (m *merger) inMap(c Column) bool {
 	return slices.ContainsFunc(m.columns, func(of Column) bool {
 		n := len(of.Path)
-		return of.Key != pb.Kind_KIND_UNSPECIFIED && n < len(c.Path) && slices.Equal(of.Path, c.Path[:n]) && isHalf(of, c)
+		return of.Key != pb.Kind_KIND_UNSPECIFIED && n < len(c.Path) && slices.Equal(of.Path, c.Path[:n]) &&
+			isHalf(of, c)
 	})
 }
 
