@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -171,7 +172,11 @@ func (p *parser) unknown(name token) {
 		names = append(names, op.String())
 	}
 	slices.Sort(names)
-	p.fail("no function %s; there are %s", name.raw, strings.Join(names, ", "))
+	near := natural.Nearest(strings.ToLower(name.text), slices.Values(names))
+	if near != "" {
+		near = "nearest: " + near + "; "
+	}
+	p.fail("no function %s; %sthere are %s", name.raw, near, strings.Join(names, ", "))
 }
 
 // hash reads (expression, seed) or (row(), seed).

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -54,7 +55,7 @@ func (d *decoder) call(t *pb.Transform, key string, n *node, at string) {
 		d.field(f, f.Descriptor().Fields().ByName(callKeys()[key]), n, at)
 	default:
 		d.problems.add(at, "unknown field%s%s; known of a call of a function: %s", atLine(n),
-			hint(Nearest(key, slices.Values(callNames()))), strings.Join(callNames(), ", "))
+			hint(natural.Nearest(key, slices.Values(callNames()))), strings.Join(callNames(), ", "))
 	}
 }
 
@@ -89,7 +90,7 @@ func (d *decoder) results(t *pb.Transform, n *node, path string) {
 		case out == nil:
 			near := ""
 			if item.kind == textNode {
-				near = hint(Nearest(strings.ToLower(item.text), slices.Values(typeNames())))
+				near = hint(natural.Nearest(strings.ToLower(item.text), slices.Values(typeNames())))
 			}
 			d.wrong(at, item, "a type, such as int32, string, list<float32> or tensor<3x224x224xuint8>"+near)
 		default:

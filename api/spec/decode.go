@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -154,7 +155,7 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 			names = append(slices.Sorted(slices.Values(layoutNames())), names...)
 		}
 		d.problems.add(at, "unknown field%s%s; known here: %s",
-			atLine(n), hint(Nearest(key, slices.Values(names))), strings.Join(names, ", "))
+			atLine(n), hint(natural.Nearest(key, slices.Values(names))), strings.Join(names, ", "))
 		return
 	}
 	d.field(m, fd, n, at)
@@ -278,7 +279,7 @@ func (d *decoder) enum(ed protoreflect.EnumDescriptor, n *node, path string) (pr
 	}
 	want := "one of " + strings.Join(names, ", ")
 	if n.kind == textNode {
-		want += hint(Nearest(strings.ToLower(n.text), slices.Values(names)))
+		want += hint(natural.Nearest(strings.ToLower(n.text), slices.Values(names)))
 	}
 	d.wrong(path, n, want)
 	return protoreflect.Value{}, false
@@ -339,6 +340,10 @@ func (d *decoder) fit(v *pb.Value, n *node, path string) {
 		d.value(f.Arg, item, path)
 	default:
 		d.wrong(path, n, want)
+		return
+	}
+	if wrong := noStatistic(f.GetStatistic()); wrong != "" {
+		d.problems.add(path, "%s%s", wrong, atLine(n))
 		return
 	}
 	v.Kind = &pb.Value_Fit{Fit: f}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/expr"
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -246,11 +247,19 @@ func (s Statistic) mistake(t Type) error {
 			return fmt.Errorf("want ints or texts for a vocabulary, found %v; cast makes them", t)
 		}
 	default:
-		known := []string{Mean, Std, Min, Max, Median, Quantile, Quantiles, MostFrequent}
-		return fmt.Errorf("no statistic %.40q%s; there are %s", s.Name,
-			hint(Nearest(s.Name, slices.Values(known))), strings.Join(known, ", "))
+		return errors.New(noStatistic(s.Name))
 	}
 	return nil
+}
+
+// noStatistic is what is wrong with the name of a statistic that parameters ask for; "": nothing.
+func noStatistic(name string) string {
+	known := []string{Mean, Std, Min, Max, Median, Quantile, Quantiles, MostFrequent}
+	if name == Vocabulary || slices.Contains(known, name) { // of a vocabulary the op says more
+		return ""
+	}
+	return fmt.Sprintf("no statistic %.40q%s; there are %s", name, hint(natural.Nearest(name, slices.Values(known))),
+		strings.Join(known, ", "))
 }
 
 // maxFormula bounds what is written of a feature, in bytes: longer ones end in a hash.

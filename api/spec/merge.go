@@ -48,11 +48,23 @@ func (m *merger) nest() {
 		}
 		for n := 1; n < len(c.Path); n++ {
 			outer, ok := byPath[pathKey(c.Path[:n])]
-			if ok && m.isAt(outer, c.Path[:n]) && !isHalf(m.columns[outer], c) {
+			if !ok || !m.isAt(outer, c.Path[:n]) || isHalf(m.columns[outer], c) {
+				continue
+			}
+			if m.columns[outer].Unsupported != "" || !m.origin[outer].conflict && !m.inMap(c) { // else the map itself clashes, and says so
 				m.within(outer, i)
 			}
 		}
 	}
+}
+
+// inMap reports whether a column is a half of some file's map.
+func (m *merger) inMap(c Column) bool {
+	return slices.ContainsFunc(m.columns, func(of Column) bool {
+		n := len(of.Path)
+		return of.Key != pb.Kind_KIND_UNSPECIFIED && n < len(c.Path) && slices.Equal(of.Path, c.Path[:n]) &&
+			isHalf(of, c)
+	})
 }
 
 // isAt reports whether a column has a path, and not another one that is written alike.
@@ -70,9 +82,13 @@ func (m *merger) within(outer, inner int) {
 			o.Unsupported, at.typed)
 	case !at.conflict:
 		at.conflict = true
-		m.problems.add(o.Name,
+		name, what := o.Name, describe(*o)
+		if len(o.Field) > 0 {
+			name, what = strings.Join(o.Path, "."), around(*o)
+		}
+		m.problems.add(name,
 			"is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
-			describe(*o), at.typed, around(m.columns[inner]), m.origin[inner].typed)
+			what, at.typed, around(m.columns[inner]), m.origin[inner].typed)
 	}
 }
 

@@ -173,6 +173,26 @@ func TestMergeTellsMeaningsApart(t *testing.T) {
 	}
 }
 
+// TestMergeMapsBesideOthers: what clashes is the map, and the message says what it is elsewhere.
+func TestMergeMapsBesideOthers(t *testing.T) {
+	maps := mapOfMaps("c", pb.Kind_BINARY, pb.Kind_INT64)
+	field := Column{Name: "c.value", Path: []string{"c", "value"}, Type: Type{Kind: pb.Kind_INT64}}
+	for want, other := range map[string][]Column{
+		"c: is map<binary, int64> in b, but a map of maps in a;":    mapColumn("c", pb.Kind_BINARY, pb.Kind_INT64),
+		"c: is a map of maps in a, but a struct with c.value in b;": {field},
+		"c: is int64 in b, but a map of maps in a;":                 {column("c", pb.Kind_INT64)},
+	} {
+		files := []FileSchema{{"a", Schema{maps}}, {"b", Schema{other}}}
+		for range 2 {
+			_, err := Merge(files)
+			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want %s", err, want)
+			}
+			slices.Reverse(files)
+		}
+	}
+}
+
 // A struct in one file that is a number in another is a conflict, whichever comes first; beside nulls without a type it
 // is none.
 func TestMergeStructBesideOthers(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -87,7 +88,7 @@ func newIndex(s Schema) *index {
 			x.maps[path] = append(x.maps[path], i)
 		}
 	}
-	slices.SortFunc(x.names, CompareNatural)
+	slices.SortFunc(x.names, natural.Compare)
 	return x
 }
 

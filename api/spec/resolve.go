@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -274,7 +275,7 @@ func (r *resolver) nearest(name string, candidates iter.Seq[string]) string {
 	if r.suggestions > maxSuggestions {
 		return ""
 	}
-	return Nearest(name, candidates)
+	return natural.Nearest(name, candidates)
 }
 
 // suggestColumn is what follows "no such column".
@@ -336,7 +337,7 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 	if err := r.untyped(g); err != nil {
 		return nil, err
 	}
-	names := slices.SortedFunc(r.flat(g.filtered(r.names())), CompareNatural)
+	names := slices.SortedFunc(r.flat(g.filtered(r.names())), natural.Compare)
 	if len(names) == 0 && r.serving != nil {
 		return []string{pattern}, nil
 	}
@@ -429,5 +430,5 @@ func bySchema(a, b *feature) int {
 	if a.column != b.column {
 		return cmp.Compare(a.column, b.column)
 	}
-	return cmp.Or(CompareNatural(a.name, b.name), cmp.Compare(a.typ.Kind, b.typ.Kind))
+	return cmp.Or(natural.Compare(a.name, b.name), cmp.Compare(a.typ.Kind, b.typ.Kind))
 }

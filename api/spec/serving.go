@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -129,7 +130,7 @@ func (r *resolver) served(s *pb.Spec) *pb.Spec {
 	for _, name := range slices.Sorted(maps.Keys(r.serving.wanted)) {
 		if !r.serving.wanted[name] {
 			r.problems.add("outputs", "no tensor %s%s; there are %s", name,
-				hint(Nearest(name, slices.Values(r.serving.names))), few(r.serving.names))
+				hint(natural.Nearest(name, slices.Values(r.serving.names))), few(r.serving.names))
 		}
 	}
 	if len(r.problems) == 0 && len(out.GetFeatures()) == 0 {

@@ -15,7 +15,7 @@ import (
 	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
 	"github.com/apache/arrow/go/v15/parquet/schema"
 
-	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
@@ -96,7 +96,7 @@ func (c *keyCount) sorted() []countedKey {
 		if c.table.texts == nil {
 			return cmp.Compare(number(a.text), number(b.text))
 		}
-		return spec.CompareNatural(a.text, b.text)
+		return natural.Compare(a.text, b.text)
 	})
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/dustin/go-humanize"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
@@ -134,7 +135,7 @@ func (f *flattening) find(name string) (*flatMap, error) {
 	s, ok := f.spot(name)
 	if !ok {
 		near := ""
-		if n := spec.Nearest(name, f.flattenable); n != "" {
+		if n := natural.Nearest(name, f.flattenable); n != "" {
 			near = "; nearest: " + n
 		}
 		return nil, fmt.Errorf("--flatten %s: there is no such column%s", name, near)

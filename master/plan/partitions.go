@@ -9,8 +9,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // nullPartition is how Hive writes that a partition key is null.
@@ -93,7 +93,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 		if seen[key] {
 			continue
 		}
-		near := spec.Nearest(key, maps.Keys(seen))
+		near := natural.Nearest(key, maps.Keys(seen))
 		if near == "" {
 			return nil, fmt.Errorf("no file has a partition key %q in its path; the first is %s",
 				key, files[0].GetUri())

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/transform/zoneinfo"
@@ -79,7 +80,7 @@ func unknownZone(name string) error {
 		return err
 	}
 	hint := "names are as Europe/Berlin, or UTC"
-	if near := spec.Nearest(name, slices.Values(names)); near != "" {
+	if near := natural.Nearest(name, slices.Values(names)); near != "" {
 		hint = "nearest: " + near
 	}
 	return fmt.Errorf("timezone: release %s of the IANA database has no %s; %s", zoneinfo.Release, name, hint)

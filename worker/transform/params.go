@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 )
@@ -182,7 +183,7 @@ func unknownParam(op *Op, name string) string {
 		return fmt.Sprintf("%s: %s has no parameters", name, op.Name)
 	}
 	hint := "it has " + strings.Join(names, ", ")
-	if near := spec.Nearest(name, slices.Values(names)); near != "" {
+	if near := natural.Nearest(name, slices.Values(names)); near != "" {
 		hint = "nearest: " + near
 	}
 	return fmt.Sprintf("%s: no such parameter of %s; %s", name, op.Name, hint)

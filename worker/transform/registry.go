@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/natural"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/lookup"
@@ -170,7 +171,7 @@ func (r *Registry) find(op string) (*Op, error) {
 		return o, nil
 	}
 	hint := "`penstock ops` lists those there are"
-	if near := spec.Nearest(op, slices.Values(r.Names())); near != "" {
+	if near := natural.Nearest(op, slices.Values(r.Names())); near != "" {
 		hint = "nearest: " + near
 	}
 	return nil, fmt.Errorf("%w %s; %s", ErrUnknownOp, op, hint)

@@ -305,3 +305,20 @@ def test_every_op_has_its_builder(penstock_binary: Path) -> None:
 
 def test_the_package_has_all_other_builders() -> None:
     assert {"dense", "sparse", "label", "bytes_", "image", "tensor", "padded", "op"} <= set(penstock.__all__)
+
+
+def test_fits_are_those_that_there_are(penstock_binary: Path, tmp_path: Path) -> None:
+    """Another statistic is refused where it is named, in Python and in a spec, with the same list."""
+    with pytest.raises(SpecError, match=r"no statistic 'meen'; nearest: mean; there are mean, std, .*most_frequent$"):
+        penstock.Fit("meen")
+    path = tmp_path / "spec.yaml"
+    path.write_text(
+        "dataset: {uri: /nowhere}\nfeatures: {dense: x}\nbatch_size: 1\n"
+        "transforms: [{op: fill_null, in: x, value: {fit: mode}}]\n"
+    )
+    said = subprocess.run(
+        [str(penstock_binary), "validate", str(path)], capture_output=True, text=True, check=False
+    ).stderr
+    with pytest.raises(SpecError) as raised:
+        penstock.Fit("mode")
+    assert str(raised.value).split("there are ")[1] in said and 'transforms[0].value: no statistic "mode"' in said

@@ -5,6 +5,7 @@ Everything is pure. What no message can hold is a SpecError.
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from penstock.errors import SpecError
+
+STATISTICS = ("mean", "std", "min", "max", "median", "quantile", "quantiles", "most_frequent")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class Fit:
 
     statistic: str
     arg: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.statistic not in STATISTICS:
+            near = difflib.get_close_matches(str(self.statistic), STATISTICS, n=1)
+            hint = f"nearest: {near[0]}; " if near else ""
+            raise SpecError(f"no statistic {self.statistic!r:.40}; {hint}there are {', '.join(STATISTICS)}")
 
 
 Names: TypeAlias = str | Sequence[str]

@@ -1,14 +1,14 @@
-package spec
+// Package natural treats names as people do: api/spec and what else takes names orders them by it, and says which one
+// was meant by one that is none. Everything is pure.
+package natural
 
 import (
 	"cmp"
 	"strings"
 )
 
-func naturalLess(a, b string) bool { return CompareNatural(a, b) < 0 }
-
-// CompareNatural orders names as people do: runs of digits by their number, so that int_2 precedes int_10.
-func CompareNatural(a, b string) int {
+// Compare orders names as people do: runs of digits by their number, so that int_2 precedes int_10.
+func Compare(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
 		n, m := digits(x), digits(y)

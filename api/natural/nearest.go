@@ -1,10 +1,6 @@
-package spec
+package natural
 
-import (
-	"fmt"
-	"iter"
-	"strings"
-)
+import "iter"
 
 // Nearest returns the candidate that name is most likely a misspelling of, or "". Among equally near ones it takes
 // one of the same length, then the first in natural order.
@@ -21,7 +17,7 @@ func Nearest(name string, candidates iter.Seq[string]) string {
 		if same := len(c) == len(name); same != (len(best) == len(name)) {
 			return same
 		}
-		return naturalLess(c, best)
+		return Compare(c, best) < 0
 	}
 	var rows [3][]int
 	for c := range candidates {
@@ -68,30 +64,4 @@ func distance(a, b string, limit int, rows *[3][]int) int {
 		before, last, row = last, row, before
 	}
 	return last[len(b)]
-}
-
-// hint is what follows "no such thing" in a message.
-func hint(near string) string {
-	if near == "" {
-		return ""
-	}
-	return "; nearest: " + near
-}
-
-// some are a few of the first of many names. Of those that differ in their last digits alone, the first stands for all.
-func some(names []string) string {
-	const maxShown, first = 8, 100
-	var shown []string
-	seen := map[string]bool{}
-	for _, name := range names[:min(first, len(names))] {
-		if stem := strings.TrimRight(name, "0123456789"); !seen[stem] && len(shown) < maxShown {
-			seen[stem] = true
-			shown = append(shown, name)
-		}
-	}
-	list := strings.Join(shown, ", ")
-	if len(shown) < len(names) {
-		return fmt.Sprintf("%s and %d more", list, len(names)-len(shown))
-	}
-	return list
 }

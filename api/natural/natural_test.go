@@ -1,6 +1,7 @@
-package spec
+package natural
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,9 +10,9 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	var names []string
-	for _, c := range newSchema().Columns {
-		names = append(names, c.Name)
+	names := []string{"label", "country", "user.age", "scores", "scores.7"}
+	for i := range 26 {
+		names = append(names, fmt.Sprint("cat_", i))
 	}
 	for name, want := range map[string]string{
 		"cat_27": "cat_17", "Label": "label", "lable": "label", "contry": "country", "user_age": "user.age",
@@ -64,7 +65,7 @@ func TestNaturalOrder(t *testing.T) {
 	}
 	for i, a := range sorted {
 		for j, b := range sorted {
-			if got := naturalLess(a, b); got != (i < j) {
+			if got := Compare(a, b) < 0; got != (i < j) {
 				t.Errorf("%q before %q: got %v", a, b, got)
 			}
 		}
@@ -75,10 +76,10 @@ func TestNaturalOrderIsAnOrder(t *testing.T) {
 	name := rapid.StringMatching(`[a0-2]{0,5}`)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
-		if (CompareNatural(a, b) == 0) != (a == b) || CompareNatural(a, b) != -CompareNatural(b, a) {
-			t.Fatalf("%q, %q: %d and %d", a, b, CompareNatural(a, b), CompareNatural(b, a))
+		if (Compare(a, b) == 0) != (a == b) || Compare(a, b) != -Compare(b, a) {
+			t.Fatalf("%q, %q: %d and %d", a, b, Compare(a, b), Compare(b, a))
 		}
-		if CompareNatural(a, b) <= 0 && CompareNatural(b, c) <= 0 && CompareNatural(a, c) > 0 {
+		if Compare(a, b) <= 0 && Compare(b, c) <= 0 && Compare(a, c) > 0 {
 			t.Fatalf("%q <= %q <= %q", a, b, c)
 		}
 	})
