@@ -51,7 +51,8 @@ func (m *merger) nest() {
 			if !ok || !m.isAt(outer, c.Path[:n]) || isHalf(m.columns[outer], c) {
 				continue
 			}
-			if m.columns[outer].Unsupported != "" || !m.origin[outer].conflict && !m.inMap(c) { // else the map itself clashes, and says so
+			// Else the map itself clashes, and says so.
+			if m.columns[outer].Unsupported != "" || !m.origin[outer].conflict && !m.inMap(c) {
 				m.within(outer, i)
 			}
 		}
@@ -174,7 +175,8 @@ func unite(a, b Column) (Column, bool) {
 		return a, true
 	}
 	kind, ok := wider(a.Type.Kind, b.Type.Kind)
-	if !ok || a.Meaning != b.Meaning || a.UnsignedKeys != b.UnsignedKeys || a.Type.List != b.Type.List || a.Type.Nested != b.Type.Nested ||
+	if !ok || a.Meaning != b.Meaning || a.UnsignedKeys != b.UnsignedKeys || a.Type.List != b.Type.List ||
+		a.Type.Nested != b.Type.Nested ||
 		!slices.Equal(a.Path, b.Path) {
 		return a, false
 	}

@@ -194,7 +194,9 @@ func gatherWords[T uint32 | uint64](lying [][]byte, words func([]byte) []T, orde
 	return out
 }
 
-func gatherTexts(t arrow.BinaryDataType, from []arrow.Array, order spans, n int) (ends, text *memory.Buffer, err error) {
+func gatherTexts(t arrow.BinaryDataType, from []arrow.Array, order spans, n int) (
+	ends, text *memory.Buffer, err error,
+) {
 	if t.Layout().Buffers[1].ByteWidth == arrow.Int64SizeBytes {
 		ends, text := gatherBytes[int64](from, order, n)
 		return memory.NewBufferBytes(arrow.Int64Traits.CastToBytes(ends)), memory.NewBufferBytes(text), nil

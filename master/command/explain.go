@@ -286,7 +286,8 @@ func (d described) writeText(w io.Writer) error {
 		fmt.Fprintln(w)
 	}
 	for _, e := range d.events.GetEvents() {
-		terminal.Printf(w, "%s  %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime), terminal.Lines(e.GetWords()))
+		terminal.Printf(w, "%s  %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime),
+			terminal.Lines(e.GetWords()))
 	}
 	return nil
 }

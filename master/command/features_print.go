@@ -48,7 +48,8 @@ func (f *readFeatures) print(w io.Writer, d *pb.DatasetReads) error {
 		fmt.Fprintln(t, "\nNEVER READ\tSTORED\tNOTE")
 	}
 	for _, c := range never[:f.most(len(never))] {
-		terminal.Printf(t, "%s\t%s\t%s\n", c.GetName(), humanize.IBytes(uint64(max(0, c.GetBytes()))), c.GetUnsupported())
+		terminal.Printf(t, "%s\t%s\t%s\n", c.GetName(), humanize.IBytes(uint64(max(0, c.GetBytes()))),
+			c.GetUnsupported())
 	}
 	f.rest(t, len(never))
 	return t.Flush()

@@ -189,7 +189,8 @@ func printSession(w io.Writer, s *pb.Session) error {
 	}
 	terminal.Printf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(),
 		english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
-	terminal.Printf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s), p.GetBlocksPlanned(), p.GetBlocks(),
+	terminal.Printf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s),
+		p.GetBlocksPlanned(), p.GetBlocks(),
 		humanize.Comma(p.GetRowsPlanned()))
 	terminal.Printf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
 	if n := p.GetAbandonedEpochs(); n > 0 {
@@ -203,7 +204,8 @@ func printSession(w io.Writer, s *pb.Session) error {
 			n, s.GetSpec().GetOnError().GetSkip())
 	}
 	for _, k := range s.GetSkipped() {
-		terminal.Printf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(), k.GetRowGroup(),
+		terminal.Printf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(),
+			k.GetRowGroup(),
 			k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, terminal.Lines(k.GetCause()))
 	}
 	for _, r := range p.GetRanks() {

@@ -228,7 +228,8 @@ func printTop(w io.Writer, seen *pb.Observation, session, sort string, height in
 	if n := len(seen.GetPoints()); n > 0 {
 		p = seen.GetPoints()[n-1]
 	}
-	terminal.Printf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), terminal.Lines(seen.GetVerdict()))
+	terminal.Printf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly),
+		terminal.Lines(seen.GetVerdict()))
 	terminal.Printf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
 		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()),
 		english.Plural(serving(seen), "worker", ""), needed(p.GetNeeded(), p.GetDemand()),
