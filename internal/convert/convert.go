@@ -6,9 +6,9 @@
 // and in the folders of partitions (partition.go). A cutter says where row groups and files end. A writer (write.go)
 // collects row groups. A layout (layout.go; flattened.go where maps and structs become columns; order.go) makes the
 // output's columns of them, and an encoder (encode.go, package encode) encodes these. An output (output.go) is seen
-// when it is complete. A journal tells a later run what is finished (journal.go). Memory is bounded by about two row groups,
-// a block of rows that are sorted and, of Parquet inputs, a page and a dictionary a column. Run reads in one goroutine
-// and writes in another and waits for both; calls of Run with different outputs do not touch each other.
+// when it is complete. A journal tells a later run what is finished (journal.go). Memory is bounded by about two row
+// groups, a block of rows that are sorted and, of Parquet inputs, a page and a dictionary a column. Run reads in one
+// goroutine and writes in another and waits for both; calls of Run with different outputs do not touch each other.
 package convert
 
 import (

@@ -190,8 +190,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 	terminal.Printf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(),
 		english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
 	terminal.Printf(t, "epoch\t%s; %d of %d blocks planned, %s rows\n", epochNumber(s),
-		p.GetBlocksPlanned(), p.GetBlocks(),
-		humanize.Comma(p.GetRowsPlanned()))
+		p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
 	terminal.Printf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
 	if n := p.GetAbandonedEpochs(); n > 0 {
 		terminal.Printf(t, "abandoned\tabout %s of %s that all trainers left before the end\n",
@@ -205,8 +204,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 	}
 	for _, k := range s.GetSkipped() {
 		terminal.Printf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(),
-			k.GetRowGroup(),
-			k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, terminal.Lines(k.GetCause()))
+			k.GetRowGroup(), k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, terminal.Lines(k.GetCause()))
 	}
 	for _, r := range p.GetRanks() {
 		c := r.GetCounters()
