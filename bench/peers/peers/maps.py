@@ -2,7 +2,8 @@
 
 `python -m peers.maps` makes tables whose rows have some 80 of 100 keys, converts each with and without --flatten, reads
 3, 10, 30 and 100 of the keys from both with a master, a worker and a loader, and prints rows per CPU second of all
-processes (the median of the passes) and the bytes that the worker read. Both layouts must give the same sums.
+processes (the median of the passes) and the bytes that the worker read. Both layouts must give the same sums. With
+--keys there are more keys, fewer rows, and the same shares of the keys are read.
 
     scalars: map<int64, float32>
     lists:   map<int64, list<int64>>, of 0 to 10 ids drawn from a Zipf distribution
@@ -29,30 +30,29 @@ import pyarrow.parquet as pq
 from peers import meter
 from peers.passes import Outcome, outcome_of, record
 
-KEYS = 100
 PRESENT = 0.8  # the share of rows that have a key
-ROWS = {"scalars": 400_000, "lists": 100_000}
-CHOSEN = (3, 10, 30, 100)
+ENTRIES = {"scalars": 40_000_000, "lists": 10_000_000}  # keys times rows
+CHOSEN = (0.03, 0.1, 0.3, 1.0)  # shares of the keys
 LAYOUTS = ("map", "flat")
 BATCH = 4096
 
 
-def make(workload: str, folder: Path) -> dict[str, Path]:
+def make(workload: str, keys: int, folder: Path) -> dict[str, Path]:
     """Writes the table in both layouts, unless they are there."""
-    made = {layout: folder / f"maps-{workload}-{layout}" for layout in LAYOUTS}
+    made = {layout: folder / f"maps-{workload}-{keys}-{layout}" for layout in LAYOUTS}
     if all(data.exists() for data in made.values()):
         return made
     folder.mkdir(parents=True, exist_ok=True)
-    rng, rows = np.random.default_rng(1), ROWS[workload]
-    there = rng.random((rows, KEYS)) < PRESENT
-    keys = np.broadcast_to(np.arange(KEYS, dtype=np.int64), there.shape)[there]
+    rng, rows = np.random.default_rng(1), ENTRIES[workload] // keys
+    there = rng.random((rows, keys)) < PRESENT
+    names = np.broadcast_to(np.arange(keys, dtype=np.int64), there.shape)[there]
     offsets = np.concatenate(([0], np.cumsum(there.sum(axis=1)))).astype(np.int32)
     if workload == "scalars":
-        values: pa.Array = pa.array(rng.standard_normal(len(keys), np.float32))
+        values: pa.Array = pa.array(rng.standard_normal(len(names), np.float32))
     else:
-        ends = np.concatenate(([0], np.cumsum(rng.integers(0, 11, len(keys))))).astype(np.int32)
+        ends = np.concatenate(([0], np.cumsum(rng.integers(0, 11, len(names))))).astype(np.int32)
         values = pa.ListArray.from_arrays(ends, rng.zipf(1.3, ends[-1]) % 1_000_000)
-    table = pa.table({"row": np.arange(rows), "m": pa.MapArray.from_arrays(offsets, keys, values)})
+    table = pa.table({"row": np.arange(rows), "m": pa.MapArray.from_arrays(offsets, names, values)})
     with tempfile.TemporaryDirectory(dir=folder) as aside:
         pq.write_table(table, f"{aside}/part.parquet", row_group_size=1 << 14)
         for layout, data in made.items():
@@ -103,13 +103,13 @@ def read_bytes(metrics: str) -> int:
     raise SystemExit(f"{metrics} tells no bytes")
 
 
-def subject(workload: str, chosen: int, data: Path, kind: str, name: str, passes: int) -> None:
+def subject(workload: str, chosen: int, keys: int, data: Path, kind: str, name: str, passes: int) -> None:
     """Reads some of the keys, and prints what each pass took, and the bytes of one."""
     import penstock
 
     account = meter.KINDS[kind](name)
     account.join()
-    names = [f"m.{key}" for key in np.linspace(0, KEYS - 1, chosen).astype(int)]
+    names = [f"m.{key}" for key in np.linspace(0, keys - 1, chosen).astype(int)]
     features = penstock.dense(*names) if workload == "scalars" else penstock.sparse(*names)
     with fleet() as (master, metrics):
 
@@ -130,23 +130,24 @@ def subject(workload: str, chosen: int, data: Path, kind: str, name: str, passes
             def once() -> int:
                 for _ in loader:
                     pass
-                return ROWS[workload]
+                return ENTRIES[workload] // keys
 
             once()
             record(account, total, once, passes, bytes=read)
 
 
-def compare(workload: str, folder: Path, kind: str, passes: int) -> None:
+def compare(workload: str, keys: int, folder: Path, kind: str, passes: int) -> None:
     """Reads both layouts, and prints what they took."""
-    made = make(workload, folder)
-    for chosen in CHOSEN:
+    made = make(workload, keys, folder)
+    for share in CHOSEN:
+        chosen = round(share * keys)
         found = {
-            layout: outcome_of("peers.maps", workload, str(chosen), str(data), kind, passes)
+            layout: outcome_of("peers.maps", workload, f"{chosen}/{keys}", str(data), kind, passes)
             for layout, data in made.items()
         }
         if not np.isclose(found["map"]["total"], found["flat"]["total"], rtol=1e-9):
-            raise SystemExit(f"{workload}, {chosen} keys: {found}")
-        print(f"{workload:8} {chosen:4} of {KEYS} keys: {told(found['map'], found['flat'])}", flush=True)
+            raise SystemExit(f"{workload}, {chosen} of {keys} keys: {found}")
+        print(f"{workload:8} {chosen:5} of {keys} keys: {told(found['map'], found['flat'])}", flush=True)
 
 
 def told(before: Outcome, after: Outcome) -> str:
@@ -161,16 +162,18 @@ def main() -> None:
     """Makes the tables and compares, or is one of the subjects."""
     if sys.argv[1:2] == ["--subject"]:
         workload, chosen, data, kind, name, passes = sys.argv[2:]
-        subject(workload, int(chosen), Path(data), kind, name, int(passes))
+        some, _, keys = chosen.partition("/")
+        subject(workload, int(some), int(keys), Path(data), kind, name, int(passes))
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=100, help="of the maps")
     parser.add_argument("--passes", type=int, default=3, help="that are measured, behind two that are not")
     parser.add_argument("--data", type=Path, default=Path("/tmp/penstock-bench"), help="where the tables lie")
-    parser.add_argument("--workload", choices=tuple(ROWS), action="append", help="one of them (default: all)")
+    parser.add_argument("--workload", choices=tuple(ENTRIES), action="append", help="one of them (default: all)")
     given = parser.parse_args()
-    for workload in given.workload or ROWS:
-        compare(workload, given.data, meter.kind(), given.passes)
+    for workload in given.workload or ENTRIES:
+        compare(workload, given.keys, given.data, meter.kind(), given.passes)
 
 
 if __name__ == "__main__":
