@@ -167,9 +167,10 @@ func (f *foretold) write(w io.Writer) error {
 		return err
 	}
 	now, then := f.Costs.Now, f.Costs.Ordered
-	_, err := fmt.Fprintf(w, "a row group: %s want %s of it, and read %s in %.1f requests; in this order %s in %.1f\n",
-		english.Plural(int(f.Sessions), "session", ""), words.Size(now.Wanted), words.Size(now.Bytes), now.Requests,
-		words.Size(then.Bytes), then.Requests)
+	_, err := fmt.Fprintf(w, "a row group: %s %s %s of it, and %s %s in %.1f requests; in this order %s in %.1f\n",
+		english.Plural(int(f.Sessions), "session", ""), english.PluralWord(int(f.Sessions), "wants", "want"),
+		words.Size(now.Wanted), english.PluralWord(int(f.Sessions), "reads", "read"), words.Size(now.Bytes),
+		now.Requests, words.Size(then.Bytes), then.Requests)
 	return err
 }
 

@@ -149,7 +149,11 @@ class Shell:
 
 def run(page: Page, folder: Path, master: str) -> None:
     """Runs a page in a folder. The fleet and the folder's data stand for those that pages name."""
-    stands = {"penstock.example:7070": master, "s3://bucket/clicks/": f"file://{folder}/data/"}
+    stands = {
+        "penstock.example:7070": master,
+        "s3://bucket/clicks/": f"file://{folder}/data/",
+        "s3://bucket/features/": f"file://{folder}/features/",
+    }
     trained = Trained()
     names: dict[str, Any] = {"__name__": "__main__", "train": trained}
     trains = False
