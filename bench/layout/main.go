@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -55,6 +56,9 @@ func command() *cobra.Command {
 }
 
 func (b *bench) run(ctx context.Context, out io.Writer) error {
+	if min(b.shape.columns, b.shape.jobs, b.shape.models, b.groups) < 1 {
+		return errors.New("--columns, --jobs, --models and --row-groups are 1 or more")
+	}
 	b.shape.even, b.shape.groupBytes = !b.skewed, int64(b.group)
 	dir, err := os.MkdirTemp("", "penstock-layout-")
 	if err != nil {

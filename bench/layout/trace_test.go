@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -30,5 +31,17 @@ func TestTrace(t *testing.T) {
 	was, is := l.Cost(nil, storage.Reading{}), l.Cost(l.Order(), storage.Reading{})
 	if len(made.jobs) != s.jobs || is.Requests > was.Requests/2 || is.Bytes > was.Bytes {
 		t.Errorf("%d jobs read %+v in file order, and %+v by popularity", len(made.jobs), was, is)
+	}
+}
+
+// Numbers of nothing are an error, and not a measurement.
+func TestNothing(t *testing.T) {
+	for _, flag := range []string{"--columns", "--jobs", "--models", "--row-groups"} {
+		cmd := command()
+		cmd.SetArgs([]string{flag, "0"})
+		cmd.SilenceErrors = true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s 0: got %v", flag, err)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/float16"
 )
 
 // order is how values compare.
@@ -108,16 +107,40 @@ func numbers[T float32 | float64](values []T) (lo, hi T, ok bool) {
 }
 
 func halfBounds(values []byte) bounds {
-	wide := make([]float32, len(values)/2)
-	for i := range wide {
-		wide[i] = float16.FromBits(binary.LittleEndian.Uint16(values[2*i:])).Float32()
+	lo, hi := int16(math.MaxInt16), int16(math.MinInt16)
+	for ; len(values) > 0; values = values[2:] {
+		if v := half(values); max(v, -v) <= halfInfinity {
+			lo, hi = min(lo, v), max(hi, v)
+		}
 	}
-	lo, hi, ok := numbers(wide)
-	if !ok {
+	if lo > hi {
 		return bounds{}
 	}
+	low, high := uint16(lo), uint16(hi)
+	if lo <= 0 { // of the zeros, the one below
+		low = halfSign | uint16(-lo)
+	}
+	if hi < 0 {
+		high = halfSign | uint16(-hi)
+	}
 	le := binary.LittleEndian
-	return exactly(le.AppendUint16(nil, float16.New(lo).Uint16()), le.AppendUint16(nil, float16.New(hi).Uint16()))
+	return exactly(le.AppendUint16(nil, low), le.AppendUint16(nil, high))
+}
+
+// Bits of halves.
+const (
+	halfSign     = 0x8000
+	halfInfinity = 0x7c00 // NaN is above
+)
+
+// half orders halves: it is the bits without the sign, or what is as far below zero. Arrow's numbers have none of the
+// smallest.
+func half(v []byte) int16 {
+	bits := binary.LittleEndian.Uint16(v)
+	if bits&halfSign != 0 {
+		return -int16(bits &^ halfSign)
+	}
+	return int16(bits)
 }
 
 func (k *kind) bytesBounds(values []byte) bounds {
@@ -140,7 +163,9 @@ func (k *kind) bytesBounds(values []byte) bounds {
 	b := exactly(bytes.Clone(lo), bytes.Clone(hi))
 	if k.width == 0 {
 		b.min, b.minExact = k.cutBelow(b.min)
-		b.max, b.maxExact = k.cutAbove(b.max)
+		if b.max, b.maxExact = k.cutAbove(b.max); b.max == nil {
+			return bounds{}
+		}
 	}
 	return b
 }
@@ -153,17 +178,14 @@ func (k *kind) cutBelow(v []byte) (_ []byte, exact bool) {
 	return k.prefix(v), false
 }
 
-// cutAbove is a bound that is no longer than bounds may be, unless there is none above v.
+// cutAbove is a bound that is no longer than bounds may be, and not below v. It is nil if there is none.
 func (k *kind) cutAbove(v []byte) (_ []byte, exact bool) {
 	if len(v) <= longestBound {
 		return v, true
 	}
 	p := bytes.Clone(k.prefix(v))
 	if k.text && utf8.Valid(p) {
-		if p = nextText(p); p != nil {
-			return p, false
-		}
-		return v, true
+		return nextText(p), false
 	}
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i] != 0xff {
@@ -171,7 +193,7 @@ func (k *kind) cutAbove(v []byte) (_ []byte, exact bool) {
 			return p[:i+1], false
 		}
 	}
-	return v, true
+	return nil, false
 }
 
 // prefix is the beginning of a long value, of whole characters if it is text.
@@ -216,7 +238,7 @@ func (k *kind) compare(a, b []byte) int {
 	case byDouble:
 		return cmp.Compare(math.Float64frombits(le.Uint64(a)), math.Float64frombits(le.Uint64(b)))
 	case byFloat16:
-		return cmp.Compare(float16.FromBits(le.Uint16(a)).Float32(), float16.FromBits(le.Uint16(b)).Float32())
+		return cmp.Compare(half(a), half(b))
 	case byDecimal:
 		if c := cmp.Compare(int8(a[0]), int8(b[0])); c != 0 {
 			return c

@@ -9,9 +9,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// mostLevels bounds what a page has of values, nulls and empty lists.
-const mostLevels = 1 << 28
-
 // cuts say where pages end, so that page indexes tell parts of a row group apart.
 type cuts struct {
 	rows  int64 // at most
@@ -45,15 +42,16 @@ func (c *chunk) encode(l *leaf, values []arrow.Array, rows int64) (chunkInfo, er
 	step := int((rows + pages - 1) / max(1, pages)) // pages of all columns begin with the same rows
 	row := 0
 	for _, a := range values {
-		per := l.bytesPerRow(a)
 		for from := 0; from < a.Len(); {
-			n := min(a.Len()-from, step-row%step, max(1, (c.cuts.bytes-len(c.page.values))/per))
-			if err := c.add(a, from, n); err != nil {
-				return chunkInfo{}, err
+			n := c.fitting(a, from, min(a.Len()-from, step-row%step))
+			if n > 0 {
+				if err := c.add(a, from, n); err != nil {
+					return chunkInfo{}, err
+				}
 			}
 			from += n
 			row += n
-			if row%step == 0 && c.page.count >= c.cuts.few || len(c.page.values)+per > c.cuts.bytes {
+			if n == 0 || row%step == 0 && c.page.count >= c.cuts.few {
 				if err := c.endPage(); err != nil {
 					return chunkInfo{}, err
 				}
@@ -70,13 +68,21 @@ func (c *chunk) begin(l *leaf) {
 	c.dict.reset(&l.kind)
 }
 
-// bytesPerRow is how many bytes a row of these values has on average.
-func (l *leaf) bytesPerRow(a arrow.Array) int {
-	rows := a.Len()
-	if rows == 0 {
-		return 1
+// fitting is how many of n rows the page has room for, about: none if it is full, but one if it is empty.
+func (c *chunk) fitting(a arrow.Array, from, n int) int {
+	room := int64(c.cuts.bytes - len(c.page.values) - c.page.levels)
+	for n > 0 && c.leaf.bytesOf(a, from, n) > room {
+		n /= 2
 	}
-	from, to := int64(0), int64(rows)
+	if c.page.rows == 0 {
+		return max(1, n)
+	}
+	return n
+}
+
+// bytesOf is how many bytes n rows take with their levels, at most.
+func (l *leaf) bytesOf(a arrow.Array, row, n int) int64 {
+	from, to := int64(row), int64(row+n)
 	for _, s := range l.steps {
 		if x, ok := a.(array.ExtensionArray); ok {
 			a = x.Storage()
@@ -96,14 +102,14 @@ func (l *leaf) bytesPerRow(a arrow.Array) int {
 	if x, ok := a.(array.ExtensionArray); ok {
 		a = x.Storage()
 	}
-	n := (to - from) * int64(l.kind.width+1)
+	size := int64(n) + (to-from)*int64(l.kind.width+1)
 	if l.kind.width == 0 && from < to {
 		place := places(a)
 		first, _ := place(int(from))
 		_, last := place(int(to - 1))
-		n += 4*(to-from) + last - first
+		size += 4*(to-from) + last - first
 	}
-	return max(1, int(n)/rows)
+	return size
 }
 
 // add takes rows to the page.
@@ -123,9 +129,8 @@ func (c *chunk) add(a arrow.Array, from, n int) error {
 	if c.slots.count() > 0 {
 		p.values, err = c.leaf.kind.write(p.values, a, &c.slots, c.leaf.kind.width)
 	}
-	if p.levels > mostLevels || len(p.values) > math.MaxInt32/2 {
-		return fmt.Errorf("a page would have %d values of lists, of %d bytes, which is too much: cut the longest lists",
-			p.levels, len(p.values))
+	if len(p.values) > math.MaxInt32/2 {
+		return fmt.Errorf("a row has %d bytes, which is too much: cut the longest lists or values", len(p.values))
 	}
 	return err
 }
@@ -186,6 +191,8 @@ func (c *chunk) finish() (chunkInfo, error) {
 		return chunkInfo{}, err
 	}
 	c.info.size = int64(len(c.out))
-	c.info.columnIndex = columnIndex(&c.leaf.kind, c.pages)
+	if !c.info.unbounded {
+		c.info.columnIndex = columnIndex(&c.leaf.kind, c.pages)
+	}
 	return c.info, nil
 }

@@ -3,6 +3,7 @@ package encode
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -100,8 +101,8 @@ func hash(v []byte) uint64 {
 	default:
 		return xxhash.Sum64(v)
 	}
-	x *= 0x9e3779b97f4a7c15
-	return x ^ x>>32
+	high, low := bits.Mul64(x, 0x9e3779b97f4a7c15) // of floats that are whole numbers, only high bits differ
+	return high ^ low
 }
 
 // hopeful is false of a dictionary that is too large, or of values that repeat so seldom as if there were more than

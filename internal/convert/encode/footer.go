@@ -14,6 +14,7 @@ type chunkInfo struct {
 	size, uncompressed int64
 	values, nulls      int64
 	bounds             bounds
+	unbounded          bool  // a page with values has no bounds
 	coded              bool  // by a dictionary
 	dictionary         int64 // bytes of its page
 	pages              int
@@ -28,8 +29,11 @@ func (c *chunkInfo) count(p *page, k *kind, uncompressed int) {
 	c.nulls += int64(p.levels - p.count)
 	c.uncompressed += int64(uncompressed)
 	c.pages++
-	if p.bounds.known {
+	switch {
+	case p.bounds.known:
 		c.bounds.join(k, &p.bounds)
+	case p.count > 0:
+		c.unbounded = true
 	}
 }
 
@@ -56,7 +60,7 @@ func (c *chunkInfo) describe(l *leaf, at int64) []byte {
 	}
 	m.begin(12)
 	m.int64(3, c.nulls)
-	if c.bounds.known {
+	if c.bounds.known && !c.unbounded {
 		m.bytes(5, c.bounds.max)
 		m.bytes(6, c.bounds.min)
 		m.bool(7, c.bounds.maxExact)

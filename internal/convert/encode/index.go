@@ -10,13 +10,8 @@ type pageInfo struct {
 	bounds     bounds
 }
 
-// columnIndex encodes a ColumnIndex, or nothing if a page with values has no bounds.
+// columnIndex encodes a ColumnIndex, of pages that have bounds where they have values.
 func columnIndex(k *kind, pages []pageInfo) []byte {
-	for i := range pages {
-		if !pages[i].empty && !pages[i].bounds.known {
-			return nil
-		}
-	}
 	m := newMessage(nil)
 	m.list(1, len(pages), thrift.True)
 	for i := range pages {

@@ -120,7 +120,9 @@ func (l *leaf) follow(a arrow.Array, from, n int, s *slots) (arrow.Array, error)
 			}
 		case repeated:
 			lists := a.(array.ListLike)
-			s.repeated(lists)
+			if err := s.repeated(lists); err != nil {
+				return nil, err
+			}
 			a = lists.ListValues()
 		default:
 			a = a.(*array.Struct).Field(int(to))

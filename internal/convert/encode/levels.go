@@ -3,6 +3,9 @@ package encode
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -104,8 +107,17 @@ func (s *slots) position(i int) int {
 	return int(s.at[i])
 }
 
+// mostLevels bounds what rows have of values, nulls and empty lists: nulls that have no type take no memory, so that
+// a small file may have any number.
+const mostLevels = 1 << 28
+
+var (
+	errLongLists = fmt.Errorf("a row has more than %d values: cut the longest lists", mostLevels)
+	errManyLists = errors.New("lists have more than 2^31 values in one record batch: write smaller batches")
+)
+
 // repeated goes into lists.
-func (s *slots) repeated(a array.ListLike) {
+func (s *slots) repeated(a array.ListLike) error {
 	there := s.full
 	s.full++
 	s.depth++
@@ -128,6 +140,12 @@ func (s *slots) repeated(a array.ListLike) {
 			def, rep = append(def, there), append(rep, s.rep[i])
 			continue
 		}
+		switch {
+		case to > math.MaxInt32:
+			return errManyLists
+		case int64(len(def))+to-from > mostLevels:
+			return errLongLists
+		}
 		for k := from; k < to; k++ {
 			def, rep, at = append(def, s.full), append(rep, s.depth), append(at, int32(k))
 		}
@@ -139,6 +157,7 @@ func (s *slots) repeated(a array.ListLike) {
 	if s.dense {
 		s.from = int(at[0])
 	}
+	return nil
 }
 
 // ascending is true of what lies one after another; lists may lie in any order.

@@ -37,11 +37,17 @@ func kindOf(t arrow.DataType) (kind, bool) {
 		return kind{physical: boolean, width: 1, order: byBytes, write: booleans}, true
 	case arrow.INT8, arrow.UINT8, arrow.INT16, arrow.UINT16:
 		return kind{physical: int32s, width: 4, order: byInt32, write: widened}, true
-	case arrow.INT32, arrow.DATE32, arrow.TIME32:
+	case arrow.INT32, arrow.DATE32:
 		return kind{physical: int32s, width: 4, order: byInt32, write: asTheyLie}, true
 	case arrow.UINT32:
 		return kind{physical: int32s, width: 4, order: byUint32, write: asTheyLie}, true
-	case arrow.INT64, arrow.TIMESTAMP, arrow.TIME64:
+	case arrow.TIMESTAMP:
+		seconds := t.(*arrow.TimestampType).Unit == arrow.Second // Parquet has none
+		return kind{physical: int64s, width: 8, order: byInt64, write: asTheyLie}, !seconds
+	case arrow.TIME32:
+		seconds := t.(*arrow.Time32Type).Unit == arrow.Second
+		return kind{physical: int32s, width: 4, order: byInt32, write: asTheyLie}, !seconds
+	case arrow.INT64, arrow.TIME64:
 		return kind{physical: int64s, width: 8, order: byInt64, write: asTheyLie}, true
 	case arrow.UINT64:
 		return kind{physical: int64s, width: 8, order: byUint64, write: asTheyLie}, true
