@@ -54,7 +54,10 @@ def counted(value: Any, kind: pa.DataType) -> Any:
     """A value with counts of a type's unit in place of texts that are dates and times. What is finer is cut off."""
     if isinstance(value, str) and is_time(kind):
         if pa.types.is_timestamp(kind):
-            return nanoseconds(value) * _PER_SECOND[kind.unit] // 1_000_000_000
+            count = nanoseconds(value) * _PER_SECOND[kind.unit] // 1_000_000_000
+            if not -(1 << 63) <= count < 1 << 63:
+                raise ValueError(f"{value!r} is beyond the 64 bits of {kind}")
+            return count
         days = nanoseconds(value) // (_DAY * 1_000_000_000)
         return days * _DAY * 1_000 if pa.types.is_date64(kind) else days
     if pa.types.is_struct(kind) and isinstance(value, dict):
