@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -194,17 +193,24 @@ func putUint(v any, t arrow.DataType, bits int, put func(uint64)) error {
 
 // putTime takes a number of a unit, or a date or time as text, cut to that.
 func putTime(v any, unit times.Unit, number string, bits int, put func(int64)) error {
+	want := number + ", or text such as " + unit.Example()
 	text, ok := v.(string)
-	n, isNumber := v.(json.Number)
-	x, err := strconv.ParseInt(n.String(), 10, bits)
-	if ok {
-		var at time.Time
-		if at, err = times.Parse(text); err == nil {
-			x, err = unit.Of(at)
+	if !ok {
+		n, _ := v.(json.Number)
+		x, err := strconv.ParseInt(n.String(), 10, bits)
+		if err != nil {
+			return wrong(v, want)
 		}
+		put(x)
+		return nil
 	}
-	if !ok && !isNumber || err != nil {
-		return wrong(v, number+", or text such as "+unit.Example())
+	at, err := times.Parse(text)
+	if err != nil {
+		return wrong(v, want)
+	}
+	x, err := unit.Of(at)
+	if err != nil {
+		return err
 	}
 	put(x)
 	return nil

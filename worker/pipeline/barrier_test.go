@@ -325,6 +325,9 @@ func TestRowsThatDoNotRepeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if python.program != program {
+		t.Errorf("functions are asked for by %v: what counts has other processes than what reads", python.program)
+	}
 	planned := proto.CloneOf(ticket)
 	for i, g := range planned.GetExtents() {
 		g.Outputs = counted.GetExtents()[i].GetOutputs()

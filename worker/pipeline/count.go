@@ -18,10 +18,6 @@ import (
 // takes: the filter's columns, and what functions are called with that choose or make rows. Like Open, it waits for
 // memory, or fails with ErrBusy.
 func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program) (*pb.CountReply, error) {
-	program, err := selecting(program)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
-	}
 	s, err := p.open(ctx, t, program, Cursor{}, false)
 	if err != nil {
 		return nil, err

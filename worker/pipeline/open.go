@@ -19,10 +19,17 @@ func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 	return p.open(ctx, t, program, at, true)
 }
 
-// open prepares a stream, of batches or of none.
+// open prepares a stream, of batches or of none: then it goes through the part of the program that decides which rows
+// there are.
 func (p *Pipeline) open(
-	ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batches bool,
+	ctx context.Context, t *pb.Ticket, whole *pb.Program, at Cursor, batches bool,
 ) (_ *Stream, err error) {
+	program := whole
+	if !batches {
+		if program, err = selecting(whole); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+		}
+	}
 	session := p.sessions.enter(t)
 	stats := &session.stats
 	s := &Stream{
@@ -63,7 +70,7 @@ func (p *Pipeline) open(
 		s.kitKey = kitKey(t, s.file.Format())
 	}
 	if t.GetCode() != nil && p.cfg.Python != nil && spec.Calls(program) {
-		if s.functions, err = p.cfg.Python.Functions(t, program); err != nil {
+		if s.functions, err = p.cfg.Python.Functions(t, whole); err != nil {
 			return nil, fmt.Errorf("the session's code: %w", err)
 		}
 	}

@@ -51,7 +51,8 @@ type Config struct {
 
 // Python runs functions of sessions' code.
 type Python interface {
-	// Functions are those of the ticket's code that the program calls.
+	// Functions are those of the ticket's code that the program calls, which is the session's whole one: streams that
+	// count rows, and call some of them, have the process of those that call all.
 	Functions(t *pb.Ticket, program *pb.Program) (transform.Functions, error)
 }
 

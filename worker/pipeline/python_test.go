@@ -17,6 +17,7 @@ type fakePython struct {
 	functions map[string]func(ctx context.Context, c *transform.Call) error
 	err       error // of all
 	mu        sync.Mutex
+	program   *pb.Program // that it was last asked for
 	made      []*fakeFunction
 	calls     []fakeCall
 }
@@ -27,7 +28,12 @@ type fakeCall struct {
 	rows []int64
 }
 
-func (p *fakePython) Functions(*pb.Ticket, *pb.Program) (transform.Functions, error) { return p, p.err }
+func (p *fakePython) Functions(_ *pb.Ticket, program *pb.Program) (transform.Functions, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.program = program
+	return p, p.err
+}
 
 func (p *fakePython) Function(s *pb.Step, _ []spec.Type) (transform.Function, error) {
 	name := s.GetPython().GetName()

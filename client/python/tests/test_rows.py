@@ -45,6 +45,7 @@ def test_times_are_read_as_in_go(text: str) -> None:
         ("at", ["1970-01-01T01:00:00.0019+01:00", datetime.datetime(1970, 1, 1)], [1, 0]),
         ("ns", ["1970-01-01 00:00:00.000000001"], [1]),
         ("days", [["1970-01-03", None], None, []], [[2, None], None, []]),
+        ("days", [np.array(["1970-01-03"]), np.array([2], np.int32)], [[2], [2]]),
         ("in", [{"at": "1970-01-01 00:00:01", "x": 3}, None], [{"at": 1, "x": 3}, None]),
         ("seen", [{"a": "1970-01-01 00:00:01"}, [("b", None)], None], [[("a", 1_000_000)], [("b", None)], None]),
         ("name", ["2024-01-31"], ["2024-01-31"]),
@@ -63,7 +64,7 @@ def test_texts_are_dates_and_times_where_columns_are(column: str, texts: Any, co
             r"column day, .*date32.*: row 1: '2024-02-30' is no time that there is",
         ),
         ({"at": ["noon"]}, "column at, .*: row 0: 'noon' is no time as ISO 8601 writes it"),
-        ({"ns": ["2262-04-12"]}, "column ns, .*: row 0: "),
+        ({"ns": ["2262-04-12"]}, "column ns, .*: row 0: '2262-04-12' is beyond the 64 bits"),
     ],
 )
 def test_texts_that_are_no_times(rows: dict[str, Any], words: str) -> None:

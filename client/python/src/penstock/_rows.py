@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock._times import counted, is_time
+from penstock._times import counted, has_texts, is_time
 from penstock.errors import DataError, UsageError
 
 
@@ -117,7 +117,7 @@ def _typed(values: Any, kind: pa.DataType | None) -> pa.Array:
     Floats stay floats in place of decimals: these are read as the nearest float64 in training, too.
     Texts may stand for dates and times.
     """
-    if kind is not None and _leaf(kind, is_time) and (not isinstance(values, np.ndarray) or values.dtype.kind in "OU"):
+    if kind is not None and _leaf(kind, is_time) and (not isinstance(values, np.ndarray) or has_texts(values)):
         values = [counted(value, kind) for value in values]
     if kind is not None and pa.types.is_decimal(kind) and _floats(values):
         return pa.array([float(value) if isinstance(value, Decimal) else value for value in values], pa.float64())

@@ -9,6 +9,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 _TIME = re.compile(
@@ -28,8 +29,11 @@ def nanoseconds(text: str) -> int:
         raise ValueError(f"{text!r:.60} is no time as ISO 8601 writes it")
     sign, hours, minutes = part[8], int(part[9] or 0), int(part[10] or 0)
     offset = timedelta(hours=hours, minutes=minutes) * (-1 if sign == "-" else 1)
+    year, *rest = (int(part[i] or 0) for i in range(1, 7))
+    if year == 0:  # which Python lacks: the calendar repeats itself after 400 years
+        year, offset = 400, offset + timedelta(days=146_097)
     try:
-        at = datetime(*(int(part[i] or 0) for i in range(1, 7)))  # type: ignore[arg-type]
+        at = datetime(year, *rest)  # type: ignore[arg-type]
     except ValueError:
         raise ValueError(f"{text!r} is no time that there is") from None
     seconds = (at - _EPOCH - offset) // timedelta(seconds=1)
@@ -41,11 +45,19 @@ def is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
+def has_texts(values: Any) -> bool:
+    """Whether values are an array that may have texts."""
+    return isinstance(values, np.ndarray) and values.dtype.kind in "OU"
+
+
 def counted(value: Any, kind: pa.DataType) -> Any:
     """A value with counts of a type's unit in place of texts that are dates and times. What is finer is cut off."""
     if isinstance(value, str) and is_time(kind):
         if pa.types.is_timestamp(kind):
-            return nanoseconds(value) * _PER_SECOND[kind.unit] // 1_000_000_000
+            count = nanoseconds(value) * _PER_SECOND[kind.unit] // 1_000_000_000
+            if not -(1 << 63) <= count < 1 << 63:
+                raise ValueError(f"{value!r} is beyond the 64 bits of {kind}")
+            return count
         days = nanoseconds(value) // (_DAY * 1_000_000_000)
         return days * _DAY * 1_000 if pa.types.is_date64(kind) else days
     if pa.types.is_struct(kind) and isinstance(value, dict):
@@ -54,6 +66,6 @@ def counted(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_map(kind) and value is not None:
         pairs = value.items() if isinstance(value, dict) else value
         return [(counted(key, kind.key_type), counted(item, kind.item_type)) for key, item in pairs]
-    if kind.num_fields == 1 and isinstance(value, (list, tuple)):
+    if kind.num_fields == 1 and (isinstance(value, (list, tuple)) or has_texts(value)):
         return [counted(each, kind.field(0).type) for each in value]
     return value
