@@ -368,3 +368,32 @@ func TestFlattenHive(t *testing.T) {
 	})
 	expect(t, table(t, r.Files...)[1:], "1|(null)|[]", "(null)|(null)|(null)", "3|(null)|[]")
 }
+
+// Keys that are uint64 are named by their numbers, also from 2^63 on.
+func TestFlattenUnsigned(t *testing.T) {
+	in := parquetFile(t, `[
+		{"far": [{"key": "18446744073709551615", "value": 1}, {"key": 0, "value": 2}]},
+		{"far": [{"key": "9223372036854775808", "value": 3}, {"key": 7, "value": 4}]}]`,
+		nullable("far", arrow.MapOf(arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Int64)))
+	r := run(t, Options{Inputs: []string{in}, Flatten: flatten("far"), Verify: true})
+	expect(t, table(t, r.Files...), "far.0 int64, far.7 int64, far.9223372036854775808 int64, "+
+		"far.18446744073709551615 int64, far map<uint64, int64, items_nullable>",
+		"2|(null)|(null)|1|[]", "(null)|4|3|(null)|[]")
+	f, err := ParseFlattening("far=18446744073709551615,7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := run(t, Options{Inputs: []string{in}, Flatten: []Flattening{f}, Verify: true})
+	expect(t, table(t, named.Files...), "far.18446744073709551615 int64, far.7 int64, far map<uint64, int64, items_nullable>",
+		`1|(null)|[{"key":0,"value":2}]`, `(null)|4|[{"key":9223372036854775808,"value":3}]`)
+	store := newStore(t)
+	other := parquetFile(t, `[{"far": [{"key": "18446744073709551615", "value": 1}, {"key": 0, "value": 2}]},
+		{"far": [{"key": "9223372036854775808", "value": 5}, {"key": 7, "value": 4}]}]`,
+		nullable("far", arrow.MapOf(arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Int64)))
+	c, err := Compare(t.Context(), Options{Store: store, Inputs: []string{other}}, Options{Store: store, Inputs: r.Files})
+	if err != nil || c.Different != 1 || !strings.Contains(c.First[0], "column far.9223372036854775808: 5 in") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	f.Keys = []string{"-1"}
+	fails(t, Options{Inputs: []string{in}, Flatten: []Flattening{f}}, `far.-1: the keys of map far are uint64, and "-1" is none`)
+}
