@@ -25,10 +25,10 @@ type bucket struct {
 	progress
 	store   *storage.Store
 	profile string
-	work    string // which conversion it is
+	work    string                      // which conversion it is
 	drop    func(context.Context) error // what --restart drops; nil: nothing
-	base    string // a URI without a "/" at its end: of the place, or of the one file
-	entries int    // of the journal
+	base    string                      // a URI without a "/" at its end: of the place, or of the one file
+	entries int                         // of the journal
 	file    *storage.Upload
 	name    string // of the file, below base
 	resumed bool

@@ -184,7 +184,7 @@ func countFile(ctx context.Context, in *inputs, i int, counts []*keyCount, row i
 			err = fmt.Errorf("arrow's reader panicked: %v%s", r, notRead)
 		}
 	}()
-	props := &pq.ReaderProperties{BufferedStreamEnabled: true, BufferSize: maxBuffer}
+	props := &pq.ReaderProperties{BufferedStreamEnabled: true, BufferSize: min(maxBuffer, in.files[i].GetSize())}
 	f, err := parquetfile.NewParquetReader(in.open(ctx, i), parquetfile.WithReadProps(props))
 	if err != nil {
 		return 0, err

@@ -33,6 +33,7 @@ type directory struct {
 	journal   *os.File
 	together  int      // files that are put on the disk, and into the journal, at once
 	pending   int      // last files that are not yet
+	bytes     int64    // of these
 	file      *os.File // being written
 	name      string   // of it, in temp
 	buf       *bufio.Writer
@@ -238,14 +239,17 @@ func (out *directory) end(_ context.Context, rows int64, after place) error {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}
 	out.add(f)
-	if out.pending++; out.pending < out.together {
+	out.pending++
+	if out.bytes += f.Bytes; out.pending < out.together && out.bytes < fewBytes {
 		return nil
 	}
 	return out.settle()
 }
 
-// fewFiles of partitions, which may be small and many, are waited for together.
-const fewFiles = 64
+// Files of partitions, which may be small and many, are waited for together: so many, or until they have so many bytes.
+var fewFiles = 64 // which tests lower
+
+const fewBytes = 64 << 20
 
 // settle waits until the disk has the last files, and says so in the journal.
 func (out *directory) settle() error {
@@ -253,7 +257,7 @@ func (out *directory) settle() error {
 		return nil
 	}
 	files := out.files[len(out.files)-out.pending:]
-	out.pending = 0
+	out.pending, out.bytes = 0, 0
 	entries := make([]entry, len(files))
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -273,7 +277,7 @@ func (out *directory) settle() error {
 	return out.record(entries...)
 }
 
-// abandon removes what was written, unless files are finished. What an earlier run left stays if this one did not start.
+// abandon removes what was written, unless files are finished. Before start, what an earlier run left stays.
 func (out *directory) abandon(err error) error {
 	if out.file != nil {
 		_ = out.file.Close()

@@ -55,6 +55,26 @@ func featureRows(changed ...string) string {
 	return "[" + strings.Join(rows, ",") + "]"
 }
 
+// featureChanges are what may differ in the last row: what it has, another value, and the column that differs.
+func featureChanges() [][3]string {
+	return [][3]string{
+		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1.25}`, "scores.2"},
+		{`{"key": 2, "value": 1}`, `{"key": 2, "value": null}`, "scores.2"},
+		{`{"key": 2, "value": 1}`, `{"key": 1, "value": 1}`, "scores.1"},
+		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1}, {"key": 9, "value": 1}`, "scores.9"},
+		{`"scores": [{"key": 2, "value": 1}]`, `"scores": null`, "scores"},
+		{`{"key": "a", "value": []}`, `{"key": "a", "value": null}`, "ids.a"},
+		{`{"key": "a", "value": []}`, `{"key": "a", "value": [null]}`, "ids.a"},
+		{`{"key": "a", "value": []}`, `{"key": "a", "value": []}, {"key": "", "value": [1]}`, "ids."},
+		{`{"key": 5, "value": "v"}`, `{"key": 6, "value": "v"}`, "ranked.k.key"},
+		{`{"key": 5, "value": "v"}`, `{"key": 5, "value": null}`, "ranked.k.value"},
+		{`"m": []`, `"m": [{"key": 3, "value": 1}]`, "s"},
+		{`"x": null, "m"`, `"x": 0, "m"`, "s"},
+		{`"y": "b"`, `"y": "c"`, "l"},
+		{`{"x": null, "y": "b"}`, ``, "l"},
+	}
+}
+
 func flatten(columns ...string) []Flattening { return []Flattening{{Columns: columns}} }
 
 // Keys and fields are columns, in their order, and what remains stays in the maps.
@@ -129,22 +149,7 @@ func TestFlattenedDiffers(t *testing.T) {
 	for name, f := range layouts {
 		base[name] = file(f)
 	}
-	for _, tt := range [][3]string{
-		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1.25}`, "scores.2"},
-		{`{"key": 2, "value": 1}`, `{"key": 2, "value": null}`, "scores.2"},
-		{`{"key": 2, "value": 1}`, `{"key": 1, "value": 1}`, "scores.1"},
-		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1}, {"key": 9, "value": 1}`, "scores.9"},
-		{`"scores": [{"key": 2, "value": 1}]`, `"scores": null`, "scores"},
-		{`{"key": "a", "value": []}`, `{"key": "a", "value": null}`, "ids.a"},
-		{`{"key": "a", "value": []}`, `{"key": "a", "value": [null]}`, "ids.a"},
-		{`{"key": "a", "value": []}`, `{"key": "a", "value": []}, {"key": "", "value": [1]}`, "ids."},
-		{`{"key": 5, "value": "v"}`, `{"key": 6, "value": "v"}`, "ranked.k.key"},
-		{`{"key": 5, "value": "v"}`, `{"key": 5, "value": null}`, "ranked.k.value"},
-		{`"m": []`, `"m": [{"key": 3, "value": 1}]`, "s"},
-		{`"x": null, "m"`, `"x": 0, "m"`, "s"},
-		{`"y": "b"`, `"y": "c"`, "l"},
-		{`{"x": null, "y": "b"}`, ``, "l"},
-	} {
+	for _, tt := range featureChanges() {
 		other := map[string]string{}
 		for name, f := range layouts {
 			other[name] = file(f, tt[0], tt[1])
