@@ -86,6 +86,8 @@ type Options struct {
 	DryRun bool `json:"-"`
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
 	Progress func(Progress) `json:"-"`
+
+	together int // files of partitions that a disk is given at once; default: fewFiles
 }
 
 // Progress is how far Run is.

@@ -3,6 +3,7 @@ package convert
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,7 @@ func newDirectory(o Options, in *inputs) (*directory, error) {
 		together:  1,
 	}
 	if len(o.PartitionBy) > 0 {
-		out.together = fewFiles
+		out.together = cmp.Or(o.together, fewFiles)
 	}
 	if err := out.free(); err != nil {
 		return nil, err
@@ -247,9 +248,10 @@ func (out *directory) end(_ context.Context, rows int64, after place) error {
 }
 
 // Files of partitions, which may be small and many, are waited for together: so many, or until they have so many bytes.
-var fewFiles = 64 // which tests lower
-
-const fewBytes = 64 << 20
+const (
+	fewFiles = 64
+	fewBytes = 64 << 20
+)
 
 // settle waits until the disk has the last files, and says so in the journal.
 func (out *directory) settle() error {

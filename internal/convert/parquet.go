@@ -72,7 +72,7 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 		return err
 	}
 	each := allBuffers / int64(max(1, pf.MetaData().Schema.NumColumns()))
-	props.BufferSize = min(maxBuffer, max(minBuffer, each), p.in.files[i].GetSize()) // of each chunk, also of small files
+	props.BufferSize = min(maxBuffer, max(minBuffer, each), p.in.files[i].GetSize())
 	reader, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
 	if err != nil {
 		return err

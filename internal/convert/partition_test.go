@@ -263,7 +263,7 @@ func checkDays(t *testing.T, r Result, rowsOf func(name string) []string) {
 // TestPartitionsKilled kills a process whenever its journal has more files, and the next one goes on.
 func TestPartitionsKilled(t *testing.T) {
 	const variable = "PENSTOCK_TEST_PARTITIONS_KILLED"
-	partitions := 2 * fewFiles
+	const partitions = 2 * fewFiles
 	of := func(in string) Options {
 		return Options{
 			Inputs: []string{in}, Output: filepath.Join(filepath.Dir(in), "outputs"), PartitionBy: []string{"part"},

@@ -21,9 +21,6 @@ import (
 // another process. What goes on makes the files that one run makes, here and in a store.
 func TestKilledTogether(t *testing.T) {
 	const variable = "PENSTOCK_TEST_KILLED_TOGETHER"
-	few := fewFiles
-	fewFiles = 4
-	t.Cleanup(func() { fewFiles = few })
 	store := func() *storage.Store {
 		s, err := storage.New(storage.Config{Profiles: map[string]storage.Profile{
 			"lake": &s3.Profile{Write: []string{"s3://outputs/derived/"}},
@@ -36,7 +33,7 @@ func TestKilledTogether(t *testing.T) {
 	}
 	o := Options{
 		FileRows: 600, Flatten: flatten("m", "s"), RestBelow: 0.01, PartitionBy: []string{"day"}, SortBy: []string{"x:desc"},
-		Order: inReverse(), Store: store(),
+		Order: inReverse(), Store: store(), together: 4,
 	}
 	if given := os.Getenv(variable); given != "" {
 		in, out, _ := strings.Cut(given, ",")
