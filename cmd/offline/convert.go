@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/convert"
+	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
 // conversion is a call of `penstock convert`.
@@ -144,7 +143,7 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 	default:
 		c.order.tell = cmd.ErrOrStderr()
 	}
-	if err := c.order.use(cmd.Context(), &o); err != nil {
+	if err := c.order.use(&o); err != nil {
 		return err
 	}
 	result, err := convert.Run(cmd.Context(), o)
@@ -177,33 +176,41 @@ type dryRun struct {
 }
 
 func printDryRun(w io.Writer, r convert.Result) error {
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, note)
+	printNotes(w, r)
+	if err := printSome(w, english.Plural(len(r.Columns), "column", ""), r.Columns, 100); err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(w, "%s:\n  %s\nnothing is written\n", english.Plural(len(r.Columns), "column", ""),
-		strings.Join(someOf(r.Columns, 100), "\n  "))
+	_, err := fmt.Fprintln(w, "nothing is written")
 	return err
 }
 
-// someOf cuts a long list; JSON has all of it.
-func someOf(all []string, most int) []string {
-	if len(all) <= most {
-		return all
-	}
-	return append(slices.Clone(all[:most]), fmt.Sprintf("and %s more", humanize.Comma(int64(len(all)-most))))
-}
-
 func printResult(w io.Writer, r convert.Result) error {
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, note)
-	}
+	printNotes(w, r)
 	if r.Verified {
 		fmt.Fprintln(w, "verified: the output holds the rows of the inputs")
 	}
-	_, err := fmt.Fprintf(w, "%s %s, %s in %s:\n  %s\n%s:\n  %s\n",
-		humanize.Comma(r.Rows), english.PluralWord(int(r.Rows), "row", ""),
-		humanize.IBytes(uint64(r.Bytes)), english.Plural(len(r.Files), "file", ""),
-		strings.Join(someOf(r.Files, 20), "\n  "), english.Plural(len(r.Columns), "column", ""),
-		strings.Join(someOf(r.Columns, 100), "\n  "))
+	made := fmt.Sprintf("%s %s, %s in %s", humanize.Comma(r.Rows), english.PluralWord(int(r.Rows), "row", ""),
+		humanize.IBytes(uint64(r.Bytes)), english.Plural(len(r.Files), "file", ""))
+	if err := printSome(w, made, r.Files, 20); err != nil {
+		return err
+	}
+	return printSome(w, english.Plural(len(r.Columns), "column", ""), r.Columns, 100)
+}
+
+func printNotes(w io.Writer, r convert.Result) {
+	for _, note := range r.Notes {
+		terminal.Printf(w, "%s\n", note)
+	}
+}
+
+// printSome prints a list, and of a long one the beginning; JSON has all of it.
+func printSome(w io.Writer, title string, all []string, most int) error {
+	_, err := fmt.Fprintf(w, "%s:\n", title)
+	for _, name := range all[:min(most, len(all))] {
+		_, err = terminal.Printf(w, "  %s\n", name)
+	}
+	if more := len(all) - most; more > 0 {
+		_, err = fmt.Fprintf(w, "  and %s more\n", humanize.Comma(int64(more)))
+	}
 	return err
 }

@@ -58,8 +58,9 @@ func (r *ordering) register(flags *pflag.FlagSet) {
 	r.ports.RegisterClient(flags)
 }
 
-// use finds out what was read, if columns are to be ordered.
-func (r *ordering) use(ctx context.Context, o *convert.Options) (err error) {
+// use says how columns are to be ordered, if they are.
+func (r *ordering) use(o *convert.Options) error {
+	order := &convert.Order{From: r.from, Of: r.of}
 	kind, file, named := strings.Cut(r.from, "=")
 	switch {
 	case r.from == "":
@@ -67,12 +68,13 @@ func (r *ordering) use(ctx context.Context, o *convert.Options) (err error) {
 	case kind != popularity || named && file == "":
 		return fmt.Errorf("--order %s: there is popularity, which asks a master, and popularity=FILE", r.from)
 	case named:
-		err = r.read(file)
+		order.Begin = func(context.Context) error { return r.read(file) }
 	default:
-		err = r.ask(ctx, o.Inputs)
+		inputs := o.Inputs
+		order.Begin = func(ctx context.Context) error { return r.ask(ctx, inputs) }
 	}
-	o.Order = &convert.Order{From: r.from, Of: r.of}
-	return err
+	o.Order = order
+	return nil
 }
 
 func (r *ordering) read(file string) error {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -24,8 +25,10 @@ type bucket struct {
 	progress
 	store   *storage.Store
 	profile string
-	base    string // a URI without a "/" at its end: of the place, or of the one file
-	entries int    // of the journal
+	work    string                      // which conversion it is
+	drop    func(context.Context) error // what --restart drops; nil: nothing
+	base    string                      // a URI without a "/" at its end: of the place, or of the one file
+	entries int                         // of the journal
 	file    *storage.Upload
 	name    string // of the file, below base
 	resumed bool
@@ -48,7 +51,7 @@ func (out *bucket) entryURI(n int) string {
 }
 
 func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket, error) {
-	out := &bucket{store: o.Store, profile: o.OutProfile, base: base}
+	out := &bucket{store: o.Store, profile: o.OutProfile, base: base, work: workOf(o, in)}
 	if o.Overwrite {
 		return nil, fmt.Errorf("output %s: only directories of this machine are overwritten; choose a new place", base)
 	}
@@ -64,20 +67,40 @@ func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket
 		}
 		return out, nil
 	}
-	work := workOf(o, in)
-	if err := out.resume(ctx, o, work); err != nil {
+	if err := out.resume(ctx, o); err != nil {
 		return nil, err
 	}
-	if out.resumed {
+	if out.resumed || out.drop != nil {
 		return out, nil
 	}
-	switch _, _, err := out.find(ctx, storage.Quote(base)+"/"); {
+	return out, out.vacant(ctx)
+}
+
+// vacant reports files in the place.
+func (out *bucket) vacant(ctx context.Context) error {
+	_, _, err := out.find(ctx, storage.Quote(out.base)+"/")
+	switch {
 	case err == nil:
-		return nil, fmt.Errorf("output %s holds files already: choose a new place", base)
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+		return fmt.Errorf("output %s holds files already: choose a new place", out.base)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
 	}
-	return out, out.record(ctx, entry{Work: work, Order: o.order})
+	return err
+}
+
+func (out *bucket) start(ctx context.Context, order []int) error {
+	if out.one() || out.resumed {
+		return nil
+	}
+	if out.drop != nil {
+		if err := out.drop(ctx); err != nil {
+			return err
+		}
+		if err := out.vacant(ctx); err != nil {
+			return err
+		}
+	}
+	return out.record(ctx, entry{Work: out.work, Order: order})
 }
 
 // find lists whatever lies below a URI.
@@ -92,7 +115,7 @@ func (out *bucket) journal(ctx context.Context) ([]*pb.File, storage.Others, err
 }
 
 // resume reads the journal of an earlier run, if there is one.
-func (out *bucket) resume(ctx context.Context, o Options, work string) error {
+func (out *bucket) resume(ctx context.Context, o Options) error {
 	files, _, err := out.journal(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -110,14 +133,20 @@ func (out *bucket) resume(ctx context.Context, o Options, work string) error {
 		return err
 	}
 	if o.Restart {
-		return out.restart(ctx, files, entries)
+		if slices.ContainsFunc(entries, func(e entry) bool { return e.Whole }) {
+			return fmt.Errorf(
+				"the files of %s get their names already: run the same command without --restart to end that", out.base)
+		}
+		out.drop = func(ctx context.Context) error { return out.restart(ctx, files, entries) }
+		return nil
 	}
-	if entries[0].Work == work { // which is removed last
+	if entries[0].Work == out.work { // which is removed last
+		out.order = entries[0].Order
 		if complete, err := out.complete(ctx); err != nil || complete {
 			return err
 		}
 	}
-	if err := out.take(entries, work); err != nil {
+	if err := out.take(entries, out.work); err != nil {
 		return fmt.Errorf("%s: %w", out.base, err)
 	}
 	out.resumed, out.entries = true, len(entries)
@@ -169,10 +198,6 @@ func (out *bucket) read(ctx context.Context, f *pb.File, e *entry) error {
 // restart drops what an earlier run wrote, and its journal.
 func (out *bucket) restart(ctx context.Context, files []*pb.File, entries []entry) error {
 	for _, e := range entries {
-		if e.Whole {
-			return fmt.Errorf(
-				"the files of %s get their names already: run the same command without --restart to end that", out.base)
-		}
 		if held := e.held(); held != nil && strings.HasPrefix(held.URI, out.base+"/") {
 			if err := out.store.Drop(ctx, out.profile, *held); err != nil {
 				return err

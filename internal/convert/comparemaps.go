@@ -2,7 +2,6 @@ package convert
 
 import (
 	"encoding/binary"
-	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -12,6 +11,7 @@ import (
 type mapPair struct {
 	name     string
 	ints     bool     // keys are integers
+	unsigned bool     // they are uint64
 	maps     [2]*view // the map on each side; nil: a side has nothing but columns
 	features []*feature
 }
@@ -49,7 +49,7 @@ func (m *mapPair) has(side int) bool {
 func (m *mapPair) label(k mapKey, f *feature) string {
 	name := m.name + "." + k.text
 	if m.ints {
-		name = m.name + "." + strconv.FormatInt(k.number, 10)
+		name = m.name + "." + intText(k.number, m.unsigned)
 	}
 	if k.none {
 		name = m.name + "'s null key"

@@ -87,7 +87,7 @@ type Options struct {
 	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
 	Progress func(Progress) `json:"-"`
 
-	order []int // that Order says
+	together int // files of partitions that a disk is given at once; default: fewFiles
 }
 
 // Progress is how far Run is.
@@ -221,28 +221,23 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	l, err := layoutOf(ctx, o, &in, src.schema())
-	if err != nil {
-		return r, err
-	}
-	l = l.without(o.PartitionBy)
-	if o.order, err = orderOf(ctx, o, src, l); err != nil {
-		return r, err
-	}
 	if o.DryRun {
-		err = l.arrange(o.order)
-		return Result{Columns: l.described(), Notes: in.notes}, err
+		l, _, err := arranged(ctx, o, &in, src, nil)
+		if err != nil {
+			return r, err
+		}
+		return Result{Columns: l.described(), Notes: in.notes}, nil
 	}
-	out, err := newOutput(ctx, o, &in)
+	out, err := newOutput(ctx, o, &in) // before the inputs are read, which may take long
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = out.abandon(err) }()
-	order, note := keptOrder(o.order, out.done())
-	if note != "" {
-		in.notes = append(in.notes, note)
+	l, order, err := arranged(ctx, o, &in, src, out.done().order)
+	if err != nil {
+		return r, err
 	}
-	if err := l.arrange(order); err != nil {
+	if err := out.start(ctx, order); err != nil {
 		return r, err
 	}
 	src = where.of(src, o, &in, out.scratch())
@@ -257,6 +252,28 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		r.Verified = err == nil
 	}
 	return r, err
+}
+
+// arranged is the layout of an output, with its columns in their order: that of an earlier run, or else the one that is
+// asked for.
+func arranged(ctx context.Context, o Options, in *inputs, src source, kept []int) (*layout, []int, error) {
+	if o.Order != nil && o.Order.Begin != nil && kept == nil {
+		if err := o.Order.Begin(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	l, err := layoutOf(ctx, o, in, src.schema())
+	if err != nil {
+		return nil, nil, err
+	}
+	l = l.without(o.PartitionBy)
+	order := kept
+	if kept != nil {
+		in.notes = append(in.notes, "columns lie as the earlier run ordered them")
+	} else if order, err = orderOf(ctx, o, src, l); err != nil {
+		return nil, nil, err
+	}
+	return l, order, l.arrange(order)
 }
 
 // result publishes the output and tells of it.

@@ -1,12 +1,11 @@
 package convert
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -81,23 +80,13 @@ type countedKey struct {
 
 // sorted are the keys in their natural order.
 func (c *keyCount) sorted() []countedKey {
-	var all []countedKey
-	for key, n := range c.table.ints {
-		all = append(all, countedKey{strconv.FormatInt(key, 10), c.counts[n]})
+	all := make([]countedKey, 0, len(c.counts))
+	for _, key := range slices.SortedFunc(maps.Keys(c.table.ints), c.table.compare) {
+		all = append(all, countedKey{intText(key, c.table.unsigned), c.counts[c.table.ints[key]]})
 	}
-	for key, n := range c.table.texts {
-		all = append(all, countedKey{key, c.counts[n]})
+	for _, key := range slices.SortedFunc(maps.Keys(c.table.texts), natural.Compare) {
+		all = append(all, countedKey{key, c.counts[c.table.texts[key]]})
 	}
-	number := func(text string) int64 {
-		n, _ := strconv.ParseInt(text, 10, 64)
-		return n
-	}
-	slices.SortFunc(all, func(a, b countedKey) int {
-		if c.table.texts == nil {
-			return cmp.Compare(number(a.text), number(b.text))
-		}
-		return natural.Compare(a.text, b.text)
-	})
 	return all
 }
 
@@ -157,13 +146,13 @@ func (c *keyCount) addRecord(rec arrow.Record, row int64) error {
 	if err != nil {
 		return err
 	}
-	maps := values.(array.ListLike)
-	keys := maps.ListValues().(*array.Struct).Field(0)
-	for i := range maps.Len() {
-		if maps.IsNull(i) {
+	rows := values.(array.ListLike)
+	keys := rows.ListValues().(*array.Struct).Field(0)
+	for i := range rows.Len() {
+		if rows.IsNull(i) {
 			continue
 		}
-		from, to := maps.ValueOffsets(i)
+		from, to := rows.ValueOffsets(i)
 		if err := c.addKeys(keys, int(from), int(to), row+int64(i)); err != nil {
 			return err
 		}
@@ -195,7 +184,7 @@ func countFile(ctx context.Context, in *inputs, i int, counts []*keyCount, row i
 			err = fmt.Errorf("arrow's reader panicked: %v%s", r, notRead)
 		}
 	}()
-	props := &pq.ReaderProperties{BufferedStreamEnabled: true, BufferSize: maxBuffer}
+	props := &pq.ReaderProperties{BufferedStreamEnabled: true, BufferSize: min(maxBuffer, in.files[i].GetSize())}
 	f, err := parquetfile.NewParquetReader(in.open(ctx, i), parquetfile.WithReadProps(props))
 	if err != nil {
 		return 0, err

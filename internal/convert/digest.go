@@ -111,11 +111,12 @@ func (m *mapPair) sums(seed maphash.Seed, of int, s *side, n int) []uint64 {
 			}
 			for i := range all {
 				h := last[all[i].key]
-				if last[all[i].key] = nil; h == nil || h.from.IsNull(h.at) {
+				if last[all[i].key] = nil; h == nil || isNone(h.from, h.at) {
 					continue
 				}
-				text = append(text[:0], c.label(c.keys[h.key], f)...)
-				text = c.appendHeld(append(text, 0), h)
+				name := c.label(c.keys[h.key], f)
+				text = append(binary.AppendVarint(text[:0], int64(len(name))), name...)
+				text = c.appendHeld(text, h)
 				sums[row] += maphash.Bytes(seed, text)
 			}
 		}

@@ -3,6 +3,7 @@ package convert
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,10 +28,13 @@ type directory struct {
 	final     string // directory or file
 	temp      string // directory
 	overwrite bool
+	work      string   // which conversion it is
+	size      int64    // of the journal of an earlier run, behind which this one goes on
 	lock      *os.File // temp
 	journal   *os.File
 	together  int      // files that are put on the disk, and into the journal, at once
 	pending   int      // last files that are not yet
+	bytes     int64    // of these
 	file      *os.File // being written
 	name      string   // of it, in temp
 	buf       *bufio.Writer
@@ -44,10 +48,11 @@ func newDirectory(o Options, in *inputs) (*directory, error) {
 	out := &directory{
 		final:     filepath.Clean(strings.TrimPrefix(o.Output, file.Scheme)),
 		overwrite: o.Overwrite,
+		work:      workOf(o, in),
 		together:  1,
 	}
 	if len(o.PartitionBy) > 0 {
-		out.together = fewFiles
+		out.together = cmp.Or(o.together, fewFiles)
 	}
 	if err := out.free(); err != nil {
 		return nil, err
@@ -66,7 +71,7 @@ func newDirectory(o Options, in *inputs) (*directory, error) {
 		err = out.restore()
 	}
 	if err == nil {
-		err = out.resume(o, in)
+		err = out.resume(o.Restart)
 	}
 	if err == nil {
 		err = out.replaceable()
@@ -97,33 +102,43 @@ func (out *directory) release() {
 	out.lock = nil
 }
 
-// resume reads the journal of an earlier run, and keeps the files that it names and nothing else.
-func (out *directory) resume(o Options, in *inputs) error {
-	work := workOf(o, in)
+// resume reads the journal of an earlier run, and checks the files that it names.
+func (out *directory) resume(restart bool) error {
 	entries, size, err := readJournal(filepath.Join(out.temp, journalName))
-	if err != nil {
+	if err != nil || restart || len(entries) < 2 {
 		return err
 	}
-	keep := len(entries) > 1 && !o.Restart
-	if keep {
-		if err := out.take(entries, work); err != nil {
-			return fmt.Errorf("%s: %w", out.temp, err)
+	if err := out.take(entries, out.work); err != nil {
+		return fmt.Errorf("%s: %w", out.temp, err)
+	}
+	out.size = size
+	for _, f := range out.files {
+		info, err := os.Stat(filepath.Join(out.temp, f.Name))
+		if err != nil || info.Size() != f.Bytes {
+			return fmt.Errorf("%s is not as an earlier run left it; give --restart to begin anew",
+				filepath.Join(out.temp, f.Name))
 		}
 	}
-	if err := out.sweep(keep); err != nil {
+	return nil
+}
+
+// start keeps the files of an earlier run that are finished, and nothing else.
+func (out *directory) start(_ context.Context, order []int) error {
+	err := out.sweep()
+	if err != nil {
 		return err
 	}
 	out.journal, err = os.OpenFile(filepath.Join(out.temp, journalName), os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	if !keep {
-		return out.record(entry{Work: work, Order: o.order})
+	if out.size == 0 {
+		return out.record(entry{Work: out.work, Order: order})
 	}
-	if err := out.journal.Truncate(size); err != nil {
+	if err := out.journal.Truncate(out.size); err != nil {
 		return err
 	}
-	_, err = out.journal.Seek(size, io.SeekStart)
+	_, err = out.journal.Seek(out.size, io.SeekStart)
 	return err
 }
 
@@ -144,15 +159,10 @@ func readJournal(name string) (entries []entry, size int64, err error) {
 	return entries, size, err
 }
 
-// sweep checks the finished files, and removes all others and folders that are empty.
-func (out *directory) sweep(journal bool) error {
-	kept := map[string]bool{journalName: journal}
+// sweep removes all files that are not finished, and folders that are empty.
+func (out *directory) sweep() error {
+	kept := map[string]bool{journalName: out.size > 0}
 	for _, f := range out.files {
-		info, err := os.Stat(filepath.Join(out.temp, f.Name))
-		if err != nil || info.Size() != f.Bytes {
-			return fmt.Errorf("%s is not as an earlier run left it; give --restart to begin anew",
-				filepath.Join(out.temp, f.Name))
-		}
 		kept[f.Name] = true
 	}
 	var folders []string
@@ -230,14 +240,18 @@ func (out *directory) end(_ context.Context, rows int64, after place) error {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}
 	out.add(f)
-	if out.pending++; out.pending < out.together {
+	out.pending++
+	if out.bytes += f.Bytes; out.pending < out.together && out.bytes < fewBytes {
 		return nil
 	}
 	return out.settle()
 }
 
-// fewFiles of partitions, which may be small and many, are waited for together.
-const fewFiles = 64
+// Files of partitions, which may be small and many, are waited for together: so many, or until they have so many bytes.
+const (
+	fewFiles = 64
+	fewBytes = 64 << 20
+)
 
 // settle waits until the disk has the last files, and says so in the journal.
 func (out *directory) settle() error {
@@ -245,7 +259,7 @@ func (out *directory) settle() error {
 		return nil
 	}
 	files := out.files[len(out.files)-out.pending:]
-	out.pending = 0
+	out.pending, out.bytes = 0, 0
 	entries := make([]entry, len(files))
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -265,7 +279,7 @@ func (out *directory) settle() error {
 	return out.record(entries...)
 }
 
-// abandon removes what was written, unless files are finished.
+// abandon removes what was written, unless files are finished. Before start, what an earlier run left stays.
 func (out *directory) abandon(err error) error {
 	if out.file != nil {
 		_ = out.file.Close()
@@ -283,8 +297,9 @@ func (out *directory) abandon(err error) error {
 	switch {
 	case out.published:
 		return err
-	case errors.Is(err, errOtherWork):
-		return err
+	case out.journal == nil:
+		_ = os.Remove(out.temp) // which succeeds if nothing is in it
+		return out.resumable(err)
 	case len(out.files) > 0 && !isParquet(out.final):
 		return out.resumable(err)
 	}

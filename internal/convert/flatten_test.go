@@ -55,6 +55,26 @@ func featureRows(changed ...string) string {
 	return "[" + strings.Join(rows, ",") + "]"
 }
 
+// featureChanges are what may differ in the last row: what it has, another value, and the column that differs.
+func featureChanges() [][3]string {
+	return [][3]string{
+		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1.25}`, "scores.2"},
+		{`{"key": 2, "value": 1}`, `{"key": 2, "value": null}`, "scores.2"},
+		{`{"key": 2, "value": 1}`, `{"key": 1, "value": 1}`, "scores.1"},
+		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1}, {"key": 9, "value": 1}`, "scores.9"},
+		{`"scores": [{"key": 2, "value": 1}]`, `"scores": null`, "scores"},
+		{`{"key": "a", "value": []}`, `{"key": "a", "value": null}`, "ids.a"},
+		{`{"key": "a", "value": []}`, `{"key": "a", "value": [null]}`, "ids.a"},
+		{`{"key": "a", "value": []}`, `{"key": "a", "value": []}, {"key": "", "value": [1]}`, "ids."},
+		{`{"key": 5, "value": "v"}`, `{"key": 6, "value": "v"}`, "ranked.k.key"},
+		{`{"key": 5, "value": "v"}`, `{"key": 5, "value": null}`, "ranked.k.value"},
+		{`"m": []`, `"m": [{"key": 3, "value": 1}]`, "s"},
+		{`"x": null, "m"`, `"x": 0, "m"`, "s"},
+		{`"y": "b"`, `"y": "c"`, "l"},
+		{`{"x": null, "y": "b"}`, ``, "l"},
+	}
+}
+
 func flatten(columns ...string) []Flattening { return []Flattening{{Columns: columns}} }
 
 // Keys and fields are columns, in their order, and what remains stays in the maps.
@@ -129,22 +149,7 @@ func TestFlattenedDiffers(t *testing.T) {
 	for name, f := range layouts {
 		base[name] = file(f)
 	}
-	for _, tt := range [][3]string{
-		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1.25}`, "scores.2"},
-		{`{"key": 2, "value": 1}`, `{"key": 2, "value": null}`, "scores.2"},
-		{`{"key": 2, "value": 1}`, `{"key": 1, "value": 1}`, "scores.1"},
-		{`{"key": 2, "value": 1}`, `{"key": 2, "value": 1}, {"key": 9, "value": 1}`, "scores.9"},
-		{`"scores": [{"key": 2, "value": 1}]`, `"scores": null`, "scores"},
-		{`{"key": "a", "value": []}`, `{"key": "a", "value": null}`, "ids.a"},
-		{`{"key": "a", "value": []}`, `{"key": "a", "value": [null]}`, "ids.a"},
-		{`{"key": "a", "value": []}`, `{"key": "a", "value": []}, {"key": "", "value": [1]}`, "ids."},
-		{`{"key": 5, "value": "v"}`, `{"key": 6, "value": "v"}`, "ranked.k.key"},
-		{`{"key": 5, "value": "v"}`, `{"key": 5, "value": null}`, "ranked.k.value"},
-		{`"m": []`, `"m": [{"key": 3, "value": 1}]`, "s"},
-		{`"x": null, "m"`, `"x": 0, "m"`, "s"},
-		{`"y": "b"`, `"y": "c"`, "l"},
-		{`{"x": null, "y": "b"}`, ``, "l"},
-	} {
+	for _, tt := range featureChanges() {
 		other := map[string]string{}
 		for name, f := range layouts {
 			other[name] = file(f, tt[0], tt[1])
@@ -367,4 +372,33 @@ func TestFlattenHive(t *testing.T) {
 		Inputs: []string{write(t, "a.parquet", out.String())}, Flatten: flatten("m"), Verify: true,
 	})
 	expect(t, table(t, r.Files...)[1:], "1|(null)|[]", "(null)|(null)|(null)", "3|(null)|[]")
+}
+
+// Keys that are uint64 are named by their numbers, also from 2^63 on.
+func TestFlattenUnsigned(t *testing.T) {
+	in := parquetFile(t, `[
+		{"far": [{"key": "18446744073709551615", "value": 1}, {"key": 0, "value": 2}]},
+		{"far": [{"key": "9223372036854775808", "value": 3}, {"key": 7, "value": 4}]}]`,
+		nullable("far", arrow.MapOf(arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Int64)))
+	r := run(t, Options{Inputs: []string{in}, Flatten: flatten("far"), Verify: true})
+	expect(t, table(t, r.Files...), "far.0 int64, far.7 int64, far.9223372036854775808 int64, "+
+		"far.18446744073709551615 int64, far map<uint64, int64, items_nullable>",
+		"2|(null)|(null)|1|[]", "(null)|4|3|(null)|[]")
+	f, err := ParseFlattening("far=18446744073709551615,7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := run(t, Options{Inputs: []string{in}, Flatten: []Flattening{f}, Verify: true})
+	expect(t, table(t, named.Files...), "far.18446744073709551615 int64, far.7 int64, far map<uint64, int64, items_nullable>",
+		`1|(null)|[{"key":0,"value":2}]`, `(null)|4|[{"key":9223372036854775808,"value":3}]`)
+	store := newStore(t)
+	other := parquetFile(t, `[{"far": [{"key": "18446744073709551615", "value": 1}, {"key": 0, "value": 2}]},
+		{"far": [{"key": "9223372036854775808", "value": 5}, {"key": 7, "value": 4}]}]`,
+		nullable("far", arrow.MapOf(arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Int64)))
+	c, err := Compare(t.Context(), Options{Store: store, Inputs: []string{other}}, Options{Store: store, Inputs: r.Files})
+	if err != nil || c.Different != 1 || !strings.Contains(c.First[0], "column far.9223372036854775808: 5 in") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	f.Keys = []string{"-1"}
+	fails(t, Options{Inputs: []string{in}, Flatten: []Flattening{f}}, `far.-1: the keys of map far are uint64, and "-1" is none`)
 }

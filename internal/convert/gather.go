@@ -84,9 +84,9 @@ func gather(t arrow.DataType, from []arrow.Array, order spans) (arrow.ArrayData,
 		below, err = gatherFields(t, from, order)
 	case *arrow.FixedSizeListType:
 		below, err = gatherBelow(t.Elem(), from, listsOfOne(int(t.Len()), from, order))
-	case arrow.ListLikeType:
+	case *arrow.ListType, *arrow.MapType:
 		var ends *memory.Buffer
-		ends, below, err = gatherLists(t.Elem(), from, order, n)
+		ends, below, err = gatherLists(t.(arrow.ListLikeType).Elem(), from, order, n)
 		buffers = append(buffers, ends)
 	case arrow.BinaryDataType:
 		var ends, text *memory.Buffer
@@ -94,7 +94,7 @@ func gather(t arrow.DataType, from []arrow.Array, order spans) (arrow.ArrayData,
 		buffers = append(buffers, ends, text)
 	default:
 		width := widthOf(t)
-		if width == 0 {
+		if width == 0 || isDictionary(t) {
 			return nil, fmt.Errorf("%v cannot be sorted, partitioned or flattened", t)
 		}
 		buffers = append(buffers, gatherFixed(width, from, order, n))

@@ -1,21 +1,26 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // keyTable numbers keys of maps.
 type keyTable struct {
-	ints  map[int64]int32
+	ints  map[int64]int32  // of uint64s, the same bits
 	texts map[string]int32 // of text and bytes; nil: keys are integers
 	// dense are the numbers of integers from least on, plus one, if the keys lie close enough.
 	least int64
 	dense []int32
+
+	unsigned bool // keys are uint64
 }
 
 // maxDense is how many integers lie between those of a dense table.
@@ -24,7 +29,7 @@ const maxDense = 1 << 16
 // newKeyTable returns a table of keys of a type, which is empty.
 func newKeyTable(t arrow.DataType) *keyTable {
 	if widthOf(t) > 0 && t.ID() != arrow.FIXED_SIZE_BINARY {
-		return &keyTable{ints: map[int64]int32{}}
+		return &keyTable{ints: map[int64]int32{}, unsigned: t.ID() == arrow.UINT64}
 	}
 	return &keyTable{texts: map[string]int32{}}
 }
@@ -36,7 +41,7 @@ func (t *keyTable) addText(key string) {
 	n := int32(t.len())
 	if t.texts != nil {
 		t.texts[key] = n
-	} else if i, err := strconv.ParseInt(key, 10, 64); err == nil { // which spec has checked
+	} else if i, err := spec.IntKey(key); err == nil { // which spec has checked
 		t.ints[i] = n
 	}
 }
@@ -47,9 +52,25 @@ func (t *keyTable) has(key string) bool {
 		_, ok := t.texts[key]
 		return ok
 	}
-	i, err := strconv.ParseInt(key, 10, 64)
+	i, err := spec.IntKey(key)
 	_, ok := t.ints[i]
 	return err == nil && ok
+}
+
+// compare puts integers in their order.
+func (t *keyTable) compare(a, b int64) int {
+	if t.unsigned {
+		return cmp.Compare(uint64(a), uint64(b))
+	}
+	return cmp.Compare(a, b)
+}
+
+// intText is a key that is an integer as a spec has it.
+func intText(key int64, unsigned bool) string {
+	if unsigned {
+		return strconv.FormatUint(uint64(key), 10)
+	}
+	return strconv.FormatInt(key, 10)
 }
 
 // close says that all keys are there.

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // What is compared of two datasets: columns of one name, and where a map or a struct of one side is several columns of
@@ -237,7 +238,10 @@ func (p *mapPairs) of(path string, t *arrow.MapType, inA, inB *views) *mapPair {
 	if m != nil {
 		return m
 	}
-	m = &mapPair{name: path, ints: widthOf(t.KeyType()) > 0 && t.KeyType().ID() != arrow.FIXED_SIZE_BINARY}
+	key := t.KeyType().ID()
+	m = &mapPair{
+		name: path, ints: widthOf(t.KeyType()) > 0 && key != arrow.FIXED_SIZE_BINARY, unsigned: key == arrow.UINT64,
+	}
 	for i, of := range []*views{inA, inB} {
 		if v := of.byName[path]; mapOf(of, path) != nil {
 			m.maps[i] = &v
@@ -265,11 +269,11 @@ func (m *mapPair) featureOf(name string) (f *feature, k mapKey, ok bool) {
 				continue
 			}
 		}
-		i, err := strconv.ParseInt(text, 10, 64)
+		i, err := spec.IntKey(text)
 		switch {
 		case !m.ints:
 			return f, mapKey{text: text}, text != ""
-		case err == nil && strconv.FormatInt(i, 10) == text:
+		case err == nil && intText(i, m.unsigned) == text:
 			return f, mapKey{number: i}, true
 		}
 	}

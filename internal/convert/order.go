@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 )
@@ -14,6 +13,9 @@ import (
 type Order struct {
 	// From tells where it comes from. A conversion that goes on keeps the order of its finished files.
 	From string
+	// Begin, if not nil, is called before Of, and before keys of maps are counted, which may take long. Neither is
+	// called where a conversion goes on.
+	Begin func(context.Context) error `json:"-"`
 	// Of returns the columns' places in the order in which they are to lie. The sample is a Parquet file of the first
 	// row group, with the columns as they are given.
 	Of func(ctx context.Context, columns []string, sample func() ([]byte, error)) ([]int, error) `json:"-"`
@@ -55,14 +57,6 @@ func sample(ctx context.Context, o Options, src source, l *layout) ([]byte, erro
 		return nil, err
 	}
 	return out.Bytes(), src.seek(ctx, 0)
-}
-
-// keptOrder is that of the files that an earlier run finished, or else the order given; a note says if they differ.
-func keptOrder(order []int, done *progress) ([]int, string) {
-	if done.order == nil || slices.Equal(done.order, order) {
-		return order, ""
-	}
-	return done.order, "columns lie as the earlier run ordered them"
 }
 
 // arrange puts the columns in an order; nil is theirs.

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -68,7 +69,7 @@ func TestNoOrder(t *testing.T) {
 	}
 }
 
-// A conversion that goes on keeps the order of the files that are finished, though another one is known by then.
+// A conversion that goes on keeps the order of the files that are finished, and asks nobody for another one.
 func TestOrderKept(t *testing.T) {
 	in := write(t, "a.csv", "x,y,z\n"+strings.Repeat("1,2,3\n", 30_000))
 	o := Options{
@@ -79,7 +80,13 @@ func TestOrderKept(t *testing.T) {
 	without := o
 	without.Order = nil
 	fails(t, without, "with other flags")
-	o.Order = inOrder([]int{1, 0, 2}, new([]byte))
+	o.Order = &Order{
+		From:  "test",
+		Begin: func(context.Context) error { return errors.New("the master is down") },
+		Of: func(context.Context, []string, func() ([]byte, error)) ([]int, error) {
+			return nil, errors.New("the master is down")
+		},
+	}
 	r := run(t, o)
 	if want := []string{"z: int64", "x: int64", "y: int64"}; r.Rows != 30_000 || !slices.Equal(r.Columns, want) ||
 		!slices.Contains(r.Notes, "columns lie as the earlier run ordered them") {

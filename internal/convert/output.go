@@ -19,6 +19,9 @@ type output interface {
 	scratch() string
 	// done is what earlier runs finished, and this one so far.
 	done() *progress
+	// start is told the order of columns, nil if they lie as in the inputs, before the first file. Before it the output
+	// keeps others from writing it, but nothing of an earlier run is dropped.
+	start(ctx context.Context, order []int) error
 	// begin opens the next file of a folder in the output; "." is the output itself.
 	begin(ctx context.Context, folder string) (io.Writer, error)
 	// end completes it.

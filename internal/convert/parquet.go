@@ -71,7 +71,8 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	props.BufferSize = min(maxBuffer, max(minBuffer, allBuffers/int64(max(1, pf.MetaData().Schema.NumColumns()))))
+	each := allBuffers / int64(max(1, pf.MetaData().Schema.NumColumns()))
+	props.BufferSize = min(maxBuffer, max(minBuffer, each), p.in.files[i].GetSize())
 	reader, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,5 +151,49 @@ func TestKilledWhileReplacing(t *testing.T) {
 	expect(t, table(t, run(t, in("5")).Files...), "x int64", "5")
 	if _, err := os.Stat(old); err == nil {
 		t.Error("the old output is left")
+	}
+}
+
+// What can be said of the output is said before the inputs are read, and leaves nothing behind. What an earlier run
+// finished is kept where the command is wrong, also with --restart.
+func TestOutputFirst(t *testing.T) {
+	in := parquetFile(t, `[{"x": 1, "m": [{"key": 1, "value": 1}]}]`, nullable("x", arrow.PrimitiveTypes.Int64),
+		nullable("m", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int64)))
+	o := Options{
+		Store: newStore(t), Inputs: []string{in}, Flatten: flatten("m"), Output: filepath.Join(t.TempDir(), "out"),
+		Order:    inOrder([]int{0, 1, 2}, new([]byte)),
+		Progress: func(Progress) { t.Error("the inputs were read") },
+	}
+	o.Order.Begin = func(context.Context) error { t.Error("a master was asked"); return nil }
+	if err := os.MkdirAll(o.Output, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Output, "a.parquet"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(o Options, want string) {
+		t.Helper()
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not %q", err, want)
+		}
+	}
+	refused(o, "is not empty")
+	within := o
+	within.Inputs, within.Output = []string{filepath.Dir(in)}, filepath.Join(filepath.Dir(in), "out")
+	refused(within, "lies in the input")
+	if left := must(os.ReadDir(filepath.Dir(o.Output))); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	rows := Options{
+		Inputs: []string{write(t, "a.csv", "x\n"+strings.Repeat("1\n", 30_000))}, FileRows: 4000,
+		Output: filepath.Join(t.TempDir(), "out"),
+	}
+	_ = stopAfter(t, rows, 20_000)
+	wrong := rows
+	wrong.Flatten, wrong.Restart = flatten("no"), true
+	fails(t, wrong, "there is no such column")
+	if r := run(t, rows); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "went on behind") {
+		t.Errorf("notes %v", r.Notes)
 	}
 }

@@ -90,6 +90,8 @@ func appendAny(t *rapid.T, b array.Builder, nulls bool) {
 		b.Append([]float32{-2, -1, 0, 1, float32(math.NaN()), 1e30}[n])
 	case *array.StringBuilder:
 		b.Append([]string{"", "a", "a\x00", "a\x00\x01b", "ab", "é"}[n])
+	case *array.LargeStringBuilder:
+		b.Append([]string{"", "a", "a\x00", "a\x00\x01b", "ab", "é"}[n])
 	case *array.BinaryBuilder:
 		b.Append([][]byte{{}, {0}, {0, 0}, {0, 1}, {0xff}, {0xff, 0}}[n])
 	case *array.BooleanBuilder:

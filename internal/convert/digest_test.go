@@ -1,0 +1,70 @@
+package convert
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+// Whatever is not as in the inputs is found where rows are sorted or partitioned, and maps and structs are columns or
+// not. What is right is not taken for wrong.
+func TestVerifyFlattenedArranged(t *testing.T) {
+	store := newStore(t)
+	rows := func(changed ...string) string {
+		fields := append(features(), nullable("day", arrow.BinaryTypes.String))
+		text := featureRows(changed...)
+		for i, day := range []string{`"b"`, `"a"`, `null`} {
+			label := `{"label": ` + string(rune('1'+i))
+			text = strings.Replace(text, label, label+`, "day": `+day, 1)
+		}
+		return parquetFile(t, text, fields...)
+	}
+	base := rows()
+	changed := make([]string, 0, len(featureChanges()))
+	for _, tt := range featureChanges() {
+		changed = append(changed, rows(tt[0], tt[1]))
+	}
+	for name, f := range map[string][]Flattening{
+		"as it is":    nil,
+		"all":         flatten("scores", "ids", "ranked", "s", "s.m", "l"),
+		"one key":     {{Columns: []string{"scores"}, Keys: []string{"2"}}, {Columns: []string{"ranked"}, Keys: []string{"j"}}},
+		"the structs": flatten("s", "l"),
+	} {
+		for _, o := range []Options{
+			{SortBy: []string{"label:desc"}},
+			{PartitionBy: []string{"day"}},
+			{PartitionBy: []string{"day", "label"}, FileRows: 1},
+			{PartitionBy: []string{"day"}, SortBy: []string{"label:desc"}, FileRows: 1, Order: inReverse()},
+		} {
+			o.Store, o.Inputs, o.Flatten, o.Verify = store, []string{base}, f, true
+			o.Output = filepath.Join(t.TempDir(), "out")
+			r, err := Run(t.Context(), o)
+			if err != nil || !r.Verified || r.Rows != 3 {
+				t.Errorf("%s, by %v and %v: %+v, %v", name, o.PartitionBy, o.SortBy, r, err)
+				continue
+			}
+			for i, in := range changed {
+				o.Inputs = []string{in}
+				found := must(find(t.Context(), o))
+				if err := verify(t.Context(), o, &found, r.Files); err == nil ||
+					!strings.Contains(err.Error(), "are not the 3 rows") {
+					t.Errorf("%s, by %v and %v, %v: %v", name, o.PartitionBy, o.SortBy, featureChanges()[i], err)
+				}
+			}
+		}
+	}
+}
+
+// inReverse is the order of columns from the last to the first.
+func inReverse() *Order {
+	return &Order{From: "reverse", Of: func(_ context.Context, columns []string, _ func() ([]byte, error)) ([]int, error) {
+		order := make([]int, len(columns))
+		for i := range order {
+			order[i] = len(columns) - 1 - i
+		}
+		return order, nil
+	}}
+}
