@@ -298,7 +298,8 @@ func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines i
 		if k.GetDraining() {
 			state = "drains"
 		}
-		terminal.Printf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), words.Percent(k.GetBusy()),
+		terminal.Printf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(),
+			words.Percent(k.GetBusy()),
 			words.Rate(k.GetRate()), words.Size(k.GetBytesRead()),
 			k.GetStreams(), k.GetSlots(), words.Size(float64(k.GetMemoryBytes())),
 			words.Size(float64(k.GetMemoryLimit())), cmp.Or(k.GetZone(), "-"), state, k.GetAddress())
