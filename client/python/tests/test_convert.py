@@ -114,9 +114,10 @@ def test_nested_columns_pass_through(kind: str, tmp_path: Path, penstock_binary:
 VALUES = ["007", "a/b é%2F+=", "", "..", None, "null", "*?[x]"]
 
 
+@pytest.mark.tools
 def test_partitions_are_read_by_others(tmp_path: Path, penstock_binary: Path) -> None:
     """pyarrow and DuckDB find each row in its partition, and a session chooses files by it."""
-    import duckdb
+    import duckdb  # which the other Pythons lack
     import pyarrow.dataset as ds
 
     rows = 3000
@@ -165,6 +166,7 @@ def test_partitions_are_read_by_others(tmp_path: Path, penstock_binary: Path) ->
     assert sorted(pq.read_table(chosen).column("id").to_pylist()) == want
 
 
+@pytest.mark.tools
 def test_statistics_and_page_indexes(tmp_path: Path, penstock_binary: Path) -> None:
     """pyarrow finds page indexes and the bounds that columns have, and DuckDB filters by them as pyarrow does."""
     import duckdb  # which the other Pythons lack
