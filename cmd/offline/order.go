@@ -18,7 +18,6 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/internal/storage/keys"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	"github.com/penstock-ml/penstock/master/features"
 	"github.com/penstock-ml/penstock/master/words"
@@ -182,29 +181,9 @@ func chunksOf(ctx context.Context, sample func() ([]byte, error)) (*pb.FileColum
 	if err != nil {
 		return nil, err
 	}
-	f, err := formats.Load(ctx, inMemory(data), "", &pb.File{Uri: "first.parquet", Size: int64(len(data))}, nil)
+	f, err := formats.Load(ctx, storage.InMemory(data), "", &pb.File{Uri: "first.parquet", Size: int64(len(data))}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the first row group: %w", err)
 	}
 	return features.Columns([]format.File{f}), nil
 }
-
-// inMemory is the Storage of one file.
-type inMemory []byte
-
-// List is for nobody.
-func (inMemory) List(context.Context, string, []string) ([]*pb.File, error) {
-	return nil, errors.New("a file in memory is not listed")
-}
-
-// ReadAt is that of storage.Storage.
-func (m inMemory) ReadAt(_ context.Context, _ string, f *pb.File, buf []byte, offset int64) error {
-	if offset < 0 || offset > int64(len(m)-len(buf)) {
-		return fmt.Errorf("%s: %w", f.GetUri(), io.ErrUnexpectedEOF)
-	}
-	copy(buf, m[offset:])
-	return nil
-}
-
-// Keys are none.
-func (inMemory) Keys(string) *keys.Ring { return nil }

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
-	"github.com/penstock-ml/penstock/internal/storage/keys"
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // mostFlat is how many columns keys of maps become at most.
@@ -71,27 +71,12 @@ func describe(ctx context.Context, l *layout) (spec.Schema, error) {
 	if err := e.end(); err != nil {
 		return spec.Schema{}, err
 	}
-	one := inMemoryFile(file.Bytes())
+	one := storage.InMemory(file.Bytes())
 	described, err := formats.Load(ctx, one, "", &pb.File{Uri: "empty.parquet", Size: int64(len(one))}, nil)
 	if err != nil {
 		return spec.Schema{}, err
 	}
 	return described.Columns().Schema, nil
-}
-
-// inMemoryFile is a storage of one file.
-type inMemoryFile []byte
-
-// List lists nothing.
-func (inMemoryFile) List(context.Context, string, []string) ([]*pb.File, error) { return nil, nil }
-
-// Keys are none.
-func (inMemoryFile) Keys(string) *keys.Ring { return nil }
-
-// ReadAt reads the file.
-func (f inMemoryFile) ReadAt(_ context.Context, _ string, _ *pb.File, p []byte, offset int64) error {
-	copy(p, f[offset:])
-	return nil
 }
 
 func (f *flattening) layout(ctx context.Context) (*layout, error) {

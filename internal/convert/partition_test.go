@@ -24,7 +24,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/internal/storage/s3"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
@@ -364,13 +363,7 @@ func TestPartitionsIntoBucket(t *testing.T) {
 	m := storagetest.StartMinIO(t)
 	m.Setenv(t)
 	m.MakeBucket(t, "outputs")
-	store, err := storage.New(storage.Config{Profiles: map[string]storage.Profile{
-		"lake": &s3.Profile{Write: []string{"s3://outputs/derived/"}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := lake(t)
 	o := Options{
 		Store: store, Inputs: []string{write(t, "a.csv", days())}, Output: "s3://outputs/derived/a", OutProfile: "lake",
 		FileRows: 4000, PartitionBy: []string{"day"}, Verify: true,

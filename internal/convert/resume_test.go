@@ -161,18 +161,25 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Into a bucket: nothing is seen before all is written, what was begun is gone on with, and nothing is overwritten.
-func TestIntoBucket(t *testing.T) {
-	m := storagetest.StartMinIO(t)
-	m.Setenv(t)
-	m.MakeBucket(t, "outputs")
+// lake is a store whose profile of that name may write below s3://outputs/derived/.
+func lake(t *testing.T) *storage.Store {
+	t.Helper()
 	store, err := storage.New(storage.Config{Profiles: map[string]storage.Profile{
 		"lake": &s3.Profile{Write: []string{"s3://outputs/derived/"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// Into a bucket: nothing is seen before all is written, what was begun is gone on with, and nothing is overwritten.
+func TestIntoBucket(t *testing.T) {
+	m := storagetest.StartMinIO(t)
+	m.Setenv(t)
+	m.MakeBucket(t, "outputs")
+	store := lake(t)
 	o := Options{
 		Store: store, Inputs: numbered(t)["parquet"], Output: "s3://outputs/derived/a/", OutProfile: "lake", FileRows: 4000,
 	}

@@ -12,8 +12,6 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 
-	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/internal/storage/s3"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
@@ -21,19 +19,9 @@ import (
 // another process. What goes on makes the files that one run makes, here and in a store.
 func TestKilledTogether(t *testing.T) {
 	const variable = "PENSTOCK_TEST_KILLED_TOGETHER"
-	store := func() *storage.Store {
-		s, err := storage.New(storage.Config{Profiles: map[string]storage.Profile{
-			"lake": &s3.Profile{Write: []string{"s3://outputs/derived/"}},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	}
 	o := Options{
 		FileRows: 600, Flatten: flatten("m", "s"), RestBelow: 0.01, PartitionBy: []string{"day"}, SortBy: []string{"x:desc"},
-		Order: inReverse(), Store: store(), together: 4,
+		Order: inReverse(), Store: lake(t), together: 4,
 	}
 	if given := os.Getenv(variable); given != "" {
 		in, out, _ := strings.Cut(given, ",")
@@ -52,7 +40,7 @@ func TestKilledTogether(t *testing.T) {
 	m := storagetest.StartMinIO(t)
 	m.Setenv(t)
 	m.MakeBucket(t, "outputs")
-	o.Store = store()
+	o.Store = lake(t)
 	var rows []string
 	for i := range 7_200 {
 		rows = append(rows, fmt.Sprintf(`{"x": %d, "day": "d%d", "m": [{"key": "%d", "value": %d}, {"key": "r%d", "value": 1}],

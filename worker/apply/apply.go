@@ -134,7 +134,7 @@ func (t *Transforms) ApplyArrow(ctx context.Context, file []byte) (*tensor.Batch
 func (t *Transforms) whole(ctx context.Context, file []byte, place string, first int64) (*tensor.Batch, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	in, err := t.open(ctx, inMemory(file), "", &pb.File{Uri: place, Size: int64(len(file))})
+	in, err := t.open(ctx, storage.InMemory(file), "", &pb.File{Uri: place, Size: int64(len(file))})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
-	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
 // input is a file whose rows are taken.
@@ -35,8 +34,8 @@ func (in *input) read(ctx context.Context, extent int, limit int64) ([][]byte, e
 	for i := range ranges {
 		ranges[i] = in.bound.Chunk(extent, i).Range
 	}
-	if data, ok := in.storage.(inMemory); ok {
-		return data.ranges(ranges), nil
+	if data, ok := in.storage.(storage.InMemory); ok {
+		return parts(data, ranges), nil
 	}
 	return storage.ReadRanges(ctx, in.storage, in.profile, in.uri, ranges, storage.Reading{},
 		func(size int64) ([]byte, error) {
@@ -47,28 +46,8 @@ func (in *input) read(ctx context.Context, extent int, limit int64) ([][]byte, e
 		})
 }
 
-// inMemory is the Storage of one file whose bytes are there.
-type inMemory []byte
-
-// List is for nobody.
-func (m inMemory) List(context.Context, string, []string) ([]*pb.File, error) {
-	return nil, errors.New("rows in memory are no files")
-}
-
-// ReadAt is that of storage.Storage.
-func (m inMemory) ReadAt(_ context.Context, _ string, f *pb.File, buf []byte, offset int64) error {
-	if offset < 0 || offset > int64(len(m)-len(buf)) {
-		return fmt.Errorf("%s: %w", f.GetUri(), io.ErrUnexpectedEOF)
-	}
-	copy(buf, m[offset:])
-	return nil
-}
-
-// Keys are none.
-func (m inMemory) Keys(string) *keys.Ring { return nil }
-
-// ranges are parts of the file. What describes it says that they lie inside.
-func (m inMemory) ranges(of []storage.Range) [][]byte {
+// parts are ranges of a file. What describes it says that they lie inside.
+func parts(m storage.InMemory, of []storage.Range) [][]byte {
 	out := make([][]byte, len(of))
 	for i, r := range of {
 		out[i] = m[r.Offset:][:r.Length:r.Length]
@@ -90,7 +69,7 @@ func SchemaOf(ctx context.Context, s *arrow.Schema) (*spec.Schema, error) {
 // SchemaOfFile is that of an Arrow IPC file.
 func SchemaOfFile(ctx context.Context, file []byte) (*spec.Schema, error) {
 	f := &pb.File{Uri: "schema", Size: int64(len(file))}
-	described, err := formats.Load(ctx, inMemory(file), "", f, nil)
+	described, err := formats.Load(ctx, storage.InMemory(file), "", f, nil)
 	if err != nil {
 		return nil, err
 	}
