@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import textwrap
 import time
 from dataclasses import dataclass
@@ -104,14 +105,14 @@ class Trained:
 
 
 class Shell:
-    """One bash, in which blocks run one after the other."""
+    """One bash, in which blocks run one after the other. Its `python` is the one that runs the test."""
 
     def __init__(self, folder: Path) -> None:
         self.log = folder.parent / f"{folder.name}.log"
         self._out = self.log.open("wb")
         self._bash = subprocess.Popen(
             ["bash", "-eu"], cwd=folder, stdin=subprocess.PIPE, stdout=self._out, stderr=self._out,
-            start_new_session=True,
+            start_new_session=True, env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         )  # fmt: skip
         self._count = 0
 
