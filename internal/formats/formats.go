@@ -18,12 +18,13 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/internal/formats/tokens"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // All are the formats that can be read.
 func All() []format.Format {
-	all := []format.Format{parquet.Format{}, arrow.Format{}}
+	all := []format.Format{parquet.Format{}, arrow.Format{}, tokens.Format{}}
 	for _, kind := range kinds() {
 		all = append(all, records.Format{Kind: kind})
 	}

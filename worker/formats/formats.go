@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats/mds"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/tokens"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -73,6 +74,8 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 		return parquet.NewDecoder(sources, 0), nil
 	case "Arrow":
 		return arrow.NewDecoder(sources), nil
+	case "tokens":
+		return tokens.NewDecoder(sources), nil
 	}
 	if parser := parserOf(name); parser != nil {
 		return records.NewDecoder(sources, parser), nil
