@@ -258,6 +258,9 @@ def by_hand(add: Callable[..., None]) -> None:
         writer,
         "names that are quoted",
     )
+    inner = python_csv(plain, lineterminator="\n").decode()
+    nested = [{"id": i, "inner": inner[i:], "last": i} for i in range(3)]
+    add("nested.csv", python_csv(nested, lineterminator="\n"), columns(nested), writer, "a field that is a file of CSV")
     one = [{"word": w} for w in ("a", "", "b")]
     add("one-column.csv", b'word\na\n""\nb\n', columns(one), "by hand", "one column, whose empty field is quoted")
     numbers = [{"i": 0, "x": 1000.0}, {"i": -(2**63), "x": -0.0}, {"i": 2**63 - 1, "x": 5e-324}, {"i": 7, "x": 1.25}]

@@ -131,6 +131,11 @@ def make() -> Cases:
     without_time(cases.path("stream.tar.gz"))
     add("stream.tar.gz", many, writer, "one member of gzip")
 
+    inner = cases.path("plain.tar").read_bytes()[:12_288]
+    nested = [{"__key__": f"{i:03d}", "cls": i, "tar": inner[512 * i :]} for i in range(3)]
+    write(str(cases.path("nested.tar")), nested)
+    add("nested.tar", nested, writer, "a part that is a tar")
+
     whole = io.BytesIO()
     write(whole, many)
     compress(cases, whole.getvalue(), lambda name, by, about: add(name, many, f"{writer}, {by}", about))

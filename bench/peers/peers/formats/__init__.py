@@ -1,0 +1,1 @@
+"""Penstock beside others on files that are no Parquet: `python -m peers.formats`."""
