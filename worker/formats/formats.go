@@ -40,6 +40,16 @@ type Faulty interface {
 	Faults() []decode.Fault
 }
 
+// Rows decodes the next rows, of which the first has this number in its file, and fails if any has a fault.
+func Rows(d Decoder, first int64, rows int) ([]*vector.Vector, error) {
+	vectors, err := d.Next(rows)
+	if of, ok := d.(Faulty); ok && err == nil && len(of.Faults()) > 0 {
+		f := of.Faults()[0]
+		return nil, fmt.Errorf("row %d: %w", first+int64(f.Row), f.Err)
+	}
+	return vectors, err
+}
+
 // HasFaults reports whether the decoder of a format is Faulty.
 func HasFaults(format string) bool {
 	d, err := New(format, nil)
