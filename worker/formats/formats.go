@@ -34,8 +34,8 @@ type Decoder interface {
 
 // Faulty is a decoder that goes on behind rows that it cannot decode.
 type Faulty interface {
-	// Faults are the rows of the window that Next returned, and Rest if it was called, that cannot be decoded because of
-	// their bytes: ascending, each once. They are null in all vectors. They are valid until the next call of Next or
+	// Faults are the rows of the window that Next returned, and Rest if it was called, that cannot be decoded because
+	// of their bytes: ascending, each once. They are null in all vectors. They are valid until the next call of Next or
 	// Skip, and the same from whatever cursor the window is read.
 	Faults() []decode.Fault
 }

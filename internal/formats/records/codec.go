@@ -398,7 +398,7 @@ func (f *frame) header() error {
 	if single { // the window is all of it
 		return f.hold(contentSize(head[5:], flags))
 	}
-	exponent, eighths := head[5]>>3, int64(head[5]&7)
+	exponent, eighths := head[5]>>3, int64(head[5]&7) //nolint:gosec // it has the window's byte if it is not single
 	return f.hold(1<<(10+exponent) + 1<<(7+exponent)*eighths)
 }
 

@@ -42,15 +42,15 @@ func (Lines) Open(*records.Front) (records.Opened, error) { return opened{}, nil
 
 type opened struct{}
 
-// Column is that of a line's text.
-var column = spec.Column{Name: "line", Path: []string{"line"}, Type: spec.Type{Kind: pb.Kind_BINARY}}
+func (opened) Columns() []spec.Column {
+	return []spec.Column{{Name: "line", Path: []string{"line"}, Type: spec.Type{Kind: pb.Kind_BINARY}}}
+}
 
-func (opened) Columns() []spec.Column                 { return []spec.Column{column} }
 func (opened) Find(*pb.Source) (format.Access, error) { return format.Plain, nil }
 func (opened) Size() int64                            { return 0 }
 
 // errBad is of a line that cannot be cut.
-var errBad = errors.New("a line begins with !")
+var errBad = errors.New("a line begins with a mark")
 
 func (opened) Cut(data []byte, at int64, end bool) (n int, row bool, err error) {
 	n = bytes.IndexByte(data, '\n') + 1
@@ -65,7 +65,7 @@ func (opened) Cut(data []byte, at int64, end bool) (n int, row bool, err error) 
 	return n, at > 0 && n > 1, nil
 }
 
-// Lines are those of a text that are records.
+// Records are the lines of a text that are records.
 func Records(text []byte) (lines []string) {
 	for i, line := range bytes.SplitAfter(text, []byte("\n")) {
 		if i > 0 && len(line) > 1 {
