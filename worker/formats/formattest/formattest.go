@@ -182,6 +182,10 @@ func Read(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
+	return read(f, data)
+}
+
+func read(f format.File, data []byte) error {
 	sources := sourcesOf(f.Columns())
 	b, err := f.Bind(sources)
 	if err != nil {
@@ -196,7 +200,7 @@ func Read(ctx context.Context, data []byte) error {
 		if e.Rows > 1<<16 {
 			return fmt.Errorf("%d rows are claimed", e.Rows)
 		}
-		if err := d.Reset(st.File().GetUri(), b, extent, chunksOf(b, extent, data, false)); err != nil {
+		if err := d.Reset("mem://file", b, extent, chunksOf(b, extent, data, false)); err != nil {
 			return err
 		}
 		if _, err := decoders.Rows(d, e.FirstRow, int(e.Rows)); err != nil {
