@@ -9,11 +9,13 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .mds or .ds"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds or .ds"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
 	switch path.Ext(Uncompressed(uri)) {
+	case ".jsonl", ".ndjson":
+		return "JSON lines"
 	case ".mds":
 		return "MDS"
 	}
