@@ -18,6 +18,9 @@ func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Pla
 	u := NewUnpacked(f.Codec, in.Reader(ctx), f.Limits.Ratio)
 	defer u.Close()
 	s := NewStream(f, NewBuffered(u, nil), 0)
+	if of, ok := f.Opened.(Watched); ok {
+		s.watch = of.Watch(in.Take)
+	}
 	c := &cutter{found: found, plain: f.Codec == Plain}
 	for {
 		_, at, err := s.Next()
@@ -33,6 +36,11 @@ func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Pla
 		}
 		u.Pass(c.passed)
 		c.passed = 0
+	}
+	if s.watch != nil {
+		if err := s.watch.End(s.At()); err != nil {
+			return err
+		}
 	}
 	c.members = u.Members()
 	return c.end(s.At(), f.size)

@@ -23,6 +23,7 @@ type Stream struct {
 	in    Bytes
 	of    Opened
 	limit int64
+	watch Watch // nil: nobody watches
 	at    int64 // of what comes next, in the file, decompressed
 }
 
@@ -59,6 +60,11 @@ func (s *Stream) Next() (record []byte, at int64, err error) {
 		case n == 0:
 			want = max(want, 2*len(data))
 			continue
+		}
+		if s.watch != nil {
+			if err := s.watch.Cut(data[:n], s.at, row); err != nil {
+				return nil, s.at, fmt.Errorf("byte %d: %w", s.at, err)
+			}
 		}
 		at = s.at
 		s.at += int64(n)
