@@ -32,6 +32,21 @@ type Decoder interface {
 	Forget()
 }
 
+// Faulty is a decoder that goes on behind rows that it cannot decode.
+type Faulty interface {
+	// Faults are the rows of the window that Next returned, and Rest if it was called, that cannot be decoded because of
+	// their bytes: ascending, each once. They are null in all vectors. They are valid until the next call of Next or
+	// Skip, and the same from whatever cursor the window is read.
+	Faults() []decode.Fault
+}
+
+// HasFaults reports whether the decoder of a format is Faulty.
+func HasFaults(format string) bool {
+	d, err := New(format, nil)
+	_, faulty := d.(Faulty)
+	return err == nil && faulty
+}
+
 // Late is a decoder that decodes some sources of a window first, and the others only of windows that keep rows.
 type Late interface {
 	// DecodeFirst has Next decode these sources only, from the first file on.

@@ -161,7 +161,8 @@ func longer(ctx context.Context, in *format.Input, n int64) ([]byte, error) {
 // Limits bound what a file may make readers hold, and spend.
 type Limits struct {
 	Record int64 // bytes of one, decompressed
-	Ratio  int64 // of a file's bytes to those that they decompress to
+	Ratio  int64 // of a file's bytes to those that they decompress to; 0: any
+	Extent int64 // about what the records of an extent have, decompressed
 }
 
 // What limits are by default, and the options that raise them.
@@ -185,7 +186,7 @@ func intValue(n int64) *pb.Value { return &pb.Value{Kind: &pb.Value_Int{Int: n}}
 
 // limits checks a dataset's options.
 func (f Format) limits(how *pb.Format) (Limits, error) {
-	limits := Limits{maxRecord, maxRatio}
+	limits := Limits{maxRecord, maxRatio, extentBytes}
 	known := append(Options(), f.Options()...)
 	for name := range how.GetOptions() {
 		if !slices.ContainsFunc(known, func(o Option) bool { return o.Name == name }) {

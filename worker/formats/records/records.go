@@ -43,7 +43,7 @@ type Decoder struct {
 	out     []*vector.Vector
 
 	in       *records.Stream
-	unpacked *records.Unpacked // nil: the file is not compressed
+	unpacked *records.Unpacked // nil: the file is not compressed, or none was begun
 	buffer   []byte            // that records are decompressed into
 
 	file     string
@@ -68,20 +68,15 @@ func (d *Decoder) Memory() *decode.Allowance { return &d.memory }
 
 // Forget gives up the last file, and all memory.
 func (d *Decoder) Forget() {
-	d.closeStream()
+	if d.unpacked != nil {
+		d.unpacked.Close()
+	}
+	d.in, d.unpacked = nil, nil
 	d.bound, d.parse, d.err, d.buffer = nil, nil, errNoExtent, nil
 	clear(d.columns)
 	clear(d.readers)
 	clear(d.out)
 	d.memory.Give(d.memory.Held())
-}
-
-func (d *Decoder) closeStream() {
-	if d.unpacked != nil {
-		d.unpacked.Close()
-		d.unpacked = nil
-	}
-	d.in = nil
 }
 
 // Reset begins an extent of a file, whose URI is for messages. There is one chunk.
@@ -130,19 +125,22 @@ func (d *Decoder) bind(b *records.Bound) (err error) {
 
 // open begins to read an extent's bytes.
 func (d *Decoder) open(p format.Place, chunk decode.Source) error {
-	d.closeStream()
 	if d.bound.Codec == records.Plain {
 		// Records lie in the chunk, and are not copied.
-		d.in = records.NewStream(d.bound.File, &inChunk{chunk: chunk, left: int(p.Bytes)}, p.Stored.Offset)
+		d.in = records.NewStream(d.bound.File, &inChunk{chunk: chunk, left: int(p.Bytes)}, 0, p.Stored.Offset)
 		return nil
 	}
-	d.unpacked = records.NewUnpacked(d.bound.Codec, &chunkReader{chunk: chunk, left: int(p.Stored.Length)},
-		d.bound.Limits.Ratio)
+	in := &chunkReader{chunk: chunk, left: int(p.Stored.Length)}
+	if d.unpacked == nil {
+		d.unpacked = records.NewUnpacked(d.bound.Codec, in, d.bound.Limits, d.memory.Take)
+	} else {
+		d.unpacked.Reset(in)
+	}
 	if n, err := io.CopyN(io.Discard, d.unpacked, p.Skip); err != nil {
 		return fmt.Errorf("of %d bytes in front of its rows there are %d: %w", p.Skip, n, noEOF(err))
 	}
 	rows := records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes), d.grow)
-	d.in = records.NewStream(d.bound.File, rows, p.Skip)
+	d.in = records.NewStream(d.bound.File, rows, p.Stored.Offset, p.Skip)
 	return nil
 }
 
@@ -153,20 +151,10 @@ func noEOF(err error) error {
 	return err
 }
 
-// grow is the memory that records are decompressed into, which the next extent uses again.
-func (d *Decoder) grow(buf []byte, n int) ([]byte, error) {
-	if cap(d.buffer) >= n {
-		if len(buf) > 0 && &buf[0] != &d.buffer[:1][0] {
-			copy(d.buffer[:n], buf)
-		}
-		return d.buffer[:n], nil
-	}
-	grown, err := decode.Grow(&d.memory, d.buffer[:len(buf)], n)
-	if err != nil {
-		return nil, err
-	}
-	d.buffer = grown
-	return grown[:n], nil
+// grow is the memory that records are decompressed into, which the next extent uses again. What buf holds lies there.
+func (d *Decoder) grow(buf []byte, n int) (_ []byte, err error) {
+	d.buffer, err = decode.Grow(&d.memory, d.buffer[:len(buf)], n)
+	return d.buffer, err
 }
 
 // Skip passes over rows.
@@ -235,7 +223,7 @@ func (d *Decoder) advance(rows int, f func(record []byte) error) (err error) {
 		}
 		if err == nil {
 			if err = f(record); err != nil {
-				err = fmt.Errorf("record at byte %d: %w", at, err)
+				err = fmt.Errorf("record at %s: %w", d.in.Byte(at), err)
 			}
 		}
 		if err != nil {
