@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/tar"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -95,4 +96,6 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 }
 
 // parserOf is what finds the values in records of a format; nil: its files are no records.
-func parserOf(string) records.NewParser { return nil }
+func parserOf(name string) records.NewParser {
+	return map[string]records.NewParser{"WebDataset": tar.New}[name]
+}

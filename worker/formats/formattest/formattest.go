@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -79,13 +80,14 @@ func Rows(t testing.TB, data []byte, sources ...*pb.Source) [][]any {
 	return decodeAll(t, "rows", open(t, data), data, sources, 64, 0, false)
 }
 
-// readable are the columns of a file that can be features, or could beside files that have a type for them.
+// readable are the columns of a file that can be features, or could beside files that have a type for them, by name.
 func readable(f format.File) (columns []spec.Column) {
 	for _, c := range f.Columns().Schema.Columns {
 		if c.Unsupported == "" || c.Untyped {
 			columns = append(columns, c)
 		}
 	}
+	slices.SortFunc(columns, func(a, b spec.Column) int { return strings.Compare(a.Name, b.Name) })
 	return columns
 }
 
