@@ -46,7 +46,7 @@ func (o *File) Cut(data []byte, at int64, end bool) (n int, row bool, err error)
 		}
 		if members >= o.limits.members {
 			return 0, false, fmt.Errorf("sample %s has more than %d members: if it is to be trusted, raise "+
-				"dataset.format.%s", Shown(key), o.limits.members, maxMembers.Name)
+				"dataset.format.%s", Shown(key), o.limits.members, optionMembers)
 		}
 		if m.End > len(data) {
 			return 0, false, nil

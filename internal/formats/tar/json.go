@@ -21,8 +21,8 @@ func (s *seen) document(name string, data []byte) {
 	}
 	s.value(name, v)
 	if _, text := v.(string); text {
-		s.byName[name] = &spec.Column{Unsupported: "JSON that is one text: declare it as string in dataset.format.columns " +
-			"to have it as it stands"}
+		s.byName[name] = &spec.Column{Unsupported: "JSON that is one text: declare it as string in " +
+			"dataset.format.columns to have it as it stands"}
 	}
 }
 
@@ -64,7 +64,8 @@ func typeOf(v any) spec.Column {
 			return spec.Column{Type: spec.Type{Kind: pb.Kind_FLOAT64}}
 		}
 		if _, err := strconv.ParseInt(v.String(), 10, 64); err != nil {
-			return spec.Column{Unsupported: "a whole number beyond int64: declare it as float64 in dataset.format.columns"}
+			return spec.Column{Unsupported: "a whole number beyond int64: declare it as float64 in " +
+				"dataset.format.columns"}
 		}
 		return spec.Column{Type: spec.Type{Kind: pb.Kind_INT64}}
 	case map[string]any:

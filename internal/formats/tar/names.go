@@ -6,12 +6,12 @@ import (
 )
 
 // Split takes a member's name apart, as WebDataset does: the key is all up to the first dot of the base name, and what
-// follows it names the part. Nil: the member is no part of a sample: it has no such dot, is hidden, or is one of
-// WebDataset's own files, whose names begin with __this__.
+// follows it names the part. Nil: the member is no part of a sample, since nothing follows such a dot, or it is hidden,
+// or one of WebDataset's own files, whose names begin with __this__.
 func Split(name []byte) (key, part []byte) {
 	base := bytes.LastIndexByte(name, '/') + 1
 	dot := bytes.IndexByte(name[base:], '.')
-	if dot <= 0 || isMeta(name) {
+	if dot <= 0 || base+dot+1 == len(name) || isMeta(name) {
 		return nil, nil
 	}
 	return name[:base+dot], name[base+dot+1:]

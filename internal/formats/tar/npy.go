@@ -30,7 +30,8 @@ var npyHeader = regexp.MustCompile(
 	`^\{\s*'descr':\s*(?:'([^']*)'|(\[.*\])),\s*'fortran_order':\s*(True|False),\s*'shape':\s*\(([0-9, ]*)\),?\s*\}\s*$`)
 
 var (
-	errNpy      = errors.New("it is no array of NumPy: declare it as binary in dataset.format.columns, or write it again")
+	errNpy = errors.New("it is no array of NumPy: write it again, or declare it as binary in " +
+		"dataset.format.columns")
 	errNpyOrder = errors.New("its array is in Fortran's order, which is not read: write it by numpy.ascontiguousarray")
 )
 
@@ -89,17 +90,40 @@ func npyParts(data []byte) (head, rest []byte, err error) {
 	return data[from : from+int(n)], data[from+int(n):], nil
 }
 
-var npyTypes = map[string]pb.Kind{
-	"b1": pb.Kind_BOOL, "i1": pb.Kind_INT8, "i2": pb.Kind_INT16, "i4": pb.Kind_INT32, "i8": pb.Kind_INT64,
-	"u1": pb.Kind_UINT8, "u2": pb.Kind_UINT16, "u4": pb.Kind_UINT32, "u8": pb.Kind_INT64,
-	"f2": pb.Kind_FLOAT16, "f4": pb.Kind_FLOAT32, "f8": pb.Kind_FLOAT64,
+// npyKind is the kind of a type of NumPy, without its order of bytes.
+func npyKind(name string) (k pb.Kind, ok bool) {
+	switch name {
+	case "b1":
+		k = pb.Kind_BOOL
+	case "i1":
+		k = pb.Kind_INT8
+	case "i2":
+		k = pb.Kind_INT16
+	case "i4":
+		k = pb.Kind_INT32
+	case "i8", "u8":
+		k = pb.Kind_INT64
+	case "u1":
+		k = pb.Kind_UINT8
+	case "u2":
+		k = pb.Kind_UINT16
+	case "u4":
+		k = pb.Kind_UINT32
+	case "f2":
+		k = pb.Kind_FLOAT16
+	case "f4":
+		k = pb.Kind_FLOAT32
+	case "f8":
+		k = pb.Kind_FLOAT64
+	}
+	return k, k != pb.Kind_KIND_UNSPECIFIED
 }
 
 func npyType(descr string) (pb.Kind, string, error) {
 	if len(descr) < 2 {
 		return 0, "", errNpy
 	}
-	kind, ok := npyTypes[descr[1:]]
+	kind, ok := npyKind(descr[1:])
 	switch {
 	case !ok:
 		return 0, "", fmt.Errorf("its array is of type %q, which is not read: declare it as binary in "+

@@ -1,16 +1,15 @@
-// Package tar describes tars of samples as WebDataset has them: the members that share a name up to the first dot of its
-// base are a sample, which is a record, and what follows that dot names a part of it, which is a column. It finds where
-// samples begin and end, and what columns the front of a file shows; the worker's half, worker/formats/tar, finds the
-// parts in a sample by the same Walk.
+// Package tar describes tars of samples as WebDataset has them: the members that share a name up to the first dot of
+// its base are a sample, which is a record, and what follows that dot names a part of it, which is a column. It finds
+// where samples begin and end, and what columns the front of a file shows; the worker's half, worker/formats/tar, finds
+// the parts in a sample by the same Walk.
 //
-// Read are tars of ustar, GNU and PAX, and older ones. Nothing in them is trusted: what a header claims is bounded before
-// it is believed.
+// Read are tars of ustar, GNU and PAX, and older ones. Nothing in them is trusted: what a header claims is bounded
+// before it is believed.
 package tar
 
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -38,25 +37,6 @@ func (Kind) Version() uint32 { return 1 }
 // Extensions are those of files' names.
 func (Kind) Extensions() []string { return []string{".tar", ".tgz"} }
 
-var (
-	maxMembers = option("max_members", "members of a sample at most", 1000)
-	maxName    = option("max_name_bytes", "bytes of a member's name at most", 4096)
-	maxSamples = option("max_samples", "samples of a file at most: the scan holds some 20 bytes for each", 4<<20)
-	noEnd      = records.Option{
-		Name: "missing_end", Doc: "whether a file may end without the zeros that end an archive, as if cut off there",
-		Default: &pb.Value{Kind: &pb.Value_Bool{Bool: false}},
-	}
-)
-
-func option(name, doc string, n int64) records.Option {
-	return records.Option{Name: name, Doc: doc, Default: &pb.Value{Kind: &pb.Value_Int{Int: n}}}
-}
-
-// Options are those of the format.
-func (Kind) Options() []records.Option {
-	return []records.Option{maxMembers, maxName, maxSamples, noEnd}
-}
-
 // Claims reports whether a file begins with a header of a tar.
 func (Kind) Claims(front []byte) bool {
 	if len(front) < block {
@@ -64,31 +44,6 @@ func (Kind) Claims(front []byte) bool {
 	}
 	_, err := parseHeader(front[:block], false)
 	return err == nil
-}
-
-// limits are what the options say.
-type limits struct {
-	members, name, samples int
-	noEnd                  bool
-}
-
-func limitsOf(f *records.Front) (l limits, err error) {
-	for _, of := range []struct {
-		records.Option
-		to *int
-	}{{maxMembers, &l.members}, {maxName, &l.name}, {maxSamples, &l.samples}} {
-		v, err := f.Option(of.Option)
-		if err != nil {
-			return l, err
-		}
-		if v.GetInt() < 1 || v.GetInt() > math.MaxInt32 {
-			return l, fmt.Errorf("dataset.format.%s: want a whole number from 1 to %d", of.Name, math.MaxInt32)
-		}
-		*of.to = int(v.GetInt())
-	}
-	v, err := f.Option(noEnd)
-	l.noEnd = v.GetBool()
-	return l, err
 }
 
 // File is a tar whose front was read.

@@ -44,8 +44,8 @@ func (w *watch) Cut(data []byte, at int64, row bool) error {
 	case err != nil:
 		return err
 	case again:
-		return fmt.Errorf("sample %s has members further in front, too: all of a sample must stand together; write the "+
-			"tar again, sorted by name", Shown(first.Key))
+		return fmt.Errorf("sample %s has members further in front, too: all of a sample must stand together; write "+
+			"the tar again, sorted by name", Shown(first.Key))
 	}
 	return nil
 }
@@ -55,8 +55,8 @@ func (w *watch) End(at int64) error {
 	if w.end >= 0 || w.limits.noEnd {
 		return nil
 	}
-	return fmt.Errorf("byte %d: the file ends without the zeros that end an archive: it was cut off, or its writer was "+
-		"not closed; write it again, or set dataset.format.%s: true if it has all of its samples", at, noEnd.Name)
+	return fmt.Errorf("byte %d: the file ends without the zeros that end an archive: it was cut off, or its writer "+
+		"was not closed; write it again, or set dataset.format.%s: true if it has all of its samples", at, optionNoEnd)
 }
 
 // keys are hashes of the keys that were seen, of 64 bits: of 4 million different ones two share one in one file of two
@@ -79,7 +79,7 @@ func (k *keys) add(hash uint64, most int, take func(bytes int64) error) (again b
 	}
 	if k.n++; k.n > most {
 		return false, fmt.Errorf("the file has more than %d samples: raise dataset.format.%s, or write smaller tars",
-			most, maxSamples.Name)
+			most, optionSamples)
 	}
 	return false, nil
 }

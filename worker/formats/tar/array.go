@@ -19,9 +19,11 @@ func (s *array) set(a tar.Array, c *decoders.Column) error {
 	n := len(a.Data) / width
 	switch {
 	case a.Meaning != s.meaning:
-		return fmt.Errorf("its array is of %s: declare it in dataset.format.columns, such as list<float32>", described(a))
+		return fmt.Errorf("its array is of %s: declare it in dataset.format.columns, such as list<float32>",
+			described(a))
 	case s.shape != nil && !slices.Equal(s.shape, a.Shape) && spec.Count(s.shape, 1) == n:
-		return fmt.Errorf("its array has the shape %v where others of the file have %v: write it with theirs", a.Shape, s.shape)
+		return fmt.Errorf("its array has the shape %v where others of the file have %v: write it with theirs",
+			a.Shape, s.shape)
 	case !c.Type.List && n != 1:
 		return fmt.Errorf("its array has %d values where one is wanted", n)
 	case !c.Type.List:

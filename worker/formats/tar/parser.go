@@ -113,7 +113,7 @@ var (
 	errKey   = errors.New("its name is no UTF-8: write the tar again, with names that are")
 	errList  = errors.New("a list is wanted of it, which is read of parts whose names end in npy or json")
 	errText  = errors.New("it is no UTF-8: declare it as binary in dataset.format.columns")
-	errTwice = errors.New("the sample has two parts of this name: write them with names of their own, or as two samples")
+	errTwice = errors.New("the sample has two parts of this name: give them other names, or write two samples")
 )
 
 func (p *Parser) key(key []byte, columns []*decoders.Column) error {
