@@ -35,10 +35,20 @@ type Decoder interface {
 
 // Faulty is a decoder that goes on behind rows that it cannot decode.
 type Faulty interface {
-	// Faults are the rows of the window that Next returned, and Rest if it was called, that cannot be decoded because of
-	// their bytes: ascending, each once. They are null in all vectors. They are valid until the next call of Next or
+	// Faults are the rows of the window that Next returned, and Rest if it was called, that cannot be decoded because
+	// of their bytes: ascending, each once. They are null in all vectors. They are valid until the next call of Next or
 	// Skip, and the same from whatever cursor the window is read.
 	Faults() []decode.Fault
+}
+
+// Rows decodes the next rows, of which the first has this number in its file, and fails if any has a fault.
+func Rows(d Decoder, first int64, rows int) ([]*vector.Vector, error) {
+	vectors, err := d.Next(rows)
+	if of, ok := d.(Faulty); ok && err == nil && len(of.Faults()) > 0 {
+		f := of.Faults()[0]
+		return nil, fmt.Errorf("row %d: %w", first+int64(f.Row), f.Err)
+	}
+	return vectors, err
 }
 
 // HasFaults reports whether the decoder of a format is Faulty.

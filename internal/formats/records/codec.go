@@ -135,7 +135,7 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 		return u.in.Read(p)
 	}
 	for {
-		if !u.open {
+		for !u.open { // what is skippable is no member
 			if err := u.begin(); err != nil {
 				return 0, err
 			}
@@ -319,10 +319,14 @@ var errFrame = errors.New("a frame goes on behind its last block: the file is da
 
 // drained fails if the decoder did not take all of the frame.
 func (f *frame) drained() error {
-	if n, err := f.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+	n, err := f.Read(make([]byte, 1))
+	switch {
+	case n > 0:
 		return errFrame
+	case errors.Is(err, io.EOF):
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Read reads.
@@ -394,7 +398,7 @@ func (f *frame) header() error {
 	if single { // the window is all of it
 		return f.hold(contentSize(head[5:], flags))
 	}
-	exponent, eighths := head[5]>>3, int64(head[5]&7)
+	exponent, eighths := head[5]>>3, int64(head[5]&7) //nolint:gosec // it has the window's byte if it is not single
 	return f.hold(1<<(10+exponent) + 1<<(7+exponent)*eighths)
 }
 

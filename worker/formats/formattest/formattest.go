@@ -201,7 +201,7 @@ func Read(ctx context.Context, data []byte) error {
 		if err := d.Reset(st.File().GetUri(), b, extent, chunksOf(b, extent, data, false)); err != nil {
 			return err
 		}
-		if _, err := d.Next(int(e.Rows)); err != nil {
+		if _, err := decoders.Rows(d, e.FirstRow, int(e.Rows)); err != nil {
 			return err
 		}
 	}
@@ -303,7 +303,7 @@ func decodeAll(
 		check(d.Reset("mem://file", b, extent, chunksOf(b, extent, data, pieces)))
 		check(d.Skip(skip))
 		for left -= skip; left > 0; left -= window {
-			vectors, err := d.Next(min(window, left))
+			vectors, err := decoders.Rows(d, e.FirstRow+e.Rows-int64(left), min(window, left))
 			check(err)
 			first := len(rows)
 			for range min(window, left) {
@@ -338,7 +338,7 @@ func Decode(b *testing.B, data []byte, rows int) {
 		for extent, e := range f.Extents() {
 			err := d.Reset("mem://file", bound, extent, chunksOf(bound, extent, data, false))
 			for left := int(e.Rows); left > 0 && err == nil; left -= 4096 {
-				_, err = d.Next(min(4096, left))
+				_, err = decoders.Rows(d, e.FirstRow, min(4096, left))
 			}
 			if err != nil {
 				b.Fatal(err)

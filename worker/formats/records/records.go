@@ -50,8 +50,13 @@ type Decoder struct {
 	extent   int
 	row      int64 // of the file, that comes next
 	rowsLeft int
-	err      error // that ended the extent
+	window   int            // rows of the window so far
+	faults   []decode.Fault // of the window
+	err      error          // that ended the extent
 }
+
+// maxFaults bounds how many rows of a window may be wrong: nobody leaves out as many.
+const maxFaults = 1 << 13
 
 var errNoExtent = errors.New("records: decoder without an extent")
 
@@ -159,11 +164,16 @@ func (d *Decoder) grow(buf []byte, n int) (_ []byte, err error) {
 
 // Skip passes over rows.
 func (d *Decoder) Skip(rows int) error {
-	return d.advance(rows, func([]byte) error { return nil })
+	return d.advance(rows, func([]byte, int64) error { return nil })
 }
+
+// Faults are the rows of the window that have something wrong in them, which are null.
+func (d *Decoder) Faults() []decode.Fault { return d.faults }
 
 // Next returns vectors of the next rows, one for each source. They are valid until the next call of Next or Skip.
 func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
+	clear(d.faults)
+	d.faults, d.window = d.faults[:0], 0
 	for _, c := range d.columns {
 		if c != nil {
 			c.begin()
@@ -176,20 +186,49 @@ func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 	return d.out, d.show(rows)
 }
 
-// take adds a record to the columns.
-func (d *Decoder) take(record []byte) error {
-	if err := d.parse.Parse(record, d.columns); err != nil {
-		return err
+// take adds a record to the columns. What is wrong with it is a fault of its row.
+func (d *Decoder) take(record []byte, at int64) error {
+	err := d.parse.Parse(record, d.columns)
+	if err == nil {
+		if err = d.endRow(); err == nil {
+			return nil
+		}
 	}
+	err = fmt.Errorf("record at %s: %w", d.in.Byte(at), err)
+	for _, c := range d.columns {
+		if c != nil && c.fatal != nil || len(d.faults) == maxFaults {
+			return err
+		}
+	}
+	d.faults = append(d.faults, decode.Fault{Row: d.window, Err: err})
+	for i, c := range d.columns {
+		if c == nil {
+			continue
+		}
+		c.undo()
+		if err := c.Null(); err != nil {
+			return d.of(i, err)
+		}
+	}
+	return d.endRow()
+}
+
+func (d *Decoder) endRow() error {
 	for i, c := range d.columns {
 		if c == nil {
 			continue
 		}
 		if err := c.endRow(); err != nil {
-			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+			return d.of(i, err)
 		}
 	}
+	d.window++
 	return nil
+}
+
+// of says to which feature an error belongs.
+func (d *Decoder) of(source int, err error) error {
+	return fmt.Errorf("feature %s: %w", d.sources[source].GetName(), err)
 }
 
 func (d *Decoder) show(rows int) (err error) {
@@ -198,14 +237,14 @@ func (d *Decoder) show(rows int) (err error) {
 			d.out[i] = c.show()
 		} else if d.out[i], err = d.readers[i].Read(rows); err != nil {
 			d.err = err
-			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+			return d.of(i, err)
 		}
 	}
 	return nil
 }
 
 // advance has f take rows, and keeps its error: an extent that failed stays failed.
-func (d *Decoder) advance(rows int, f func(record []byte) error) (err error) {
+func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err error) {
 	if d.err != nil {
 		return d.err
 	}
@@ -222,9 +261,7 @@ func (d *Decoder) advance(rows int, f func(record []byte) error) (err error) {
 				d.row, d.in.At())
 		}
 		if err == nil {
-			if err = f(record); err != nil {
-				err = fmt.Errorf("record at %s: %w", d.in.Byte(at), err)
-			}
+			err = f(record, at)
 		}
 		if err != nil {
 			return fmt.Errorf("row %d: %w", d.row, err)
