@@ -10,7 +10,7 @@ import (
 
 // Watch watches a scan for what no sample shows by itself: keys that come again, a missing end, and what is behind it.
 func (o *File) Watch(take func(bytes int64) error) records.Watch {
-	return &watch{limits: o.limits, take: take, end: -1}
+	return &watch{limits: o.limits, take: take, keys: keys{}, end: -1}
 }
 
 type watch struct {
@@ -59,58 +59,28 @@ func (w *watch) End(at int64) error {
 		"was not closed; write it again, or set dataset.format.%s: true if it has all of its samples", at, optionNoEnd)
 }
 
-// keys are hashes of the keys that were seen, of 64 bits: of 4 million different ones two share one in one file of two
-// million.
-type keys struct {
-	slots []uint64 // open addressing; 0: free
-	n     int
-}
+// keyBytes is about what a key takes of memory.
+const keyBytes = 20
+
+// keys are hashes of the keys that were seen, of 64 bits: in one file of two million, of 4 million samples each, two
+// different ones share one.
+type keys map[uint64]struct{}
 
 // add adds a hash, and tells whether it was there.
-func (k *keys) add(hash uint64, most int, take func(bytes int64) error) (again bool, err error) {
-	hash = max(hash, 1)
-	if 4*(k.n+1) > 3*len(k.slots) {
-		if err := k.grow(take); err != nil {
+func (k keys) add(hash uint64, most int, take func(bytes int64) error) (again bool, err error) {
+	if _, again = k[hash]; again {
+		return true, nil
+	}
+	n := len(k)
+	switch {
+	case n == most:
+		return false, fmt.Errorf("the file has more than %d samples: raise dataset.format.%s, or write smaller tars",
+			most, optionSamples)
+	case take != nil && n >= 1<<12 && n&(n-1) == 0: // as many again may come
+		if err := take(keyBytes * int64(n)); err != nil {
 			return false, err
 		}
 	}
-	if k.put(hash) {
-		return true, nil
-	}
-	if k.n++; k.n > most {
-		return false, fmt.Errorf("the file has more than %d samples: raise dataset.format.%s, or write smaller tars",
-			most, optionSamples)
-	}
+	k[hash] = struct{}{}
 	return false, nil
-}
-
-func (k *keys) grow(take func(bytes int64) error) error {
-	before := k.slots
-	n := max(1024, 2*len(before))
-	if take != nil {
-		if err := take(8 * int64(n)); err != nil {
-			return err
-		}
-	}
-	k.slots = make([]uint64, n)
-	for _, hash := range before {
-		if hash != 0 {
-			k.put(hash)
-		}
-	}
-	return nil
-}
-
-// put puts a hash where it belongs, and tells whether it was there.
-func (k *keys) put(hash uint64) bool {
-	mask := uint64(len(k.slots) - 1)
-	for at := hash & mask; ; at = (at + 1) & mask {
-		switch k.slots[at] {
-		case 0:
-			k.slots[at] = hash
-			return false
-		case hash:
-			return true
-		}
-	}
 }

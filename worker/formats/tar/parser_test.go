@@ -89,6 +89,9 @@ func column(t testing.TB, data []byte, declared map[string]string, name string, 
 	if err != nil {
 		return nil, err
 	}
+	for _, fault := range d.Faults() {
+		return nil, fault.Err
+	}
 	return rowtest.Of(vectors[0]), nil
 }
 
