@@ -9,19 +9,21 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .tar or .tgz"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .tar or .tgz"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
+	switch path.Ext(Uncompressed(uri)) {
+	case ".jsonl", ".ndjson":
+		return "JSON lines"
+	case ".tar", ".tgz":
+		return "WebDataset"
+	}
 	switch strings.ToLower(path.Ext(uri)) {
 	case ".parquet", ".parq", ".pq":
 		return "Parquet"
 	case ".arrow", ".feather", ".ipc":
 		return "Arrow"
-	}
-	switch path.Ext(Uncompressed(uri)) { // those that may be compressed as a whole
-	case ".tar", ".tgz":
-		return "WebDataset"
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/formats/arrow"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/formats/jsonl"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
 	"github.com/penstock-ml/penstock/worker/formats/tar"
@@ -107,5 +108,11 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 
 // parserOf is what finds the values in records of a format; nil: its files are no records.
 func parserOf(name string) records.NewParser {
-	return map[string]records.NewParser{"WebDataset": tar.New}[name]
+	switch name {
+	case "JSON lines":
+		return jsonl.New
+	case "WebDataset":
+		return tar.New
+	}
+	return nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// Kind is a format whose files are runs of records.
+// Kind is a format whose files are runs of records. It may have Aliases, too, which are other names of it.
 type Kind interface {
 	// Name is the format's, as messages have it: "JSON lines".
 	Name() string
@@ -88,6 +88,14 @@ type Format struct{ Kind }
 
 // Extensions are those of files' names.
 func (f Format) Extensions() []string { return f.Kind.Extensions() }
+
+// Aliases are other names that specs may give the format.
+func (f Format) Aliases() []string {
+	if of, ok := f.Kind.(interface{ Aliases() []string }); ok {
+		return of.Aliases()
+	}
+	return nil
+}
 
 // Claims reports whether a file has a name of the format, or a front of it.
 func (f Format) Claims(ctx context.Context, in *format.Input) (bool, error) {

@@ -7,17 +7,18 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/jsonl"
 )
 
 // seen are the columns that samples of a file's front show. What the dataset declares is not looked at.
 type seen struct {
 	declared []spec.Column
 	byName   map[string]*spec.Column
+	json     map[string]*jsonl.Seen // parts that are JSON
 }
 
 func newSeen(declared []spec.Column) *seen {
-	s := &seen{declared: declared, byName: map[string]*spec.Column{}}
+	s := &seen{declared: declared, byName: map[string]*spec.Column{}, json: map[string]*jsonl.Seen{}}
 	s.byName[Key] = &spec.Column{Type: spec.Type{Kind: pb.Kind_BINARY}, Text: true}
 	for i := range declared {
 		s.byName[declared[i].Name] = &declared[i]
@@ -33,32 +34,30 @@ func (s *seen) isDeclared(name string) bool {
 func (s *seen) columns() []spec.Column {
 	var out []spec.Column
 	for name, c := range s.byName {
-		if c.Untyped && s.hasFields(name) { // null in place of an object
-			continue
-		}
 		c.Name, c.Path = name, []string{name}
-		if c.Untyped {
-			c.Unsupported = format.Untyped
-			if c.Type.List {
-				c.Unsupported = format.UntypedList
+		out = append(out, *c)
+	}
+	for part, seen := range s.json {
+		for _, c := range seen.Columns(part) {
+			if !s.isDeclared(c.Name) {
+				out = append(out, field(c))
 			}
 		}
-		out = append(out, *c)
 	}
 	return sorted(out)
 }
 
-func (s *seen) hasFields(name string) bool {
-	for other := range s.byName {
-		if strings.HasPrefix(other, name) && strings.HasPrefix(other[len(name):], ".") {
-			return true
-		}
+// field is the column of a field of JSON, or of all of it.
+func field(c spec.Column) spec.Column {
+	switch {
+	case len(c.Path) == 1 && c.Type.Kind == pb.Kind_BINARY && !c.Type.List:
+		c.Unsupported = "JSON that is one text: declare it as string in dataset.format.columns to have it as it stands"
+	case slices.ContainsFunc(c.Path[1:], func(name string) bool { return name == "" || strings.Contains(name, ".") }):
+		c.Unsupported = "of a name in JSON that is empty, or has a dot"
 	}
-	return false
+	c.Path = []string{c.Name}
+	return c
 }
-
-// maxColumns bounds the columns of a file.
-const maxColumns = 10_000
 
 // sample looks at the parts of a sample.
 func (s *seen) sample(data []byte) error {
@@ -70,10 +69,6 @@ func (s *seen) sample(data []byte) error {
 		if m.Key != nil {
 			s.part(string(Lower(m.Part)), data[m.From:m.To])
 		}
-	}
-	if len(s.byName) > maxColumns {
-		return fmt.Errorf("there are more than %d columns: have fewer names in JSON, or declare the part in "+
-			"dataset.format.columns, such as json: string", maxColumns)
 	}
 	return nil
 }
@@ -89,7 +84,10 @@ func (s *seen) part(name string, data []byte) {
 	}
 	switch kind {
 	case isJSON:
-		s.document(name, data)
+		if s.json[name] == nil {
+			s.json[name] = &jsonl.Seen{}
+		}
+		_ = s.json[name].Look(data) // what is damaged is told by whoever reads it
 	case isNpy:
 		s.array(name, data)
 	case isInt:

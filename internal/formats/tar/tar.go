@@ -134,21 +134,21 @@ func (o *File) Find(s *pb.Source) (format.Access, error) {
 		return format.Absent, fmt.Errorf("column %s is no map here", strings.Join(s.GetPath(), "."))
 	}
 	how, _, err := o.columns.Find(s)
-	if err != nil && !o.numbers(s) {
+	if err != nil && !o.loose(s) {
 		return how, err
 	}
 	return format.Plain, nil
 }
 
-// numbers reports whether a source's numbers may be told of other ones than the front shows: each one is looked at.
-func (o *File) numbers(s *pb.Source) bool {
+// loose reports whether a source may be of another type than the front shows: what a sample has is looked at.
+func (o *File) loose(s *pb.Source) bool {
 	i, ok := o.columns.Column(s.GetPath()[0])
 	if !ok || len(s.GetPath()) != 1 {
 		return false
 	}
 	c, want := &o.columns.Schema.Columns[i], spec.TypeFromProto(s.GetType())
-	return c.Unsupported == "" && c.Meaning == s.GetMeaning() && isNumber(c.Type.Kind) && isNumber(want.Kind) &&
-		c.Type.List == want.List && c.Type.Nested == want.Nested
+	return c.Inferred || c.Unsupported == "" && c.Meaning == s.GetMeaning() && c.Type.List == want.List &&
+		c.Type.Nested == want.Nested && isNumber(c.Type.Kind) && isNumber(want.Kind)
 }
 
 func isNumber(k pb.Kind) bool { return k != pb.Kind_BOOL && spec.Width(k) > 0 }
@@ -160,6 +160,14 @@ func (o *File) IsText(name string) bool {
 	}
 	part, path := PartOf(name)
 	return len(path) == 0 && kindOfPart(part) == isText
+}
+
+// Own is the small kind that a column is declared to have; KIND_UNSPECIFIED: none.
+func (o *File) Own(name string) pb.Kind {
+	if i, ok := o.columns.Column(name); ok {
+		return o.Columns()[i].Own
+	}
+	return pb.Kind_KIND_UNSPECIFIED
 }
 
 // Shape is what the file's front says that all arrays of a column have; nil: nothing.

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -80,14 +79,13 @@ func Rows(t testing.TB, data []byte, sources ...*pb.Source) [][]any {
 	return decodeAll(t, "rows", open(t, data), data, sources, 64, 0, false)
 }
 
-// readable are the columns of a file that can be features, or could beside files that have a type for them, by name.
+// readable are the columns of a file that can be features, or could beside files that have a type for them.
 func readable(f format.File) (columns []spec.Column) {
 	for _, c := range f.Columns().Schema.Columns {
 		if c.Unsupported == "" || c.Untyped {
 			columns = append(columns, c)
 		}
 	}
-	slices.SortFunc(columns, func(a, b spec.Column) int { return strings.Compare(a.Name, b.Name) })
 	return columns
 }
 
@@ -184,6 +182,10 @@ func Read(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
+	return read(f, data)
+}
+
+func read(f format.File, data []byte) error {
 	sources := sourcesOf(f.Columns())
 	b, err := f.Bind(sources)
 	if err != nil {
@@ -198,7 +200,7 @@ func Read(ctx context.Context, data []byte) error {
 		if e.Rows > 1<<16 {
 			return fmt.Errorf("%d rows are claimed", e.Rows)
 		}
-		if err := d.Reset(st.File().GetUri(), b, extent, chunksOf(b, extent, data, false)); err != nil {
+		if err := d.Reset("mem://file", b, extent, chunksOf(b, extent, data, false)); err != nil {
 			return err
 		}
 		if _, err := decoders.Rows(d, e.FirstRow, int(e.Rows)); err != nil {

@@ -353,7 +353,7 @@ func (c *Column) Bool(x bool) error {
 // Int sets a whole number; a float's column takes the nearest float, and an integer's one that fits.
 func (c *Column) Int(x int64) error {
 	v := &c.out
-	least, most := span(c.Type.Kind)
+	least, most := Span(c.Type.Kind)
 	switch kind := c.Type.Kind; {
 	case kind == pb.Kind_FLOAT64:
 		return c.Float(float64(x))
@@ -385,8 +385,8 @@ func (c *Column) Int(x int64) error {
 	return nil
 }
 
-// span is what values a kind of integers has; 0, 0: it is none.
-func span(k pb.Kind) (least, most int64) {
+// Span is what values a kind of integers has; 0, 0: it is none.
+func Span(k pb.Kind) (least, most int64) {
 	switch k {
 	case pb.Kind_INT8:
 		return math.MinInt8, math.MaxInt8

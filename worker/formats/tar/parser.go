@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/formats/tar"
+	"github.com/penstock-ml/penstock/worker/formats/jsonl"
 	decoders "github.com/penstock-ml/penstock/worker/formats/records"
 )
 
@@ -26,8 +27,8 @@ type Parser struct {
 type part struct {
 	bytes, text, numbers, truths []int // sources, by how they read it
 	arrays                       []array
-	document                     *node // nil: none reads it as JSON
-	never                        bool  // what reads it takes lists, which it does not have
+	document                     *jsonl.Document // nil: none reads it as JSON
+	never                        bool            // what reads it takes lists, which it does not have
 }
 
 // array is a source that reads arrays.
@@ -45,18 +46,20 @@ func New(f *records.File, sources []*pb.Source) (decoders.Parser, error) {
 	}
 	p := &Parser{parts: map[string]*part{}}
 	for i, s := range sources {
-		p.add(file, i, s)
+		if err := p.add(file, i, s); err != nil {
+			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
+		}
 	}
 	return p, nil
 }
 
 // add plans how a source is read.
-func (p *Parser) add(file *tar.File, i int, s *pb.Source) {
+func (p *Parser) add(file *tar.File, i int, s *pb.Source) error {
 	column := spec.ColumnName(s.GetPath(), s.GetField())
 	t := spec.TypeFromProto(s.GetType())
 	if column == tar.Key {
 		p.keys = append(p.keys, i)
-		return
+		return nil
 	}
 	name, fields := tar.PartOf(column)
 	to := p.parts[name]
@@ -72,9 +75,9 @@ func (p *Parser) add(file *tar.File, i int, s *pb.Source) {
 		to.bytes = append(to.bytes, i)
 	case tar.IsJSON(name):
 		if to.document == nil {
-			to.document = &node{}
+			to.document = jsonl.NewDocument(name)
 		}
-		to.document.add(fields, i)
+		return to.document.Add(fields, i, file.Own(column))
 	case tar.IsNpy(name):
 		to.arrays = append(to.arrays, array{i, s.GetMeaning(), file.Shape(column)})
 	case asItStands && t.Kind == pb.Kind_BOOL:
@@ -84,6 +87,7 @@ func (p *Parser) add(file *tar.File, i int, s *pb.Source) {
 	default:
 		to.never = true
 	}
+	return nil
 }
 
 // Parse sets what a sample has.
@@ -176,7 +180,7 @@ func (p *part) set(data []byte, columns []*decoders.Column) error {
 		}
 	}
 	if p.document != nil {
-		return document(data, p.document, columns)
+		return p.document.Set(data, columns)
 	}
 	return nil
 }

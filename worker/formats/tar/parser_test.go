@@ -167,12 +167,12 @@ func TestWrongParts(t *testing.T) {
 		{"cls", "dog", "cls", "", `member "a.cls", 512 bytes behind that: "dog" where int64 is wanted: declare`},
 		{"txt", "\xff", "txt", "", "it is no UTF-8"},
 		{"ok", "yes", "ok", "bool", "true, false, 1 or 0 is wanted"},
-		{"json", `{"a": 1`, "json.a", "int64", "byte 7 of its JSON: unexpected EOF"},
-		{"json", `{"a": "x"}`, "json.a", "int64", "a: the text \"x\" where int64 is wanted"},
-		{"json", `{"a": 1} 2`, "json.a", "", "something is behind the JSON"},
-		{"json", `{"a": 1, "a": 2}`, "json.a", "", "it has two values"},
-		{"json", `{"a": 3}`, "json.a.b", "int64", "3 where an object is wanted"},
-		{"json", "{\"a\": \"\xff\"}", "json.a", "string", "no UTF-8"},
+		{"json", `{"a": 1`, "json.a", "int64", "byte 7 of it: it ends where"},
+		{"json", `{"a": "x"}`, "json.a", "int64", "column json.a: byte 6 of it: the text \"x\" where int64 is wanted"},
+		{"json", `{"a": 1} 2`, "json.a", "", "the end of the document is wanted"},
+		{"json", `{"a": 1, "a": 2}`, "json.a", "", "the name stands in its object twice"},
+		{"json", `{"a": 3}`, "json.a.b", "int64", "'3' where an object is wanted"},
+		{"json", "{\"a\": \"\xff\"}", "json.a", "string", "it is not UTF-8"},
 		{"npy", "x", "npy", "list<float32>", "it is no array of NumPy"},
 		{"npy", npy("<f8", "False", "(1,)", []float64{1}), "npy", "list<float32>", "of float64 where float32 is wanted"},
 		{"npy", npy("<i8", "False", "(1,)", []int64{1 << 40}), "npy", "list<int32>", "1099511627776, which it does not have"},
@@ -215,7 +215,7 @@ func TestTwice(t *testing.T) {
 // TestInferred are the columns that samples show.
 func TestInferred(t *testing.T) {
 	data := archive(
-		t, "a.json", `{"i": 1, "f": 1, "s": {"x": null}, "n": null, "l": [], "o": [{}], "m": 1, "u": 18446744073709551615}`,
+		t, "a.json", `{"i": 1, "f": 1, "s": {"x": null}, "n": null, "l": [], "o": [{"k": 1}], "m": 1, "u": 18446744073709551615}`,
 		"a.npy", npy("<f2", "False", "(2, 3)", make([]uint16, 6)),
 		"b.json", `{"i": 2, "f": 0.5, "s": {"x": "t"}, "ll": [[1], [2, 3]], "m": "x", "a.b": 1}`,
 		"b.npy", npy("<f2", "False", "(2, 3)", make([]uint16, 6)), "b.old.npy", npy(">f4", "False", "(1,)", []float32{1}),
@@ -230,7 +230,7 @@ func TestInferred(t *testing.T) {
 	}
 	want := map[string]string{
 		"__key__": "binary", "json.i": "int64", "json.f": "float64", "json.s.x": "binary", "json.n": "none",
-		"json.l": "none", "json.o": "none", "json.m": "none", "json.u": "none", "json.ll": "list<list<int64>>",
+		"json.l": "none", "json.o.k": "list<int64>", "json.m": "none", "json.u": "none", "json.ll": "list<list<int64>>",
 		"json.a.b": "none", "npy": "list<float32>", "old.npy": "none", "json.late": "list<binary>", "mp4": "binary",
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -20,7 +20,7 @@ func TestOthers(t *testing.T) {
 	for _, twin := range files {
 		file := strings.TrimSuffix(twin, ".parquet")
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			formattest.Equal(t, filepath.Base(file), read(t, twin), read(t, file))
+			formattest.Twin(t, formattest.ReadFile(t, file, nil), read(t, twin))
 		})
 	}
 }
