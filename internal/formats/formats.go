@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/internal/formats/tar"
 	"github.com/penstock-ml/penstock/internal/formats/tokens"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -37,6 +38,7 @@ func kinds() []records.Kind {
 	return []records.Kind{
 		jsonl.Kind{},
 		mds.Kind{},
+		tar.Kind{},
 	}
 }
 

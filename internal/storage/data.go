@@ -9,7 +9,7 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds or .ds"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .tar, .tgz, .mds or .ds"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
@@ -18,6 +18,8 @@ func FormatOf(uri string) string {
 		return "JSON lines"
 	case ".mds":
 		return "MDS"
+	case ".tar", ".tgz":
+		return "WebDataset"
 	}
 	switch strings.ToLower(path.Ext(uri)) {
 	case ".ds":

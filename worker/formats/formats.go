@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats/mds"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/tar"
 	"github.com/penstock-ml/penstock/worker/formats/tokens"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -115,4 +116,11 @@ func parserOf(name string) records.NewParser {
 		"JSON lines": jsonl.New,
 		"MDS":        mds.NewParser,
 	}[name]
+	switch name {
+	case "JSON lines":
+		return jsonl.New
+	case "WebDataset":
+		return tar.New
+	}
+	return nil
 }

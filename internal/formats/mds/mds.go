@@ -35,13 +35,13 @@ func (Kind) Options() []records.Option { return nil }
 
 // Claims reports whether a front is that of a shard.
 func (Kind) Claims(front []byte) bool {
-	h, err := headerOf(front)
+	h, err := headerOf(&records.Front{Data: front})
 	return err == nil && h.check() == nil
 }
 
 // Open reads a shard's header.
 func (Kind) Open(f *records.Front) (records.Opened, error) {
-	h, err := headerOf(f.Data)
+	h, err := headerOf(f)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,8 @@ type header struct {
 
 // headerOf reads the header: the number of samples, where each begins, and where the last one ends, as uint32, and the
 // columns as JSON.
-func headerOf(front []byte) (*header, error) {
+func headerOf(f *records.Front) (*header, error) {
+	front := f.Data
 	le := binary.LittleEndian
 	if len(front) < 8 {
 		return nil, errors.New("header: the file is cut off, or is no shard of MDS")
@@ -103,8 +104,10 @@ func headerOf(front []byte) (*header, error) {
 			maxSamples)
 	case h.begin <= table:
 		return nil, errors.New("header: samples begin before it ends: the file is damaged, or is no shard of MDS")
+	case h.begin > int64(len(front)) && f.Whole:
+		return nil, errors.New("header: it is longer than the file: the file is cut off, or is no shard of MDS")
 	case h.begin > int64(len(front)):
-		return nil, &records.FrontError{Bytes: h.begin}
+		return nil, fmt.Errorf("header: it has %d bytes: %w", h.begin, records.ErrFront)
 	}
 	if err := json.Unmarshal(front[table:h.begin], &h.config); err != nil {
 		return nil, fmt.Errorf("header: its columns: %w: the file is damaged, or is no shard of MDS", err)

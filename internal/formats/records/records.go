@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -35,9 +34,12 @@ type Kind interface {
 	Options() []Option
 	// Claims reports whether a file of another name is of this format by its front, decompressed.
 	Claims(front []byte) bool
-	// Open reads a file's front.
+	// Open reads a file's front. ErrFront: it takes more of it.
 	Open(f *Front) (Opened, error)
 }
+
+// ErrFront says of a front that is not all of the file that no record ends in it.
+var ErrFront = errors.New("no record ends in what was read of the file's front")
 
 // Front is the front of a file, decompressed.
 type Front struct {
@@ -66,15 +68,19 @@ type Counted interface {
 	Records() int64
 }
 
-// FrontError says that Open takes a longer front.
-type FrontError struct{ Bytes int64 }
-
-func (e *FrontError) Error() string {
-	return fmt.Sprintf("the file's front has %d bytes, more than there are: the file is cut off", e.Bytes)
+// Watched is an Opened whose scan sees more than its records do by themselves.
+type Watched interface {
+	// Watch begins to watch a scan. Take asks for memory before it is used, unless it is little.
+	Watch(take func(bytes int64) error) Watch
 }
 
-// maxLongFront bounds such a front.
-const maxLongFront = 512 << 20
+// Watch sees a scan, and fails it.
+type Watch interface {
+	// Cut sees what was cut, and where in the file it begins, decompressed. It is not valid afterwards.
+	Cut(data []byte, at int64, row bool) error
+	// End sees where the file ends.
+	End(at int64) error
+}
 
 // Option is an option of a format.
 type Option struct {
@@ -106,7 +112,7 @@ func (f Format) Claims(ctx context.Context, in *format.Input) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	front, _, err := front(head, int64(len(head)) == in.File.GetSize(), codecOf(head))
+	front, _, err := front(head, int64(len(head)) == in.File.GetSize(), codecOf(head), maxFront)
 	return err == nil && len(front) > 0 && f.Kind.Claims(front), nil //nolint:nilerr // what cannot be decompressed is of no format
 }
 
@@ -120,16 +126,19 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 	if err != nil {
 		return nil, err
 	}
-	codec, whole := codecOf(head), int64(len(head)) == in.File.GetSize()
-	data, whole, err := front(head, whole, codec)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := f.Open(&Front{Data: data, Whole: whole, How: in.How})
-	if more, ok := errors.AsType[*FrontError](err); ok && !whole && more.Bytes <= maxLongFront {
-		if data, err = longFront(ctx, in, codec, limits, more.Bytes); err == nil {
-			opened, err = f.Open(&Front{Data: data, How: in.How})
+	codec := codecOf(head)
+	opened, err := f.openFront(in, head, codec, maxFront)
+	for most := int64(maxFront); errors.Is(err, ErrFront) && most <= limits.Record; {
+		if most *= 4; int64(len(head)) < in.File.GetSize() {
+			if head, err = longer(ctx, in, most/4); err != nil {
+				return nil, err
+			}
 		}
+		opened, err = f.openFront(in, head, codec, most)
+	}
+	if errors.Is(err, ErrFront) {
+		return nil, fmt.Errorf("%w: if a record may have more than %d bytes, raise dataset.format.%s",
+			err, limits.Record, optionRecord)
 	}
 	if err != nil {
 		return nil, err
@@ -141,21 +150,25 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 	return file, nil
 }
 
-// longFront reads a front that is longer than those of most files.
-func longFront(ctx context.Context, in *format.Input, codec Codec, limits Limits, n int64) ([]byte, error) {
-	if codec == Plain && n > in.File.GetSize() {
-		return nil, &FrontError{n}
-	}
-	if err := in.Take(n); err != nil {
+// openFront opens a file by its first bytes, or what of them decompresses to no more than most.
+func (f Format) openFront(in *format.Input, head []byte, codec Codec, most int64) (Opened, error) {
+	data, whole, err := front(head, int64(len(head)) == in.File.GetSize(), codec, most)
+	if err != nil {
 		return nil, err
 	}
-	u := NewUnpacked(codec, in.Reader(ctx), limits, in.Take)
-	defer u.Close()
-	data := make([]byte, n)
-	if _, err := io.ReadFull(u, data); err != nil {
-		return nil, fmt.Errorf("its front of %d bytes: %w", n, err)
+	return f.Open(&Front{Data: data, Whole: whole, How: in.How})
+}
+
+// longer reads more of a file's front than there was of it.
+func longer(ctx context.Context, in *format.Input, n int64) ([]byte, error) {
+	n = min(n, in.File.GetSize())
+	if in.Take != nil {
+		if err := in.Take(n); err != nil {
+			return nil, err
+		}
 	}
-	return data, nil
+	head := make([]byte, n)
+	return head, in.ReadAt(ctx, head, 0)
 }
 
 // Limits bound what a file may make readers hold, and spend.

@@ -23,6 +23,9 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 	u := NewUnpacked(f.Codec, in, f.Limits, take)
 	defer u.Close()
 	s := NewStream(f, NewBuffered(u, growing(take)), 0, 0)
+	if of, ok := f.Opened.(Watched); ok {
+		s.watch = of.Watch(take)
+	}
 	c := &cutter{found: found, plain: f.Codec == Plain, extent: f.Limits.Extent}
 	for {
 		_, at, err := s.Next()
@@ -38,6 +41,11 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 		}
 		u.Pass(c.passed)
 		c.passed = 0
+	}
+	if s.watch != nil {
+		if err := s.watch.End(s.At()); err != nil {
+			return err
+		}
 	}
 	c.members = u.Members()
 	if err := c.end(s.At(), f.size); err != nil {

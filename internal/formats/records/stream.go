@@ -23,6 +23,7 @@ type Stream struct {
 	in     Bytes
 	of     Opened
 	limit  int64
+	watch  Watch // nil: nobody watches
 	member int64 // where it begins in the file from which on is counted
 	at     int64 // of what comes next, from there on, decompressed
 }
@@ -69,6 +70,11 @@ func (s *Stream) Next() (record []byte, at int64, err error) {
 		case n == 0:
 			want = max(firstPeek, 2*len(data))
 			continue
+		}
+		if s.watch != nil {
+			if err := s.watch.Cut(data[:n], s.at, row); err != nil {
+				return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), err)
+			}
 		}
 		at = s.at
 		s.at += int64(n)
