@@ -132,6 +132,8 @@ type RowGroup struct {
 type Chunk struct {
 	// Offset of the first page (dictionary or data) and the chunk's length in the file; both 0 if it has no values.
 	Offset, Length int64
+	// Loose is set where Length is the most that the chunk may have, and others' bytes may stand at its end.
+	Loose bool
 	// Uncompressed is the length of all pages, decompressed; 0: it is not known, as in files of older DuckDBs.
 	Uncompressed int64
 	// Plain is the length that values of type BYTE_ARRAY have without any encoding, as newer writers tell; 0: it is not
