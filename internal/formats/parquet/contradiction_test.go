@@ -16,6 +16,7 @@ func TestStatsThatContradictThemselves(t *testing.T) {
 	number := Leaf{Physical: Int64, Kind: pb.Kind_INT64, MaxDef: 1}
 	required := Leaf{Physical: Int64, Kind: pb.Kind_INT64}
 	list := Leaf{Physical: Int64, Kind: pb.Kind_INT64, MaxDef: 2, MaxRep: 1}
+	small := Leaf{Physical: Int32, Kind: pb.Kind_INT32, Logical: Logical{Small: pb.Kind_UINT8}}
 	known := func(change func(*rawStats)) rawStats {
 		s := rawStats{min: i64(3), max: i64(9), nulls: 2, distinct: 5}
 		change(&s)
@@ -40,6 +41,12 @@ func TestStatsThatContradictThemselves(t *testing.T) {
 		"nulls only, and a bound":    {number, rawStats{max: i64(3), nulls: 10, distinct: -1}, false},
 		"bounds the wrong way round": {number, known(func(s *rawStats) { s.min, s.max = s.max, s.min }), false},
 		"bounds of another type":     {number, known(func(s *rawStats) { s.min = i32(3) }), false},
+		"bounds of small integers":   {small, rawStats{min: i32(0), max: i32(255), nulls: -1, distinct: -1}, true},
+		"bounds beyond small ones":   {small, rawStats{min: i32(0), max: i32(256), nulls: -1, distinct: -1}, false},
+		"bounds below small ones":    {small, rawStats{min: i32(-1), max: i32(9), nulls: -1, distinct: -1}, false},
+		"old bounds beyond small ones": {
+			small, rawStats{oldMin: i32(-1), oldMax: i32(9), nulls: -1, distinct: -1}, false,
+		},
 		"other old bounds": {
 			number, known(func(s *rawStats) { s.oldMin, s.oldMax = i64(3), i64(8) }),
 			false,

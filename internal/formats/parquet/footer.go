@@ -104,6 +104,9 @@ type Leaf struct {
 type Logical struct {
 	// Unsigned integers: an Int32 is widened to INT64 with zeros; an Int64 keeps its bits.
 	Unsigned bool
+	// Small is INT8, UINT8, INT16 or UINT16 of an Int32 that holds such: values that have more bits are cut to it, as
+	// by pyarrow, DuckDB and polars. KIND_UNSPECIFIED: it does not.
+	Small pb.Kind
 	// Decimal values (Int32, Int64, or big-endian two's complement bytes) are divided by 10^Scale.
 	Decimal bool
 	Scale   int
