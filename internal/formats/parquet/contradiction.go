@@ -105,8 +105,12 @@ func (s *rawStats) levelsContradict(l *Leaf, values int64) string {
 	if left != 0 {
 		return "it counts other definition levels than there are values"
 	}
-	if s.nulls >= 0 && s.levels[l.MaxDef] != values-s.nulls {
+	low, high := s.bounds(l)
+	switch present := s.levels[l.MaxDef]; {
+	case s.nulls >= 0 && present != values-s.nulls:
 		return "its definition levels say that there are other nulls"
+	case present == 0 && (len(low) > 0 || len(high) > 0):
+		return "it has bounds, but its definition levels say that there is nothing that is not null"
 	}
 	return ""
 }
