@@ -179,19 +179,25 @@ func (b *buffers) appendOffsets(w *wireRecord, i, before, lo, hi int) error {
 	return nil
 }
 
+// shifted writes offsets that begin elsewhere.
+func shifted(dst, src []int32, by int32) {
+	for len(src) >= 8 && len(dst) >= 8 {
+		to, from := (*[8]int32)(dst), (*[8]int32)(src)
+		to[0], to[1], to[2], to[3] = from[0]+by, from[1]+by, from[2]+by, from[3]+by
+		to[4], to[5], to[6], to[7] = from[4]+by, from[5]+by, from[6]+by, from[7]+by
+		dst, src = dst[8:], src[8:]
+	}
+	for i, v := range src {
+		dst[i] = v + by
+	}
+}
+
 // fits fails where there are more values in a batch than offsets can count.
 func fits(have, more int32) error {
 	if int64(have)+int64(more) > math.MaxInt32 {
 		return fmt.Errorf("more than %d values in one batch; lower batch_size", math.MaxInt32)
 	}
 	return nil
-}
-
-func shifted(dst, src []int32, by int32) {
-	dst = dst[:len(src)] // so that the loop checks no bounds
-	for i, v := range src {
-		dst[i] = v + by
-	}
 }
 
 // appendFixed appends rows of a column that will have so many.
