@@ -85,7 +85,8 @@ func Look(
 func look(
 	ctx context.Context, st storage.Storage, cache *formats.Cache, cfg plan.Config, s *pb.Spec,
 ) (*Dataset, spec.Problems, error) {
-	d := &Dataset{described: &describer{storage: st, cache: cache, profile: s.GetDataset().GetStorage()}}
+	of := s.GetDataset()
+	d := &Dataset{described: &describer{storage: st, cache: cache, profile: of.GetStorage(), how: of.GetFormat()}}
 	if uris := s.GetDataset().GetUri(); len(uris) == 0 || slices.Contains(uris, "") {
 		return nil, nil, spec.Problems{
 			{

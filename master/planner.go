@@ -36,6 +36,7 @@ type describer struct {
 	storage storage.Storage
 	cache   *formats.Cache
 	profile string
+	how     *pb.Format
 }
 
 // load describes files for these sources; nil: it is not known yet what is read.
@@ -48,13 +49,21 @@ func (l *describer) load(
 	var done atomic.Int64
 	for i, f := range files {
 		group.Go(func() error {
-			holds, err := l.cache.Load(ctx, l.storage, l.profile, f, sources, nil)
+			holds, err := l.describe(ctx, f, sources)
 			out[i] = plan.File{File: f, Holds: holds}
 			progress(int(done.Add(1)))
 			return err
 		})
 	}
 	return out, group.Wait()
+}
+
+// describe looks no further than a file's front or end while it is not known yet what is read.
+func (l *describer) describe(ctx context.Context, f *pb.File, sources []*pb.Source) (format.File, error) {
+	if sources == nil {
+		return l.cache.Load(ctx, l.storage, l.profile, f, l.how, nil, nil)
+	}
+	return l.cache.Whole(ctx, l.storage, l.profile, f, l.how, sources)
 }
 
 // schemaOf merges the schemas of files.
@@ -115,7 +124,9 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	for _, of := range p.program.GetSources() {
 		p.sources = append(p.sources, of.GetName())
 	}
-	p.files = &describer{storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage()}
+	p.files = &describer{
+		storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage(), how: p.program.GetFormat(),
+	}
 	p.session, p.logger, p.untrusted, p.code = s, logger, &m.untrusted, s.GetCode
 	if spec.Counted(s.GetSpec()) {
 		p.counts, p.earlier = m.counts, m.counts.again.of(p.program)

@@ -52,7 +52,7 @@ func storedIn(t *testing.T, dir string) map[string]int64 {
 	check(t, err)
 	var files []format.File
 	for _, f := range listed {
-		one, err := formats.NewCache(1<<20).Load(t.Context(), disk, "", f, nil, nil)
+		one, err := formats.NewCache(1<<20).Load(t.Context(), disk, "", f, nil, nil, nil)
 		check(t, err)
 		files = append(files, one)
 	}

@@ -970,7 +970,9 @@ type Dataset struct {
 	// The storage profile, held by masters and workers, that opens the URIs; "" is "default".
 	Storage string `protobuf:"bytes,2,opt,name=storage,proto3" json:"storage,omitempty"`
 	// A predicate over hive partition keys of the path (".../day=2026-01-02/part-0.parquet").
-	Partitions    string `protobuf:"bytes,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	Partitions string `protobuf:"bytes,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	// How files are read that do not say all about themselves; by their names and content, if unset.
+	Format        *Format `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1026,6 +1028,77 @@ func (x *Dataset) GetPartitions() string {
 	return ""
 }
 
+func (x *Dataset) GetFormat() *Format {
+	if x != nil {
+		return x.Format
+	}
+	return nil
+}
+
+// Format says how files are read.
+type Format struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "Parquet", "Arrow", "JSON lines" and so on, without regard to case; "": the one that claims a file.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Types of columns, as functions' results have them ("int64", "list<string>"), of formats that would infer them from a file's front.
+	Columns map[string]string `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The format's own, as its page of the reference has them.
+	Options       map[string]*Value `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Format) Reset() {
+	*x = Format{}
+	mi := &file_api_pb_spec_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Format) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Format) ProtoMessage() {}
+
+func (x *Format) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Format.ProtoReflect.Descriptor instead.
+func (*Format) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Format) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Format) GetColumns() map[string]string {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *Format) GetOptions() map[string]*Value {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
 type Feature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names or globs of source columns or derived features. Globs expand in natural order (int_2 before int_10).
@@ -1053,7 +1126,7 @@ type Feature struct {
 
 func (x *Feature) Reset() {
 	*x = Feature{}
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1138,7 @@ func (x *Feature) String() string {
 func (*Feature) ProtoMessage() {}
 
 func (x *Feature) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1151,7 @@ func (x *Feature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Feature.ProtoReflect.Descriptor instead.
 func (*Feature) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Feature) GetName() []string {
@@ -1179,7 +1252,7 @@ type Transform struct {
 
 func (x *Transform) Reset() {
 	*x = Transform{}
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1264,7 @@ func (x *Transform) String() string {
 func (*Transform) ProtoMessage() {}
 
 func (x *Transform) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1277,7 @@ func (x *Transform) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transform.ProtoReflect.Descriptor instead.
 func (*Transform) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Transform) GetOp() string {
@@ -1282,7 +1355,7 @@ type Function struct {
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1367,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1380,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Function) GetName() string {
@@ -1415,7 +1488,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1500,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1513,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Result) GetName() string {
@@ -1492,7 +1565,7 @@ type Code struct {
 
 func (x *Code) Reset() {
 	*x = Code{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1577,7 @@ func (x *Code) String() string {
 func (*Code) ProtoMessage() {}
 
 func (x *Code) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1590,7 @@ func (x *Code) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Code.ProtoReflect.Descriptor instead.
 func (*Code) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Code) GetDigest() []byte {
@@ -1559,7 +1632,7 @@ type MarkedFunction struct {
 
 func (x *MarkedFunction) Reset() {
 	*x = MarkedFunction{}
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1644,7 @@ func (x *MarkedFunction) String() string {
 func (*MarkedFunction) ProtoMessage() {}
 
 func (x *MarkedFunction) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1657,7 @@ func (x *MarkedFunction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkedFunction.ProtoReflect.Descriptor instead.
 func (*MarkedFunction) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MarkedFunction) GetFunction() *Function {
@@ -1611,7 +1684,7 @@ type NamedDigest struct {
 
 func (x *NamedDigest) Reset() {
 	*x = NamedDigest{}
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1696,7 @@ func (x *NamedDigest) String() string {
 func (*NamedDigest) ProtoMessage() {}
 
 func (x *NamedDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1709,7 @@ func (x *NamedDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedDigest.ProtoReflect.Descriptor instead.
 func (*NamedDigest) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NamedDigest) GetName() string {
@@ -1672,7 +1745,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1757,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[13]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1770,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -1842,7 +1915,7 @@ type Fit struct {
 
 func (x *Fit) Reset() {
 	*x = Fit{}
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1927,7 @@ func (x *Fit) String() string {
 func (*Fit) ProtoMessage() {}
 
 func (x *Fit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[14]
+	mi := &file_api_pb_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1940,7 @@ func (x *Fit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fit.ProtoReflect.Descriptor instead.
 func (*Fit) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Fit) GetStatistic() string {
@@ -1895,7 +1968,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1980,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[15]
+	mi := &file_api_pb_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1993,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *List) GetValues() []*Value {
@@ -1940,7 +2013,7 @@ type Floats struct {
 
 func (x *Floats) Reset() {
 	*x = Floats{}
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2025,7 @@ func (x *Floats) String() string {
 func (*Floats) ProtoMessage() {}
 
 func (x *Floats) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[16]
+	mi := &file_api_pb_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2038,7 @@ func (x *Floats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Floats.ProtoReflect.Descriptor instead.
 func (*Floats) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Floats) GetValues() []float64 {
@@ -1985,7 +2058,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2070,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[17]
+	mi := &file_api_pb_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2083,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -2033,7 +2106,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2118,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[18]
+	mi := &file_api_pb_spec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2131,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Type) GetKind() Kind {
@@ -2103,7 +2176,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_api_pb_spec_proto_msgTypes[19]
+	mi := &file_api_pb_spec_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2188,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[19]
+	mi := &file_api_pb_spec_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2201,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Picture) GetChannels() int32 {
@@ -2180,14 +2253,15 @@ type Program struct {
 	Seed          int64     `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
 	Shuffle       bool      `protobuf:"varint,7,opt,name=shuffle,proto3" json:"shuffle,omitempty"`
 	Provenance    bool      `protobuf:"varint,8,opt,name=provenance,proto3" json:"provenance,omitempty"`
-	Tables        []*Table  `protobuf:"bytes,9,rep,name=tables,proto3" json:"tables,omitempty"` // that steps look values up in
+	Tables        []*Table  `protobuf:"bytes,9,rep,name=tables,proto3" json:"tables,omitempty"`  // that steps look values up in
+	Format        *Format   `protobuf:"bytes,10,opt,name=format,proto3" json:"format,omitempty"` // the dataset's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[20]
+	mi := &file_api_pb_spec_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2273,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[20]
+	mi := &file_api_pb_spec_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2286,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Program) GetStorage() string {
@@ -2278,6 +2352,13 @@ func (x *Program) GetTables() []*Table {
 	return nil
 }
 
+func (x *Program) GetFormat() *Format {
+	if x != nil {
+		return x.Format
+	}
+	return nil
+}
+
 // File is one file of a dataset as it was listed.
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2296,7 +2377,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_api_pb_spec_proto_msgTypes[21]
+	mi := &file_api_pb_spec_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2389,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[21]
+	mi := &file_api_pb_spec_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2402,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *File) GetUri() string {
@@ -2377,7 +2458,7 @@ type Constant struct {
 
 func (x *Constant) Reset() {
 	*x = Constant{}
-	mi := &file_api_pb_spec_proto_msgTypes[22]
+	mi := &file_api_pb_spec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2470,7 @@ func (x *Constant) String() string {
 func (*Constant) ProtoMessage() {}
 
 func (x *Constant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[22]
+	mi := &file_api_pb_spec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2483,7 @@ func (x *Constant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Constant.ProtoReflect.Descriptor instead.
 func (*Constant) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Constant) GetName() string {
@@ -2433,7 +2514,7 @@ type Excluded struct {
 
 func (x *Excluded) Reset() {
 	*x = Excluded{}
-	mi := &file_api_pb_spec_proto_msgTypes[23]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2445,7 +2526,7 @@ func (x *Excluded) String() string {
 func (*Excluded) ProtoMessage() {}
 
 func (x *Excluded) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[23]
+	mi := &file_api_pb_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2539,7 @@ func (x *Excluded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Excluded.ProtoReflect.Descriptor instead.
 func (*Excluded) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Excluded) GetUri() string {
@@ -2516,7 +2597,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_api_pb_spec_proto_msgTypes[24]
+	mi := &file_api_pb_spec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2609,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[24]
+	mi := &file_api_pb_spec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2622,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Table) GetFile() *File {
@@ -2626,7 +2707,7 @@ type Written struct {
 
 func (x *Written) Reset() {
 	*x = Written{}
-	mi := &file_api_pb_spec_proto_msgTypes[25]
+	mi := &file_api_pb_spec_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2719,7 @@ func (x *Written) String() string {
 func (*Written) ProtoMessage() {}
 
 func (x *Written) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[25]
+	mi := &file_api_pb_spec_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2732,7 @@ func (x *Written) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Written.ProtoReflect.Descriptor instead.
 func (*Written) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Written) GetOffset() int64 {
@@ -2697,7 +2778,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[26]
+	mi := &file_api_pb_spec_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2790,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[26]
+	mi := &file_api_pb_spec_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2803,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Source) GetName() string {
@@ -2797,7 +2878,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[27]
+	mi := &file_api_pb_spec_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2890,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[27]
+	mi := &file_api_pb_spec_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2903,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Step) GetOp() string {
@@ -2931,7 +3012,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[28]
+	mi := &file_api_pb_spec_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2943,7 +3024,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[28]
+	mi := &file_api_pb_spec_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2956,7 +3037,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Output) GetName() string {
@@ -3087,13 +3168,24 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x1d\n" +
 	"\aOnError\x12\x12\n" +
-	"\x04skip\x18\x01 \x01(\rR\x04skip\"U\n" +
+	"\x04skip\x18\x01 \x01(\rR\x04skip\"\x82\x01\n" +
 	"\aDataset\x12\x10\n" +
 	"\x03uri\x18\x01 \x03(\tR\x03uri\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x03 \x01(\tR\n" +
-	"partitions\"\x97\x03\n" +
+	"partitions\x12+\n" +
+	"\x06format\x18\x04 \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xa0\x02\n" +
+	"\x06Format\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12:\n" +
+	"\acolumns\x18\x02 \x03(\v2 .penstock.v1.Format.ColumnsEntryR\acolumns\x12:\n" +
+	"\aoptions\x18\x03 \x03(\v2 .penstock.v1.Format.OptionsEntryR\aoptions\x1a:\n" +
+	"\fColumnsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aN\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\x97\x03\n" +
 	"\aFeature\x12\x12\n" +
 	"\x04name\x18\x01 \x03(\tR\x04name\x12+\n" +
 	"\x06layout\x18\x02 \x01(\x0e2\x13.penstock.v1.LayoutR\x06layout\x12\x18\n" +
@@ -3183,7 +3275,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06height\x18\x02 \x01(\x05R\x06height\x12\x14\n" +
 	"\x05width\x18\x03 \x01(\x05R\x05width\x12\x18\n" +
 	"\ashorter\x18\x04 \x01(\x05R\ashorter\x12\x16\n" +
-	"\x06floats\x18\x05 \x01(\bR\x06floats\"\xbc\x02\n" +
+	"\x06floats\x18\x05 \x01(\bR\x06floats\"\xe9\x02\n" +
 	"\aProgram\x12\x18\n" +
 	"\astorage\x18\x01 \x01(\tR\astorage\x12-\n" +
 	"\asources\x18\x02 \x03(\v2\x13.penstock.v1.SourceR\asources\x12\x16\n" +
@@ -3195,7 +3287,9 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
 	"provenance\x18\b \x01(\bR\n" +
 	"provenance\x12*\n" +
-	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\"\xbe\x01\n" +
+	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\x12+\n" +
+	"\x06format\x18\n" +
+	" \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xbe\x01\n" +
 	"\x04File\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
@@ -3349,7 +3443,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),             // 0: penstock.v1.Order
 	(LastBatch)(0),         // 1: penstock.v1.LastBatch
@@ -3366,101 +3460,109 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(*Fitted)(nil),         // 12: penstock.v1.Fitted
 	(*OnError)(nil),        // 13: penstock.v1.OnError
 	(*Dataset)(nil),        // 14: penstock.v1.Dataset
-	(*Feature)(nil),        // 15: penstock.v1.Feature
-	(*Transform)(nil),      // 16: penstock.v1.Transform
-	(*Function)(nil),       // 17: penstock.v1.Function
-	(*Result)(nil),         // 18: penstock.v1.Result
-	(*Code)(nil),           // 19: penstock.v1.Code
-	(*MarkedFunction)(nil), // 20: penstock.v1.MarkedFunction
-	(*NamedDigest)(nil),    // 21: penstock.v1.NamedDigest
-	(*Value)(nil),          // 22: penstock.v1.Value
-	(*Fit)(nil),            // 23: penstock.v1.Fit
-	(*List)(nil),           // 24: penstock.v1.List
-	(*Floats)(nil),         // 25: penstock.v1.Floats
-	(*Ints)(nil),           // 26: penstock.v1.Ints
-	(*Type)(nil),           // 27: penstock.v1.Type
-	(*Picture)(nil),        // 28: penstock.v1.Picture
-	(*Program)(nil),        // 29: penstock.v1.Program
-	(*File)(nil),           // 30: penstock.v1.File
-	(*Constant)(nil),       // 31: penstock.v1.Constant
-	(*Excluded)(nil),       // 32: penstock.v1.Excluded
-	(*Table)(nil),          // 33: penstock.v1.Table
-	(*Written)(nil),        // 34: penstock.v1.Written
-	(*Source)(nil),         // 35: penstock.v1.Source
-	(*Step)(nil),           // 36: penstock.v1.Step
-	(*Output)(nil),         // 37: penstock.v1.Output
-	nil,                    // 38: penstock.v1.Pinned.OpsEntry
-	nil,                    // 39: penstock.v1.Pinned.FunctionsEntry
-	nil,                    // 40: penstock.v1.Transform.ParamsEntry
-	nil,                    // 41: penstock.v1.Function.ArgsEntry
-	nil,                    // 42: penstock.v1.Step.ParamsEntry
+	(*Format)(nil),         // 15: penstock.v1.Format
+	(*Feature)(nil),        // 16: penstock.v1.Feature
+	(*Transform)(nil),      // 17: penstock.v1.Transform
+	(*Function)(nil),       // 18: penstock.v1.Function
+	(*Result)(nil),         // 19: penstock.v1.Result
+	(*Code)(nil),           // 20: penstock.v1.Code
+	(*MarkedFunction)(nil), // 21: penstock.v1.MarkedFunction
+	(*NamedDigest)(nil),    // 22: penstock.v1.NamedDigest
+	(*Value)(nil),          // 23: penstock.v1.Value
+	(*Fit)(nil),            // 24: penstock.v1.Fit
+	(*List)(nil),           // 25: penstock.v1.List
+	(*Floats)(nil),         // 26: penstock.v1.Floats
+	(*Ints)(nil),           // 27: penstock.v1.Ints
+	(*Type)(nil),           // 28: penstock.v1.Type
+	(*Picture)(nil),        // 29: penstock.v1.Picture
+	(*Program)(nil),        // 30: penstock.v1.Program
+	(*File)(nil),           // 31: penstock.v1.File
+	(*Constant)(nil),       // 32: penstock.v1.Constant
+	(*Excluded)(nil),       // 33: penstock.v1.Excluded
+	(*Table)(nil),          // 34: penstock.v1.Table
+	(*Written)(nil),        // 35: penstock.v1.Written
+	(*Source)(nil),         // 36: penstock.v1.Source
+	(*Step)(nil),           // 37: penstock.v1.Step
+	(*Output)(nil),         // 38: penstock.v1.Output
+	nil,                    // 39: penstock.v1.Pinned.OpsEntry
+	nil,                    // 40: penstock.v1.Pinned.FunctionsEntry
+	nil,                    // 41: penstock.v1.Format.ColumnsEntry
+	nil,                    // 42: penstock.v1.Format.OptionsEntry
+	nil,                    // 43: penstock.v1.Transform.ParamsEntry
+	nil,                    // 44: penstock.v1.Function.ArgsEntry
+	nil,                    // 45: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
 	14, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
-	15, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
-	16, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
+	16, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
+	17, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
 	1,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
 	0,  // 4: penstock.v1.Spec.order:type_name -> penstock.v1.Order
 	13, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
-	19, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
+	20, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
 	12, // 7: penstock.v1.Spec.fitted:type_name -> penstock.v1.Fitted
 	10, // 8: penstock.v1.Spec.pinned:type_name -> penstock.v1.Pinned
-	38, // 9: penstock.v1.Pinned.ops:type_name -> penstock.v1.Pinned.OpsEntry
+	39, // 9: penstock.v1.Pinned.ops:type_name -> penstock.v1.Pinned.OpsEntry
 	11, // 10: penstock.v1.Pinned.tables:type_name -> penstock.v1.PinnedTable
-	39, // 11: penstock.v1.Pinned.functions:type_name -> penstock.v1.Pinned.FunctionsEntry
-	2,  // 12: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	22, // 13: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	8,  // 14: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
-	3,  // 15: penstock.v1.Feature.side:type_name -> penstock.v1.Side
-	4,  // 16: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
-	22, // 17: penstock.v1.Feature.value:type_name -> penstock.v1.Value
-	5,  // 18: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	40, // 19: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
-	17, // 20: penstock.v1.Transform.python:type_name -> penstock.v1.Function
-	18, // 21: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
-	7,  // 22: penstock.v1.Function.style:type_name -> penstock.v1.Style
-	6,  // 23: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
-	41, // 24: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
-	27, // 25: penstock.v1.Result.type:type_name -> penstock.v1.Type
-	21, // 26: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
-	17, // 27: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
-	18, // 28: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
-	24, // 29: penstock.v1.Value.list:type_name -> penstock.v1.List
-	25, // 30: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
-	26, // 31: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
-	23, // 32: penstock.v1.Value.fit:type_name -> penstock.v1.Fit
-	22, // 33: penstock.v1.Fit.arg:type_name -> penstock.v1.Value
-	22, // 34: penstock.v1.List.values:type_name -> penstock.v1.Value
-	8,  // 35: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	28, // 36: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	35, // 37: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	36, // 38: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	37, // 39: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	33, // 40: penstock.v1.Program.tables:type_name -> penstock.v1.Table
-	31, // 41: penstock.v1.File.constants:type_name -> penstock.v1.Constant
-	32, // 42: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
-	22, // 43: penstock.v1.Constant.value:type_name -> penstock.v1.Value
-	30, // 44: penstock.v1.Table.file:type_name -> penstock.v1.File
-	35, // 45: penstock.v1.Table.columns:type_name -> penstock.v1.Source
-	34, // 46: penstock.v1.Table.written:type_name -> penstock.v1.Written
-	27, // 47: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	22, // 48: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	42, // 49: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	27, // 50: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	27, // 51: penstock.v1.Step.more:type_name -> penstock.v1.Type
-	17, // 52: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	18, // 53: penstock.v1.Step.results:type_name -> penstock.v1.Result
-	2,  // 54: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	27, // 55: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	22, // 56: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	22, // 57: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	22, // 58: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
-	22, // 59: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	40, // 11: penstock.v1.Pinned.functions:type_name -> penstock.v1.Pinned.FunctionsEntry
+	15, // 12: penstock.v1.Dataset.format:type_name -> penstock.v1.Format
+	41, // 13: penstock.v1.Format.columns:type_name -> penstock.v1.Format.ColumnsEntry
+	42, // 14: penstock.v1.Format.options:type_name -> penstock.v1.Format.OptionsEntry
+	2,  // 15: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
+	23, // 16: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	8,  // 17: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
+	3,  // 18: penstock.v1.Feature.side:type_name -> penstock.v1.Side
+	4,  // 19: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
+	23, // 20: penstock.v1.Feature.value:type_name -> penstock.v1.Value
+	5,  // 21: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
+	43, // 22: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	18, // 23: penstock.v1.Transform.python:type_name -> penstock.v1.Function
+	19, // 24: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
+	7,  // 25: penstock.v1.Function.style:type_name -> penstock.v1.Style
+	6,  // 26: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
+	44, // 27: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
+	28, // 28: penstock.v1.Result.type:type_name -> penstock.v1.Type
+	22, // 29: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
+	18, // 30: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
+	19, // 31: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
+	25, // 32: penstock.v1.Value.list:type_name -> penstock.v1.List
+	26, // 33: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	27, // 34: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	24, // 35: penstock.v1.Value.fit:type_name -> penstock.v1.Fit
+	23, // 36: penstock.v1.Fit.arg:type_name -> penstock.v1.Value
+	23, // 37: penstock.v1.List.values:type_name -> penstock.v1.Value
+	8,  // 38: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	29, // 39: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	36, // 40: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	37, // 41: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	38, // 42: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	34, // 43: penstock.v1.Program.tables:type_name -> penstock.v1.Table
+	15, // 44: penstock.v1.Program.format:type_name -> penstock.v1.Format
+	32, // 45: penstock.v1.File.constants:type_name -> penstock.v1.Constant
+	33, // 46: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
+	23, // 47: penstock.v1.Constant.value:type_name -> penstock.v1.Value
+	31, // 48: penstock.v1.Table.file:type_name -> penstock.v1.File
+	36, // 49: penstock.v1.Table.columns:type_name -> penstock.v1.Source
+	35, // 50: penstock.v1.Table.written:type_name -> penstock.v1.Written
+	28, // 51: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	23, // 52: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	45, // 53: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	28, // 54: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	28, // 55: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	18, // 56: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	19, // 57: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 58: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	28, // 59: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	23, // 60: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	23, // 61: penstock.v1.Format.OptionsEntry.value:type_name -> penstock.v1.Value
+	23, // 62: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	23, // 63: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
+	23, // 64: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	65, // [65:65] is the sub-list for method output_type
+	65, // [65:65] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -3468,7 +3570,7 @@ func file_api_pb_spec_proto_init() {
 	if File_api_pb_spec_proto != nil {
 		return
 	}
-	file_api_pb_spec_proto_msgTypes[13].OneofWrappers = []any{
+	file_api_pb_spec_proto_msgTypes[14].OneofWrappers = []any{
 		(*Value_Int)(nil),
 		(*Value_Float)(nil),
 		(*Value_Text)(nil),
@@ -3478,16 +3580,16 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Ints)(nil),
 		(*Value_Fit)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[26].OneofWrappers = []any{}
 	file_api_pb_spec_proto_msgTypes[27].OneofWrappers = []any{}
 	file_api_pb_spec_proto_msgTypes[28].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   34,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -86,6 +86,7 @@ type Extent struct {
 	Offset        int64 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
 	Length        int64 `protobuf:"varint,7,opt,name=length,proto3" json:"length,omitempty"`
 	Skip          int64 `protobuf:"varint,8,opt,name=skip,proto3" json:"skip,omitempty"`
+	Bytes         int64 `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"` // of its rows, decompressed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,6 +173,13 @@ func (x *Extent) GetLength() int64 {
 func (x *Extent) GetSkip() int64 {
 	if x != nil {
 		return x.Skip
+	}
+	return 0
+}
+
+func (x *Extent) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
 	}
 	return 0
 }
@@ -998,7 +1006,7 @@ var File_api_pb_stream_proto protoreflect.FileDescriptor
 
 const file_api_pb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xce\x01\n" +
+	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xe4\x01\n" +
 	"\x06Extent\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x1b\n" +
 	"\tfirst_row\x18\x02 \x01(\x03R\bfirstRow\x12\x12\n" +
@@ -1008,7 +1016,8 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\aoutputs\x18\x05 \x03(\rR\aoutputs\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\a \x01(\x03R\x06length\x12\x12\n" +
-	"\x04skip\x18\b \x01(\x03R\x04skip\"\xec\x03\n" +
+	"\x04skip\x18\b \x01(\x03R\x04skip\x12\x14\n" +
+	"\x05bytes\x18\t \x01(\x03R\x05bytes\"\xec\x03\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +

@@ -89,6 +89,10 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 		f.Uri = n.text
 		return
 	}
+	if f, ok := m.Interface().(*pb.Format); ok && n.kind == textNode {
+		f.Name = n.text
+		return
+	}
 	if n.kind != mapNode {
 		d.wrong(path, n, want)
 		return
@@ -141,6 +145,11 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 		}
 		if fd.IsMap() {
 			d.params(msg, n, at)
+			return
+		}
+	case *pb.Format:
+		if fd == nil || fd.Name() == "options" {
+			d.formatOption(msg, key, n, at)
 			return
 		}
 	case *pb.Feature:
@@ -317,6 +326,26 @@ func (d *decoder) param(t *pb.Transform, key string, n *node, path string) {
 		d.fit(v, n, path)
 		return
 	}
+	d.value(v, n, path)
+}
+
+// formatOption reads an option of a format, or all of them.
+func (d *decoder) formatOption(f *pb.Format, key string, n *node, path string) {
+	if key == "options" && n.kind == mapNode {
+		for i, key := range n.keys {
+			d.formatOption(f, key, n.items[i], join(path, key))
+		}
+		return
+	}
+	if _, ok := f.GetOptions()[key]; ok {
+		d.problems.add(path, "option %s stands here twice%s", key, atLine(n))
+		return
+	}
+	if f.Options == nil {
+		f.Options = map[string]*pb.Value{}
+	}
+	v := &pb.Value{}
+	f.Options[key] = v
 	d.value(v, n, path)
 }
 

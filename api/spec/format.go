@@ -62,11 +62,7 @@ func (f *formatter) message(m protoreflect.Message, indent string) {
 		case !inTexts(fd):
 			f.fail("%s is what penstock.op makes in Python, and no text can say it", fd.Name())
 		case fd.IsMap():
-			if t, ok := m.Interface().(*pb.Transform); ok {
-				f.params(t.GetParams(), indent)
-			} else {
-				f.line(indent, key, f.pairs(m.Get(fd).Map()))
-			}
+			f.mapping(m, fd, indent)
 		case short && key == "name":
 			f.line(indent, f.enum(fields.ByName("layout"), m), f.list(fd, m.Get(fd).List()))
 		case short && key == "layout":
@@ -81,6 +77,22 @@ func (f *formatter) message(m protoreflect.Message, indent string) {
 		default:
 			f.line(indent, key, f.scalar(m.Get(fd)))
 		}
+	}
+}
+
+// mapping writes a field that is a map; parameters and options stand beside the other fields.
+func (f *formatter) mapping(m protoreflect.Message, fd protoreflect.FieldDescriptor, indent string) {
+	switch msg := m.Interface().(type) {
+	case *pb.Transform:
+		f.params(m, fd, msg.GetParams(), indent)
+	case *pb.Format:
+		if fd.MapValue().Message() != nil {
+			f.params(m, fd, msg.GetOptions(), indent)
+			return
+		}
+		f.line(indent, string(fd.Name()), f.pairs(m.Get(fd).Map()))
+	default:
+		f.line(indent, string(fd.Name()), f.pairs(m.Get(fd).Map()))
 	}
 }
 
@@ -156,15 +168,14 @@ func (f *formatter) enum(fd protoreflect.FieldDescriptor, m protoreflect.Message
 }
 
 // params writes parameters beside the other fields, or under `params` if one bears the name of a field.
-func (f *formatter) params(params map[string]*pb.Value, indent string) {
-	fields := (&pb.Transform{}).ProtoReflect().Descriptor().Fields()
+func (f *formatter) params(
+	m protoreflect.Message, fd protoreflect.FieldDescriptor, params map[string]*pb.Value, indent string,
+) {
+	fields := m.Descriptor().Fields()
 	names := slices.Sorted(maps.Keys(params))
-	for _, name := range names {
-		if fieldOf(fields, name) != nil {
-			f.b.WriteString(indent + "params:\n")
-			indent += "  "
-			break
-		}
+	if slices.ContainsFunc(names, func(name string) bool { return fieldOf(fields, name) != nil }) {
+		f.b.WriteString(indent + string(fd.Name()) + ":\n")
+		indent += "  "
 	}
 	for _, name := range names {
 		f.line(indent, f.text(name), f.value(params[name]))

@@ -390,8 +390,9 @@ func (r *resolver) needInputs() {
 func (r *resolver) program(s *pb.Spec) *pb.Program {
 	r.needInputs()
 	p := &pb.Program{
-		Storage: s.GetDataset().GetStorage(), Filter: cmp.Or(r.timed, strings.TrimSpace(s.GetFilter())),
-		Seed: s.GetSeed(), Shuffle: s.GetShuffle(), Provenance: s.GetProvenance(),
+		Storage: s.GetDataset().GetStorage(), Format: s.GetDataset().GetFormat(),
+		Filter: cmp.Or(r.timed, strings.TrimSpace(s.GetFilter())),
+		Seed:   s.GetSeed(), Shuffle: s.GetShuffle(), Provenance: s.GetProvenance(),
 	}
 	var slots uint32
 	number := func(f *feature) {

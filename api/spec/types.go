@@ -68,6 +68,17 @@ func KindNamed(name string) pb.Kind {
 // Small reports whether a kind is one that no op computes with: values as the files have them, which only tensors take.
 func Small(k pb.Kind) bool { return k >= pb.Kind_INT8 && k <= pb.Kind_BFLOAT16 }
 
+// StandIn is the kind that ops compute with where a file has values of a small one.
+func StandIn(k pb.Kind) pb.Kind {
+	switch k {
+	case pb.Kind_FLOAT16, pb.Kind_BFLOAT16:
+		return pb.Kind_FLOAT32
+	case pb.Kind_UINT32:
+		return pb.Kind_INT64
+	}
+	return pb.Kind_INT32
+}
+
 // Computes reports whether ops and filters know such values: they know neither lists of lists nor small kinds.
 func (t Type) Computes() bool { return t.Nested == 0 && !Small(t.Kind) }
 

@@ -37,6 +37,19 @@ func resultText(r *pb.Result) string {
 	return text
 }
 
+// ParseColumn reads the type that a column is declared to have, in the words of resultText; false if the text is none.
+func ParseColumn(text string) (c Column, ok bool) {
+	r := parseResult(text)
+	if r == nil {
+		return Column{}, false
+	}
+	c = Column{Type: TypeFromProto(r.GetType()), Text: r.GetText(), Shape: r.GetShape()}
+	if kind := c.Type.Kind; Small(kind) {
+		c.Own, c.Type.Kind = kind, StandIn(kind)
+	}
+	return c, true
+}
+
 // parseResult reads a result's type, nil if the text is none. It is the inverse of resultText.
 func parseResult(text string) *pb.Result {
 	if inner, ok := within(text, tensorOpens); ok {

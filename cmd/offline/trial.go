@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master"
@@ -167,19 +168,46 @@ func (t *trial) stream(ctx context.Context, w *watched) error {
 
 // first completes a ticket by the first extent of its file that has rows.
 func (t *trial) first(ctx context.Context, files *formats.Cache, ticket *pb.Ticket) error {
-	f, err := files.Load(ctx, t.storage, t.spec.GetDataset().GetStorage(), ticket.GetFile(), nil, nil)
+	f, err := files.Load(ctx, t.storage, t.spec.GetDataset().GetStorage(), ticket.GetFile(),
+		t.spec.GetDataset().GetFormat(), nil, nil)
 	if err != nil {
+		return err
+	}
+	if f, err = t.begin(ctx, ticket.GetFile(), f); err != nil {
 		return err
 	}
 	for i, e := range f.Extents() {
 		if e.Rows > 0 {
-			ticket.Extents = []*pb.Extent{
-				{Index: uint32(i), FirstRow: e.FirstRow, Rows: e.Rows, WindowRows: triedRows},
+			first := &pb.Extent{Index: uint32(i), FirstRow: e.FirstRow, Rows: e.Rows, WindowRows: triedRows}
+			if of, ok := f.(format.Scanned); ok {
+				of.Place(i).To(first)
 			}
+			ticket.Extents = []*pb.Extent{first}
 			return nil
 		}
 	}
 	return fmt.Errorf("%s has no rows", ticket.GetFile().GetUri())
+}
+
+// begin scans a file that has to be for its first extent, and no further.
+func (t *trial) begin(ctx context.Context, file *pb.File, f format.File) (format.File, error) {
+	of, ok := f.(format.Scanned)
+	if !ok {
+		return f, nil
+	}
+	in := &format.Input{
+		Storage: t.storage, Profile: t.spec.GetDataset().GetStorage(), File: file,
+		How: t.spec.GetDataset().GetFormat(),
+	}
+	var places []format.Place
+	err := of.Scan(ctx, in, func(p format.Place) error {
+		places = append(places, p)
+		return errEnough
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("%s: %w", file.GetUri(), err)
+	}
+	return of.At(places)
 }
 
 // sparing is a storage that reads so many bytes, and no more.

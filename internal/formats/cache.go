@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/lru"
@@ -23,9 +25,16 @@ type Cache struct {
 	room    *Room
 }
 
-type cacheKey struct{ profile, uri, etag string }
+type cacheKey struct{ profile, uri, etag, how string }
 
-func keyOf(profile string, f *pb.File) cacheKey { return cacheKey{profile, f.GetUri(), f.GetEtag()} }
+func keyOf(profile string, f *pb.File, how *pb.Format) cacheKey {
+	key := cacheKey{profile: profile, uri: f.GetUri(), etag: f.GetEtag()}
+	if how != nil {
+		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(how) // what was unmarshalled can be marshalled
+		key.how = string(text)
+	}
+	return key
+}
 
 // NewCache returns an empty cache of at most limit bytes, or one description.
 func NewCache(limit int64) *Cache {
@@ -35,14 +44,15 @@ func NewCache(limit int64) *Cache {
 	}
 }
 
-// Load is the function of that name, but for files that are in memory, and for no more than some sources, which the
+// Load is the function of that name, but for files that are in memory, without a scan (see Whole), read as the dataset
+// says how, and for no more than some sources, which the
 // description then knows, beside those of earlier calls. Without sources it is not known yet what is read. Of calls for
 // one file at once, one reads it, and the others wait. Calls without a take wait for each other's memory.
 func (c *Cache) Load(
-	ctx context.Context, st storage.Storage, profile string, f *pb.File, sources []*pb.Source,
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, sources []*pb.Source,
 	take func(int64) error,
 ) (format.File, error) {
-	key := keyOf(profile, f)
+	key := keyOf(profile, f, how)
 	for {
 		found, ok := c.kept.Get(key)
 		if ok && found.Knows(sources) {
@@ -52,7 +62,7 @@ func (c *Cache) Load(
 		if begun {
 			defer c.end(key)
 			return c.load(ctx, key, &format.Input{
-				Storage: st, Profile: profile, File: f, Sources: sources, Before: found, Take: take,
+				Storage: st, Profile: profile, File: f, How: how, Sources: sources, Before: found, Take: take,
 			})
 		}
 		select {
@@ -61,6 +71,17 @@ func (c *Cache) Load(
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// Whole is Load, and a scan of a file that says nothing about where its rows are.
+func (c *Cache) Whole(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, sources []*pb.Source,
+) (format.File, error) {
+	described, err := c.Load(ctx, st, profile, f, how, sources, nil)
+	if of, ok := described.(format.Scanned); ok {
+		return index(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
+	}
+	return described, err
 }
 
 func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (format.File, error) {
@@ -96,8 +117,8 @@ func (c *Cache) end(key cacheKey) {
 }
 
 // Has reports whether what is known of a file's sources is in memory.
-func (c *Cache) Has(profile string, f *pb.File, sources []*pb.Source) bool {
-	found, ok := c.kept.Get(keyOf(profile, f))
+func (c *Cache) Has(profile string, f *pb.File, how *pb.Format, sources []*pb.Source) bool {
+	found, ok := c.kept.Get(keyOf(profile, f, how))
 	return ok && found.Knows(sources)
 }
 

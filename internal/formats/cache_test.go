@@ -89,7 +89,7 @@ func TestWideFilesAreKnownForWhatIsRead(t *testing.T) {
 	load := func(reads int64, sources ...*pb.Source) format.File {
 		t.Helper()
 		before := m.Reads.Load()
-		f, err := c.Load(t.Context(), m, "", m.File(), sources, nil)
+		f, err := c.Load(t.Context(), m, "", m.File(), nil, sources, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestWideFilesAreKnownForWhatIsRead(t *testing.T) {
 		t.Errorf("it takes %d bytes for 2 columns, %d for all, and %d before it is known which", first.Size(), all.Size(),
 			unknown.Size())
 	}
-	if c.Has("", m.File(), b) {
+	if c.Has("", m.File(), nil, b) {
 		t.Errorf("c7 is known, and nobody asked for it")
 	}
 	if _, err := first.Bind(b); err == nil {
@@ -163,7 +163,7 @@ func TestOneCallReadsForAll(t *testing.T) {
 		var group errgroup.Group
 		for range 8 {
 			group.Go(func() error {
-				_, err := c.Load(t.Context(), m, "", m.File(), floats("c1"), nil)
+				_, err := c.Load(t.Context(), m, "", m.File(), nil, floats("c1"), nil)
 				if errors.Is(err, errSlow) {
 					failed.Add(1)
 					return nil
@@ -188,13 +188,13 @@ func TestWhoWaitsCanBeCalledOff(t *testing.T) {
 		c := NewCache(1 << 30)
 		var group errgroup.Group
 		group.Go(func() error {
-			_, err := c.Load(t.Context(), m, "", m.File(), nil, nil)
+			_, err := c.Load(t.Context(), m, "", m.File(), nil, nil, nil)
 			return err
 		})
 		synctest.Wait()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errSlow)
-		if _, err := c.Load(ctx, m, "", m.File(), nil, nil); !errors.Is(err, errSlow) {
+		if _, err := c.Load(ctx, m, "", m.File(), nil, nil, nil); !errors.Is(err, errSlow) {
 			t.Errorf("error %v, want the context's", err)
 		}
 		if err := group.Wait(); err != nil {
@@ -224,7 +224,7 @@ func TestCallsWithoutABudgetShareOne(t *testing.T) {
 				f := m.File()
 				f.Etag = fmt.Sprint(i)
 				group.Go(func() error {
-					_, err := c.Load(t.Context(), m, "", f, floats("c1"), tc.take)
+					_, err := c.Load(t.Context(), m, "", f, nil, floats("c1"), tc.take)
 					return err
 				})
 			}

@@ -15,20 +15,50 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
+	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/internal/formats/tokens"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // All are the formats that can be read.
-func All() []format.Format { return []format.Format{parquet.Format{}, arrow.Format{}} }
+func All() []format.Format {
+	all := []format.Format{parquet.Format{}, arrow.Format{}, tokens.Format{}}
+	for _, kind := range kinds() {
+		all = append(all, records.Format{Kind: kind})
+	}
+	return all
+}
 
-// Load describes a file for whatever may be read of it, with the profile's keys if it is encrypted. Take is asked for
+// kinds are the formats whose files are runs of records.
+func kinds() []records.Kind { return []records.Kind{mds.Kind{}} }
+
+// Load describes a file for whatever may be read of it, with the profile's keys if it is encrypted. One that says
+// nothing about where its rows are is scanned for them. Take is asked for
 // memory before it is used, unless it is little, and may refuse; nil: there is enough. What was taken beyond the
 // description's Size is free again afterwards. Errors name the file.
 func Load(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(bytes int64) error,
 ) (format.File, error) {
-	return load(ctx, &format.Input{Storage: st, Profile: profile, File: f, Take: take, All: true})
+	in := &format.Input{Storage: st, Profile: profile, File: f, Take: take, All: true}
+	described, err := load(ctx, in)
+	if of, ok := described.(format.Scanned); ok {
+		return index(ctx, in, of)
+	}
+	return described, err
+}
+
+func index(ctx context.Context, in *format.Input, of format.Scanned) (format.File, error) {
+	var places []format.Place
+	err := of.Scan(ctx, in, func(p format.Place) error {
+		places = append(places, p)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.File.GetUri(), err)
+	}
+	return of.At(places)
 }
 
 func load(ctx context.Context, in *format.Input) (format.File, error) {
@@ -45,18 +75,57 @@ func load(ctx context.Context, in *format.Input) (format.File, error) {
 func describe(ctx context.Context, in *format.Input) (format.File, error) {
 	all := All()
 	if in.Before != nil {
-		at := slices.IndexFunc(all, func(known format.Format) bool { return known.Name() == in.Before.Format() })
-		return all[at].Describe(ctx, in)
+		return named(in.Before.Format()).Describe(ctx, in)
+	}
+	if name := in.How.GetName(); name != "" {
+		if of := named(name); of != nil {
+			return of.Describe(ctx, in)
+		}
+		return nil, fmt.Errorf("there is no format %q; %s can be read", name, strings.Join(Names(), ", "))
+	}
+	ending := strings.ToLower(path.Ext(storage.Uncompressed(in.File.GetUri())))
+	slices.SortStableFunc(all, func(a, b format.Format) int { // those that the name tells come first
+		return rank(a, ending) - rank(b, ending)
+	})
+	for _, known := range all {
+		claims, err := known.Claims(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if claims {
+			return known.Describe(ctx, in)
+		}
 	}
 	tail, err := in.End(ctx)
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(all, func(known format.Format) bool { return known.Claims(in.File.GetUri(), tail) })
-	if at < 0 {
-		return nil, errors.New(unclaimed(all, in.File.GetUri(), tail))
+	return nil, errors.New(unclaimed(all, in.File.GetUri(), tail))
+}
+
+func rank(f format.Format, ending string) int {
+	if slices.Contains(f.Extensions(), ending) {
+		return 0
 	}
-	return all[at].Describe(ctx, in)
+	return 1
+}
+
+// named is the format of a name, without regard to case; nil: there is none.
+func named(name string) format.Format {
+	for _, f := range All() {
+		if strings.EqualFold(f.Name(), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// Names are those of all formats.
+func Names() (names []string) {
+	for _, f := range All() {
+		names = append(names, f.Name())
+	}
+	return names
 }
 
 // unclaimed says of a file that it is of none of the formats, and what to do if its name or its end is that of a text.

@@ -26,7 +26,7 @@ func Tables(
 				"%s leads to %d files; want one: write the table as one file", named.URI, len(files))}}
 		}
 		file := &pb.File{Uri: files[0].GetUri(), Size: files[0].GetSize(), Etag: files[0].GetEtag()}
-		f, err := cache.Load(ctx, st, named.Storage, file, nil, nil)
+		f, err := cache.Whole(ctx, st, named.Storage, file, nil, nil)
 		if err != nil {
 			return nil, &TableError{named.Path, err}
 		}

@@ -53,7 +53,7 @@ func TestColumns(t *testing.T) {
 	check(t, err)
 	var files []format.File
 	for _, f := range listed {
-		one, err := formats.NewCache(1<<20).Load(t.Context(), disk, "", f, nil, nil)
+		one, err := formats.NewCache(1<<20).Load(t.Context(), disk, "", f, nil, nil, nil)
 		check(t, err)
 		files = append(files, one)
 	}

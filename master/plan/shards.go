@@ -181,8 +181,11 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 				f.GetUri(), format.Name(f.Holds, i), extent.Rows)
 		}
 		p.windows += windows
-		s.Extents = append(s.Extents,
-			&pb.Extent{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window})
+		e := &pb.Extent{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window}
+		if of, ok := f.Holds.(format.Scanned); ok {
+			of.Place(i).To(e)
+		}
+		s.Extents = append(s.Extents, e)
 		counts.Extents++
 		counts.Rows += extent.Rows
 		if reads != nil {

@@ -10,7 +10,10 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/formats/arrow"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/formats/mds"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
+	"github.com/penstock-ml/penstock/worker/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/tokens"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -71,6 +74,18 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 		return parquet.NewDecoder(sources, 0), nil
 	case "Arrow":
 		return arrow.NewDecoder(sources), nil
+	case "tokens":
+		return tokens.NewDecoder(sources), nil
+	}
+	if parser := parserOf(name); parser != nil {
+		return records.NewDecoder(sources, parser), nil
 	}
 	return nil, fmt.Errorf("this worker cannot decode the format %s", name)
+}
+
+// parserOf is what finds the values in records of a format; nil: its files are no records.
+func parserOf(name string) records.NewParser {
+	return map[string]records.NewParser{
+		"MDS": mds.NewParser,
+	}[name]
 }

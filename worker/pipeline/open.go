@@ -55,6 +55,9 @@ func (p *Pipeline) open(
 	if err != nil {
 		return nil, err
 	}
+	if s.file, err = placed(s.file, t); err != nil {
+		return nil, err
+	}
 	if err := checkTicket(s.file, t); err != nil {
 		return nil, err
 	}
@@ -80,8 +83,8 @@ func (p *Pipeline) open(
 // describe finds out what the file holds, by what memory there is, and returns what it is to be read from. A small file
 // is read as a whole for it: its chunks are then there, too.
 func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.File, storage.Storage, error) {
-	files, file, profile := s.pipeline.files, s.ticket.GetFile(), s.program.GetStorage()
-	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !files.Has(profile, file, s.program.GetSources()) {
+	files, file, profile, how := s.pipeline.files, s.ticket.GetFile(), s.program.GetStorage(), s.program.GetFormat()
+	if n := file.GetSize(); n > 0 && n <= s.cfg.OverRead && !files.Has(profile, file, how, s.program.GetSources()) {
 		if _, err := s.quota.more(ctx, n, n); err != nil {
 			return nil, nil, fmt.Errorf("%s: memory for it: %w", file.GetUri(), err)
 		}
@@ -89,10 +92,10 @@ func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.Fil
 		if err := from.ReadAt(ctx, profile, file, data, 0); err != nil {
 			return nil, nil, err
 		}
-		from = inMemory{from, data}
+		from = inMemory{from, file.GetUri(), data}
 	}
 	taken := int64(0)
-	f, err := files.Load(ctx, from, profile, file, s.program.GetSources(), func(n int64) error {
+	f, err := files.Load(ctx, from, profile, file, how, s.program.GetSources(), func(n int64) error {
 		n, err := s.quota.more(ctx, n, n)
 		taken += n
 		return err
@@ -114,10 +117,14 @@ func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.Fil
 // inMemory is the Storage of a file whose bytes were read.
 type inMemory struct {
 	storage.Storage
+	uri  string
 	data []byte
 }
 
-func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+func (m inMemory) ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error {
+	if f.GetUri() != m.uri { // one beside it, that says where its rows are
+		return m.Storage.ReadAt(ctx, profile, f, buf, offset)
+	}
 	copy(buf, m.data[offset:]) // readers stay within the file
 	return context.Cause(ctx)
 }

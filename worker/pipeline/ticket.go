@@ -16,9 +16,17 @@ func checkTicket(f format.File, t *pb.Ticket) error {
 		return fmt.Errorf("%s: constants and excluded rows of a table are not known to this version: %w",
 			uri, ErrProgram)
 	}
+	_, byTicket := f.(format.Scanned)
 	for _, g := range t.GetExtents() {
-		if g.GetOffset() != 0 || g.GetLength() != 0 || g.GetSkip() != 0 {
-			return fmt.Errorf("%s: places of extents in a ticket are not known to this version: %w", uri, ErrProgram)
+		if g.GetWindowRows() <= 0 || min(g.GetWindowRows(), g.GetRows()) > math.MaxInt32 {
+			return fmt.Errorf("%s %s: the ticket has windows of %d rows; want 1 to %d: %w",
+				uri, format.Name(f, int(g.GetIndex())), g.GetWindowRows(), math.MaxInt32, ErrProgram)
+		}
+		if byTicket {
+			continue
+		}
+		if g.GetOffset() != 0 || g.GetLength() != 0 || g.GetSkip() != 0 || g.GetBytes() != 0 {
+			return fmt.Errorf("%s: the ticket has places of extents, which the file has itself: %w", uri, ErrProgram)
 		}
 		name := format.Name(f, int(g.GetIndex()))
 		if int(g.GetIndex()) >= len(extents) {
@@ -29,10 +37,23 @@ func checkTicket(f format.File, t *pb.Ticket) error {
 			return fmt.Errorf("%s %s has %d rows from %d on, the ticket says %d from %d on: %w",
 				uri, name, have.Rows, have.FirstRow, g.GetRows(), g.GetFirstRow(), storage.ErrChanged)
 		}
-		if g.GetWindowRows() <= 0 || min(g.GetWindowRows(), g.GetRows()) > math.MaxInt32 {
-			return fmt.Errorf("%s %s: the ticket has windows of %d rows; want 1 to %d: %w",
-				uri, name, g.GetWindowRows(), math.MaxInt32, ErrProgram)
-		}
 	}
 	return nil
+}
+
+// placed is a file with the extents of a ticket, where the file itself does not say where they lie.
+func placed(f format.File, t *pb.Ticket) (format.File, error) {
+	of, ok := f.(format.Scanned)
+	if !ok {
+		return f, nil
+	}
+	places := make([]format.Place, len(t.GetExtents()))
+	for i, g := range t.GetExtents() {
+		places[i] = format.PlaceOf(g)
+	}
+	f, err := of.At(places)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
+	}
+	return f, nil
 }

@@ -65,7 +65,7 @@ func (m *room) settle() {
 
 // load reads a table.
 func (s *Store) load(ctx context.Context, t *pb.Table, m *room) (*lookup.Table, error) {
-	file, err := s.cfg.Files.Load(ctx, s.cfg.Storage, t.GetStorage(), t.GetFile(), t.GetColumns(), nil)
+	file, err := s.cfg.Files.Whole(ctx, s.cfg.Storage, t.GetStorage(), t.GetFile(), nil, t.GetColumns())
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,10 @@ func (Format) Name() string { return "Arrow" }
 func (Format) Extensions() []string { return []string{".arrow", ".feather", ".ipc"} }
 
 // Claims reports whether a file ends as Arrow's do.
-func (Format) Claims(_ string, tail []byte) bool { return bytes.HasSuffix(tail, []byte(magic)) }
+func (Format) Claims(ctx context.Context, in *format.Input) (bool, error) {
+	tail, err := in.End(ctx)
+	return bytes.HasSuffix(tail, []byte(magic)), err
+}
 
 // Describe reads a file's footer and the headers of its batches. It fails if one of these is not what it should be, or
 // if a buffer does not lie inside its batch.

@@ -7,6 +7,7 @@ package format
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
@@ -20,22 +21,26 @@ type Format interface {
 	Name() string
 	// Extensions are those of files' names, in lower case: ".parquet". A directory's listing takes such files.
 	Extensions() []string
-	// Claims reports whether a file is of this format by its name and its last bytes, of which tail has at least those
-	// that Tail says.
-	Claims(uri string, tail []byte) bool
+	// Claims reports whether a file is of this format by its name, or by its first or last bytes.
+	Claims(ctx context.Context, f *Input) (bool, error)
 	// Describe reads what a file says of itself. It fails if what it says cannot be; the error need not name the file.
 	Describe(ctx context.Context, f *Input) (File, error)
 }
 
 // Tail is how many bytes of a file's end are read before its format is known, or all that there are: they hold most
-// descriptions.
-const Tail = 64 << 10
+// descriptions. Head is how many of its front are, of formats that are known by it.
+const (
+	Tail = 64 << 10
+	Head = 256 << 10
+)
 
 // Input is a file that is to be described.
 type Input struct {
 	Storage storage.Storage
 	Profile string // of the storage
 	File    *pb.File
+	// How the file is read, where its dataset says so.
+	How *pb.Format
 	// Sources are what is going to be read of the file: the rest of it need not be bound. All: anything may be read.
 	// Neither: it is not known yet what is.
 	Sources []*pb.Source
@@ -46,7 +51,20 @@ type Input struct {
 	// again afterwards.
 	Take func(bytes int64) error
 
-	end []byte // nil: not read yet
+	head, end []byte // nil: not read yet
+}
+
+// Head returns the file's first bytes: as many as the constant says, or all that there are.
+func (f *Input) Head(ctx context.Context) ([]byte, error) {
+	if f.head != nil {
+		return f.head, nil
+	}
+	head := make([]byte, min(f.File.GetSize(), Head))
+	if err := f.ReadAt(ctx, head, 0); err != nil {
+		return nil, err
+	}
+	f.head = head
+	return head, nil
 }
 
 // End returns the file's last bytes: as many as Tail, or all that there are.
@@ -70,6 +88,45 @@ func (f *Input) ReadAt(ctx context.Context, buf []byte, offset int64) error {
 	return err
 }
 
+// streamBytes is how much a Reader reads at once, in parts of partBytes, in parallel.
+const (
+	streamBytes = 8 << 20
+	partBytes   = 1 << 20
+)
+
+// Reader reads the file from its front to its end.
+func (f *Input) Reader(ctx context.Context) io.Reader { return &reader{ctx: ctx, of: f} }
+
+type reader struct {
+	ctx  context.Context //nolint:containedctx // it is that of one read from front to end
+	of   *Input
+	at   int64
+	left []byte
+	buf  []byte
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if len(r.left) == 0 {
+		n := min(streamBytes, r.of.File.GetSize()-r.at)
+		if n == 0 {
+			return 0, io.EOF
+		}
+		if int64(cap(r.buf)) < n {
+			r.buf = make([]byte, n)
+		}
+		_, err := storage.ReadRanges(r.ctx, r.of.Storage, r.of.Profile, r.of.File,
+			[]storage.Range{{Offset: r.at, Length: n}}, storage.Reading{Part: partBytes},
+			func(int64) ([]byte, error) { return r.buf[:n], nil })
+		if err != nil {
+			return 0, err
+		}
+		r.left, r.at = r.buf[:n], r.at+n
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
 // File describes a file.
 type File interface {
 	// Format is the name of its format.
@@ -89,6 +146,44 @@ type File interface {
 	Bind(sources []*pb.Source) (Bound, error)
 	// Size is about how many bytes of memory the description takes.
 	Size() int64
+}
+
+// Scanned is a File whose format says nothing about where its rows are: a scan of its bytes finds that. Until then it
+// has no extents.
+type Scanned interface {
+	File
+	// Scan reads all of the file, from its front to its end, and hands on its extents in their order. What it finds
+	// depends on nothing but the file's bytes, the format's version and the dataset's options.
+	Scan(ctx context.Context, in *Input, found func(Place) error) error
+	// At is the file with some of the extents of its index, in order. It fails for those that cannot be the file's.
+	At(places []Place) (File, error)
+	// Place is where an extent lies.
+	Place(extent int) Place
+	// Version is that of the rule by which extents are cut.
+	Version() uint32
+}
+
+// Place is an extent of a file that is Scanned, and where it lies.
+type Place struct {
+	Extent
+	Index  int           // among the file's extents
+	Stored storage.Range // that are read for it
+	// Skip is how many bytes are to be left out in front of its rows, once they are decompressed, and Bytes how many
+	// these have then.
+	Skip, Bytes int64
+}
+
+// To has a ticket's extent say where it lies.
+func (p Place) To(e *pb.Extent) {
+	e.Offset, e.Length, e.Skip, e.Bytes = p.Stored.Offset, p.Stored.Length, p.Skip, p.Bytes
+}
+
+// PlaceOf is what a ticket says of an extent.
+func PlaceOf(e *pb.Extent) Place {
+	return Place{
+		Extent: Extent{Rows: e.GetRows(), FirstRow: e.GetFirstRow()}, Index: int(e.GetIndex()),
+		Stored: storage.Range{Offset: e.GetOffset(), Length: e.GetLength()}, Skip: e.GetSkip(), Bytes: e.GetBytes(),
+	}
 }
 
 // Extent is a run of whole rows of a file.

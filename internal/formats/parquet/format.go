@@ -19,8 +19,9 @@ func (Format) Name() string { return "Parquet" }
 func (Format) Extensions() []string { return []string{".parquet", ".parq", ".pq"} }
 
 // Claims reports whether a file ends as Parquet does.
-func (Format) Claims(_ string, tail []byte) bool {
-	return bytes.HasSuffix(tail, []byte(magic)) || bytes.HasSuffix(tail, []byte(magicEncrypted))
+func (Format) Claims(ctx context.Context, in *format.Input) (bool, error) {
+	tail, err := in.End(ctx)
+	return bytes.HasSuffix(tail, []byte(magic)) || bytes.HasSuffix(tail, []byte(magicEncrypted)), err
 }
 
 // Describe reads a file's footer, with the profile's keys if it is encrypted. It fails if the key of an encrypted

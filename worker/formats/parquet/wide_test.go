@@ -72,7 +72,7 @@ func manyFile(b *testing.B, columns, rowGroups, rows int) []byte {
 // openWide returns how many bytes the description has that is kept.
 func openWide(b *testing.B, data []byte, sources []*pb.Source) int64 {
 	m := &filetest.One{URI: "mem://wide.parquet", Data: data}
-	described, err := formats.NewCache(0).Load(b.Context(), m, "", m.File(), sources, nil)
+	described, err := formats.NewCache(0).Load(b.Context(), m, "", m.File(), nil, sources, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

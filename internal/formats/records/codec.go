@@ -1,0 +1,356 @@
+package records
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Codec compresses a file as a whole, as members one after the other.
+type Codec uint8
+
+// The codecs.
+const (
+	Plain Codec = iota
+	Gzip
+	Zstd
+)
+
+// String is the codec's name.
+func (c Codec) String() string { return [...]string{"plain", "gzip", "zstd"}[c] }
+
+const (
+	zstdMagic     = 0xfd2fb528
+	skippable     = 0x184d2a50 // to skippable + 15
+	skippableMask = 0xfffffff0
+	// maxWindow bounds what a frame of zstd may have its reader hold: what --ultra --long=27 takes.
+	maxWindow = 128 << 20
+)
+
+// codecOf tells a codec by a file's first bytes.
+func codecOf(head []byte) Codec {
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		return Gzip
+	}
+	if len(head) >= 4 {
+		if magic := binary.LittleEndian.Uint32(head); magic == zstdMagic || magic&skippableMask == skippable {
+			return Zstd
+		}
+	}
+	return Plain
+}
+
+// maxFront bounds what is decompressed of a file's front.
+const maxFront = 1 << 20
+
+// front decompresses what there is of a file's first bytes, and tells whether that is all of the file.
+func front(head []byte, whole bool, codec Codec) ([]byte, bool, error) {
+	if codec == Plain {
+		return head, whole, nil
+	}
+	u := NewUnpacked(codec, bytes.NewReader(head), 0)
+	defer u.Close()
+	out, err := io.ReadAll(io.LimitReader(u, maxFront))
+	cut := err != nil && !whole && (errors.Is(err, io.ErrUnexpectedEOF) || len(out) > 0)
+	if err != nil && !cut {
+		return nil, false, err
+	}
+	return out, whole && len(out) < maxFront, nil
+}
+
+// Member is where a part of a file begins that can be decompressed without what is in front of it.
+type Member struct {
+	Stored int64 // in the file
+	Bytes  int64 // decompressed
+}
+
+// Unpacked reads a file decompressed, and tells of its members. Close it.
+type Unpacked struct {
+	codec Codec
+	in    *counted
+	gzip  *gzip.Reader
+	zstd  *zstd.Decoder
+	frame frame
+
+	ratio   int64 // 0: any
+	open    bool  // a member is
+	bytes   int64
+	members []Member // that began, and nobody has passed yet
+}
+
+// NewUnpacked returns the reader of a file from the begin of a member on, which decompress to so many times their bytes
+// at most; 0: to any.
+func NewUnpacked(codec Codec, in io.Reader, ratio int64) *Unpacked {
+	u := &Unpacked{codec: codec, in: &counted{Reader: bufio.NewReaderSize(in, 1<<16)}, ratio: ratio}
+	if codec == Plain {
+		u.members = []Member{{}}
+	}
+	return u
+}
+
+// Close gives up what the reader holds.
+func (u *Unpacked) Close() {
+	if u.zstd != nil {
+		u.zstd.Close()
+		u.zstd = nil
+	}
+}
+
+// Stored is how many bytes of the file were taken.
+func (u *Unpacked) Stored() int64 { return u.in.n }
+
+// Members are those that began in what was read.
+func (u *Unpacked) Members() []Member { return u.members }
+
+// Pass forgets the first members.
+func (u *Unpacked) Pass(n int) { u.members = u.members[n:] }
+
+// Read reads.
+func (u *Unpacked) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if u.codec == Plain {
+		n, err := u.in.Read(p)
+		return n, err
+	}
+	for {
+		if !u.open {
+			if err := u.begin(); err != nil {
+				return 0, err
+			}
+		}
+		var n int
+		var err error
+		if u.codec == Gzip {
+			n, err = u.gzip.Read(p)
+		} else {
+			n, err = u.zstd.Read(p)
+		}
+		u.bytes += int64(n)
+		if errors.Is(err, io.EOF) {
+			u.open, err = false, nil
+			if u.codec == Zstd {
+				err = u.frame.drained()
+			}
+		}
+		if err != nil {
+			return n, fmt.Errorf("%s, after %d bytes of the file: %w", u.codec, u.in.n, err)
+		}
+		if u.ratio > 0 && u.bytes > ratioFromBytes && u.bytes/u.ratio > u.in.n {
+			return 0, fmt.Errorf("%s: %d bytes of the file decompress to more than %d: if it is to be trusted, raise "+
+				"dataset.format.%s above %d", u.codec, u.in.n, u.bytes, optionRatio, u.ratio)
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// begin begins a member; io.EOF: there is none.
+func (u *Unpacked) begin() error {
+	at := u.in.n
+	begun, err := u.beginMember()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return io.EOF
+		}
+		return fmt.Errorf("%s, at byte %d of the file: %w", u.codec, at, err)
+	}
+	if begun {
+		u.open = true
+		u.members = append(u.members, Member{at, u.bytes})
+	}
+	return nil
+}
+
+func (u *Unpacked) beginMember() (begun bool, err error) {
+	if u.codec == Zstd {
+		return u.beginFrame()
+	}
+	if u.in.n > 0 {
+		if err := u.in.passZeros(); err != nil { // padding, as on tapes
+			return false, err
+		}
+	}
+	if _, err := u.in.Peek(1); err != nil {
+		return false, err
+	}
+	if u.gzip == nil {
+		u.gzip, err = gzip.NewReader(u.in)
+	} else {
+		err = u.gzip.Reset(u.in)
+	}
+	if err != nil {
+		return false, unexpected(err)
+	}
+	u.gzip.Multistream(false)
+	return true, nil
+}
+
+func (u *Unpacked) beginFrame() (begun bool, err error) {
+	magic, err := u.in.Peek(4)
+	if len(magic) == 0 {
+		return false, err
+	}
+	if len(magic) < 4 {
+		return false, io.ErrUnexpectedEOF
+	}
+	if m := binary.LittleEndian.Uint32(magic); m&skippableMask == skippable {
+		var head [8]byte
+		if _, err := io.ReadFull(u.in, head[:]); err != nil {
+			return false, unexpected(err)
+		}
+		n := int64(binary.LittleEndian.Uint32(head[4:]))
+		if skipped, _ := io.CopyN(io.Discard, u.in, n); skipped < n {
+			return false, io.ErrUnexpectedEOF
+		}
+		return false, nil
+	}
+	u.frame = frame{in: u.in}
+	if u.zstd == nil {
+		u.zstd, err = zstd.NewReader(&u.frame, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(1<<62))
+	} else {
+		err = u.zstd.Reset(&u.frame)
+	}
+	return err == nil, err
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// counted counts what is taken of a file.
+type counted struct {
+	*bufio.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// ReadByte keeps gzip's reader from taking more than it needs.
+func (c *counted) ReadByte() (byte, error) {
+	b, err := c.Reader.ReadByte()
+	if err == nil {
+		c.n++
+	}
+	return b, err
+}
+
+// passZeros passes over zeros; io.EOF: there is nothing else.
+func (c *counted) passZeros() error {
+	for {
+		b, err := c.Peek(1)
+		if err != nil || b[0] != 0 {
+			return err
+		}
+		if _, err := c.ReadByte(); err != nil {
+			return err
+		}
+	}
+}
+
+// frame gives the bytes of one frame of zstd, whose blocks say how long they are, and no more.
+// https://datatracker.ietf.org/doc/html/rfc8878#section-3.1.1
+type frame struct {
+	in    *counted
+	ahead []byte // that were looked at, and are given next
+	left  int64  // bytes of the block behind these
+	sum   bool   // a checksum follows the last block
+	begun bool
+	last  bool // the block is the last one
+	ended bool
+}
+
+var errFrame = errors.New("a frame goes on behind its last block: the file is damaged")
+
+// drained fails if the decoder did not take all of the frame.
+func (f *frame) drained() error {
+	if n, err := f.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		return errFrame
+	}
+	return nil
+}
+
+// Read reads.
+func (f *frame) Read(p []byte) (int, error) {
+	for len(f.ahead) == 0 && f.left == 0 {
+		if f.ended {
+			return 0, io.EOF
+		}
+		if err := f.next(); err != nil {
+			return 0, unexpected(err)
+		}
+	}
+	if len(f.ahead) > 0 {
+		n := copy(p, f.ahead)
+		f.ahead = f.ahead[n:]
+		return n, nil
+	}
+	n, err := f.in.Read(p[:min(int64(len(p)), f.left)])
+	f.left -= int64(n)
+	return n, unexpected(err)
+}
+
+// next reads the frame's header, that of a block, or the checksum.
+func (f *frame) next() error {
+	switch {
+	case !f.begun:
+		return f.header()
+	case f.last:
+		f.ended = true
+		if f.sum {
+			f.left = 4
+		}
+		return nil
+	}
+	head := make([]byte, 3)
+	if _, err := io.ReadFull(f.in, head); err != nil {
+		return err
+	}
+	word := uint32(head[0]) | uint32(head[1])<<8 | uint32(head[2])<<16
+	f.ahead, f.last, f.left = head, word&1 != 0, int64(word>>3)
+	if kind := word >> 1 & 3; kind == 1 { // one byte that is repeated
+		f.left = 1
+	}
+	return nil
+}
+
+func (f *frame) header() error {
+	head := make([]byte, 5, 18)
+	if _, err := io.ReadFull(f.in, head); err != nil {
+		return err
+	}
+	flags := head[4]
+	single := flags>>5&1 != 0
+	n := []int{0, 1, 2, 4}[flags&3] // of the dictionary's id
+	if !single {
+		n++
+	}
+	switch size := flags >> 6; {
+	case size > 0:
+		n += 1 << size
+	case single:
+		n++
+	}
+	head = head[:5+n]
+	if _, err := io.ReadFull(f.in, head[5:]); err != nil {
+		return err
+	}
+	f.begun, f.ahead, f.sum = true, head, flags>>2&1 != 0
+	return nil
+}

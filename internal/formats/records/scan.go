@@ -1,0 +1,161 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// extentBytes is about what the records of an extent have, decompressed.
+const extentBytes = 4 << 20
+
+// Scan cuts the file into extents of about extentBytes, each of which begins with a record.
+func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Place) error) error {
+	u := NewUnpacked(f.Codec, in.Reader(ctx), f.Limits.Ratio)
+	defer u.Close()
+	s := NewStream(f, NewBuffered(u, nil), 0)
+	c := &cutter{found: found, plain: f.Codec == Plain}
+	for {
+		_, at, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		c.members = u.Members()
+		if err := c.row(at); err != nil {
+			return err
+		}
+		u.Pass(c.passed)
+		c.passed = 0
+	}
+	c.members = u.Members()
+	if err := c.end(s.At(), f.size); err != nil {
+		return err
+	}
+	if of, ok := f.Opened.(Counted); ok && of.Records() != c.rows {
+		return fmt.Errorf("it has %d records, and its header says %d: the file is damaged or cut off", c.rows,
+			of.Records())
+	}
+	return nil
+}
+
+// cutter makes extents of records, which it is told in their order.
+type cutter struct {
+	found   func(format.Place) error
+	plain   bool     // records can be read from any byte on
+	members []Member // from the one on in which the current extent begins, or the one that waits
+	passed  int      // of them, that are not needed any more
+
+	index   int
+	rows    int64  // of the extents so far
+	current *begun // nil: no record was told yet
+	waiting *begun // is complete, but for where the member ends that has its last bytes
+}
+
+// begun is an extent, and where it begins and ends, decompressed.
+type begun struct {
+	format.Place
+	from, to int64
+	member   int64 // where it begins in the file
+}
+
+// row tells of a record.
+func (c *cutter) row(at int64) error {
+	if err := c.settle(); err != nil {
+		return err
+	}
+	member := c.memberAt(at)
+	if b := c.current; b != nil && (at-b.from < extentBytes || member.Stored == b.member) {
+		b.Rows++
+		return nil
+	}
+	if err := c.close(at); err != nil {
+		return err
+	}
+	c.current = &begun{from: at, member: member.Stored}
+	c.current.Place = format.Place{
+		Extent: format.Extent{FirstRow: c.rows, Rows: 1}, Index: c.index,
+		Stored: storage.Range{Offset: member.Stored}, Skip: at - member.Bytes,
+	}
+	return nil
+}
+
+// memberAt is the one that has a byte.
+func (c *cutter) memberAt(at int64) Member {
+	if c.plain {
+		return Member{at, at}
+	}
+	i := c.firstFrom(at+1) - 1
+	found := c.members[i]
+	if c.waiting == nil && c.current == nil { // nobody needs those in front of it
+		c.passed, c.members = c.passed+i, c.members[i:]
+	}
+	return found
+}
+
+// close ends the current extent where the next one begins.
+func (c *cutter) close(at int64) error {
+	b := c.current
+	if b == nil {
+		return nil
+	}
+	b.to, b.Bytes = at, at-b.from
+	c.rows += b.Rows
+	c.index++
+	c.current, c.waiting = nil, b
+	return c.settle()
+}
+
+// settle hands on the extent that waits, once it is known where its last member ends.
+func (c *cutter) settle() error {
+	b := c.waiting
+	if b == nil {
+		return nil
+	}
+	if c.plain {
+		return c.hand(b.to)
+	}
+	i := c.firstFrom(b.to)
+	if i == len(c.members) {
+		return nil
+	}
+	end := c.members[i].Stored
+	if i > 0 { // the one before may have the next extent's first record
+		c.passed, c.members = c.passed+i-1, c.members[i-1:]
+	}
+	return c.hand(end)
+}
+
+// firstFrom is the first member that begins at a byte or behind it.
+func (c *cutter) firstFrom(at int64) int {
+	return sort.Search(len(c.members), func(i int) bool { return c.members[i].Bytes >= at })
+}
+
+func (c *cutter) hand(end int64) error {
+	b := c.waiting
+	c.waiting = nil
+	b.Stored.Length = end - b.Stored.Offset
+	return c.found(b.Place)
+}
+
+// end tells that there are no more records.
+func (c *cutter) end(at, size int64) error {
+	err := c.settle()
+	if err == nil && c.waiting != nil {
+		err = c.hand(size)
+	}
+	if b := c.current; b != nil && err == nil {
+		c.rows += b.Rows
+		b.to, b.Bytes = at, at-b.from
+		c.current, c.waiting = nil, b
+		err = c.hand(size)
+	}
+	return err
+}

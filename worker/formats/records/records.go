@@ -1,0 +1,313 @@
+// Package records decodes extents of files that are runs of records into vectors, window by window: it decompresses
+// them, cuts them as internal/formats/records did, and has the format's Parser say what each record holds. A folder
+// beside this one has the parser of each format.
+//
+// The input is not trusted: whatever records hold, decoding ends with the rows that the index claims, or with an error
+// that names file, extent, row and byte. A Decoder belongs to one goroutine.
+package records
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/rescue"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Parser finds the values of a file's records.
+type Parser interface {
+	// Parse sets what a record has of the columns; what it does not set is absent there, and has the source's default.
+	// The record is not valid afterwards. An error is about this record alone, and says at which of its bytes it is
+	// wrong.
+	Parse(record []byte, columns []*Column) error
+}
+
+// NewParser returns the parser of a file's records for sources. Columns of sources that the file lacks are nil.
+type NewParser func(f *records.File, sources []*pb.Source) (Parser, error)
+
+// Decoder decodes the sources of a program from one extent after another.
+type Decoder struct {
+	sources []*pb.Source
+	parser  NewParser
+	memory  decode.Allowance
+
+	bound   *records.Bound // nil: it is forgotten
+	parse   Parser
+	columns []*Column       // one for each source; nil: a constant
+	readers []decode.Reader // of constants
+	out     []*vector.Vector
+
+	in       *records.Stream
+	unpacked *records.Unpacked // nil: the file is not compressed
+	buffer   []byte            // that records are decompressed into
+
+	file     string
+	extent   int
+	row      int64 // of the file, that comes next
+	rowsLeft int
+	err      error // that ended the extent
+}
+
+var errNoExtent = errors.New("records: decoder without an extent")
+
+// NewDecoder returns a decoder of sources from files of a format.
+func NewDecoder(sources []*pb.Source, parser NewParser) *Decoder {
+	return &Decoder{
+		sources: sources, parser: parser, columns: make([]*Column, len(sources)),
+		readers: make([]decode.Reader, len(sources)), out: make([]*vector.Vector, len(sources)), err: errNoExtent,
+	}
+}
+
+// Memory is what the decoder may hold.
+func (d *Decoder) Memory() *decode.Allowance { return &d.memory }
+
+// Forget gives up the last file, and all memory.
+func (d *Decoder) Forget() {
+	d.closeStream()
+	d.bound, d.parse, d.err, d.buffer = nil, nil, errNoExtent, nil
+	clear(d.columns)
+	clear(d.readers)
+	clear(d.out)
+	d.memory.Give(d.memory.Held())
+}
+
+func (d *Decoder) closeStream() {
+	if d.unpacked != nil {
+		d.unpacked.Close()
+		d.unpacked = nil
+	}
+	d.in = nil
+}
+
+// Reset begins an extent of a file, whose URI is for messages. There is one chunk.
+func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode.Source) (err error) {
+	defer func() { d.err = err }()
+	defer d.blame(&err)
+	defer rescue.As(&err, rescue.Decoder)
+	d.file, d.extent = file, extent
+	bound, ok := b.(*records.Bound)
+	if !ok || len(chunks) != 1 || bound.Place(extent).Rows == 0 {
+		return errors.New("it is no extent of a file of records")
+	}
+	if d.bound != bound {
+		if err := d.bind(bound); err != nil {
+			return err
+		}
+	}
+	place := bound.Place(extent)
+	d.row, d.rowsLeft = place.FirstRow, int(place.Rows)
+	return d.open(place, chunks[0])
+}
+
+// bind prepares columns for a file.
+func (d *Decoder) bind(b *records.Bound) (err error) {
+	d.Forget()
+	for i, how := range b.Access {
+		source := d.sources[i]
+		switch how {
+		case format.Absent:
+			d.readers[i], err = decode.NewConstant(source.GetType(), source.GetDefault(), &d.memory)
+		case format.Nulls:
+			d.readers[i], err = decode.NewConstant(source.GetType(), nil, &d.memory)
+		default:
+			d.columns[i], err = newColumn(source, &d.memory)
+		}
+		if err != nil {
+			return fmt.Errorf("feature %s: %w", source.GetName(), err)
+		}
+	}
+	if d.parse, err = d.parser(b.File, d.sources); err != nil {
+		return err
+	}
+	d.bound = b
+	return nil
+}
+
+// open begins to read an extent's bytes.
+func (d *Decoder) open(p format.Place, chunk decode.Source) error {
+	d.closeStream()
+	if d.bound.Codec == records.Plain {
+		// Records lie in the chunk, and are not copied.
+		d.in = records.NewStream(d.bound.File, &inChunk{chunk: chunk, left: int(p.Bytes)}, p.Stored.Offset)
+		return nil
+	}
+	d.unpacked = records.NewUnpacked(d.bound.Codec, &chunkReader{chunk: chunk, left: int(p.Stored.Length)},
+		d.bound.Limits.Ratio)
+	if n, err := io.CopyN(io.Discard, d.unpacked, p.Skip); err != nil {
+		return fmt.Errorf("of %d bytes in front of its rows there are %d: %w", p.Skip, n, noEOF(err))
+	}
+	rows := records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes), d.grow)
+	d.in = records.NewStream(d.bound.File, rows, p.Skip)
+	return nil
+}
+
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// grow is the memory that records are decompressed into, which the next extent uses again.
+func (d *Decoder) grow(buf []byte, n int) ([]byte, error) {
+	if cap(d.buffer) >= n {
+		if len(buf) > 0 && &buf[0] != &d.buffer[:1][0] {
+			copy(d.buffer[:n], buf)
+		}
+		return d.buffer[:n], nil
+	}
+	grown, err := decode.Grow(&d.memory, d.buffer[:len(buf)], n)
+	if err != nil {
+		return nil, err
+	}
+	d.buffer = grown
+	return grown[:n], nil
+}
+
+// Skip passes over rows.
+func (d *Decoder) Skip(rows int) error {
+	return d.advance(rows, func([]byte) error { return nil })
+}
+
+// Next returns vectors of the next rows, one for each source. They are valid until the next call of Next or Skip.
+func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
+	for _, c := range d.columns {
+		if c != nil {
+			c.begin()
+		}
+	}
+	err := d.advance(rows, d.take)
+	if err != nil {
+		return nil, err
+	}
+	return d.out, d.show(rows)
+}
+
+// take adds a record to the columns.
+func (d *Decoder) take(record []byte) error {
+	if err := d.parse.Parse(record, d.columns); err != nil {
+		return err
+	}
+	for i, c := range d.columns {
+		if c == nil {
+			continue
+		}
+		if err := c.endRow(); err != nil {
+			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) show(rows int) (err error) {
+	for i, c := range d.columns {
+		if c != nil {
+			d.out[i] = c.show()
+		} else if d.out[i], err = d.readers[i].Read(rows); err != nil {
+			d.err = err
+			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+		}
+	}
+	return nil
+}
+
+// advance has f take rows, and keeps its error: an extent that failed stays failed.
+func (d *Decoder) advance(rows int, f func(record []byte) error) (err error) {
+	if d.err != nil {
+		return d.err
+	}
+	if rows < 0 || rows > d.rowsLeft {
+		return fmt.Errorf("%d rows wanted of an extent with %d left", rows, d.rowsLeft)
+	}
+	defer func() { d.err = err }()
+	defer d.blame(&err)
+	defer rescue.As(&err, rescue.Decoder)
+	for range rows {
+		record, at, err := d.in.Next()
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("there are no more than %d rows in front of byte %d: the index is not that of the file",
+				d.row, d.in.At())
+		}
+		if err == nil {
+			if err = f(record); err != nil {
+				err = fmt.Errorf("record at byte %d: %w", at, err)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("row %d: %w", d.row, err)
+		}
+		d.row++
+		d.rowsLeft--
+	}
+	return nil
+}
+
+// blame says what was being decoded.
+func (d *Decoder) blame(err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("%s extent %d: %w", d.file, d.extent, *err)
+	}
+}
+
+// Explain says, source by source, how an extent is read: "gzip, int64".
+func (d *Decoder) Explain(b format.Bound, _ int) ([]string, error) {
+	bound, ok := b.(*records.Bound)
+	if !ok {
+		return nil, errors.New("it is no file of records")
+	}
+	out := make([]string, len(d.sources))
+	for i, how := range bound.Access {
+		switch how {
+		case format.Absent:
+			out[i] = "absent from the file"
+		case format.Nulls:
+			out[i] = "nulls without a type"
+		default:
+			out[i] = bound.Codec.String() + " " + bound.Format()
+		}
+	}
+	return out, nil
+}
+
+// inChunk is the Bytes of a chunk that is not compressed.
+type inChunk struct {
+	chunk    decode.Source
+	at, left int
+}
+
+func (c *inChunk) Peek(n int) ([]byte, bool, error) {
+	n = min(n, c.left)
+	data, err := c.chunk.Bytes(c.at, n)
+	if err != nil {
+		return nil, false, err
+	}
+	data = data[:min(len(data), c.left)]
+	return data, len(data) == c.left, nil
+}
+
+func (c *inChunk) Pass(n int) { c.at, c.left = c.at+n, c.left-n }
+
+// chunkReader reads a chunk.
+type chunkReader struct {
+	chunk    decode.Source
+	at, left int
+}
+
+func (c *chunkReader) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), c.left)
+	data, err := c.chunk.Bytes(c.at, n)
+	if err != nil {
+		return 0, err
+	}
+	copy(p, data[:n])
+	c.at, c.left = c.at+n, c.left-n
+	return n, nil
+}
