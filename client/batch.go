@@ -58,11 +58,14 @@ type Label struct {
 	F64  []float64
 }
 
-// Bytes has one byte string a row: row i's is Data[Offsets[i]:Offsets[i+1]].
+// Bytes has byte strings, one a row or lists of them: string i is Data[Offsets[i]:Offsets[i+1]].
 type Bytes struct {
 	Name    string
 	Data    []byte
-	Offsets []int32 // Rows+1, the first is 0
+	Offsets []int32 // one more than there are strings, the first is 0
+	// RowOffsets is nil where string i is row i's. Else row i has the strings RowOffsets[i] to RowOffsets[i+1]: there
+	// are Rows+1, and the first is 0.
+	RowOffsets []int32
 }
 
 // Image is [Rows, H, W, C] or [Rows, C, H, W], row-major, in the slice of its own dtype; the other is nil.
@@ -135,7 +138,11 @@ func (b *Batch) expose() {
 				Name: c.name, Bool: v.bools, I32: v.i32, I64: v.i64, F32: v.f32, F64: v.f64,
 			})
 		case roleBytes:
-			buf.bytes = append(buf.bytes, Bytes{Name: c.name, Data: v.u8, Offsets: v.offsets})
+			strings := Bytes{Name: c.name, Data: v.u8, Offsets: v.offsets}
+			if c.lists {
+				strings.Offsets, strings.RowOffsets = v.ends, v.offsets
+			}
+			buf.bytes = append(buf.bytes, strings)
 		case roleImage:
 			buf.images = append(buf.images, Image{Name: c.name, Shape: [3]int(c.shape), Data: v.u8, Floats: v.f32})
 		case roleTensor:

@@ -42,6 +42,7 @@ type column struct {
 	elem     arrow.Type // of values: FLOAT32, INT64, ...
 	width    int        // values a row; 0 if jagged
 	weighted bool
+	lists    bool     // bytes: a row has a list of byte strings
 	names    []string // dense: of its columns
 	shape    []int    // image: H, W, C or C, H, W; tensor: of a row; padded: the length
 
@@ -102,8 +103,7 @@ func parseColumn(f arrow.Field) (column, error) {
 	case tag == "padded":
 		return parsePadded(c, f)
 	case tag == "bytes":
-		c.role, c.elem, c.width = roleBytes, f.Type.ID(), 0
-		return c, want(c.elem == arrow.BINARY, f.Type, "binary")
+		return parseBytes(c, f.Type)
 	case tag == "label":
 		c.role, c.elem = roleLabel, f.Type.ID()
 		switch c.elem {
@@ -156,6 +156,15 @@ func parseSparse(c column, t arrow.DataType) (column, error) {
 	}
 	c.role, c.elem, c.width = roleSparse, elem.ID(), 0
 	return c, want(c.elem == arrow.INT64 || c.elem == arrow.FLOAT32, t, expected)
+}
+
+func parseBytes(c column, t arrow.DataType) (column, error) {
+	elem := t
+	if list, ok := t.(*arrow.ListType); ok {
+		c.lists, elem = true, list.Elem()
+	}
+	c.role, c.elem, c.width = roleBytes, elem.ID(), 0
+	return c, want(c.elem == arrow.BINARY, t, "binary or list<binary>")
 }
 
 func parseImage(c column, f arrow.Field) (column, error) {

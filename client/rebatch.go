@@ -40,6 +40,7 @@ type outColumn struct {
 	bools   []bool
 	weights []float32
 	offsets []int32 // in own, unless shares
+	ends    []int32 // of the byte strings in lists, which the offsets count
 	own     []int32 // for the offsets of all rows
 	shares  bool    // the offsets may be those of the jagged column before
 }
@@ -126,6 +127,9 @@ func (b *buffers) reset() {
 			o.own[0] = 0 // whatever the memory has
 			o.offsets, o.shares = o.own[:1], true
 		}
+		if b.layout.columns[i].lists {
+			o.ends = append(reserve(o.memory, o.ends[:0], 1, 0), 0)
+		}
 	}
 	b.sparse, b.labels, b.bytes, b.images = b.sparse[:0], b.labels[:0], b.bytes[:0], b.images[:0]
 	b.shaped, b.padded = b.shaped[:0], b.padded[:0]
@@ -145,7 +149,9 @@ func (b *buffers) append(w *wireRecord, lo, hi int) error {
 		if err := b.appendOffsets(w, i, before, lo, hi); err != nil {
 			return fmt.Errorf("batch: column %q: %w", c.name, err)
 		}
-		to.appendJagged(c, from, lo, hi, share, past)
+		if err := to.appendJagged(c, from, lo, hi, share, past); err != nil {
+			return fmt.Errorf("batch: column %q: %w", c.name, err)
+		}
 		before = i
 	}
 	b.rows += hi - lo
@@ -165,14 +171,31 @@ func (b *buffers) appendOffsets(w *wireRecord, i, before, lo, hi int) error {
 	}
 	o.shares = false
 	begin, end := offsets[lo], o.own[b.rows]
-	if int64(end)+int64(offsets[hi]-begin) > math.MaxInt32 {
-		return fmt.Errorf("more than %d values in one batch; lower batch_size", math.MaxInt32)
+	if err := fits(end, offsets[hi]-begin); err != nil {
+		return err
 	}
 	o.offsets = o.own[:b.rows+1+hi-lo]
-	shift, in := end-begin, offsets[lo+1:hi+1]
-	out := o.offsets[b.rows+1:][:len(in)] // so that the loop checks no bounds
-	for i, v := range in {
-		out[i] = v + shift
+	shifted(o.offsets[b.rows+1:], offsets[lo+1:hi+1], end-begin)
+	return nil
+}
+
+// shifted writes offsets that begin elsewhere.
+func shifted(dst, src []int32, by int32) {
+	for len(src) >= 8 && len(dst) >= 8 {
+		to, from := (*[8]int32)(dst), (*[8]int32)(src)
+		to[0], to[1], to[2], to[3] = from[0]+by, from[1]+by, from[2]+by, from[3]+by
+		to[4], to[5], to[6], to[7] = from[4]+by, from[5]+by, from[6]+by, from[7]+by
+		dst, src = dst[8:], src[8:]
+	}
+	for i, v := range src {
+		dst[i] = v + by
+	}
+}
+
+// fits fails where there are more values in a batch than offsets can count.
+func fits(have, more int32) error {
+	if int64(have)+int64(more) > math.MaxInt32 {
+		return fmt.Errorf("more than %d values in one batch; lower batch_size", math.MaxInt32)
 	}
 	return nil
 }
@@ -248,10 +271,12 @@ func likely(values int, share float64) int {
 }
 
 // appendJagged appends the values of uneven rows; share is how many times as many rows the batch will have.
-func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share float64, past bool) {
+func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share float64, past bool) error {
 	from, to := w.offsets[lo], w.offsets[hi]
 	more := int(to - from)
 	switch {
+	case c.lists:
+		return o.appendStrings(w, int(from), int(to), share, past)
 	case c.role == roleBytes:
 		o.u8 = extend(o.memory, o.u8, w.u8[from:to], likely(len(o.u8)+more, share), past)
 	case c.elem == arrow.INT64:
@@ -262,6 +287,20 @@ func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share flo
 	if c.weighted {
 		o.weights = extend(o.memory, o.weights, w.weights[from:to], likely(len(o.weights)+more, share), past)
 	}
+	return nil
+}
+
+// appendStrings appends byte strings of lists.
+func (o *outColumn) appendStrings(w *wireColumn, from, to int, share float64, past bool) error {
+	begin, end, have := w.ends[from], w.ends[to], o.ends[len(o.ends)-1]
+	if err := fits(have, end-begin); err != nil {
+		return err
+	}
+	n := len(o.ends)
+	o.ends = reserve(o.memory, o.ends, to-from, likely(n+to-from, share))[:n+to-from]
+	shifted(o.ends[n:], w.ends[from+1:to+1], have-begin)
+	o.u8 = extend(o.memory, o.u8, w.u8[begin:end], likely(int(have+end-begin), share), past)
+	return nil
 }
 
 // size is the number of bytes in use.
@@ -269,7 +308,7 @@ func (b *buffers) size() int64 {
 	var n int64
 	for i := range b.columns {
 		o := &b.columns[i]
-		n += int64(4*(len(o.f32)+len(o.i32)+len(o.offsets)+len(o.weights)) + 8*(len(o.f64)+len(o.i64)) +
+		n += int64(4*(len(o.f32)+len(o.i32)+len(o.offsets)+len(o.ends)+len(o.weights)) + 8*(len(o.f64)+len(o.i64)) +
 			len(o.u8) + len(o.bools))
 	}
 	return n

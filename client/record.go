@@ -37,7 +37,10 @@ func (o *outColumn) data(c *column, t arrow.DataType, rows int) arrow.ArrayData 
 		return nest(t, rows, nil, o.rows(c, s.Field(0).Type, rows), lengths)
 	case roleBytes:
 		offsets := bufferOf(arrow.Int32Traits.CastToBytes(o.offsets))
-		return array.NewData(t, rows, []*memory.Buffer{nil, offsets, bufferOf(o.u8)}, nil, 0, 0)
+		if c.lists {
+			return nest(t, rows, []*memory.Buffer{offsets}, o.strings(t.(*arrow.ListType).Elem(), o.ends))
+		}
+		return o.strings(t, o.offsets)
 	case roleSparse:
 		elem, n := t.(*arrow.ListType).Elem(), int(o.offsets[rows])
 		var child arrow.ArrayData
@@ -50,6 +53,12 @@ func (o *outColumn) data(c *column, t arrow.DataType, rows int) arrow.ArrayData 
 		return nest(t, rows, []*memory.Buffer{bufferOf(arrow.Int32Traits.CastToBytes(o.offsets))}, child)
 	}
 	return o.values(c, t, rows)
+}
+
+// strings lays byte strings over the column's bytes.
+func (o *outColumn) strings(t arrow.DataType, ends []int32) arrow.ArrayData {
+	buffers := []*memory.Buffer{nil, bufferOf(arrow.Int32Traits.CastToBytes(ends)), bufferOf(o.u8)}
+	return array.NewData(t, len(ends)-1, buffers, nil, 0, 0)
 }
 
 // rows lays lists of equally many values over the slice in use, or scalars.
@@ -108,13 +117,17 @@ func nest(t arrow.DataType, n int, buffers []*memory.Buffer, children ...arrow.A
 }
 
 // Arrays are the batch's memory: of each column, in the order of Schema, what it has of offsets, values and weights, or
-// of values and lengths. Bools are bytes. They are good until Release.
+// of values and lengths; of lists of byte strings, offsets of rows, offsets of strings, and bytes. Bools are bytes.
+// They are good until Release.
 func (b *Batch) Arrays() [][]byte {
 	var out [][]byte
 	for i := range b.buffers.columns {
 		c, o := &b.buffers.layout.columns[i], &b.buffers.columns[i]
 		if c.width == 0 {
 			out = append(out, arrow.Int32Traits.CastToBytes(o.offsets))
+		}
+		if c.lists {
+			out = append(out, arrow.Int32Traits.CastToBytes(o.ends))
 		}
 		out = append(out, o.raw(c))
 		if c.weighted {

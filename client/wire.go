@@ -39,6 +39,7 @@ type wireColumn struct {
 	u8      []byte // images, byte strings, tensors, the bits of booleans, or int64 values in fewer bytes
 	each    int    // of these: how many
 	offsets []int32
+	ends    []int32 // of the byte strings in lists, which the offsets count
 	weights []float32
 }
 
@@ -46,7 +47,7 @@ type wireColumn struct {
 type parts struct {
 	nodes   []wire.Node
 	buffers [][]byte
-	good    *byte // the offsets that were looked at last, which arrays may share
+	good    []int32 // the offsets that were looked at last, which arrays may share
 }
 
 // length is that of the next array.
@@ -102,16 +103,7 @@ func (w *wireColumn) bind(c *column, p *parts, rows int) error {
 	case roleSparse:
 		return w.bindSparse(c, p, rows)
 	case roleBytes:
-		b, err := p.next(rows, 3)
-		if err != nil {
-			return err
-		}
-		n, err := w.bindOffsets(p, b[0], rows)
-		if err != nil {
-			return err
-		}
-		w.u8 = b[1]
-		return enough(len(w.u8), n)
+		return w.bindBytes(c, p, rows)
 	}
 	return w.bindValues(c, p, rows)
 }
@@ -169,8 +161,8 @@ func (w *wireColumn) bindSparse(c *column, p *parts, rows int) error {
 	if err != nil {
 		return err
 	}
-	n, err := w.bindOffsets(p, b[0], rows)
-	if err != nil {
+	n := 0
+	if w.offsets, n, err = p.offsets(b[0], rows); err != nil {
 		return err
 	}
 	if !c.weighted {
@@ -189,32 +181,57 @@ func (w *wireColumn) bindSparse(c *column, p *parts, rows int) error {
 	return enough(len(w.weights), n)
 }
 
-// bindOffsets takes the offsets of rows and returns how many values they need.
-func (w *wireColumn) bindOffsets(p *parts, b []byte, rows int) (int, error) {
-	if rows == 0 {
-		w.offsets = []int32{0}
-		return 0, nil
+func (w *wireColumn) bindBytes(c *column, p *parts, rows int) (err error) {
+	n := rows // byte strings
+	if c.lists {
+		b, err := p.next(rows, 2)
+		if err != nil {
+			return err
+		}
+		if w.offsets, n, err = p.offsets(b[0], rows); err != nil {
+			return err
+		}
 	}
-	offsets := arrow.Int32Traits.CastFromBytes(b)
-	if err := enough(len(offsets), rows+1); err != nil {
-		return 0, fmt.Errorf("offsets: %w", err)
+	b, err := p.next(n, 3)
+	if err != nil {
+		return err
 	}
-	w.offsets = offsets[:rows+1]
-	if p.good == &b[0] {
-		return int(w.offsets[rows]), nil
+	ends, size, err := p.offsets(b[0], n)
+	if err != nil {
+		return err
 	}
-	last := w.offsets[0]
+	if w.ends = ends; !c.lists {
+		w.offsets, w.ends = ends, nil
+	}
+	w.u8 = b[1]
+	return enough(len(w.u8), size)
+}
+
+// offsets takes those of n rows, or byte strings, and returns how many values they need.
+func (p *parts) offsets(b []byte, n int) (offsets []int32, values int, err error) {
+	if n == 0 {
+		return []int32{0}, 0, nil
+	}
+	offsets = arrow.Int32Traits.CastFromBytes(b)
+	if err := enough(len(offsets), n+1); err != nil {
+		return nil, 0, fmt.Errorf("offsets: %w", err)
+	}
+	offsets = offsets[:n+1]
+	if len(p.good) == len(offsets) && &p.good[0] == &offsets[0] {
+		return offsets, int(offsets[n]), nil
+	}
+	last := offsets[0]
 	if last < 0 {
-		return 0, fmt.Errorf("offsets begin at %d", last)
+		return nil, 0, fmt.Errorf("offsets begin at %d", last)
 	}
-	for i, o := range w.offsets {
+	for i, o := range offsets {
 		if o < last {
-			return 0, fmt.Errorf("offset %d is %d, after %d", i, o, last)
+			return nil, 0, fmt.Errorf("offset %d is %d, after %d", i, o, last)
 		}
 		last = o
 	}
-	p.good = &b[0]
-	return int(last), nil
+	p.good = offsets
+	return offsets, int(last), nil
 }
 
 func (w *wireColumn) bindValues(c *column, p *parts, n int) error {

@@ -95,6 +95,7 @@ func TestLayoutRefuses(t *testing.T) {
 		},
 		{"x", "label", arrow.BinaryTypes.Binary, nil, "expected bool"},
 		{"x", "bytes", arrow.BinaryTypes.String, nil, "expected binary"},
+		{"x", "bytes", arrow.ListOf(i64), nil, "expected binary or list<binary>"},
 		{"x", "image", i64, nil, "expected fixed_size_list<uint8>"},
 		{
 			"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8),
@@ -179,6 +180,49 @@ func TestBindRefuses(t *testing.T) {
 			!strings.Contains(err.Error(), `"ids"`) {
 			t.Errorf("bind: %v; expected %q", err, want)
 		}
+	}
+}
+
+// TestBindRefusesByteLists hands over lists of byte strings of which some lie outside of what there is.
+func TestBindRefusesByteLists(t *testing.T) {
+	f, _ := fake.Schema().FieldsByName("words")
+	l, err := parseLayout(arrow.NewSchema(f, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct{ offsets, ends []int32 }{
+		"2 values; expected 3":              {[]int32{0, 1, 3}, []int32{0, 1, 4}},
+		"offset 2 is 0, after 1":            {[]int32{0, 1, 0}, []int32{0, 1, 4}},
+		"offset 2 is 3, after 5":            {[]int32{0, 1, 2}, []int32{0, 5, 3}},
+		"offsets begin at -1":               {[]int32{0, 1, 2}, []int32{-1, 2, 3}},
+		"buffer holds 8 values; expected 9": {[]int32{0, 1, 2}, []int32{0, 1, 9}},
+	} {
+		_, err := l.bind(&wire.Batch{
+			Rows: 2, Nodes: []wire.Node{{Length: 2}, {Length: 2}},
+			Buffers: [][]byte{
+				nil, arrow.Int32Traits.CastToBytes(c.offsets), nil, arrow.Int32Traits.CastToBytes(c.ends), make([]byte, 8),
+			},
+		})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"words"`) {
+			t.Errorf("bind: %v; expected %q", err, want)
+		}
+	}
+}
+
+// TestBindSharedByteLists has the offsets of three strings begin as those of two rows do, in the same memory: what lies
+// behind these is looked at, too.
+func TestBindSharedByteLists(t *testing.T) {
+	f, _ := fake.Schema().FieldsByName("words")
+	l, err := parseLayout(arrow.NewSchema(f, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := arrow.Int32Traits.CastToBytes([]int32{0, 1, 3, 0})
+	_, err = l.bind(&wire.Batch{
+		Rows: 2, Nodes: []wire.Node{{Length: 2}, {Length: 3}}, Buffers: [][]byte{nil, both, nil, both, make([]byte, 8)},
+	})
+	if err == nil || !strings.Contains(err.Error(), "offset 3 is 0, after 3") {
+		t.Errorf("bind: %v", err)
 	}
 }
 

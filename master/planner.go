@@ -89,6 +89,7 @@ type blockPlanner struct {
 	logger  *slog.Logger
 
 	untrusted *atomic.Int64 // column chunks whose statistics cannot be used
+	warned    atomic.Bool   // of the session's first
 
 	mu     sync.Mutex
 	epoch  map[uint32][][]int // the blocks of epochs, as indices of the listing's files
@@ -222,12 +223,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 	if err != nil {
 		return b, err
 	}
-	if counts.UntrustedChunks > 0 {
-		p.untrusted.Add(counts.UntrustedChunks)
-		p.logger.Warn("statistics contradict themselves: they exclude nothing, so that more is read than need be",
-			"epoch", epoch, "block", index,
-			"chunks", counts.UntrustedChunks, "first", counts.Untrusted)
-	}
+	p.noteUntrusted(counts, epoch, index)
 	return plannedBlock{
 		block: &pb.Block{Epoch: epoch, Index: index, Shards: shards}, reads: reads,
 		columns: p.look(reads.prefixes, loaded),
@@ -235,6 +231,19 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 			Epoch: epoch, Block: index, Blocks: uint32(len(cut)), Shards: uint32(len(shards)), Rows: counts.Rows,
 		},
 	}, nil
+}
+
+// noteUntrusted counts column chunks whose statistics cannot be used, and warns of the session's first.
+func (p *blockPlanner) noteUntrusted(counts plan.Counts, epoch, block uint32) {
+	if counts.UntrustedChunks == 0 {
+		return
+	}
+	p.untrusted.Add(counts.UntrustedChunks)
+	if !p.warned.Swap(true) {
+		p.logger.Warn("statistics contradict themselves: they exclude nothing, so that more is read than need be; "+
+			"write these files again", "epoch", epoch, "block", block, "chunks", counts.UntrustedChunks,
+			"first", counts.Untrusted)
+	}
 }
 
 // blocks returns the listing and how an epoch's order of it is cut.

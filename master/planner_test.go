@@ -1,8 +1,11 @@
 package master
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -39,5 +42,18 @@ func TestAFailureThatIsNotRecorded(t *testing.T) {
 	if err := r.takePlan(plannedBlock{err: errors.New("the file is damaged")}); !errors.Is(err, store.ErrNotLeader) ||
 		r.planFails != 1 {
 		t.Errorf("%d failures in a row, %v", r.planFails, err)
+	}
+}
+
+// TestUntrustedStatistics warns once of those of a session, and counts all.
+func TestUntrustedStatistics(t *testing.T) {
+	var log bytes.Buffer
+	p := &blockPlanner{logger: slog.New(slog.NewTextHandler(&log, nil)), untrusted: &atomic.Int64{}}
+	for block, chunks := range []int64{0, 2, 0, 3} {
+		p.noteUntrusted(plan.Counts{UntrustedChunks: chunks, Untrusted: "file:///a row group 1"}, 0, uint32(block))
+	}
+	if said := log.String(); p.untrusted.Load() != 5 || strings.Count(said, "\n") != 1 ||
+		!strings.Contains(said, "block=1 chunks=2") || !strings.Contains(said, "file:///a row group 1") {
+		t.Errorf("%d are counted, and said is %q", p.untrusted.Load(), said)
 	}
 }

@@ -175,6 +175,11 @@ func (w *Worker) newPipeline() (err error) {
 			cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on",
 				"usual_bytes", cfg.Memory, "bytes", cfg.MaxMemory)
 		},
+		Untrusted: func(t *pb.Ticket, why string) {
+			cfg.Logger.Warn("a page index contradicts itself or the footer: it excludes nothing, so that more is read "+
+				"than need be; write the file again",
+				"session", t.GetSession(), "file", t.GetFile().GetUri(), "first", why)
+		},
 		BatchBytes: batchBytes(cfg.Memory, cfg.Slots), ArrayBytes: arrayBytes, MaxBatch: maxBatch,
 		OverRead: overRead, Patience: patience, Zone: cfg.Fleet.Self.Zone,
 	}

@@ -46,15 +46,17 @@ func hasOwn(l pb.Layout) bool { return l == pb.Layout_TENSOR || l == pb.Layout_P
 
 // layoutMistake says what a layout takes if it does not take the type.
 func layoutMistake(l pb.Layout, t Type) string {
+	text := t.Kind == pb.Kind_BINARY
 	switch {
 	case t.Kind == pb.Kind_PICTURE:
 		return pictureMistake(l, t)
+	case t.Nested > 0 && text:
+		return "no layout takes lists of lists of byte strings"
 	case t.Nested > 0 && l != pb.Layout_TENSOR:
 		return "only layout tensor takes lists of lists"
 	case Small(t.Kind) && !hasOwn(l): // of a function: columns have another kind beside it
 		return "only layouts tensor and padded take " + KindName(t.Kind)
 	}
-	text := t.Kind == pb.Kind_BINARY
 	switch l {
 	case pb.Layout_DENSE:
 		switch {
@@ -78,10 +80,13 @@ func layoutMistake(l pb.Layout, t Type) string {
 		case text:
 			return "a label is a number or bool; use layout bytes, or an op that makes a number of text"
 		}
-	case pb.Layout_BYTES, pb.Layout_IMAGE:
+	case pb.Layout_BYTES:
+		if !text {
+			return "bytes takes one binary value a row, or a list of them"
+		}
+	case pb.Layout_IMAGE:
 		if t.List || !text {
-			name, _ := layoutName(l)
-			return name + " takes one binary value a row"
+			return "image takes one binary value a row"
 		}
 	case pb.Layout_TENSOR:
 		if t.List && text {

@@ -161,7 +161,7 @@ func (b *outputBuilder) register(o *output) {
 	b.outputs = append(b.outputs, o)
 }
 
-// elementType is the type of a tensor's elements.
+// elementType is the type of a tensor's elements; of layout bytes, that of a row.
 func elementType(f *pb.Feature, t Type) Type {
 	l := f.GetLayout()
 	switch {
@@ -171,6 +171,8 @@ func elementType(f *pb.Feature, t Type) Type {
 		return Type{Kind: pb.Kind_BINARY}
 	case l == pb.Layout_TENSOR && t.Kind == pb.Kind_BINARY:
 		return Type{Kind: f.GetDtype()}
+	case l == pb.Layout_BYTES:
+		return Type{Kind: t.Kind, List: t.List}
 	case l != pb.Layout_SPARSE:
 		return Type{Kind: t.Kind}
 	case t.Kind == pb.Kind_FLOAT32 || t.Kind == pb.Kind_FLOAT64:

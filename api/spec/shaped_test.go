@@ -134,7 +134,7 @@ func TestMistakesOfTensorsAndPadded(t *testing.T) {
 func TestLayoutsOfColumns(t *testing.T) {
 	for name, want := range map[string]string{
 		"tiny": "dense sparse label tensor", "half": "sparse tensor padded", "matrix": "tensor",
-		"flag": "dense label tensor", "raw": "bytes image tensor", "words": "",
+		"flag": "dense label tensor", "raw": "bytes image tensor", "words": "bytes",
 	} {
 		c, _ := shaped().Find(name)
 		if got := strings.Join(Layouts(c), " "); got != want {

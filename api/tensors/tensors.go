@@ -73,7 +73,9 @@ func field(o *pb.Output) (f arrow.Field, err error) {
 	case pb.Layout_LABEL:
 		f.Type, err = label(o)
 	case pb.Layout_BYTES:
-		f.Type = arrow.BinaryTypes.Binary
+		if f.Type = arrow.BinaryTypes.Binary; o.GetType().GetList() {
+			f.Type = arrow.ListOfNonNullable(arrow.BinaryTypes.Binary)
+		}
 	case pb.Layout_IMAGE:
 		keys, values = append(keys, Shape), append(values, shape(o))
 		f.Type, err = image(o)

@@ -14,6 +14,8 @@ func TestSchema(t *testing.T) {
 	}
 	dense, scored, photo := of("x", pb.Layout_DENSE, pb.Kind_FLOAT32), of("s", pb.Layout_SPARSE, pb.Kind_INT64),
 		of("p", pb.Layout_IMAGE, pb.Kind_BINARY)
+	words := of("w", pb.Layout_BYTES, pb.Kind_BINARY)
+	words.Type.List = true
 	dense.Slots, dense.Columns = []uint32{0, 1}, []string{"a", "\"b"}
 	scored.Weights = new(uint32)
 	photo.Shape = []int32{2, 3, 1}
@@ -24,7 +26,7 @@ func TestSchema(t *testing.T) {
 	makes := &pb.Function{Kind: pb.FunctionKind_FLAT_MAP}
 	s, err := Schema(&pb.Program{Provenance: true, Steps: []*pb.Step{{Python: makes}}, Outputs: []*pb.Output{
 		dense, of("f", pb.Layout_SPARSE, pb.Kind_FLOAT32), scored, of("l", pb.Layout_LABEL, pb.Kind_BOOL),
-		of("b", pb.Layout_BYTES, pb.Kind_BINARY), photo, matrix, flags, half,
+		of("b", pb.Layout_BYTES, pb.Kind_BINARY), words, photo, matrix, flags, half,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +41,7 @@ func TestSchema(t *testing.T) {
 		`s list<item: struct<value: int64, weight: float32>> ["penstock.layout": "sparse"]`,
 		`l bool ["penstock.layout": "label"]`,
 		`b binary ["penstock.layout": "bytes"]`,
+		`w list<item: binary> ["penstock.layout": "bytes"]`,
 		`p fixed_size_list<item: uint8>[6] ["penstock.layout": "image", "penstock.shape": "2,3,1"]`,
 		`t fixed_size_list<item: uint16>[6] ["penstock.layout": "tensor", "penstock.shape": "2,3", ` +
 			`"penstock.dtype": "bfloat16"]`,

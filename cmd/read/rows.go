@@ -72,7 +72,7 @@ func rowOf(b *client.Batch, i int, brief bool) []field {
 		}
 	}
 	for _, x := range b.Bytes {
-		out = append(out, field{x.Name, text(x.Data[x.Offsets[i]:x.Offsets[i+1]])})
+		out = append(out, field{x.Name, textValue(x, i)})
 	}
 	for _, im := range b.Images {
 		kind := "uint8"
@@ -121,6 +121,18 @@ func number[F float32 | float64](x F) any {
 		return fmt.Sprint(x)
 	}
 	return x
+}
+
+// textValue is a row's byte string, or list of them.
+func textValue(b client.Bytes, i int) any {
+	if b.RowOffsets == nil {
+		return text(b.Data[b.Offsets[i]:b.Offsets[i+1]])
+	}
+	list := []string{}
+	for j := b.RowOffsets[i]; j < b.RowOffsets[i+1]; j++ {
+		list = append(list, text(b.Data[b.Offsets[j]:b.Offsets[j+1]]))
+	}
+	return list
 }
 
 // text is a byte string as JSON can write it: what is no UTF-8 is written as hexadecimal digits.

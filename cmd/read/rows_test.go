@@ -28,13 +28,16 @@ func TestPrintRow(t *testing.T) {
 			{Name: "ids", Values: []int64{7, 8}, Offsets: []int32{0, 2, 2}, Weights: []float32{0.5, nan}},
 			{Name: "xs", Floats: []float32{1.5}, Offsets: []int32{0, 0, 1}},
 		},
-		Bytes:  []client.Bytes{{Name: "text", Data: []byte("h\u00e9<\xff\x00"), Offsets: []int32{0, 4, 6}}},
+		Bytes: []client.Bytes{
+			{Name: "text", Data: []byte("h\u00e9<\xff\x00"), Offsets: []int32{0, 4, 6}},
+			{Name: "tags", Data: []byte("ab\xff"), Offsets: []int32{0, 1, 1, 2, 3}, RowOffsets: []int32{0, 3, 4}},
+		},
 		Images: []client.Image{{Name: "im", Shape: [3]int{1, 1, 1}, Data: []byte{1, 2}}},
 		Files:  []int32{0, 1}, RowIDs: []int64{5, 6}, Parts: []int32{0, 3},
 	}
 	for i, want := range []string{
-		`{"f64":0.1,"bool":true,"i64":9223372036854775807,"a":0.1,"b":null,"ids":[7,8],"ids.weight":[0.5,null],"xs":[],"text":"hé\u003c","im":"uint8 [1 1 1]","_file":0,"_row":5,"_part":0}`,
-		`{"f64":null,"bool":false,"i64":-1,"a":"-Inf","b":2,"ids":[],"ids.weight":[],"xs":[1.5],"text":"0xff00","im":"uint8 [1 1 1]","_file":1,"_row":6,"_part":3}`,
+		`{"f64":0.1,"bool":true,"i64":9223372036854775807,"a":0.1,"b":null,"ids":[7,8],"ids.weight":[0.5,null],"xs":[],"text":"hé\u003c","tags":["a","","b"],"im":"uint8 [1 1 1]","_file":0,"_row":5,"_part":0}`,
+		`{"f64":null,"bool":false,"i64":-1,"a":"-Inf","b":2,"ids":[],"ids.weight":[],"xs":[1.5],"text":"0xff00","tags":["0xff"],"im":"uint8 [1 1 1]","_file":1,"_row":6,"_part":3}`,
 	} {
 		var out strings.Builder
 		if err := PrintRow(&out, b, i, "json"); err != nil {
@@ -58,6 +61,7 @@ func TestTableWithoutRows(t *testing.T) {
 		{Name: "dense", Layout: pb.Layout_DENSE, Columns: []string{"a", "b"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}},
 		{Name: "ids", Layout: pb.Layout_SPARSE, Type: &pb.Type{Kind: pb.Kind_INT64}, Weights: &weights},
 		{Name: "im", Layout: pb.Layout_IMAGE, Type: &pb.Type{Kind: pb.Kind_BINARY}},
+		{Name: "tags", Layout: pb.Layout_BYTES, Type: &pb.Type{Kind: pb.Kind_BINARY, List: true}},
 	}}
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	table, err := CreateTable(path)
@@ -75,11 +79,13 @@ func TestTableWithoutRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if r.NumRows() != 0 || r.MetaData().Schema.NumColumns() != 9 {
+	if r.NumRows() != 0 || r.MetaData().Schema.NumColumns() != 10 {
 		t.Errorf("%d rows, %s", r.NumRows(), r.MetaData().Schema)
 	}
-	if got := emptySchema(program).Field(3).Type; got.ID() != arrow.LIST {
-		t.Errorf("%v", got)
+	for _, i := range []int{3, 5} {
+		if got := emptySchema(program).Field(i).Type; got.ID() != arrow.LIST {
+			t.Errorf("%v", got)
+		}
 	}
 }
 

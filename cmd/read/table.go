@@ -138,7 +138,13 @@ func emptySchema(p *pb.Program) *arrow.Schema {
 				t = arrow.ListOfNonNullable(t)
 			}
 			add(o.GetName(), t)
-		default: // byte strings
+		case pb.Layout_BYTES:
+			if o.GetType().GetList() {
+				add(o.GetName(), arrow.ListOfNonNullable(arrow.BinaryTypes.Binary))
+				continue
+			}
+			add(o.GetName(), arrow.BinaryTypes.Binary)
+		default:
 			add(o.GetName(), arrow.BinaryTypes.Binary)
 		}
 	}

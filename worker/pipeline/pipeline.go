@@ -21,7 +21,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
-// Config says what a pipeline works with. All fields but ArrayBytes, MaxMemory, Grown, Zone and Python are needed.
+// Config says what a pipeline works with. All fields but ArrayBytes, MaxMemory, Grown, Untrusted, Zone and
+// Python are needed.
 type Config struct {
 	Storage storage.Storage
 	Ops     *transform.Registry
@@ -43,6 +44,8 @@ type Config struct {
 	// Patience is how long Open waits for memory, and a stream that needs more than its files let expect. Behind it
 	// they fail with ErrBusy.
 	Patience time.Duration
+	// Untrusted, unless it is nil, is told why the first page index of a session is used for nothing.
+	Untrusted func(t *pb.Ticket, why string)
 	// Zone, if set, is where the worker runs.
 	Zone string
 	// Python runs the functions that programs call; nil: nothing does.

@@ -299,9 +299,14 @@ func TestIndexThatContradictsItself(t *testing.T) {
 	program := pipelinetest.Program()
 	program.Filter = "label >= 0"
 	p := newPipeline(store, 4096)
+	var told []string
+	p.cfg.Untrusted = func(_ *pb.Ticket, why string) { told = append(told, why) }
 	rows, _, err := collect(t.Context(), p, ticket, program, Cursor{})
 	if err != nil || len(rows) != 6000 {
 		t.Errorf("%d rows of 6000, %v", len(rows), err)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], `row group 0 column "label": page `) {
+		t.Errorf("told is %q", told)
 	}
 	if n := p.Counters().GetUntrustedIndexes(); n != int64(len(foot.RowGroups)) {
 		t.Errorf("%d indexes are counted in %d row groups", n, len(foot.RowGroups))

@@ -116,11 +116,18 @@ func (r *reader) selectWindows(ctx context.Context, g *pb.Extent, skip int64) fo
 		return nil
 	}
 	s, untrusted := indexed.Select(int(g.GetIndex()), r.filter, g.GetWindowRows(), skip, data)
-	r.stats.untrusted.Add(untrusted)
+	r.note(g, untrusted)
 	if s == nil || !r.quota.Try(s.Size()) {
 		return nil
 	}
 	return s
+}
+
+// note counts page indexes that cannot be used, and tells of the session's first.
+func (r *reader) note(g *pb.Extent, indexes format.Untrusted) {
+	if n := indexes.Count; n > 0 && r.stats.untrusted.Add(n) == n && r.cfg.Untrusted != nil {
+		r.cfg.Untrusted(r.ticket, format.Name(r.file, int(g.GetIndex()))+" "+indexes.First)
+	}
 }
 
 // readIndexes reads page indexes, in memory that the caller gives back. It does not wait for that, as the decoder may

@@ -74,6 +74,10 @@ var goldens = []golden{
 	},
 	{pb.Layout_BYTES, pb.Kind_BINARY, false, none, pb.Kind_BINARY, `"aa" "bb" "cc" "dd"`, `"aa" "" "cc" "dd"`},
 	{
+		pb.Layout_BYTES, pb.Kind_BINARY, true, none, pb.Kind_BINARY, `["aa" "bb"] [] [] ["cc" "dd" "ee"]`,
+		`["aa" "bb"] [] [] ["cc" "" "ee"]`,
+	},
+	{
 		pb.Layout_IMAGE, pb.Kind_BINARY, false, none, pb.Kind_BINARY, "[97 97] [98 98] [99 99] [100 100]",
 		"[97 97] [0 0] [99 99] [100 100]",
 	},
@@ -94,6 +98,7 @@ func TestLayouts(t *testing.T) {
 	for _, g := range goldens {
 		for _, nulls := range []bool{false, true} {
 			o := tensorOf(g.layout, g.to, 0)
+			o.Type.List = g.layout == pb.Layout_BYTES && g.list
 			vs := []*vector.Vector{vec(g.from, g.list, nulls)}
 			if g.weights != none {
 				weighted(o)

@@ -253,7 +253,7 @@ func (b *Builder) bytes(p Piece) int64 {
 	return p.Bytes + p.spare + alignment*(1+maxBuffers*int64(len(b.outputs)))
 }
 
-// maxBuffers is how many buffers an output has at most: offsets, values and weights.
+// maxBuffers is how many buffers an output has at most: offsets, values and weights, or two of offsets, and bytes.
 const maxBuffers = 3
 
 // Build lays a piece of the window's output out in a batch of Take's, which it releases if it fails.
@@ -323,6 +323,9 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	case pb.Layout_LABEL:
 		return &label{out: o}, nil
 	case pb.Layout_BYTES:
+		if o.GetType().GetList() {
+			return &byteLists{o}, nil
+		}
 		return &byteStrings{o}, nil
 	case pb.Layout_IMAGE:
 		return newImage(p, o)

@@ -52,6 +52,7 @@ func Schema() *arrow.Schema {
 			arrow.Field{Name: "values", Type: arrow.FixedSizeListOf(recent, arrow.PrimitiveTypes.Int64)},
 			arrow.Field{Name: "length", Type: arrow.PrimitiveTypes.Int32}), "penstock.layout", "padded",
 			"penstock.shape", "4", "penstock.dtype", "int64", "penstock.value", "-1", "penstock.side", "left"),
+		field("words", arrow.ListOf(arrow.BinaryTypes.Binary), "penstock.layout", "bytes"),
 		field("_file", arrow.PrimitiveTypes.Int32, "penstock.layout", "provenance"),
 		field("_row", arrow.PrimitiveTypes.Int64, "penstock.layout", "provenance"),
 	}, nil)
@@ -76,6 +77,7 @@ func program() []byte {
 			Name: "recent", Layout: pb.Layout_PADDED, Type: typed(pb.Kind_INT64), Shape: []int32{recent}, Left: true,
 			Fill: &pb.Value{Kind: &pb.Value_Int{Int: -1}},
 		},
+		{Name: "words", Layout: pb.Layout_BYTES, Type: &pb.Type{Kind: pb.Kind_BINARY, List: true}},
 	}}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 	if err != nil {
@@ -93,13 +95,14 @@ func Padding(rows int) arrow.Record {
 			b.Field(i).AppendEmptyValue()
 		}
 		appendRecent(b.Field(11), nil)
-		b.Field(12).(*array.Int32Builder).Append(-1)
-		b.Field(13).(*array.Int64Builder).Append(-1)
+		b.Field(12).AppendEmptyValue()
+		b.Field(13).(*array.Int32Builder).Append(-1)
+		b.Field(14).(*array.Int64Builder).Append(-1)
 	}
 	return b.NewRecord()
 }
 
-// Values is how many sparse values a row has.
+// Values is how many sparse values a row has, and how many words.
 func Values(id int64) int { return int(id % 4) }
 
 // Recent are the values of "recent" in the row with number n (its "_row"): of the n%6 numbers that end with n the last
@@ -146,10 +149,19 @@ func Rows(rows []Row) arrow.Record {
 		pixel.Append(true)
 		pixel.ValueBuilder().(*array.Uint8Builder).AppendValues([]byte{byte(r.K), 1, 2, byte(r.Window)}, nil)
 		appendTensors(b, r.K)
-		b.Field(12).(*array.Int32Builder).Append(int32(r.Shard))
-		b.Field(13).(*array.Int64Builder).Append(int64(r.K))
+		appendWords(b.Field(12).(*array.ListBuilder), id)
+		b.Field(13).(*array.Int32Builder).Append(int32(r.Shard))
+		b.Field(14).(*array.Int64Builder).Append(int64(r.K))
 	}
 	return b.NewRecord()
+}
+
+// appendWords appends a list of id%4 byte strings: the digits of id, fewer in each than in the one before.
+func appendWords(b *array.ListBuilder, id int64) {
+	b.Append(true)
+	for j, digits := 0, fmt.Sprint(id); j < Values(id); j++ {
+		b.ValueBuilder().(*array.BinaryBuilder).Append([]byte(digits[min(j, len(digits)):]))
+	}
 }
 
 func appendTensors(b *array.RecordBuilder, n int) {

@@ -45,6 +45,10 @@ def _bits(rows: Iterable[int]) -> np.ndarray[Any, Any]:
     return (numbers.view(np.uint32) >> 16).astype(np.uint16)
 
 
+def _words(row: int) -> list[bytes]:
+    return [b"x" * (row + j) for j in range(row % 3)]
+
+
 def record(rows: int = ROWS) -> pa.RecordBatch:
     """Every layout of docs/internals/tensors.md, as a worker would send it."""
     weighted = pa.struct([("value", pa.int64()), ("weight", pa.float32())])
@@ -63,6 +67,7 @@ def record(rows: int = ROWS) -> pa.RecordBatch:
         _tensor("small", pa.uint32(), "uint32", 1),
         _padded("recent", pa.int64(), "int64", "left", 4),
         _padded("seen", pa.uint8(), "bool", "right", 2),
+        _field("words", pa.list_(pa.binary()), "bytes"),
         pa.field("_file", pa.int32(), nullable=False),
         pa.field("_row", pa.int64(), nullable=False),
     ]
@@ -85,6 +90,7 @@ def record(rows: int = ROWS) -> pa.RecordBatch:
         pa.array(
             [{"values": [1] * (i % 3) + [0] * (2 - i % 3), "length": i % 3} for i in range(rows)], fields[13].type
         ),
+        pa.array([_words(i) for i in range(rows)], pa.list_(pa.binary())),
         pa.array([7] * rows, pa.int32()),
         pa.array(range(100, 100 + rows), pa.int64()),
     ]
@@ -120,6 +126,13 @@ def check(b: Batch, lo: int, to_numpy: Callable[[Any], Any] = np.asarray) -> Non
     assert list(b.bytes["word"]) == [b"w" * i for i in rows]
     np.testing.assert_array_equal(n(b.bytes["word"].offsets), np.concatenate([[0], np.cumsum(rows)]))
     assert bytes(n(b.bytes["word"].data)) == b"w" * int(rows.sum())
+    assert b.bytes["word"].row_offsets is None
+    words = b.bytes["words"]
+    assert list(words) == [_words(i) for i in rows.tolist()]
+    lengths = [len(word) for i in rows.tolist() for word in _words(i)]
+    np.testing.assert_array_equal(n(words.offsets), np.cumsum([0, *lengths]))
+    np.testing.assert_array_equal(n(words.row_offsets), np.cumsum([0, *(rows % 3)]))
+    assert bytes(n(words.data)) == b"x" * sum(lengths)
     assert n(b.images["photo"]).shape == (len(b), 1, 2, 3)
     assert n(b.images["photo"]).dtype == np.uint8
     np.testing.assert_array_equal(n(b.images["photo"])[:, 0, 1, 2], rows)
@@ -161,6 +174,8 @@ def test_jagged_features_without_values(rows: int) -> None:
     assert len(b.sparse["ids"].values) == len(b.bytes["word"].data) == 0
     np.testing.assert_array_equal(b.sparse["ids"].offsets, [0, 0])
     np.testing.assert_array_equal(b.bytes["word"].offsets, [0, 0])
+    np.testing.assert_array_equal(b.bytes["words"].row_offsets, [0, 0])
+    np.testing.assert_array_equal(b.bytes["words"].offsets, [0])
 
 
 def test_views_share_the_records_memory() -> None:
@@ -230,7 +245,7 @@ def test_numpys_bfloat16(
 
 
 def test_repr() -> None:
-    kinds = "dense=[5, 2], sparse=3, labels=2, bytes=1, images=1, tensors=4, padded=2"
+    kinds = "dense=[5, 2], sparse=3, labels=2, bytes=2, images=1, tensors=4, padded=2"
     assert repr(batch(record())) == f"Batch(rows=5, epoch=3, {kinds})"
 
 

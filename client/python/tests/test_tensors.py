@@ -162,3 +162,45 @@ def test_nulls(shared_fleet: Fleet, tmp_path: Path) -> None:
         pytest.raises(penstock.errors.DataError, match=r"nulls\.parquet.* row 0"),
     ):
         list(loader)
+
+
+@pytest.mark.fleet
+@pytest.mark.parametrize("kind", ["numpy", "arrow"])
+def test_lists_of_byte_strings(shared_fleet: Fleet, tmp_path: Path, kind: str) -> None:
+    """They cross row groups and batches, have nulls in every place, and one file lacks a column of them."""
+    rows = 500
+    tags = [None if i % 7 == 0 else [None if j == 3 else f"é{i}" * j for j in range(i % 6)] for i in range(rows)]
+    raw = [[bytes([i % 256]) * j] * (j % 3) for i in range(rows) for j in (i % 11,)]
+    columns = {
+        "row": pa.array(range(rows)),
+        "tags": pa.array(tags, pa.list_(pa.string())),
+        "raw": pa.array(raw, pa.list_(pa.binary())),
+        "scores": pa.array([[(f"k{j}", j / 2) for j in range(i % 3)] for i in range(rows)], pa.map_(pa.string(), "f4")),
+    }
+    table = pa.table(columns)
+    pq.write_table(table.slice(0, 200), tmp_path / "0.parquet", row_group_size=33, data_page_size=256)
+    pq.write_table(table.slice(200).drop_columns("raw"), tmp_path / "1.parquet", use_dictionary=False)
+    loader = DataLoader(
+        tmp_path, batch_size=64, format=kind, last_batch="pad", shuffle=True, master=shared_fleet.master,
+        features=penstock.label("row") + penstock.bytes_("tags", "scores.key")
+        + penstock.bytes_("raw", default=["none", ""]),
+    )  # fmt: skip
+    seen = {}
+    with loader:
+        for batch in loader:
+            assert [len(batch.bytes[name]) for name in ("tags", "raw")] == [len(batch)] * 2
+            assert list(batch.bytes["tags"])[batch.valid :] == [[]] * (64 - batch.valid)
+            strings = batch.bytes["tags"]
+            data, ends, first = (np.asarray(a) for a in (strings.data, strings.offsets, strings.row_offsets))
+            for i, row in enumerate(np.asarray(batch.label)[: batch.valid].tolist()):
+                cut = [bytes(data[ends[j] : ends[j + 1]]) for j in range(first[i], first[i + 1])]
+                assert strings[i] == cut
+                seen[row] = (cut, batch.bytes["raw"][i], batch.bytes["scores.key"][i])
+    assert seen == {
+        i: (
+            [(tag or "").encode() for tag in tags[i] or []],
+            raw[i] if i < 200 else [b"none", b""],
+            [b"k%d" % j for j in range(i % 3)],
+        )
+        for i in range(rows)
+    }

@@ -229,9 +229,21 @@ type Indexed interface {
 	// there is none.
 	Index(extent int, by Filter) []storage.Range
 	// Select finds by what was read there which windows of so many rows have none that passes, or lie before the rows
-	// to skip. It returns nil if all are wanted. It counts what contradicts itself or its neighbours, which is as good
-	// as none.
-	Select(extent int, by Filter, windowRows, skip int64, index [][]byte) (s Selection, untrusted int64)
+	// to skip. It returns nil if all are wanted. What contradicts itself or its neighbours is as good as none.
+	Select(extent int, by Filter, windowRows, skip int64, index [][]byte) (Selection, Untrusted)
+}
+
+// Untrusted is how much of what was read contradicts itself or its neighbours, and why the first does.
+type Untrusted struct {
+	Count int64
+	First string
+}
+
+// Add counts one more.
+func (u *Untrusted) Add(why string) {
+	if u.Count++; u.Count == 1 {
+		u.First = why
+	}
 }
 
 // Filter chooses rows by some of the sources.

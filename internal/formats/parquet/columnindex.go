@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -193,9 +194,26 @@ func (h *hull) close(rows int64) (why string) {
 		return fmt.Sprintf("they have %d nulls, and the column chunk %d", h.nulls, nulls)
 	case h.valued && nulls == rows:
 		return "there are values in them, and none in the column chunk"
-	case h.valued && h.bounded && h.exact() && h.chunk.Min != nil && h.chunk.Max != nil &&
-		(h.compare(h.min, h.chunk.Min) != 0 || h.compare(h.max, h.chunk.Max) != 0):
-		return "their bounds are not those of the column chunk"
+	case !h.valued && (h.chunk.Min != nil || h.chunk.Max != nil):
+		return "there are no values in them, and the column chunk has bounds"
+	case h.valued && h.bounded && h.short():
+		return "their bounds do not reach those of the column chunk"
 	}
 	return ""
+}
+
+// cutAtMost is how many bytes at the end of an upper bound may be greater than those of the value that was cut: a
+// character's.
+const cutAtMost = 4
+
+// short reports whether the pages' bounds leave out the chunk's least value, or its greatest. Where bounds are values,
+// these are the chunk's bounds. Else the least one begins with the lower one, and the greatest is not less than what is
+// left of the upper one without its last character.
+func (h *hull) short() bool {
+	low, high := h.chunk.Min, h.chunk.Max
+	if h.exact() {
+		return low != nil && h.compare(h.min, low) > 0 || high != nil && h.compare(h.max, high) < 0
+	}
+	return low != nil && h.compare(h.min, low) > 0 && !bytes.HasPrefix(h.min, low) ||
+		high != nil && h.compare(h.max, high[:max(0, len(high)-cutAtMost)]) < 0
 }

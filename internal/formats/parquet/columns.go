@@ -66,7 +66,7 @@ func (b *columnBuilder) visit(n *node, parent place) {
 	case n.isMap():
 		b.mapGroup(n, p)
 	case n.isVariant():
-		b.unsupported(n, p, "a variant")
+		b.unsupported(n, p, "a variant: its rows differ in type; write its fields as columns")
 	case len(n.children) == 0:
 		b.unsupported(n, p, "a group without fields")
 	default:

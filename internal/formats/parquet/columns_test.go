@@ -38,3 +38,30 @@ func TestHalfAMapIsBlocked(t *testing.T) {
 		}
 	}
 }
+
+// TestVariants refuses them with the reason, and those in lists.
+func TestVariants(t *testing.T) {
+	variant := &node{
+		name: "v", repetition: optional, physical: noPhysical, converted: noConverted, logical: logicalVariant,
+		children: []*node{
+			{name: "metadata", physical: ByteArray, converted: noConverted},
+			{name: "value", physical: ByteArray, converted: noConverted},
+		},
+	}
+	list := &node{name: "l", physical: noPhysical, converted: convertedList, children: []*node{
+		{name: "list", repetition: repeated, physical: noPhysical, converted: noConverted, children: []*node{variant}},
+	}}
+	var b columnBuilder
+	b.visit(variant, place{})
+	b.visit(list, place{})
+	f := &Footer{}
+	b.finish(f, nil)
+	for name, want := range map[string]string{
+		"v": "a variant: its rows differ in type; write its fields as columns",
+		"l": "a list of variants",
+	} {
+		if i, ok := f.Column(name); !ok || f.Schema.Columns[i].Unsupported != want || len(f.Leaves) != 4 {
+			t.Errorf("%s: %+v", name, f.Schema.Columns)
+		}
+	}
+}

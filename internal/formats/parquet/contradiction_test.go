@@ -16,6 +16,7 @@ func TestStatsThatContradictThemselves(t *testing.T) {
 	number := Leaf{Physical: Int64, Kind: pb.Kind_INT64, MaxDef: 1}
 	required := Leaf{Physical: Int64, Kind: pb.Kind_INT64}
 	list := Leaf{Physical: Int64, Kind: pb.Kind_INT64, MaxDef: 2, MaxRep: 1}
+	small := Leaf{Physical: Int32, Kind: pb.Kind_INT32, Logical: Logical{Small: pb.Kind_UINT8}}
 	known := func(change func(*rawStats)) rawStats {
 		s := rawStats{min: i64(3), max: i64(9), nulls: 2, distinct: 5}
 		change(&s)
@@ -40,6 +41,12 @@ func TestStatsThatContradictThemselves(t *testing.T) {
 		"nulls only, and a bound":    {number, rawStats{max: i64(3), nulls: 10, distinct: -1}, false},
 		"bounds the wrong way round": {number, known(func(s *rawStats) { s.min, s.max = s.max, s.min }), false},
 		"bounds of another type":     {number, known(func(s *rawStats) { s.min = i32(3) }), false},
+		"bounds of small integers":   {small, rawStats{min: i32(0), max: i32(255), nulls: -1, distinct: -1}, true},
+		"bounds beyond small ones":   {small, rawStats{min: i32(0), max: i32(256), nulls: -1, distinct: -1}, false},
+		"bounds below small ones":    {small, rawStats{min: i32(-1), max: i32(9), nulls: -1, distinct: -1}, false},
+		"old bounds beyond small ones": {
+			small, rawStats{oldMin: i32(-1), oldMax: i32(9), nulls: -1, distinct: -1}, false,
+		},
 		"other old bounds": {
 			number, known(func(s *rawStats) { s.oldMin, s.oldMax = i64(3), i64(8) }),
 			false,
@@ -49,7 +56,16 @@ func TestStatsThatContradictThemselves(t *testing.T) {
 		"too few levels":              {number, known(func(s *rawStats) { s.levels = []int64{10} }), false},
 		"levels of other nulls":       {number, known(func(s *rawStats) { s.levels = []int64{3, 7} }), false},
 		"levels of other values":      {number, known(func(s *rawStats) { s.levels = []int64{2, 9} }), false},
-		"levels that wrap around":     {number, known(func(s *rawStats) { s.levels = []int64{-2, 8} }), false},
+		"levels of nulls, and bounds": {
+			number, rawStats{min: i64(3), max: i64(9), nulls: -1, distinct: -1, levels: []int64{10, 0}}, false,
+		},
+		"nulls only, and old bounds": {
+			number, rawStats{oldMin: i64(3), oldMax: i64(9), nulls: 10, distinct: -1}, false,
+		},
+		"old bounds the wrong way round": {
+			number, rawStats{oldMin: i64(9), oldMax: i64(3), nulls: -1, distinct: -1}, false,
+		},
+		"levels that wrap around": {number, known(func(s *rawStats) { s.levels = []int64{-2, 8} }), false},
 	} {
 		got := statsOf(&tc.leaf, 10, tc.raw, &arena{})
 		if good := got.Contradiction == ""; good != tc.good {
@@ -203,6 +219,11 @@ func TestPageIndexThatContradicts(t *testing.T) {
 			p.remeasure()
 			p.chunk.Nulls = 1
 		},
+		"nothing but nulls in any page, and a chunk with bounds": func(p *pagesOfRows) {
+			n := len(p.rows)
+			p.index = columnIndex{empty: slices.Repeat([]bool{true}, n), mins: make([][]byte, n), maxs: make([][]byte, n)}
+			p.chunk.Nulls = -1
+		},
 		"a chunk of nulls": func(p *pagesOfRows) { p.chunk.Nulls, p.index.nulls = p.total(), nil },
 		"levels of other nulls": func(p *pagesOfRows) {
 			n := len(p.index.levels)
@@ -259,4 +280,50 @@ func TestShrunkBounds(t *testing.T) {
 			t.Fatalf("%v is believed of %v", got, p.rows)
 		}
 	})
+}
+
+// cut is a bound as writers cut it to so many characters or fewer: one that is not above the value, or one that is not
+// below it.
+func cut(value string, to int, upper bool) []byte {
+	chars := []rune(value)
+	if len(chars) <= to {
+		return []byte(value)
+	}
+	if chars = chars[:to]; upper {
+		chars[to-1]++
+	}
+	return []byte(string(chars))
+}
+
+// TestBoundsOfTexts: pages and their chunk may have bounds cut to other lengths. They are believed, unless pages leave
+// out what the chunk says that there is.
+func TestBoundsOfTexts(t *testing.T) {
+	leaf := Leaf{Physical: ByteArray, Kind: pb.Kind_BINARY, MaxDef: 1}
+	text := rapid.StringOfN(rapid.SampledFrom([]rune("abyzé€\U0001f600")), 1, 9, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.SliceOfN(text, 1, 3), 1, 4).Draw(t, "pages")
+		all := slices.Concat(values...)
+		chunkTo, pageTo := rapid.IntRange(1, 9).Draw(t, "chunk"), rapid.IntRange(1, 9).Draw(t, "page")
+		chunk := Stats{
+			Min: cut(slices.Min(all), chunkTo, false), Max: cut(slices.Max(all), chunkTo, true), Nulls: -1,
+		}
+		x, pages, rows := columnIndex{}, []Page(nil), int64(0)
+		for i, page := range values {
+			x.empty = append(x.empty, false)
+			x.mins = append(x.mins, cut(slices.Min(page), pageTo, false))
+			x.maxs = append(x.maxs, cut(slices.Max(page), pageTo, true))
+			pages = append(pages, Page{Offset: int64(100 * i), FirstRow: rows})
+			rows += int64(len(page))
+		}
+		if _, err := x.stats(&leaf, pages, rows, &chunk); err != nil {
+			t.Fatalf("%q cut to %d and %d: %v", values, chunkTo, pageTo, err)
+		}
+	})
+	for _, of := range []struct{ low, high string }{{"b", "zebra"}, {"apples", "y"}, {"az", "zebra"}} {
+		x := columnIndex{empty: []bool{false}, mins: [][]byte{[]byte(of.low)}, maxs: [][]byte{[]byte(of.high)}}
+		_, err := x.stats(&leaf, []Page{{}}, 9, &Stats{Min: []byte("apple"), Max: []byte("zebra"), Nulls: -1})
+		if err == nil || !strings.Contains(err.Error(), "do not reach") {
+			t.Errorf("%+v of apple to zebra: %v", of, err)
+		}
+	}
 }

@@ -104,6 +104,9 @@ type Leaf struct {
 type Logical struct {
 	// Unsigned integers: an Int32 is widened to INT64 with zeros; an Int64 keeps its bits.
 	Unsigned bool
+	// Small is INT8, UINT8, INT16 or UINT16 of an Int32 that holds such: values that have more bits are cut to it, as
+	// by pyarrow, DuckDB and polars. KIND_UNSPECIFIED: it does not.
+	Small pb.Kind
 	// Decimal values (Int32, Int64, or big-endian two's complement bytes) are divided by 10^Scale.
 	Decimal bool
 	Scale   int
@@ -132,6 +135,8 @@ type RowGroup struct {
 type Chunk struct {
 	// Offset of the first page (dictionary or data) and the chunk's length in the file; both 0 if it has no values.
 	Offset, Length int64
+	// Loose is set where Length is the most that the chunk may have, and others' bytes may stand at its end.
+	Loose bool
 	// Uncompressed is the length of all pages, decompressed; 0: it is not known, as in files of older DuckDBs.
 	Uncompressed int64
 	// Plain is the length that values of type BYTE_ARRAY have without any encoding, as newer writers tell; 0: it is not

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	maxPrecision = 38      // of decimals: 16 bytes
+	maxPrecision = 38      // of decimals: they have that in 16 bytes
+	maxDecimal   = 16      // bytes of one in a FixedLenByteArray
 	maxFixed     = 1 << 26 // bytes of a FixedLenByteArray
 )
 
@@ -32,6 +33,7 @@ func (n *node) kind() (k pb.Kind, l Logical, unsupported string) {
 		if l.Unsigned = n.isUnsigned(convertedUint32, 32); l.Unsigned {
 			return pb.Kind_INT64, l, ""
 		}
+		l.Small = n.own()
 		return pb.Kind_INT32, l, ""
 	case Int64:
 		l.Unsigned = n.isUnsigned(convertedUint64, 64)
@@ -130,7 +132,10 @@ func (n *node) isDecimal() bool {
 
 func (n *node) decimal() (k pb.Kind, l Logical, unsupported string) {
 	switch {
-	case n.precision <= 0 || n.precision > maxPrecision || n.physical == FixedLenByteArray && n.typeLength > 16:
+	case n.physical == FixedLenByteArray && n.typeLength > maxDecimal:
+		return 0, l, fmt.Sprintf("a decimal of %d digits in %d bytes; at most %d in %d can be read",
+			n.precision, n.typeLength, maxPrecision, maxDecimal)
+	case n.precision <= 0 || n.precision > maxPrecision:
 		return 0, l, fmt.Sprintf("a decimal of %d digits; at most %d can be read", n.precision, maxPrecision)
 	case n.scale < 0 || n.scale > n.precision:
 		return 0, l, fmt.Sprintf("a decimal of %d digits with scale %d", n.precision, n.scale)

@@ -24,6 +24,17 @@ func group(
 	return n
 }
 
+// decimal is one of 9 digits in so many bytes.
+func decimal(t *testing.T, bytes int) schema.Node {
+	t.Helper()
+	n, err := schema.NewPrimitiveNodeConverted("a", parquet.Repetitions.Required, parquet.Types.FixedLenByteArray,
+		schema.ConvertedTypes.Decimal, bytes, 9, 2, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // noRowGroups makes a file of the schema with no row groups.
 func noRowGroups(t testing.TB, fields ...schema.Node) []byte {
 	t.Helper()
@@ -163,6 +174,11 @@ func TestLegacyShapes(t *testing.T) {
 			"s.a int64: s.a 2/0 row 2 list 0\n" +
 				"s.t.b unsupported: one of several columns of this name\ns.t.b unsupported: one of several columns " +
 				"of this name",
+		},
+		"decimal of 16 bytes": {decimal(t, 16), "a float64: a 0/0 row 0 list 0"},
+		"decimal of 17 bytes": {
+			decimal(t, 17),
+			"a unsupported: a decimal of 9 digits in 17 bytes; at most 38 in 16 can be read",
 		},
 		"int96": {schema.NewInt96Node("t", opt, -1), "t int64: t 1/0 row 1 list 0"},
 	} {

@@ -65,6 +65,7 @@ type parser struct {
 	end     int64 // of the column chunks, at most
 	root    *node
 	rows    int64
+	loose   bool           // chunks are longer than it says
 	groups  *thrift.Reader // at the list of row groups
 	orders  []bool         // whether each leaf's order is defined
 	arrow   []byte         // the schema that Arrow's writers leave, of the footer's bytes
@@ -99,6 +100,8 @@ func (p *parser) file(data []byte) error {
 			r.Skip(f)
 		case 5<<4 | thrift.List:
 			p.readMetadata(r)
+		case 6<<4 | thrift.Binary:
+			p.loose = leavesHeadersOut(string(r.Bytes()))
 		case 7<<4 | thrift.List:
 			p.readOrders(r)
 		case 8<<4 | thrift.Struct:
@@ -360,6 +363,9 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk, kept bool) error
 		return fmt.Errorf("its column chunk has no bytes for %d values: the file is damaged", c.Values)
 	case c.Offset < 4 || c.Offset > math.MaxInt64-c.Length:
 		return fmt.Errorf("its column chunk lies at offset %d, length %d: the file is damaged", c.Offset, c.Length)
+	}
+	if c.Loose = p.loose && c.Values > 0; c.Loose {
+		c.Length += min(maxDictionaryHeader, max(0, p.end-c.Offset-c.Length))
 	}
 	if kept {
 		c.Stats = p.stats(leaf, c.Values, stats)

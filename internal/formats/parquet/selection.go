@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"fmt"
 	"slices"
 	"unsafe"
 
@@ -40,7 +41,7 @@ func (b *Bound) hasPageStats(source int) bool { return b.Has(source) && scalar(b
 // Select finds by page indexes which windows of a row group need not be read.
 func (b *Bound) Select(
 	rowGroup int, by format.Filter, windowRows, skip int64, index [][]byte,
-) (_ format.Selection, untrusted int64) {
+) (_ format.Selection, untrusted format.Untrusted) {
 	rows := b.RowGroups[rowGroup].Rows
 	places, stats := index[:len(b.Uses)], index[len(b.Uses):]
 	s := &Selection{bound: b, rowGroup: rowGroup, windowRows: windowRows, Pages: make([][]Page, len(places))}
@@ -50,14 +51,12 @@ func (b *Bound) Select(
 		}
 		var err error
 		if s.Pages[i], err = b.Pages(rowGroup, use.Leaf, places[i]); err != nil {
-			untrusted++
+			untrusted.Add(fmt.Sprintf("column %s: %v", quoted(b.Leaves[use.Leaf].Path), err))
 		}
 	}
 	s.want = slices.Repeat([]bool{true}, int((rows+windowRows-1)/windowRows))
 	if by.Expr != nil {
-		known, more := s.known(by.Sources, stats)
-		untrusted += more
-		s.want = mayPass(by.Expr, known, rows, windowRows)
+		s.want = mayPass(by.Expr, s.known(by.Sources, stats, &untrusted), rows, windowRows)
 	}
 	for w := range skip / windowRows {
 		s.want[w] = false
@@ -75,8 +74,8 @@ func (b *Bound) Select(
 
 // known is what is known of a filter's sources: nothing of those whose statistics are not to be trusted. Indexes are
 // those of the sources that are paged.
-func (s *Selection) known(sources []int, indexes [][]byte) (known map[string]*paged, untrusted int64) {
-	known = map[string]*paged{}
+func (s *Selection) known(sources []int, indexes [][]byte, untrusted *format.Untrusted) map[string]*paged {
+	known := map[string]*paged{}
 	b := s.bound
 	rows := b.RowGroups[s.rowGroup].Rows
 	for _, source := range sources {
@@ -99,7 +98,7 @@ func (s *Selection) known(sources []int, indexes [][]byte) (known map[string]*pa
 		if s.Pages[i] != nil && len(index) > 0 {
 			each, err := b.PageStats(s.rowGroup, leaf, s.Pages[i], index)
 			if err != nil {
-				untrusted++
+				untrusted.Add(fmt.Sprintf("column %s: %v", quoted(b.Leaves[leaf].Path), err))
 				continue
 			}
 			p.pages = s.Pages[i]
@@ -110,7 +109,7 @@ func (s *Selection) known(sources []int, indexes [][]byte) (known map[string]*pa
 		}
 		known[name] = p
 	}
-	return known, untrusted
+	return known
 }
 
 // Wants reports whether a window is wanted.

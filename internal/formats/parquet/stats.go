@@ -71,10 +71,7 @@ func statsOf(l *Leaf, values int64, raw rawStats, a *arena) Stats {
 		return Stats{Nulls: -1, Contradiction: why}
 	}
 	s := Stats{Nulls: max(-1, raw.nulls)}
-	lo, hi := raw.min, raw.max
-	if lo == nil && hi == nil && signed(l) {
-		lo, hi = raw.oldMin, raw.oldMax
-	}
+	lo, hi := raw.bounds(l)
 	if l.Column < 0 || l.unbounded || l.unordered {
 		return s
 	}

@@ -13,6 +13,8 @@ import (
 // conversion32 is how values in PLAIN layout become those of a kind of 32 bits; nil: not at all.
 func conversion32(s shape) func(dst []uint32, src []byte) {
 	switch {
+	case s.isSmall():
+		return cutting[uint32](s.logical.Small)
 	case s.physical == footer.Int32 && s.kind == pb.Kind_INT32 && !s.logical.Decimal,
 		s.physical == footer.Float && s.kind == pb.Kind_FLOAT32:
 		return func(dst []uint32, src []byte) { copy(bytesOf(dst), src) }
@@ -34,10 +36,11 @@ func conversion32(s shape) func(dst []uint32, src []byte) {
 
 // conversion64 is the same for 64 bits.
 func conversion64(s shape) func(dst []uint64, src []byte) {
-	if s.kind == pb.Kind_FLOAT64 {
-		return conversionFloat64(s)
-	}
 	switch {
+	case s.kind == pb.Kind_FLOAT64:
+		return conversionFloat64(s)
+	case s.isSmall():
+		return cutting[uint64](s.logical.Small)
 	case s.logical.Decimal:
 		return nil
 	case s.physical == footer.Int64:
@@ -89,6 +92,40 @@ func conversionFloat64(s shape) func(dst []uint64, src []byte) {
 	return func(dst []uint64, src []byte) {
 		for i := range dst {
 			dst[i] = math.Float64bits(value(src[i*width:]))
+		}
+	}
+}
+
+// isSmall reports whether values are cut to a small integer, which those of an Int32 are.
+func (s shape) isSmall() bool {
+	return s.physical == footer.Int32 && s.logical.Small != pb.Kind_KIND_UNSPECIFIED
+}
+
+// cutting cuts integers of 32 bits to a small kind.
+func cutting[T word](kind pb.Kind) func(dst []T, src []byte) {
+	switch kind {
+	case pb.Kind_INT8:
+		return func(dst []T, src []byte) {
+			for i := range dst {
+				dst[i] = T(int8(src[i*4]))
+			}
+		}
+	case pb.Kind_UINT8:
+		return func(dst []T, src []byte) {
+			for i := range dst {
+				dst[i] = T(src[i*4])
+			}
+		}
+	case pb.Kind_INT16:
+		return func(dst []T, src []byte) {
+			for i := range dst {
+				dst[i] = T(int16(binary.LittleEndian.Uint16(src[i*4:])))
+			}
+		}
+	}
+	return func(dst []T, src []byte) {
+		for i := range dst {
+			dst[i] = T(binary.LittleEndian.Uint16(src[i*4:]))
 		}
 	}
 }

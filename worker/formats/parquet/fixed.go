@@ -47,7 +47,7 @@ func newFixed(s shape, mem *decode.Allowance) (values, error) {
 	if s.physical == footer.FixedLenByteArray {
 		in.bytes = &binaries{mem: mem, width: width}
 	}
-	same := !s.logical.Decimal && (s.physical == footer.Int32 && s.kind == pb.Kind_INT32 ||
+	same := !s.logical.Decimal && !s.isSmall() && (s.physical == footer.Int32 && s.kind == pb.Kind_INT32 ||
 		s.physical == footer.Int64 && s.kind == pb.Kind_INT64)
 	switch s.kind {
 	case pb.Kind_INT32, pb.Kind_FLOAT32, pb.Kind_FLOAT16:
@@ -70,7 +70,7 @@ func newFixed(s shape, mem *decode.Allowance) (values, error) {
 
 // isBits reports whether values in PLAIN layout are the bits of those of its kind.
 func isBits(s shape) bool {
-	if s.logical.Decimal {
+	if s.logical.Decimal || s.isSmall() {
 		return false
 	}
 	switch s.physical {

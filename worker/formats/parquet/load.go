@@ -115,7 +115,7 @@ func (c *column) levels(levels, data []byte) ([]byte, error) {
 // finish checks that the chunk holds nothing more than its rows.
 func (c *column) finish() error {
 	more := c.pageLeft > 0 || c.valuesLeft > 0 && !c.jumped || c.block.pos < c.block.n
-	if c.nextAt < c.length && !more {
+	if c.nextAt < c.length && !more && !c.chunk.Loose {
 		var h header
 		more = c.readHeader(&h) == nil && (h.kind == dataPage || h.kind == dataPageV2) && h.values > 0
 	}

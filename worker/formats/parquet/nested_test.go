@@ -5,10 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/apache/arrow/go/v15/parquet"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
@@ -181,26 +178,4 @@ func checkNested(t *testing.T, r *rand.Rand, c *column, rows int, want []any, sk
 		at += n
 	}
 	return nil
-}
-
-// TestValuesOutOfRange: integers that are none of the type that the file says they have are an error, in dictionaries
-// and beside them.
-func TestValuesOutOfRange(t *testing.T) {
-	for _, dictionary := range []bool{false, true} {
-		data := writeTable(t, smallTable(100), 100, parquet.WithDictionaryDefault(dictionary))
-		f, err := readFooter(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i, _ := f.Column("i")
-		for _, kind := range []pb.Kind{pb.Kind_INT8, pb.Kind_UINT8, pb.Kind_INT16, pb.Kind_UINT16} {
-			f.Schema.Columns[i].Own = kind
-			d := NewDecoder([]*pb.Source{source("i", kind, false)}, testMemory)
-			_, err := decodeAll(d, f, data, 100, 0)
-			if err == nil || !strings.Contains(err.Error(), "column i: page at byte ") ||
-				!strings.Contains(err.Error(), "which is no "+strings.ToLower(kind.String())) {
-				t.Errorf("dictionary %v, %v: %v", dictionary, kind, err)
-			}
-		}
-	}
 }

@@ -10,12 +10,10 @@ import (
 )
 
 // small shows values of one or two bytes, of which the file has integers of 32 bits or half floats. They are decoded as
-// words, and made narrow when they are shown.
+// words, and made narrow when they are shown: what integers have beyond that is cut off.
 type small struct {
 	*fixed[uint32]
 	width int
-	// A word is a value if it has no more bits than width says once bias is added.
-	bias uint32
 
 	out  []byte
 	dict []byte // of its entries
@@ -25,7 +23,7 @@ type small struct {
 func newSmall(s shape, mem *decode.Allowance) (values, error) {
 	kind := s.kind
 	if kind != pb.Kind_FLOAT16 {
-		s.kind = pb.Kind_INT32
+		s.kind, s.logical.Small = pb.Kind_INT32, pb.Kind_KIND_UNSPECIFIED
 	}
 	v, err := newFixed(s, mem)
 	f, ok := v.(*fixed[uint32])
@@ -37,18 +35,11 @@ func newSmall(s shape, mem *decode.Allowance) (values, error) {
 	if width == 4 { // nothing is to be made narrow
 		return f, nil
 	}
-	out := &small{fixed: f, width: width}
-	if kind == pb.Kind_INT8 || kind == pb.Kind_INT16 {
-		out.bias = 1 << (8*width - 1)
-	}
-	return out, nil
+	return &small{fixed: f, width: width}, nil
 }
 
 func (s *small) dictionary(data []byte, e encoding, n int) (err error) {
 	if err := s.fixed.dictionary(data, e, n); err != nil {
-		return err
-	}
-	if err := s.check(s.fixed.dict); err != nil {
 		return err
 	}
 	if s.dict, err = decode.Grow(s.mem, s.dict[:0], s.width*n); err != nil {
@@ -56,23 +47,6 @@ func (s *small) dictionary(data []byte, e encoding, n int) (err error) {
 	}
 	s.dict = s.dict[:s.width*n]
 	s.narrow(s.dict, s.fixed.dict)
-	return nil
-}
-
-// check refuses words that are no values.
-func (s *small) check(words []uint32) error {
-	all := uint32(0)
-	for _, w := range words {
-		all |= w + s.bias
-	}
-	if all>>(8*s.width) == 0 {
-		return nil
-	}
-	for _, w := range words {
-		if (w+s.bias)>>(8*s.width) != 0 {
-			return fmt.Errorf("a value of %d, which is no %s: the file is damaged", int32(w), spec.KindName(s.kind))
-		}
-	}
 	return nil
 }
 
@@ -95,13 +69,6 @@ func (s *small) reserve(n, likely int) (err error) {
 		return err
 	}
 	return s.fixed.reserve(n, likely)
-}
-
-func (s *small) read(at, n int) error {
-	if err := s.fixed.read(at, n); err != nil || s.indexed {
-		return err
-	}
-	return s.check(s.window()[at : at+n])
 }
 
 func (s *small) into(v *vector.Vector, n int) {

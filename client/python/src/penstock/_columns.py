@@ -33,7 +33,7 @@ class Columns:
         self.dense_names: tuple[str, ...] = ()
         self.sparse: dict[str, tuple[Part, ...]] = {}  # values, offsets and, if there are some, weights
         self.labels: dict[str, Part] = {}
-        self.bytes: dict[str, tuple[str, Part, Part]] = {}  # its name, data and offsets
+        self.bytes: dict[str, tuple[str, Part, Part, Part | None]] = {}  # its name, data, offsets and, of lists, rows'
         self.images: dict[str, Part] = {}
         self.tensors: dict[str, Part] = {}
         self.padded: dict[str, PaddedColumn] = {}
@@ -57,7 +57,7 @@ class Columns:
         elif layout == "label":
             self.labels[column.name] = parts["values"]
         elif layout == "bytes":
-            self.bytes[column.name] = column.name, parts["values"], parts["offsets"]
+            self.bytes[column.name] = column.name, parts["values"], parts["offsets"], parts.get("rows")
         elif layout == "image":
             self.images[column.name] = parts["values"]
             self.shapes[parts["values"]] = shape_of(metadata)

@@ -19,7 +19,7 @@ OFFSET = np.dtype(np.int32)
 
 
 class Part(NamedTuple):
-    """One array: of a column's offsets, values, weights, lengths or bytes."""
+    """One array: of a column's offsets, values, weights, lengths or bytes, or of which byte strings are whose."""
 
     column: int
     dtype: np.dtype[Any]
@@ -32,11 +32,15 @@ class Form:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.parts: list[Part] = []
-        self.index: dict[tuple[str, str], int] = {}  # by column and "offsets", "values", "weights" or "lengths"
+        self.index: dict[tuple[str, str], int] = {}  # by column and "rows", "offsets", "values", ...
         for i, f in enumerate(schema):
             self._add(i, f.name, f.type)
 
     def _add(self, column: int, name: str, kind: pa.DataType) -> None:
+        if pa.types.is_list(kind) and pa.types.is_binary(kind.value_type):
+            self.index[name, "rows"] = len(self.parts)
+            self._part(column, OFFSET)
+            kind = kind.value_type
         if pa.types.is_list(kind) or pa.types.is_binary(kind):
             self.index[name, "offsets"] = len(self.parts)
             self._part(column, OFFSET)
@@ -81,16 +85,16 @@ class Flat:
         for column, f in zip(record.columns, record.schema, strict=True):
             if pa.types.is_list(f.type):
                 offsets, values = _from_zero(column.offsets, rows), column.values
+                if pa.types.is_binary(values.type):
+                    first = column.offsets[0].as_py() if rows else 0
+                    parts += [offsets, *_strings(values[first : first + offsets[-1]])]
+                    continue
                 several = pa.types.is_struct(values.type)
                 children = [values.field(0), values.field(1)] if several else [values]
                 first = column.offsets[0].as_py() if rows else 0
                 parts += [offsets, *(_values(child)[first : first + offsets[-1]] for child in children)]
             elif pa.types.is_binary(f.type):
-                _, ends, data = column.buffers()
-                ends = pa.Array.from_buffers(pa.int32(), rows + 1, [None, ends], offset=column.offset)
-                offsets = _from_zero(ends, rows)
-                first = ends[0].as_py() if rows else 0
-                parts += [offsets, _memory(data)[first : first + offsets[-1]]]
+                parts += _strings(column)
             elif pa.types.is_struct(f.type):
                 parts += [_values(column.field(0)), _values(column.field(1))]
             else:
@@ -123,7 +127,10 @@ class Flat:
             if pa.types.is_binary(kind):
                 return pa.Array.from_buffers(kind, rows, [*buffers, pa.py_buffer(values[0])])
             element = kind.value_type
-            if pa.types.is_struct(element):
+            if pa.types.is_binary(element):
+                strings = [None, *map(pa.py_buffer, values)]
+                child = pa.Array.from_buffers(element, len(values[0]) - 1, strings)
+            elif pa.types.is_struct(element):
                 children = [arrow(v, element.field(i).type) for i, v in enumerate(values)]
                 child = pa.Array.from_buffers(element, len(values[0]), [None], children=children)
             else:
@@ -149,6 +156,16 @@ def _from_zero(ends: pa.Array, rows: int) -> Array:
     given: Array = ends.to_numpy() if rows else np.zeros(1, OFFSET)
     offsets: Array = given - given[0]
     return offsets
+
+
+def _strings(column: pa.Array) -> list[Array]:
+    """The offsets and the bytes of an array of byte strings."""
+    n = len(column)
+    _, ends, data = column.buffers()
+    ends = pa.Array.from_buffers(pa.int32(), n + 1, [None, ends], offset=column.offset)
+    offsets = _from_zero(ends, n)
+    first = ends[0].as_py() if n else 0
+    return [offsets, _memory(data)[first : first + offsets[-1]]]
 
 
 def _values(flat: pa.Array) -> Array:

@@ -93,7 +93,7 @@ def _columns(f: pa.Field) -> list[Column]:
         value = kind.value_type.field(0).type if weighted else kind.value_type
         return [Column(f.name, layout, _dtype(value), (None,), weighted)]
     if layout == "bytes":
-        return [Column(f.name, layout, "uint8", (None,))]
+        return [Column(f.name, layout, "uint8", (None, None) if pa.types.is_list(kind) else (None,))]
     if layout == "image":
         return [Column(f.name, layout, _dtype(kind.value_type), shape_of(metadata))]
     if layout in ("tensor", "padded"):

@@ -31,13 +31,17 @@ _T = TypeVar("_T")
 _From = TypeVar("_From")
 
 
-class Bytes(Sequence[bytes]):
-    """One byte string a row: bytes[i], or data and offsets for all of them."""
+class Bytes(Sequence[Any]):
+    """Byte strings: bytes[i] is row i's, or the list of row i's, and data and offsets have all of them.
 
-    __slots__ = ("_batch", "_data", "_offsets", "name")
+    String j is data[offsets[j]:offsets[j + 1]]. Of lists, row i has the strings row_offsets[i] to row_offsets[i + 1];
+    else string i is row i's.
+    """
 
-    def __init__(self, batch: Batch, name: str, data: Part, offsets: Part) -> None:
-        self._batch, self.name, self._data, self._offsets = batch, name, data, offsets
+    __slots__ = ("_batch", "_data", "_offsets", "_rows", "name")
+
+    def __init__(self, batch: Batch, name: str, data: Part, offsets: Part, rows: Part | None = None) -> None:
+        self._batch, self.name, self._data, self._offsets, self._rows = batch, name, data, offsets, rows
 
     @property
     def data(self) -> Array:
@@ -46,8 +50,13 @@ class Bytes(Sequence[bytes]):
 
     @property
     def offsets(self) -> Array:
-        """int32 [B + 1]; the first is 0."""
+        """int32, one more than there are strings: [B + 1] where each row has one; the first is 0."""
         return self._batch._array(self._offsets)
+
+    @property
+    def row_offsets(self) -> Array | None:
+        """int32 [B + 1] of lists, which says which strings are whose; None where each row has one string."""
+        return None if self._rows is None else self._batch._array(self._rows)
 
     def __len__(self) -> int:
         return len(self._batch)
@@ -214,7 +223,7 @@ class Batch:
 
     @property
     def bytes(self) -> Named[Bytes]:
-        """Byte strings by name."""
+        """Byte strings by name, one a row or lists of them."""
         return Named("bytes feature", self._columns.bytes, lambda what: Bytes(self, *what))
 
     @property

@@ -127,12 +127,14 @@ def label(*names: Names, default: Scalar | None = None) -> Features:
     return _features(names, "label", default)
 
 
-def bytes_(*names: Names, default: str | None = None) -> Features:
-    """Strings and byte arrays, one byte string a row: batch.bytes[name]. Null is empty.
+def bytes_(*names: Names, default: str | Sequence[str] | None = None) -> Features:
+    """Strings and byte arrays, one byte string a row or lists of them: batch.bytes[name].
+
+    A null is empty: a null row of a list an empty list, a null in it an empty byte string.
 
     Args:
         *names: names of columns or results of transforms, or globs of them.
-        default: the value of rows whose file lacks the column.
+        default: the value, or list of values, of rows whose file lacks the column.
     """
     return _features(names, "bytes", default)
 
