@@ -279,8 +279,8 @@ func (w *writer) column(path []string, p *place, levels int) {
 	case p.floats:
 		c.Type.Kind = pb.Kind_FLOAT64
 	case p.beyond:
-		c.Unsupported = "integers that int64 does not have: dataset.format.columns may declare it float64, which rounds " +
-			"them"
+		c.Unsupported = "integers that int64 does not have: dataset.format.columns may declare it float64, which " +
+			"rounds them"
 	default:
 		c.Type.Kind = pb.Kind_INT64
 	}
