@@ -9,7 +9,7 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .tar or .tgz"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds, .ds, .tar or .tgz"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
@@ -18,8 +18,12 @@ func FormatOf(uri string) string {
 		return "JSON lines"
 	case ".tar", ".tgz":
 		return "WebDataset"
+	case ".mds":
+		return "MDS"
 	}
 	switch strings.ToLower(path.Ext(uri)) {
+	case ".ds":
+		return "tokens"
 	case ".parquet", ".parq", ".pq":
 		return "Parquet"
 	case ".arrow", ".feather", ".ipc":
