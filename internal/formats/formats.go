@@ -37,8 +37,8 @@ func All() []format.Format {
 func kinds() []records.Kind {
 	return []records.Kind{
 		jsonl.Kind{},
-		mds.Kind{},
 		tar.Kind{},
+		mds.Kind{},
 	}
 }
 

@@ -9,17 +9,17 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .tar, .tgz, .mds or .ds"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds, .ds, .tar or .tgz"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
 	switch path.Ext(Uncompressed(uri)) {
 	case ".jsonl", ".ndjson":
 		return "JSON lines"
-	case ".mds":
-		return "MDS"
 	case ".tar", ".tgz":
 		return "WebDataset"
+	case ".mds":
+		return "MDS"
 	}
 	switch strings.ToLower(path.Ext(uri)) {
 	case ".ds":

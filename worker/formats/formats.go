@@ -112,13 +112,9 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 
 // parserOf is what finds the values in records of a format; nil: its files are no records.
 func parserOf(name string) records.NewParser {
-	switch name {
-	case "JSON lines":
-		return jsonl.New
-	case "MDS":
-		return mds.NewParser
-	case "WebDataset":
-		return tar.New
-	}
-	return nil
+	return map[string]records.NewParser{
+		"JSON lines": jsonl.New,
+		"MDS":        mds.NewParser,
+		"WebDataset": tar.New,
+	}[name]
 }

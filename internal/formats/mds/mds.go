@@ -35,13 +35,13 @@ func (Kind) Options() []records.Option { return nil }
 
 // Claims reports whether a front is that of a shard.
 func (Kind) Claims(front []byte) bool {
-	h, err := headerOf(&records.Front{Data: front})
+	h, err := headerOf(front)
 	return err == nil && h.check() == nil
 }
 
 // Open reads a shard's header.
 func (Kind) Open(f *records.Front) (records.Opened, error) {
-	h, err := headerOf(f)
+	h, err := headerOf(f.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,7 @@ type header struct {
 
 // headerOf reads the header: the number of samples, where each begins, and where the last one ends, as uint32, and the
 // columns as JSON.
-func headerOf(f *records.Front) (*header, error) {
-	front := f.Data
+func headerOf(front []byte) (*header, error) {
 	le := binary.LittleEndian
 	if len(front) < 8 {
 		return nil, errors.New("header: the file is cut off, or is no shard of MDS")
@@ -104,10 +103,8 @@ func headerOf(f *records.Front) (*header, error) {
 			maxSamples)
 	case h.begin <= table:
 		return nil, errors.New("header: samples begin before it ends: the file is damaged, or is no shard of MDS")
-	case h.begin > int64(len(front)) && f.Whole:
-		return nil, errors.New("header: it is longer than the file: the file is cut off, or is no shard of MDS")
 	case h.begin > int64(len(front)):
-		return nil, fmt.Errorf("header: it has %d bytes: %w", h.begin, records.ErrFront)
+		return nil, &records.FrontError{Bytes: h.begin}
 	}
 	if err := json.Unmarshal(front[table:h.begin], &h.config); err != nil {
 		return nil, fmt.Errorf("header: its columns: %w: the file is damaged, or is no shard of MDS", err)

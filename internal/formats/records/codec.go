@@ -48,22 +48,22 @@ func codecOf(head []byte) Codec {
 	return Plain
 }
 
-// maxFront is what is decompressed of a file's front at most, unless no record ends in it.
+// maxFront bounds what is decompressed of a file's front.
 const maxFront = 1 << 20
 
 // front decompresses what there is of a file's first bytes, and tells whether that is all of the file.
-func front(head []byte, whole bool, codec Codec, most int64) ([]byte, bool, error) {
+func front(head []byte, whole bool, codec Codec) ([]byte, bool, error) {
 	if codec == Plain {
 		return head, whole, nil
 	}
 	u := NewUnpacked(codec, bytes.NewReader(head), Limits{}, nil)
 	defer u.Close()
-	out, err := io.ReadAll(io.LimitReader(u, most))
+	out, err := io.ReadAll(io.LimitReader(u, maxFront))
 	cut := err != nil && !whole && (errors.Is(err, io.ErrUnexpectedEOF) || len(out) > 0)
 	if err != nil && !cut {
 		return nil, false, err
 	}
-	return out, whole && int64(len(out)) < most, nil
+	return out, whole && len(out) < maxFront, nil
 }
 
 // Member is where a part of a file begins that can be decompressed without what is in front of it.

@@ -9,9 +9,11 @@
 package records
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -34,18 +36,16 @@ type Kind interface {
 	Options() []Option
 	// Claims reports whether a file of another name is of this format by its front, decompressed.
 	Claims(front []byte) bool
-	// Open reads a file's front. ErrFront: it takes more of it.
+	// Open reads a file's front.
 	Open(f *Front) (Opened, error)
 }
 
-// ErrFront says of a front that is not all of the file that no record ends in it.
-var ErrFront = errors.New("no record ends in what was read of the file's front")
-
 // Front is the front of a file, decompressed.
 type Front struct {
-	Data  []byte
-	Whole bool // it is all of the file
-	How   *pb.Format
+	Data   []byte
+	Whole  bool // it is all of the file
+	How    *pb.Format
+	Limits Limits
 }
 
 // Opened is a file whose front was read. It is immutable, and may be used by many goroutines at once.
@@ -63,11 +63,6 @@ type Opened interface {
 	Size() int64
 }
 
-// Counted is an Opened whose front says how many records there are.
-type Counted interface {
-	Records() int64
-}
-
 // Watched is an Opened whose scan sees more than its records do by themselves.
 type Watched interface {
 	// Watch begins to watch a scan. Take asks for memory before it is used, unless it is little.
@@ -81,6 +76,21 @@ type Watch interface {
 	// End sees where the file ends.
 	End(at int64) error
 }
+
+// Counted is an Opened whose front says how many records there are.
+type Counted interface {
+	Records() int64
+}
+
+// FrontError says that Open takes a longer front, of so many bytes if there are as many.
+type FrontError struct{ Bytes int64 }
+
+func (e *FrontError) Error() string {
+	return fmt.Sprintf("the file's front has %d bytes, more than there are: the file is cut off", e.Bytes)
+}
+
+// maxLongFront bounds such a front.
+const maxLongFront = 512 << 20
 
 // Option is an option of a format.
 type Option struct {
@@ -112,7 +122,7 @@ func (f Format) Claims(ctx context.Context, in *format.Input) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	front, _, err := front(head, int64(len(head)) == in.File.GetSize(), codecOf(head), maxFront)
+	front, _, err := front(head, int64(len(head)) == in.File.GetSize(), codecOf(head))
 	return err == nil && len(front) > 0 && f.Kind.Claims(front), nil //nolint:nilerr // what cannot be decompressed is of no format
 }
 
@@ -126,19 +136,16 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 	if err != nil {
 		return nil, err
 	}
-	codec := codecOf(head)
-	opened, err := f.openFront(in, head, codec, maxFront)
-	for most := int64(maxFront); errors.Is(err, ErrFront) && most <= limits.Record; {
-		if most *= 4; int64(len(head)) < in.File.GetSize() {
-			if head, err = longer(ctx, in, most/4); err != nil {
-				return nil, err
-			}
-		}
-		opened, err = f.openFront(in, head, codec, most)
+	codec, whole := codecOf(head), int64(len(head)) == in.File.GetSize()
+	data, whole, err := front(head, whole, codec)
+	if err != nil {
+		return nil, err
 	}
-	if errors.Is(err, ErrFront) {
-		return nil, fmt.Errorf("%w: if a record may have more than %d bytes, raise dataset.format.%s",
-			err, limits.Record, optionRecord)
+	opened, err := f.Open(&Front{Data: data, Whole: whole, How: in.How, Limits: limits})
+	for more := (*FrontError)(nil); errors.As(err, &more) && !whole && more.Bytes <= maxLongFront; {
+		if data, whole, err = longFront(ctx, in, codec, limits, more.Bytes); err == nil {
+			opened, err = f.Open(&Front{Data: data, Whole: whole, How: in.How, Limits: limits})
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -150,25 +157,24 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 	return file, nil
 }
 
-// openFront opens a file by its first bytes, or what of them decompresses to no more than most.
-func (f Format) openFront(in *format.Input, head []byte, codec Codec, most int64) (Opened, error) {
-	data, whole, err := front(head, int64(len(head)) == in.File.GetSize(), codec, most)
-	if err != nil {
-		return nil, err
+// longFront reads a front that is longer than those of most files, and tells whether that is all of the file.
+func longFront(
+	ctx context.Context, in *format.Input, codec Codec, limits Limits, n int64,
+) (data []byte, whole bool, err error) {
+	if codec == Plain {
+		n = min(n, in.File.GetSize())
 	}
-	return f.Open(&Front{Data: data, Whole: whole, How: in.How})
-}
-
-// longer reads more of a file's front than there was of it.
-func longer(ctx context.Context, in *format.Input, n int64) ([]byte, error) {
-	n = min(n, in.File.GetSize())
-	if in.Take != nil {
-		if err := in.Take(n); err != nil {
-			return nil, err
-		}
+	if err := in.Take(n); err != nil {
+		return nil, false, err
 	}
-	head := make([]byte, n)
-	return head, in.ReadAt(ctx, head, 0)
+	u := NewUnpacked(codec, in.Reader(ctx), limits, in.Take)
+	defer u.Close()
+	read := bytes.NewBuffer(make([]byte, 0, n+bytes.MinRead))
+	if _, err := read.ReadFrom(io.LimitReader(u, n)); err != nil {
+		return nil, false, fmt.Errorf("its front of %d bytes: %w", n, err)
+	}
+	got := int64(read.Len())
+	return read.Bytes(), got < n || codec == Plain && n == in.File.GetSize(), nil
 }
 
 // Limits bound what a file may make readers hold, and spend.

@@ -99,10 +99,14 @@ func (o *File) look(f *records.Front, to *seen) error {
 		}
 		at += n
 	}
-	if samples == 0 && !f.Whole {
-		return records.ErrFront
+	switch {
+	case samples > 0 || f.Whole:
+		return nil
+	case int64(len(f.Data)) > f.Limits.Record:
+		return fmt.Errorf("the first sample has more than %d bytes: if it is to be trusted, raise "+
+			"dataset.format.max_record_bytes", f.Limits.Record)
 	}
-	return nil
+	return &records.FrontError{Bytes: 4 * int64(len(f.Data))}
 }
 
 // declaredColumns are the columns that the dataset declares. A name with dots is that of one column.

@@ -3,6 +3,7 @@ package tar_test
 import (
 	stdtar "archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"strings"
@@ -299,19 +300,31 @@ func TestTaken(t *testing.T) {
 
 // TestLongFront describes a file whose first sample is longer than what is read of a front.
 func TestLongFront(t *testing.T) {
-	data := archive(t, stdtar.FormatGNU, []file{
-		{name: "a.jpg", data: strings.Repeat("z", 3<<20)}, {name: "a.json", data: `{"n": 1}`},
+	plain := archive(t, stdtar.FormatGNU, []file{
+		{name: "a.jpg", data: strings.Repeat("z", 3<<20)},
+		{name: "a.json", data: `{"n": 1}`},
+		{name: "b.jpg", data: strings.Repeat("z", 3<<20)},
 	}, false)
-	f, _, err := scan(t.Context(), data, nil)
-	if err != nil {
+	var small bytes.Buffer
+	w := gzip.NewWriter(&small)
+	if _, err := w.Write(plain); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := f.Columns().Column("json.n"); !ok {
-		t.Errorf("columns are %v", f.Columns().Schema.Columns)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
 	}
-	_, _, err = scan(t.Context(), data, map[string]*pb.Value{"max_record_bytes": whole(1 << 20)})
-	if err == nil || !strings.Contains(err.Error(), "dataset.format.max_record_bytes") {
-		t.Error(err)
+	for name, data := range map[string][]byte{"plain": plain, "gzip": small.Bytes()} {
+		f, _, err := scan(t.Context(), data, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, ok := f.Columns().Column("json.n"); !ok {
+			t.Errorf("%s: columns are %v", name, f.Columns().Schema.Columns)
+		}
+		_, _, err = scan(t.Context(), data, map[string]*pb.Value{"max_record_bytes": whole(1 << 20)})
+		if err == nil || !strings.Contains(err.Error(), "dataset.format.max_record_bytes") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
