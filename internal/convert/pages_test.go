@@ -47,8 +47,8 @@ func TestPagesArePassedOver(t *testing.T) {
 		index = append(index, data[r.Offset:r.Offset+r.Length])
 	}
 	selection, untrusted := bound.Select(0, by, 1000, 0, index)
-	if selection == nil || untrusted != 0 {
-		t.Fatalf("selection %v, %d indexes that are not trusted", selection, untrusted)
+	if selection == nil || untrusted.Count != 0 {
+		t.Fatalf("selection %v, %d indexes that are not trusted", selection, untrusted.Count)
 	}
 	const id = 1
 	read, all := int64(0), bound.Chunk(0, id).Length
