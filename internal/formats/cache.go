@@ -79,7 +79,7 @@ func (c *Cache) Whole(
 ) (format.File, error) {
 	described, err := c.Load(ctx, st, profile, f, how, sources, nil)
 	if of, ok := described.(format.Scanned); ok {
-		return index(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
+		return scanned(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
 	}
 	return described, err
 }

@@ -17,7 +17,7 @@ const extentBytes = 4 << 20
 func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Place) error) error {
 	u := NewUnpacked(f.Codec, in.Reader(ctx), f.Limits.Ratio)
 	defer u.Close()
-	s := NewStream(f, NewBuffered(u, nil), 0)
+	s := NewStream(f, NewBuffered(u, growing(in.Take)), 0)
 	c := &cutter{found: found, plain: f.Codec == Plain}
 	for {
 		_, at, err := s.Next()
@@ -36,6 +36,22 @@ func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Pla
 	}
 	c.members = u.Members()
 	return c.end(s.At(), f.size)
+}
+
+// growing makes the buffer that records are in, once there is memory for it.
+func growing(take func(int64) error) func(buf []byte, n int) ([]byte, error) {
+	if take == nil {
+		return nil
+	}
+	return func(buf []byte, n int) ([]byte, error) {
+		if n <= cap(buf) {
+			return buf[:n], nil
+		}
+		if err := take(int64(n - cap(buf))); err != nil {
+			return nil, err
+		}
+		return append(make([]byte, 0, n), buf...)[:n], nil
+	}
 }
 
 // cutter makes extents of records, which it is told in their order.
