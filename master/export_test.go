@@ -29,3 +29,6 @@ func (m *Master) DeleteCode() error { return m.leading().deleteCode(time.Now().A
 func (m *Master) PutCode(ctx context.Context, namespace string, p *pb.CodePart, at time.Time) error {
 	return m.cfg.Store.PutCode(ctx, m.leading().leadership, namespace, p, at)
 }
+
+// ForgetIndexes has the indexes be lost that are kept in memory.
+func (m *Master) ForgetIndexes() { m.indexes.kept.Shrink(indexBytes) }

@@ -15,15 +15,21 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/lru"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
-// indexBytes bounds the indexes that are kept in memory.
-const indexBytes = 128 << 20
+const (
+	// indexBytes bounds the indexes that are kept in memory.
+	indexBytes = 128 << 20
+	// digestBytes bounds the digests that are remembered of indexes, kept or not, and digestCost is what one takes.
+	digestBytes, digestCost = 32 << 20, 512
+)
 
 // errIndexRefused says that no worker makes an index, for reasons of its own.
 var errIndexRefused = errors.New("no worker indexes the file")
@@ -31,10 +37,13 @@ var errIndexRefused = errors.New("no worker indexes the file")
 // indexer has workers make the indexes of files that bring none, and keeps them. It may be used by many goroutines at
 // once.
 type indexer struct {
-	places *placement
-	signer *ticket.Signer
-	pool   *rpc.Pool
-	kept   *lru.Cache[indexKey, *index.Index]
+	places  *placement
+	signer  *ticket.Signer
+	pool    *rpc.Pool
+	storage storage.Storage
+	files   *formats.Cache
+	kept    *lru.Cache[indexKey, *index.Index]
+	digests *lru.Cache[indexKey, string]
 }
 
 // indexKey names an index: the same file, version and options have the same one.
@@ -43,8 +52,33 @@ type indexKey struct {
 	of           index.Of
 }
 
-func newIndexer(places *placement, signer *ticket.Signer, pool *rpc.Pool) *indexer {
-	return &indexer{places: places, signer: signer, pool: pool, kept: lru.New[indexKey, *index.Index](indexBytes)}
+func newIndexer(m *Master) *indexer {
+	return &indexer{
+		places: m.places, signer: m.signer, pool: m.counts.pool, storage: m.cfg.Storage, files: m.described,
+		kept:    lru.New[indexKey, *index.Index](indexBytes),
+		digests: lru.New[indexKey, string](digestBytes),
+	}
+}
+
+// take takes an index that was found or made. A file whose ETag is the same has the same index at any time: one with
+// another digest than before is refused.
+func (x *indexer) take(key indexKey, made *index.Index) error {
+	if err := made.Is(key.of); err != nil {
+		return err
+	}
+	if before := x.digests.Add(key, string(made.Digest()), digestCost); before != string(made.Digest()) {
+		return &otherIndexError{before, string(made.Digest())}
+	}
+	x.kept.Put(key, made, int64(len(made.Bytes()))+digestCost)
+	return nil
+}
+
+// otherIndexError says that a file has another index than before, though its ETag is the same.
+type otherIndexError struct{ before, now string }
+
+func (e *otherIndexError) Error() string {
+	return fmt.Sprintf("its index is another one than before (digest %.8x, and was %.8x), though the file's ETag is "+
+		"the same: its bytes were changed, or it was indexed by another release", e.now, e.before)
 }
 
 // indexing is what a session's block needs of indexes.
@@ -67,21 +101,18 @@ func (x *indexing) key(f *scanned) indexKey {
 	return indexKey{x.program.GetStorage(), f.GetUri(), f.of}
 }
 
-// whole gives those of a block's files their extents that say nothing of them: by an index that is kept, or that a
-// worker makes. It asks until it has all, unless workers go on refusing, or saying that data are bad.
+// whole gives those of a block's files their extents that say nothing of them: by an index that is kept, that lies
+// beside the data, or that a worker makes. It asks until it has all, unless workers go on refusing, or saying that data
+// are bad.
 func (x *indexing) whole(ctx context.Context, files []plan.File) error {
+	found, err := x.find(ctx, files)
+	if err != nil {
+		return err
+	}
 	left := map[string]*scanned{}
 	var shards []*pb.Shard
-	for i := range files {
-		of, ok := files[i].Holds.(format.Scanned)
-		if !ok {
-			continue
-		}
-		f := &scanned{&files[i], of, index.For(files[i].File, of, x.program.GetFormat())}
-		if kept, ok := x.kept.Get(x.key(f)); ok {
-			if err := f.use(kept); err != nil {
-				return err
-			}
+	for _, f := range found {
+		if f.Index != nil {
 			continue
 		}
 		left[f.GetUri()] = f
@@ -96,6 +127,35 @@ func (x *indexing) whole(ctx context.Context, files []plan.File) error {
 			return x.from(ctx, w, all, left[s.GetFile().GetUri()])
 		},
 	}).all(ctx, shards)
+}
+
+// find returns the files that need an index, and has those use one of which there is one.
+func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, error) {
+	var out []*scanned
+	var named []*pb.File
+	for i := range files {
+		if of, ok := files[i].Holds.(format.Scanned); ok {
+			out = append(out, &scanned{&files[i], of, index.For(files[i].File, of, x.program.GetFormat())})
+			named = append(named, files[i].File)
+		}
+	}
+	return out, eachOf(ctx, named, func(int) {}, func(ctx context.Context, i int) error {
+		f := out[i]
+		if kept, ok := x.kept.Get(x.key(f)); ok {
+			return f.use(kept)
+		}
+		made, err := x.files.Beside(ctx, x.storage, x.program.GetStorage(), f.File.File, f.of)
+		if made != nil {
+			if err = x.take(x.key(f), made); err == nil {
+				return f.use(made)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			x.logger.Warn("an index beside the data cannot be used; a worker makes it again", "file", f.GetUri(),
+				"error", err)
+		}
+		return context.Cause(ctx)
+	})
 }
 
 // use has a file have the extents of an index.
@@ -131,12 +191,17 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 	}
 	made, err := index.Parse(data.Bytes())
 	if err == nil {
+		err = x.take(x.key(f), made)
+	}
+	if other, ok := errors.AsType[*otherIndexError](err); ok {
+		return status.Errorf(codes.DataLoss, "%s: %v", f.GetUri(), other)
+	}
+	if err == nil {
 		err = f.use(made)
 	}
 	if err != nil {
-		return status.Errorf(codes.Aborted, "it sent an index that is none of the file: %v", err)
+		return status.Errorf(codes.Aborted, "%s: it sent what is no index of the file: %v", f.GetUri(), err)
 	}
-	x.kept.Put(x.key(f), made, int64(len(made.Bytes())))
 	return nil
 }
 

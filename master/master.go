@@ -161,7 +161,7 @@ func New(cfg Config) (*Master, error) {
 			return m.cfg.Store.CodePart(ctx, c, part)
 		},
 	}
-	m.indexes = newIndexer(m.places, m.signer, m.counts.pool)
+	m.indexes = newIndexer(m)
 	if m.cfg.Access == nil {
 		if m.cfg.Access, err = access.New(access.Config{Fleet: cfg.RPC.Token, Logger: cfg.Logger}); err != nil {
 			return nil, err

@@ -155,3 +155,49 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestPack: what is unpacked is what was packed, by name, and no byte of a pack can be changed or left out.
+func TestPack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.MapOfN(rapid.String(), rapid.SliceOf(rapid.Byte()), 0, 5).Draw(t, "indexes")
+		var of []index.Packed
+		for name, data := range all {
+			of = append(of, index.Packed{Name: name, Index: data})
+		}
+		pack := index.Pack(of)
+		got, err := index.Unpack(pack)
+		if err != nil || len(got) != len(all) {
+			t.Fatalf("unpacked %d of %d indexes: %v", len(got), len(all), err)
+		}
+		for _, p := range got {
+			if data, ok := all[p.Name]; !ok || !bytes.Equal(data, p.Index) {
+				t.Fatalf("%q is %x, want %x", p.Name, p.Index, data)
+			}
+		}
+		at := rapid.IntRange(0, len(pack)-1).Draw(t, "at")
+		if _, err := index.Unpack(pack[:at]); err == nil {
+			t.Fatalf("a pack that is cut at byte %d of %d was taken", at, len(pack))
+		}
+		pack[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "change"))
+		if _, err := index.Unpack(pack); err == nil {
+			t.Fatalf("a pack whose byte %d was changed was taken", at)
+		}
+	})
+}
+
+// FuzzUnpack: whatever is unpacked ends with what packs to the same names and indexes, or an error.
+func FuzzUnpack(f *testing.F) {
+	pack := index.Pack([]index.Packed{{Name: "a.jsonl", Index: []byte("index")}, {Name: "b.jsonl"}})
+	f.Add(pack[:len(pack)-sha256.Size])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sum := sha256.Sum256(body)
+		got, err := index.Unpack(append(bytes.Clone(body), sum[:]...))
+		if err != nil {
+			return
+		}
+		again, err := index.Unpack(index.Pack(got))
+		if err != nil || len(again) != len(got) {
+			t.Fatalf("packed again, %d indexes are %d: %v", len(got), len(again), err)
+		}
+	})
+}
