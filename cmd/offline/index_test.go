@@ -6,19 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/penstock-ml/penstock/cmd/offline"
-	"github.com/penstock-ml/penstock/internal/formats"
 )
 
 // TestIndex indexes a folder once: the second time all files have an index, but for one that was changed. Listings of
 // the folder go on without the indexes.
 func TestIndex(t *testing.T) {
-	if !slices.Contains(formats.Names(), "JSON lines") {
-		t.Skip("there is no format of lines")
-	}
 	dir := t.TempDir()
 	write := func(name string, rows int) {
 		t.Helper()

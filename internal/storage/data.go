@@ -9,10 +9,14 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather or .ipc"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl or .ndjson"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
+	switch path.Ext(Uncompressed(uri)) {
+	case ".jsonl", ".ndjson":
+		return "JSON lines"
+	}
 	switch strings.ToLower(path.Ext(uri)) {
 	case ".parquet", ".parq", ".pq":
 		return "Parquet"

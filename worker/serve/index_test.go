@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -56,9 +54,6 @@ func lines(n int) (out []byte) {
 
 // TestIndex has a file of lines indexed. It is admitted as a stream is, and only with a ticket for it.
 func TestIndex(t *testing.T) {
-	if !slices.Contains(formats.Names(), "JSON lines") {
-		t.Skip("there is no format of lines")
-	}
 	store := &pipelinetest.Store{}
 	r := newRig(t, store, 1, func(cfg *pipeline.Config) { cfg.Memory = 64 << 20 })
 	const rows = 100_000
