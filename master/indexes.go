@@ -112,7 +112,7 @@ func (x *indexing) whole(ctx context.Context, files []plan.File) error {
 	left := map[string]*scanned{}
 	var shards []*pb.Shard
 	for _, f := range found {
-		if f.Index != nil {
+		if f.IndexDigest != nil {
 			continue
 		}
 		left[f.GetUri()] = f
@@ -164,7 +164,7 @@ func (f *scanned) use(x *index.Index) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.GetUri(), err)
 	}
-	f.Holds, f.Index = holds, x.Digest()
+	f.Holds, f.IndexDigest = holds, x.Digest()
 	return nil
 }
 
