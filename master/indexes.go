@@ -29,6 +29,10 @@ const (
 	indexBytes = 128 << 20
 	// digestBytes bounds the digests that are remembered of indexes, kept or not, and digestCost is what one takes.
 	digestBytes, digestCost = 32 << 20, 512
+	// storedFrom is the size of files from which on their indexes lie in etcd: those of others are soon made again.
+	storedFrom = 32 << 20
+	// storedAgain is how often an index that is used is written again, lest it make room for others.
+	storedAgain = time.Hour
 )
 
 // errIndexRefused says that no worker makes an index, for reasons of its own.
@@ -44,6 +48,9 @@ type indexer struct {
 	files   *formats.Cache
 	kept    *lru.Cache[indexKey, *index.Index]
 	digests *lru.Cache[indexKey, string]
+	stored  *lru.Cache[indexKey, time.Time] // when they were written to etcd
+	// term is that of now, if this master leads: only then does it write to etcd.
+	term func() *term
 }
 
 // indexKey names an index: the same file, version and options have the same one.
@@ -56,7 +63,8 @@ func newIndexer(m *Master) *indexer {
 	return &indexer{
 		places: m.places, signer: m.signer, pool: m.counts.pool, storage: m.cfg.Storage, files: m.described,
 		kept:    lru.New[indexKey, *index.Index](indexBytes),
-		digests: lru.New[indexKey, string](digestBytes),
+		digests: lru.New[indexKey, string](digestBytes), stored: lru.New[indexKey, time.Time](digestBytes),
+		term: m.leading,
 	}
 }
 
@@ -144,18 +152,27 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 		if kept, ok := x.kept.Get(x.key(f)); ok {
 			return f.use(kept)
 		}
-		made, err := x.files.Beside(ctx, x.storage, x.program.GetStorage(), f.File.File, f.of)
-		if made != nil {
-			if err = x.take(x.key(f), made); err == nil {
-				return f.use(made)
+		for _, place := range []struct {
+			name string
+			find func(context.Context, *scanned) (*index.Index, error)
+		}{{"etcd", x.inStore}, {"beside the data", x.besideData}} {
+			made, err := place.find(ctx, f)
+			if made != nil {
+				if err = x.take(x.key(f), made); err == nil {
+					return f.use(made)
+				}
 			}
-		}
-		if err != nil && ctx.Err() == nil {
-			x.logger.Warn("an index beside the data cannot be used; a worker makes it again", "file", f.GetUri(),
-				"error", err)
+			if err != nil && ctx.Err() == nil {
+				x.logger.Warn("an index cannot be used; it is looked for elsewhere, or made again", "file", f.GetUri(),
+					"where", place.name, "error", err)
+			}
 		}
 		return context.Cause(ctx)
 	})
+}
+
+func (x *indexing) besideData(ctx context.Context, f *scanned) (*index.Index, error) {
+	return x.files.Beside(ctx, x.storage, x.program.GetStorage(), f.File.File, f.of)
 }
 
 // use has a file have the extents of an index.
@@ -202,6 +219,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 	if err != nil {
 		return status.Errorf(codes.Aborted, "%s: it sent what is no index of the file: %v", f.GetUri(), err)
 	}
+	x.store(ctx, f, made)
 	return nil
 }
 

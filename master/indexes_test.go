@@ -90,6 +90,14 @@ func indexOf(ctx context.Context, f *pb.File) (*index.Index, error) {
 	return formats.Scan(ctx, &format.Input{Storage: st, File: f}, of)
 }
 
+func indexFiles(t *testing.T, dir string) ([]*pb.File, error) {
+	t.Helper()
+	st, err := storage.New(storage.Config{})
+	check(t, err)
+	defer st.Close()
+	return st.List(t.Context(), "", []string{dir})
+}
+
 const (
 	lineFiles  = 3
 	lineBytes  = 9 << 20
@@ -175,10 +183,7 @@ func TestWorkersIndexFiles(t *testing.T) {
 		t.Fatalf("%d extents were granted, want %d; workers were asked %d times for %v", len(want),
 			2*lineFiles*lineGroups, w.times(), w.asked)
 	}
-	st, err := storage.New(storage.Config{})
-	check(t, err)
-	defer st.Close()
-	files, err := st.List(t.Context(), "", []string{dir})
+	files, err := indexFiles(t, dir)
 	check(t, err)
 	var packed []index.Packed
 	for _, f := range files {
@@ -255,5 +260,41 @@ func TestAnIndexIsTheSameAtAnyTime(t *testing.T) {
 	})
 	if !strings.Contains(failure, ".jsonl: its index is another one than before") {
 		t.Errorf("the session failed: %s", failure)
+	}
+}
+
+// TestIndexesOutliveMasters: a master finds the index of a large file that another one had made. One that was damaged
+// in between is made again.
+func TestIndexesOutliveMasters(t *testing.T) {
+	dir := t.TempDir()
+	line := fmt.Sprintf("{\"label\": 1, \"text\": %q}\n", strings.Repeat("x", 4000))
+	path := filepath.Join(dir, "large.jsonl")
+	check(t, os.WriteFile(path, []byte(strings.Repeat(line, 33<<20/len(line))), 0o600))
+	endpoints := etcd(t, "").Endpoints()
+	var want map[string]string
+	for i, asked := range []int{1, 0, 1} {
+		m := start(t, settings{endpoints: endpoints})
+		w := &indexingWorker{}
+		startWith(t, m, "indexing", w, &w.countingWorker)
+		session := fmt.Sprintf("run %d", i)
+		openSession(t, m, session, linesSpec(dir, 1), 1)
+		got := delivered(t, newTrainer(t, m, session, 0, 1).mustJoin("a"))
+		if w.times() != asked {
+			t.Errorf("master %d asked workers %d times, want %d", i, w.times(), asked)
+		}
+		if want == nil {
+			want = got
+		}
+		if !maps.Equal(got, want) || len(got) < 8 {
+			t.Errorf("master %d has %d extents elsewhere, or others", i, len(got))
+		}
+		if i == 1 {
+			files, err := indexFiles(t, dir)
+			check(t, err)
+			x, err := indexOf(t.Context(), files[0])
+			check(t, err)
+			check(t, m.master.DamageIndex(t.Context(), files[0].GetUri(), x))
+		}
+		m.stop()
 	}
 }
