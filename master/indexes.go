@@ -68,19 +68,6 @@ func newIndexer(m *Master) *indexer {
 	}
 }
 
-// take takes an index that was found or made. A file whose ETag is the same has the same index at any time: one with
-// another digest than before is refused.
-func (x *indexer) take(key indexKey, made *index.Index) error {
-	if err := made.Is(key.of); err != nil {
-		return err
-	}
-	if before := x.digests.Add(key, string(made.Digest()), digestCost); before != string(made.Digest()) {
-		return &otherIndexError{before, string(made.Digest())}
-	}
-	x.kept.Put(key, made, int64(len(made.Bytes()))+digestCost)
-	return nil
-}
-
 // otherIndexError says that a file has another index than before, though its ETag is the same.
 type otherIndexError struct{ before, now string }
 
@@ -96,13 +83,16 @@ type indexing struct {
 	program *pb.Program
 	text    []byte // the program, serialised
 	logger  *slog.Logger
+	// recorded is the digest of a file's index in an earlier block of the session; "": none is known.
+	recorded func(uri string) string
 }
 
 // scanned is a file of a block that is to be indexed.
 type scanned struct {
 	*plan.File
 	format.Scanned
-	of index.Of
+	of     index.Of
+	before string // the digest of its index in an earlier block; "": none is known
 }
 
 func (x *indexing) key(f *scanned) indexKey {
@@ -143,7 +133,9 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 	var named []*pb.File
 	for i := range files {
 		if of, ok := files[i].Holds.(format.Scanned); ok {
-			out = append(out, &scanned{&files[i], of, index.For(files[i].File, of, x.program.GetFormat())})
+			out = append(out, &scanned{
+				&files[i], of, index.For(files[i].File, of, x.program.GetFormat()), x.recorded(files[i].GetUri()),
+			})
 			named = append(named, files[i].File)
 		}
 	}
@@ -158,7 +150,7 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 		}{{"etcd", x.inStore}, {"beside the data", x.besideData}} {
 			made, err := place.find(ctx, f)
 			if made != nil {
-				if err = x.take(x.key(f), made); err == nil {
+				if err = x.take(f, made); err == nil {
 					return f.use(made)
 				}
 			}
@@ -175,9 +167,36 @@ func (x *indexing) besideData(ctx context.Context, f *scanned) (*index.Index, er
 	return x.files.Beside(ctx, x.storage, x.program.GetStorage(), f.File.File, f.of)
 }
 
+// take takes an index that was found or made. A file whose ETag is the same has the same index at any time: one with
+// another digest than before is refused.
+func (x *indexing) take(f *scanned, made *index.Index) error {
+	if err := made.Is(f.of); err != nil {
+		return err
+	}
+	if err := f.same(made); err != nil {
+		return err
+	}
+	if before := x.digests.Add(x.key(f), string(made.Digest()), digestCost); before != string(made.Digest()) {
+		return &otherIndexError{before, string(made.Digest())}
+	}
+	x.kept.Put(x.key(f), made, int64(len(made.Bytes()))+digestCost)
+	return nil
+}
+
+// same fails if an earlier block of the session had another index of the file.
+func (f *scanned) same(x *index.Index) error {
+	if f.before != "" && f.before != string(x.Digest()) {
+		return &otherIndexError{f.before, string(x.Digest())}
+	}
+	return nil
+}
+
 // use has a file have the extents of an index.
 func (f *scanned) use(x *index.Index) error {
 	holds, err := x.Open(f.Scanned, f.of)
+	if err == nil {
+		err = f.same(x)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.GetUri(), err)
 	}
@@ -208,7 +227,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 	}
 	made, err := index.Parse(data.Bytes())
 	if err == nil {
-		err = x.take(x.key(f), made)
+		err = x.take(f, made)
 	}
 	if other, ok := errors.AsType[*otherIndexError](err); ok {
 		return status.Errorf(codes.DataLoss, "%s: %v", f.GetUri(), other)
@@ -231,6 +250,6 @@ func (p *blockPlanner) indexing(epoch, block uint32) (*indexing, error) {
 	}
 	return &indexing{
 		indexer: p.indexes, session: p.session, program: p.program, text: text,
-		logger: p.logger.With("epoch", epoch, "block", block),
+		logger: p.logger.With("epoch", epoch, "block", block), recorded: p.recordedOf,
 	}, nil
 }

@@ -230,35 +230,56 @@ func TestAnIndexIsTheSameAtAnyTime(t *testing.T) {
 		if n < lineFiles {
 			return x.Bytes(), nil
 		}
-		b := index.NewBuilder(x.Of) // of one extent
-		all := x.Places()
-		one := all[0]
-		for _, p := range all[1:] {
-			one.Rows, one.Bytes, one.Stored.Length = one.Rows+p.Rows, one.Bytes+p.Bytes, one.Stored.Length+p.Stored.Length
-		}
-		err := b.Add(one)
-		if err != nil {
-			return nil, err
-		}
-		made, err := b.Index()
-		if err != nil {
-			return nil, err
-		}
-		return made.Bytes(), nil
+		return joined(x)
 	}}
 	startWith(t, m, "indexing", w, &w.countingWorker)
 	openSession(t, m, "run", linesSpec(dir, 1), 1)
 	delivered(t, newTrainer(t, m, "run", 0, 1).mustJoin("a"))
 	m.master.ForgetIndexes()
 	openSession(t, m, "again", linesSpec(dir, 1), 1)
-	r := newTrainer(t, m, "again", 0, 1).mustJoin("a")
-	var failure string
-	eventually(t, "the session fails", func() bool {
-		check(t, r.sync())
-		failure = r.last.GetFailure()
-		return failure != ""
-	})
-	if !strings.Contains(failure, ".jsonl: its index is another one than before") {
+	failsByIndex(t, newTrainer(t, m, "again", 0, 1).mustJoin("a"))
+}
+
+// TestABlockRecordsIndexes: another master knows by the blocks in etcd that a file's index is another one than before.
+func TestABlockRecordsIndexes(t *testing.T) {
+	dir := t.TempDir()
+	writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
+	endpoints := etcd(t, "").Endpoints()
+	first := start(t, settings{endpoints: endpoints})
+	w := &indexingWorker{}
+	startWith(t, first, "indexing", w, &w.countingWorker)
+	openSession(t, first, "run", linesSpec(dir, 5), 1)
+	newTrainer(t, first, "run", 0, 1).mustJoin("a").untilGranted()
+	first.stop()
+	second := start(t, settings{endpoints: endpoints})
+	other := &indexingWorker{change: func(_ int, x *index.Index) ([]byte, error) { return joined(x) }}
+	startWith(t, second, "indexing", other, &other.countingWorker)
+	failsByIndex(t, newTrainer(t, second, "run", 0, 1).mustJoin("b"))
+}
+
+// joined is an index with one extent in place of all.
+func joined(x *index.Index) ([]byte, error) {
+	all := x.Places()
+	one := all[0]
+	for _, p := range all[1:] {
+		one.Rows, one.Bytes, one.Stored.Length = one.Rows+p.Rows, one.Bytes+p.Bytes, one.Stored.Length+p.Stored.Length
+	}
+	b := index.NewBuilder(x.Of)
+	if err := b.Add(one); err != nil {
+		return nil, err
+	}
+	made, err := b.Index()
+	if err != nil {
+		return nil, err
+	}
+	return made.Bytes(), nil
+}
+
+// failsByIndex trains until the session fails, since a file's index is another one.
+func failsByIndex(t *testing.T, r *trainer) {
+	t.Helper()
+	r.work(func() bool { return r.last.GetFailure() != "" })
+	if failure := r.last.GetFailure(); !strings.Contains(failure, ".jsonl: its index is another one than before") {
 		t.Errorf("the session failed: %s", failure)
 	}
 }

@@ -105,15 +105,18 @@ type blockPlanner struct {
 
 	untrusted *atomic.Int64 // column chunks whose statistics cannot be used
 
-	mu     sync.Mutex
-	epoch  map[uint32][][]int // the blocks of epochs, as indices of the listing's files
-	noted  []string           // the directories under which it is noted what is read; nil: not known yet
-	looked atomic.Bool        // the columns of files are noted
+	mu    sync.Mutex
+	epoch map[uint32][][]int // the blocks of epochs, as indices of the listing's files
+	noted []string           // the directories under which it is noted what is read; nil: not known yet
+	// recorded are digests of files' indexes, by URI, of blocks that lay in etcd when the session was loaded.
+	recorded map[string]string
+	looked   atomic.Bool // the columns of files are noted
 }
 
 func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*blockPlanner, error) {
 	p := &blockPlanner{
 		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), program: &pb.Program{}, epoch: map[uint32][][]int{},
+		recorded: map[string]string{},
 	}
 	s := stored.Meta.GetSession()
 	p.listed = func(ctx context.Context) ([]*pb.File, error) {
@@ -185,13 +188,25 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 	return nil
 }
 
-// remember keeps what was counted of blocks.
+// remember keeps what was counted of blocks, and the digests of their files' indexes.
 func (p *blockPlanner) remember(blocks []*pb.Block) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, b := range blocks {
 		for _, s := range b.GetShards() {
 			p.earlier.keep(s)
+			if digest := s.GetIndex(); len(digest) > 0 {
+				p.recorded[s.GetFile().GetUri()] = string(digest)
+			}
 		}
 	}
+}
+
+// recordedOf is the digest of a file's index that a block in etcd had when the session was loaded; "": none had.
+func (p *blockPlanner) recordedOf(uri string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.recorded[uri]
 }
 
 // sayWhatCountingCosts tells that functions run twice, if they do.
