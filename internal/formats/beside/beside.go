@@ -19,6 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/lru"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
 // Folder is where a directory's packs are.
@@ -150,7 +151,7 @@ func list(ctx context.Context, from finds, key folderKey) ([]*pb.File, error) {
 		Ends: index.PackEnding, Has: func(uri string) bool { return strings.HasSuffix(uri, index.PackEnding) },
 	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, object.ErrDenied): // who may read data need not list it
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("indexes beside the data: %w", err)
