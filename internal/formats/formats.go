@@ -17,14 +17,16 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/formats/jsonl"
+	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/internal/formats/tokens"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // All are the formats that can be read.
 func All() []format.Format {
-	all := []format.Format{parquet.Format{}, arrow.Format{}}
+	all := []format.Format{parquet.Format{}, arrow.Format{}, tokens.Format{}}
 	for _, kind := range kinds() {
 		all = append(all, records.Format{Kind: kind})
 	}
@@ -35,6 +37,7 @@ func All() []format.Format {
 func kinds() []records.Kind {
 	return []records.Kind{
 		jsonl.Kind{},
+		mds.Kind{},
 	}
 }
 

@@ -9,15 +9,19 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl or .ndjson"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds or .ds"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
 	switch path.Ext(Uncompressed(uri)) {
 	case ".jsonl", ".ndjson":
 		return "JSON lines"
+	case ".mds":
+		return "MDS"
 	}
 	switch strings.ToLower(path.Ext(uri)) {
+	case ".ds":
+		return "tokens"
 	case ".parquet", ".parq", ".pq":
 		return "Parquet"
 	case ".arrow", ".feather", ".ipc":

@@ -244,6 +244,21 @@ def test_what_is_left_out_and_what_becomes_of_bad_rows() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("", None),
+        ("jsonl", {"name": "jsonl"}),
+        ({"name": "csv", "delimiter": ";", "nulls": ["", "NA"], "columns": {"a": "int64"}},
+         {"name": "csv", "columns": {"a": "int64"},
+          "options": {"delimiter": {"text": ";"}, "nulls": {"list": {"values": [{"text": ""}, {"text": "NA"}]}}}}),
+    ],
+)  # fmt: skip
+def test_how_files_are_read(given: Any, made: Any) -> None:
+    built = spec.build("/data", penstock.dense("a"), data=penstock.Data(format=given), batch_size=8)
+    assert built["dataset"].get("format") == made
+
+
+@pytest.mark.parametrize(
     "wrong",
     [{"batch_size": "8"}, {"last_batch": "keep"}, {"epochs": -1}, {"order": "slow"}, {"seed": 1.5}, {"filter": 1}],
 )

@@ -38,12 +38,15 @@ func infer(f *records.Front) ([]spec.Column, error) {
 		if s.Peek() == 0 && s.At == len(line) {
 			continue
 		}
-		err := all.record(s, root)
+		err := (&observer{}).record(&Scanner{Data: line}, &place{})
 		switch {
 		case err == nil, !ended && !whole && atEnd(line, err): // there is more of the record behind the front
 			good = true
+			_ = all.record(s, root)
 		case first == nil:
-			first = refused(line, err)
+			if first = refused(line, err); !good && errors.Is(first, errArray) {
+				return nil, errArray // the lines behind it may be records, but for what stands between them
+			}
 		}
 	}
 	if !good && first != nil {
@@ -276,8 +279,8 @@ func (w *writer) column(path []string, p *place, levels int) {
 	case p.floats:
 		c.Type.Kind = pb.Kind_FLOAT64
 	case p.beyond:
-		c.Unsupported = "integers that int64 does not have: dataset.format.columns may declare it float64, which rounds " +
-			"them"
+		c.Unsupported = "integers that int64 does not have: dataset.format.columns may declare it float64, which " +
+			"rounds them"
 	default:
 		c.Type.Kind = pb.Kind_INT64
 	}

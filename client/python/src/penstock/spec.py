@@ -18,7 +18,7 @@ from penstock._paths import absolute
 from penstock._values import Message, check_integer, check_text, without_none
 from penstock.errors import SpecError
 from penstock.features import Features
-from penstock.groups import Data, skipped
+from penstock.groups import Data, format_message, skipped
 
 _ORDERS = ("fast", "deterministic")
 _LAST_BATCHES = ("uneven", "drop", "pad")
@@ -61,7 +61,10 @@ def build(
     functions = functions_of(steps)
     own = by_value(functions)
     return without_none({
-        "dataset": {"uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions},
+        "dataset": without_none({
+            "uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions,
+            "format": format_message(data.format),
+        }),
         "filter": filter, "features": [f.message() for f in features],
         "transforms": [_located(t.message(functions)) for t in steps],
         **{name: None if value is None else int(value) for name, value in given.items()},
