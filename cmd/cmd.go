@@ -72,6 +72,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		fit.Command(root.Version, ops),
 		clientcommand.Feed(root.Version),
 		offline.Convert(),
+		offline.Index(),
 		offline.Diff(),
 		doctor.Command(root.Version),
 		offline.Show(),

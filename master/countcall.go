@@ -3,11 +3,9 @@ package master
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -20,9 +18,6 @@ import (
 
 // sendTimeout bounds the call that sends a worker one part of a session's code.
 const sendTimeout = 30 * time.Second
-
-// errSilent is why a call of a worker is cancelled that says nothing.
-var errSilent = status.Errorf(codes.DeadlineExceeded, "it counts a shard, and said nothing for %v", countTimeout)
 
 // callWithCode has a worker count a shard. One that lacks the session's code is sent that once.
 func (c *count) callWithCode(ctx context.Context, w *pb.Worker, req *pb.StreamRequest) (*pb.CountReply, error) {
@@ -41,36 +36,16 @@ func (c *count) callWithCode(ctx context.Context, w *pb.Worker, req *pb.StreamRe
 	return nil, status.Error(codes.Aborted, "asks for the session's code again, which was sent to it; see its log")
 }
 
-// call has a worker count a shard. What it says before that, that it is at work, has no body.
+// call has a worker count a shard.
 func (c *count) call(ctx context.Context, w *pb.Worker, req *pb.StreamRequest) (*pb.CountReply, error) {
-	body, err := proto.Marshal(req)
-	if err != nil {
-		return nil, fmt.Errorf("stream request: %w", err)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silence := time.AfterFunc(countTimeout, func() { cancel(errSilent) })
-	defer silence.Stop()
-	conn, err := c.pool.Get(w.GetAddress())
-	if err != nil {
-		return nil, err
-	}
-	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: "count", Body: body})
-	for err == nil {
-		var result *flight.Result
-		if result, err = stream.Recv(); err == nil && len(result.GetBody()) > 0 {
-			reply := &pb.CountReply{}
-			if err := proto.Unmarshal(result.GetBody(), reply); err != nil {
-				return nil, fmt.Errorf("the answer to a count: %w", err)
-			}
-			return reply, nil
+	reply := &pb.CountReply{}
+	err := action(ctx, c.pool, w, "count", req, func(body []byte) (bool, error) {
+		if err := proto.Unmarshal(body, reply); err != nil {
+			return false, fmt.Errorf("the answer to a count: %w", err)
 		}
-		silence.Reset(countTimeout)
-	}
-	if errors.Is(context.Cause(ctx), errSilent) {
-		return nil, errSilent
-	}
-	return nil, err
+		return true, nil
+	})
+	return reply, err
 }
 
 // sendCode sends a worker the session's code, unless that came since it asked. One worker gets it at a time.

@@ -10,10 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
@@ -23,25 +19,8 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-const (
-	// countsAtOnce is how many shards of a block workers count at once, if there are as many.
-	countsAtOnce = 16
-	// countTimeout bounds how long a worker says nothing that counts one shard. While it may wait for functions, it
-	// says now and then that it is at work: how long these take is bounded where they run.
-	countTimeout = 5 * time.Minute
-	// maxCountPause is the longest pause between two rounds of asking.
-	maxCountPause = 5 * time.Second
-	// countRefusals is in how many rounds running all candidates must refuse to count a shard until the session fails:
-	// other workers may be candidates by then.
-	countRefusals = 3
-)
-
-var (
-	// errBadData says that data cannot be read, by anybody, or are not those that were listed.
-	errBadData = errors.New("cannot be read")
-	// errCountRefused says that no worker counts a shard, for reasons of its own.
-	errCountRefused = errors.New("no worker counts the rows that are left")
-)
+// errCountRefused says that no worker counts a shard, for reasons of its own.
+var errCountRefused = errors.New("no worker counts the rows that are left")
 
 // counter has workers count the output rows of blocks. It may be used by many goroutines at once.
 type counter struct {
@@ -81,107 +60,25 @@ type count struct {
 // fill sets the outputs of a block's windows, those that were counted before at once. It asks until it has them all,
 // unless workers go on refusing, or saying that data are bad.
 func (c *count) fill(ctx context.Context) error {
-	left, refused := slices.DeleteFunc(slices.Clone(c.block.GetShards()), c.earlier.set), 0
-	for round := 0; len(left) > 0; round++ {
-		places := c.places.get()
-		if places.Workers == 0 {
-			c.logger.Warn(
-				"rows are to be counted before they can be granted, and the fleet has no worker; waiting for one",
-				"epoch", c.block.GetEpoch(), "block", c.block.GetIndex())
-			select {
-			case <-places.outdated:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			round = 0
-			continue
-		}
-		failed, err := c.ask(ctx, places, left)
-		if ctx.Err() != nil {
-			return errors.Join(ctx.Err(), err)
-		}
-		if left = failed; len(left) == 0 {
-			break
-		}
-		if refused++; !errors.Is(err, errCountRefused) && !errors.Is(err, errBadData) {
-			refused = 0
-		}
-		if refused == countRefusals {
-			return err
-		}
-		c.logger.Warn("workers cannot count the rows of all shards yet; asking again",
-			"epoch", c.block.GetEpoch(), "block", c.block.GetIndex(), "shards", len(left), "error", err)
-		select {
-		case <-time.After(min(retryEvery<<min(round, 10), maxCountPause)):
-		case <-places.outdated:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return (&errand{
+		places: c.places, logger: c.logger.With("epoch", c.block.GetEpoch(), "block", c.block.GetIndex()),
+		lonely: "rows are to be counted before they can be granted, and the fleet has no worker; waiting for one",
+		again:  "workers cannot count the rows of all shards yet; asking again", refused: errCountRefused, from: c.from,
+	}).all(ctx, slices.DeleteFunc(slices.Clone(c.block.GetShards()), c.earlier.set))
 }
 
-// ask has shards counted. It returns those that were not, and why: the error of one of them, errBadData before
-// errCountRefused before others.
-func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (failed []*pb.Shard, err error) {
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(max(1, min(countsAtOnce, places.Slots/2)))
-	for _, s := range shards {
-		group.Go(func() error {
-			why := c.shard(ctx, places, s)
-			if why == nil {
-				return nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			failed = append(failed, s)
-			if errors.Is(why, errBadData) || !errors.Is(err, errBadData) && !errors.Is(err, errCountRefused) {
-				err = why
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // none of them fails it
-	return failed, err
-}
-
-// shard asks a shard's candidates one after the other.
-func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
-	workers := places.For(s, "")
-	request, err := c.request(s, workers)
+// from has a worker count a shard.
+func (c *count) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, s *pb.Shard) error {
+	request, err := c.request(s, all)
 	if err != nil {
 		return err
 	}
-	var unreadable []string // to whom
-	own := 0                // who refuse for reasons of their own
-	var changed error       // from one who says that the file is not the one that was listed
-	for _, w := range workers {
-		var counts *pb.CountReply
-		if counts, err = c.callWithCode(ctx, w, request); err == nil {
-			err = setOutputs(s, counts, c.program)
-		}
-		code, refused := status.Code(err), rpc.Refused(err)
-		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, status.Convert(err).Message())
-		switch {
-		case code == codes.OK:
-			c.earlier.keep(s)
-			return nil
-		case code == codes.DataLoss: // another one may have better memory
-			unreadable = append(unreadable, w.GetName())
-		case code == codes.FailedPrecondition: // or see other files
-			unreadable, changed = append(unreadable, w.GetName()), err
-		case refused:
-			own++
-		}
+	counts, err := c.callWithCode(ctx, w, request)
+	if err == nil {
+		err = setOutputs(s, counts, c.program)
 	}
-	switch {
-	case changed != nil && len(unreadable)+own == len(workers):
-		return fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, changed)
-	case len(unreadable) == len(workers):
-		return fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, err)
-	case len(unreadable)+own == len(workers):
-		return fmt.Errorf("%w: %w", errCountRefused, err)
+	if err == nil {
+		c.earlier.keep(s)
 	}
 	return err
 }

@@ -102,6 +102,19 @@ func (w *countingWorker) lacks(of *pb.StoredCode) error {
 	return code.Needed(of.GetSha256(), "it is not here")
 }
 
+// verified is the ticket of an action.
+func (w *countingWorker) verified(a *flight.Action) (*pb.Ticket, error) {
+	var req pb.StreamRequest
+	if err := proto.Unmarshal(a.GetBody(), &req); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	granted, err := ticket.Verify(&req, w.keys, time.Now())
+	if err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	return granted, nil
+}
+
 func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
 	switch a.GetType() {
 	case "code":
@@ -109,13 +122,12 @@ func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 	case "calls":
 		return w.tell(a.GetBody(), out)
 	}
-	var req pb.StreamRequest
-	if err := proto.Unmarshal(a.GetBody(), &req); err != nil || a.GetType() != "count" {
-		return status.Errorf(codes.InvalidArgument, "%s: %v", a.GetType(), err)
+	if a.GetType() != "count" {
+		return status.Error(codes.InvalidArgument, a.GetType())
 	}
-	granted, err := ticket.Verify(&req, w.keys, time.Now())
+	granted, err := w.verified(a)
 	if err != nil {
-		return status.Error(codes.PermissionDenied, err.Error())
+		return err
 	}
 	if err := cmp.Or(w.says(granted), w.lacks(granted.GetCode())); err != nil {
 		return err
@@ -155,18 +167,24 @@ func addCounting(t *testing.T, n *node, name string, says func(*pb.Ticket) error
 
 func startCounting(t *testing.T, n *node, name string, w *countingWorker) {
 	t.Helper()
+	startWith(t, n, name, w, w)
+}
+
+// startWith serves as a worker beside a master, which verifies tickets by what w is told.
+func startWith(t *testing.T, n *node, name string, served flight.FlightServer, w *countingWorker) {
+	t.Helper()
 	orders, err := n.SyncWorker(t.Context(), &pb.WorkerReport{Name: name})
 	check(t, err)
 	w.keys = orders.GetKeys()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	srv := grpc.NewServer()
-	flight.RegisterFlightServiceServer(srv, w)
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
+	flight.RegisterFlightServiceServer(srv, served)
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
 	t.Cleanup(func() {
 		srv.Stop()
-		check(t, <-served)
+		check(t, <-ended)
 	})
 	addWorker(t, n, fleet.Member{Name: name, Address: l.Addr().String(), Slots: 8})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -28,4 +29,18 @@ func (m *Master) DeleteCode() error { return m.leading().deleteCode(time.Now().A
 // PutCode keeps a part of code, as if that were at another time.
 func (m *Master) PutCode(ctx context.Context, namespace string, p *pb.CodePart, at time.Time) error {
 	return m.cfg.Store.PutCode(ctx, m.leading().leadership, namespace, p, at)
+}
+
+// ForgetIndexes has the indexes be lost that are kept in memory.
+func (m *Master) ForgetIndexes() { m.indexes.kept.Shrink(indexBytes) }
+
+// DamageIndex changes a byte of a file's index in etcd.
+func (m *Master) DamageIndex(ctx context.Context, uri string, x *index.Index) error {
+	name := indexKey{"", uri, x.Of}.name()
+	data, err := m.cfg.Store.Index(ctx, name)
+	if err != nil {
+		return err
+	}
+	data[len(data)/2] ^= 1
+	return m.cfg.Store.PutIndex(ctx, m.leading().leadership, name, data)
 }

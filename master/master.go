@@ -102,6 +102,7 @@ type Master struct {
 	described *formats.Cache
 	listings  *listings
 	counts    *counter
+	indexes   *indexer
 
 	untrusted atomic.Int64 // column chunks planned whose statistics contradict themselves
 
@@ -160,6 +161,7 @@ func New(cfg Config) (*Master, error) {
 			return m.cfg.Store.CodePart(ctx, c, part)
 		},
 	}
+	m.indexes = newIndexer(m)
 	if m.cfg.Access == nil {
 		if m.cfg.Access, err = access.New(access.Config{Fleet: cfg.RPC.Token, Logger: cfg.Logger}); err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ type Dataset struct {
 // Describe finds out what all files hold of what the program reads; progress hears, from several goroutines, of how
 // many it knows.
 func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan.File, error) {
-	return d.described.load(ctx, d.Files, d.Program.GetSources(), progress)
+	return d.described.whole(ctx, d.Files, d.Program.GetSources(), progress)
 }
 
 // Resolve lists a spec's files and resolves it against the schema of the first block that an epoch would read. Its

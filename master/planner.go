@@ -25,7 +25,7 @@ import (
 const (
 	// describedAtOnce is how many files of a block are described in parallel.
 	describedAtOnce = 16
-	// planTimeout bounds the planning of one block.
+	// planTimeout bounds how long it takes to read what the files of one block say of themselves.
 	planTimeout = 5 * time.Minute
 	// maxPlanPause is the longest pause between two tries to plan a block.
 	maxPlanPause = 30 * time.Second
@@ -39,31 +39,45 @@ type describer struct {
 	how     *pb.Format
 }
 
-// load describes files for these sources; nil: it is not known yet what is read.
+// load describes files for these sources, as far as that takes no scan; nil: it is not known yet what is read.
 func (l *describer) load(
 	ctx context.Context, files []*pb.File, sources []*pb.Source, progress func(done int),
 ) ([]plan.File, error) {
+	out := make([]plan.File, len(files))
+	return out, eachOf(ctx, files, progress, func(ctx context.Context, i int) error {
+		holds, err := l.cache.Load(ctx, l.storage, l.profile, files[i], l.how, sources, nil)
+		out[i] = plan.File{File: files[i], Holds: holds}
+		return err
+	})
+}
+
+// whole describes files, and scans here those that say nothing about where their rows are.
+func (l *describer) whole(
+	ctx context.Context, files []*pb.File, sources []*pb.Source, progress func(done int),
+) ([]plan.File, error) {
+	out := make([]plan.File, len(files))
+	return out, eachOf(ctx, files, progress, func(ctx context.Context, i int) error {
+		holds, err := l.cache.Whole(ctx, l.storage, l.profile, files[i], l.how, sources)
+		out[i] = plan.File{File: files[i], Holds: holds}
+		return err
+	})
+}
+
+// eachOf does something with each of some files, several at once.
+func eachOf(
+	ctx context.Context, files []*pb.File, progress func(done int), do func(ctx context.Context, i int) error,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(describedAtOnce)
-	out := make([]plan.File, len(files))
 	var done atomic.Int64
-	for i, f := range files {
+	for i := range files {
 		group.Go(func() error {
-			holds, err := l.describe(ctx, f, sources)
-			out[i] = plan.File{File: f, Holds: holds}
+			err := do(ctx, i)
 			progress(int(done.Add(1)))
 			return err
 		})
 	}
-	return out, group.Wait()
-}
-
-// describe looks no further than a file's front or end while it is not known yet what is read.
-func (l *describer) describe(ctx context.Context, f *pb.File, sources []*pb.Source) (format.File, error) {
-	if sources == nil {
-		return l.cache.Load(ctx, l.storage, l.profile, f, l.how, nil, nil)
-	}
-	return l.cache.Whole(ctx, l.storage, l.profile, f, l.how, sources)
+	return group.Wait()
 }
 
 // schemaOf merges the schemas of files.
@@ -82,6 +96,7 @@ type blockPlanner struct {
 	sources []string                                  // their names
 	listed  func(context.Context) ([]*pb.File, error) // the listing: a master that takes over does not wait for it
 	files   *describer
+	indexes *indexer
 	counts  *counter         // nil: outputs are not counted
 	earlier *sessionRecounts // what was counted in earlier epochs; nil: it is counted in each
 	session *pb.Session
@@ -91,15 +106,18 @@ type blockPlanner struct {
 	untrusted *atomic.Int64 // column chunks whose statistics cannot be used
 	warned    atomic.Bool   // of the session's first
 
-	mu     sync.Mutex
-	epoch  map[uint32][][]int // the blocks of epochs, as indices of the listing's files
-	noted  []string           // the directories under which it is noted what is read; nil: not known yet
-	looked atomic.Bool        // the columns of files are noted
+	mu    sync.Mutex
+	epoch map[uint32][][]int // the blocks of epochs, as indices of the listing's files
+	noted []string           // the directories under which it is noted what is read; nil: not known yet
+	// recorded are digests of files' indexes, by URI, of blocks that lay in etcd when the session was loaded.
+	recorded map[string]string
+	looked   atomic.Bool // the columns of files are noted
 }
 
 func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*blockPlanner, error) {
 	p := &blockPlanner{
 		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), program: &pb.Program{}, epoch: map[uint32][][]int{},
+		recorded: map[string]string{},
 	}
 	s := stored.Meta.GetSession()
 	p.listed = func(ctx context.Context) ([]*pb.File, error) {
@@ -127,6 +145,7 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	p.files = &describer{
 		storage: m.cfg.Storage, cache: m.described, profile: p.program.GetStorage(), how: p.program.GetFormat(),
 	}
+	p.indexes = m.indexes
 	p.session, p.logger, p.untrusted, p.code = s, logger, &m.untrusted, s.GetCode
 	if spec.Counted(s.GetSpec()) {
 		p.counts, p.earlier = m.counts, m.counts.again.of(p.program)
@@ -170,13 +189,25 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 	return nil
 }
 
-// remember keeps what was counted of blocks.
+// remember keeps what was counted of blocks, and the digests of their files' indexes.
 func (p *blockPlanner) remember(blocks []*pb.Block) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, b := range blocks {
 		for _, s := range b.GetShards() {
 			p.earlier.keep(s)
+			if digest := s.GetIndex(); len(digest) > 0 {
+				p.recorded[s.GetFile().GetUri()] = string(digest)
+			}
 		}
 	}
+}
+
+// recordedOf is the digest of a file's index that a block in etcd had when the session was loaded; "": none had.
+func (p *blockPlanner) recordedOf(uri string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.recorded[uri]
 }
 
 // sayWhatCountingCosts tells that functions run twice, if they do.
@@ -201,20 +232,14 @@ func (p *blockPlanner) sayWhatCountingCosts() {
 
 // cut makes the shards of a block.
 func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedBlock, err error) {
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
-	defer cancel()
-	listed, cut, err := p.blocks(ctx, epoch)
+	listed, blocks, loaded, err := p.describe(ctx, epoch, index)
 	if err != nil {
 		return b, err
 	}
-	if int(index) >= len(cut) {
-		return b, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
+	indexing, err := p.indexing(epoch, index)
+	if err == nil {
+		err = indexing.whole(ctx, loaded)
 	}
-	files := make([]*pb.File, len(cut[index]))
-	for i, f := range cut[index] {
-		files[i] = listed[f]
-	}
-	loaded, err := p.files.load(ctx, files, p.program.GetSources(), func(int) {})
 	if err != nil {
 		return b, err
 	}
@@ -228,7 +253,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 		block: &pb.Block{Epoch: epoch, Index: index, Shards: shards}, reads: reads,
 		columns: p.look(reads.prefixes, loaded),
 		command: session.Planned{
-			Epoch: epoch, Block: index, Blocks: uint32(len(cut)), Shards: uint32(len(shards)), Rows: counts.Rows,
+			Epoch: epoch, Block: index, Blocks: uint32(blocks), Shards: uint32(len(shards)), Rows: counts.Rows,
 		},
 	}, nil
 }
@@ -244,6 +269,27 @@ func (p *blockPlanner) noteUntrusted(counts plan.Counts, epoch, block uint32) {
 			"write these files again", "epoch", epoch, "block", block, "chunks", counts.UntrustedChunks,
 			"first", counts.Untrusted)
 	}
+}
+
+// describe finds out what the files of a block say of themselves. It tells how many blocks the epoch has, too.
+func (p *blockPlanner) describe(
+	ctx context.Context, epoch, index uint32,
+) (listed []*pb.File, blocks int, loaded []plan.File, err error) {
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	listed, cut, err := p.blocks(ctx, epoch)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if int(index) >= len(cut) {
+		return nil, 0, nil, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
+	}
+	files := make([]*pb.File, len(cut[index]))
+	for i, f := range cut[index] {
+		files[i] = listed[f]
+	}
+	loaded, err = p.files.load(ctx, files, p.program.GetSources(), func(int) {})
+	return listed, len(cut), loaded, err
 }
 
 // blocks returns the listing and how an epoch's order of it is cut.
@@ -318,7 +364,7 @@ func transient(err error) bool {
 // badData reports whether a block cannot be planned because of its files: they changed, are gone, or cannot be read.
 func badData(err error) bool {
 	return !storage.IsOurs(err) && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, store.ErrTooLarge) &&
-		!errors.Is(err, errCountRefused)
+		!errors.Is(err, errCountRefused) && !errors.Is(err, errIndexRefused)
 }
 
 // takePlan records a planned block, or why the session cannot go on.

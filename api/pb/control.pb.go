@@ -6169,6 +6169,7 @@ type Shard struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	File          *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
 	Extents       []*Extent              `protobuf:"bytes,2,rep,name=extents,proto3" json:"extents,omitempty"`
+	Index         []byte                 `protobuf:"bytes,3,opt,name=index,proto3" json:"index,omitempty"` // the digest of the file's index, if it brings none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6213,6 +6214,13 @@ func (x *Shard) GetFile() *File {
 func (x *Shard) GetExtents() []*Extent {
 	if x != nil {
 		return x.Extents
+	}
+	return nil
+}
+
+func (x *Shard) GetIndex() []byte {
+	if x != nil {
+		return x.Index
 	}
 	return nil
 }
@@ -8614,10 +8622,11 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05Block\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12*\n" +
-	"\x06shards\x18\x03 \x03(\v2\x12.penstock.v1.ShardR\x06shards\"]\n" +
+	"\x06shards\x18\x03 \x03(\v2\x12.penstock.v1.ShardR\x06shards\"s\n" +
 	"\x05Shard\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12-\n" +
-	"\aextents\x18\x02 \x03(\v2\x13.penstock.v1.ExtentR\aextents\"6\n" +
+	"\aextents\x18\x02 \x03(\v2\x13.penstock.v1.ExtentR\aextents\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\fR\x05index\"6\n" +
 	"\vListingPage\x12'\n" +
 	"\x05files\x18\x01 \x03(\v2\x11.penstock.v1.FileR\x05files\"5\n" +
 	"\tBlockPart\x12\x14\n" +

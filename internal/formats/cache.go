@@ -7,7 +7,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/lru"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -18,7 +20,8 @@ const atOnce = 128 << 20
 // Cache keeps the descriptions of files read lately, up to a number of bytes. A file is known by URI and ETag, so a
 // changed one is never mistaken for the old. It may be used by many goroutines at once.
 type Cache struct {
-	kept *lru.Cache[cacheKey, format.File]
+	kept   *lru.Cache[cacheKey, format.File]
+	beside *beside.Finder
 
 	mu      sync.Mutex
 	loading map[cacheKey]chan struct{} // closed once a file is described
@@ -40,8 +43,16 @@ func keyOf(profile string, f *pb.File, how *pb.Format) cacheKey {
 func NewCache(limit int64) *Cache {
 	return &Cache{
 		kept: lru.New[cacheKey, format.File](limit), loading: map[cacheKey]chan struct{}{},
-		room: NewRoom(atOnce),
+		room: NewRoom(atOnce), beside: beside.New(),
 	}
+}
+
+// Beside finds the index of a file that was made ahead of time; nil: there is none. An error says why one could not be
+// used: it is never needed.
+func (c *Cache) Beside(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, want index.Of,
+) (*index.Index, error) {
+	return c.beside.Find(ctx, st, profile, f, want)
 }
 
 // Load is the function of that name, but for files that are in memory, without a scan (see Whole), read as the dataset
@@ -73,15 +84,20 @@ func (c *Cache) Load(
 	}
 }
 
-// Whole is Load, and a scan of a file that says nothing about where its rows are.
+// Whole is Load, and of a file that says nothing about where its rows are, its index: one beside the data, or a scan.
 func (c *Cache) Whole(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, sources []*pb.Source,
 ) (format.File, error) {
 	described, err := c.Load(ctx, st, profile, f, how, sources, nil)
-	if of, ok := described.(format.Scanned); ok {
-		return index(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
+	of, ok := described.(format.Scanned)
+	if !ok {
+		return described, err
 	}
-	return described, err
+	want := index.For(f, of, how)
+	if x, _ := c.Beside(ctx, st, profile, f, want); x != nil { // else a scan is as good
+		return x.Open(of, want)
+	}
+	return scanned(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
 }
 
 func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (format.File, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/formats/jsonl"
 	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
@@ -59,21 +60,26 @@ func LoadAs(
 	in := &format.Input{Storage: st, Profile: profile, File: f, How: how, Take: take, All: true}
 	described, err := load(ctx, in)
 	if of, ok := described.(format.Scanned); ok {
-		return index(ctx, in, of)
+		return scanned(ctx, in, of)
 	}
 	return described, err
 }
 
-func index(ctx context.Context, in *format.Input, of format.Scanned) (format.File, error) {
-	var places []format.Place
-	err := of.Scan(ctx, in, func(p format.Place) error {
-		places = append(places, p)
-		return nil
-	})
+// Scan makes the index of a file, by reading all of it. Errors name the file.
+func Scan(ctx context.Context, in *format.Input, of format.Scanned) (*index.Index, error) {
+	x, err := index.Scan(ctx, in, of)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.File.GetUri(), err)
 	}
-	return of.At(places)
+	return x, nil
+}
+
+func scanned(ctx context.Context, in *format.Input, of format.Scanned) (format.File, error) {
+	x, err := Scan(ctx, in, of)
+	if err != nil {
+		return nil, err
+	}
+	return x.Open(of, index.For(in.File, of, in.How))
 }
 
 func load(ctx context.Context, in *format.Input) (format.File, error) {

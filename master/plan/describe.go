@@ -23,8 +23,60 @@ type Description struct {
 	ReadBytes    int64               `json:"read_bytes"`
 	DecodedBytes int64               `json:"decoded_bytes"`
 	Columns      []ColumnDescription `json:"columns"`
+	// Resume is what resuming costs; nil: no file was scanned for where its rows are.
+	Resume *Resuming `json:"resume,omitempty"`
 	// Order is in which order and batches ranks get rows, in words.
 	Order string `json:"order,omitempty"`
+}
+
+// Resuming is what it costs to resume within files of records: a stream begins again at an extent's front.
+type Resuming struct {
+	Extents int64 `json:"extents"`
+	// Most is how many bytes are read again at most, decompressed, and MostOf of which file.
+	Most   int64  `json:"most_bytes"`
+	MostOf string `json:"most_of"`
+	// Uncut counts files that have a stream of a codec which cannot be begun in its middle; First is one of them.
+	Uncut int64  `json:"uncut_files"`
+	Codec string `json:"uncut_codec,omitempty"`
+	First string `json:"uncut_first,omitempty"`
+}
+
+// uncutBytes is how much is decompressed for an extent that would have been cut if it could.
+const uncutBytes = 16 << 20
+
+// resume adds a file that was scanned.
+func (d *Description) resume(f File, of format.Scanned) {
+	if d.Resume == nil {
+		d.Resume = &Resuming{}
+	}
+	r, uncut := d.Resume, false
+	codec := ""
+	if packed, ok := f.Holds.(interface{ Compression() string }); ok {
+		codec = packed.Compression()
+	}
+	for i := range f.Holds.Extents() {
+		p := of.Place(i)
+		r.Extents++
+		again := p.Skip + p.Bytes
+		if again > r.Most {
+			r.Most, r.MostOf = again, f.GetUri()
+		}
+		uncut = uncut || codec != "" && again > uncutBytes
+	}
+	if uncut {
+		r.Uncut++
+		if r.First == "" {
+			r.Codec, r.First = codec, f.GetUri()
+		}
+	}
+}
+
+func (r *Resuming) writeText(w io.Writer) {
+	terminal.Printf(w, "extents\t%d\tresuming reads up to %s again, of %s\n", r.Extents, formatBytes(r.Most), r.MostOf)
+	if r.Uncut > 0 {
+		terminal.Printf(w, "uncut\t%d\tfiles have a stream of %s that cannot be cut, and resuming reads it again from "+
+			"its front: recompress them with bgzip, or zstd in frames of some MiB: %s\n", r.Uncut, r.Codec, r.First)
+	}
 }
 
 // ColumnDescription is the part of one source column. Sources that are keys of one map share its bytes: each
@@ -77,6 +129,9 @@ func (p *planner) describe(d *Description, f File) error {
 		return err
 	}
 	d.Planned.Add(counts)
+	if of, ok := f.Holds.(format.Scanned); ok {
+		d.resume(f, of)
+	}
 	for i := range d.Columns {
 		if bound.Has(i) {
 			d.Columns[i].Files++
@@ -115,6 +170,9 @@ func (d *Description) WriteText(w io.Writer) error {
 	}
 	terminal.Printf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
 	terminal.Printf(t, "shards\t%d\t\n", c.Shards)
+	if d.Resume != nil {
+		d.Resume.writeText(t)
+	}
 	if d.Order != "" {
 		terminal.Printf(t, "order\t\t%s\n", d.Order)
 	}

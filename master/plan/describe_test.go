@@ -1,11 +1,15 @@
 package plan_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/master/plan"
 )
@@ -88,5 +92,41 @@ func TestReads(t *testing.T) {
 					column.ReadBytes)
 			}
 		}
+	}
+}
+
+// TestWhatResumingCosts: a file of lines is cut every 4 MiB; one stream of gzip is not, and that is said.
+func TestWhatResumingCosts(t *testing.T) {
+	line := []byte(`{"label": 1, "text": "` + strings.Repeat("x", 1000) + "\"}\n")
+	text := bytes.Repeat(line, 20<<20/len(line))
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var files []*pb.File
+	known := map[int]format.File{}
+	for i, of := range []*filetest.One{
+		{URI: "mem://a.jsonl", Data: text}, {URI: "mem://b.jsonl.gz", Data: packed.Bytes()},
+	} {
+		holds, err := formats.Load(t.Context(), of, "", of.File(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, known[i] = append(files, of.File()), holds
+	}
+	label := &pb.Source{Name: "label", Path: []string{"label"}, Type: &pb.Type{Kind: pb.Kind_INT64}}
+	d, err := plan.Describe(plan.Config{}, &pb.Program{Sources: []*pb.Source{label}}, files, known, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := plan.Resuming{
+		Extents: 6, Most: int64(len(text)), MostOf: "mem://b.jsonl.gz", Uncut: 1, Codec: "gzip", First: "mem://b.jsonl.gz",
+	}
+	if *d.Resume != want {
+		t.Errorf("resuming costs %+v, want %+v", *d.Resume, want)
 	}
 }

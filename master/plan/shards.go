@@ -30,6 +30,8 @@ const maxBlockWindows = 1 << 20
 type File struct {
 	*pb.File
 	Holds format.File
+	// IndexDigest is that of the index that says where the file's extents are; nil: the file does.
+	IndexDigest []byte
 }
 
 // bind finds a program's sources in the file. It may lack some; one that holds a source as another type than the
@@ -168,7 +170,7 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 		}
 		cost := bound.Cost(i)
 		if len(shards) == 0 || cost.Decoded > room {
-			shards = append(shards, &pb.Shard{File: f.File})
+			shards = append(shards, &pb.Shard{File: f.File, Index: f.IndexDigest})
 			room = p.cfg.ShardBytes
 		}
 		room -= cost.Decoded

@@ -31,15 +31,7 @@ func (p *Pipeline) open(
 			return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 		}
 	}
-	session := p.sessions.enter(t)
-	stats := &session.stats
-	s := &Stream{
-		pipeline: p, session: session,
-		job: job{cfg: &p.cfg, ticket: t, program: program, stats: stats, quota: &quota{
-			Account: p.memory.Open(), cfg: &p.cfg, budget: p.memory, session: session, shard: shardOf(t),
-		}},
-		sender: sender{stats: stats, crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone},
-	}
+	s := p.enter(t, program)
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -48,11 +40,7 @@ func (p *Pipeline) open(
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
-	var store storage.Storage = counting{p.cfg.Storage, stats}
-	err = stats.timed(&stats.storage, func() (err error) {
-		s.file, store, err = s.describe(ctx, store)
-		return err
-	})
+	store, err := s.look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +72,29 @@ func (p *Pipeline) open(
 		}
 	}
 	return s, s.admit(ctx, store, batches)
+}
+
+// enter returns a stream that holds nothing yet.
+func (p *Pipeline) enter(t *pb.Ticket, program *pb.Program) *Stream {
+	session := p.sessions.enter(t)
+	stats := &session.stats
+	return &Stream{
+		pipeline: p, session: session,
+		job: job{cfg: &p.cfg, ticket: t, program: program, stats: stats, quota: &quota{
+			Account: p.memory.Open(), cfg: &p.cfg, budget: p.memory, session: session, shard: shardOf(t),
+		}},
+		sender: sender{stats: stats, crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone},
+	}
+}
+
+// look finds out what the file holds, and returns what it is to be read from.
+func (s *Stream) look(ctx context.Context) (store storage.Storage, err error) {
+	store = counting{s.cfg.Storage, s.stats}
+	err = s.stats.timed(&s.stats.storage, func() (err error) {
+		s.file, store, err = s.describe(ctx, store)
+		return err
+	})
+	return store, err
 }
 
 // describe finds out what the file holds, by what memory there is, and returns what it is to be read from. A small file

@@ -17,6 +17,9 @@ import (
 // actionCount is the Flight action that counts a shard's output rows.
 const actionCount = "count"
 
+// actionIndex is the one that makes a file's index.
+const actionIndex = "index"
+
 // ListActions names the actions.
 func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActionsServer) error {
 	for _, a := range []*flight.ActionType{
@@ -24,6 +27,11 @@ func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActio
 			Type: actionCount,
 			Description: "takes a StreamRequest, and returns a CountReply: how many output rows each window of the " +
 				"ticket's shard has",
+		},
+		{
+			Type: actionIndex,
+			Description: "takes a StreamRequest whose ticket has a file and no extents, and returns the file's index " +
+				"in pieces: where the extents of a file are that does not say so itself",
 		},
 		{
 			Type: wire.CodeAction,
@@ -48,13 +56,15 @@ func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionSer
 	switch a.GetType() {
 	case actionCount:
 		return s.count(a, out)
+	case actionIndex:
+		return s.index(a, out)
 	case wire.CodeAction:
 		return s.takeCode(a, out)
 	case wire.CallsAction:
 		return s.calls(a, out)
 	}
-	return status.Errorf(codes.Unimplemented, "no action %q; there are %q, %q and %q", a.GetType(), actionCount,
-		wire.CodeAction, wire.CallsAction)
+	return status.Errorf(codes.Unimplemented, "no action %q; there are %q, %q, %q and %q", a.GetType(),
+		actionCount, actionIndex, wire.CodeAction, wire.CallsAction)
 }
 
 // count counts the output rows of a shard's windows, from the columns alone that choose rows, and by the functions that

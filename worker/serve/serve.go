@@ -35,8 +35,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
-// Server implements Flight's DoGet, and DoAction for counts. Set the keys before it serves. The gRPC server's codec
-// must be wire's (wire.NewCodec).
+// Server implements Flight's DoGet, and DoAction for counts and indexes. Set the keys before it serves. The gRPC
+// server's codec must be wire's (wire.NewCodec).
 type Server struct {
 	flight.BaseFlightServer
 	pipeline  *pipeline.Pipeline

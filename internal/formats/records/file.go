@@ -31,6 +31,14 @@ func (f *File) Format() string { return f.kind.Name() }
 // Version is that of the kind.
 func (f *File) Version() uint32 { return f.kind.Version() }
 
+// Compression is the name of what compresses the file; "": nothing does.
+func (f *File) Compression() string {
+	if f.Codec == Plain {
+		return ""
+	}
+	return f.Codec.String()
+}
+
 // Columns are those that the file's front shows.
 func (f *File) Columns() *format.Columns { return &f.columns }
 

@@ -1,0 +1,220 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// indexed is what `penstock index` tells.
+type indexed struct {
+	Files   int   `json:"files"`   // that were listed
+	Indexed int   `json:"indexed"` // whose index was made
+	Found   int   `json:"found"`   // whose index was there
+	Own     int   `json:"own"`     // that say themselves where their rows are
+	Extents int   `json:"extents"` // of the indexes that were made
+	Rows    int64 `json:"rows"`
+	Read    int64 `json:"bytes_read"`
+	Bytes   int64 `json:"index_bytes"`
+}
+
+// indexer makes indexes of a dataset's files, several at once.
+type indexer struct {
+	st      *storage.Store
+	profile string
+	how     *pb.Format
+	cache   *formats.Cache
+
+	mu     sync.Mutex
+	did    indexed
+	packed map[string][]index.Packed // by directory
+	sizes  map[string]int
+}
+
+// Index returns `penstock index`.
+func Index() *cobra.Command {
+	var stores cli.StorageFlags
+	var profile, name, specFile string
+	cmd := &cobra.Command{
+		Use:   "index [URI...]",
+		Short: "Index files ahead of time that do not say where their rows are",
+		Long: `Read JSON lines, CSV, tars and the like once, and note where runs of about 4 MiB of their rows are. Without that,
+workers do it when a session comes to a file. What is noted lies beside the data, in the folder _penstock/index of
+each directory, which no listing of data enters; the storage profile must let it be written, by its field write.
+Nothing else is written, and nothing is written over. Files that are indexed already are passed over. Removing the
+folder is always safe: positions and rows do not depend on it.
+
+Give the files as a spec's dataset.uri has them, and the format if the spec names one; or the spec.`,
+		Example: `  penstock index data/
+  penstock index s3://bucket/logs/ --storage-config stores.yaml --storage logs
+  penstock index --spec spec.yaml --output json`,
+	}
+	stores.Register(cmd.Flags())
+	cmd.Flags().StringVar(&profile, "storage", "", "storage profile of the files (default: the one named default)")
+	cmd.Flags().StringVar(&name, "format", "",
+		"format of the files, as a spec's dataset.format (default: by their names)")
+	cmd.Flags().StringVar(&specFile, "spec", "", "index the files of this spec's dataset, read as it says")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		of := &pb.Dataset{Uri: args, Storage: profile}
+		if name != "" {
+			of.Format = &pb.Format{Name: name}
+		}
+		switch {
+		case specFile != "" && (len(args) > 0 || profile != "" || name != ""):
+			return errors.New("--spec says which files, of which storage and format: leave URIs, --storage and " +
+				"--format out")
+		case specFile != "":
+			s, err := cli.ReadSpec(specFile)
+			if err != nil {
+				return err
+			}
+			of = s.GetDataset()
+		case len(args) == 0:
+			return errors.New("name files, directories or globs, or a spec by --spec")
+		}
+		st, err := stores.Open()
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		x := &indexer{
+			st: st, profile: of.GetStorage(), how: of.GetFormat(), cache: formats.NewCache(describedBytes),
+			packed: map[string][]index.Packed{}, sizes: map[string]int{},
+		}
+		err = x.run(cmd.Context(), of.GetUri())
+		cli.Status(os.Stderr, "")
+		switch {
+		case err != nil:
+			return err
+		case output == "json":
+			return cli.PrintJSON(cmd.OutOrStdout(), x.did)
+		}
+		return x.did.WriteText(cmd.OutOrStdout())
+	}
+	return cli.Setup(cmd)
+}
+
+// WriteText writes it for people.
+func (d indexed) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s of %d indexed: %s of %s rows, %s read, %s of indexes\n",
+		english.Plural(d.Indexed, "file", ""), d.Files, english.Plural(d.Extents, "extent", ""), humanize.Comma(d.Rows),
+		humanize.IBytes(uint64(d.Read)), humanize.IBytes(uint64(d.Bytes)))
+	if d.Found > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "%s had an index\n", english.Plural(d.Found, "file", ""))
+	}
+	if d.Own > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "%s of a format that needs none\n", english.Plural(d.Own, "file", ""))
+	}
+	return err
+}
+
+// run indexes all files. What was packed before an error stays.
+func (x *indexer) run(ctx context.Context, uris []string) error {
+	files, err := x.st.List(ctx, x.profile, uris)
+	if err != nil {
+		return err
+	}
+	x.did.Files = len(files)
+	for _, f := range files {
+		dir, _ := beside.Split(f.GetUri())
+		if err := x.st.Writable(x.profile, dir+beside.Folder); err != nil {
+			return err
+		}
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(max(2, runtime.GOMAXPROCS(0)))
+	for i, f := range files {
+		group.Go(func() error {
+			cli.Status(os.Stderr, "files %d of %d", i, len(files))
+			return x.file(within, f)
+		})
+	}
+	err = group.Wait()
+	for dir, left := range x.packed {
+		if len(left) > 0 && (err == nil || ctx.Err() == nil) {
+			err = errors.Join(err, beside.Write(ctx, x.st, x.profile, dir, index.Pack(left)))
+		}
+	}
+	return err
+}
+
+// file indexes one file, unless it needs no index, or has one.
+func (x *indexer) file(ctx context.Context, f *pb.File) error {
+	described, err := x.cache.Load(ctx, x.st, x.profile, f, x.how, nil, nil)
+	if err != nil {
+		return err
+	}
+	of, ok := described.(format.Scanned)
+	if !ok {
+		x.count(func(d *indexed) { d.Own++ })
+		return nil
+	}
+	// One that is damaged is made again, beside it.
+	found, err := x.cache.Beside(ctx, x.st, x.profile, f, index.For(f, of, x.how))
+	if found != nil {
+		x.count(func(d *indexed) { d.Found++ })
+		return nil
+	}
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	made, err := formats.Scan(ctx, &format.Input{Storage: x.st, Profile: x.profile, File: f, How: x.how}, of)
+	if err != nil {
+		return err
+	}
+	rows := int64(0)
+	for _, p := range made.Places() {
+		rows += p.Rows
+	}
+	x.count(func(d *indexed) {
+		d.Indexed, d.Extents, d.Rows = d.Indexed+1, d.Extents+made.Extents(), d.Rows+rows
+		d.Read, d.Bytes = d.Read+f.GetSize(), d.Bytes+int64(len(made.Bytes()))
+	})
+	return x.pack(ctx, f, made.Bytes())
+}
+
+func (x *indexer) count(add func(*indexed)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	add(&x.did)
+}
+
+// pack takes an index to those of its directory, and writes these if they are enough for a pack.
+func (x *indexer) pack(ctx context.Context, f *pb.File, data []byte) error {
+	dir, name := beside.Split(f.GetUri())
+	x.mu.Lock()
+	x.packed[dir] = append(x.packed[dir], index.Packed{Name: name, Index: data})
+	x.sizes[dir] += len(data)
+	var full []index.Packed
+	if x.sizes[dir] >= index.PackBytes {
+		full = x.packed[dir]
+		delete(x.packed, dir)
+		delete(x.sizes, dir)
+	}
+	x.mu.Unlock()
+	if full == nil {
+		return nil
+	}
+	return beside.Write(ctx, x.st, x.profile, dir, index.Pack(full))
+}

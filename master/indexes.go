@@ -1,0 +1,255 @@
+package master
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
+	"github.com/penstock-ml/penstock/internal/lru"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master/plan"
+)
+
+const (
+	// indexBytes bounds the indexes that are kept in memory.
+	indexBytes = 128 << 20
+	// digestBytes bounds the digests that are remembered of indexes, kept or not, and digestCost is what one takes.
+	digestBytes, digestCost = 32 << 20, 512
+	// storedFrom is the size of files from which on their indexes lie in etcd: those of others are soon made again.
+	storedFrom = 32 << 20
+	// storedAgain is how often an index that is used is written again, lest it make room for others.
+	storedAgain = time.Hour
+)
+
+// errIndexRefused says that no worker makes an index, for reasons of its own.
+var errIndexRefused = errors.New("no worker indexes the file")
+
+// indexer has workers make the indexes of files that bring none, and keeps them. It may be used by many goroutines at
+// once.
+type indexer struct {
+	places  *placement
+	signer  *ticket.Signer
+	pool    *rpc.Pool
+	storage storage.Storage
+	files   *formats.Cache
+	kept    *lru.Cache[indexKey, *index.Index]
+	digests *lru.Cache[indexKey, string]
+	stored  *lru.Cache[indexKey, time.Time] // when they were written to etcd
+	// term is that of now, if this master leads: only then does it write to etcd.
+	term func() *term
+}
+
+// indexKey names an index: the same file, version and options have the same one.
+type indexKey struct {
+	profile, uri string
+	of           index.Of
+}
+
+func newIndexer(m *Master) *indexer {
+	return &indexer{
+		places: m.places, signer: m.signer, pool: m.counts.pool, storage: m.cfg.Storage, files: m.described,
+		kept:    lru.New[indexKey, *index.Index](indexBytes),
+		digests: lru.New[indexKey, string](digestBytes), stored: lru.New[indexKey, time.Time](digestBytes),
+		term: m.leading,
+	}
+}
+
+// otherIndexError says that a file has another index than before, though its ETag is the same.
+type otherIndexError struct{ before, now string }
+
+func (e *otherIndexError) Error() string {
+	return fmt.Sprintf("its index is another one than before (digest %.8x, and was %.8x), though the file's ETag is "+
+		"the same: its bytes were changed, or it was indexed by another release", e.now, e.before)
+}
+
+// indexing is what a session's block needs of indexes.
+type indexing struct {
+	*indexer
+	session *pb.Session
+	program *pb.Program
+	text    []byte // the program, serialised
+	logger  *slog.Logger
+	// recorded is the digest of a file's index in an earlier block of the session; "": none is known.
+	recorded func(uri string) string
+}
+
+// scanned is a file of a block that is to be indexed.
+type scanned struct {
+	*plan.File
+	format.Scanned
+	of     index.Of
+	before string // the digest of its index in an earlier block; "": none is known
+}
+
+func (x *indexing) key(f *scanned) indexKey {
+	return indexKey{x.program.GetStorage(), f.GetUri(), f.of}
+}
+
+// whole gives those of a block's files their extents that say nothing of them: by an index that is kept, that lies
+// beside the data, or that a worker makes. It asks until it has all, unless workers go on refusing, or saying that data
+// are bad.
+func (x *indexing) whole(ctx context.Context, files []plan.File) error {
+	found, err := x.find(ctx, files)
+	if err != nil {
+		return err
+	}
+	left := map[string]*scanned{}
+	var shards []*pb.Shard
+	for _, f := range found {
+		if f.IndexDigest != nil {
+			continue
+		}
+		left[f.GetUri()] = f
+		// Of a file that is read from its front on, the worker is asked that reads its first extent.
+		shards = append(shards, &pb.Shard{File: f.File.File, Extents: []*pb.Extent{{}}})
+	}
+	return (&errand{
+		places: x.places, logger: x.logger, refused: errIndexRefused,
+		lonely: "files are to be indexed before they can be granted, and the fleet has no worker; waiting for one",
+		again:  "workers cannot index all files yet; asking again",
+		from: func(ctx context.Context, w *pb.Worker, all []*pb.Worker, s *pb.Shard) error {
+			return x.from(ctx, w, all, left[s.GetFile().GetUri()])
+		},
+	}).all(ctx, shards)
+}
+
+// find returns the files that need an index, and has those use one of which there is one.
+func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, error) {
+	var out []*scanned
+	var named []*pb.File
+	for i := range files {
+		if of, ok := files[i].Holds.(format.Scanned); ok {
+			out = append(out, &scanned{
+				&files[i], of, index.For(files[i].File, of, x.program.GetFormat()), x.recorded(files[i].GetUri()),
+			})
+			named = append(named, files[i].File)
+		}
+	}
+	return out, eachOf(ctx, named, func(int) {}, func(ctx context.Context, i int) error {
+		f := out[i]
+		if kept, ok := x.kept.Get(x.key(f)); ok {
+			return f.use(kept)
+		}
+		for _, place := range []struct {
+			name string
+			find func(context.Context, *scanned) (*index.Index, error)
+		}{{"etcd", x.inStore}, {"beside the data", x.besideData}} {
+			made, err := place.find(ctx, f)
+			if made != nil {
+				if err = x.take(f, made); err == nil {
+					return f.use(made)
+				}
+			}
+			if err != nil && ctx.Err() == nil {
+				x.logger.Warn("an index cannot be used; it is looked for elsewhere, or made again", "file", f.GetUri(),
+					"where", place.name, "error", err)
+			}
+		}
+		return context.Cause(ctx)
+	})
+}
+
+func (x *indexing) besideData(ctx context.Context, f *scanned) (*index.Index, error) {
+	return x.files.Beside(ctx, x.storage, x.program.GetStorage(), f.File.File, f.of)
+}
+
+// take takes an index that was found or made. A file whose ETag is the same has the same index at any time: one with
+// another digest than before is refused.
+func (x *indexing) take(f *scanned, made *index.Index) error {
+	if err := made.Is(f.of); err != nil {
+		return err
+	}
+	if err := f.same(made); err != nil {
+		return err
+	}
+	if before := x.digests.Add(x.key(f), string(made.Digest()), digestCost); before != string(made.Digest()) {
+		return &otherIndexError{before, string(made.Digest())}
+	}
+	x.kept.Put(x.key(f), made, int64(len(made.Bytes()))+digestCost)
+	return nil
+}
+
+// same fails if an earlier block of the session had another index of the file.
+func (f *scanned) same(x *index.Index) error {
+	if f.before != "" && f.before != string(x.Digest()) {
+		return &otherIndexError{f.before, string(x.Digest())}
+	}
+	return nil
+}
+
+// use has a file have the extents of an index.
+func (f *scanned) use(x *index.Index) error {
+	holds, err := x.Open(f.Scanned, f.of)
+	if err == nil {
+		err = f.same(x)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.GetUri(), err)
+	}
+	f.Holds, f.IndexDigest = holds, x.Digest()
+	return nil
+}
+
+// from has a worker make the index of a file.
+func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *scanned) error {
+	request, err := signedRequest(x.signer, &pb.Ticket{
+		Session: x.session.GetId(), Namespace: x.session.GetNamespace(), File: f.File.File,
+		ProgramDigest: []byte(ticket.Digest(x.text)), Workers: all, ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+		Weight: x.session.GetShare().GetWeight(),
+	}, x.text)
+	if err != nil {
+		return err
+	}
+	var data bytes.Buffer
+	err = action(ctx, x.pool, w, "index", request, func(body []byte) (bool, error) {
+		if data.Len()+len(body) > index.MaxBytes {
+			return false, status.Errorf(codes.Aborted, "it sent an index of more than %d bytes", index.MaxBytes)
+		}
+		data.Write(body)
+		return false, nil
+	})
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	made, err := index.Parse(data.Bytes())
+	if err == nil {
+		err = x.take(f, made)
+	}
+	if other, ok := errors.AsType[*otherIndexError](err); ok {
+		return status.Errorf(codes.DataLoss, "%s: %v", f.GetUri(), other)
+	}
+	if err == nil {
+		err = f.use(made)
+	}
+	if err != nil {
+		return status.Errorf(codes.Aborted, "%s: it sent what is no index of the file: %v", f.GetUri(), err)
+	}
+	x.store(ctx, f, made)
+	return nil
+}
+
+// indexing is what the planner's blocks need.
+func (p *blockPlanner) indexing(epoch, block uint32) (*indexing, error) {
+	text, err := spec.Marshal(p.program)
+	if err != nil {
+		return nil, fmt.Errorf("master: %w", err)
+	}
+	return &indexing{
+		indexer: p.indexes, session: p.session, program: p.program, text: text,
+		logger: p.logger.With("epoch", epoch, "block", block), recorded: p.recordedOf,
+	}, nil
+}

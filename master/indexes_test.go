@@ -1,0 +1,321 @@
+package master_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// indexingWorker makes indexes of files of this machine, as change leaves them.
+type indexingWorker struct {
+	countingWorker
+	change func(n int, x *index.Index) ([]byte, error) // of the n-th that it makes; nil: as they are
+
+	mu    sync.Mutex
+	asked []string // for the indexes of which files
+}
+
+func (w *indexingWorker) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
+	if a.GetType() != "index" {
+		return w.countingWorker.DoAction(a, out)
+	}
+	granted, err := w.verified(a)
+	if err != nil {
+		return err
+	}
+	x, err := indexOf(out.Context(), granted.GetFile())
+	if err != nil {
+		return status.Error(codes.DataLoss, err.Error())
+	}
+	w.mu.Lock()
+	n := len(w.asked)
+	w.asked = append(w.asked, granted.GetFile().GetUri())
+	w.mu.Unlock()
+	data := x.Bytes()
+	if w.change != nil {
+		if data, err = w.change(n, x); err != nil {
+			return err
+		}
+	}
+	if err := out.Send(&flight.Result{}); err != nil { // it is at work
+		return err
+	}
+	for piece := range slices.Chunk(data, 10) {
+		if err := out.Send(&flight.Result{Body: piece}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *indexingWorker) times() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.asked)
+}
+
+// indexOf scans a file of this machine.
+func indexOf(ctx context.Context, f *pb.File) (*index.Index, error) {
+	st, err := storage.New(storage.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	described, err := formats.NewCache(0).Load(ctx, st, "", f, nil, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	of, ok := described.(format.Scanned)
+	if !ok {
+		return nil, errors.New("it needs no index")
+	}
+	return formats.Scan(ctx, &format.Input{Storage: st, File: f}, of)
+}
+
+func indexFiles(t *testing.T, dir string) ([]*pb.File, error) {
+	t.Helper()
+	st, err := storage.New(storage.Config{})
+	check(t, err)
+	defer st.Close()
+	return st.List(t.Context(), "", []string{dir})
+}
+
+const (
+	lineFiles  = 3
+	lineBytes  = 9 << 20
+	lineGroups = lineBytes/(4<<20) + 1
+)
+
+// linesDataset writes files of lines, each of which has some extents.
+func linesDataset(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range lineFiles {
+		writeLines(t, filepath.Join(dir, fmt.Sprintf("part-%d.jsonl", i)), i)
+	}
+	return dir
+}
+
+func writeLines(t *testing.T, path string, label int) {
+	t.Helper()
+	line := fmt.Sprintf("{\"label\": %d, \"text\": %q}\n", label, strings.Repeat("x", 1000))
+	check(t, os.WriteFile(path, []byte(strings.Repeat(line, lineBytes/len(line))), 0o600))
+}
+
+func linesSpec(dir string, epochs uint32) *pb.Spec {
+	return &pb.Spec{
+		Dataset:   &pb.Dataset{Uri: []string{"file://" + dir + "/"}},
+		Features:  []*pb.Feature{{Name: []string{"label"}, Layout: pb.Layout_LABEL}},
+		BatchSize: 4, Shuffle: true, Seed: 3, Epochs: epochs,
+	}
+}
+
+// placesOf are where a trainer's tickets say that extents lie, by file and index.
+func placesOf(t *testing.T, r *trainer, into map[string]string) {
+	t.Helper()
+	for _, g := range r.grants {
+		if len(g.GetTicket()) == 0 {
+			continue
+		}
+		granted := r.open(g)
+		for _, e := range granted.GetExtents() {
+			into[fmt.Sprintf("%d %s %d", granted.GetEpoch(), granted.GetFile().GetUri(), e.GetIndex())] = fmt.Sprintf(
+				"%v %d", format.PlaceOf(e), e.GetWindowRows())
+		}
+	}
+}
+
+// delivered trains to the end, and returns where all extents were.
+func delivered(t *testing.T, r *trainer) map[string]string {
+	t.Helper()
+	places := map[string]string{}
+	placesOf(t, r, places)
+	r.work(func() bool {
+		placesOf(t, r, places)
+		return r.finished()
+	})
+	return places
+}
+
+// TestWorkersIndexFiles: files without an index are indexed once, by a worker. One that dies, that sends another file's
+// index, or half of one, is not believed. Nobody is asked where there are indexes beside the data, and what is damaged
+// of these is made again. Positions are the same each time.
+func TestWorkersIndexFiles(t *testing.T) {
+	dir := linesDataset(t)
+	train := func(t *testing.T, w *indexingWorker) map[string]string {
+		t.Helper()
+		m := single(t)
+		openSession(t, m, "run", linesSpec(dir, 2), 1)
+		r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+		check(t, r.sync()) // while there is no worker
+		startWith(t, m, "indexing", w, &w.countingWorker)
+		return delivered(t, r)
+	}
+	w := &indexingWorker{change: func(n int, x *index.Index) ([]byte, error) {
+		switch n {
+		case 0:
+			return nil, status.Error(codes.Unavailable, "it dies")
+		case 1:
+			return x.Bytes()[:len(x.Bytes())/2], nil
+		}
+		return x.Bytes(), nil
+	}}
+	want := train(t, w)
+	if len(want) != 2*lineFiles*lineGroups || w.times() != lineFiles+2 {
+		t.Fatalf("%d extents were granted, want %d; workers were asked %d times for %v", len(want),
+			2*lineFiles*lineGroups, w.times(), w.asked)
+	}
+	files, err := indexFiles(t, dir)
+	check(t, err)
+	var packed []index.Packed
+	for _, f := range files {
+		x, err := indexOf(t.Context(), f)
+		check(t, err)
+		_, name := beside.Split(f.GetUri())
+		packed = append(packed, index.Packed{Name: name, Index: x.Bytes()})
+	}
+	for name, tc := range map[string]struct {
+		packed []index.Packed
+		asked  int
+		cut    int
+	}{
+		"all are there":       {packed, 0, 0},
+		"some are":            {packed[1:], 1, 0},
+		"the pack is cut":     {packed, lineFiles, 7},
+		"of other files":      {[]index.Packed{{Name: packed[0].Name, Index: packed[1].Index}, packed[1], packed[2]}, 1, 0},
+		"no index is in them": {[]index.Packed{{Name: packed[0].Name, Index: []byte("index")}}, lineFiles, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(dir, beside.Folder)
+			check(t, os.MkdirAll(folder, 0o700))
+			defer func() { check(t, os.RemoveAll(filepath.Dir(folder))) }()
+			data := index.Pack(tc.packed)
+			check(t, os.WriteFile(filepath.Join(folder, index.PackName(data)), data[:len(data)-tc.cut], 0o600))
+			w := &indexingWorker{}
+			got := train(t, w)
+			if w.times() != tc.asked {
+				t.Errorf("workers were asked for %v, want %d files", w.asked, tc.asked)
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%d extents are elsewhere than with indexes that workers made, or others", len(got))
+			}
+		})
+	}
+}
+
+// TestAnIndexIsTheSameAtAnyTime: a file whose index was lost, and comes to be another one though its ETag is the same,
+// fails the session, which names the file.
+func TestAnIndexIsTheSameAtAnyTime(t *testing.T) {
+	dir := linesDataset(t)
+	m := single(t)
+	w := &indexingWorker{change: func(n int, x *index.Index) ([]byte, error) {
+		if n < lineFiles {
+			return x.Bytes(), nil
+		}
+		return joined(x)
+	}}
+	startWith(t, m, "indexing", w, &w.countingWorker)
+	openSession(t, m, "run", linesSpec(dir, 1), 1)
+	delivered(t, newTrainer(t, m, "run", 0, 1).mustJoin("a"))
+	m.master.ForgetIndexes()
+	openSession(t, m, "again", linesSpec(dir, 1), 1)
+	failsByIndex(t, newTrainer(t, m, "again", 0, 1).mustJoin("a"))
+}
+
+// TestABlockRecordsIndexes: another master knows by the blocks in etcd that a file's index is another one than before.
+func TestABlockRecordsIndexes(t *testing.T) {
+	dir := t.TempDir()
+	writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
+	endpoints := etcd(t, "").Endpoints()
+	first := start(t, settings{endpoints: endpoints})
+	w := &indexingWorker{}
+	startWith(t, first, "indexing", w, &w.countingWorker)
+	openSession(t, first, "run", linesSpec(dir, 5), 1)
+	newTrainer(t, first, "run", 0, 1).mustJoin("a").untilGranted()
+	first.stop()
+	second := start(t, settings{endpoints: endpoints})
+	other := &indexingWorker{change: func(_ int, x *index.Index) ([]byte, error) { return joined(x) }}
+	startWith(t, second, "indexing", other, &other.countingWorker)
+	failsByIndex(t, newTrainer(t, second, "run", 0, 1).mustJoin("b"))
+}
+
+// joined is an index with one extent in place of all.
+func joined(x *index.Index) ([]byte, error) {
+	all := x.Places()
+	one := all[0]
+	for _, p := range all[1:] {
+		one.Rows, one.Bytes, one.Stored.Length = one.Rows+p.Rows, one.Bytes+p.Bytes, one.Stored.Length+p.Stored.Length
+	}
+	b := index.NewBuilder(x.Of)
+	if err := b.Add(one); err != nil {
+		return nil, err
+	}
+	made, err := b.Index()
+	if err != nil {
+		return nil, err
+	}
+	return made.Bytes(), nil
+}
+
+// failsByIndex trains until the session fails, since a file's index is another one.
+func failsByIndex(t *testing.T, r *trainer) {
+	t.Helper()
+	r.work(func() bool { return r.last.GetFailure() != "" })
+	if failure := r.last.GetFailure(); !strings.Contains(failure, ".jsonl: its index is another one than before") {
+		t.Errorf("the session failed: %s", failure)
+	}
+}
+
+// TestIndexesOutliveMasters: a master finds the index of a large file that another one had made. One that was damaged
+// in between is made again.
+func TestIndexesOutliveMasters(t *testing.T) {
+	dir := t.TempDir()
+	line := fmt.Sprintf("{\"label\": 1, \"text\": %q}\n", strings.Repeat("x", 4000))
+	path := filepath.Join(dir, "large.jsonl")
+	check(t, os.WriteFile(path, []byte(strings.Repeat(line, 33<<20/len(line))), 0o600))
+	endpoints := etcd(t, "").Endpoints()
+	var want map[string]string
+	for i, asked := range []int{1, 0, 1} {
+		m := start(t, settings{endpoints: endpoints})
+		w := &indexingWorker{}
+		startWith(t, m, "indexing", w, &w.countingWorker)
+		session := fmt.Sprintf("run %d", i)
+		openSession(t, m, session, linesSpec(dir, 1), 1)
+		got := delivered(t, newTrainer(t, m, session, 0, 1).mustJoin("a"))
+		if w.times() != asked {
+			t.Errorf("master %d asked workers %d times, want %d", i, w.times(), asked)
+		}
+		if want == nil {
+			want = got
+		}
+		if !maps.Equal(got, want) || len(got) < 8 {
+			t.Errorf("master %d has %d extents elsewhere, or others", i, len(got))
+		}
+		if i == 1 {
+			files, err := indexFiles(t, dir)
+			check(t, err)
+			x, err := indexOf(t.Context(), files[0])
+			check(t, err)
+			check(t, m.master.DamageIndex(t.Context(), files[0].GetUri(), x))
+		}
+		m.stop()
+	}
+}

@@ -1,0 +1,54 @@
+package master
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-ml/penstock/internal/formats/index"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+// name is an index's in etcd.
+func (k indexKey) name() (name store.IndexName) {
+	h := sha256.New()
+	for _, part := range []any{k.profile, k.uri, k.of.Format, k.of.Version, k.of.Options, k.of.Size, k.of.ETag} {
+		fmt.Fprintf(h, "%q,", fmt.Sprint(part))
+	}
+	h.Sum(name[:0])
+	return name
+}
+
+// inStore finds the index of a large file in etcd; nil: there is none. It is kept there, since it is used.
+func (x *indexing) inStore(ctx context.Context, f *scanned) (*index.Index, error) {
+	t := x.term()
+	if t == nil || f.GetSize() < storedFrom {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	data, err := t.master.cfg.Store.Index(ctx, x.key(f).name())
+	if err != nil || data == nil {
+		return nil, err
+	}
+	made, err := index.Parse(data)
+	if err == nil {
+		x.store(ctx, f, made)
+	}
+	return made, err
+}
+
+// store writes the index of a large file to etcd, unless that was done lately. That it cannot be kept is no harm.
+func (x *indexing) store(ctx context.Context, f *scanned, made *index.Index) {
+	t, key := x.term(), x.key(f)
+	when, written := x.stored.Get(key)
+	if t == nil || f.GetSize() < storedFrom || written && time.Since(when) < storedAgain {
+		return
+	}
+	err := t.master.cfg.Store.PutIndex(ctx, t.leadership, key.name(), made.Bytes())
+	if err != nil && !errors.Is(err, store.ErrTooLarge) {
+		x.logger.Warn("an index cannot be kept in etcd", "file", f.GetUri(), "error", err)
+		return
+	}
+	x.stored.Put(key, time.Now(), digestCost)
+}
