@@ -31,15 +31,17 @@ func (o *leftOut) learn(m *pb.BatchMeta, shard, received, after position.Positio
 	}
 	before, at := uint64(m.GetSkippedBefore()), shard
 	at.Window = m.GetWindow()
-	n := uint64(0)
-	for _, k := range m.GetSkipped() {
-		switch at.K = k; {
-		case at.Less(received):
-			before++
-		case at.Less(after):
-			o.at = append(o.at, at)
-			n++
+	skipped := m.GetSkipped()
+	if end := m.GetK() + uint64(m.GetRows()); !slices.IsSorted(skipped) ||
+		len(skipped) > 0 && (skipped[0] < m.GetK() || skipped[len(skipped)-1] > end) {
+		return false, status.Errorf(codes.InvalidArgument, "says of rows %d to %d of a window that bad ones were left out "+
+			"before others than these, or in no order: "+sameRelease, m.GetK(), end)
+	}
+	for len(skipped) > 0 {
+		if at.K = skipped[0]; !at.Less(received) {
+			break
 		}
+		before, skipped = before+1, skipped[1:]
 	}
 	if m.GetWindow() != received.Window || received.K == 0 {
 		o.before, o.known = 0, true
@@ -50,8 +52,14 @@ func (o *leftOut) learn(m *pb.BatchMeta, shard, received, after position.Positio
 				"worker; does a Python function fail at random, or do workers run other releases?",
 			before, received, o.before)
 	}
-	o.before, o.known = before+n, true
-	return n > 0, nil
+	o.before, o.known = before, true
+	for _, k := range skipped {
+		if at.K = k; at.Less(after) {
+			o.at = append(o.at, at)
+			o.before, news = o.before+1, true
+		}
+	}
+	return news, nil
 }
 
 // take removes those before a cursor, and counts them.

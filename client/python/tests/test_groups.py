@@ -32,6 +32,7 @@ pytestmark = pytest.mark.pure
         (penstock.Data, {"on_error": "skip"}, "on_error: found 'skip'"),
         (penstock.Data, {"on_error": {"skip": 0}}, "on_error: "),
         (penstock.Data, {"on_error": {"skip": 1, "more": 2}}, "on_error: "),
+        (penstock.Data, {"on_error": {"skip_rows": True}}, "on_error: "),
         (penstock.Ranks, {"share": 0}, "share=0: give a weight above 0"),
         (penstock.Ranks, {"share": "most"}, "share='most'"),
         (penstock.Ranks, {"share": {"weight": 2, "workers": 3}}, "share={'weight': 2, 'workers': 3}"),
