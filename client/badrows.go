@@ -11,14 +11,14 @@ import (
 )
 
 // Workers leave rows out that are bad by their own bytes, where the spec's on_error allows it, and say with their
-// batches before which row each would stand. So such a row is consumed with the row behind it, or with its window's end,
-// and is counted then: once, whoever hands over what.
+// batches before which row each would stand. So such a row is consumed with the row behind it, or with the end of its
+// window, and is counted then: once, whoever hands over what.
 
 // leftOut are a piece's rows that workers left out.
 type leftOut struct {
 	at []position.Position // received, and not taken yet: where they would stand, ascending
-	// Of the window that the piece's received cursor stands in, how many lie before it; known is false where that cannot
-	// be said, since the piece began there.
+	// Of the window that the piece's received cursor stands in, how many lie before it; known is false where that
+	// cannot be said, since the piece began there.
 	before uint64
 	known  bool
 }
@@ -34,8 +34,8 @@ func (o *leftOut) learn(m *pb.BatchMeta, shard, received, after position.Positio
 	skipped := m.GetSkipped()
 	if end := m.GetK() + uint64(m.GetRows()); !slices.IsSorted(skipped) ||
 		len(skipped) > 0 && (skipped[0] < m.GetK() || skipped[len(skipped)-1] > end) {
-		return false, status.Errorf(codes.InvalidArgument, "says of rows %d to %d of a window that bad ones were left out "+
-			"before others than these, or in no order: "+sameRelease, m.GetK(), end)
+		return false, status.Errorf(codes.InvalidArgument, "says of rows %d to %d of a window that bad ones were left "+
+			"out before others than these, or in no order: "+sameRelease, m.GetK(), end)
 	}
 	for len(skipped) > 0 {
 		if at.K = skipped[0]; !at.Less(received) {

@@ -34,8 +34,8 @@ func (r *resolver) checkOnError(s *pb.Spec) {
 		r.problems.add("on_error.skip_rows", "found %d; want 0 to %d rows of an epoch", n, maxSkipRows)
 	case n > 0 && s.GetOrder() == pb.Order_DETERMINISTIC:
 		r.problems.add("on_error.skip_rows",
-			"found %d with order: deterministic, where a rank's rows follow from what is counted before they are read; "+
-				"want order: fast, or on_error: fail and the bad rows out of the files", n)
+			"found %d with order: deterministic, where a rank's rows follow from what is counted before they are "+
+				"read; want order: fast, or on_error: fail and the bad rows out of the files", n)
 	}
 }
 
@@ -56,7 +56,8 @@ func (r *resolver) checkSkippedRows(s *pb.Spec, p *pb.Program) {
 		}
 		r.problems.add("on_error.skip_rows",
 			"found %d with last_batch: drop, where steps follow from rows that are counted before they are read, and "+
-				"counting does not run %s (%s), which may fail on a row; want last_batch: pad or uneven, or on_error: fail",
+				"counting does not run %s (%s), which may fail on a row; want last_batch: pad or uneven, or "+
+				"on_error: fail",
 			s.GetOnError().GetSkipRows(), name, cmp.Or(st.GetAt(), st.GetName()))
 		return
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // Workers leave rows out that are bad by their own bytes, and the rank that hands over what surrounds them reports how
-// many, by epoch: all of them beside all that it consumed, in one Sync. So they are counted as what was consumed is: they
-// lie in the rank's key, and move to base with it. The spec's on_error says how many an epoch may have; one more fails
-// the session.
+// many, by epoch: all of them beside all that it consumed, in one Sync. So they are counted as what was consumed is:
+// they lie in the rank's key, and move to base with it. The spec's on_error says how many an epoch may have; one more
+// fails the session.
 
 const (
 	// maxNamedRows bounds how many bad rows are named of a session: others are counted.
@@ -96,8 +96,8 @@ func (s *State) tooManyBadRows(of position.Count) string {
 		}
 	}
 	return fmt.Sprintf("epoch %d has %d bad rows or more, and on_error lets %d of an epoch be left out; some of them: "+
-		"%s; mend the files, or the function that fails, or restore the newest checkpoint in a session whose spec says "+
-		"on_error: {skip_rows: N} with a greater N", of.Epoch+1, of.N, s.id.SkipRows, strings.Join(names, "; "))
+		"%s; mend the files, or the function that fails, or restore the newest checkpoint in a session whose spec "+
+		"says on_error: {skip_rows: N} with a greater N", of.Epoch+1, of.N, s.id.SkipRows, strings.Join(names, "; "))
 }
 
 // forgetBadRows forgets of epochs what states tell no more.
