@@ -178,7 +178,7 @@ func (r *runner) toEmit() told {
 	_, bad := r.state.BadRows()
 	return told{
 		badRows: bad,
-		state: r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped),
+		state:   r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped),
 		named: slices.Clone(r.state.Checkpoints()),
 	}
 }
