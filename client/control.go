@@ -169,6 +169,7 @@ func (c *control) sync(ctx context.Context) error {
 	}
 	c.fetcher.pool.prune(c.apply(reply, sent))
 	c.saySkipped(reply.GetSkipped())
+	c.sayBadRows(req.GetBadRows())
 	return nil
 }
 

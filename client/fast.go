@@ -55,7 +55,7 @@ func (o fast) checkPending() {
 		held = append(held, g.Interval)
 	}
 	if !from(position.NewSet(held...), l.current()).Covers(position.NewSet(l.pending...)) {
-		l.pending, l.discard = nil, true
+		l.pending, l.skips.pending, l.discard = nil, nil, true
 	}
 }
 

@@ -16,9 +16,10 @@ type ledger struct {
 	steps
 	holdings
 	pacing   pacing
-	epoch    uint32              // the open one: the master closed those before it
-	base     base                // of State
-	consumed position.Set        // handed over
+	epoch    uint32       // the open one: the master closed those before it
+	base     base         // of State
+	consumed position.Set // handed over
+	skips    skips
 	pending  []position.Interval // in the batch in the making, or without rows
 	retired  bool                // a piece has ended since rows were handed over
 	discard  bool                // the batch in the making holds rows that this rank does not hold any more
@@ -36,6 +37,7 @@ type base struct {
 	members, departed []uint32
 	departedRows      []int64 // that each of departed handed over
 	skipped           uint32  // row groups
+	skips             position.Tally
 }
 
 // wantsMore reports whether fewer shards wait than streams may be opened, or none is left of the open epoch.
@@ -62,6 +64,7 @@ func (l *ledger) request(req *pb.SyncRequest) {
 	req.BaseVersion = l.base.version
 	req.Refused = l.refusals()
 	req.FromEpoch = l.left
+	l.skips.request(req, l.epoch)
 	l.idle = l.pacing.idles()
 	req.Idle = l.idle
 }
@@ -74,6 +77,7 @@ func from(s position.Set, epoch uint32) position.Set {
 // apply takes over the answer to the request made last. making is the number of rows in the batch in the making.
 func (l *ledger) apply(reply *pb.SyncReply, making int) error {
 	l.epoch = max(l.epoch, reply.GetClosedEpochs())
+	l.skips.told = l.skips.sent
 	l.finished = reply.GetFinished() || l.epoch >= l.epochs
 	l.streams = max(1, int(reply.GetStreams()))
 	l.drained = reply.GetDrained()
@@ -99,6 +103,7 @@ func (l *ledger) setBase(reply based) {
 		version: reply.GetBaseVersion(), consumed: l.base.consumed.Union(position.SetFromProto(reply.GetBase())),
 		members: reply.GetMembers(), departed: reply.GetDeparted(), departedRows: reply.GetDepartedRows(),
 		skipped: reply.GetSkippedRowGroups(),
+		skips:   l.base.skips.Max(position.TallyFromProto(reply.GetBaseSkips())),
 	}
 	l.forget()
 }
@@ -111,6 +116,7 @@ type based interface {
 	GetDeparted() []uint32
 	GetDepartedRows() []int64
 	GetSkippedRowGroups() uint32
+	GetBaseSkips() []*pb.EpochRows
 }
 
 // gone is what needs no stream any more: consumed, or in the batch in the making.
@@ -121,7 +127,7 @@ func (l *ledger) gone() position.Set {
 // trim gives up a piece's positions from to on.
 func (l *ledger) trim(p *piece, to position.Position) {
 	before := p.bytes
-	l.order().pass(p.trim(to))
+	l.pass(p, p.trim(to))
 	l.queued += p.bytes - before
 	if p.complete() && p.cancel != nil {
 		p.cancel()
@@ -144,12 +150,21 @@ func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta) (complete bool
 	if err != nil {
 		return false, err
 	}
+	if m.GetRows() > 0 || m.GetLast() { // it does not only say that the stream is alive
+		news, err := p.learn(m, p.shard, p.received, after)
+		if err != nil {
+			return false, err
+		}
+		if news {
+			l.skips.name(p.shard.Epoch, p.file, m.GetBadRows())
+		}
+	}
 	if err := l.order().received(p, hi-lo, after); err != nil {
 		return false, err
 	}
 	l.seq++
 	before := p.bytes
-	l.order().pass(p.push(rec, m, lo, hi, after, l.seq))
+	l.pass(p, p.push(rec, m, lo, hi, after, l.seq))
 	l.queued += p.bytes - before
 	l.peak = max(l.peak, l.queued)
 	l.retire(p)
@@ -165,9 +180,15 @@ func (l *ledger) end(p *piece) error {
 	if err := l.order().received(p, 0, p.to); err != nil {
 		return err
 	}
-	l.order().pass(p.skip(p.to))
+	l.pass(p, p.skip(p.to))
 	l.retire(p)
 	return nil
+}
+
+// pass notes that a piece's taken cursor moved, by positions without rows if any.
+func (l *ledger) pass(p *piece, without position.Interval) {
+	l.order().pass(without)
+	l.skips.taken(p)
 }
 
 // retire removes a finished piece.
@@ -203,7 +224,7 @@ func (l *ledger) takeFrom(from *piece, n int) chunk {
 	before := from.bytes
 	c, iv := from.take(n)
 	l.queued += from.bytes - before
-	l.order().pass(iv)
+	l.pass(from, iv)
 	for p := range l.waits {
 		signal(p.room)
 	}
@@ -216,6 +237,7 @@ func (l *ledger) takeFrom(from *piece, n int) chunk {
 func (l *ledger) handOver() (ask bool) {
 	l.consumed = position.NewSet(append(l.pending, l.consumed...)...)
 	l.pending = l.pending[:0]
+	l.skips.handOver()
 	ask, l.retired = l.retired && l.wantsMore(), false
 	return ask
 }
@@ -234,4 +256,5 @@ func (l *ledger) enter(epoch uint32) {
 func (l *ledger) forget() {
 	over := min(l.ended, l.epoch)
 	l.consumed, l.base.consumed = from(l.consumed, over), from(l.base.consumed, over)
+	l.skips.consumed, l.base.skips = l.skips.consumed.From(over), l.base.skips.From(over)
 }

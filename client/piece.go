@@ -33,6 +33,7 @@ type piece struct {
 	follows bool
 
 	queue []chunk
+	leftOut
 	bytes int64 // of the queue
 	open  bool  // has a stream, or had one and its rows are not all taken
 	gone  bool  // dropped: not held any more, or parked
@@ -197,6 +198,7 @@ func (p *piece) trim(to position.Position) position.Interval {
 		return position.Interval{}
 	}
 	p.to = to
+	p.leftOut.trim(to)
 	if p.received.Less(to) {
 		return position.Interval{}
 	}

@@ -22,6 +22,9 @@ type Stats struct {
 	StreamsByWorker map[string]int
 	// Dropped counts rows of ended epochs that no rank got, since the spec drops last batches.
 	Dropped int64
+	// SkippedRows counts rows that were left out beside those that were handed over, because their own bytes make them
+	// fail.
+	SkippedRows int64
 	// Stall is the time that Next waited for rows, LongestStall the most for one batch.
 	Stall, LongestStall time.Duration
 	// Compute is the time between Next's return with a batch and the next Next.
@@ -42,7 +45,8 @@ type Stats struct {
 func (s *Session) Stats() Stats {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
-	st := Stats{Buffered: s.shared.ledger.queued, PeakBuffered: s.shared.ledger.peak}
+	l := &s.shared.ledger
+	st := Stats{Buffered: l.queued, PeakBuffered: l.peak, SkippedRows: l.skips.total}
 	s.fetcher.count(&st)
 	s.handover.count(&st)
 	s.control.count(&st)

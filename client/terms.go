@@ -63,6 +63,7 @@ func (t *terms) begin(l *ledger) error {
 		holdings: holdings{streams: 1}, pacing: pacingOf(t.session.GetSpec(), l), epoch: j.GetClosedEpochs(),
 		consumed: position.SetFromProto(j.GetConsumed()), alone: t.cfg.WorldSize == 1,
 	}
+	l.skips.consumed = position.TallyFromProto(j.GetConsumedSkips())
 	l.setBase(j)
 	if l.pacing.counts() {
 		l.countSteps(j.GetSteps(), j.GetStarts())
@@ -117,6 +118,7 @@ func (t *terms) state(at snapshot) *pb.State {
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version,
 		Members: at.base.members, Departed: at.base.departed, DepartedRows: at.base.departedRows,
 		SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(),
+		ConsumedSkips: at.skips.Proto(), BaseSkips: at.base.skips.Proto(),
 		ClosedEpochs: at.ended, MasterClosedEpochs: at.closed, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: of.GetProgramDigest(), DatasetDigest: of.GetDatasetDigest(),
 		PlannerDigest: of.GetPlannerDigest(), Fingerprint: of.GetFingerprint(),

@@ -90,6 +90,7 @@ func (c *count) request(s *pb.Shard, workers []*pb.Worker) (*pb.StreamRequest, e
 		File: s.GetFile(), Extents: s.GetExtents(), ProgramDigest: []byte(ticket.Digest(c.text)),
 		Workers: workers, ExpiresUnix: time.Now().Add(ticketLife).Unix(),
 		Code: cmp.Or(c.code, codeOf(c.session)), Environment: c.session.GetSpec().GetPython(),
+		SkipRows: c.session.GetSpec().GetOnError().GetSkipRows(),
 	}, c.text)
 }
 

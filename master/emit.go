@@ -169,13 +169,16 @@ type told struct {
 	state      pb.SessionState
 	generation uint64
 	skipped    int
+	badRows    []session.BadRow
 	named      []*session.Named
 }
 
 func (r *runner) toEmit() told {
 	skipped, _ := r.state.Skipped()
+	_, bad := r.state.BadRows()
 	return told{
-		state: r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped),
+		badRows: bad,
+		state:   r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped),
 		named: slices.Clone(r.state.Checkpoints()),
 	}
 }
@@ -203,6 +206,11 @@ func (r *runner) emitChanges() {
 		r.emit(pb.EventKind_DATA,
 			"%s rows are left out of epoch %d: row group %d of %s, from row %d on, cannot be read: %s",
 			humanize.Comma(k.Rows), k.Epoch+1, k.RowGroup, k.File, k.FirstRow, k.Words)
+	}
+	for _, b := range now.badRows {
+		if !slices.Contains(before.badRows, b) {
+			r.emit(pb.EventKind_DATA, "row %d of %s is left out of epoch %d: %s", b.Row, b.File, b.Epoch+1, b.Words)
+		}
 	}
 	r.emitCheckpoints(before.named, now.named)
 	if now.state == before.state {

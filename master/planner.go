@@ -171,7 +171,7 @@ func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (plannedBl
 
 // countOutputs sets a block's outputs: what its windows have, or where rows are left out, what workers say.
 func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error {
-	if spec.RowsOf(p.program) != spec.SameRows {
+	if spec.RowsOf(p.program) != spec.SameRows || p.session.GetSpec().GetOnError().GetSkipRows() > 0 {
 		text, err := spec.Marshal(p.program)
 		if err != nil {
 			return fmt.Errorf("master: %w", err)

@@ -169,6 +169,7 @@ func (s *service) joinReply(a answer) *pb.JoinReply {
 		Steps:        a.Begun.Proto(),
 		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(), Starts: session.LaneStartsProto(a.Starts),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups,
+		ConsumedSkips: a.Skips.Proto(), BaseSkips: a.BaseSkips.Proto(),
 	}
 }
 
@@ -184,7 +185,8 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (reply *pb.Sync
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
 		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Idle: req.GetIdle(),
 		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()),
-		From: req.GetFromEpoch(),
+		From: req.GetFromEpoch(), Skips: position.TallyFromProto(req.GetConsumedSkips()),
+		BadRows: session.BadRowsFromProto(req.GetBadRows()),
 	}
 	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
 		command.Streams = cmp.Or(r.streams.Load(), places.Streams(int(r.world.Load())))
@@ -214,7 +216,7 @@ func syncReply(a answer, places *places) *pb.SyncReply {
 		DepartedRows: a.DepartedRows, Starts: session.LaneStartsProto(a.Starts),
 		Steps:   session.EpochStepsProto(a.Steps),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData,
-		Checkpoint: a.Order.Proto(),
+		Checkpoint: a.Order.Proto(), BaseSkips: a.BaseSkips.Proto(),
 	}
 }
 

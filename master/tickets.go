@@ -88,6 +88,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 		File: shard.GetFile(), Extents: shard.GetExtents(), ProgramDigest: o.digest,
 		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
 		Weight: o.session.GetShare().GetWeight(), Code: o.code, Environment: o.session.GetSpec().GetPython(),
+		SkipRows: o.session.GetSpec().GetOnError().GetSkipRows(),
 	})
 }
 

@@ -23,7 +23,7 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 		Selects: unread || spec.RowsOf(program) != spec.SameRows, BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(),
 			s.GetWorldSize()),
-		Skip: s.GetSpec().GetOnError().GetSkip(), Code: s.GetSpec().GetCode(),
+		Skip: s.GetSpec().GetOnError().GetSkip(), SkipRows: s.GetSpec().GetOnError().GetSkipRows(), Code: s.GetSpec().GetCode(),
 	}
 }
 
@@ -45,6 +45,8 @@ func viewOf(meta *pb.SessionMeta, s *session.State, progress *pb.Progress) *pb.S
 	out.BadData = s.BadData()
 	skipped, rowGroups := s.Skipped()
 	out.Skipped, out.SkippedRowGroups = session.SkippedProto(skipped), rowGroups
+	skips, bad := s.BadRows()
+	out.SkippedRows, out.BadRows = skips.Proto(), session.BadRowsProto(bad)
 	opened := meta.GetSession().GetWorldSize()
 	out.Lanes = spec.Lanes(out.GetSpec(), opened)
 	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit

@@ -50,7 +50,7 @@ func (w *Worker) ready() error {
 type workerMetrics struct {
 	streams, slots, memory, memoryLimit, ready                                        telemetry.Metric
 	rows, sent, ways, crossZone, read, needed, requests, stages, ops, opened, blocked telemetry.Metric
-	untrusted                                                                         telemetry.Metric
+	untrusted, badRows                                                                telemetry.Metric
 }
 
 // metrics collects what the worker reports to the masters.
@@ -76,6 +76,9 @@ func (w *Worker) metrics() prometheus.Collector {
 		requests: telemetry.Counter(name+"storage_requests_total", "Requests to storage."),
 		untrusted: telemetry.Counter(name+"untrusted_indexes_total",
 			"Page indexes that contradict themselves or the footer: all of their pages were read."),
+		badRows: telemetry.Counter(name+"bad_rows_total",
+			"Rows left out of streams because their own bytes make them fail (on_error: skip_rows); those of a stream that "+
+				"is opened again count again."),
 		stages: telemetry.Counter(name+"stage_seconds_total",
 			"Time of streams by stage: storage, decode, transform, tensor, send.", "stage"),
 		ops: telemetry.Counter(name+"op_seconds_total",
@@ -108,6 +111,7 @@ func (m workerMetrics) write(ch chan<- prometheus.Metric, r *pb.WorkerReport, re
 	m.needed.Write(ch, float64(c.GetBytesNeeded()))
 	m.requests.Write(ch, float64(c.GetRequests()))
 	m.untrusted.Write(ch, float64(c.GetUntrustedIndexes()))
+	m.badRows.Write(ch, float64(c.GetBadRows()))
 	for stage, ns := range map[string]int64{
 		"storage": c.GetStorageNs(), "decode": c.GetDecodeNs(), "transform": c.GetTransformNs(),
 		"tensor": c.GetTensorNs(), "send": c.GetSendNs(),

@@ -5770,6 +5770,7 @@ type WorkerCounters struct {
 	BytesLent        int64     `protobuf:"varint,16,opt,name=bytes_lent,json=bytesLent,proto3" json:"bytes_lent,omitempty"`                      // of bytes_sent, those in memory that trainers on this machine read where it is
 	BytesLinked      int64     `protobuf:"varint,17,opt,name=bytes_linked,json=bytesLinked,proto3" json:"bytes_linked,omitempty"`                // of bytes_sent, those by link; what is neither goes by gRPC
 	UntrustedIndexes int64     `protobuf:"varint,18,opt,name=untrusted_indexes,json=untrustedIndexes,proto3" json:"untrusted_indexes,omitempty"` // page indexes that contradict themselves, the footer or each other, so that nothing was passed over by them
+	BadRows          int64     `protobuf:"varint,50,opt,name=bad_rows,json=badRows,proto3" json:"bad_rows,omitempty"`                            // left out of what was sent, because their own bytes make them fail
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -5926,6 +5927,13 @@ func (x *WorkerCounters) GetBytesLinked() int64 {
 func (x *WorkerCounters) GetUntrustedIndexes() int64 {
 	if x != nil {
 		return x.UntrustedIndexes
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetBadRows() int64 {
+	if x != nil {
+		return x.BadRows
 	}
 	return 0
 }
@@ -8579,7 +8587,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fmemory_limit\x18\b \x01(\x03R\vmemoryLimit\x128\n" +
 	"\bsessions\x18\t \x03(\v2\x1c.penstock.v1.SessionCountersR\bsessions\x12\x12\n" +
 	"\x04zone\x18\n" +
-	" \x01(\tR\x04zone\"\xc5\x04\n" +
+	" \x01(\tR\x04zone\"\xe0\x04\n" +
 	"\x0eWorkerCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x1d\n" +
 	"\n" +
@@ -8604,7 +8612,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"bytes_lent\x18\x10 \x01(\x03R\tbytesLent\x12!\n" +
 	"\fbytes_linked\x18\x11 \x01(\x03R\vbytesLinked\x12+\n" +
-	"\x11untrusted_indexes\x18\x12 \x01(\x03R\x10untrustedIndexes\"(\n" +
+	"\x11untrusted_indexes\x18\x12 \x01(\x03R\x10untrustedIndexes\x12\x19\n" +
+	"\bbad_rows\x182 \x01(\x03R\abadRows\"(\n" +
 	"\x06OpTime\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02ns\x18\x02 \x01(\x03R\x02ns\"\x9c\x01\n" +

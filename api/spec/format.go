@@ -105,7 +105,7 @@ func (f *formatter) nested(key string, m protoreflect.Message, indent string) {
 		f.line(indent, key, f.value(v))
 		return
 	}
-	if e, ok := m.Interface().(*pb.OnError); ok && e.GetSkip() == 0 {
+	if e, ok := m.Interface().(*pb.OnError); ok && e.GetSkip() == 0 && e.GetSkipRows() == 0 {
 		f.line(indent, key, onErrorFail)
 		return
 	}

@@ -240,7 +240,9 @@ func anySpec(t *rapid.T) *pb.Spec {
 	s.Order, s.Lanes, s.GlobalBatchSize = pb.Order(rapid.IntRange(0, 2).Draw(t, "order")), rapid.Uint32().Draw(t,
 		"lanes"), rapid.Int64().Draw(t, "global")
 	if rapid.Bool().Draw(t, "on error") {
-		s.OnError = &pb.OnError{Skip: rapid.Uint32Max(1).Draw(t, "skip")}
+		s.OnError = &pb.OnError{
+			Skip: rapid.Uint32Max(1).Draw(t, "skip"), SkipRows: rapid.Uint32Max(1).Draw(t, "skip rows"),
+		}
 	}
 	lists := rapid.SliceOfN(texts, 0, 3)
 	if rapid.Bool().Draw(t, "dataset") {

@@ -38,6 +38,7 @@ func Resolve(s *pb.Spec, given Given) (*pb.Program, error) {
 	}
 	p := r.program(s)
 	r.checkPins(s, p)
+	r.checkSkippedRows(s, p)
 	if err := r.problems.err(); err != nil {
 		return nil, err
 	}

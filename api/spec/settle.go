@@ -45,14 +45,13 @@ func Settle(s *pb.Spec, with Opened) (settled *pb.Spec, byDefault bool, err erro
 		s.LastBatch = pb.LastBatch_UNEVEN
 	case with.World <= 1:
 		s.LastBatch, byDefault = pb.LastBatch_UNEVEN, true
-	case s.GetOnError().GetSkip() > 0 && s.Order != pb.Order_DETERMINISTIC: // which no ending goes with
+	case skips(s) != "" && s.Order != pb.Order_DETERMINISTIC: // with which no ending goes by itself
 		return nil, false, Problems{
-			{Path: "last_batch", Message: fmt.Sprintf("found nothing, with on_error: skip and %d ranks, "+
+			{Path: "last_batch", Message: fmt.Sprintf("found nothing, with on_error: %s and %d ranks, "+
 				"whose batches on_error may make fewer; want pad, with which all ranks get equally many, or "+
-				"uneven, for "+
-				"ranks that do not "+
-				"wait for each other (drop, the default of several ranks, counts rows before they are read, and goes "+
-				"with on_error: fail alone)", with.World)},
+				"uneven, for ranks that do not wait for each other (drop, the default of several ranks, counts rows "+
+				"before they are read: it goes with on_error: fail, and with skip_rows where counting sees the same "+
+				"bad rows)", skips(s), with.World)},
 		}
 	default:
 		s.LastBatch, byDefault = pb.LastBatch_DROP, true
@@ -70,4 +69,15 @@ func Like(s, of *pb.Spec) *pb.Spec {
 		s.LastBatch = of.GetLastBatch()
 	}
 	return s
+}
+
+// skips names what on_error says may be left out; "" is nothing.
+func skips(s *pb.Spec) string {
+	switch {
+	case s.GetOnError().GetSkip() > 0:
+		return "skip"
+	case s.GetOnError().GetSkipRows() > 0:
+		return "skip_rows"
+	}
+	return ""
 }

@@ -47,7 +47,11 @@ func TestSettle(t *testing.T) {
 			t.Errorf("%s: the spec that was given is changed", tc.text)
 		}
 	}
-	_, _, err := Settle(mustParse(t, "{batch_size: 8, on_error: {skip: 2}}"), Opened{World: 2})
+	_, _, err := Settle(mustParse(t, "{batch_size: 8, on_error: {skip_rows: 2}}"), Opened{World: 2})
+	if err == nil || !strings.HasPrefix(err.Error(), "last_batch: found nothing, with on_error: skip_rows and 2 ranks") {
+		t.Errorf("on_error without an ending: %v", err)
+	}
+	_, _, err = Settle(mustParse(t, "{batch_size: 8, on_error: {skip: 2}}"), Opened{World: 2})
 	if err == nil || !strings.HasPrefix(err.Error(), "last_batch: found nothing, with on_error: skip and 2 ranks") ||
 		!strings.Contains(err.Error(), "want pad") ||
 		!strings.Contains(err.Error(), "or uneven") {

@@ -14,8 +14,6 @@ const (
 	// MaxLanes is the most lanes of a session. States, and what ranks are told, have a number for each, and trainers
 	// read from all of theirs in each step.
 	MaxLanes = 1 << 13
-
-	maxSkip = 256
 )
 
 // Counted reports whether it is known when a block is planned how many output rows each of its windows has: the steps
@@ -104,21 +102,7 @@ func (r *resolver) sizes(s *pb.Spec) {
 		r.problems.add("lanes",
 			"found %d, which do not divide global_batch_size %d; each lane gives as many rows to a step", lanes, global)
 	}
-	if n := s.GetOnError().GetSkip(); n > maxSkip {
-		r.problems.add("on_error.skip",
-			"found %d; want 0 to %d row groups: each that is left out is listed as long as the session lives",
-			n, maxSkip)
-	} else if n > 0 && Counted(s) {
-		with := "last_batch: drop"
-		if s.GetOrder() == pb.Order_DETERMINISTIC {
-			with = "order: deterministic"
-		}
-		r.problems.add("on_error.skip",
-			"found %d with %s, where steps follow from rows that are counted before they are read: "+
-				"rows that are left out would break them; want on_error: fail, and files that cannot be "+
-				"read out of the "+
-				"dataset", n, with)
-	}
+	r.checkOnError(s)
 }
 
 // Describe says in words in which order and batches ranks get rows. opened is the world size that the session was

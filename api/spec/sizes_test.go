@@ -71,6 +71,11 @@ func TestSizesThatDoNotFit(t *testing.T) {
 			"deterministic",
 		"batch_size: 4\norder: deterministic\nlast_batch: pad\non_error: fail": "",
 		"global_batch_size: 8\norder: fast\non_error: {skip: 2}":               "",
+		"batch_size: 4\non_error: {skip_rows: 1000001}":                        "on_error.skip_rows: found 1000001; want 0 to 1000000 rows",
+		"batch_size: 4\norder: deterministic\nlanes: 1\non_error: {skip_rows: 2}": "on_error.skip_rows: found 2 with " +
+			"order: deterministic",
+		"batch_size: 4\nlast_batch: drop\non_error: {skip_rows: 1}": "",
+		"batch_size: 4\non_error: {skip: 2, skip_rows: 1000000}":    "",
 	} {
 		_, err := Resolve(mustParse(t, "dataset: {uri: a}\n"+ok+text), Given{Schema: newSchema(), Catalog: newCatalog()})
 		var problems Problems
@@ -88,12 +93,13 @@ func TestSizesThatDoNotFit(t *testing.T) {
 func TestOnError(t *testing.T) {
 	for text, want := range map[string]*pb.OnError{
 		"on_error: fail": {}, "on_error: {skip: 3}": {Skip: 3}, "on_error:": nil, "{}": nil,
+		"on_error: {skip_rows: 3}": {SkipRows: 3}, "on_error: {skip: 1, skip_rows: 3}": {Skip: 1, SkipRows: 3},
 	} {
 		s := mustParse(t, text)
 		if !proto.Equal(s.GetOnError(), want) {
 			t.Errorf("%s: got %v", text, s)
 		}
-		if len(Diff(s, &pb.Spec{})) != 0 && want.GetSkip() == 0 {
+		if len(Diff(s, &pb.Spec{})) != 0 && want.GetSkip()+want.GetSkipRows() == 0 {
 			t.Errorf("%s differs from the default", text)
 		}
 	}
@@ -101,6 +107,33 @@ func TestOnError(t *testing.T) {
 	compareProblems(t, err, []string{`on_error: found "skip" (line 1); want fail, or a mapping such as {skip: 3}`})
 	if text, err := Format(mustParse(t, "on_error: {skip: 0}")); err != nil || string(text) != "on_error: fail\n" {
 		t.Errorf("got %s, %v", text, err)
+	}
+}
+
+// Bad rows may be left out with last_batch: drop where counting runs all that may fail on one.
+func TestSkippedRowsAreCounted(t *testing.T) {
+	drop := mustParse(t, "last_batch: drop\non_error: {skip_rows: 2}")
+	picture := &pb.Step{Op: "decode_jpeg", Name: "photo", Outs: 1, Type: &pb.Type{Kind: pb.Kind_PICTURE}}
+	maps := &pb.Step{Op: "python", At: "transforms[1]", Outs: 1, Python: &pb.Function{Name: "f"}}
+	keeps := &pb.Step{Op: "python", Python: &pb.Function{Name: "g", Kind: pb.FunctionKind_FILTER}}
+	reads := &pb.Step{Op: "python", In: []uint32{0}, Python: &pb.Function{Name: "g", Kind: pb.FunctionKind_FILTER}}
+	for _, c := range []struct {
+		spec  *pb.Spec
+		steps []*pb.Step
+		says  string
+	}{
+		{drop, []*pb.Step{{Op: "clamp", Outs: 1}, keeps}, ""},
+		{drop, []*pb.Step{maps, reads}, ""},
+		{drop, []*pb.Step{keeps, maps}, "counting does not run python f (transforms[1])"},
+		{drop, []*pb.Step{picture}, "counting does not run decode_jpeg (photo)"},
+		{mustParse(t, "last_batch: pad\non_error: {skip_rows: 2}"), []*pb.Step{picture, maps}, ""},
+		{mustParse(t, "last_batch: drop"), []*pb.Step{picture, maps}, ""},
+	} {
+		r := &resolver{}
+		r.checkSkippedRows(c.spec, &pb.Program{Steps: c.steps})
+		if err := r.problems.err(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: got %v, want %q", c.steps, err, c.says)
+		}
 	}
 }
 

@@ -174,3 +174,68 @@ func TestDamagedImages(t *testing.T) {
 		})
 	}
 }
+
+// TestBadRowsAreSkipped: of pictures that are damaged only these are left out, while a worker dies; trainers, the master
+// and `penstock session show` count and name them, and one more than on_error allows fails the session.
+func TestBadRowsAreSkipped(t *testing.T) {
+	t.Parallel()
+	const rows, epochs = 60, 2
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 3)
+	path := filepath.Join(t.TempDir(), "photos.parquet")
+	written := photos(t, rows)
+	bad := []int64{0, 7, 8, 9, 31, 59}
+	for _, row := range bad {
+		written[row].Photo = written[row].Photo[:len(written[row].Photo)/2]
+	}
+	if err := parquet.WriteFile(path, written, parquet.MaxRowsPerRowGroup(20)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := spec.Parse([]byte(`{dataset: {uri: ` + path + `}, features: [{image: photo, shape: [16, 16, 3]}], provenance: true,
+		transforms: [{op: decode_jpeg, in: photo}, {op: resize, in: photo, size: [16, 16]}], batch_size: 4, epochs: 2,
+		shuffle: true, on_error: {skip_rows: 6}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := openJob(t, c, s, nil)
+	seen := map[int64]int{}
+	for b := next(t, j.Session); b != nil; b = next(t, j.Session) {
+		if len(seen) == 0 {
+			if err := c.Workers()[0].Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, row := range b.RowIDs {
+			seen[row]++
+		}
+		b.Release()
+	}
+	for row := range int64(rows) {
+		want := epochs
+		if slices.Contains(bad, row) {
+			want = 0
+		}
+		if seen[row] != want {
+			t.Errorf("row %d came %d times, want %d", row, seen[row], want)
+		}
+	}
+	if n := j.Stats().SkippedRows; n != int64(epochs*len(bad)) {
+		t.Errorf("the trainer counts %d bad rows", n)
+	}
+	closeJob(t, j.Session)
+	master, err := c.Master(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := run(t, 0, nil, "session", "show", "job", "--master="+master, "--token-file="+c.TokenFile())
+	for _, words := range []string{
+		"6 left out of epoch 1; on_error allows 6", "6 left out of epoch 2",
+		path + " row 31: tensor photo: decode_jpeg: it ends in the middle",
+	} {
+		if !strings.Contains(out, words) {
+			t.Errorf("session show lacks %q:\n%s", words, out)
+		}
+	}
+	s.OnError.SkipRows = 5
+	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "less" }).fails(t,
+		"epoch 1 has 6 bad rows or more, and on_error lets 5 of an epoch be left out", path+" row ", "decode_jpeg")
+}

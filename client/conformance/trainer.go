@@ -313,6 +313,10 @@ func checkState(got *pb.State, step *StateStep, t *trainer) error {
 	if step.Closed != nil && got.GetClosedEpochs() != *step.Closed {
 		return fmt.Errorf("state has %d closed epochs; expected %d", got.GetClosedEpochs(), *step.Closed)
 	}
+	if want, got := t.w.data.BadIn(position.SetFromProto(got.GetConsumed())),
+		position.TallyFromProto(got.GetConsumedSkips()); !got.Equal(want) {
+		return fmt.Errorf("state counts %v bad rows beside what it consumed, which lacks %v", got, want)
+	}
 	if step.Skipped != nil && got.GetSkippedRowGroups() != *step.Skipped {
 		return fmt.Errorf("state knows of %d skipped row groups; expected %d", got.GetSkippedRowGroups(), *step.Skipped)
 	}

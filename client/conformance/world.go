@@ -103,7 +103,7 @@ func newWorld(t testing.TB, sc *Scenario) *world {
 }
 
 func dataset(sc *Scenario) *fake.Dataset {
-	d := &fake.Dataset{Epochs: sc.Spec.Epochs, Shards: sc.Dataset.Shards, BlockShards: sc.Dataset.BlockShards}
+	d := &fake.Dataset{Epochs: sc.Spec.Epochs, Shards: sc.Dataset.Shards, BlockShards: sc.Dataset.BlockShards, Bad: sc.Dataset.Bad}
 	if r := sc.Dataset.Random; r != nil {
 		d.Shards = fake.NewDataset(r.Seed, d.Epochs, r.Shards).Shards
 	}
@@ -310,6 +310,8 @@ func (w *world) fault(ctx context.Context, worker string, r *fake.Record) error 
 		r.K, r.Rows = r.K-n, r.Rows+int(n)
 	case "gap":
 		r.K, r.Rows = r.K+1, r.Rows-1
+	case "disagree":
+		r.Disagree = true
 	case "width":
 		r.Width = 5
 	case "short":

@@ -257,6 +257,7 @@ type figures struct {
 	Batches         int64            `json:"batches"`
 	Bytes           int64            `json:"bytes"`
 	Dropped         int64            `json:"dropped"`
+	SkippedRows     int64            `json:"skipped_rows"`
 	Stall           float64          `json:"stall_seconds"`
 	LongestStall    float64          `json:"longest_stall_seconds"`
 	Compute         float64          `json:"compute_seconds"`

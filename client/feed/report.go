@@ -86,7 +86,8 @@ func (f *feeder) figures() *figures {
 	s := f.session.Stats()
 	out := &figures{
 		Epoch: f.session.Epoch(), Rows: s.Rows, Batches: s.Batches, Bytes: s.Bytes, Dropped: s.Dropped,
-		Stall: s.Stall.Seconds(), LongestStall: s.LongestStall.Seconds(), Compute: s.Compute.Seconds(),
+		SkippedRows: s.SkippedRows,
+		Stall:       s.Stall.Seconds(), LongestStall: s.LongestStall.Seconds(), Compute: s.Compute.Seconds(),
 		Failovers: s.Failovers, Hedges: s.Hedges, Buffered: s.Buffered, PeakBuffered: s.PeakBuffered,
 		Workers: s.Workers, Streams: s.Streams, RowsByWorker: s.RowsByWorker, StreamsByWorker: s.StreamsByWorker,
 		Ways: s.Ways,

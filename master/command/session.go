@@ -206,6 +206,14 @@ func printSession(w io.Writer, s *pb.Session) error {
 		terminal.Printf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(),
 			k.GetRowGroup(), k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, terminal.Lines(k.GetCause()))
 	}
+	for _, e := range s.GetSkippedRows() {
+		terminal.Printf(t, "bad rows\t%s left out of epoch %d; on_error allows %s\n", humanize.Comma(int64(e.GetRows())),
+			e.GetEpoch()+1, humanize.Comma(int64(s.GetSpec().GetOnError().GetSkipRows())))
+	}
+	for _, r := range s.GetBadRows() {
+		terminal.Printf(t, "  epoch %d\t%s row %d: %s\n", r.GetEpoch()+1, r.GetFile(), r.GetRow(),
+			terminal.Lines(r.GetCause()))
+	}
 	for _, r := range p.GetRanks() {
 		c := r.GetCounters()
 		terminal.Printf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n",

@@ -365,6 +365,7 @@ func join(parts []*part) (Checkpoint, error) {
 	whole := parts[0].states[0]
 	whole.Rank, whole.Members, whole.Departed = 0, []uint32{0}, nil
 	whole.Rows, whole.DepartedRows, whole.Skipped = 0, nil, m.skipped
+	whole.BaseSkips, whole.Skips = m.skips, nil
 	whole.Base, whole.Consumed, whole.Closed, whole.Handed = m.base, nil, m.closed, m.handed
 	whole.BaseVersion, whole.Start = 1, m.start
 	return whole, nil

@@ -37,8 +37,10 @@ type Sync struct {
 	Rank        uint32
 	Generation  uint64
 	Incarnation uint64
-	Nonce       string       // of the Join
-	Consumed    position.Set // in epochs not closed
+	Nonce       string         // of the Join
+	Consumed    position.Set   // in epochs not closed
+	Skips       position.Tally // bad rows that were left out beside Consumed
+	BadRows     []BadRow       // a few of them
 	Released    position.Set
 	Leave       bool
 	Counters    Counters
@@ -73,6 +75,7 @@ type Reply struct {
 	Generation  uint64
 	Incarnation uint64
 	Consumed    position.Set
+	Skips       position.Tally // bad rows that were left out beside Consumed
 	WaitingFor  []uint32
 	Begun       Steps    // where the rank's training loop goes on
 	Earlier     Counters // of the rank's earlier incarnations in this generation
@@ -108,6 +111,7 @@ type Reply struct {
 	DepartedRows      []int64 // that each of Departed handed over in this generation
 	Skipped           []Skipped
 	SkippedRowGroups  uint32
+	BaseSkips         position.Tally // bad rows that were left out beside Base
 }
 
 // Counters are cumulative over an incarnation. See pb.Counters.
@@ -150,6 +154,7 @@ func (s *State) common(r Reply, baseVersion uint64) Reply {
 		return r
 	}
 	r.Base, r.Skipped, r.SkippedRowGroups = s.base, s.skipped, s.skippedRowGroups()
+	r.BaseSkips = s.badRows.base
 	for i, k := range s.ranks {
 		if k == nil {
 			continue

@@ -69,7 +69,7 @@ func (c Join) start(s *State, ch *Changes) *rank {
 func (s *State) welcome(k *rank) Reply {
 	r := Reply{
 		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation,
-		Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier,
+		Consumed: k.consumed, Skips: k.skips, Begun: k.begun, Earlier: k.earlier,
 	}
 	r.Starts = s.policy().starts(k)
 	return s.common(r, 0)

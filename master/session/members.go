@@ -34,10 +34,11 @@ type rank struct {
 	revision    uint64 // counts the changes of held and releasing, but for consumption; see State.revision
 	held        position.Set
 	consumed    position.Set
-	releasing   position.Set // asked back, part of held
-	asked       uint64       // revision at which it was asked last
-	answered    bool         // it has said since what it releases
-	idle        uint32       // see takeover.go; 1 more than the epoch, 0: in none
+	skips       position.Tally // bad rows that were left out beside consumed
+	releasing   position.Set   // asked back, part of held
+	asked       uint64         // revision at which it was asked last
+	answered    bool           // it has said since what it releases
+	idle        uint32         // see takeover.go; 1 more than the epoch, 0: in none
 	departed    bool
 	expired     bool  // the lease ended, and no Sync came since
 	mayRepeat   int64 // rows at most that others hand over again, of earlier incarnations

@@ -73,7 +73,7 @@ type chaos struct {
 // comparing compares whole states; nil and empty are the same.
 var comparing = cmp.Options{
 	cmp.Comparer(func(a, b *pb.Code) bool { return proto.Equal(a, b) }),
-	cmp.AllowUnexported(State{}, members{}, passes{}, plannedBlocks{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{},
+	cmp.AllowUnexported(State{}, members{}, passes{}, plannedBlocks{}, Skipped{}, badRows{}, rank{}, block{}, counts{}, epochPlan{},
 		seen{}, restore{}, part{}, taking{}),
 	cmpopts.EquateEmpty(),
 }

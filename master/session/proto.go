@@ -20,6 +20,7 @@ func (s *State) Head() *pb.SessionHead {
 		RestoreAttempt: s.restore.attempt, RestoreRound: s.restore.round, RestoreWorldSize: s.restore.world,
 		Restored: s.restored, Steps: EpochStepsProto(s.steps), Begun: s.begun.Proto(), Promised: s.promised,
 		Skipped: SkippedProto(s.skipped), SkippedBefore: s.skippedBefore, BadData: s.badData,
+		BaseSkips: s.badRows.base.Proto(), PastSkips: s.badRows.past.Proto(), BadRows: BadRowsProto(s.badRows.named),
 		Checkpoint: s.taking.proto(), RestoredFrom: s.from.Proto(), RestoredBy: s.restoredBy,
 	}
 	h.Left, h.AbandonedEpochs, h.AbandonedShards = EpochStepsProto(s.leftEpochs), s.abandonedEpochs, s.abandonedShards
@@ -52,6 +53,7 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 	if k != nil {
 		m.Incarnation, m.Nonce, m.Kind, m.Revision = k.incarnation, k.nonce, k.kind, k.revision
 		m.Held, m.Consumed, m.Revoked = k.held.Proto(), k.consumed.Proto(), k.revoked.Proto()
+		m.ConsumedSkips = k.skips.Proto()
 		m.Releasing, m.Asked, m.Answered, m.Idle = k.releasing.Proto(), k.asked, k.answered, k.idle
 		m.Departed, m.Expired = k.departed, k.expired
 		m.MayRepeat, m.AtRisk = k.mayRepeat, k.atRisk
@@ -83,6 +85,10 @@ func Load(
 		frontier: position.FromProto(head.GetFrontier()),
 		returned: position.SetFromProto(head.GetReturned()), base: position.SetFromProto(head.GetBase()),
 		baseVersion: head.GetBaseVersion(), failure: head.GetFailure(), badData: head.GetBadData(),
+		badRows: badRows{
+			base: position.TallyFromProto(head.GetBaseSkips()), past: position.TallyFromProto(head.GetPastSkips()),
+			named: BadRowsFromProto(head.GetBadRows()),
+		},
 		skipped: skippedFromProto(head.GetSkipped()), skippedBefore: head.GetSkippedBefore(),
 		blocks:   plannedBlocks{seen: seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()}},
 		restored: head.GetRestored(), members: members{ranks: make([]*rank, head.GetWorldSize())},
@@ -182,6 +188,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 	k := &rank{
 		incarnation: m.GetIncarnation(), nonce: m.GetNonce(), kind: m.GetKind(), revision: m.GetRevision(),
 		held: position.SetFromProto(m.GetHeld()), consumed: position.SetFromProto(m.GetConsumed()),
+		skips:     position.TallyFromProto(m.GetConsumedSkips()),
 		revoked:   position.SetFromProto(m.GetRevoked()),
 		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(), answered: m.GetAnswered(),
 		idle:     m.GetIdle(),
@@ -228,12 +235,14 @@ func partFromProto(m *pb.RankRestore) *part {
 // sameBase reports whether two states tell the same of what others consumed.
 func (c Checkpoint) sameBase(o Checkpoint) bool {
 	return c.BaseVersion == o.BaseVersion && c.Base.Equal(o.Base) && slices.Equal(c.Members, o.Members) &&
-		slices.Equal(c.Departed, o.Departed) && slices.Equal(c.DepartedRows, o.DepartedRows)
+		slices.Equal(c.Departed, o.Departed) && slices.Equal(c.DepartedRows, o.DepartedRows) &&
+		c.BaseSkips.Equal(o.BaseSkips)
 }
 
 // setBase takes over from another state what sameBase compares, but for its version.
 func (c *Checkpoint) setBase(o Checkpoint) {
 	c.Base, c.Members, c.Departed, c.DepartedRows = o.Base, o.Members, o.Departed, o.DepartedRows
+	c.BaseSkips = o.BaseSkips
 }
 
 // CountersFromProto reads counters; nil is none.
@@ -259,6 +268,8 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		Rank: m.GetRank(), World: m.GetWorldSize(), Closed: m.GetClosedEpochs(),
 		MasterClosed: m.GetMasterClosedEpochs(),
 		Base:         position.SetFromProto(m.GetBase()), Consumed: position.SetFromProto(m.GetConsumed()),
+		Skips:       position.TallyFromProto(m.GetConsumedSkips()),
+		BaseSkips:   position.TallyFromProto(m.GetBaseSkips()),
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
 		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
@@ -275,6 +286,7 @@ func (c Checkpoint) Proto() *pb.State {
 		Version: c.Version, Session: c.Session, Generation: c.Generation,
 		Rank: c.Rank, WorldSize: c.World, ClosedEpochs: c.Closed, MasterClosedEpochs: c.MasterClosed,
 		Base: c.Base.Proto(), Consumed: c.Consumed.Proto(),
+		ConsumedSkips: c.Skips.Proto(), BaseSkips: c.BaseSkips.Proto(),
 		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,

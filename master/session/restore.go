@@ -52,7 +52,8 @@ type Checkpoint struct {
 	Rows                         int64    // handed over in this generation
 	DepartedRows                 []int64
 	Fingerprint                  *pb.Fingerprint
-	Skipped                      uint32 // row groups that on_error let be left out, as of Base
+	Skipped                      uint32         // row groups that on_error let be left out, as of Base
+	Skips, BaseSkips             position.Tally // bad rows that were left out beside Consumed, and beside Base
 	// of earlier releases: Base has all of an epoch, and steps of it may come later
 	Foresees  bool
 	LastBatch pb.LastBatch // of its session
@@ -222,8 +223,9 @@ type merged struct {
 	generation uint64
 	handed     uint64
 	skipped    uint32
-	global     uint64    // rows of a step, of order DETERMINISTIC
-	start      LaneStart // where planning begins there
+	skips      position.Tally // bad rows that were left out beside base
+	global     uint64         // rows of a step, of order DETERMINISTIC
+	start      LaneStart      // where planning begins there
 }
 
 // begun is where the training loops of the next generation begin.
@@ -253,13 +255,15 @@ func merge(parts []*part) (merged, error) {
 	}
 	m := merged{
 		base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation,
-		handed: newest.Handed, skipped: newest.Skipped,
+		handed: newest.Handed, skipped: newest.Skipped, skips: newest.BaseSkips,
 	}
 	owned := []owned{{set: newest.Base, owner: "the base"}}
 	for _, p := range states {
 		set := p.Consumed
 		if slices.Contains(newest.Departed, p.Rank) { // the base holds all or most of it
 			set = set.Subtract(newest.Base)
+		} else {
+			m.skips = m.skips.Plus(p.Skips)
 		}
 		set = set.Subtract(whole)
 		owned = append(owned, ownedBy(p.Rank, set))
@@ -393,6 +397,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.restored = s.restore.attempt
 	s.closed, s.kept, s.base, s.failure, s.badData = m.closed, m.closed, m.base, "", false
 	quarantine{s}.rewindSkipped(m)
+	s.rewindBadRows(m)
 	s.baseVersion++
 	s.begun = m.begun()
 	s.leftEpochs = nil

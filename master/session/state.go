@@ -46,6 +46,7 @@ type Identity struct {
 	LastBatch      pb.LastBatch
 	Lanes          uint32   // of order DETERMINISTIC, else 0
 	Skip           uint32   // row groups that may be left out because no worker can read them
+	SkipRows       uint32   // rows of an epoch that may be left out because their own bytes make them fail
 	Selects        bool     // rows are left out: a window may have fewer outputs than rows
 	BatchSize      uint64   // rows of a rank's batch, but for GlobalBatch
 	Code           *pb.Code // of its Python functions; nil: it has none
@@ -79,7 +80,8 @@ type State struct {
 
 	skipped       []Skipped // in all epochs
 	skippedBefore uint32    // row groups that were skipped elsewhere, as far as states that were restored tell
-	named         []*Named  // by name; they are never changed
+	badRows       badRows
+	named         []*Named // by name; they are never changed
 	taking        taking
 	from          RestoredFrom
 	restoredBy    string // nonce of the newest Restore
@@ -196,6 +198,7 @@ func (s *State) closeEpochs(ch *Changes) {
 	for s.closed < s.id.Epochs && s.policy().over(s.closed) {
 		s.abandon(s.closed)
 		s.endSteps()
+		s.closeBadRows()
 		s.closed++
 		s.forgetLeft(ch)
 		start := position.Position{Epoch: s.closed}
@@ -223,6 +226,7 @@ func (s *State) forgetConsumed() {
 	if s.kept == start.Epoch {
 		return
 	}
+	s.forgetBadRows(start.Epoch)
 	s.kept = start.Epoch
 	s.base = from(s.base, start)
 	for _, k := range s.ranks {

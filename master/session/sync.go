@@ -60,6 +60,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		s.consume(k, news, reclaimed, ch)
 		ch.rank(c.Rank)
 	}
+	s.leaveOut(c, k, ch)
 	if k.heard != s.joins {
 		k.heard = s.joins
 		ch.rank(c.Rank)
@@ -176,7 +177,8 @@ func (s *State) leave(r uint32, k *rank, ch *Changes) {
 	checkpointing{s}.partLeaves(r, k, ch)
 	s.giveBack(k, ch)
 	s.base = s.base.Union(k.consumed)
-	k.consumed, k.revoked = nil, nil
+	s.badRows.base = s.badRows.base.Plus(k.skips)
+	k.consumed, k.skips, k.revoked = nil, nil, nil
 	k.departed = true
 	s.baseVersion++
 	ch.Head = true

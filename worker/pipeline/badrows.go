@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Rows whose own bytes make them fail are left out where the spec says so (on_error: skip_rows): what is wrong with them
-// is the same on any worker, so each leaves out the same. They have no place among a window's output rows, which k
-// counts. What is wrong with a row shows in three places: when it is decoded, in a step, and when it is laid out. What
-// the first two find is left out before the first output row.
+// Rows whose own bytes make them fail are left out where the spec says so (on_error: skip_rows): what is wrong with
+// them is the same on any worker, so each leaves out the same. They have no place among a window's output rows, which
+// k counts. What is wrong with a row shows in three places: when it is decoded, in a step, and when it is laid out.
+// What the first two find is left out before the first output row.
 
 // maxBad bounds the rows that are left out of a window, beside what the spec says of an epoch: a batch's metadata names
 // the place of each.

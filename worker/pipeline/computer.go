@@ -192,6 +192,7 @@ func (c *computer) piece(ctx context.Context, w *tensor.Window, from, rows int) 
 // send hands a batch on.
 func (c *computer) send(ctx context.Context, b *tensor.Batch, meta *pb.BatchMeta, out chan<- Batch) error {
 	c.bad.tell(meta)
+	c.stats.badRows.Add(int64(len(meta.GetSkipped())))
 	if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type stats struct {
 	lent, linked                                            atomic.Int64 // of bytesSent
 	requests, bytesRead, bytesNeeded                        atomic.Int64 // of storage
 	untrusted                                               atomic.Int64 // page indexes
+	badRows                                                 atomic.Int64 // left out of what was sent
 	storage, decode, transform, tensor, send, open, blocked stopwatch
 
 	mu  sync.Mutex
@@ -44,8 +45,8 @@ func (s *stats) counters() *pb.WorkerCounters {
 		Rows: s.rows.Load(), BytesSent: s.bytesSent.Load(), BytesCrossZone: s.crossZone.Load(),
 		BytesLent: s.lent.Load(), BytesLinked: s.linked.Load(),
 		Requests: s.requests.Load(), BytesRead: s.bytesRead.Load(), BytesNeeded: s.bytesNeeded.Load(),
-		UntrustedIndexes: s.untrusted.Load(),
-		StorageNs:        s.storage.read(s), DecodeNs: s.decode.read(s), TransformNs: s.transform.read(s),
+		UntrustedIndexes: s.untrusted.Load(), BadRows: s.badRows.Load(),
+		StorageNs: s.storage.read(s), DecodeNs: s.decode.read(s), TransformNs: s.transform.read(s),
 		TensorNs: s.tensor.read(s), SendNs: s.send.read(s), OpenNs: s.open.read(s), BlockedNs: s.blocked.read(s),
 	}
 	s.mu.Lock()

@@ -12,6 +12,8 @@ type Dataset struct {
 	// Shards[i][w] is the number of output rows of window w; blocks have BlockShards shards.
 	Shards      [][]int
 	BlockShards int
+	// Bad, if set, has workers leave out one row for about so many, which no window counts.
+	Bad int
 }
 
 // NewDataset makes a dataset of random sizes, with some empty windows.

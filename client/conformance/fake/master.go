@@ -179,6 +179,7 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 		LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
 		Consumed: r.Consumed.Proto(), BaseVersion: m.version, Earlier: &pb.Counters{Rows: r.earlier},
 	}
+	reply.ConsumedSkips = m.Data.BadIn(r.Consumed).Proto()
 	if m.Code != nil {
 		reply.Session = m.session(req.GetSession())
 	}
@@ -253,6 +254,7 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	}
 	r.Counters, r.Pace = req.GetCounters(), req.GetPace()
 	m.report(req, r)
+	m.skips(req)
 	m.consume(r, position.SetFromProto(req.GetConsumed()))
 	m.leavePasses(req, r)
 	m.problems = append(m.problems, m.takePart(req)...)

@@ -53,6 +53,8 @@ type Record struct {
 	Last              bool // it ends its window
 	// Before is how many records the stream sent before it.
 	Before int
+	// Disagree says that one bad row more was left out before it.
+	Disagree bool
 	// Twice sends it twice.
 	Twice bool
 	// Meta, if set, is sent as app_metadata in place of the right one.
@@ -175,10 +177,12 @@ func (s *sender) send(r *Record) error {
 	defer rec.Release()
 	if r.Meta == nil {
 		var err error
-		if r.Meta, err = proto.Marshal(&pb.BatchMeta{
-			Window: r.Window, K: r.K, Rows: uint32(r.Rows),
-			Last: r.Last,
-		}); err != nil {
+		meta := &pb.BatchMeta{Window: r.Window, K: r.K, Rows: uint32(r.Rows), Last: r.Last}
+		s.Data.leftOut(r, meta)
+		if r.Disagree {
+			meta.SkippedBefore++
+		}
+		if r.Meta, err = proto.Marshal(meta); err != nil {
 			return err
 		}
 	}

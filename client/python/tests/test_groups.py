@@ -37,6 +37,7 @@ pytestmark = pytest.mark.pure
         (penstock.Data, {"format": {"columns": {"a": int}}}, "format: column a: found .*int.*; give text"),
         (penstock.Data, {"format": {"nulls": object()}}, "format: nulls: "),
         (penstock.Data, {"on_error": {"skip": 1, "more": 2}}, "on_error: "),
+        (penstock.Data, {"on_error": {"skip_rows": True}}, "on_error: "),
         (penstock.Ranks, {"share": 0}, "share=0: give a weight above 0"),
         (penstock.Ranks, {"share": "most"}, "share='most'"),
         (penstock.Ranks, {"share": {"weight": 2, "workers": 3}}, "share={'weight': 2, 'workers': 3}"),

@@ -136,6 +136,10 @@ def test_what_is_no_picture(shared_fleet: Fleet, tmp_path: Path) -> None:
     with loader(shared_fleet, tmp_path / "photos", transforms, data=skip, batch_size=1) as made:
         labels = [int(b.label[0]) for b in made]
     assert set(range(16)) | set(range(32, 48)) <= set(labels) <= set(range(20)) | set(range(32, 48))
+    rows = penstock.Data(on_error={"skip_rows": 1})
+    with loader(shared_fleet, tmp_path / "photos", transforms, data=rows, batch_size=1) as made:
+        labels = [int(b.label[0]) for b in made]
+    assert labels == [i for i in range(48) if i != 20]
 
 
 @pytest.mark.parametrize(

@@ -298,3 +298,41 @@ def test_an_exception_behind_a_filter_names_the_row_of_the_file(rows: Path) -> N
     with load(rows, even("id"), op("id"), features=features) as loader, pytest.raises(DataError) as raised:
         list(loader)
     assert "transforms[1] (python fail): row 13 fails: ZeroDivisionError" in str(raised.value)
+
+
+def test_bad_rows_are_left_out_one_by_one(rows: Path) -> None:
+    """Whatever a function raises on a row, its row alone is left out; but not for what is the machine's."""
+
+    def fail(x: int) -> int:
+        return x // (x % 13)
+
+    def choose(x: int) -> bool:
+        return 1 // (x % 13) >= 0
+
+    def missing(x: int) -> bool:
+        if x == 14:
+            raise FileNotFoundError(x)
+        return x % 2 == 0
+
+    def ids(batches: Any) -> list[int]:
+        return sorted(int(i) for batch in batches for i in batch.label)
+
+    left = [row for row in range(ROWS) if row % 13]
+    op = penstock.op(fail, out={"made": penstock.int64}, by="rows")
+    given: dict[str, Any] = {"features": penstock.label("id") + penstock.tensor("made")}
+    data = {most: penstock.Data(on_error={"skip_rows": most}) for most in (4, 5)}
+    with load(rows, op("id"), data=data[5], epochs=2, **given) as loader:
+        assert ids(loader) == ids(loader) == left
+    with (
+        load(rows, op("id"), data=data[4], **given) as loader,
+        pytest.raises(DataError, match=r"epoch 1 has 5 bad rows or more(.|\n)*row \d+ fails: ZeroDivisionError"),
+    ):
+        list(loader)
+    given = {"features": penstock.label("id"), "data": data[5]}
+    chosen = penstock.op(choose, by="rows", kind="filter")
+    for last_batch in ("uneven", "drop"):  # which counts, by the same function
+        with load(rows, chosen("id"), last_batch=last_batch, **given | {"batch_size": 2}) as loader:
+            assert ids(loader) == left
+    own = penstock.op(missing, by="rows", kind="filter")
+    with load(rows, own("id"), **given) as loader, pytest.raises(DataError, match="FileNotFoundError"):
+        list(loader)

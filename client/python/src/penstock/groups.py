@@ -79,7 +79,8 @@ class Data(_Group):
         provenance: True has batches say of each row which row of which file it was, as batch.files and batch.rows;
             with a function that makes rows, batch.parts numbers those of one row.
         on_error: what happens to rows that no worker can read. "fail", the default, ends the session with DataError.
-            {"skip": N} leaves out, and reports, up to N row groups.
+            {"skip_rows": N} leaves out, and counts, up to N rows of each epoch that are bad by themselves: a damaged
+            picture, an exception of a Python function by rows. {"skip": N} leaves out, and reports, up to N row groups.
         accept_code_change: True goes on with a session, or a state, that other Python functions made, of other code or
             of other packages. By default that is refused, with what differs.
         try_functions: False opens the session without a trial of Python functions on the first rows. Say so where this
@@ -221,14 +222,21 @@ def group(argument: str, given: object, kind: type[_G]) -> _G:
     return given
 
 
-def skipped(policy: object) -> int | None:
-    """How many row groups on_error= allows to leave out; None where such rows end the session."""
+def skipped(policy: object) -> dict[str, int] | None:
+    """What on_error= allows to leave out: row groups by "skip", bad rows by "skip_rows"; None where they end it."""
     if policy == "fail":
         return None
-    skip = policy.get("skip") if isinstance(policy, Mapping) and len(policy) == 1 else None
-    if not isinstance(skip, numbers.Integral) or isinstance(skip, bool) or skip < 1:
-        raise SpecError(f'on_error: found {policy!r}; give "fail", or {{"skip": N}} for at most N row groups')
-    return int(skip)
+    given = dict(policy) if isinstance(policy, Mapping) else {}
+    for most in given.values():
+        if not isinstance(most, numbers.Integral) or isinstance(most, bool) or most < 1:
+            given = {}
+            break
+    if not given or not given.keys() <= {"skip", "skip_rows"}:
+        raise SpecError(
+            f'on_error: found {policy!r}; give "fail", or {{"skip_rows": N}} for at most N bad rows of an epoch, or '
+            '{"skip": N} for at most N row groups, or both'
+        )
+    return {name: int(most) for name, most in given.items()}
 
 
 def format_message(given: object) -> dict[str, Any] | None:

@@ -70,7 +70,7 @@ def build(
         **{name: None if value is None else int(value) for name, value in given.items()},
         "last_batch": last_batch and last_batch.upper(), "order": order.upper(), "seed": int(seed),
         "shuffle": bool(shuffle), "provenance": bool(data.provenance),
-        "on_error": None if skip is None else {"skip": skip},
+        "on_error": skip,
         "python": python or None,
         "fitted": _fitted(fitted) if fitted else None,
         "code": _identity.of([(f.name, f.entry()) for f in own]) if own else None,

@@ -20,7 +20,7 @@ class SessionStats:
 
     rows, batches, bytes: handed over. rows_by_worker says who sent the rows, streams_by_worker from whom streams are
     being received, ways in which way batches came from workers (memory, link, grpc). dropped: rows of ended epochs that
-    no rank got.
+    no rank got. skipped_rows: rows that were left out beside those handed over, because they are bad by themselves.
     stall_seconds: that next waited, longest_stall_seconds the most that one call did. compute_seconds: between
     next's return with a batch and the next call. failovers: streams that went on with another worker. hedges: streams
     that another worker was asked for besides, because theirs was late.
@@ -33,6 +33,7 @@ class SessionStats:
     batches: int = 0
     bytes: int = 0
     dropped: int = 0
+    skipped_rows: int = 0
     stall_seconds: float = 0.0
     longest_stall_seconds: float = 0.0
     compute_seconds: float = 0.0
