@@ -1,0 +1,1 @@
+"""What writes the files of each format, by writers that others wrote."""
