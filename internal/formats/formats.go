@@ -14,9 +14,11 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
+	"github.com/penstock-ml/penstock/internal/formats/csv"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/internal/formats/tfrecord"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
@@ -30,7 +32,7 @@ func All() []format.Format {
 }
 
 // kinds are the formats whose files are runs of records.
-func kinds() []records.Kind { return nil }
+func kinds() []records.Kind { return []records.Kind{csv.CSV(), csv.TSV(), tfrecord.Kind{}} }
 
 // Load describes a file for whatever may be read of it, with the profile's keys if it is encrypted. One that says
 // nothing about where its rows are is scanned for them. Take is asked for

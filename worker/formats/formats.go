@@ -9,9 +9,11 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/formats/arrow"
+	"github.com/penstock-ml/penstock/worker/formats/csv"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/tfrecord"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -80,4 +82,12 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 }
 
 // parserOf is what finds the values in records of a format; nil: its files are no records.
-func parserOf(string) records.NewParser { return nil }
+func parserOf(name string) records.NewParser {
+	switch name {
+	case "CSV", "TSV":
+		return csv.NewParser
+	case "TFRecord":
+		return tfrecord.NewParser
+	}
+	return nil
+}

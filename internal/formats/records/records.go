@@ -60,6 +60,12 @@ type Opened interface {
 	Size() int64
 }
 
+// Headed is an Opened of a file that begins with what is no record, and in no extent: a header.
+type Headed interface {
+	// Begin is where the first record begins, decompressed, or what stands in front of it that Cut knows.
+	Begin() int64
+}
+
 // Option is an option of a format.
 type Option struct {
 	Name, Doc string

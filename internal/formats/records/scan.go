@@ -17,7 +17,12 @@ const extentBytes = 4 << 20
 func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Place) error) error {
 	u := NewUnpacked(f.Codec, in.Reader(ctx), f.Limits.Ratio)
 	defer u.Close()
-	s := NewStream(f, NewBuffered(u, nil), 0)
+	rows := NewBuffered(u, nil)
+	at, err := f.passHeader(rows)
+	if err != nil {
+		return err
+	}
+	s := NewStream(f, rows, at)
 	c := &cutter{found: found, plain: f.Codec == Plain}
 	for {
 		_, at, err := s.Next()
@@ -36,6 +41,21 @@ func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Pla
 	}
 	c.members = u.Members()
 	return c.end(s.At(), f.size)
+}
+
+// passHeader passes over what is in no extent, and returns how long that is.
+func (f *File) passHeader(in Bytes) (int64, error) {
+	headed, ok := f.Opened.(Headed)
+	if !ok {
+		return 0, nil
+	}
+	n := int(headed.Begin())
+	data, _, err := in.Peek(n)
+	if err == nil && len(data) < n {
+		err = errCut
+	}
+	in.Pass(min(n, len(data)))
+	return int64(n), err
 }
 
 // cutter makes extents of records, which it is told in their order.
