@@ -26,6 +26,8 @@ type conversion struct {
 	stores   cli.StorageFlags
 	rowGroup cli.Bytes
 	flatten  []string
+	bytes    cli.Bytes
+	seed     int64 // of --shuffle
 	order    ordering
 }
 
@@ -41,8 +43,8 @@ of them. Inputs are paths or s3:// URIs. A folder stands for all such files belo
 match. Types of text columns are inferred, dates and times among them (ISO 8601; UTC, unless they name a zone).
 Criteo's click logs are known by their layout.
 
-The output appears only when it is whole. A conversion into several files (--file-rows) that was stopped goes on
-behind the last finished one when the same command runs again. An output in a store must be a new place, below a
+The output appears only when it is whole. A conversion into several files (--file-rows, --file-bytes) that was
+stopped goes on behind the last finished one when the same command runs again. An output in a store must be a new place, below a
 prefix that the storage profile lists by write.
 
 With --order popularity, columns that sessions read together lie next to each other. What that saves is said before
@@ -53,6 +55,7 @@ anything is written: it is what sessions would read of the first row group, as w
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
   penstock convert old/*.parquet --out new --row-group-rows 100000
   penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
+  penstock convert logs/ --out mixed --shuffle --file-bytes 256MiB
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
   penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml
@@ -95,6 +98,9 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
 	flags.Var(&c.rowGroup, "row-group-bytes", "most bytes of a row group in memory")
 	flags.Int64Var(&o.FileRows, "file-rows", 0, "rows of each file (default: all in one)")
+	flags.Var(&c.bytes, "file-bytes", "bytes of each file, about, such as 256MiB (default: all in one)")
+	flags.Int64Var(&c.seed, "shuffle", 0, "shuffle all rows, by a seed: --shuffle=7")
+	flags.Lookup("shuffle").NoOptDefVal = "0"
 	flags.StringArrayVar(&c.flatten, "flatten", nil,
 		"map columns whose keys become columns, as scores,ids (all keys), ids=1,2,42 or ids=@FILE (a key or a "+
 			"feature's name a line); structs and lists of structs, whose fields become columns")
@@ -125,7 +131,10 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer o.Store.Close()
-	o.Inputs, o.RowGroupBytes = args, int64(c.rowGroup)
+	o.Inputs, o.RowGroupBytes, o.FileBytes = args, int64(c.rowGroup), int64(c.bytes)
+	if cmd.Flags().Changed("shuffle") {
+		o.Shuffle = &c.seed
+	}
 	o.OutProfile = cmp.Or(o.OutProfile, o.Profile)
 	o.Progress = func(p convert.Progress) {
 		what := "rows"

@@ -86,7 +86,7 @@ func verify(ctx context.Context, o Options, in *inputs, made []string) error {
 		return err
 	}
 	defer after.close()
-	if len(o.SortBy)+len(o.PartitionBy) > 0 {
+	if len(o.SortBy)+len(o.PartitionBy) > 0 || o.Shuffle != nil {
 		err = verifyArranged(ctx, o, &before, &after)
 	} else {
 		var c Comparison

@@ -63,6 +63,10 @@ type Options struct {
 	RowGroupBytes int64
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
+	// FileBytes is the size after which another file begins, at the end of a row group; default: all in one.
+	FileBytes int64 `json:",omitempty"`
+	// Shuffle, if not nil, is the seed by which all rows are shuffled. Of the same inputs it makes the same order.
+	Shuffle *int64 `json:",omitempty"`
 	// SortBy sorts all rows by columns: "column" or "column:desc". Equal rows keep the inputs' order; nulls are last.
 	SortBy []string
 	// PartitionBy divides the rows by columns, which become folders: day=2026-01-02/country=DE. Within them rows keep
@@ -124,8 +128,10 @@ func (o *Options) check() error {
 	switch {
 	case o.Output == "":
 		return errors.New("no output")
-	case o.InferRows < 0 || o.RowGroupRows < 0 || o.RowGroupBytes < 0 || o.FileRows < 0:
+	case o.InferRows < 0 || o.RowGroupRows < 0 || o.RowGroupBytes < 0 || o.FileRows < 0 || o.FileBytes < 0:
 		return errors.New("counts of rows and bytes cannot be negative")
+	case o.FileRows > 0 && o.FileBytes > 0:
+		return errors.New("files end by their rows or by their bytes: give --file-rows or --file-bytes")
 	}
 	if o.InferRows == 0 {
 		o.InferRows = defaultInferRows
@@ -140,10 +146,9 @@ func (o *Options) check() error {
 		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by "+
 			"--out", o.Output)
 	}
-	if o.FileRows > 0 && isParquet(o.Output) {
-		return fmt.Errorf(
-			"output %s is one file, but a new one is to begin after %d rows (--file-rows): name a directory by --out",
-			o.Output, o.FileRows)
+	if (o.FileRows > 0 || o.FileBytes > 0) && isParquet(o.Output) {
+		return fmt.Errorf("output %s is one file, but --file-rows and --file-bytes make several: name a directory by "+
+			"--out", o.Output)
 	}
 	return nil
 }

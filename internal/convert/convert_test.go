@@ -272,6 +272,8 @@ func TestErrors(t *testing.T) {
 		"mixed formats":        {Options{Inputs: append(csv("x\n1\n"), write(t, "a.parquet", ""))}, []string{"one format"}},
 		"no Parquet":           {Options{Inputs: []string{write(t, "a.parquet", "nonsense")}}, []string{"a.parquet"}},
 		"columns of Parquet":   {Options{Inputs: []string{write(t, "a.parquet", "")}, Columns: []string{"x"}}, []string{"text inputs"}},
+		"two orders":           {Options{Inputs: csv("x"), SortBy: []string{"x"}, Shuffle: new(int64(1))}, []string{"--shuffle"}},
+		"two ends of files":    {Options{Inputs: csv("x"), FileRows: 1, FileBytes: 1}, []string{"--file-bytes"}},
 		"a negative count":     {Options{Inputs: csv("x"), FileRows: -1}, []string{"negative"}},
 		"a pipe":               {Options{Inputs: []string{pipe(t)}}, []string{"pipe.csv", "no regular file"}},
 		"one file of many":     {Options{Inputs: csv("x"), Output: "x.parquet", FileRows: 1}, []string{"directory"}},

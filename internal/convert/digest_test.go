@@ -36,6 +36,8 @@ func TestVerifyFlattenedArranged(t *testing.T) {
 		for _, o := range []Options{
 			{SortBy: []string{"label:desc"}},
 			{PartitionBy: []string{"day"}},
+			{Shuffle: new(int64(7))},
+			{Shuffle: new(int64(7)), PartitionBy: []string{"day"}},
 			{PartitionBy: []string{"day", "label"}, FileRows: 1},
 			{PartitionBy: []string{"day"}, SortBy: []string{"label:desc"}, FileRows: 1, Order: inReverse()},
 		} {

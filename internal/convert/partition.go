@@ -33,6 +33,7 @@ const (
 type arrangement struct {
 	partitions []int     // columns
 	by         []sortKey // partitions first
+	shuffle    *int64    // the seed; nil: rows are not shuffled
 }
 
 // arrangementOf checks the columns that the options name.
@@ -41,7 +42,13 @@ func arrangementOf(o Options, schema *arrow.Schema) (arrangement, error) {
 	if err != nil {
 		return arrangement{}, err
 	}
-	a := arrangement{partitions: make([]int, len(o.PartitionBy))}
+	if o.Shuffle != nil {
+		if len(by) > 0 {
+			return arrangement{}, errors.New("--shuffle and --sort-by say different orders of rows: give one of them")
+		}
+		by = []sortKey{{column: schema.NumFields()}} // what is drawn
+	}
+	a := arrangement{partitions: make([]int, len(o.PartitionBy)), shuffle: o.Shuffle}
 	for i, name := range o.PartitionBy {
 		column := columnNamed(schema, name)
 		switch {
@@ -78,12 +85,20 @@ func (a arrangement) of(src source, o Options, in *inputs, scratch string) sourc
 		return src
 	}
 	if len(a.partitions) == 0 {
-		return newSorted(src, a.by, scratch, o.Progress)
+		return a.sort(src, o, scratch)
 	}
 	checked := &partitionCheck{
 		side: side{source: src, in: in}, columns: a.partitions, by: a.by[:len(a.partitions)], known: map[string]bool{},
 	}
-	return &partitioned{source: newSorted(checked, a.by, scratch, o.Progress), columns: a.partitions}
+	return &partitioned{source: a.sort(checked, o, scratch), columns: a.partitions}
+}
+
+// sort puts the rows of a source in their order.
+func (a arrangement) sort(src source, o Options, scratch string) source {
+	if a.shuffle == nil {
+		return newSorted(src, a.by, scratch, o.Progress)
+	}
+	return undrawn{newSorted(newDrawn(src, *a.shuffle), a.by, scratch, o.Progress), src.schema()}
 }
 
 // partitionCheck is a source whose values can all be partitions.

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
 )
@@ -15,6 +16,8 @@ type writer struct {
 	rows   int64  // of the file
 	after  place  // of the last record
 	folder string // where the file lies
+	most   int64  // bytes of a file, after which it ends; 0: any
+	bytes  int64  // of the file
 }
 
 // write adds a record.
@@ -31,7 +34,7 @@ func (w *writer) write(ctx context.Context, p piece) error {
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	if p.endsFile {
+	if p.endsFile || w.most > 0 && w.bytes >= w.most {
 		return w.endFile(ctx)
 	}
 	return nil
@@ -74,7 +77,8 @@ func (w *writer) flush(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := w.enc.begin(to, w.layout); err != nil {
+		w.bytes = 0
+		if err := w.enc.begin(countingWriter{to, &w.bytes}, w.layout); err != nil {
 			return err
 		}
 	}
@@ -93,4 +97,16 @@ func (w *writer) endFile(ctx context.Context) error {
 	rows := w.rows
 	w.rows = 0
 	return w.out.end(ctx, rows, w.after)
+}
+
+// countingWriter counts what is written.
+type countingWriter struct {
+	io.Writer
+	bytes *int64
+}
+
+func (c countingWriter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	*c.bytes += int64(n)
+	return n, err
 }
