@@ -295,11 +295,11 @@ func result(ctx context.Context, l *layout, out output, notes []string) (r Resul
 }
 
 func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
-	first := storage.FormatOf(in.files[0].GetUri())
+	first := cmp.Or(formatOf(in.files[0].GetUri()), asText)
 	for i, f := range in.files {
-		if format := storage.FormatOf(f.GetUri()); format != first {
+		if format := cmp.Or(formatOf(f.GetUri()), asText); format != first {
 			return nil, fmt.Errorf("%s is %s, and %s %s: convert them one format at a time",
-				in.name(0), cmp.Or(first, "text"), in.name(i), cmp.Or(format, "text"))
+				in.name(0), first, in.name(i), format)
 		}
 	}
 	switch first {

@@ -152,7 +152,7 @@ func unclaimed(all []format.Format, uri string, tail []byte) string {
 		why += "; it is of another format, or was cut off: write it again"
 	}
 	if text {
-		why += "; " + storage.Convert
+		why += "; " + storage.AsText
 	}
 	return why
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather or .ipc"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .csv, .tsv, .tab, .tfrecord, .tfrecords or .tfrec"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
@@ -18,6 +18,14 @@ func FormatOf(uri string) string {
 		return "Parquet"
 	case ".arrow", ".feather", ".ipc":
 		return "Arrow"
+	}
+	switch path.Ext(Uncompressed(uri)) {
+	case ".csv":
+		return "CSV"
+	case ".tsv", ".tab":
+		return "TSV"
+	case ".tfrecord", ".tfrecords", ".tfrec":
+		return "TFRecord"
 	}
 	return ""
 }
