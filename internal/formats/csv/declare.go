@@ -32,7 +32,8 @@ func declare(f *records.Front, names []string) ([]Field, error) {
 		known := false
 		for i := range fields {
 			if fields[i].Name == name {
-				d.Index, fields[i], known = i, d, true
+				d.Index, known = i, true
+				fields[i] = d
 			}
 		}
 		if !known {

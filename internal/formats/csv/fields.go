@@ -20,6 +20,10 @@ func NewFields(d *Dialect) *Fields { return &Fields{of: d} }
 // Reset begins a record, which has at least one field.
 func (f *Fields) Reset(record []byte) {
 	f.rest, f.at, f.next = withoutEnd(record), 0, 0
+	if f.of.Escape != 0 { // which may stand in front of what ends other lines
+		end, _ := f.of.escapedEnd(record)
+		f.rest = record[:end:end]
+	}
 }
 
 // withoutEnd is a record without the end of its line.

@@ -61,7 +61,7 @@ func NewParser(f *files.File, sources []*pb.Source) (records.Parser, error) {
 			r.Field = field
 			r.least, r.most = span(&field)
 		}
-		r.to = append(r.to, target{i, readAs(&field, s), 8 * spec.Width(s.GetType().GetKind())})
+		r.to = append(r.to, target{i, readAs(&field, s), bitsOf(&field, s)})
 	}
 	return p, nil
 }
@@ -81,6 +81,14 @@ func readAs(f *csv.Field, s *pb.Source) literal.Kind {
 		return literal.Int
 	}
 	return literal.String
+}
+
+// bitsOf is how many a float has: those that the column's have are what they are as wider ones, too.
+func bitsOf(f *csv.Field, s *pb.Source) int {
+	if f.Type.Kind == pb.Kind_FLOAT32 {
+		return 8 * spec.Width(f.Type.Kind)
+	}
+	return 8 * spec.Width(s.GetType().GetKind())
 }
 
 // span is what whole numbers a column has.

@@ -216,6 +216,9 @@ func open(t testing.TB, data []byte) format.File {
 	return f
 }
 
+// absentSources is how many of sourcesOf come first that no file has.
+const absentSources = 3
+
 // sourcesOf are all columns that can be read, some keys of maps, and what is not in the file.
 func sourcesOf(c *format.Columns) []*pb.Source {
 	absent := &pb.Value{Kind: &pb.Value_Int{Int: 7}}
@@ -319,9 +322,19 @@ func decodeAll(
 }
 
 // Decode measures how long a file of so many rows takes, in windows of 4,096.
-func Decode(b *testing.B, data []byte, rows int) {
-	f := open(b, data)
-	sources := sourcesOf(f.Columns())[3:] // those that the file has
+func Decode(b *testing.B, data []byte, rows int) { measure(b, open(b, data), data, rows) }
+
+// DecodeAs measures a file that is read as a dataset says how.
+func DecodeAs(b *testing.B, uri string, data []byte, how *pb.Format, rows int) {
+	f, err := OpenAs(b.Context(), uri, data, how)
+	if err != nil {
+		b.Fatal(err)
+	}
+	measure(b, f, data, rows)
+}
+
+func measure(b *testing.B, f format.File, data []byte, rows int) {
+	sources := sourcesOf(f.Columns())[absentSources:]
 	bound, err := f.Bind(sources)
 	if err != nil {
 		b.Fatal(err)

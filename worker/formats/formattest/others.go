@@ -84,3 +84,16 @@ func ReadAs(ctx context.Context, uri string, data []byte, how *pb.Format) (rows 
 	}
 	return rows, nil
 }
+
+// RowsAs are the rows of sources, or of all that a file has, as Go values, read as a dataset says how.
+func RowsAs(t testing.TB, uri string, data []byte, how *pb.Format, sources ...*pb.Source) [][]any {
+	t.Helper()
+	f, err := OpenAs(t.Context(), uri, data, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sources == nil {
+		sources = sourcesOf(f.Columns())[absentSources:]
+	}
+	return decodeAll(t, uri, f, data, sources, 7, 0, false)
+}
