@@ -1465,8 +1465,11 @@ type Session struct {
 	// The spec named no ending when the session was opened: last_batch is what the number of ranks made it then.
 	DefaultLastBatch bool        `protobuf:"varint,40,opt,name=default_last_batch,json=defaultLastBatch,proto3" json:"default_last_batch,omitempty"`
 	Code             *StoredCode `protobuf:"bytes,41,opt,name=code,proto3" json:"code,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Rows that were left out because of their bytes (on_error: skip_rows), of each epoch that has some, and a few of them by name.
+	SkippedRows   []*EpochRows `protobuf:"bytes,50,rep,name=skipped_rows,json=skippedRows,proto3" json:"skipped_rows,omitempty"`
+	BadRows       []*NamedRow  `protobuf:"bytes,51,rep,name=bad_rows,json=badRows,proto3" json:"bad_rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -1691,6 +1694,20 @@ func (x *Session) GetDefaultLastBatch() bool {
 func (x *Session) GetCode() *StoredCode {
 	if x != nil {
 		return x.Code
+	}
+	return nil
+}
+
+func (x *Session) GetSkippedRows() []*EpochRows {
+	if x != nil {
+		return x.SkippedRows
+	}
+	return nil
+}
+
+func (x *Session) GetBadRows() []*NamedRow {
+	if x != nil {
+		return x.BadRows
 	}
 	return nil
 }
@@ -2296,8 +2313,11 @@ type JoinReply struct {
 	Starts           []*LaneStart   `protobuf:"bytes,16,rep,name=starts,proto3" json:"starts,omitempty"`
 	Skipped          []*SkippedRows `protobuf:"bytes,17,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	SkippedRowGroups uint32         `protobuf:"varint,18,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Rows left out beside `consumed`, and beside `base`, because of their bytes.
+	ConsumedSkips []*EpochRows `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"`
+	BaseSkips     []*EpochRows `protobuf:"bytes,51,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinReply) Reset() {
@@ -2456,6 +2476,20 @@ func (x *JoinReply) GetSkippedRowGroups() uint32 {
 	return 0
 }
 
+func (x *JoinReply) GetConsumedSkips() []*EpochRows {
+	if x != nil {
+		return x.ConsumedSkips
+	}
+	return nil
+}
+
+func (x *JoinReply) GetBaseSkips() []*EpochRows {
+	if x != nil {
+		return x.BaseSkips
+	}
+	return nil
+}
+
 type Counters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -2582,7 +2616,11 @@ type SyncRequest struct {
 	// before it the rank hands over no more: what it holds of them goes back, and it counts as through with them.
 	FromEpoch uint32 `protobuf:"varint,22,opt,name=from_epoch,json=fromEpoch,proto3" json:"from_epoch,omitempty"`
 	// Nothing of the open epoch is left of what this rank holds, but for the batch in the making: its loop waits unless there is more for it.
-	Idle          bool `protobuf:"varint,23,opt,name=idle,proto3" json:"idle,omitempty"`
+	Idle bool `protobuf:"varint,23,opt,name=idle,proto3" json:"idle,omitempty"`
+	// Rows that were left out beside `consumed` because of their bytes, all of them by epoch; and, by name, a few of those that no reply has
+	// come for.
+	ConsumedSkips []*EpochRows `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"`
+	BadRows       []*NamedRow  `protobuf:"bytes,51,rep,name=bad_rows,json=badRows,proto3" json:"bad_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2748,6 +2786,20 @@ func (x *SyncRequest) GetIdle() bool {
 		return x.Idle
 	}
 	return false
+}
+
+func (x *SyncRequest) GetConsumedSkips() []*EpochRows {
+	if x != nil {
+		return x.ConsumedSkips
+	}
+	return nil
+}
+
+func (x *SyncRequest) GetBadRows() []*NamedRow {
+	if x != nil {
+		return x.BadRows
+	}
+	return nil
 }
 
 // Pace is how fast a training loop could go on, if it never waited for data.
@@ -2993,6 +3045,128 @@ func (x *SkippedRows) GetFileIndex() uint32 {
 	return 0
 }
 
+// EpochRows counts rows of an epoch.
+type EpochRows struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Rows          uint64                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EpochRows) Reset() {
+	*x = EpochRows{}
+	mi := &file_api_pb_control_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EpochRows) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EpochRows) ProtoMessage() {}
+
+func (x *EpochRows) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EpochRows.ProtoReflect.Descriptor instead.
+func (*EpochRows) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *EpochRows) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *EpochRows) GetRows() uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+// NamedRow is a row that was left out because of its bytes.
+type NamedRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // its URI
+	Row           int64                  `protobuf:"varint,3,opt,name=row,proto3" json:"row,omitempty"`
+	Cause         string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedRow) Reset() {
+	*x = NamedRow{}
+	mi := &file_api_pb_control_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedRow) ProtoMessage() {}
+
+func (x *NamedRow) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedRow.ProtoReflect.Descriptor instead.
+func (*NamedRow) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *NamedRow) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *NamedRow) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *NamedRow) GetRow() int64 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *NamedRow) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
 // RankSteps is how far a rank's training loop is, in batches. Ranks count steps for last_batch PAD and DROP, and in order
 // DETERMINISTIC; others tell of the epoch alone.
 type RankSteps struct {
@@ -3011,7 +3185,7 @@ type RankSteps struct {
 
 func (x *RankSteps) Reset() {
 	*x = RankSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3023,7 +3197,7 @@ func (x *RankSteps) String() string {
 func (*RankSteps) ProtoMessage() {}
 
 func (x *RankSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,7 +3210,7 @@ func (x *RankSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSteps.ProtoReflect.Descriptor instead.
 func (*RankSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RankSteps) GetEpoch() uint32 {
@@ -3079,7 +3253,7 @@ type EpochSteps struct {
 
 func (x *EpochSteps) Reset() {
 	*x = EpochSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3265,7 @@ func (x *EpochSteps) String() string {
 func (*EpochSteps) ProtoMessage() {}
 
 func (x *EpochSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3278,7 @@ func (x *EpochSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochSteps.ProtoReflect.Descriptor instead.
 func (*EpochSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EpochSteps) GetEpoch() uint32 {
@@ -3148,7 +3322,7 @@ type LaneStart struct {
 
 func (x *LaneStart) Reset() {
 	*x = LaneStart{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3160,7 +3334,7 @@ func (x *LaneStart) String() string {
 func (*LaneStart) ProtoMessage() {}
 
 func (x *LaneStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3173,7 +3347,7 @@ func (x *LaneStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
 func (*LaneStart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LaneStart) GetEpoch() uint32 {
@@ -3233,14 +3407,15 @@ type SyncReply struct {
 	// A checkpoint that this rank has no part in yet.
 	Checkpoint *CheckpointOrder `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// What holds this session's trainers up, as the master sees it. Unset: too little was measured yet.
-	Cause         *Cause `protobuf:"bytes,25,opt,name=cause,proto3" json:"cause,omitempty"`
+	Cause         *Cause       `protobuf:"bytes,25,opt,name=cause,proto3" json:"cause,omitempty"`
+	BaseSkips     []*EpochRows `protobuf:"bytes,50,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"` // rows left out beside the base because of their bytes; left out with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3252,7 +3427,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3265,7 +3440,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -3422,6 +3597,13 @@ func (x *SyncReply) GetCause() *Cause {
 	return nil
 }
 
+func (x *SyncReply) GetBaseSkips() []*EpochRows {
+	if x != nil {
+		return x.BaseSkips
+	}
+	return nil
+}
+
 // Cause is what holds a session's trainers up.
 type Cause struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3434,7 +3616,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3446,7 +3628,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3459,7 +3641,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Cause) GetBottleneck() Bottleneck {
@@ -3498,7 +3680,7 @@ type CheckpointOrder struct {
 
 func (x *CheckpointOrder) Reset() {
 	*x = CheckpointOrder{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3692,7 @@ func (x *CheckpointOrder) String() string {
 func (*CheckpointOrder) ProtoMessage() {}
 
 func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3705,7 @@ func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
 func (*CheckpointOrder) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CheckpointOrder) GetId() uint64 {
@@ -3565,7 +3747,7 @@ type CheckpointPart struct {
 
 func (x *CheckpointPart) Reset() {
 	*x = CheckpointPart{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3759,7 @@ func (x *CheckpointPart) String() string {
 func (*CheckpointPart) ProtoMessage() {}
 
 func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +3772,7 @@ func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
 func (*CheckpointPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CheckpointPart) GetId() uint64 {
@@ -3626,7 +3808,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3820,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3833,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ObserveRequest) GetSession() string {
@@ -3691,7 +3873,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +3885,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +3898,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Observation) GetNowUnixMs() int64 {
@@ -3789,7 +3971,7 @@ type FleetPoint struct {
 
 func (x *FleetPoint) Reset() {
 	*x = FleetPoint{}
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3801,7 +3983,7 @@ func (x *FleetPoint) String() string {
 func (*FleetPoint) ProtoMessage() {}
 
 func (x *FleetPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3814,7 +3996,7 @@ func (x *FleetPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPoint.ProtoReflect.Descriptor instead.
 func (*FleetPoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FleetPoint) GetUnixMs() int64 {
@@ -3932,7 +4114,7 @@ type SessionLoad struct {
 
 func (x *SessionLoad) Reset() {
 	*x = SessionLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4126,7 @@ func (x *SessionLoad) String() string {
 func (*SessionLoad) ProtoMessage() {}
 
 func (x *SessionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +4139,7 @@ func (x *SessionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
 func (*SessionLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SessionLoad) GetSession() string {
@@ -4128,7 +4310,7 @@ type TrainerLoad struct {
 
 func (x *TrainerLoad) Reset() {
 	*x = TrainerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4140,7 +4322,7 @@ func (x *TrainerLoad) String() string {
 func (*TrainerLoad) ProtoMessage() {}
 
 func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4153,7 +4335,7 @@ func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerLoad.ProtoReflect.Descriptor instead.
 func (*TrainerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TrainerLoad) GetRank() uint32 {
@@ -4210,7 +4392,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +4404,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +4417,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StageTime) GetStage() string {
@@ -4274,7 +4456,7 @@ type WorkerLoad struct {
 
 func (x *WorkerLoad) Reset() {
 	*x = WorkerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4286,7 +4468,7 @@ func (x *WorkerLoad) String() string {
 func (*WorkerLoad) ProtoMessage() {}
 
 func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4299,7 +4481,7 @@ func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLoad.ProtoReflect.Descriptor instead.
 func (*WorkerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WorkerLoad) GetName() string {
@@ -4420,7 +4602,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +4614,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +4627,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Decision) GetUnixMs() int64 {
@@ -4536,7 +4718,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4548,7 +4730,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4561,7 +4743,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListEventsRequest) GetSession() string {
@@ -4595,7 +4777,7 @@ type ListEventsReply struct {
 
 func (x *ListEventsReply) Reset() {
 	*x = ListEventsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4607,7 +4789,7 @@ func (x *ListEventsReply) String() string {
 func (*ListEventsReply) ProtoMessage() {}
 
 func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4620,7 +4802,7 @@ func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsReply.ProtoReflect.Descriptor instead.
 func (*ListEventsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListEventsReply) GetEvents() []*Event {
@@ -4649,7 +4831,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4661,7 +4843,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4674,7 +4856,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -4755,7 +4937,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4767,7 +4949,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4780,7 +4962,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 // Caller is who makes a call, and what its namespace may read and take.
@@ -4802,7 +4984,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +4996,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +5009,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Caller) GetSubject() string {
@@ -4908,7 +5090,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4920,7 +5102,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4933,7 +5115,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
 }
 
 type Fleet struct {
@@ -4947,7 +5129,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4959,7 +5141,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4972,7 +5154,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -5011,7 +5193,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5023,7 +5205,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5036,7 +5218,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -5103,7 +5285,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5115,7 +5297,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5128,7 +5310,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -5212,16 +5394,19 @@ type State struct {
 	// some of the epoch this one is not restored: what went into those steps would be lost.
 	Foresees bool `protobuf:"varint,25,opt,name=foresees,proto3" json:"foresees,omitempty"`
 	// As for last_batch PAD: base has what ranks that left got of each closed epoch that the training loop has not ended.
-	Remembers     bool      `protobuf:"varint,26,opt,name=remembers,proto3" json:"remembers,omitempty"`
-	LastBatch     LastBatch `protobuf:"varint,30,opt,name=last_batch,json=lastBatch,proto3,enum=penstock.v1.LastBatch" json:"last_batch,omitempty"` // of the session, written out; earlier releases do not tell
-	Code          *Code     `protobuf:"bytes,31,opt,name=code,proto3" json:"code,omitempty"`                                                        // of the session
+	Remembers bool      `protobuf:"varint,26,opt,name=remembers,proto3" json:"remembers,omitempty"`
+	LastBatch LastBatch `protobuf:"varint,30,opt,name=last_batch,json=lastBatch,proto3,enum=penstock.v1.LastBatch" json:"last_batch,omitempty"` // of the session, written out; earlier releases do not tell
+	Code      *Code     `protobuf:"bytes,31,opt,name=code,proto3" json:"code,omitempty"`                                                        // of the session
+	// Rows left out beside `consumed`, and beside `base`, because of their bytes.
+	ConsumedSkips []*EpochRows `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"`
+	BaseSkips     []*EpochRows `protobuf:"bytes,51,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5233,7 +5418,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5246,7 +5431,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -5431,6 +5616,20 @@ func (x *State) GetCode() *Code {
 	return nil
 }
 
+func (x *State) GetConsumedSkips() []*EpochRows {
+	if x != nil {
+		return x.ConsumedSkips
+	}
+	return nil
+}
+
+func (x *State) GetBaseSkips() []*EpochRows {
+	if x != nil {
+		return x.BaseSkips
+	}
+	return nil
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -5449,7 +5648,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5461,7 +5660,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5474,7 +5673,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -5577,7 +5776,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5589,7 +5788,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5602,7 +5801,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -5741,7 +5940,7 @@ type OpTime struct {
 
 func (x *OpTime) Reset() {
 	*x = OpTime{}
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5753,7 +5952,7 @@ func (x *OpTime) String() string {
 func (*OpTime) ProtoMessage() {}
 
 func (x *OpTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5766,7 +5965,7 @@ func (x *OpTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
 func (*OpTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *OpTime) GetOp() string {
@@ -5796,7 +5995,7 @@ type SessionCounters struct {
 
 func (x *SessionCounters) Reset() {
 	*x = SessionCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +6007,7 @@ func (x *SessionCounters) String() string {
 func (*SessionCounters) ProtoMessage() {}
 
 func (x *SessionCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +6020,7 @@ func (x *SessionCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
 func (*SessionCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SessionCounters) GetSession() string {
@@ -5863,7 +6062,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5875,7 +6074,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5888,7 +6087,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -5917,7 +6116,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5929,7 +6128,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5942,7 +6141,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -5976,7 +6175,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5988,7 +6187,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6001,7 +6200,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Shard) GetFile() *File {
@@ -6028,7 +6227,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6040,7 +6239,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6053,7 +6252,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -6075,7 +6274,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6087,7 +6286,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6100,7 +6299,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -6130,7 +6329,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6142,7 +6341,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6155,7 +6354,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -6201,7 +6400,7 @@ type ClosedSession struct {
 
 func (x *ClosedSession) Reset() {
 	*x = ClosedSession{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6213,7 +6412,7 @@ func (x *ClosedSession) String() string {
 func (*ClosedSession) ProtoMessage() {}
 
 func (x *ClosedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6226,7 +6425,7 @@ func (x *ClosedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosedSession.ProtoReflect.Descriptor instead.
 func (*ClosedSession) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ClosedSession) GetMeta() *SessionMeta {
@@ -6277,7 +6476,7 @@ type CodeHead struct {
 
 func (x *CodeHead) Reset() {
 	*x = CodeHead{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6289,7 +6488,7 @@ func (x *CodeHead) String() string {
 func (*CodeHead) ProtoMessage() {}
 
 func (x *CodeHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6302,7 +6501,7 @@ func (x *CodeHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodeHead.ProtoReflect.Descriptor instead.
 func (*CodeHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CodeHead) GetSize() int64 {
@@ -6348,7 +6547,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6360,7 +6559,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6373,7 +6572,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -6452,15 +6651,18 @@ type SessionHead struct {
 	// Epochs from the open one on that some rank's training loop left, and the job's step behind each.
 	Left []*EpochSteps `protobuf:"bytes,33,rep,name=left,proto3" json:"left,omitempty"`
 	// Epochs that closed with a rest that nobody got, since all training loops had left them, and about how many shards that was.
-	AbandonedEpochs uint32 `protobuf:"varint,34,opt,name=abandoned_epochs,json=abandonedEpochs,proto3" json:"abandoned_epochs,omitempty"`
-	AbandonedShards int64  `protobuf:"varint,35,opt,name=abandoned_shards,json=abandonedShards,proto3" json:"abandoned_shards,omitempty"`
+	AbandonedEpochs uint32       `protobuf:"varint,34,opt,name=abandoned_epochs,json=abandonedEpochs,proto3" json:"abandoned_epochs,omitempty"`
+	AbandonedShards int64        `protobuf:"varint,35,opt,name=abandoned_shards,json=abandonedShards,proto3" json:"abandoned_shards,omitempty"`
+	BaseSkips       []*EpochRows `protobuf:"bytes,50,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"` // rows left out beside the base because of their bytes
+	PastSkips       []*EpochRows `protobuf:"bytes,51,rep,name=past_skips,json=pastSkips,proto3" json:"past_skips,omitempty"` // the same of whole epochs that were forgotten, the newest of them
+	BadRows         []*NamedRow  `protobuf:"bytes,52,rep,name=bad_rows,json=badRows,proto3" json:"bad_rows,omitempty"`       // a few of all
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6472,7 +6674,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6485,7 +6687,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6698,6 +6900,27 @@ func (x *SessionHead) GetAbandonedShards() int64 {
 	return 0
 }
 
+func (x *SessionHead) GetBaseSkips() []*EpochRows {
+	if x != nil {
+		return x.BaseSkips
+	}
+	return nil
+}
+
+func (x *SessionHead) GetPastSkips() []*EpochRows {
+	if x != nil {
+		return x.PastSkips
+	}
+	return nil
+}
+
+func (x *SessionHead) GetBadRows() []*NamedRow {
+	if x != nil {
+		return x.BadRows
+	}
+	return nil
+}
+
 // PendingCheckpoint is a checkpoint that is being taken, or the newest one that could not be.
 type PendingCheckpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6715,7 +6938,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6727,7 +6950,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6740,7 +6963,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6813,7 +7036,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6825,7 +7048,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6838,7 +7061,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6889,7 +7112,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[75]
+	mi := &file_api_pb_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6901,7 +7124,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[75]
+	mi := &file_api_pb_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6914,7 +7137,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{75}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6981,16 +7204,17 @@ type SessionRank struct {
 	AtRisk        int64           `protobuf:"varint,27,opt,name=at_risk,json=atRisk,proto3" json:"at_risk,omitempty"`
 	BegunStep     uint64          `protobuf:"varint,24,opt,name=begun_step,json=begunStep,proto3" json:"begun_step,omitempty"` // of the job, where this incarnation's training loop began
 	Checkpoint    *CheckpointPart `protobuf:"bytes,25,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	Told          []*EpochSteps   `protobuf:"bytes,28,rep,name=told,proto3" json:"told,omitempty"`          // to this incarnation, where last batches are dropped; of epochs that are not closed
-	Answered      bool            `protobuf:"varint,29,opt,name=answered,proto3" json:"answered,omitempty"` // the rank has said what it releases of all that it was asked for
-	Idle          uint32          `protobuf:"varint,30,opt,name=idle,proto3" json:"idle,omitempty"`         // 1 more than the epoch of which the rank has nothing left; 0: none, or it does not matter yet
+	Told          []*EpochSteps   `protobuf:"bytes,28,rep,name=told,proto3" json:"told,omitempty"`                                        // to this incarnation, where last batches are dropped; of epochs that are not closed
+	Answered      bool            `protobuf:"varint,29,opt,name=answered,proto3" json:"answered,omitempty"`                               // the rank has said what it releases of all that it was asked for
+	Idle          uint32          `protobuf:"varint,30,opt,name=idle,proto3" json:"idle,omitempty"`                                       // 1 more than the epoch of which the rank has nothing left; 0: none, or it does not matter yet
+	ConsumedSkips []*EpochRows    `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"` // rows left out beside `consumed` because of their bytes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[76]
+	mi := &file_api_pb_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7002,7 +7226,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[76]
+	mi := &file_api_pb_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7015,7 +7239,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{76}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -7200,6 +7424,13 @@ func (x *SessionRank) GetIdle() uint32 {
 	return 0
 }
 
+func (x *SessionRank) GetConsumedSkips() []*EpochRows {
+	if x != nil {
+		return x.ConsumedSkips
+	}
+	return nil
+}
+
 // RankRestore is a rank's part in a collective restore.
 type RankRestore struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -7216,7 +7447,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[77]
+	mi := &file_api_pb_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7228,7 +7459,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[77]
+	mi := &file_api_pb_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7241,7 +7472,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{77}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -7296,7 +7527,7 @@ type ListFeaturesRequest struct {
 
 func (x *ListFeaturesRequest) Reset() {
 	*x = ListFeaturesRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[78]
+	mi := &file_api_pb_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7308,7 +7539,7 @@ func (x *ListFeaturesRequest) String() string {
 func (*ListFeaturesRequest) ProtoMessage() {}
 
 func (x *ListFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[78]
+	mi := &file_api_pb_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7321,7 +7552,7 @@ func (x *ListFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*ListFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{78}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListFeaturesRequest) GetUri() string {
@@ -7340,7 +7571,7 @@ type ListFeaturesReply struct {
 
 func (x *ListFeaturesReply) Reset() {
 	*x = ListFeaturesReply{}
-	mi := &file_api_pb_control_proto_msgTypes[79]
+	mi := &file_api_pb_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7352,7 +7583,7 @@ func (x *ListFeaturesReply) String() string {
 func (*ListFeaturesReply) ProtoMessage() {}
 
 func (x *ListFeaturesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[79]
+	mi := &file_api_pb_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7365,7 +7596,7 @@ func (x *ListFeaturesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFeaturesReply.ProtoReflect.Descriptor instead.
 func (*ListFeaturesReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{79}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListFeaturesReply) GetDatasets() []*DatasetReads {
@@ -7400,7 +7631,7 @@ type DatasetReads struct {
 
 func (x *DatasetReads) Reset() {
 	*x = DatasetReads{}
-	mi := &file_api_pb_control_proto_msgTypes[80]
+	mi := &file_api_pb_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7412,7 +7643,7 @@ func (x *DatasetReads) String() string {
 func (*DatasetReads) ProtoMessage() {}
 
 func (x *DatasetReads) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[80]
+	mi := &file_api_pb_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7425,7 +7656,7 @@ func (x *DatasetReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetReads.ProtoReflect.Descriptor instead.
 func (*DatasetReads) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{80}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *DatasetReads) GetPrefix() string {
@@ -7534,7 +7765,7 @@ type FeatureReads struct {
 
 func (x *FeatureReads) Reset() {
 	*x = FeatureReads{}
-	mi := &file_api_pb_control_proto_msgTypes[81]
+	mi := &file_api_pb_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7546,7 +7777,7 @@ func (x *FeatureReads) String() string {
 func (*FeatureReads) ProtoMessage() {}
 
 func (x *FeatureReads) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[81]
+	mi := &file_api_pb_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7559,7 +7790,7 @@ func (x *FeatureReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureReads.ProtoReflect.Descriptor instead.
 func (*FeatureReads) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{81}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *FeatureReads) GetName() string {
@@ -7611,7 +7842,7 @@ type FeatureSet struct {
 
 func (x *FeatureSet) Reset() {
 	*x = FeatureSet{}
-	mi := &file_api_pb_control_proto_msgTypes[82]
+	mi := &file_api_pb_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7623,7 +7854,7 @@ func (x *FeatureSet) String() string {
 func (*FeatureSet) ProtoMessage() {}
 
 func (x *FeatureSet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[82]
+	mi := &file_api_pb_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7636,7 +7867,7 @@ func (x *FeatureSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureSet.ProtoReflect.Descriptor instead.
 func (*FeatureSet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{82}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *FeatureSet) GetFeatures() []byte {
@@ -7688,7 +7919,7 @@ type FileColumns struct {
 
 func (x *FileColumns) Reset() {
 	*x = FileColumns{}
-	mi := &file_api_pb_control_proto_msgTypes[83]
+	mi := &file_api_pb_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7700,7 +7931,7 @@ func (x *FileColumns) String() string {
 func (*FileColumns) ProtoMessage() {}
 
 func (x *FileColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[83]
+	mi := &file_api_pb_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7713,7 +7944,7 @@ func (x *FileColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileColumns.ProtoReflect.Descriptor instead.
 func (*FileColumns) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{83}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *FileColumns) GetColumns() []*FileColumn {
@@ -7762,7 +7993,7 @@ type FileColumn struct {
 
 func (x *FileColumn) Reset() {
 	*x = FileColumn{}
-	mi := &file_api_pb_control_proto_msgTypes[84]
+	mi := &file_api_pb_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7774,7 +8005,7 @@ func (x *FileColumn) String() string {
 func (*FileColumn) ProtoMessage() {}
 
 func (x *FileColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[84]
+	mi := &file_api_pb_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7787,7 +8018,7 @@ func (x *FileColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileColumn.ProtoReflect.Descriptor instead.
 func (*FileColumn) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{84}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *FileColumn) GetName() string {
@@ -7900,7 +8131,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fPutCodeReply\"B\n" +
 	"\x0eGetCodeRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x03R\x06offset\"\x8d\b\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\"\xfa\b\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -7935,7 +8166,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\vclosed_unix\x18\x1d \x01(\x03R\n" +
 	"closedUnix\x12,\n" +
 	"\x12default_last_batch\x18( \x01(\bR\x10defaultLastBatch\x12+\n" +
-	"\x04code\x18) \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"a\n" +
+	"\x04code\x18) \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\x129\n" +
+	"\fskipped_rows\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\vskippedRows\x120\n" +
+	"\bbad_rows\x183 \x03(\v2\x15.penstock.v1.NamedRowR\abadRows\"a\n" +
 	"\x05Share\x12\x16\n" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1f\n" +
 	"\vmin_workers\x18\x02 \x01(\rR\n" +
@@ -7982,7 +8215,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
 	"\trestoring\x18\x06 \x01(\bR\trestoring\x12,\n" +
 	"\x12accept_code_change\x18\a \x01(\bR\x10acceptCodeChange\x12+\n" +
-	"\x04code\x18\b \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"\xd6\x05\n" +
+	"\x04code\x18\b \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"\xcc\x06\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -8005,7 +8238,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rdeparted_rows\x18\x0f \x03(\x03R\fdepartedRows\x12.\n" +
 	"\x06starts\x18\x10 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\x122\n" +
 	"\askipped\x18\x11 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
-	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\"\xbe\x01\n" +
+	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\x12=\n" +
+	"\x0econsumed_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\rconsumedSkips\x125\n" +
+	"\n" +
+	"base_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\"\xbe\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -8014,7 +8250,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
 	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\x12\x16\n" +
-	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xaf\x05\n" +
+	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xa0\x06\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -8041,7 +8277,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04pace\x18\x15 \x01(\v2\x11.penstock.v1.PaceR\x04pace\x12\x1d\n" +
 	"\n" +
 	"from_epoch\x18\x16 \x01(\rR\tfromEpoch\x12\x12\n" +
-	"\x04idle\x18\x17 \x01(\bR\x04idle\"\x82\x01\n" +
+	"\x04idle\x18\x17 \x01(\bR\x04idle\x12=\n" +
+	"\x0econsumed_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\rconsumedSkips\x120\n" +
+	"\bbad_rows\x183 \x03(\v2\x15.penstock.v1.NamedRowR\abadRows\"\x82\x01\n" +
 	"\x04Pace\x12\x17\n" +
 	"\astep_ns\x18\x01 \x01(\x03R\x06stepNs\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x01R\x04rows\x12\x14\n" +
@@ -8061,7 +8299,15 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05cause\x18\x06 \x01(\tR\x05cause\x123\n" +
 	"\tintervals\x18\a \x03(\v2\x15.penstock.v1.IntervalR\tintervals\x12\x1d\n" +
 	"\n" +
-	"file_index\x18\b \x01(\rR\tfileIndex\"O\n" +
+	"file_index\x18\b \x01(\rR\tfileIndex\"5\n" +
+	"\tEpochRows\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x04R\x04rows\"\\\n" +
+	"\bNamedRow\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12\x10\n" +
+	"\x03row\x18\x03 \x01(\x03R\x03row\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\"O\n" +
 	"\tRankSteps\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06handed\x18\x02 \x01(\x04R\x06handed\x12\x14\n" +
@@ -8075,7 +8321,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tLaneStart\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xb8\x06\n" +
+	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xef\x06\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -8101,7 +8347,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x18 \x01(\v2\x1c.penstock.v1.CheckpointOrderR\n" +
 	"checkpoint\x12(\n" +
-	"\x05cause\x18\x19 \x01(\v2\x12.penstock.v1.CauseR\x05cause\"l\n" +
+	"\x05cause\x18\x19 \x01(\v2\x12.penstock.v1.CauseR\x05cause\x125\n" +
+	"\n" +
+	"base_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\"l\n" +
 	"\x05Cause\x127\n" +
 	"\n" +
 	"bottleneck\x18\x01 \x01(\x0e2\x17.penstock.v1.BottleneckR\n" +
@@ -8276,7 +8524,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\xb5\a\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xab\b\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -8308,7 +8556,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tremembers\x18\x1a \x01(\bR\tremembers\x125\n" +
 	"\n" +
 	"last_batch\x18\x1e \x01(\x0e2\x16.penstock.v1.LastBatchR\tlastBatch\x12%\n" +
-	"\x04code\x18\x1f \x01(\v2\x11.penstock.v1.CodeR\x04code\"\xcd\x02\n" +
+	"\x04code\x18\x1f \x01(\v2\x11.penstock.v1.CodeR\x04code\x12=\n" +
+	"\x0econsumed_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\rconsumedSkips\x125\n" +
+	"\n" +
+	"base_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -8397,7 +8648,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xef\t\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\x8f\v\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -8437,7 +8688,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fsteps_closed\x18  \x01(\x12H\x00R\vstepsClosed\x88\x01\x01\x12+\n" +
 	"\x04left\x18! \x03(\v2\x17.penstock.v1.EpochStepsR\x04left\x12)\n" +
 	"\x10abandoned_epochs\x18\" \x01(\rR\x0fabandonedEpochs\x12)\n" +
-	"\x10abandoned_shards\x18# \x01(\x03R\x0fabandonedShardsB\x0f\n" +
+	"\x10abandoned_shards\x18# \x01(\x03R\x0fabandonedShards\x125\n" +
+	"\n" +
+	"base_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\x125\n" +
+	"\n" +
+	"past_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tpastSkips\x120\n" +
+	"\bbad_rows\x184 \x03(\v2\x15.penstock.v1.NamedRowR\abadRowsB\x0f\n" +
 	"\r_steps_closed\"\xcc\x01\n" +
 	"\x11PendingCheckpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -8459,7 +8715,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
 	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
 	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x1b\n" +
-	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xd3\a\n" +
+	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\x92\b\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +
@@ -8493,7 +8749,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"checkpoint\x12+\n" +
 	"\x04told\x18\x1c \x03(\v2\x17.penstock.v1.EpochStepsR\x04told\x12\x1a\n" +
 	"\banswered\x18\x1d \x01(\bR\banswered\x12\x12\n" +
-	"\x04idle\x18\x1e \x01(\rR\x04idle\"\xb7\x01\n" +
+	"\x04idle\x18\x1e \x01(\rR\x04idle\x12=\n" +
+	"\x0econsumed_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\rconsumedSkips\"\xb7\x01\n" +
 	"\vRankRestore\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
@@ -8627,7 +8884,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -8668,231 +8925,246 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*Pace)(nil),                    // 36: penstock.v1.Pace
 	(*RefusedStream)(nil),           // 37: penstock.v1.RefusedStream
 	(*SkippedRows)(nil),             // 38: penstock.v1.SkippedRows
-	(*RankSteps)(nil),               // 39: penstock.v1.RankSteps
-	(*EpochSteps)(nil),              // 40: penstock.v1.EpochSteps
-	(*LaneStart)(nil),               // 41: penstock.v1.LaneStart
-	(*SyncReply)(nil),               // 42: penstock.v1.SyncReply
-	(*Cause)(nil),                   // 43: penstock.v1.Cause
-	(*CheckpointOrder)(nil),         // 44: penstock.v1.CheckpointOrder
-	(*CheckpointPart)(nil),          // 45: penstock.v1.CheckpointPart
-	(*ObserveRequest)(nil),          // 46: penstock.v1.ObserveRequest
-	(*Observation)(nil),             // 47: penstock.v1.Observation
-	(*FleetPoint)(nil),              // 48: penstock.v1.FleetPoint
-	(*SessionLoad)(nil),             // 49: penstock.v1.SessionLoad
-	(*TrainerLoad)(nil),             // 50: penstock.v1.TrainerLoad
-	(*StageTime)(nil),               // 51: penstock.v1.StageTime
-	(*WorkerLoad)(nil),              // 52: penstock.v1.WorkerLoad
-	(*Decision)(nil),                // 53: penstock.v1.Decision
-	(*ListEventsRequest)(nil),       // 54: penstock.v1.ListEventsRequest
-	(*ListEventsReply)(nil),         // 55: penstock.v1.ListEventsReply
-	(*Event)(nil),                   // 56: penstock.v1.Event
-	(*WhoAmIRequest)(nil),           // 57: penstock.v1.WhoAmIRequest
-	(*Caller)(nil),                  // 58: penstock.v1.Caller
-	(*GetFleetRequest)(nil),         // 59: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 60: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 61: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 62: penstock.v1.Grant
-	(*State)(nil),                   // 63: penstock.v1.State
-	(*WorkerReport)(nil),            // 64: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 65: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 66: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 67: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 68: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 69: penstock.v1.Block
-	(*Shard)(nil),                   // 70: penstock.v1.Shard
-	(*ListingPage)(nil),             // 71: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 72: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 73: penstock.v1.SessionMeta
-	(*ClosedSession)(nil),           // 74: penstock.v1.ClosedSession
-	(*CodeHead)(nil),                // 75: penstock.v1.CodeHead
-	(*PlannerConfig)(nil),           // 76: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 77: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 78: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 79: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 80: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 81: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 82: penstock.v1.RankRestore
-	(*ListFeaturesRequest)(nil),     // 83: penstock.v1.ListFeaturesRequest
-	(*ListFeaturesReply)(nil),       // 84: penstock.v1.ListFeaturesReply
-	(*DatasetReads)(nil),            // 85: penstock.v1.DatasetReads
-	(*FeatureReads)(nil),            // 86: penstock.v1.FeatureReads
-	(*FeatureSet)(nil),              // 87: penstock.v1.FeatureSet
-	(*FileColumns)(nil),             // 88: penstock.v1.FileColumns
-	(*FileColumn)(nil),              // 89: penstock.v1.FileColumn
-	nil,                             // 90: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 91: penstock.v1.Spec
-	(LastBatch)(0),                  // 92: penstock.v1.LastBatch
-	(*StoredCode)(nil),              // 93: penstock.v1.StoredCode
-	(*Code)(nil),                    // 94: penstock.v1.Code
-	(*File)(nil),                    // 95: penstock.v1.File
-	(*Extent)(nil),                  // 96: penstock.v1.Extent
-	(*CodePart)(nil),                // 97: penstock.v1.CodePart
+	(*EpochRows)(nil),               // 39: penstock.v1.EpochRows
+	(*NamedRow)(nil),                // 40: penstock.v1.NamedRow
+	(*RankSteps)(nil),               // 41: penstock.v1.RankSteps
+	(*EpochSteps)(nil),              // 42: penstock.v1.EpochSteps
+	(*LaneStart)(nil),               // 43: penstock.v1.LaneStart
+	(*SyncReply)(nil),               // 44: penstock.v1.SyncReply
+	(*Cause)(nil),                   // 45: penstock.v1.Cause
+	(*CheckpointOrder)(nil),         // 46: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 47: penstock.v1.CheckpointPart
+	(*ObserveRequest)(nil),          // 48: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 49: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 50: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 51: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 52: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 53: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 54: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 55: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 56: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 57: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 58: penstock.v1.Event
+	(*WhoAmIRequest)(nil),           // 59: penstock.v1.WhoAmIRequest
+	(*Caller)(nil),                  // 60: penstock.v1.Caller
+	(*GetFleetRequest)(nil),         // 61: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 62: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 63: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 64: penstock.v1.Grant
+	(*State)(nil),                   // 65: penstock.v1.State
+	(*WorkerReport)(nil),            // 66: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 67: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 68: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 69: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 70: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 71: penstock.v1.Block
+	(*Shard)(nil),                   // 72: penstock.v1.Shard
+	(*ListingPage)(nil),             // 73: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 74: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 75: penstock.v1.SessionMeta
+	(*ClosedSession)(nil),           // 76: penstock.v1.ClosedSession
+	(*CodeHead)(nil),                // 77: penstock.v1.CodeHead
+	(*PlannerConfig)(nil),           // 78: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 79: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 80: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 81: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 82: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 83: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 84: penstock.v1.RankRestore
+	(*ListFeaturesRequest)(nil),     // 85: penstock.v1.ListFeaturesRequest
+	(*ListFeaturesReply)(nil),       // 86: penstock.v1.ListFeaturesReply
+	(*DatasetReads)(nil),            // 87: penstock.v1.DatasetReads
+	(*FeatureReads)(nil),            // 88: penstock.v1.FeatureReads
+	(*FeatureSet)(nil),              // 89: penstock.v1.FeatureSet
+	(*FileColumns)(nil),             // 90: penstock.v1.FileColumns
+	(*FileColumn)(nil),              // 91: penstock.v1.FileColumn
+	nil,                             // 92: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 93: penstock.v1.Spec
+	(LastBatch)(0),                  // 94: penstock.v1.LastBatch
+	(*StoredCode)(nil),              // 95: penstock.v1.StoredCode
+	(*Code)(nil),                    // 96: penstock.v1.Code
+	(*File)(nil),                    // 97: penstock.v1.File
+	(*Extent)(nil),                  // 98: penstock.v1.Extent
+	(*CodePart)(nil),                // 99: penstock.v1.CodePart
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	63,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	91,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	65,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	93,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	76,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	91,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	78,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	93,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	24,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	92,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
-	93,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
-	91,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	94,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	95,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
+	93,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 14: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	25,  // 15: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	38,  // 16: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
 	19,  // 17: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
 	18,  // 18: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
 	24,  // 19: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	93,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
-	26,  // 21: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	34,  // 22: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	23,  // 23: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	63,  // 24: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	93,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
-	1,   // 26: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	23,  // 27: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	8,   // 28: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	8,   // 29: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	39,  // 30: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	34,  // 31: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	41,  // 32: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	38,  // 33: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	8,   // 34: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	8,   // 35: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	34,  // 36: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	39,  // 37: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	37,  // 38: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	45,  // 39: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
-	36,  // 40: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
-	7,   // 41: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
-	2,   // 42: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	8,   // 43: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	62,  // 44: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	8,   // 45: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	8,   // 46: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	40,  // 47: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	41,  // 48: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	38,  // 49: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	44,  // 50: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	43,  // 51: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
-	3,   // 52: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
-	63,  // 53: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	3,   // 54: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	48,  // 55: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	49,  // 56: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	52,  // 57: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	53,  // 58: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
-	3,   // 59: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	24,  // 60: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	50,  // 61: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	25,  // 62: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
-	0,   // 63: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	51,  // 64: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	48,  // 65: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	34,  // 66: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	51,  // 67: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
-	3,   // 68: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	56,  // 69: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
-	4,   // 70: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
-	53,  // 71: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	61,  // 72: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	8,   // 73: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	8,   // 74: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	8,   // 75: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	41,  // 76: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	19,  // 77: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	92,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
-	94,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
-	65,  // 80: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	67,  // 81: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	66,  // 82: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	65,  // 83: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	90,  // 84: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	70,  // 85: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	95,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	96,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
-	95,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	23,  // 89: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	76,  // 90: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	73,  // 91: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	77,  // 92: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
-	25,  // 93: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
-	7,   // 94: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	8,   // 95: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	8,   // 96: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	79,  // 97: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	80,  // 98: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	40,  // 99: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	39,  // 100: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	38,  // 101: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	78,  // 102: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	18,  // 103: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	40,  // 104: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
-	8,   // 105: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	8,   // 106: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	34,  // 107: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 108: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	8,   // 109: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	8,   // 110: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	34,  // 111: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	82,  // 112: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	39,  // 113: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	39,  // 114: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	45,  // 115: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	40,  // 116: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	63,  // 117: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	85,  // 118: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
-	86,  // 119: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
-	87,  // 120: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
-	88,  // 121: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
-	89,  // 122: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
-	20,  // 123: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	27,  // 124: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	28,  // 125: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	30,  // 126: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 127: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 128: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 129: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 130: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	32,  // 131: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	35,  // 132: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	64,  // 133: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	59,  // 134: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	46,  // 135: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	54,  // 136: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	57,  // 137: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	97,  // 138: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
-	22,  // 139: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
-	83,  // 140: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
-	23,  // 141: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	23,  // 142: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	29,  // 143: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	31,  // 144: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 145: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 146: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 147: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	23,  // 148: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	33,  // 149: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	42,  // 150: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	68,  // 151: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	60,  // 152: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	47,  // 153: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	55,  // 154: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	58,  // 155: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	21,  // 156: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
-	97,  // 157: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
-	84,  // 158: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
-	141, // [141:159] is the sub-list for method output_type
-	123, // [123:141] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	95,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
+	39,  // 21: penstock.v1.Session.skipped_rows:type_name -> penstock.v1.EpochRows
+	40,  // 22: penstock.v1.Session.bad_rows:type_name -> penstock.v1.NamedRow
+	26,  // 23: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	34,  // 24: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	23,  // 25: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	65,  // 26: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	95,  // 27: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
+	1,   // 28: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
+	23,  // 29: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	8,   // 30: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	8,   // 31: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	41,  // 32: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	34,  // 33: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	43,  // 34: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	38,  // 35: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	39,  // 36: penstock.v1.JoinReply.consumed_skips:type_name -> penstock.v1.EpochRows
+	39,  // 37: penstock.v1.JoinReply.base_skips:type_name -> penstock.v1.EpochRows
+	8,   // 38: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	8,   // 39: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	34,  // 40: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	41,  // 41: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	37,  // 42: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	47,  // 43: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	36,  // 44: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
+	39,  // 45: penstock.v1.SyncRequest.consumed_skips:type_name -> penstock.v1.EpochRows
+	40,  // 46: penstock.v1.SyncRequest.bad_rows:type_name -> penstock.v1.NamedRow
+	7,   // 47: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	2,   // 48: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
+	8,   // 49: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	64,  // 50: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	8,   // 51: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	8,   // 52: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	42,  // 53: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	43,  // 54: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	38,  // 55: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	46,  // 56: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	45,  // 57: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
+	39,  // 58: penstock.v1.SyncReply.base_skips:type_name -> penstock.v1.EpochRows
+	3,   // 59: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
+	65,  // 60: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	3,   // 61: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
+	50,  // 62: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	51,  // 63: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	54,  // 64: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	55,  // 65: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	3,   // 66: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
+	24,  // 67: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	52,  // 68: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	25,  // 69: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	0,   // 70: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
+	53,  // 71: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	50,  // 72: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	34,  // 73: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	53,  // 74: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	3,   // 75: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
+	58,  // 76: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	4,   // 77: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
+	55,  // 78: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	63,  // 79: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	8,   // 80: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	8,   // 81: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	8,   // 82: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	43,  // 83: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	19,  // 84: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	94,  // 85: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	96,  // 86: penstock.v1.State.code:type_name -> penstock.v1.Code
+	39,  // 87: penstock.v1.State.consumed_skips:type_name -> penstock.v1.EpochRows
+	39,  // 88: penstock.v1.State.base_skips:type_name -> penstock.v1.EpochRows
+	67,  // 89: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	69,  // 90: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	68,  // 91: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	67,  // 92: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	92,  // 93: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	72,  // 94: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	97,  // 95: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	98,  // 96: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
+	97,  // 97: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	23,  // 98: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	78,  // 99: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	75,  // 100: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	79,  // 101: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	25,  // 102: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	7,   // 103: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	8,   // 104: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	8,   // 105: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	81,  // 106: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	82,  // 107: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	42,  // 108: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	41,  // 109: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	38,  // 110: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	80,  // 111: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	18,  // 112: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	42,  // 113: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
+	39,  // 114: penstock.v1.SessionHead.base_skips:type_name -> penstock.v1.EpochRows
+	39,  // 115: penstock.v1.SessionHead.past_skips:type_name -> penstock.v1.EpochRows
+	40,  // 116: penstock.v1.SessionHead.bad_rows:type_name -> penstock.v1.NamedRow
+	8,   // 117: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 118: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	34,  // 119: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 120: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	8,   // 121: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 122: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	34,  // 123: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	84,  // 124: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	41,  // 125: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	41,  // 126: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	47,  // 127: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	42,  // 128: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	39,  // 129: penstock.v1.SessionRank.consumed_skips:type_name -> penstock.v1.EpochRows
+	65,  // 130: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	87,  // 131: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
+	88,  // 132: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
+	89,  // 133: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
+	90,  // 134: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
+	91,  // 135: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
+	20,  // 136: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	27,  // 137: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	28,  // 138: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	30,  // 139: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 140: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 141: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 142: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 143: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	32,  // 144: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	35,  // 145: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	66,  // 146: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	61,  // 147: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	48,  // 148: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	56,  // 149: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	59,  // 150: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	99,  // 151: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
+	22,  // 152: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
+	85,  // 153: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
+	23,  // 154: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	23,  // 155: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	29,  // 156: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	31,  // 157: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 158: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 159: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 160: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	23,  // 161: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	33,  // 162: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	44,  // 163: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	70,  // 164: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	62,  // 165: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	49,  // 166: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	57,  // 167: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	60,  // 168: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	21,  // 169: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
+	99,  // 170: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
+	86,  // 171: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
+	154, // [154:172] is the sub-list for method output_type
+	136, // [136:154] is the sub-list for method input_type
+	136, // [136:136] is the sub-list for extension type_name
+	136, // [136:136] is the sub-list for extension extendee
+	0,   // [0:136] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -8902,16 +9174,16 @@ func file_api_pb_control_proto_init() {
 	}
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
-	file_api_pb_control_proto_msgTypes[51].OneofWrappers = []any{}
 	file_api_pb_control_proto_msgTypes[53].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[72].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[55].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[74].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   86,
+			NumMessages:   88,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

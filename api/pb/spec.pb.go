@@ -920,8 +920,10 @@ func (x *Fitted) GetDigest() string {
 
 // OnError says what becomes of rows that no worker can read. The default is that the session fails.
 type OnError struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Skip          uint32                 `protobuf:"varint,1,opt,name=skip,proto3" json:"skip,omitempty"` // row groups that may be left out, and are reported, in all epochs together
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Skip  uint32                 `protobuf:"varint,1,opt,name=skip,proto3" json:"skip,omitempty"` // row groups that may be left out, and are reported, in all epochs together
+	// Rows of each epoch that may be left out, and are counted, because of faults that follow from their bytes.
+	SkipRows      uint32 `protobuf:"varint,2,opt,name=skip_rows,json=skipRows,proto3" json:"skip_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -959,6 +961,13 @@ func (*OnError) Descriptor() ([]byte, []int) {
 func (x *OnError) GetSkip() uint32 {
 	if x != nil {
 		return x.Skip
+	}
+	return 0
+}
+
+func (x *OnError) GetSkipRows() uint32 {
+	if x != nil {
+		return x.SkipRows
 	}
 	return 0
 }
@@ -3166,9 +3175,10 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06digest\x18\x05 \x01(\tR\x06digest\"2\n" +
 	"\x06Fitted\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x1d\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\":\n" +
 	"\aOnError\x12\x12\n" +
-	"\x04skip\x18\x01 \x01(\rR\x04skip\"\x82\x01\n" +
+	"\x04skip\x18\x01 \x01(\rR\x04skip\x12\x1b\n" +
+	"\tskip_rows\x18\x02 \x01(\rR\bskipRows\"\x82\x01\n" +
 	"\aDataset\x12\x10\n" +
 	"\x03uri\x18\x01 \x03(\tR\x03uri\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12\x1e\n" +

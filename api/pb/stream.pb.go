@@ -203,8 +203,10 @@ type Ticket struct {
 	// Of the session, in its Share: a worker whose places are all taken gives each session places by weight. 0 means 1.
 	Weight float64 `protobuf:"fixed64,13,opt,name=weight,proto3" json:"weight,omitempty"`
 	// Of a program that calls functions; without a hash they are in the workers' environment, by name.
-	Code          *StoredCode `protobuf:"bytes,14,opt,name=code,proto3" json:"code,omitempty"`
-	Environment   string      `protobuf:"bytes,15,opt,name=environment,proto3" json:"environment,omitempty"` // that they run in; "" is "default"
+	Code        *StoredCode `protobuf:"bytes,14,opt,name=code,proto3" json:"code,omitempty"`
+	Environment string      `protobuf:"bytes,15,opt,name=environment,proto3" json:"environment,omitempty"` // that they run in; "" is "default"
+	// Of on_error: rows with faults that follow from their bytes are left out of the stream, rather than end it.
+	SkipRows      uint32 `protobuf:"varint,16,opt,name=skip_rows,json=skipRows,proto3" json:"skip_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +344,13 @@ func (x *Ticket) GetEnvironment() string {
 		return x.Environment
 	}
 	return ""
+}
+
+func (x *Ticket) GetSkipRows() uint32 {
+	if x != nil {
+		return x.SkipRows
+	}
+	return 0
 }
 
 // StoredCode are the bytes that functions are made of, as a session keeps them.
@@ -845,11 +854,16 @@ func (x *StreamRequest) GetTurns() bool {
 
 // BatchMeta is the app_metadata of each record batch of a stream.
 type BatchMeta struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Window        uint32                 `protobuf:"varint,1,opt,name=window,proto3" json:"window,omitempty"`
-	K             uint64                 `protobuf:"varint,2,opt,name=k,proto3" json:"k,omitempty"` // output row of the window at which the batch starts
-	Rows          uint32                 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
-	Last          bool                   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"` // the batch ends its window
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Window uint32                 `protobuf:"varint,1,opt,name=window,proto3" json:"window,omitempty"`
+	K      uint64                 `protobuf:"varint,2,opt,name=k,proto3" json:"k,omitempty"` // output row of the window at which the batch starts
+	Rows   uint32                 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	Last   bool                   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"` // the batch ends its window
+	// Rows that were left out (Ticket.skip_rows), each by the output row of the window before which it would stand, ascending: from k on,
+	// before k + rows, and at k + rows if the batch is the last.
+	Skipped       []uint64  `protobuf:"varint,5,rep,packed,name=skipped,proto3" json:"skipped,omitempty"`
+	SkippedBefore uint32    `protobuf:"varint,6,opt,name=skipped_before,json=skippedBefore,proto3" json:"skipped_before,omitempty"` // of the window, before k: streams of one shard must agree
+	BadRows       []*BadRow `protobuf:"bytes,7,rep,name=bad_rows,json=badRows,proto3" json:"bad_rows,omitempty"`                    // a few of `skipped`, by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -912,6 +926,80 @@ func (x *BatchMeta) GetLast() bool {
 	return false
 }
 
+func (x *BatchMeta) GetSkipped() []uint64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *BatchMeta) GetSkippedBefore() uint32 {
+	if x != nil {
+		return x.SkippedBefore
+	}
+	return 0
+}
+
+func (x *BatchMeta) GetBadRows() []*BadRow {
+	if x != nil {
+		return x.BadRows
+	}
+	return nil
+}
+
+// BadRow is a row that was left out because of its bytes.
+type BadRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Row           int64                  `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`    // of the file
+	Cause         string                 `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"` // with the column or op
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BadRow) Reset() {
+	*x = BadRow{}
+	mi := &file_api_pb_stream_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BadRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BadRow) ProtoMessage() {}
+
+func (x *BadRow) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BadRow.ProtoReflect.Descriptor instead.
+func (*BadRow) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *BadRow) GetRow() int64 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *BadRow) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
 // CountReply answers the Flight action "count", whose body is a StreamRequest: how many rows of each window pass the filter and
 // the steps that select rows.
 type CountReply struct {
@@ -923,7 +1011,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1023,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1036,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CountReply) GetExtents() []*ExtentCount {
@@ -967,7 +1055,7 @@ type ExtentCount struct {
 
 func (x *ExtentCount) Reset() {
 	*x = ExtentCount{}
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1067,7 @@ func (x *ExtentCount) String() string {
 func (*ExtentCount) ProtoMessage() {}
 
 func (x *ExtentCount) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1080,7 @@ func (x *ExtentCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtentCount.ProtoReflect.Descriptor instead.
 func (*ExtentCount) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExtentCount) GetOutputs() []uint32 {
@@ -1017,7 +1105,7 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\a \x01(\x03R\x06length\x12\x12\n" +
 	"\x04skip\x18\b \x01(\x03R\x04skip\x12\x14\n" +
-	"\x05bytes\x18\t \x01(\x03R\x05bytes\"\xec\x03\n" +
+	"\x05bytes\x18\t \x01(\x03R\x05bytes\"\x89\x04\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -1036,7 +1124,8 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\tnamespace\x18\f \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06weight\x18\r \x01(\x01R\x06weight\x12+\n" +
 	"\x04code\x18\x0e \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\x12 \n" +
-	"\venvironment\x18\x0f \x01(\tR\venvironment\"g\n" +
+	"\venvironment\x18\x0f \x01(\tR\venvironment\x12\x1b\n" +
+	"\tskip_rows\x18\x10 \x01(\rR\bskipRows\"g\n" +
 	"\n" +
 	"StoredCode\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12\x12\n" +
@@ -1071,12 +1160,18 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x01k\x18\x04 \x01(\x04R\x01k\x12:\n" +
 	"\vcompression\x18\x05 \x01(\x0e2\x18.penstock.v1.CompressionR\vcompression\x12\x16\n" +
 	"\x06narrow\x18\x06 \x01(\bR\x06narrow\x12\x14\n" +
-	"\x05turns\x18\a \x01(\bR\x05turns\"Y\n" +
+	"\x05turns\x18\a \x01(\bR\x05turns\"\xca\x01\n" +
 	"\tBatchMeta\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\rR\x04rows\x12\x12\n" +
-	"\x04last\x18\x04 \x01(\bR\x04last\"@\n" +
+	"\x04last\x18\x04 \x01(\bR\x04last\x12\x18\n" +
+	"\askipped\x18\x05 \x03(\x04R\askipped\x12%\n" +
+	"\x0eskipped_before\x18\x06 \x01(\rR\rskippedBefore\x12.\n" +
+	"\bbad_rows\x18\a \x03(\v2\x13.penstock.v1.BadRowR\abadRows\"0\n" +
+	"\x06BadRow\x12\x10\n" +
+	"\x03row\x18\x01 \x01(\x03R\x03row\x12\x14\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\"@\n" +
 	"\n" +
 	"CountReply\x122\n" +
 	"\aextents\x18\x01 \x03(\v2\x18.penstock.v1.ExtentCountR\aextents\"'\n" +
@@ -1100,7 +1195,7 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_api_pb_stream_proto_goTypes = []any{
 	(Compression)(0),       // 0: penstock.v1.Compression
 	(*Extent)(nil),         // 1: penstock.v1.Extent
@@ -1114,30 +1209,32 @@ var file_api_pb_stream_proto_goTypes = []any{
 	(*SignedTicket)(nil),   // 9: penstock.v1.SignedTicket
 	(*StreamRequest)(nil),  // 10: penstock.v1.StreamRequest
 	(*BatchMeta)(nil),      // 11: penstock.v1.BatchMeta
-	(*CountReply)(nil),     // 12: penstock.v1.CountReply
-	(*ExtentCount)(nil),    // 13: penstock.v1.ExtentCount
-	(*File)(nil),           // 14: penstock.v1.File
-	(*Code)(nil),           // 15: penstock.v1.Code
-	(*MarkedFunction)(nil), // 16: penstock.v1.MarkedFunction
+	(*BadRow)(nil),         // 12: penstock.v1.BadRow
+	(*CountReply)(nil),     // 13: penstock.v1.CountReply
+	(*ExtentCount)(nil),    // 14: penstock.v1.ExtentCount
+	(*File)(nil),           // 15: penstock.v1.File
+	(*Code)(nil),           // 16: penstock.v1.Code
+	(*MarkedFunction)(nil), // 17: penstock.v1.MarkedFunction
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
-	14, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
+	15, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
 	1,  // 1: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
 	8,  // 2: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
 	3,  // 3: penstock.v1.Ticket.code:type_name -> penstock.v1.StoredCode
-	15, // 4: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
+	16, // 4: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
 	9,  // 5: penstock.v1.CallsRequest.ticket:type_name -> penstock.v1.SignedTicket
-	15, // 6: penstock.v1.CallsReply.identity:type_name -> penstock.v1.Code
-	16, // 7: penstock.v1.CallsReply.functions:type_name -> penstock.v1.MarkedFunction
+	16, // 6: penstock.v1.CallsReply.identity:type_name -> penstock.v1.Code
+	17, // 7: penstock.v1.CallsReply.functions:type_name -> penstock.v1.MarkedFunction
 	9,  // 8: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
 	9,  // 9: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
 	0,  // 10: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
-	13, // 11: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	12, // 11: penstock.v1.BatchMeta.bad_rows:type_name -> penstock.v1.BadRow
+	14, // 12: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -1152,7 +1249,7 @@ func file_api_pb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

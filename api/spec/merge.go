@@ -15,9 +15,9 @@ type FileSchema struct {
 }
 
 // Merge returns the union of the files' columns, in the order in which they come up. Where files differ, int32 widens
-// to int64 and float32 to float64, and an untyped column has the type of the others; other differences are Problems,
-// each with the column as its path and naming both files. A column that one file cannot offer is unsupported in all. Of
-// columns of one name within a file the first counts.
+// to int64 and float32 to float64, and an untyped column has the type of the others; an inferred int64 beside an
+// inferred float64 is one, too. Other differences are Problems, each with the column as its path and naming both files.
+// A column that one file cannot offer is unsupported in all. Of columns of one name within a file the first counts.
 func Merge(files []FileSchema) (Schema, error) {
 	m := merger{byName: map[string]int{}}
 	for _, f := range files {
@@ -88,8 +88,8 @@ func (m *merger) within(outer, inner int) {
 			name, what = strings.Join(o.Path, "."), around(*o)
 		}
 		m.problems.add(name,
-			"is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
-			what, at.typed, around(m.columns[inner]), m.origin[inner].typed)
+			"is %s in %s, but %s in %s; one dataset takes one type (%s)",
+			what, at.typed, around(m.columns[inner]), m.origin[inner].typed, remedy(*o, m.columns[inner]))
 	}
 }
 
@@ -144,8 +144,8 @@ func (m *merger) add(c Column, file string) {
 	case !ok:
 		from.conflict = true
 		m.problems.add(c.Name,
-			"is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
-			describe(*old), from.typed, describe(c), file)
+			"is %s in %s, but %s in %s; one dataset takes one type (%s)",
+			describe(*old), from.typed, describe(c), file, remedy(*old, c))
 	case merged.Unsupported != old.Unsupported && !old.Untyped:
 		merged.Unsupported = fmt.Sprintf("%s in %s, but %s in %s", describe(*old), from.typed, describe(c), file)
 		*old = merged
@@ -155,6 +155,14 @@ func (m *merger) add(c Column, file string) {
 	default:
 		*old = merged
 	}
+}
+
+// remedy is what to do about columns that do not go together.
+func remedy(a, b Column) string {
+	if a.Inferred && b.Inferred {
+		return "declare it, as in dataset.format.columns: {" + a.Name + ": float64}, or leave one of the files out"
+	}
+	return "leave one of the files out, or convert it"
 }
 
 // unite returns the column that holds the values of both.
@@ -175,6 +183,9 @@ func unite(a, b Column) (Column, bool) {
 		return a, true
 	}
 	kind, ok := wider(a.Type.Kind, b.Type.Kind)
+	if !ok && a.Inferred && b.Inferred && isNumber(a.Type.Kind) && isNumber(b.Type.Kind) {
+		kind, ok = pb.Kind_FLOAT64, true
+	}
 	if !ok || a.Meaning != b.Meaning || a.UnsignedKeys != b.UnsignedKeys || a.Type.List != b.Type.List ||
 		a.Type.Nested != b.Type.Nested ||
 		!slices.Equal(a.Path, b.Path) {
@@ -191,6 +202,9 @@ func unite(a, b Column) (Column, bool) {
 	a.Type.Kind, a.Key = kind, key
 	return a, ok
 }
+
+// isNumber reports whether a kind is one of those that are inferred from numbers.
+func isNumber(k pb.Kind) bool { return k == pb.Kind_INT64 || k == pb.Kind_FLOAT64 }
 
 // wider is the kind that holds the values of both.
 func wider(a, b pb.Kind) (pb.Kind, bool) {

@@ -157,6 +157,8 @@ type Column struct {
 	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its
 	// lists, and so no type. Beside files that have one it has theirs.
 	Untyped bool
+	// Inferred is set for a column whose type is that of the values at the file's front: nothing in the file says it.
+	Inferred bool
 }
 
 // Catalog is the list of ops a spec may use. The worker's registry of transforms implements it.

@@ -121,7 +121,7 @@ func (d *shower) rows(ctx context.Context, f *pb.File, schema spec.Schema, head 
 		if err := decoder.Reset(f.GetUri(), b, extent, chunks); err != nil {
 			return nil, err
 		}
-		vectors, err := decoder.Next(n)
+		vectors, err := decoders.Rows(decoder, e.FirstRow, n)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
 	"github.com/penstock-ml/penstock/internal/formats/csv"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/jsonl"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/formats/tfrecord"
@@ -32,7 +33,14 @@ func All() []format.Format {
 }
 
 // kinds are the formats whose files are runs of records.
-func kinds() []records.Kind { return []records.Kind{csv.CSV(), csv.TSV(), tfrecord.Kind{}} }
+func kinds() []records.Kind {
+	return []records.Kind{
+		jsonl.Kind{},
+		csv.CSV(),
+		csv.TSV(),
+		tfrecord.Kind{},
+	}
+}
 
 // Load describes a file for whatever may be read of it, with the profile's keys if it is encrypted. One that says
 // nothing about where its rows are is scanned for them. Take is asked for
@@ -41,7 +49,14 @@ func kinds() []records.Kind { return []records.Kind{csv.CSV(), csv.TSV(), tfreco
 func Load(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(bytes int64) error,
 ) (format.File, error) {
-	in := &format.Input{Storage: st, Profile: profile, File: f, Take: take, All: true}
+	return LoadAs(ctx, st, profile, f, nil, take)
+}
+
+// LoadAs does so for a file of a dataset that says how its files are read.
+func LoadAs(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, take func(bytes int64) error,
+) (format.File, error) {
+	in := &format.Input{Storage: st, Profile: profile, File: f, How: how, Take: take, All: true}
 	described, err := load(ctx, in)
 	if of, ok := described.(format.Scanned); ok {
 		return index(ctx, in, of)
@@ -110,10 +125,14 @@ func rank(f format.Format, ending string) int {
 	return 1
 }
 
-// named is the format of a name, without regard to case; nil: there is none.
+// named is the format of a name, or of another one that it goes by, without regard to case; nil: there is none.
 func named(name string) format.Format {
 	for _, f := range All() {
-		if strings.EqualFold(f.Name(), name) {
+		names := []string{f.Name()}
+		if of, ok := f.(records.Format); ok {
+			names = append(names, of.Aliases()...)
+		}
+		if slices.ContainsFunc(names, func(known string) bool { return strings.EqualFold(known, name) }) {
 			return f
 		}
 	}

@@ -9,10 +9,15 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .csv, .tsv, .tab, .tfrecord, .tfrecords or .tfrec"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .csv, .tsv, .tab, .tfrecord, " +
+	".tfrecords or .tfrec"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
+	switch path.Ext(Uncompressed(uri)) {
+	case ".jsonl", ".ndjson":
+		return "JSON lines"
+	}
 	switch strings.ToLower(path.Ext(uri)) {
 	case ".parquet", ".parq", ".pq":
 		return "Parquet"

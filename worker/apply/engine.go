@@ -164,7 +164,7 @@ func (e *engine) begin(ctx context.Context, in *input, extent int) (formats.Deco
 func (e *engine) window(
 	ctx context.Context, d formats.Decoder, in *input, first int64, rows int,
 ) (*tensor.Window, error) {
-	sources, err := d.Next(rows)
+	sources, err := formats.Rows(d, first, rows)
 	if err != nil {
 		return nil, err
 	}

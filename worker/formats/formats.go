@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats/arrow"
 	"github.com/penstock-ml/penstock/worker/formats/csv"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
+	"github.com/penstock-ml/penstock/worker/formats/jsonl"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
 	"github.com/penstock-ml/penstock/worker/formats/tfrecord"
@@ -32,6 +33,31 @@ type Decoder interface {
 	Memory() *decode.Allowance
 	// Forget has the decoder know nothing of the last file any more.
 	Forget()
+}
+
+// Faulty is a decoder that goes on behind rows that it cannot decode.
+type Faulty interface {
+	// Faults are the rows of the window that Next returned, and Rest if it was called, that cannot be decoded because
+	// of their bytes: ascending, each once. They are null in all vectors. They are valid until the next call of Next or
+	// Skip, and the same from whatever cursor the window is read.
+	Faults() []decode.Fault
+}
+
+// Rows decodes the next rows, of which the first has this number in its file, and fails if any has a fault.
+func Rows(d Decoder, first int64, rows int) ([]*vector.Vector, error) {
+	vectors, err := d.Next(rows)
+	if of, ok := d.(Faulty); ok && err == nil && len(of.Faults()) > 0 {
+		f := of.Faults()[0]
+		return nil, fmt.Errorf("row %d: %w", first+int64(f.Row), f.Err)
+	}
+	return vectors, err
+}
+
+// HasFaults reports whether the decoder of a format is Faulty.
+func HasFaults(format string) bool {
+	d, err := New(format, nil)
+	_, faulty := d.(Faulty)
+	return err == nil && faulty
 }
 
 // Late is a decoder that decodes some sources of a window first, and the others only of windows that keep rows.
@@ -84,6 +110,8 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 // parserOf is what finds the values in records of a format; nil: its files are no records.
 func parserOf(name string) records.NewParser {
 	switch name {
+	case "JSON lines":
+		return jsonl.New
 	case "CSV", "TSV":
 		return csv.NewParser
 	case "TFRecord":

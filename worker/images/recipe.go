@@ -70,6 +70,13 @@ type Studio struct {
 // ErrMemory says that a picture takes more memory than it may. A worker that has more may make it.
 var ErrMemory = errors.New("too large for this worker")
 
+// DamageError says that no worker can make a picture of these bytes.
+type DamageError struct{ Err error }
+
+func (e *DamageError) Error() string { return e.Err.Error() }
+
+func (e *DamageError) Unwrap() error { return e.Err }
+
 // Channels is 3, or 1.
 func (r *Recipe) Channels() int {
 	if r.Gray {
@@ -88,7 +95,7 @@ type rowsOf interface {
 func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, room Room, to Canvas) error {
 	width, height, turn, err := s.open(r, encoded)
 	if err != nil {
-		return err
+		return &DamageError{err}
 	}
 	return s.show(r, encoded, image.Pt(width, height), r.view(width, height, turn, choice), room, to)
 }
@@ -97,11 +104,11 @@ func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, room Room, to Ca
 func (s *Studio) Size(r *Recipe, encoded []byte) (height, width int, err error) {
 	width, height, turn, err := s.open(r, encoded)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, &DamageError{err}
 	}
 	v := r.view(width, height, turn, Choice{}) // which is of one size, whatever is chosen
 	if err := v.check(width, height); err != nil {
-		return 0, 0, err
+		return 0, 0, &DamageError{err}
 	}
 	size := v.window.Size()
 	if turn.swap {
@@ -124,7 +131,7 @@ func (v *view) check(width, height int) error {
 func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room Room, to Canvas) error {
 	width, height := full.X, full.Y
 	if err := v.check(width, height); err != nil {
-		return err
+		return &DamageError{err}
 	}
 	s.across.set(v.box.Dx(), v.size.X, v.window.Min.X, v.window.Max.X)
 	s.down.set(v.box.Dy(), v.size.Y, v.window.Min.Y, v.window.Max.Y)
@@ -150,7 +157,7 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room 
 	}
 	rows, err := s.decode(encoded, region)
 	if err != nil {
-		return err
+		return &DamageError{err}
 	}
 	s.across.placed(x0, v.turn.mirrorsColumns())
 	s.down.placed(y0, v.turn.mirrorsRows())

@@ -60,17 +60,6 @@ func (c *computer) run(ctx context.Context, groups iter.Seq2[*extent, error], ou
 	return err
 }
 
-// cutNothing is cut where the trainer has all rows of the window, or so it says: it is told that this was the end.
-func (c *computer) cutNothing(ctx context.Context, total uint64, at Cursor, out chan<- Batch) error {
-	switch {
-	case at.K == 0:
-		return nil
-	case at.K > total:
-		return &ShortError{Window: at.Window, Rows: total, Taken: at.K, By: c.chain.Barriers()}
-	}
-	return c.moveCursor(ctx, at.Window+1, out)
-}
-
 // askFor has the chain take what memory it needs beyond what is expected, and call wait while functions run.
 func (c *computer) askFor(ctx context.Context, wait func() error) {
 	c.pictures.Take = func(bytes int64) error {
@@ -129,45 +118,96 @@ func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 	}
 }
 
-// cut sends output rows of a window, from a cursor in it to its end, as batches of about the configured size.
+// cut sends output rows of a window, from a cursor in it to its end, as batches of about the configured size. What the
+// trainer has of a window is made once more where rows may be left out: that shows which are.
 func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<- Batch) error {
-	total := w.Len()
-	if at.K >= uint64(total) {
-		return c.cutNothing(ctx, uint64(total), at, out)
+	from, ended := at.K, false
+	if c.bad.most > 0 {
+		from = 0
 	}
-	limit, stats := c.cfg.MaxBatch, c.stats
-	step := c.builder.RowsFor(w, c.batch)
-	for from := int(at.K); from < total; {
-		p := c.builder.Cut(w, from, step, 2*c.batch)
-		if p.Bytes > limit {
-			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: "+
-				"leave it out by a filter, shorten it by a transform, or lower the length of padded features",
-				w.RowOf(w.Source(from)), p.Bytes, limit)
+	var step int
+	if uint64(w.Len()) > from {
+		step = c.builder.RowsFor(w, c.batch)
+	}
+	for from < uint64(w.Len()) {
+		rows := step
+		if from < at.K {
+			rows = min(rows, int(at.K-from))
 		}
-		b, err := c.builder.Take(ctx)
+		b, p, err := c.piece(ctx, w, int(from), rows)
 		if err != nil {
-			return err
+			if err = c.leaveOut(w, err); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := c.makeRoom(ctx, b, p); err != nil {
+		if from = uint64(p.To); from <= at.K {
 			b.Release()
+			continue
+		}
+		meta := &pb.BatchMeta{
+			Window: at.Window, K: uint64(p.From), Rows: uint32(p.To - p.From), Last: p.To == w.Len(),
+		}
+		if err := c.send(ctx, b, meta, out); err != nil {
 			return err
 		}
-		if err := stats.timed(&stats.tensor, func() error { return c.builder.Build(b, w, p) }); err != nil {
-			return err
-		}
-		if err := c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch(), 1); err != nil {
-			b.Release()
-			return fmt.Errorf("memory to make pictures in: %w", err)
-		}
-		meta := &pb.BatchMeta{Window: at.Window, K: uint64(from), Rows: uint32(p.To - from), Last: p.To == total}
-		if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
-			return err
-		}
-		c.sent = Cursor{Window: at.Window, K: uint64(p.To)}
-		if meta.Last {
-			c.sent = Cursor{Window: at.Window + 1}
-		}
-		from = p.To
+		ended = meta.GetLast()
+	}
+	if rows := uint64(w.Len()); rows < at.K {
+		return &ShortError{Window: at.Window, Rows: rows, Taken: at.K, By: c.chain.Barriers()}
+	}
+	if ended || from == 0 && len(c.bad.rows) == 0 {
+		return nil
+	}
+	return c.end(ctx, Cursor{Window: at.Window, K: from}, out) // there are no more rows, which nothing said yet
+}
+
+// piece makes a batch of a window's output rows from one on, of at most so many.
+func (c *computer) piece(ctx context.Context, w *tensor.Window, from, rows int) (*tensor.Batch, tensor.Piece, error) {
+	limit := c.cfg.MaxBatch
+	p := c.builder.Cut(w, from, rows, 2*c.batch)
+	if p.Bytes > limit {
+		return nil, p, fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: "+
+			"leave it out by a filter, shorten it by a transform, or lower the length of padded features",
+			w.RowOf(w.Source(from)), p.Bytes, limit)
+	}
+	b, err := c.builder.Take(ctx)
+	if err != nil {
+		return nil, p, err
+	}
+	if err := c.makeRoom(ctx, b, p); err != nil {
+		b.Release()
+		return nil, p, err
+	}
+	if err := c.stats.timed(&c.stats.tensor, func() error { return c.builder.Build(b, w, p) }); err != nil {
+		return nil, p, err
+	}
+	if err := c.quota.raise(ctx, &c.holds.scratch, c.chain.Scratch(), 1); err != nil {
+		b.Release()
+		return nil, p, fmt.Errorf("memory to make pictures in: %w", err)
+	}
+	return b, p, nil
+}
+
+// send hands a batch on.
+func (c *computer) send(ctx context.Context, b *tensor.Batch, meta *pb.BatchMeta, out chan<- Batch) error {
+	c.bad.tell(meta)
+	if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
+		return err
+	}
+	c.sent = Cursor{Window: meta.GetWindow(), K: meta.GetK() + uint64(meta.GetRows())}
+	if meta.GetLast() {
+		c.sent = Cursor{Window: meta.GetWindow() + 1}
 	}
 	return nil
+}
+
+// end says by a batch without rows that a window has none from a cursor on.
+func (c *computer) end(ctx context.Context, at Cursor, out chan<- Batch) error {
+	b, err := c.builder.Take(ctx)
+	if err != nil {
+		return err
+	}
+	c.builder.Empty(b)
+	return c.send(ctx, b, &pb.BatchMeta{Window: at.Window, K: at.K, Last: true}, out)
 }

@@ -53,8 +53,9 @@ func byExtent(t *pb.Ticket, outputs []uint32) *pb.CountReply {
 }
 
 // selecting is the part of a program that decides which rows there are: the filter, steps that select, which take no
-// features, and functions that choose or make rows, with all that these are called with. It has no outputs.
-func selecting(p *pb.Program) (*pb.Program, error) {
+// features, and functions that choose or make rows, with all that these are called with, or all sources, where a value
+// of any may have its row left out. It has no outputs.
+func selecting(p *pb.Program, all bool) (*pb.Program, error) {
 	out := &pb.Program{Storage: p.GetStorage(), Filter: p.GetFilter(), Seed: p.GetSeed(), Tables: p.GetTables()}
 	steps, used := spec.Deciding(p)
 	if p.GetFilter() != "" {
@@ -71,7 +72,7 @@ func selecting(p *pb.Program) (*pb.Program, error) {
 	}
 	slots, next := map[uint32]uint32{}, uint32(0) // of the part, by those of the program
 	for i, s := range p.GetSources() {
-		if used[uint32(i)] {
+		if all || used[uint32(i)] {
 			slots[uint32(i)] = uint32(len(out.Sources))
 			out.Sources = append(out.Sources, s)
 		}

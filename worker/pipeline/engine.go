@@ -23,6 +23,7 @@ type engine struct {
 	builder *tensor.Builder // nil: no batches are made
 	reads   []bool          // for each source, whether it is for more than to choose rows
 	windows windowScratch
+	bad     badRows
 	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
 }
 

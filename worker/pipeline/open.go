@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -26,7 +27,7 @@ func (p *Pipeline) open(
 ) (_ *Stream, err error) {
 	program := whole
 	if !batches {
-		if program, err = selecting(whole); err != nil {
+		if program, err = selecting(whole, false); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 		}
 	}
@@ -61,7 +62,12 @@ func (p *Pipeline) open(
 	if err := checkTicket(s.file, t); err != nil {
 		return nil, err
 	}
-	bound, err := s.file.Bind(program.GetSources())
+	if !batches && t.GetSkipRows() > 0 && formats.HasFaults(s.file.Format()) {
+		if s.program, err = selecting(whole, true); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+		}
+	}
+	bound, err := s.file.Bind(s.program.GetSources())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
 	}
@@ -72,7 +78,7 @@ func (p *Pipeline) open(
 	if batches && len(t.GetProgramDigest()) > 0 {
 		s.kitKey = kitKey(t, s.file.Format())
 	}
-	if t.GetCode() != nil && p.cfg.Python != nil && spec.Calls(program) {
+	if t.GetCode() != nil && p.cfg.Python != nil && spec.Calls(s.program) {
 		if s.functions, err = p.cfg.Python.Functions(t, whole); err != nil {
 			return nil, fmt.Errorf("the session's code: %w", err)
 		}

@@ -50,6 +50,9 @@ func (c *computer) repeats(g *extent, row int64, w *tensor.Window) error {
 	if i >= int64(len(g.GetOutputs())) || int(g.GetOutputs()[i]) == w.Len() {
 		return nil
 	}
+	if err := c.bad.first; err != nil { // a row that is bad where counting does not look
+		return err
+	}
 	return &CountError{
 		First: g.GetFirstRow() + row, Rows: w.Len(), Counted: int(g.GetOutputs()[i]), By: c.chain.Barriers(),
 	}

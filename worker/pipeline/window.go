@@ -20,6 +20,7 @@ type windowScratch struct {
 	chosen []uint64
 	order  []int32
 	places []int32       // of output rows, where these are shuffled behind functions
+	kept   []int32       // output rows, where some cannot be laid out
 	sizes  []format.Size // of sources
 
 	excerpts  []vector.Excerpt // of sources
@@ -85,10 +86,14 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 		w.Order = []int32{}
 		return w, c.decoder.Skip(n)
 	}
+	c.bad.begin(int(c.ticket.GetSkipRows()), len(g.GetOutputs()) > 0)
 	err := stats.timed(&stats.decode, func() (err error) {
 		w.Slots, err = c.decoder.Next(n)
 		return err
 	})
+	if err == nil {
+		err = c.faults(w, false)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +119,18 @@ func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 			w.Slots, err = late.Rest()
 			return err
 		})
+		if err == nil {
+			err = c.faults(w, true)
+		}
 		if err != nil {
 			return err
 		}
 	}
+	return c.withoutBad(w, func() error { return c.steps(ctx, w) })
+}
+
+// steps transforms the window.
+func (c *computer) steps(ctx context.Context, w *tensor.Window) error {
 	c.windows.excerpted = 0
 	if c.chain.Calls() {
 		return c.calls(ctx, w)
@@ -192,7 +205,7 @@ func (c *computer) transform(ctx context.Context, w *tensor.Window) error {
 // choose applies filter, sampling and, unless functions are called, shuffle; nil stands for all rows as they are.
 func (c *computer) choose(w *tensor.Window) ([]int32, error) {
 	rows := c.rows(w)
-	selects := c.filter != nil || c.chain.Selects()
+	selects := c.filter != nil || c.chain.Selects() || len(c.bad.rows) > 0
 	if !selects && (!c.program.GetShuffle() || c.chain.Calls()) {
 		return nil, nil
 	}
@@ -202,6 +215,7 @@ func (c *computer) choose(w *tensor.Window) ([]int32, error) {
 	for i := range scratch.chosen {
 		scratch.chosen[i] = ^uint64(0)
 	}
+	c.bad.clear(scratch.chosen, w.FirstRow)
 	if c.filter != nil {
 		window := rowfilter.Window{Vectors: w.Slots, Rows: w.Rows, File: rows.File, First: rows.First}
 		if err := c.filter.Select(window, scratch.chosen); err != nil {

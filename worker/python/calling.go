@@ -173,7 +173,7 @@ func (f *function) done(q *process, c *transform.Call, a *answer) error {
 func (f *function) raised(c *transform.Call, a *answer) error {
 	err := &FunctionError{Op: f.caller.op, What: a.exception(), Traceback: a.Traceback}
 	if a.Row != nil && *a.Row >= 0 && *a.Row < c.N {
-		return &transform.RowError{Row: *a.Row, What: "fails: " + err.Error()}
+		return &transform.RowError{Row: *a.Row, What: "fails: " + err.Error(), Own: a.Own}
 	}
 	return err
 }

@@ -108,6 +108,7 @@ type answer struct {
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
 	Row       *int   `json:"row"` // of the inputs, at which it failed, if that is known
+	Own       bool   `json:"own"` // the row's values make it so
 }
 
 // exception is an exception as it stands in messages.

@@ -183,7 +183,7 @@ func (l *loading) extent(ctx context.Context, at int) error {
 	columns := make([]*vector.Vector, len(l.from))
 	for done := int64(0); done < rows.Rows; {
 		n := min(rows.Rows-done, lookup.PieceRows)
-		vectors, err := l.decoder.Next(int(n))
+		vectors, err := formats.Rows(l.decoder, rows.FirstRow+done, int(n))
 		if err != nil {
 			return err
 		}

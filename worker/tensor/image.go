@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -71,6 +72,7 @@ func (im *image) build(b *Batch, w *Window, from, to int) error {
 	each := im.bytes()
 	floats := room[float32](b, ((to-from)*each+3)/4)
 	values := bytesOf(floats)[:(to-from)*each]
+	bad := badRows{of: w}
 	for i := from; i < to; i++ {
 		row := w.Source(i)
 		dst := values[(i-from)*each:][:each]
@@ -78,9 +80,14 @@ func (im *image) build(b *Batch, w *Window, from, to int) error {
 		if im.floats {
 			canvas.Floats = floats[(i-from)*im.values:][:im.values]
 		}
-		if err := im.one(v, row, canvas); err != nil {
+		if err := im.one(v, row, canvas); err != nil && ofBytes(err) {
+			bad.add(i, fmt.Errorf(": %w", err))
+		} else if err != nil {
 			return fmt.Errorf("%s row %d: %w", w.File.GetUri(), w.RowOf(row), err)
 		}
+	}
+	if err := bad.any(); err != nil {
+		return err
 	}
 	b.add(to - from)
 	b.add((to-from)*im.values, values)
@@ -98,8 +105,16 @@ func (im *image) one(v *vector.Vector, row int, to images.Canvas) error {
 	}
 	src := value(v, row)
 	if len(src) != im.values {
-		return fmt.Errorf("it has %d bytes; shape %v takes %d", len(src), im.out.GetShape(), im.values)
+		return &images.DamageError{
+			Err: fmt.Errorf("it has %d bytes; shape %v takes %d", len(src), im.out.GetShape(), im.values),
+		}
 	}
 	copy(to.Bytes, src)
 	return nil
+}
+
+// ofBytes reports whether no worker can make an image, because of its bytes.
+func ofBytes(err error) bool {
+	_, ok := errors.AsType[*images.DamageError](err)
+	return ok
 }

@@ -74,14 +74,14 @@ func noNulls(w *Window, v *vector.Vector, from, to int) error {
 	if v.Valid == nil {
 		return nil
 	}
+	bad := badRows{of: w}
 	for i := from; i < to; i++ {
-		if row := w.Source(i); v.IsNull(row) {
-			return fmt.Errorf("%s row %d is null, and a label of type %v has no value for that; "+
-				"filter it (`... is not null`), use fill_null, or declare a default",
-				w.File.GetUri(), w.RowOf(row), v.Type)
+		if v.IsNull(w.Source(i)) {
+			bad.add(i, fmt.Errorf(" is null, and a label of type %v has no value for that; "+
+				"filter it (`... is not null`), use fill_null, or declare a default", v.Type))
 		}
 	}
-	return nil
+	return bad.any()
 }
 
 func boolBits(b *Batch, w *Window, v *vector.Vector, from, to int) []byte {

@@ -36,11 +36,14 @@ func (s *shaped) build(b *Batch, w *Window, from, to int) error {
 	each := s.values * s.cells.width
 	dst := room[byte](b, (to-from)*each)
 	if !s.run(dst, w, v, from, to) {
+		bad := badRows{of: w}
 		for i := from; i < to; i++ {
-			row := w.Source(i)
-			if err := s.row(dst[(i-from)*each:][:each], v, row); err != nil {
-				return fmt.Errorf("%s row %d %w", w.File.GetUri(), w.RowOf(row), err)
+			if err := s.row(dst[(i-from)*each:][:each], v, w.Source(i)); err != nil {
+				bad.add(i, fmt.Errorf(" %w", err))
 			}
+		}
+		if err := bad.any(); err != nil {
+			return err
 		}
 	}
 	if len(s.out.GetShape()) > 0 {

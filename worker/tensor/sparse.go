@@ -349,15 +349,15 @@ func checkWeights(w *Window, v, weights *vector.Vector, from, to int) error {
 	if !v.Type.List {
 		return nil
 	}
+	bad := badRows{of: w}
 	for i := from; i < to; i++ {
 		row := w.Source(i)
 		ids, scores := v.Offsets[row+1]-v.Offsets[row], weights.Offsets[row+1]-weights.Offsets[row]
 		if ids != scores {
-			return fmt.Errorf("%s row %d has %d ids and %d weights; they must be as many",
-				w.File.GetUri(), w.RowOf(row), ids, scores)
+			bad.add(i, fmt.Errorf(" has %d ids and %d weights; they must be as many", ids, scores))
 		}
 	}
-	return nil
+	return bad.any()
 }
 
 func nullWeights(dst []float32, w *Window, v, ids *vector.Vector, from, to int) {

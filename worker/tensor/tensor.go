@@ -272,7 +272,12 @@ func (b *Builder) Build(batch *Batch, w *Window, p Piece) error {
 		copy(batch.ones, vector.Counting(p.To-p.From))
 	}
 	for i, o := range b.outputs {
-		if err := o.build(batch, w, p.From, p.To); err != nil {
+		err := o.build(batch, w, p.From, p.To)
+		if bad, ok := errors.AsType[*BadRowsError](err); ok {
+			bad.Tensor = b.schema.Field(i).Name
+			return bad
+		}
+		if err != nil {
 			return fmt.Errorf("tensor %s: %w", b.schema.Field(i).Name, err)
 		}
 	}

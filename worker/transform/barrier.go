@@ -165,8 +165,9 @@ func (b *barrier) tooMany(parents []int32, rows int) error {
 		return errors.New("the function made rows of none")
 	}
 	most := slices.Index(became, slices.Max(became))
-	return &RowError{most, fmt.Sprintf("became %d rows, and all %d together %d; at most %d for each may become of "+
-		"them: have the function make fewer, or allow more by `most`", became[most], rows, len(parents), b.most)}
+	return &RowError{Row: most, What: fmt.Sprintf("became %d rows, and all %d together %d; at most %d for each may "+
+		"become of them: have the function make fewer, or allow more by `most`",
+		became[most], rows, len(parents), b.most)}
 }
 
 // cross has the slots that are read behind a step's barrier hold the rows that are there, and returns how many there

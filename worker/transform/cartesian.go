@@ -169,8 +169,8 @@ func errTooMany(in []*vector.Vector, row int) error {
 		lengths[i] = strconv.Itoa(present(v, row))
 	}
 	return &RowError{
-		row,
-		fmt.Sprintf(
+		Row: row,
+		What: fmt.Sprintf(
 			"has %s combinations of its ids, and the rows of a window may have %d together; shorten the lists before, "+
 				"with first_x",
 			strings.Join(lengths, " x "), maxMade),

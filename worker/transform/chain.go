@@ -238,7 +238,7 @@ func (c *Chain) report(step int) {
 // placed names the row of the file that an error is about, where it is about one of the vectors.
 func (c *Chain) placed(err error) error {
 	if at, ok := errors.AsType[*RowError](err); ok {
-		return &RowError{int(c.rows.Row(at.Row)), at.What}
+		return &RowError{Row: int(c.rows.Row(at.Row)), What: at.What, Own: at.Own}
 	}
 	return err
 }
@@ -380,6 +380,8 @@ func (s *step) size() (bytes int64, err error) {
 type RowError struct {
 	Row  int
 	What string // "has 3 ids and 2 scores": what is wrong with the row
+	// Own says that the row's own values make it so, on any worker: without it, the others are well.
+	Own bool
 }
 
 func (e *RowError) Error() string { return fmt.Sprintf("row %d %s", e.Row, e.What) }

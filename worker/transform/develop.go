@@ -2,6 +2,7 @@ package transform
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -122,11 +123,19 @@ func (c *Chain) print(ctx context.Context, d *darkroom, v *vector.Vector) error 
 			said = end
 		}
 		if err := v.Pictures.Make(row, images.Canvas{Bytes: data[begin:end:end]}); err != nil {
-			return fmt.Errorf("row %d: %w", c.rows.Row(row), err)
+			return c.unmade(row, err)
 		}
 	}
 	d.made.Data = data
 	return nil
+}
+
+// unmade is why a picture cannot be made: because of its bytes, or for want of memory.
+func (c *Chain) unmade(row int, err error) error {
+	if _, ok := errors.AsType[*images.DamageError](err); ok {
+		return &RowError{Row: row, What: "has no picture: " + err.Error(), Own: true}
+	}
+	return fmt.Errorf("row %d: %w", c.rows.Row(row), err)
 }
 
 // measure finds how large the pictures become. Of null ones there is nothing.
@@ -143,7 +152,7 @@ func (c *Chain) measure(d *darkroom, v *vector.Vector) error {
 		} else if height == 0 {
 			var err error
 			if height, width, err = v.Pictures.Size(row); err != nil {
-				return fmt.Errorf("row %d: %w", c.rows.Row(row), err)
+				return c.unmade(row, err)
 			}
 		}
 		if total += int64(height) * int64(width) * int64(known.Channels); total > math.MaxInt32 {

@@ -151,7 +151,7 @@ func TestPixelsThatCannotBe(t *testing.T) {
 		room images.Room
 		ask  error
 	}{
-		"row 107: decode_png: ":                      {data: encoded[:20], room: images.Room{Most: 1 << 20}},
+		"row 107 has no picture: decode_png: ":       {data: encoded[:20], room: images.Room{Most: 1 << 20}},
 		"row 107: decode_png: too large":             {data: encoded, room: images.Room{Most: 1}},
 		"transforms[2] (python f): nobody has bytes": {data: encoded, ask: fmt.Errorf("nobody has bytes")},
 	} {

@@ -127,7 +127,7 @@ func TestRunSurvivesBadFunctions(t *testing.T) {
 		"own error": func(*Call) error { return own },
 		"no room":   func(c *Call) error { return c.Room(1 << 30) },
 		"row 12 has no words": func(*Call) error {
-			return &RowError{2, "has no words"}
+			return &RowError{Row: 2, What: "has no words"}
 		},
 		"the op panicked":                                     func(*Call) error { panic("oh") },
 		"says which rows they are of":                         func(c *Call) error { c.Parents = []int32{0}; return nil },

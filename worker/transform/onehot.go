@@ -59,8 +59,8 @@ func (k marks[S]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	if fit := maxMade / k.size; v.Rows > fit {
 		return &RowError{
-			fit,
-			fmt.Sprintf(
+			Row: fit,
+			What: fmt.Sprintf(
 				"makes %d values, as each before it, and the rows of a window may have %d together; choose a smaller "+
 					"size, or write row groups of fewer rows",
 				k.size, maxMade),

@@ -119,8 +119,8 @@ func checkRoles(in []spec.Type, roles ...role) error {
 // errUnequal is of a row whose scores are not one for each id.
 func errUnequal(row, ids, scores int) error {
 	return &RowError{
-		row,
-		fmt.Sprintf("has %d ids and %d scores; they must be as many: see that both features stem from one list",
+		Row: row, Own: true,
+		What: fmt.Sprintf("has %d ids and %d scores; they must be as many: see that both features stem from one list",
 			ids, scores),
 	}
 }

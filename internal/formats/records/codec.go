@@ -31,6 +31,8 @@ const (
 	skippableMask = 0xfffffff0
 	// maxWindow bounds what a frame of zstd may have its reader hold: what --ultra --long=27 takes.
 	maxWindow = 128 << 20
+	// membersOfExtent is about how many members are told of an extent at most.
+	membersOfExtent = 256
 )
 
 // codecOf tells a codec by a file's first bytes.
@@ -54,7 +56,7 @@ func front(head []byte, whole bool, codec Codec) ([]byte, bool, error) {
 	if codec == Plain {
 		return head, whole, nil
 	}
-	u := NewUnpacked(codec, bytes.NewReader(head), 0)
+	u := NewUnpacked(codec, bytes.NewReader(head), Limits{}, nil)
 	defer u.Close()
 	out, err := io.ReadAll(io.LimitReader(u, maxFront))
 	cut := err != nil && !whole && (errors.Is(err, io.ErrUnexpectedEOF) || len(out) > 0)
@@ -72,26 +74,41 @@ type Member struct {
 
 // Unpacked reads a file decompressed, and tells of its members. Close it.
 type Unpacked struct {
-	codec Codec
-	in    *counted
-	gzip  *gzip.Reader
-	zstd  *zstd.Decoder
-	frame frame
+	codec  Codec
+	limits Limits
+	take   func(bytes int64) error // for what is more than little; nil: there is enough
+	in     *counted
+	gzip   *gzip.Reader
+	zstd   *zstd.Decoder
+	frame  frame
+	window int64 // that was taken for frames
 
-	ratio   int64 // 0: any
-	open    bool  // a member is
+	open    bool // a member is
 	bytes   int64
 	members []Member // that began, and nobody has passed yet
+	told    bool     // members has had one
+	last    int64    // where the last one that was told begins, decompressed
 }
 
-// NewUnpacked returns the reader of a file from the begin of a member on, which decompress to so many times their bytes
-// at most; 0: to any.
-func NewUnpacked(codec Codec, in io.Reader, ratio int64) *Unpacked {
-	u := &Unpacked{codec: codec, in: &counted{Reader: bufio.NewReaderSize(in, 1<<16)}, ratio: ratio}
-	if codec == Plain {
-		u.members = []Member{{}}
-	}
+// NewUnpacked returns the reader of a file from the begin of a member on. Take is asked for memory that is not little;
+// nil: there is enough.
+func NewUnpacked(codec Codec, in io.Reader, limits Limits, take func(bytes int64) error) *Unpacked {
+	u := &Unpacked{codec: codec, limits: limits, take: take}
+	u.Reset(in)
 	return u
+}
+
+// Reset begins another file of the codec, or a member of one, on the memory of the last one.
+func (u *Unpacked) Reset(in io.Reader) {
+	if u.in == nil {
+		u.in = newCounted(in)
+	} else {
+		u.in.reset(in)
+	}
+	u.open, u.told, u.bytes, u.members = false, false, 0, u.members[:0]
+	if u.codec == Plain {
+		u.members = append(u.members, Member{})
+	}
 }
 
 // Close gives up what the reader holds.
@@ -102,10 +119,8 @@ func (u *Unpacked) Close() {
 	}
 }
 
-// Stored is how many bytes of the file were taken.
-func (u *Unpacked) Stored() int64 { return u.in.n }
-
-// Members are those that began in what was read.
+// Members are those that began in what was read. Those that are closer to each other than a small part of an extent
+// are told as one, however many there are.
 func (u *Unpacked) Members() []Member { return u.members }
 
 // Pass forgets the first members.
@@ -117,11 +132,10 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	if u.codec == Plain {
-		n, err := u.in.Read(p)
-		return n, err
+		return u.in.Read(p)
 	}
 	for {
-		if !u.open {
+		for !u.open { // what is skippable is no member
 			if err := u.begin(); err != nil {
 				return 0, err
 			}
@@ -141,11 +155,11 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 			}
 		}
 		if err != nil {
-			return n, fmt.Errorf("%s, after %d bytes of the file: %w", u.codec, u.in.n, err)
+			return n, fmt.Errorf("%s, after %d bytes of the file: %w", u.codec, u.in.at(), err)
 		}
-		if u.ratio > 0 && u.bytes > ratioFromBytes && u.bytes/u.ratio > u.in.n {
+		if r := u.limits.Ratio; r > 0 && u.bytes > ratioFromBytes && u.bytes/r > u.in.at() {
 			return 0, fmt.Errorf("%s: %d bytes of the file decompress to more than %d: if it is to be trusted, raise "+
-				"dataset.format.%s above %d", u.codec, u.in.n, u.bytes, optionRatio, u.ratio)
+				"dataset.format.%s above %d", u.codec, u.in.at(), u.bytes, optionRatio, r)
 		}
 		if n > 0 {
 			return n, nil
@@ -155,7 +169,7 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 
 // begin begins a member; io.EOF: there is none.
 func (u *Unpacked) begin() error {
-	at := u.in.n
+	at := u.in.at()
 	begun, err := u.beginMember()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -165,7 +179,10 @@ func (u *Unpacked) begin() error {
 	}
 	if begun {
 		u.open = true
-		u.members = append(u.members, Member{at, u.bytes})
+		if !u.told || u.bytes-u.last > u.limits.Extent/membersOfExtent {
+			u.told, u.last = true, u.bytes
+			u.members = append(u.members, Member{at, u.bytes})
+		}
 	}
 	return nil
 }
@@ -174,7 +191,7 @@ func (u *Unpacked) beginMember() (begun bool, err error) {
 	if u.codec == Zstd {
 		return u.beginFrame()
 	}
-	if u.in.n > 0 {
+	if u.in.at() > 0 {
 		if err := u.in.passZeros(); err != nil { // padding, as on tapes
 			return false, err
 		}
@@ -183,9 +200,9 @@ func (u *Unpacked) beginMember() (begun bool, err error) {
 		return false, err
 	}
 	if u.gzip == nil {
-		u.gzip, err = gzip.NewReader(u.in)
+		u.gzip, err = gzip.NewReader(u.in.Reader)
 	} else {
-		err = u.gzip.Reset(u.in)
+		err = u.gzip.Reset(u.in.Reader)
 	}
 	if err != nil {
 		return false, unexpected(err)
@@ -213,7 +230,7 @@ func (u *Unpacked) beginFrame() (begun bool, err error) {
 		}
 		return false, nil
 	}
-	u.frame = frame{in: u.in}
+	u.frame = frame{in: u.in, hold: u.hold}
 	if u.zstd == nil {
 		u.zstd, err = zstd.NewReader(&u.frame, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
 			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(1<<62))
@@ -230,26 +247,47 @@ func unexpected(err error) error {
 	return err
 }
 
-// counted counts what is taken of a file.
-type counted struct {
-	*bufio.Reader
-	n int64
+// hold asks for the memory of a frame's window, if it is not little, and more than the last one's.
+func (u *Unpacked) hold(window int64) error {
+	if more := window - max(u.window, heldUnpacked); u.take != nil && more > 0 && window <= maxWindow {
+		if err := u.take(more); err != nil {
+			return err
+		}
+		u.window = window
+	}
+	return nil
 }
 
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
+// counted counts what is taken of a file. That it is a *bufio.Reader is what keeps gzip's reader from taking more than
+// it needs, and fast.
+type counted struct {
+	*bufio.Reader
+	from *counter
+}
+
+type counter struct {
+	in io.Reader
+	n  int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
 	c.n += int64(n)
 	return n, err
 }
 
-// ReadByte keeps gzip's reader from taking more than it needs.
-func (c *counted) ReadByte() (byte, error) {
-	b, err := c.Reader.ReadByte()
-	if err == nil {
-		c.n++
-	}
-	return b, err
+func newCounted(in io.Reader) *counted {
+	from := &counter{in: in}
+	return &counted{bufio.NewReaderSize(from, 1<<16), from}
 }
+
+func (c *counted) reset(in io.Reader) {
+	*c.from = counter{in: in}
+	c.Reset(c.from)
+}
+
+// at is how many bytes were taken.
+func (c *counted) at() int64 { return c.from.n - int64(c.Buffered()) }
 
 // passZeros passes over zeros; io.EOF: there is nothing else.
 func (c *counted) passZeros() error {
@@ -268,6 +306,7 @@ func (c *counted) passZeros() error {
 // https://datatracker.ietf.org/doc/html/rfc8878#section-3.1.1
 type frame struct {
 	in    *counted
+	hold  func(window int64) error
 	ahead []byte // that were looked at, and are given next
 	left  int64  // bytes of the block behind these
 	sum   bool   // a checksum follows the last block
@@ -280,10 +319,14 @@ var errFrame = errors.New("a frame goes on behind its last block: the file is da
 
 // drained fails if the decoder did not take all of the frame.
 func (f *frame) drained() error {
-	if n, err := f.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+	n, err := f.Read(make([]byte, 1))
+	switch {
+	case n > 0:
 		return errFrame
+	case errors.Is(err, io.EOF):
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Read reads.
@@ -352,5 +395,20 @@ func (f *frame) header() error {
 		return err
 	}
 	f.begun, f.ahead, f.sum = true, head, flags>>2&1 != 0
-	return nil
+	if single { // the window is all of it
+		return f.hold(contentSize(head[5:], flags))
+	}
+	exponent, eighths := head[5]>>3, int64(head[5]&7) //nolint:gosec // it has the window's byte if it is not single
+	return f.hold(1<<(10+exponent) + 1<<(7+exponent)*eighths)
+}
+
+// contentSize is what a frame of a single segment says behind the dictionary's id of how long it is, decompressed.
+func contentSize(fields []byte, flags byte) int64 {
+	var size [8]byte
+	copy(size[:], fields[[]int{0, 1, 2, 4}[flags&3]:])
+	n := binary.LittleEndian.Uint64(size[:])
+	if flags>>6 == 1 {
+		n += 256
+	}
+	return int64(min(n, maxWindow+1))
 }

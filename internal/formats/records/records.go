@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// Kind is a format whose files are runs of records.
+// Kind is a format whose files are runs of records. It may have Aliases, too, which are other names of it.
 type Kind interface {
 	// Name is the format's, as messages have it: "JSON lines".
 	Name() string
@@ -78,6 +78,14 @@ type Format struct{ Kind }
 // Extensions are those of files' names.
 func (f Format) Extensions() []string { return f.Kind.Extensions() }
 
+// Aliases are other names that specs may give the format.
+func (f Format) Aliases() []string {
+	if of, ok := f.Kind.(interface{ Aliases() []string }); ok {
+		return of.Aliases()
+	}
+	return nil
+}
+
 // Claims reports whether a file has a name of the format, or a front of it.
 func (f Format) Claims(ctx context.Context, in *format.Input) (bool, error) {
 	name := storage.Uncompressed(in.File.GetUri())
@@ -121,7 +129,8 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 // Limits bound what a file may make readers hold, and spend.
 type Limits struct {
 	Record int64 // bytes of one, decompressed
-	Ratio  int64 // of a file's bytes to those that they decompress to
+	Ratio  int64 // of a file's bytes to those that they decompress to; 0: any
+	Extent int64 // about what the records of an extent have, decompressed
 }
 
 // What limits are by default, and the options that raise them.
@@ -145,7 +154,7 @@ func intValue(n int64) *pb.Value { return &pb.Value{Kind: &pb.Value_Int{Int: n}}
 
 // limits checks a dataset's options.
 func (f Format) limits(how *pb.Format) (Limits, error) {
-	limits := Limits{maxRecord, maxRatio}
+	limits := Limits{maxRecord, maxRatio, extentBytes}
 	known := append(Options(), f.Options()...)
 	for name := range how.GetOptions() {
 		if !slices.ContainsFunc(known, func(o Option) bool { return o.Name == name }) {

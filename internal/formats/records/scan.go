@@ -10,20 +10,24 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// extentBytes is about what the records of an extent have, decompressed.
+// extentBytes is about what the records of an extent have, decompressed; Version of each kind changes with it.
 const extentBytes = 4 << 20
 
 // Scan cuts the file into extents of about extentBytes, each of which begins with a record.
 func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Place) error) error {
-	u := NewUnpacked(f.Codec, in.Reader(ctx), f.Limits.Ratio)
+	return f.scan(in.Reader(ctx), in.Take, found)
+}
+
+func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(format.Place) error) error {
+	u := NewUnpacked(f.Codec, in, f.Limits, take)
 	defer u.Close()
-	rows := NewBuffered(u, nil)
+	rows := NewBuffered(u, growing(take))
 	at, err := f.passHeader(rows)
 	if err != nil {
 		return err
 	}
-	s := NewStream(f, rows, at)
-	c := &cutter{found: found, plain: f.Codec == Plain}
+	s := NewStream(f, rows, 0, at)
+	c := &cutter{found: found, plain: f.Codec == Plain, extent: f.Limits.Extent}
 	for {
 		_, at, err := s.Next()
 		if errors.Is(err, io.EOF) {
@@ -58,9 +62,24 @@ func (f *File) passHeader(in Bytes) (int64, error) {
 	return int64(n), err
 }
 
+// growing is how a buffer grows for which memory is taken.
+func growing(take func(bytes int64) error) func(buf []byte, n int) ([]byte, error) {
+	return func(buf []byte, n int) ([]byte, error) {
+		if take != nil && n > bufferBytes {
+			if err := take(int64(n)); err != nil {
+				return nil, err
+			}
+		}
+		grown := make([]byte, n)
+		copy(grown, buf)
+		return grown, nil
+	}
+}
+
 // cutter makes extents of records, which it is told in their order.
 type cutter struct {
 	found   func(format.Place) error
+	extent  int64    // about how long each is
 	plain   bool     // records can be read from any byte on
 	members []Member // from the one on in which the current extent begins, or the one that waits
 	passed  int      // of them, that are not needed any more
@@ -84,7 +103,7 @@ func (c *cutter) row(at int64) error {
 		return err
 	}
 	member := c.memberAt(at)
-	if b := c.current; b != nil && (at-b.from < extentBytes || member.Stored == b.member) {
+	if b := c.current; b != nil && (at-b.from < c.extent || member.Stored == b.member) {
 		b.Rows++
 		return nil
 	}

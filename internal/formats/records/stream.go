@@ -15,28 +15,38 @@ type Bytes interface {
 	Pass(n int)
 }
 
-// firstPeek is how much is looked at before it is known how long a record is.
+// firstPeek is how much is looked at at least where what is there does not have all of a record.
 const firstPeek = 64 << 10
 
 // Stream cuts a file into its records, from the begin of one on.
 type Stream struct {
-	in    Bytes
-	of    Opened
-	limit int64
-	at    int64 // of what comes next, in the file, decompressed
+	in     Bytes
+	of     Opened
+	limit  int64
+	member int64 // where it begins in the file from which on is counted
+	at     int64 // of what comes next, from there on, decompressed
 }
 
-// NewStream returns the stream of the records that begin at a byte of a file, decompressed.
-func NewStream(f *File, in Bytes, at int64) *Stream {
-	return &Stream{in: in, of: f.Opened, limit: f.Limits.Record, at: at}
+// NewStream returns the stream of the records that begin at a byte of a file. Of a file that is compressed this counts
+// from a member on, which begins somewhere in the file; else member is 0.
+func NewStream(f *File, in Bytes, member, at int64) *Stream {
+	return &Stream{in: in, of: f.Opened, limit: f.Limits.Record, member: member, at: at}
 }
 
 // At is where the next record begins, or what is in front of it.
 func (s *Stream) At() int64 { return s.at }
 
+// Byte is a place in messages.
+func (s *Stream) Byte(at int64) string {
+	if s.member == 0 {
+		return fmt.Sprintf("byte %d", at)
+	}
+	return fmt.Sprintf("byte %d of what byte %d of the file begins, decompressed", at, s.member)
+}
+
 // Next returns the next record, which is valid until the next call, and where it begins; io.EOF: there is none.
 func (s *Stream) Next() (record []byte, at int64, err error) {
-	want := firstPeek
+	want := 1
 	for {
 		data, end, err := s.in.Peek(want)
 		if err != nil {
@@ -45,19 +55,19 @@ func (s *Stream) Next() (record []byte, at int64, err error) {
 		if len(data) == 0 && end {
 			return nil, s.at, io.EOF
 		}
-		n, row, err := s.of.Cut(data, s.at, end)
+		n, row, err := s.of.Cut(data, s.member+s.at, end)
 		switch {
 		case err != nil:
-			return nil, s.at, fmt.Errorf("byte %d: %w", s.at, err)
+			return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), err)
 		case n < 0 || n > len(data):
 			return nil, s.at, errors.New("a record was cut behind what there is of it, which is a bug")
 		case n == 0 && end:
-			return nil, s.at, fmt.Errorf("byte %d: %w", s.at, errCut)
+			return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), errCut)
 		case int64(n) > s.limit, n == 0 && int64(len(data)) > s.limit:
-			return nil, s.at, fmt.Errorf("byte %d: a record has more than %d bytes: if it is to be trusted, raise "+
-				"dataset.format.%s", s.at, s.limit, optionRecord)
+			return nil, s.at, fmt.Errorf("%s: a record has more than %d bytes: if it is to be trusted, raise "+
+				"dataset.format.%s", s.Byte(s.at), s.limit, optionRecord)
 		case n == 0:
-			want = max(want, 2*len(data))
+			want = max(firstPeek, 2*len(data))
 			continue
 		}
 		at = s.at
@@ -66,7 +76,7 @@ func (s *Stream) Next() (record []byte, at int64, err error) {
 		if row {
 			return data[:n:n], at, nil
 		}
-		want = firstPeek
+		want = 1
 	}
 }
 
@@ -76,42 +86,47 @@ type Buffered struct {
 	grow func(buf []byte, n int) ([]byte, error)
 	buf  []byte
 	from int // of buf, what comes next
+	to   int // of buf, the end of what was read
 	end  bool
 }
 
-// NewBuffered returns the bytes of a reader, whose buffer grows by grow: it returns a slice of n bytes that begins with
-// what buf holds. Nil: it is made.
+// NewBuffered returns the bytes of a reader, whose buffer grows by grow: it returns a slice of n bytes or more that
+// begins with what buf holds.
 func NewBuffered(in io.Reader, grow func(buf []byte, n int) ([]byte, error)) *Buffered {
-	if grow == nil {
-		grow = func(buf []byte, n int) ([]byte, error) { return append(buf, make([]byte, n-len(buf))...), nil }
-	}
 	return &Buffered{in: in, grow: grow}
 }
 
-// Peek fills the buffer.
+// bufferBytes is how long a buffer is at least: what is left in it is moved each time when it is read.
+const bufferBytes = 4 * firstPeek
+
+// Peek returns what there is, if it is enough, or fills the buffer.
 func (b *Buffered) Peek(n int) ([]byte, bool, error) {
-	for len(b.buf)-b.from < n && !b.end {
-		if b.from > 0 {
-			b.buf = b.buf[:copy(b.buf, b.buf[b.from:])]
-			b.from = 0
-		}
-		have := len(b.buf)
-		buf, err := b.grow(b.buf, max(n, cap(b.buf)))
-		if err != nil {
+	if b.to-b.from < n && !b.end {
+		if err := b.fill(n); err != nil {
 			return nil, false, err
 		}
-		for have < n && !b.end {
-			m, err := b.in.Read(buf[have:])
-			have += m
-			if errors.Is(err, io.EOF) {
-				b.end = true
-			} else if err != nil {
-				return nil, false, err
-			}
-		}
-		b.buf = buf[:have]
 	}
-	return b.buf[b.from:], b.end, nil
+	return b.buf[b.from:b.to], b.end, nil
+}
+
+func (b *Buffered) fill(n int) (err error) {
+	b.to = copy(b.buf, b.buf[b.from:b.to])
+	b.from = 0
+	if len(b.buf) < n || len(b.buf) == 0 {
+		if b.buf, err = b.grow(b.buf[:b.to], max(n, bufferBytes)); err != nil {
+			return err
+		}
+	}
+	for b.to < len(b.buf) && !b.end {
+		m, err := b.in.Read(b.buf[b.to:])
+		b.to += m
+		if errors.Is(err, io.EOF) {
+			b.end = true
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Pass moves on.

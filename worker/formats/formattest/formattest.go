@@ -182,6 +182,10 @@ func Read(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
+	return read(f, data)
+}
+
+func read(f format.File, data []byte) error {
 	sources := sourcesOf(f.Columns())
 	b, err := f.Bind(sources)
 	if err != nil {
@@ -196,10 +200,10 @@ func Read(ctx context.Context, data []byte) error {
 		if e.Rows > 1<<16 {
 			return fmt.Errorf("%d rows are claimed", e.Rows)
 		}
-		if err := d.Reset(st.File().GetUri(), b, extent, chunksOf(b, extent, data, false)); err != nil {
+		if err := d.Reset("mem://file", b, extent, chunksOf(b, extent, data, false)); err != nil {
 			return err
 		}
-		if _, err := d.Next(int(e.Rows)); err != nil {
+		if _, err := decoders.Rows(d, e.FirstRow, int(e.Rows)); err != nil {
 			return err
 		}
 	}
@@ -304,7 +308,7 @@ func decodeAll(
 		check(d.Reset("mem://file", b, extent, chunksOf(b, extent, data, pieces)))
 		check(d.Skip(skip))
 		for left -= skip; left > 0; left -= window {
-			vectors, err := d.Next(min(window, left))
+			vectors, err := decoders.Rows(d, e.FirstRow+e.Rows-int64(left), min(window, left))
 			check(err)
 			first := len(rows)
 			for range min(window, left) {
@@ -349,7 +353,7 @@ func measure(b *testing.B, f format.File, data []byte, rows int) {
 		for extent, e := range f.Extents() {
 			err := d.Reset("mem://file", bound, extent, chunksOf(bound, extent, data, false))
 			for left := int(e.Rows); left > 0 && err == nil; left -= 4096 {
-				_, err = d.Next(min(4096, left))
+				_, err = decoders.Rows(d, e.FirstRow, min(4096, left))
 			}
 			if err != nil {
 				b.Fatal(err)

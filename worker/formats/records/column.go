@@ -34,6 +34,7 @@ type Column struct {
 	nested           []vector.Level
 	nestedNulls      []bool
 	out              vector.Vector
+	fatal            error // that is not about the record: there is no memory, or the window is too long
 }
 
 func newColumn(s *pb.Source, memory *decode.Allowance) (*Column, error) {
@@ -165,10 +166,13 @@ func (c *Column) zero() (err error) {
 		return push(c, &v.Ends, int32(len(v.Data)))
 	default:
 		n := len(v.Small)
-		if v.Small, err = decode.Grow(c.memory, v.Small, n+spec.Width(kind)); err == nil {
-			clear(v.Small[n:])
+		if v.Small, err = decode.GrowTo(c.memory, v.Small, n+spec.Width(kind), 2*n+64); err != nil {
+			c.fatal = err
+			return err
 		}
-		return err
+		v.Small = v.Small[:n+spec.Width(kind)]
+		clear(v.Small[n:])
+		return nil
 	}
 }
 
@@ -178,6 +182,7 @@ func push[T any](c *Column, s *[]T, x T) error {
 		n := len(*s)
 		grown, err := decode.GrowTo(c.memory, *s, n+1, 2*n+64)
 		if err != nil {
+			c.fatal = err
 			return err
 		}
 		*s = grown[:n]
@@ -237,12 +242,66 @@ func (c *Column) endRow() error {
 		return errOpen
 	}
 	if c.values > math.MaxInt32-1 || len(c.out.Data) > math.MaxInt32 {
-		return fmt.Errorf("a window with more than %d values or bytes of them", math.MaxInt32)
+		return c.tooLong()
 	}
 	c.rows++
 	c.set = false
 	return nil
 }
+
+func (c *Column) tooLong() error {
+	c.fatal = fmt.Errorf("a window with more than %d values or bytes of them", math.MaxInt32)
+	return c.fatal
+}
+
+// undo forgets what the open row was told.
+func (c *Column) undo() {
+	n := c.rows
+	c.set, c.depth = false, 0
+	c.valid = cutBits(c.valid, n)
+	if c.Type.List {
+		v := &c.out
+		if len(v.Offsets) == n { // nothing was
+			return
+		}
+		v.Offsets, n = v.Offsets[:n], int(v.Offsets[n])
+		for k := range c.nested {
+			l := &c.nested[k]
+			c.levels[k], l.Valid = int32(n), cutBits(l.Valid, n)
+			if len(l.Offsets) == n {
+				n = int(c.count(k + 1))
+				continue
+			}
+			l.Offsets, n = l.Offsets[:n], int(l.Offsets[n])
+		}
+		c.values, c.elemValid = n, cutBits(c.elemValid, n)
+	}
+	c.cut(n)
+}
+
+// cutBits keeps the first n bits.
+func cutBits(bits []uint64, n int) []uint64 {
+	bits = bits[:min(len(bits), vector.Words(n))]
+	if n&63 != 0 && n>>6 < len(bits) {
+		bits[n>>6] &= 1<<(n&63) - 1
+	}
+	return bits
+}
+
+// cut keeps the first n values.
+func (c *Column) cut(n int) {
+	v := &c.out
+	v.Bool, v.I32, v.I64 = v.Bool[:min(n, len(v.Bool))], v.I32[:min(n, len(v.I32))], v.I64[:min(n, len(v.I64))]
+	v.F32, v.F64 = v.F32[:min(n, len(v.F32))], v.F64[:min(n, len(v.F64))]
+	v.Small = v.Small[:min(n*spec.Width(c.Type.Kind), len(v.Small))]
+	if c.Type.Kind == pb.Kind_BINARY {
+		v.Ends = v.Ends[:min(n+1, len(v.Ends))]
+		v.Data = v.Data[:v.Ends[len(v.Ends)-1]]
+	}
+}
+
+// Elements is how many values there are so far in the window: of a list's column, in all of its lists.
+func (c *Column) Elements() int { return c.values }
 
 // fill sets what a record has that says nothing.
 func (c *Column) fill() error {
@@ -294,10 +353,15 @@ func (c *Column) Bool(x bool) error {
 // Int sets a whole number; a float's column takes the nearest float, and an integer's one that fits.
 func (c *Column) Int(x int64) error {
 	v := &c.out
-	least, most := span(c.Type.Kind)
+	least, most := Span(c.Type.Kind)
 	switch kind := c.Type.Kind; {
-	case kind == pb.Kind_FLOAT32 || kind == pb.Kind_FLOAT64 || kind == pb.Kind_FLOAT16 || kind == pb.Kind_BFLOAT16:
+	case kind == pb.Kind_FLOAT64:
 		return c.Float(float64(x))
+	case kind == pb.Kind_FLOAT32:
+		if err := c.element(false); err != nil {
+			return err
+		}
+		return push(c, &v.F32, float32(x)) // rounded once
 	case most == 0:
 		return c.wrong(strconv.FormatInt(x, 10))
 	case x < least || x > most:
@@ -321,8 +385,8 @@ func (c *Column) Int(x int64) error {
 	return nil
 }
 
-// span is what values a kind of integers has; 0, 0: it is none.
-func span(k pb.Kind) (least, most int64) {
+// Span is what values a kind of integers has; 0, 0: it is none.
+func Span(k pb.Kind) (least, most int64) {
 	switch k {
 	case pb.Kind_INT8:
 		return math.MinInt8, math.MaxInt8
@@ -398,10 +462,11 @@ func (c *Column) Bytes(x []byte) error {
 	v := &c.out
 	n := len(v.Data)
 	if n+len(x) > math.MaxInt32 {
-		return fmt.Errorf("a window with more than %d bytes", math.MaxInt32)
+		return c.tooLong()
 	}
 	grown, err := decode.GrowTo(c.memory, v.Data, n+len(x), 2*(n+len(x)))
 	if err != nil {
+		c.fatal = err
 		return err
 	}
 	v.Data = grown[:n+len(x)]

@@ -43,15 +43,20 @@ type Decoder struct {
 	out     []*vector.Vector
 
 	in       *records.Stream
-	unpacked *records.Unpacked // nil: the file is not compressed
+	unpacked *records.Unpacked // nil: the file is not compressed, or none was begun
 	buffer   []byte            // that records are decompressed into
 
 	file     string
 	extent   int
 	row      int64 // of the file, that comes next
 	rowsLeft int
-	err      error // that ended the extent
+	window   int            // rows of the window so far
+	faults   []decode.Fault // of the window
+	err      error          // that ended the extent
 }
+
+// maxFaults bounds how many rows of a window may be wrong: nobody leaves out as many.
+const maxFaults = 1 << 13
 
 var errNoExtent = errors.New("records: decoder without an extent")
 
@@ -68,20 +73,15 @@ func (d *Decoder) Memory() *decode.Allowance { return &d.memory }
 
 // Forget gives up the last file, and all memory.
 func (d *Decoder) Forget() {
-	d.closeStream()
+	if d.unpacked != nil {
+		d.unpacked.Close()
+	}
+	d.in, d.unpacked = nil, nil
 	d.bound, d.parse, d.err, d.buffer = nil, nil, errNoExtent, nil
 	clear(d.columns)
 	clear(d.readers)
 	clear(d.out)
 	d.memory.Give(d.memory.Held())
-}
-
-func (d *Decoder) closeStream() {
-	if d.unpacked != nil {
-		d.unpacked.Close()
-		d.unpacked = nil
-	}
-	d.in = nil
 }
 
 // Reset begins an extent of a file, whose URI is for messages. There is one chunk.
@@ -130,19 +130,22 @@ func (d *Decoder) bind(b *records.Bound) (err error) {
 
 // open begins to read an extent's bytes.
 func (d *Decoder) open(p format.Place, chunk decode.Source) error {
-	d.closeStream()
 	if d.bound.Codec == records.Plain {
 		// Records lie in the chunk, and are not copied.
-		d.in = records.NewStream(d.bound.File, &inChunk{chunk: chunk, left: int(p.Bytes)}, p.Stored.Offset)
+		d.in = records.NewStream(d.bound.File, &inChunk{chunk: chunk, left: int(p.Bytes)}, 0, p.Stored.Offset)
 		return nil
 	}
-	d.unpacked = records.NewUnpacked(d.bound.Codec, &chunkReader{chunk: chunk, left: int(p.Stored.Length)},
-		d.bound.Limits.Ratio)
+	in := &chunkReader{chunk: chunk, left: int(p.Stored.Length)}
+	if d.unpacked == nil {
+		d.unpacked = records.NewUnpacked(d.bound.Codec, in, d.bound.Limits, d.memory.Take)
+	} else {
+		d.unpacked.Reset(in)
+	}
 	if n, err := io.CopyN(io.Discard, d.unpacked, p.Skip); err != nil {
 		return fmt.Errorf("of %d bytes in front of its rows there are %d: %w", p.Skip, n, noEOF(err))
 	}
 	rows := records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes), d.grow)
-	d.in = records.NewStream(d.bound.File, rows, p.Skip)
+	d.in = records.NewStream(d.bound.File, rows, p.Stored.Offset, p.Skip)
 	return nil
 }
 
@@ -153,29 +156,24 @@ func noEOF(err error) error {
 	return err
 }
 
-// grow is the memory that records are decompressed into, which the next extent uses again.
-func (d *Decoder) grow(buf []byte, n int) ([]byte, error) {
-	if cap(d.buffer) >= n {
-		if len(buf) > 0 && &buf[0] != &d.buffer[:1][0] {
-			copy(d.buffer[:n], buf)
-		}
-		return d.buffer[:n], nil
-	}
-	grown, err := decode.Grow(&d.memory, d.buffer[:len(buf)], n)
-	if err != nil {
-		return nil, err
-	}
-	d.buffer = grown
-	return grown[:n], nil
+// grow is the memory that records are decompressed into, which the next extent uses again. What buf holds lies there.
+func (d *Decoder) grow(buf []byte, n int) (_ []byte, err error) {
+	d.buffer, err = decode.Grow(&d.memory, d.buffer[:len(buf)], n)
+	return d.buffer, err
 }
 
 // Skip passes over rows.
 func (d *Decoder) Skip(rows int) error {
-	return d.advance(rows, func([]byte) error { return nil })
+	return d.advance(rows, func([]byte, int64) error { return nil })
 }
+
+// Faults are the rows of the window that have something wrong in them, which are null.
+func (d *Decoder) Faults() []decode.Fault { return d.faults }
 
 // Next returns vectors of the next rows, one for each source. They are valid until the next call of Next or Skip.
 func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
+	clear(d.faults)
+	d.faults, d.window = d.faults[:0], 0
 	for _, c := range d.columns {
 		if c != nil {
 			c.begin()
@@ -188,20 +186,49 @@ func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 	return d.out, d.show(rows)
 }
 
-// take adds a record to the columns.
-func (d *Decoder) take(record []byte) error {
-	if err := d.parse.Parse(record, d.columns); err != nil {
-		return err
+// take adds a record to the columns. What is wrong with it is a fault of its row.
+func (d *Decoder) take(record []byte, at int64) error {
+	err := d.parse.Parse(record, d.columns)
+	if err == nil {
+		if err = d.endRow(); err == nil {
+			return nil
+		}
 	}
+	err = fmt.Errorf("record at %s: %w", d.in.Byte(at), err)
+	for _, c := range d.columns {
+		if c != nil && c.fatal != nil || len(d.faults) == maxFaults {
+			return err
+		}
+	}
+	d.faults = append(d.faults, decode.Fault{Row: d.window, Err: err})
+	for i, c := range d.columns {
+		if c == nil {
+			continue
+		}
+		c.undo()
+		if err := c.Null(); err != nil {
+			return d.of(i, err)
+		}
+	}
+	return d.endRow()
+}
+
+func (d *Decoder) endRow() error {
 	for i, c := range d.columns {
 		if c == nil {
 			continue
 		}
 		if err := c.endRow(); err != nil {
-			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+			return d.of(i, err)
 		}
 	}
+	d.window++
 	return nil
+}
+
+// of says to which feature an error belongs.
+func (d *Decoder) of(source int, err error) error {
+	return fmt.Errorf("feature %s: %w", d.sources[source].GetName(), err)
 }
 
 func (d *Decoder) show(rows int) (err error) {
@@ -210,14 +237,14 @@ func (d *Decoder) show(rows int) (err error) {
 			d.out[i] = c.show()
 		} else if d.out[i], err = d.readers[i].Read(rows); err != nil {
 			d.err = err
-			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+			return d.of(i, err)
 		}
 	}
 	return nil
 }
 
 // advance has f take rows, and keeps its error: an extent that failed stays failed.
-func (d *Decoder) advance(rows int, f func(record []byte) error) (err error) {
+func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err error) {
 	if d.err != nil {
 		return d.err
 	}
@@ -234,9 +261,7 @@ func (d *Decoder) advance(rows int, f func(record []byte) error) (err error) {
 				d.row, d.in.At())
 		}
 		if err == nil {
-			if err = f(record); err != nil {
-				err = fmt.Errorf("record at byte %d: %w", at, err)
-			}
+			err = f(record, at)
 		}
 		if err != nil {
 			return fmt.Errorf("row %d: %w", d.row, err)

@@ -36,6 +36,10 @@ class Mistake(Exception):
     """A function returned what is not as it was declared, or its style cannot hold what it is to get."""
 
 
+class TooMany(Mistake):
+    """A function made more rows than it may, of all rows of a call together."""
+
+
 Column: TypeAlias = "pa.Array | Pictures"
 
 MOST = 1024  # rows that a flat_map makes of one, on average over a call, where it does not say
@@ -189,11 +193,11 @@ class Function:
             raise self._too_many(parents, rows)
         return parents
 
-    def _too_many(self, parents: Array, rows: int) -> Mistake:
+    def _too_many(self, parents: Array, rows: int) -> TooMany:
         """About the row of which the most became, where a call makes too many."""
         became = np.bincount(parents, minlength=rows)
         self.row = int(became.argmax())
-        return Mistake(
+        return TooMany(
             f"it became {became[self.row]} rows or more, and all {rows} of the call {len(parents)} or more; at most "
             f"{self._most} for each may become of them: make fewer, or allow more by most="
         )

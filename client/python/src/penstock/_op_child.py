@@ -208,7 +208,7 @@ class Child:
                 _lay_out(result, pieces)
         except BaseException as err:
             self._busy = False
-            told = {**_told("raised", err), "row": function.row}
+            told = {**_told("raised", err), "row": function.row, "own": _of_a_row(err)}
             if isinstance(err, _op_call.Mistake):  # the worker says which row of the file that is
                 told["message"] = told["message"].replace(f" in row {function.row} of the call", "", 1)
             return told
@@ -247,6 +247,11 @@ def _mapped(files: list[int], size: int, access: int) -> mmap.mmap:
     segment = mmap.mmap(files[0], size, mmap.MAP_SHARED, access)
     os.close(files[0])
     return segment
+
+
+def _of_a_row(err: BaseException) -> bool:
+    """Whether the values of one row make it so, as far as can be told: not the machine, nor all rows together."""
+    return isinstance(err, Exception) and not isinstance(err, (MemoryError, OSError, _op_call.TooMany))
 
 
 def _told(kind: str, err: BaseException) -> Message:
