@@ -5,8 +5,10 @@ package csv
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -110,47 +112,85 @@ func (o *Opened) Fields() (n int) {
 
 // Field is the column that a source reads, of those that the file has.
 func (o *Opened) Field(s *pb.Source) (f Field, ok bool) {
-	if len(s.GetPath()) != 1 {
-		return f, false
+	for i := range o.fields {
+		if slices.Equal(o.fields[i].Path, s.GetPath()) {
+			f = o.fields[i]
+			f.Column = o.columns.Schema.Columns[i] // which may be unsupported
+			return f, f.Index >= 0
+		}
 	}
-	i, ok := o.columns.Column(s.GetPath()[0])
-	if !ok {
-		return f, false
+	return f, false
+}
+
+// meant is what a column's values are, and want what a source's must be.
+func (f *Field) meant() string {
+	if f.Declared || f.Kind == literal.Unknown || f.Meaning != "" {
+		return cmp.Or(f.Meaning, f.Type.String())
 	}
-	f = o.fields[i]
-	f.Column = o.columns.Schema.Columns[i] // which may be unsupported
-	return f, f.Index >= 0
+	return f.Kind.String()
+}
+
+func want(s *pb.Source) string {
+	return cmp.Or(s.GetMeaning(), spec.TypeFromProto(s.GetType()).String())
 }
 
 // Find says how a source is read: a column whose type is inferred can be read as any that its texts may be.
 func (o *Opened) Find(s *pb.Source) (format.Access, error) {
 	f, ok := o.Field(s)
-	if !ok && len(s.GetPath()) == 1 {
+	if !ok {
 		return format.Absent, nil
 	}
-	if ok && f.Unsupported == "" && f.reads(s) {
+	if f.Unsupported != "" && !f.Untyped {
+		return 0, fmt.Errorf("column %s cannot be read: %s", f.Name, f.Unsupported)
+	}
+	if _, ok := f.As(s); ok {
 		return format.Plain, nil
 	}
-	how, _, err := o.columns.Find(s)
-	if err != nil && ok && !f.Declared {
-		err = fmt.Errorf("%w: that is what the file's front shows; declare dataset.format.columns.%s", err, f.Name)
+	why := "as declared"
+	if !f.Declared {
+		why = "as the file's front shows: declare dataset.format.columns." + f.Name
 	}
-	return how, err
+	return 0, fmt.Errorf("column %s is %s here, not %s, %s", f.Name, f.meant(), want(s), why)
 }
 
-// reads reports whether texts of a column whose type is inferred may be values of another one.
-func (f *Field) reads(s *pb.Source) bool {
+// As is what the field's texts are for a source, if they may be values of it: of a column whose type is inferred, the
+// front may not have shown all of it.
+func (f *Field) As(s *pb.Source) (k literal.Kind, ok bool) {
 	t := spec.TypeFromProto(s.GetType())
-	if f.Declared || t.List || s.Key != nil || len(s.GetField()) > 0 {
-		return false
+	if t.List || s.Key != nil || len(s.GetField()) > 0 {
+		return k, false
 	}
-	switch f.Kind {
-	case literal.Unknown:
-		return s.GetMeaning() == "" && t.Kind != pb.Kind_INT32
-	case literal.Int:
-		return s.GetMeaning() == "" && t.Kind == pb.Kind_FLOAT64
+	switch {
+	case f.Kind == literal.Unknown:
+		return unknownAs(t.Kind, s.GetMeaning())
+	case f.Kind == literal.Int && !f.Declared && t.Kind == pb.Kind_FLOAT64:
+		return literal.Float, s.GetMeaning() == ""
 	}
-	return false
+	return f.Kind, (t.Kind == f.Own || format.Widens(f.Type.Kind, t.Kind)) && s.GetMeaning() == f.Meaning
+}
+
+// unknownAs is what texts must be of a column of whose front nothing is known, but what other files show.
+func unknownAs(kind pb.Kind, meaning string) (literal.Kind, bool) {
+	switch meaning {
+	case meansMicros:
+		return literal.Micros, kind == pb.Kind_INT64
+	case meansNanos:
+		return literal.Nanos, kind == pb.Kind_INT64
+	case "":
+	default:
+		return literal.Unknown, false
+	}
+	switch kind {
+	case pb.Kind_BOOL:
+		return literal.Bool, true
+	case pb.Kind_INT32: // no integers are inferred as such
+		return literal.Date, true
+	case pb.Kind_INT64:
+		return literal.Int, true
+	case pb.Kind_FLOAT64:
+		return literal.Float, true
+	}
+	return literal.Binary, kind == pb.Kind_BINARY
 }
 
 // front reads the records of a file's front.
@@ -203,7 +243,7 @@ func (f *front) names(s *settings) ([]string, error) {
 			return nil, fmt.Errorf("byte %d: %w", f.at-len(first)+f.fields.At(), err)
 		}
 		names = append(names, strings.TrimSpace(string(text)))
-		if k := guess(text, false); k == literal.String || k == literal.Binary {
+		if k := guess(text); len(text) > 0 && (k == literal.String || k == literal.Binary) {
 			data = false
 		}
 	}
@@ -240,7 +280,7 @@ const inferred = 10_000
 
 // infer finds the types that are not declared. What is wrong with a record is told where it is read.
 func (f *front) infer(columns int) {
-	kinds := make([]literal.Kind, columns)
+	kinds, texts := make([]literal.Kind, columns), make([]bool, columns)
 	for range inferred {
 		record, err := f.next()
 		if record == nil || err != nil {
@@ -252,31 +292,25 @@ func (f *front) infer(columns int) {
 			if err != nil {
 				break
 			}
-			if kinds[i] != literal.Binary && !f.of.null(text, quoted) {
-				kinds[i] = literal.Wide(kinds[i], guess(text, kinds[i] == literal.String))
+			switch {
+			case !quoted && f.of.IsNull(text):
+			case f.of.IsNull(bytes.TrimSpace(text)): // of text alone it is a value
+				texts[i] = true
+			case kinds[i] == literal.String:
+				kinds[i] = literal.Wide(kinds[i], literal.GuessText(text))
+			case kinds[i] != literal.Binary:
+				kinds[i] = literal.Wide(kinds[i], guess(text))
 			}
 		}
 	}
 	for i := range f.of.fields {
 		if c := &f.of.fields[i]; !c.Declared {
-			c.Kind = kinds[c.Index]
+			if c.Kind = kinds[c.Index]; c.Kind == literal.Unknown && texts[c.Index] {
+				c.Kind = literal.String
+			}
 		}
 	}
 }
 
-// null reports whether a field says nothing of its column's type.
-func (d *Dialect) null(text []byte, quoted bool) bool {
-	return len(text) == 0 || !quoted && d.IsNull(text) || d.IsNull(bytes.TrimSpace(text))
-}
-
-// guess is the kind of a text; known: it is one of a column of text, and so it matters whether it is UTF-8 alone.
-func guess(text []byte, known bool) literal.Kind {
-	trimmed := bytes.TrimSpace(text)
-	if known {
-		return literal.GuessText(text)
-	}
-	if len(trimmed) == 0 {
-		return literal.Unknown
-	}
-	return literal.Guess(trimmed, literal.TimeKind)
-}
+// guess is the kind of a text.
+func guess(text []byte) literal.Kind { return literal.Guess(bytes.TrimSpace(text), literal.TimeKind) }

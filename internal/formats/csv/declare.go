@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/literal"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 )
@@ -94,7 +95,7 @@ func kindOf(c *spec.Column) literal.Kind {
 
 // complete gives a column the type of its kind.
 func (f *Field) complete() {
-	if f.Type.Kind != pb.Kind_KIND_UNSPECIFIED {
+	if f.Inferred = !f.Declared; f.Type.Kind != pb.Kind_KIND_UNSPECIFIED {
 		return
 	}
 	switch c := &f.Column; f.Kind {
@@ -112,7 +113,9 @@ func (f *Field) complete() {
 		c.Type.Kind, c.Meaning = pb.Kind_INT64, meansNanos
 	case literal.Binary:
 		c.Type.Kind = pb.Kind_BINARY
-	default:
+	case literal.String:
 		c.Type.Kind, c.Text = pb.Kind_BINARY, true
+	case literal.Unknown:
+		c.Untyped, c.Unsupported = true, format.Untyped
 	}
 }

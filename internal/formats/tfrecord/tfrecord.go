@@ -119,9 +119,7 @@ func (o *Opened) infer(f *records.Front) (columns []spec.Column, err error) {
 			"declare them as dataset.format.columns", len(f.Data))
 	}
 	for name, s := range found {
-		if c := s.column(name); c.Type.Kind != pb.Kind_KIND_UNSPECIFIED {
-			columns = append(columns, c)
-		}
+		columns = append(columns, s.column(name))
 	}
 	slices.SortFunc(columns, func(a, b spec.Column) int { return strings.Compare(a.Name, b.Name) })
 	return columns, nil
@@ -163,11 +161,13 @@ func show(found map[string]*shown, record []byte) error {
 
 // column is the feature's.
 func (s *shown) column(name string) spec.Column {
-	c := spec.Column{Name: name, Path: []string{name}}
-	if len(s.kinds) > 0 {
+	c := spec.Column{Name: name, Path: []string{name}, Inferred: true}
+	switch len(s.kinds) {
+	case 0:
+		c.Untyped, c.Unsupported = true, format.Untyped
+	case 1:
 		c.Type = spec.Type{Kind: s.kinds[0], List: s.list}
-	}
-	if len(s.kinds) > 1 {
+	default:
 		c.Unsupported = fmt.Sprintf("%s in some records and %s in others", spec.KindName(s.kinds[0]),
 			spec.KindName(s.kinds[1]))
 	}
@@ -184,7 +184,7 @@ func (o *Opened) Size() int64 { return o.size }
 func (o *Opened) Find(s *pb.Source) (format.Access, error) {
 	how, _, err := o.columns.Find(s)
 	switch {
-	case err == nil && how == format.Absent && len(s.GetPath()) == 1 && s.Key == nil && s.GetMeaning() == "":
+	case err == nil && !how.Stored() && len(s.GetPath()) == 1 && s.Key == nil && s.GetMeaning() == "":
 		return format.Plain, nil
 	case err == nil || len(s.GetPath()) != 1:
 		return how, err

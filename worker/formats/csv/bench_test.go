@@ -25,9 +25,7 @@ const benchRecords = 50_000
 
 // BenchmarkDecode decodes all columns.
 func BenchmarkDecode(b *testing.B) {
-	data := table(benchRecords)
-	b.SetBytes(int64(len(data)))
-	formattest.DecodeAs(b, "x.csv", data, nil, benchRecords)
+	formattest.File{Name: "x.csv", Data: table(benchRecords)}.Decode(b, benchRecords)
 }
 
 // BenchmarkEncodingCSV cuts the same records into fields by the standard library, which makes no values of them.

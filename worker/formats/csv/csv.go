@@ -11,7 +11,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/csv"
-	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/literal"
 	files "github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/worker/formats/records"
@@ -48,39 +47,22 @@ func NewParser(f *files.File, sources []*pb.Source) (records.Parser, error) {
 	p := &Parser{of: of, fields: csv.NewFields(&of.Dialect), count: of.Fields()}
 	p.reads = make([]reader, p.count)
 	for i, s := range sources {
-		how, err := of.Find(s)
-		if err != nil {
-			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
-		}
 		field, ok := of.Field(s)
-		if how != format.Plain || !ok {
+		if !ok {
 			continue
+		}
+		as, ok := field.As(s)
+		if !ok {
+			return nil, fmt.Errorf("feature %s: the file's column %s is none of its type", s.GetName(), field.Name)
 		}
 		r := &p.reads[field.Index]
 		if r.to == nil {
 			r.Field = field
 			r.least, r.most = span(&field)
 		}
-		r.to = append(r.to, target{i, readAs(&field, s), bitsOf(&field, s)})
+		r.to = append(r.to, target{i, as, bitsOf(&field, s)})
 	}
 	return p, nil
-}
-
-// readAs is what a field's texts are for a source: what the column is, unless its front did not show that.
-func readAs(f *csv.Field, s *pb.Source) literal.Kind {
-	switch kind := s.GetType().GetKind(); {
-	case f.Kind == literal.Int && (kind == pb.Kind_FLOAT32 || kind == pb.Kind_FLOAT64):
-		return literal.Float
-	case f.Kind != literal.Unknown:
-		return f.Kind
-	case kind == pb.Kind_BOOL:
-		return literal.Bool
-	case kind == pb.Kind_FLOAT32 || kind == pb.Kind_FLOAT64:
-		return literal.Float
-	case kind == pb.Kind_INT64:
-		return literal.Int
-	}
-	return literal.String
 }
 
 // bitsOf is how many a float has: those that the column's have are what they are as wider ones, too.

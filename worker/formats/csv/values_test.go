@@ -1,6 +1,13 @@
 package csv_test
 
-import "github.com/penstock-ml/penstock/api/pb"
+import (
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/formats/formattest"
+)
+
+func csvOf(text string, how *pb.Format) formattest.File {
+	return formattest.File{Name: "x.csv", Data: []byte(text), How: how}
+}
 
 func text(s string) *pb.Value { return &pb.Value{Kind: &pb.Value_Text{Text: s}} }
 

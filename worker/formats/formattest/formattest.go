@@ -328,15 +328,6 @@ func decodeAll(
 // Decode measures how long a file of so many rows takes, in windows of 4,096.
 func Decode(b *testing.B, data []byte, rows int) { measure(b, open(b, data), data, rows) }
 
-// DecodeAs measures a file that is read as a dataset says how.
-func DecodeAs(b *testing.B, uri string, data []byte, how *pb.Format, rows int) {
-	f, err := OpenAs(b.Context(), uri, data, how)
-	if err != nil {
-		b.Fatal(err)
-	}
-	measure(b, f, data, rows)
-}
-
 func measure(b *testing.B, f format.File, data []byte, rows int) {
 	sources := sourcesOf(f.Columns())[absentSources:]
 	bound, err := f.Bind(sources)

@@ -12,13 +12,14 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
 )
 
 // TestFilesOfOthers: files that others wrote have the rows of their twins.
 func TestFilesOfOthers(t *testing.T) {
 	for _, o := range filetest.Others(t, "tfrecord") {
-		t.Run(o.File, func(t *testing.T) { formattest.EqualTwin(t, o, o.How(t)) })
+		t.Run(o.File, func(t *testing.T) { formattest.Twin(t, formattest.Of(t, o), o.TwinData(t)) })
 	}
 }
 
@@ -120,12 +121,7 @@ func TestRefuses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := formattest.ReadAs(t.Context(), "x.tfrecord", tc.data, tc.how)
-			for _, want := range tc.want {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("error %v, want one with %q", err, want)
-				}
-			}
+			formattest.Fails(t, formattest.File{Name: "x.tfrecord", Data: tc.data, How: tc.how}, tc.want...)
 		})
 	}
 }
@@ -159,7 +155,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &pb.Source{Name: "x", Path: []string{tc.column}, Type: tc.typ}
-			rows := formattest.RowsAs(t, "x.tfrecord", tc.data, nil, s)
+			rows := formattest.File{Name: "x.tfrecord", Data: tc.data}.Rows(t, s)
 			if got := rows[len(rows)-1][0]; !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
@@ -181,8 +177,8 @@ func TestTruncated(t *testing.T) {
 		ends = append(ends, len(file(records[:i+1]...)))
 	}
 	for n := range len(data) + 1 {
-		rows, err := formattest.ReadAs(t.Context(), "x.tfrecord", data[:n:n], nil)
-		if want := slices.Index(ends, n); n > 0 && (err == nil) != (want >= 0) || err == nil && rows != want {
+		rows, err := rowsOf(t, formattest.File{Name: "x.tfrecord", Data: data[:n:n]})
+		if want := slices.Index(ends, n); n > 0 && (err == nil) != (want >= 0) || err == nil && rows != int64(want) {
 			t.Errorf("of %d bytes there are %d rows, and error %v", n, rows, err)
 		}
 	}
@@ -190,7 +186,7 @@ func TestTruncated(t *testing.T) {
 		if strings.HasSuffix(o.File, "stream.tfrecord.gz") {
 			data := o.Data(t)
 			for n := 2; n < len(data); n += 7 {
-				if rows, err := formattest.ReadAs(t.Context(), o.File, data[:n:n], nil); err == nil {
+				if rows, err := rowsOf(t, formattest.File{Name: o.File, Data: data[:n:n]}); err == nil {
 					t.Errorf("%s: of %d bytes there are %d rows", o.File, n, rows)
 				}
 			}
@@ -198,12 +194,22 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
+// rowsOf counts the rows of a file, all of which can be read.
+func rowsOf(t *testing.T, file formattest.File) (int64, error) {
+	t.Helper()
+	f, err := file.Load(t.Context())
+	if err != nil {
+		return 0, err
+	}
+	return format.Rows(f), file.Read(t.Context())
+}
+
 // FuzzFile reads files of any bytes: all of one is decoded, or refused.
 func FuzzFile(f *testing.F) {
 	for _, o := range filetest.Others(f, "tfrecord") {
 		f.Add(o.Data(f))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { _, _ = formattest.ReadAs(t.Context(), "x.tfrecord", data, nil) })
+	f.Fuzz(func(t *testing.T, data []byte) { _ = formattest.File{Name: "x.tfrecord", Data: data}.Read(t.Context()) })
 }
 
 // FuzzExample reads Examples of any bytes, whose checksums are right.
@@ -211,7 +217,7 @@ func FuzzExample(f *testing.F) {
 	f.Add(example(entry("a", ints(1, 2)), entry("b", texts("x", ""))), example(entry("a", ints(-1))))
 	f.Add(example(entry("f", message(2, message(1, make([]byte, 8))))), []byte{})
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		_, _ = formattest.ReadAs(t.Context(), "x.tfrecord", file(a, b), nil)
+		_ = formattest.File{Name: "x.tfrecord", Data: file(a, b)}.Read(t.Context())
 	})
 }
 
@@ -224,7 +230,5 @@ func BenchmarkDecode(b *testing.B) {
 		records = append(records, example(entry("id", ints(int64(i))), entry("image", texts(strings.Repeat("x", 500))),
 			entry("label", ints(int64(i%10))), entry("vector", vector)))
 	}
-	data := file(records...)
-	b.SetBytes(int64(len(data)))
-	formattest.DecodeAs(b, "x.tfrecord", data, nil, n)
+	formattest.File{Name: "x.tfrecord", Data: file(records...)}.Decode(b, n)
 }
