@@ -224,3 +224,28 @@ func TestMergeStructBesideOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeInferred: types that values at files' fronts show go together where numbers do; what does not is told how to
+// declare.
+func TestMergeInferred(t *testing.T) {
+	inferred := func(kind pb.Kind) Column {
+		c := column("x", kind)
+		c.Inferred = true
+		return c
+	}
+	merge := func(a, b Column) (Schema, error) {
+		return Merge([]FileSchema{{"a", Schema{[]Column{a}}}, {"b", Schema{[]Column{b}}}})
+	}
+	for _, kinds := range [][2]pb.Kind{{pb.Kind_INT64, pb.Kind_FLOAT64}, {pb.Kind_FLOAT64, pb.Kind_INT64}} {
+		got, err := merge(inferred(kinds[0]), inferred(kinds[1]))
+		if err != nil || got.Columns[0].Type.Kind != pb.Kind_FLOAT64 {
+			t.Errorf("%v: %+v, %v", kinds, got, err)
+		}
+	}
+	if _, err := merge(inferred(pb.Kind_INT64), column("x", pb.Kind_FLOAT64)); err == nil {
+		t.Error("an inferred int64 goes with a float64 that a file says it has")
+	}
+	_, err := merge(inferred(pb.Kind_INT64), inferred(pb.Kind_BINARY))
+	compareProblems(t, err, []string{"x: is int64 in a, but binary in b; one dataset takes one type (declare it, as in " +
+		"dataset.format.columns: {x: float64}"})
+}

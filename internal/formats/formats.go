@@ -17,15 +17,17 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/csv"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/jsonl"
+	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/formats/tfrecord"
+	"github.com/penstock-ml/penstock/internal/formats/tokens"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // All are the formats that can be read.
 func All() []format.Format {
-	all := []format.Format{parquet.Format{}, arrow.Format{}}
+	all := []format.Format{parquet.Format{}, arrow.Format{}, tokens.Format{}}
 	for _, kind := range kinds() {
 		all = append(all, records.Format{Kind: kind})
 	}
@@ -39,6 +41,7 @@ func kinds() []records.Kind {
 		csv.CSV(),
 		csv.TSV(),
 		tfrecord.Kind{},
+		mds.Kind{},
 	}
 }
 

@@ -9,28 +9,30 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .csv, .tsv, .tab, .tfrecord, " +
-	".tfrecords or .tfrec"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds, .ds, .csv, .tsv, .tab, " +
+	".tfrecord, .tfrecords or .tfrec"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
 	switch path.Ext(Uncompressed(uri)) {
 	case ".jsonl", ".ndjson":
 		return "JSON lines"
-	}
-	switch strings.ToLower(path.Ext(uri)) {
-	case ".parquet", ".parq", ".pq":
-		return "Parquet"
-	case ".arrow", ".feather", ".ipc":
-		return "Arrow"
-	}
-	switch path.Ext(Uncompressed(uri)) {
+	case ".mds":
+		return "MDS"
 	case ".csv":
 		return "CSV"
 	case ".tsv", ".tab":
 		return "TSV"
 	case ".tfrecord", ".tfrecords", ".tfrec":
 		return "TFRecord"
+	}
+	switch strings.ToLower(path.Ext(uri)) {
+	case ".ds":
+		return "tokens"
+	case ".parquet", ".parq", ".pq":
+		return "Parquet"
+	case ".arrow", ".feather", ".ipc":
+		return "Arrow"
 	}
 	return ""
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/penstock-ml/penstock/worker/formats/csv"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/formats/jsonl"
+	"github.com/penstock-ml/penstock/worker/formats/mds"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
 	"github.com/penstock-ml/penstock/worker/formats/tfrecord"
+	"github.com/penstock-ml/penstock/worker/formats/tokens"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -100,6 +102,8 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 		return parquet.NewDecoder(sources, 0), nil
 	case "Arrow":
 		return arrow.NewDecoder(sources), nil
+	case "tokens":
+		return tokens.NewDecoder(sources), nil
 	}
 	if parser := parserOf(name); parser != nil {
 		return records.NewDecoder(sources, parser), nil
@@ -109,13 +113,11 @@ func New(name string, sources []*pb.Source) (Decoder, error) {
 
 // parserOf is what finds the values in records of a format; nil: its files are no records.
 func parserOf(name string) records.NewParser {
-	switch name {
-	case "JSON lines":
-		return jsonl.New
-	case "CSV", "TSV":
-		return csv.NewParser
-	case "TFRecord":
-		return tfrecord.NewParser
-	}
-	return nil
+	return map[string]records.NewParser{
+		"JSON lines": jsonl.New,
+		"MDS":        mds.NewParser,
+		"CSV":        csv.NewParser,
+		"TSV":        csv.NewParser,
+		"TFRecord":   tfrecord.NewParser,
+	}[name]
 }

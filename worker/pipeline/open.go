@@ -98,7 +98,7 @@ func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.Fil
 		if err := from.ReadAt(ctx, profile, file, data, 0); err != nil {
 			return nil, nil, err
 		}
-		from = inMemory{from, data}
+		from = inMemory{from, file.GetUri(), data}
 	}
 	taken := int64(0)
 	f, err := files.Load(ctx, from, profile, file, how, s.program.GetSources(), func(n int64) error {
@@ -123,10 +123,14 @@ func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.Fil
 // inMemory is the Storage of a file whose bytes were read.
 type inMemory struct {
 	storage.Storage
+	uri  string
 	data []byte
 }
 
-func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+func (m inMemory) ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error {
+	if f.GetUri() != m.uri { // one beside it, that says where its rows are
+		return m.Storage.ReadAt(ctx, profile, f, buf, offset)
+	}
 	copy(buf, m.data[offset:]) // readers stay within the file
 	return context.Cause(ctx)
 }

@@ -38,12 +38,15 @@ func infer(f *records.Front) ([]spec.Column, error) {
 		if s.Peek() == 0 && s.At == len(line) {
 			continue
 		}
-		err := all.record(s, root)
+		err := (&observer{}).record(&Scanner{Data: line}, &place{})
 		switch {
 		case err == nil, !ended && !whole && atEnd(line, err): // there is more of the record behind the front
 			good = true
+			_ = all.record(s, root)
 		case first == nil:
-			first = refused(line, err)
+			if first = refused(line, err); !good && errors.Is(first, errArray) {
+				return nil, errArray // the lines behind it may be records, but for what stands between them
+			}
 		}
 	}
 	if !good && first != nil {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -66,6 +67,21 @@ type Headed interface {
 	Begin() int64
 }
 
+// Counted is an Opened whose front says how many records there are.
+type Counted interface {
+	Records() int64
+}
+
+// FrontError says that Open takes a longer front.
+type FrontError struct{ Bytes int64 }
+
+func (e *FrontError) Error() string {
+	return fmt.Sprintf("the file's front has %d bytes, more than there are: the file is cut off", e.Bytes)
+}
+
+// maxLongFront bounds such a front.
+const maxLongFront = 512 << 20
+
 // Option is an option of a format.
 type Option struct {
 	Name, Doc string
@@ -116,6 +132,11 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 		return nil, err
 	}
 	opened, err := f.Open(&Front{Data: data, Whole: whole, How: in.How})
+	if more, ok := errors.AsType[*FrontError](err); ok && !whole && more.Bytes <= maxLongFront {
+		if data, err = longFront(ctx, in, codec, limits, more.Bytes); err == nil {
+			opened, err = f.Open(&Front{Data: data, How: in.How})
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +145,23 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 		columns: format.NewColumns(opened.Columns()),
 	}
 	return file, nil
+}
+
+// longFront reads a front that is longer than those of most files.
+func longFront(ctx context.Context, in *format.Input, codec Codec, limits Limits, n int64) ([]byte, error) {
+	if codec == Plain && n > in.File.GetSize() {
+		return nil, &FrontError{n}
+	}
+	if err := in.Take(n); err != nil {
+		return nil, err
+	}
+	u := NewUnpacked(codec, in.Reader(ctx), limits, in.Take)
+	defer u.Close()
+	data := make([]byte, n)
+	if _, err := io.ReadFull(u, data); err != nil {
+		return nil, fmt.Errorf("its front of %d bytes: %w", n, err)
+	}
+	return data, nil
 }
 
 // Limits bound what a file may make readers hold, and spend.

@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sort"
 
@@ -44,7 +45,14 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 		c.passed = 0
 	}
 	c.members = u.Members()
-	return c.end(s.At(), f.size)
+	if err := c.end(s.At(), f.size); err != nil {
+		return err
+	}
+	if of, ok := f.Opened.(Counted); ok && of.Records() != c.rows {
+		return fmt.Errorf("it has %d records, and its header says %d: the file is damaged or cut off", c.rows,
+			of.Records())
+	}
+	return nil
 }
 
 // passHeader passes over what is in no extent, and returns how long that is.
@@ -183,6 +191,7 @@ func (c *cutter) end(at, size int64) error {
 		err = c.hand(size)
 	}
 	if b := c.current; b != nil && err == nil {
+		c.rows += b.Rows
 		b.to, b.Bytes = at, at-b.from
 		c.current, c.waiting = nil, b
 		err = c.hand(size)

@@ -5,6 +5,7 @@
 package tfrecord
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,9 +115,8 @@ func (o *Opened) infer(f *records.Front) (columns []spec.Column, err error) {
 			break
 		}
 	}
-	if n == 0 && len(f.Data) > 0 && !f.Whole && len(o.declared) == 0 {
-		return nil, fmt.Errorf("its first record has more than the %d bytes that are read to find the features: "+
-			"declare them as dataset.format.columns", len(f.Data))
+	if n == 0 && len(f.Data) >= headBytes && !f.Whole && len(o.declared) == 0 {
+		return nil, &records.FrontError{Bytes: int64(binary.LittleEndian.Uint64(f.Data)) + headBytes + sumBytes}
 	}
 	for name, s := range found {
 		columns = append(columns, s.column(name))

@@ -326,10 +326,23 @@ func decodeAll(
 }
 
 // Decode measures how long a file of so many rows takes, in windows of 4,096.
-func Decode(b *testing.B, data []byte, rows int) { measure(b, open(b, data), data, rows) }
+func Decode(b *testing.B, data []byte, rows int) {
+	b.Helper()
+	DecodeFile(b, File{Name: "file", Data: data}, rows)
+}
 
-func measure(b *testing.B, f format.File, data []byte, rows int) {
+// DecodeFile measures how long a file of so many rows takes, or some of its columns.
+func DecodeFile(b *testing.B, file File, rows int, columns ...string) {
+	b.Helper()
+	f, err := file.Load(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := file.Data
 	sources := sourcesOf(f.Columns())[absentSources:]
+	sources = slices.DeleteFunc(sources, func(s *pb.Source) bool {
+		return len(columns) > 0 && !slices.Contains(columns, spec.ColumnName(s.GetPath(), s.GetField()))
+	})
 	bound, err := f.Bind(sources)
 	if err != nil {
 		b.Fatal(err)

@@ -25,13 +25,3 @@ func (f File) Rows(t testing.TB, sources ...*pb.Source) [][]any {
 	}
 	return decodeAll(t, f.Name, of, f.Data, sources, 7, 0, false)
 }
-
-// Decode measures how long the file takes, which has so many rows, in windows of 4,096.
-func (f File) Decode(b *testing.B, rows int) {
-	of, err := f.Load(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(f.Data)))
-	measure(b, of, f.Data, rows)
-}

@@ -4,6 +4,7 @@
 package jsonl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -94,6 +95,7 @@ func (n *node) add(path []string, l *leaf) error {
 
 // Parse finds the values of a record.
 func (p *parser) Parse(record []byte, columns []*records.Column) error {
+	record = bytes.TrimSuffix(bytes.TrimSuffix(record, []byte("\n")), []byte("\r"))
 	p.Data, p.At, p.columns, p.inList = record, 0, columns, false
 	if p.Peek() != '{' {
 		return p.Unexpected("an object")
@@ -374,7 +376,7 @@ func number(c *records.Column, l *leaf, n *jsonl.Number) error {
 		}
 		return c.Float(float64(x))
 	case pb.Kind_BOOL, pb.Kind_BINARY:
-		return fmt.Errorf("the number %s where %s is wanted", n.Text, spec.KindName(c.Type.Kind))
+		return fmt.Errorf("the number %.40s where %s is wanted", n.Text, spec.KindName(c.Type.Kind))
 	}
 	x, err := n.Int()
 	if err != nil {

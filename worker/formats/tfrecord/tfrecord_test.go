@@ -145,11 +145,15 @@ func TestRules(t *testing.T) {
 			list(pb.Kind_INT64),
 			[]any{int64(1), int64(2)},
 		},
-		"the last kind":         {file(example(entry("a", slices.Concat(texts("x"), ints(2))))), "a", scalar(pb.Kind_INT64), int64(2)},
-		"without a kind":        {file(example(entry("a", nil))), "a", scalar(pb.Kind_INT64), nil},
-		"behind the front":      {file(late...), "b", scalar(pb.Kind_INT64), int64(3)},
-		"one value as a list":   {file(example(entry("a", ints(1)))), "a", list(pb.Kind_INT64), []any{int64(1)}},
-		"a name with dots":      {file(example(entry("a.b", ints(1)))), "a.b", scalar(pb.Kind_INT64), int64(1)},
+		"the last kind":       {file(example(entry("a", slices.Concat(texts("x"), ints(2))))), "a", scalar(pb.Kind_INT64), int64(2)},
+		"without a kind":      {file(example(entry("a", nil))), "a", scalar(pb.Kind_INT64), nil},
+		"behind the front":    {file(late...), "b", scalar(pb.Kind_INT64), int64(3)},
+		"one value as a list": {file(example(entry("a", ints(1)))), "a", list(pb.Kind_INT64), []any{int64(1)}},
+		"a name with dots":    {file(example(entry("a.b", ints(1)))), "a.b", scalar(pb.Kind_INT64), int64(1)},
+		"a first record beyond the front": {
+			file(example(entry("a", ints(7)), entry("b", texts(strings.Repeat("x", 300_000)))), example(entry("a", ints(8)))),
+			"a", scalar(pb.Kind_INT64), int64(8),
+		},
 		"without an example":    {file(nil), "a", scalar(pb.Kind_BINARY), nil},
 		"a list without values": {file(example(entry("a", ints()))), "a", list(pb.Kind_INT64), []any{}},
 	} {
@@ -230,5 +234,7 @@ func BenchmarkDecode(b *testing.B) {
 		records = append(records, example(entry("id", ints(int64(i))), entry("image", texts(strings.Repeat("x", 500))),
 			entry("label", ints(int64(i%10))), entry("vector", vector)))
 	}
-	formattest.File{Name: "x.tfrecord", Data: file(records...)}.Decode(b, n)
+	data := file(records...)
+	b.SetBytes(int64(len(data)))
+	formattest.DecodeFile(b, formattest.File{Name: "x.tfrecord", Data: data}, n)
 }

@@ -1,0 +1,205 @@
+package tokens
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+)
+
+const (
+	// maxIndex bounds the bytes of a file that says where documents begin.
+	maxIndex = 1 << 30
+	// Megatron's index begins with these, the version, the kind of tokens, and how many sequences there are, and one
+	// more than documents.
+	megatronMagic  = "MMIDIDX\x00\x00"
+	megatronHeader = len(megatronMagic) + 8 + 1 + 8 + 8
+)
+
+var errCut = errors.New("it is cut off")
+
+// read reads the file that says where documents begin.
+func (f *File) read(ctx context.Context, in *format.Input, beside *pb.File) error {
+	size := beside.GetSize()
+	if size > maxIndex {
+		return fmt.Errorf("it has %d bytes; at most %d can be read: divide the tokens into more files", size, maxIndex)
+	}
+	if err := in.Take(2 * size); err != nil {
+		return err
+	}
+	of := format.Input{Storage: in.Storage, Profile: in.Profile, File: beside}
+	data := make([]byte, size)
+	if err := of.ReadAt(ctx, data, 0); err != nil {
+		return err
+	}
+	if bytes.HasPrefix(data, []byte(megatronMagic)) {
+		return f.megatron(data)
+	}
+	if !isArray(data) {
+		return f.offsets(pb.Kind_INT64, data)
+	}
+	a, err := arrayOf(data)
+	if err != nil {
+		return err
+	}
+	first := make([]byte, spec.Width(a.kind))
+	return f.offsets(a.kind, bytes.TrimPrefix(data[a.from:], first)) // where the first document begins
+}
+
+// megatron reads Megatron's index: the lengths of sequences (int32), where each begins (int64), and the number of the
+// first sequence of each document, and the end (int64).
+func (f *File) megatron(data []byte) error {
+	le := binary.LittleEndian
+	if len(data) < megatronHeader {
+		return errCut
+	}
+	head := data[len(megatronMagic):]
+	kind, ok := map[byte]pb.Kind{
+		1: pb.Kind_UINT8, 2: pb.Kind_INT8, 3: pb.Kind_INT16, 4: pb.Kind_INT32, 5: pb.Kind_INT64, 8: pb.Kind_UINT16,
+	}[head[8]]
+	sequences, documents := le.Uint64(head[9:]), le.Uint64(head[17:])
+	switch {
+	case le.Uint64(head) != 1:
+		return fmt.Errorf("it is of version %d of Megatron's index; version 1 can be read", le.Uint64(head))
+	case !ok:
+		return fmt.Errorf("its tokens are of kind %d, which no tokens are", head[8])
+	case f.kind != pb.Kind_KIND_UNSPECIFIED && f.kind != kind:
+		return fmt.Errorf("its tokens are %s, and dataset.format.%s says %s", spec.KindName(kind), optionKind,
+			spec.KindName(f.kind))
+	case sequences > uint64(len(data))/12 || documents > uint64(len(data))/8 ||
+		uint64(len(data)-megatronHeader) < 12*sequences+8*documents:
+		return errCut
+	}
+	f.kind = kind
+	data = data[megatronHeader:]
+	lengths, begins, firsts := data[:4*sequences], data[4*sequences:12*sequences], data[12*sequences:][:8*documents]
+	f.lengths = make([]int32, sequences)
+	at := uint64(0)
+	for i := range f.lengths {
+		f.lengths[i] = int32(le.Uint32(lengths[4*i:]))
+		if f.lengths[i] < 0 || le.Uint64(begins[8*i:]) != at {
+			return fmt.Errorf("sequence %d does not begin where the one before ends: it is damaged", i)
+		}
+		at += uint64(f.lengths[i]) * uint64(spec.Width(kind))
+	}
+	f.firsts = make([]int64, documents)
+	for i := range f.firsts {
+		f.firsts[i] = int64(le.Uint64(firsts[8*i:]))
+		if f.firsts[i] < 0 || f.firsts[i] > int64(sequences) || i > 0 && f.firsts[i] < f.firsts[i-1] {
+			return fmt.Errorf("document %d does not begin behind the one before: it is damaged", i)
+		}
+	}
+	if documents > 0 && (f.firsts[0] != 0 || f.firsts[documents-1] != int64(sequences)) {
+		return errors.New("its documents are not all of its sequences: it is damaged")
+	}
+	return nil
+}
+
+// offsets reads where documents end, in tokens. The last one may be left out.
+func (f *File) offsets(kind pb.Kind, data []byte) error {
+	width := spec.Width(kind)
+	if kind != pb.Kind_INT64 && kind != pb.Kind_INT32 && kind != pb.Kind_UINT32 {
+		return fmt.Errorf("its offsets are %s; want int64, uint64, int32 or uint32", spec.KindName(kind))
+	}
+	if len(data)%width != 0 {
+		return errCut
+	}
+	n := len(data) / width
+	at := func(i int) int64 {
+		if width == 4 {
+			return int64(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+		return int64(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	last := int64(0)
+	if n > 0 {
+		last = at(n - 1)
+	}
+	if err := f.widthOf(last); err != nil {
+		return err
+	}
+	before := int64(0)
+	f.lengths = make([]int32, 0, n+1)
+	add := func(end int64) error {
+		if end < before || end-before > math.MaxInt32 {
+			return fmt.Errorf("document %d ends at token %d, and begins at %d: it is damaged", len(f.lengths), end,
+				before)
+		}
+		f.lengths, before = append(f.lengths, int32(end-before)), end
+		return nil
+	}
+	for i := range n {
+		if err := add(at(i)); err != nil {
+			return err
+		}
+	}
+	if total := f.tokens(); before < total {
+		return add(total)
+	}
+	return nil
+}
+
+// widthOf finds out of which kind tokens are, by how many there are.
+func (f *File) widthOf(tokens int64) error {
+	if f.kind != pb.Kind_KIND_UNSPECIFIED {
+		return nil
+	}
+	for _, kind := range []pb.Kind{pb.Kind_UINT16, pb.Kind_UINT32, pb.Kind_INT64} {
+		if tokens > 0 && tokens <= f.size && tokens*int64(spec.Width(kind)) == f.size {
+			f.kind = kind
+			return nil
+		}
+	}
+	return fmt.Errorf("it does not tell of which kind the tokens are: say it by dataset.format.%s, such as uint16",
+		optionKind)
+}
+
+// array is one of numpy in a file.
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+type array struct {
+	kind pb.Kind
+	from int64 // its first value
+}
+
+const arrayMagic = "\x93NUMPY"
+
+func isArray(head []byte) bool { return bytes.HasPrefix(head, []byte(arrayMagic)) }
+
+// arrayOf reads the header of an array of one dimension.
+func arrayOf(head []byte) (a array, err error) {
+	le := binary.LittleEndian
+	if len(head) < 12 {
+		return a, errCut
+	}
+	a.from = 10 + int64(le.Uint16(head[8:]))
+	text := head[10:]
+	if head[6] > 1 {
+		a.from, text = 12+int64(le.Uint32(head[8:])), head[12:]
+	}
+	if a.from > int64(len(head)) {
+		return a, errors.New("its header is longer than an array's is")
+	}
+	text = text[:a.from-int64(len(head)-len(text))]
+	descr := regexp.MustCompile(`'descr':\s*'([^']*)'`).FindSubmatch(text)
+	shape := regexp.MustCompile(`'shape':\s*\(\s*(\d+)\s*,\s*\)`).FindSubmatch(text)
+	if descr == nil || shape == nil {
+		return a, fmt.Errorf("it is no array of one dimension of numbers: %.80q", text)
+	}
+	var ok bool
+	a.kind, ok = map[string]pb.Kind{
+		"|u1": pb.Kind_UINT8, "|i1": pb.Kind_INT8, "<u2": pb.Kind_UINT16, "<i2": pb.Kind_INT16, "<u4": pb.Kind_UINT32,
+		"<i4": pb.Kind_INT32, "<i8": pb.Kind_INT64, "<u8": pb.Kind_INT64,
+	}[string(descr[1])]
+	if _, err := strconv.ParseInt(string(shape[1]), 10, 62); err != nil || !ok {
+		return a, fmt.Errorf("its numbers are %s; want whole numbers, little endian", descr[1])
+	}
+	return a, nil
+}
