@@ -67,6 +67,9 @@ func (k Kind) Open(f *records.Front) (records.Opened, error) {
 	if err != nil {
 		return nil, err
 	}
+	if bytes.HasPrefix(f.Data, []byte("\xff\xfe")) || bytes.HasPrefix(f.Data, []byte("\xfe\xff")) {
+		return nil, errUTF16
+	}
 	o := &Opened{Dialect: s.Dialect}
 	front := &front{Front: f, of: o, at: Begin(f.Data), fields: NewFields(&o.Dialect)}
 	names, err := front.names(&s)
@@ -218,6 +221,7 @@ func (f *front) next() ([]byte, error) {
 }
 
 var (
+	errUTF16 = errors.New("it is UTF-16, which is not read: write it as UTF-8")
 	errEmpty = errors.New("the file is empty, and says no columns; leave it out")
 	errFront = errors.New("its first record is longer than what is read to find the columns, or does not end: " +
 		"is it of another format?")

@@ -103,6 +103,7 @@ func TestRefuses(t *testing.T) {
 		"out of range":   {"a\n300\n", declared("a", "uint8"), []string{`"300" is no uint8`, "as declared"}},
 		"not a float":    {"a\n1,5\n", declaredWith(options("delimiter", text(";")), "a", "float32"), []string{`"1,5"`}},
 		"not UTF-8":      {"a\n\xff\n", declared("a", "string"), []string{"is not UTF-8", "columns.a: binary"}},
+		"UTF-16":         {"\xff\xfea\x00", nil, []string{"it is UTF-16", "UTF-8"}},
 		"open quote":     {"a,b\n1,\"2\n", nil, []string{"byte 4", "does not end", "dataset.format.quote"}},
 		"behind a quote": {"a,b\n1,\"2\"3\n", nil, []string{"field 1", "byte 2 of the record", "closing quote"}},
 		"no names":       {"1,2\n3,4\n", nil, []string{`"1,2"`, "looks like data", "header: false"}},
