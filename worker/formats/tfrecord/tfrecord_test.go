@@ -3,12 +3,14 @@ package tfrecord_test
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
@@ -170,6 +172,40 @@ func TestRules(t *testing.T) {
 func scalar(k pb.Kind) *pb.Type { return &pb.Type{Kind: k} }
 
 func list(k pb.Kind) *pb.Type { return &pb.Type{Kind: k, List: true} }
+
+// TestFloats: those that lie together are those that stand one by one, in lists of any length.
+func TestFloats(t *testing.T) {
+	rapid.Check(t, func(c *rapid.T) {
+		lists := rapid.SliceOfN(rapid.SliceOf(rapid.Float32()), 1, 9).Draw(c, "lists")
+		packed, single := make([][]byte, len(lists)), make([][]byte, len(lists))
+		for i, list := range lists {
+			var together, apart []byte
+			for _, x := range list {
+				bits := math.Float32bits(x)
+				together = protowire.AppendFixed32(together, bits)
+				apart = protowire.AppendFixed32(protowire.AppendTag(apart, 1, protowire.Fixed32Type), bits)
+			}
+			packed[i] = example(entry("a", message(2, message(1, together))))
+			single[i] = example(entry("a", message(2, apart)))
+		}
+		s := &pb.Source{Name: "x", Path: []string{"a"}, Type: list(pb.Kind_FLOAT32)}
+		got := formattest.File{Name: "x.tfrecord", Data: file(packed...)}.Rows(t, s)
+		want := make([][]any, len(lists))
+		for i, list := range lists {
+			values := []any{}
+			for _, x := range list {
+				values = append(values, math.Float32bits(x))
+			}
+			want[i] = []any{values}
+		}
+		if !reflect.DeepEqual(got, want) {
+			c.Fatalf("got %v, want %v", got, want)
+		}
+		if got := (formattest.File{Name: "x.tfrecord", Data: file(single...)}).Rows(t, s); !reflect.DeepEqual(got, want) {
+			c.Fatalf("one by one: got %v, want %v", got, want)
+		}
+	})
+}
 
 // TestTruncated: a file that was cut off anywhere but behind a record is refused.
 func TestTruncated(t *testing.T) {
