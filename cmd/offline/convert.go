@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -44,8 +45,8 @@ match. Types of text columns are inferred, dates and times among them (ISO 8601;
 Criteo's click logs are known by their layout.
 
 The output appears only when it is whole. A conversion into several files (--file-rows, --file-bytes) that was
-stopped goes on behind the last finished one when the same command runs again. An output in a store must be a new place, below a
-prefix that the storage profile lists by write.
+stopped goes on behind the last finished one when the same command runs again. An output in a store must be a new
+place, below a prefix that the storage profile lists by write.
 
 With --order popularity, columns that sessions read together lie next to each other. What that saves is said before
 anything is written: it is what sessions would read of the first row group, as workers read it.`,
@@ -56,6 +57,7 @@ anything is written: it is what sessions would read of the first row group, as w
   penstock convert old/*.parquet --out new --row-group-rows 100000
   penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
   penstock convert logs/ --out mixed --shuffle --file-bytes 256MiB
+  penstock convert images/ --out tars --to tar --file-bytes 256MiB
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
   penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml
@@ -73,9 +75,12 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	o := &c.options
 	c.stores.Register(flags)
 	flags.StringVar(&o.Profile, "storage", "", "storage profile of the inputs (default: default)")
-	flags.StringVar(&o.Output, "out", "", "directory to make, here or in a store, or one .parquet file (required)")
+	flags.StringVar(&o.Output, "out", "",
+		"directory to make, here or in a store, or one file, such as x.parquet (required)")
 	flags.StringVar(&o.OutProfile, "out-storage", "",
 		"storage profile of the output, whose field write lists where it may be (default: that of --storage)")
+	flags.StringVar(&o.To, "to", "", "format to write: "+strings.Join(convert.Formats(), ", ")+
+		" (default: the one that the output's name tells, or parquet)")
 	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
 	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
 	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")

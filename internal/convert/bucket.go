@@ -44,14 +44,17 @@ const (
 	maxEntry = 1 << 20
 )
 
-func (out *bucket) one() bool { return isParquet(out.base) }
+func (out *bucket) one() bool { return isOne(out.base) }
 
 func (out *bucket) entryURI(n int) string {
 	return fmt.Sprintf("%s/%s/%05d.json", out.base, storage.Converting, n)
 }
 
 func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket, error) {
-	out := &bucket{store: o.Store, profile: o.OutProfile, base: base, work: workOf(o, in)}
+	out := &bucket{
+		store: o.Store, profile: o.OutProfile, base: base, work: workOf(o, in),
+		progress: progress{ending: o.to().ends[0]},
+	}
 	if o.Overwrite {
 		return nil, fmt.Errorf("output %s: only directories of this machine are overwritten; choose a new place", base)
 	}

@@ -1,6 +1,6 @@
 // Package convert turns CSV, TSV, Parquet and Arrow files into Parquet that is good to train from: typed columns, row
-// groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics, page indexes. `penstock convert` is
-// its command, and `penstock diff` compares what two datasets hold.
+// groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics, page indexes. It writes other
+// formats (to.go), too. `penstock convert` is its command, and `penstock diff` compares what two datasets hold.
 //
 // A source (text.go, parquet.go, arrow.go) makes records of the inputs, and other sources put these in order (sort.go)
 // and in the folders of partitions (partition.go). A cutter (pump.go) says where row groups and files end. A writer
@@ -34,10 +34,13 @@ type Options struct {
 	// Store reads the inputs; default: one whose profiles follow the environment. Profile is that of the inputs.
 	Store   *storage.Store `json:"-"`
 	Profile string         `json:"-"`
-	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet.
-	// It may lie in another store, where OutProfile, that of the output, lists what may be written.
+	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet
+	// or as another of the formats does. It may lie in another store, where OutProfile, that of the output, lists what
+	// may be written.
 	Output     string `json:"-"`
 	OutProfile string `json:"-"`
+	// To is the format that is written, one of Formats; default: the one that Output's name tells, or else Parquet.
+	To string `json:",omitempty"`
 	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
 	Delimiter string
 	// Quote is the character that protects fields of text files: default ", or none.
@@ -133,6 +136,9 @@ func (o *Options) check() error {
 	case o.FileRows > 0 && o.FileBytes > 0:
 		return errors.New("files end by their rows or by their bytes: give --file-rows or --file-bytes")
 	}
+	if err := o.checkTo(); err != nil {
+		return err
+	}
 	if o.InferRows == 0 {
 		o.InferRows = defaultInferRows
 	}
@@ -142,11 +148,11 @@ func (o *Options) check() error {
 	if o.RowGroupBytes == 0 {
 		o.RowGroupBytes = defaultRowGroupBytes
 	}
-	if len(o.PartitionBy) > 0 && isParquet(o.Output) {
+	if len(o.PartitionBy) > 0 && isOne(o.Output) {
 		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by "+
 			"--out", o.Output)
 	}
-	if (o.FileRows > 0 || o.FileBytes > 0) && isParquet(o.Output) {
+	if (o.FileRows > 0 || o.FileBytes > 0) && isOne(o.Output) {
 		return fmt.Errorf("output %s is one file, but --file-rows and --file-bytes make several: name a directory by "+
 			"--out", o.Output)
 	}
@@ -302,13 +308,16 @@ func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
 				in.name(0), first, in.name(i), format)
 		}
 	}
-	switch first {
-	case "Parquet":
+	switch {
+	case first == "Parquet":
 		return openParquet(ctx, o, in)
-	case "Arrow":
+	case first == "Arrow":
 		return openArrow(ctx, o, in)
+	case storage.IsText(in.files[0].GetUri()) || first == "":
+		return openText(ctx, o, in)
 	}
-	return openText(ctx, o, in)
+	return nil, fmt.Errorf("%s is %s, which is read to train from and not converted: name files of CSV, TSV, "+
+		"Parquet or Arrow", in.name(0), first)
 }
 
 // noText refuses what is said of text files only.

@@ -50,6 +50,7 @@ func newDirectory(o Options, in *inputs) (*directory, error) {
 		overwrite: o.Overwrite,
 		work:      workOf(o, in),
 		together:  1,
+		progress:  progress{ending: o.to().ends[0]},
 	}
 	if len(o.PartitionBy) > 0 {
 		out.together = cmp.Or(o.together, fewFiles)
@@ -300,7 +301,7 @@ func (out *directory) abandon(err error) error {
 	case out.journal == nil:
 		_ = os.Remove(out.temp) // which succeeds if nothing is in it
 		return out.resumable(err)
-	case len(out.files) > 0 && !isParquet(out.final):
+	case len(out.files) > 0 && !isOne(out.final):
 		return out.resumable(err)
 	}
 	return errors.Join(err, os.RemoveAll(out.temp))

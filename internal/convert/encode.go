@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-ml/penstock/internal/convert/encode"
 )
 
-// encoder writes Parquet files, one after another, which all have the same columns.
-type encoder struct {
+// parquetEncoder writes Parquet.
+type parquetEncoder struct {
 	files *encode.Encoder // nil before the first
 }
 
-func (e *encoder) open() bool { return e.files != nil && e.files.Open() }
+func (e *parquetEncoder) open() bool { return e.files != nil && e.files.Open() }
 
 // begin begins a file.
-func (e *encoder) begin(to io.Writer, l *layout) (err error) {
+func (e *parquetEncoder) begin(to io.Writer, l *layout) (err error) {
 	defer explainWrite(&err)
 	if e.files == nil {
 		if e.files, err = encode.New(l.schema()); err != nil {
@@ -28,7 +28,7 @@ func (e *encoder) begin(to io.Writer, l *layout) (err error) {
 }
 
 // rowGroup writes a row group, unless it has no rows.
-func (e *encoder) rowGroup(l *layout, group []arrow.Record) (err error) {
+func (e *parquetEncoder) rowGroup(l *layout, group []arrow.Record) (err error) {
 	defer explainWrite(&err)
 	if len(group) == 0 {
 		return nil
@@ -54,13 +54,13 @@ func (e *encoder) rowGroup(l *layout, group []arrow.Record) (err error) {
 }
 
 // end ends the file.
-func (e *encoder) end() (err error) {
+func (e *parquetEncoder) end() (err error) {
 	defer explainWrite(&err)
 	return e.files.End()
 }
 
 // abandon forgets a file that was not ended.
-func (e *encoder) abandon() {
+func (e *parquetEncoder) abandon() {
 	if e.open() {
 		e.files.Abandon()
 	}

@@ -64,7 +64,7 @@ func layoutOf(ctx context.Context, o Options, in *inputs, inputs *arrow.Schema) 
 // describe says what specs see in files of a layout.
 func describe(ctx context.Context, l *layout) (spec.Schema, error) {
 	var file bytes.Buffer
-	var e encoder
+	var e parquetEncoder
 	if err := e.begin(&file, l); err != nil {
 		return spec.Schema{}, err
 	}

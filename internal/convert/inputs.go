@@ -14,11 +14,6 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/file"
 )
 
-// isParquet tells Parquet files by their name.
-func isParquet(name string) bool {
-	return slices.Contains([]string{".parquet", ".parq", ".pq"}, path.Ext(strings.ToLower(name)))
-}
-
 // inputs are the files that are converted, in their order.
 type inputs struct {
 	store   storage.Storage

@@ -47,7 +47,8 @@ type progress struct {
 	files    []finished
 	order    []int // of columns in files that an earlier run began
 	whole    bool
-	inFolder int // last files that lie in one folder
+	inFolder int    // last files that lie in one folder
+	ending   string // of new files' names
 }
 
 func (p *progress) add(f finished) {
@@ -61,9 +62,9 @@ func (p *progress) add(f finished) {
 // next is the name of the next file, which lies in a folder. The files of a folder follow one another.
 func (p *progress) next(folder string) string {
 	if len(p.files) > 0 && path.Dir(p.files[len(p.files)-1].Name) == folder {
-		return path.Join(folder, partName(p.inFolder))
+		return path.Join(folder, partName(p.inFolder, p.ending))
 	}
-	return path.Join(folder, partName(0))
+	return path.Join(folder, partName(0, p.ending))
 }
 
 func (p *progress) rows() (n int64) {
@@ -105,7 +106,7 @@ func (p *progress) take(entries []entry, work string) error {
 var errOtherWork = errors.New("an unfinished conversion of other inputs, or with other flags, is there: run it again " +
 	"to finish it, or give --restart to drop what it wrote")
 
-func partName(n int) string { return fmt.Sprintf("part-%05d.parquet", n) }
+func partName(n int, ending string) string { return fmt.Sprintf("part-%05d%s", n, ending) }
 
 // workVersion changes when the same command would make other rows or files.
 const workVersion = 1

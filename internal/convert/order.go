@@ -45,7 +45,7 @@ func sample(ctx context.Context, o Options, src source, l *layout) ([]byte, erro
 		ends, _ = c.add("", rec.NumRows(), sizeOf(rec))
 	}
 	var out bytes.Buffer
-	var enc encoder
+	var enc parquetEncoder
 	defer enc.abandon()
 	if err := enc.begin(&out, l); err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func apart(o Options) error {
 		if err != nil {
 			return err
 		}
-		found := storage.Finds(in, out+"/"+path.Join(o.anyFolder(), partName(0)))
+		found := storage.Finds(in, out+"/"+path.Join(o.anyFolder(), partName(0, o.to().ends[0])))
 		if dir, local := strings.CutPrefix(in, file.Scheme); local && !strings.ContainsAny(in, `*?[\`) {
 			to, local := strings.CutPrefix(out, file.Scheme)
 			found = local && inside(to, dir) && !inside(dir, to)

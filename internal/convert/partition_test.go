@@ -341,12 +341,12 @@ func TestJournalNames(t *testing.T) {
 		"../part-00000.parquet": false, "a=1/../../part-00000.parquet": false, "/part-00000.parquet": false,
 		"a=1/part-00001.parquet": false, "a=1/x.parquet": false, "a=1//part-00000.parquet": false,
 	} {
-		p := &progress{}
+		p := &progress{ending: ".parquet"}
 		if err := p.take([]entry{{Work: "w"}, {File: &finished{Name: name}}}, "w"); (err == nil) != follows {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	p := &progress{}
+	p := &progress{ending: ".parquet"}
 	twice := []entry{
 		{Work: "w"},
 		{File: &finished{Name: p.next("a=1")}},

@@ -35,7 +35,7 @@ func (out *directory) restore() error {
 // replaceable moves a directory that is to be replaced away and back, which fails if it cannot be moved in the end
 // either.
 func (out *directory) replaceable() error {
-	if isParquet(out.final) {
+	if isOne(out.final) {
 		return nil
 	}
 	err := os.Rename(out.final, out.old())
@@ -50,8 +50,8 @@ func (out *directory) replaceable() error {
 			"in it", out.final, err)
 }
 
-// free reports whether the output's name may be used. A directory is replaced only if it holds nothing but Parquet
-// files, some perhaps in the folders of partitions, so that a mistaken name costs no other data.
+// free reports whether the output's name may be used. A directory is replaced only if it holds nothing but files as
+// Run writes them, some perhaps in the folders of partitions, so that a mistaken name costs no other data.
 func (out *directory) free() error {
 	info, err := os.Stat(out.final)
 	switch {
@@ -59,7 +59,7 @@ func (out *directory) free() error {
 		return nil
 	case err != nil:
 		return err
-	case info.IsDir() == isParquet(out.final):
+	case info.IsDir() == isOne(out.final):
 		return fmt.Errorf("output %s is there already, but it is %v: choose another name", out.final, what(info))
 	case !info.IsDir():
 		if !out.overwrite {
@@ -73,8 +73,8 @@ func (out *directory) free() error {
 			return err
 		case name == "." || name == journalName: // which a run left that died after it had published
 			return nil
-		case e.IsDir() && !strings.Contains(e.Name(), "="), !e.IsDir() && !isParquet(e.Name()):
-			return fmt.Errorf("output %s holds %s, which is no Parquet file, and no partition: choose another "+
+		case e.IsDir() && !strings.Contains(e.Name(), "="), !e.IsDir() && !isOne(e.Name()):
+			return fmt.Errorf("output %s holds %s, which no conversion wrote: choose another "+
 				"directory", out.final, name)
 		case !out.overwrite:
 			return fmt.Errorf("output %s is not empty; give --overwrite, or choose another directory", out.final)
@@ -98,7 +98,7 @@ func (out *directory) publish(context.Context) (names []string, err error) {
 	if err := out.free(); err != nil { // somebody may have been faster
 		return nil, err
 	}
-	if isParquet(out.final) { // whose temp abandon removes
+	if isOne(out.final) { // whose temp abandon removes
 		return []string{out.final}, os.Rename(filepath.Join(out.temp, out.files[0].Name), out.final)
 	}
 	for _, f := range out.files {

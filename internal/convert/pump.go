@@ -24,7 +24,9 @@ func pump(ctx context.Context, o Options, src source, l *layout, out output) err
 	if err := goOn(ctx, src, out.done()); err != nil {
 		return err
 	}
-	w := &writer{layout: l, out: out, folder: ".", most: o.FileBytes}
+	w := &writer{
+		layout: l, out: out, enc: o.to().encoder(out.done().rows()), folder: ".", most: o.FileBytes,
+	}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
