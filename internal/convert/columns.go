@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/internal/formats/literal"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
@@ -49,7 +50,7 @@ func declare(o Options, header []string, fields int) ([]textColumn, error) {
 // isData reports whether no field of a first line is a name: each is a number, a time, true, false or empty.
 func isData(header []string) bool {
 	for _, name := range header {
-		if k := guess(field{text: []byte(name)}, nil); k == stringKind || k == binaryKind {
+		if k := guess(field{text: []byte(name)}, nil); k == literal.String || k == literal.Binary {
 			return false
 		}
 	}

@@ -301,19 +301,20 @@ func result(ctx context.Context, l *layout, out output, notes []string) (r Resul
 }
 
 func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
-	first := storage.FormatOf(in.files[0].GetUri())
+	named := func(uri string) string { return cmp.Or(formatOf(uri), storage.FormatOf(uri), asText) }
+	first := named(in.files[0].GetUri())
 	for i, f := range in.files {
-		if format := storage.FormatOf(f.GetUri()); format != first {
+		if format := named(f.GetUri()); format != first {
 			return nil, fmt.Errorf("%s is %s, and %s %s: convert them one format at a time",
-				in.name(0), cmp.Or(first, "text"), in.name(i), cmp.Or(format, "text"))
+				in.name(0), first, in.name(i), format)
 		}
 	}
-	switch {
-	case first == "Parquet":
+	switch first {
+	case "Parquet":
 		return openParquet(ctx, o, in)
-	case first == "Arrow":
+	case "Arrow":
 		return openArrow(ctx, o, in)
-	case storage.IsText(in.files[0].GetUri()) || first == "":
+	case asText:
 		return openText(ctx, o, in)
 	}
 	return nil, fmt.Errorf("%s is %s, which is read to train from and not converted: name files of CSV, TSV, "+

@@ -26,8 +26,22 @@ type inputs struct {
 func inputKind() storage.Kind {
 	return storage.Kind{
 		Ends: ".csv, .tsv, .tab, .txt, .parquet, .parq, .pq, .arrow, .feather or .ipc",
-		Has:  func(uri string) bool { return storage.FormatOf(uri) != "" || storage.IsText(uri) },
+		Has:  func(uri string) bool { return formatOf(uri) != "" },
 	}
+}
+
+// asText is the format of tables of text.
+const asText = "text"
+
+// formatOf is the format that a file is converted from, by its name; "": it is none that is.
+func formatOf(uri string) string {
+	switch format := storage.FormatOf(uri); {
+	case format == "Parquet", format == "Arrow":
+		return format
+	case format == "CSV", format == "TSV", storage.IsText(uri):
+		return asText
+	}
+	return ""
 }
 
 // find replaces folders and globs by the files that they stand for, in the order of their names.

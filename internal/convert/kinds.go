@@ -3,11 +3,14 @@ package convert
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/penstock-ml/penstock/internal/formats/literal"
 )
 
 // kind is what the fields of a text column are.
@@ -105,19 +108,19 @@ func (k kind) appendTo(b array.Builder, f field, formats times) error {
 func (k kind) appendNumber(b array.Builder, text []byte, formats times) error {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:
-		v, ok := parseBool(text)
+		v, ok := literal.ParseBool(text)
 		if !ok {
 			return errValue
 		}
 		b.Append(v)
 	case *array.Int32Builder:
-		n, ok := parseInt(text)
+		n, ok := literal.ParseInt(text)
 		if !ok || n != int64(int32(n)) {
 			return errValue
 		}
 		b.Append(int32(n))
 	case *array.Int64Builder:
-		parse := parseInt
+		parse := literal.ParseInt
 		if k == hexKind {
 			parse = parseHex
 		}
@@ -127,13 +130,13 @@ func (k kind) appendNumber(b array.Builder, text []byte, formats times) error {
 		}
 		b.Append(n)
 	case *array.Float32Builder:
-		x, ok := parseFloat(text, 32)
+		x, ok := literal.ParseFloat(text, 32)
 		if !ok {
 			return errValue
 		}
 		b.Append(float32(x))
 	case *array.Float64Builder:
-		x, ok := parseFloat(text, 64)
+		x, ok := literal.ParseFloat(text, 64)
 		if !ok {
 			return errValue
 		}
@@ -142,22 +145,6 @@ func (k kind) appendNumber(b array.Builder, text []byte, formats times) error {
 		return k.appendTime(b, text, formats)
 	}
 	return nil
-}
-
-// parseBool reads true, false, 1 and 0.
-func parseBool(text []byte) (value, ok bool) {
-	switch {
-	case bytes.EqualFold(text, []byte("true")), string(text) == "1":
-		return true, true
-	case bytes.EqualFold(text, []byte("false")), string(text) == "0":
-		return false, true
-	}
-	return false, false
-}
-
-func parseInt(text []byte) (int64, bool) {
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	return n, err == nil
 }
 
 // parseHex reads up to 16 hexadecimal digits, perhaps after 0x. 16 digits may give a negative number.
@@ -172,73 +159,27 @@ func parseHex(text []byte) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// parseFloat reads decimal numbers, inf, infinity and nan. What is out of range is none.
-func parseFloat(text []byte, bits int) (float64, bool) {
-	if bytes.ContainsAny(text, "xX_") {
-		return 0, false
-	}
-	x, err := strconv.ParseFloat(string(text), bits)
-	return x, err == nil
-}
-
-// guess is the narrowest kind that users mean by a field: bool, int64, float64, a time or string; unknown if it is
-// null. A number with leading zeros is an identifier and so a string, and so is an integer that no int64 holds: as
-// floats, different ones would be the same.
-func guess(f field, formats times) kind {
+// guess is the narrowest kind that users mean by a field; unknown if it is null.
+func guess(f field, formats times) literal.Kind {
 	text := bytes.TrimSpace(f.text)
 	switch {
 	case f.null() || len(text) == 0 && !f.quoted:
-		return unknown
-	case bytes.EqualFold(text, []byte("true")), bytes.EqualFold(text, []byte("false")):
-		return boolKind
-	case len(formats) > 0 && !integer(text): // such as 01.02.2026
-		if k := guessTime(text, formats); k != unknown {
+		return literal.Unknown
+	case len(formats) > 0 && !literal.Integer(text): // such as 01.02.2026
+		if k := formats.kind(text); k != literal.Unknown {
 			return k
 		}
 	}
-	if leadingZero(text) {
-		return stringKind
-	}
-	if _, ok := parseInt(text); ok {
-		return int64Kind
-	}
-	if _, ok := parseFloat(text, 64); ok && !integer(text) {
-		return float64Kind
-	}
-	if k := guessTime(text, formats); k != unknown {
-		return k
-	}
-	if utf8.Valid(f.text) {
-		return stringKind
-	}
-	return binaryKind
+	return literal.Guess(text, formats.kind)
 }
 
-func integer(text []byte) bool {
-	return len(bytes.TrimLeft(text, "+-0123456789")) == 0
-}
-
-func leadingZero(text []byte) bool {
-	text = bytes.TrimLeft(text, "+-")
-	return len(text) > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9'
-}
-
-// wide is the kind that takes the values of both.
-func wide(a, b kind) kind {
-	numbers := func(k kind) bool { return k == int64Kind || k == float64Kind }
-	switch {
-	case a == unknown || a == b:
-		return b
-	case b == unknown:
-		return a
-	case numbers(a) && numbers(b):
-		return float64Kind
-	case a.isTime() && b.isTime(): // each takes those before it
-		return max(a, b)
-	case a == binaryKind || b == binaryKind:
-		return binaryKind
+// inferred are the kinds of columns whose kind is inferred.
+func inferred() []kind {
+	return []kind{
+		literal.Unknown: unknown, literal.Bool: boolKind, literal.Int: int64Kind, literal.Float: float64Kind,
+		literal.String: stringKind, literal.Binary: binaryKind, literal.Date: dateKind, literal.Micros: timestampKind,
+		literal.Nanos: nanosecondsKind,
 	}
-	return stringKind
 }
 
 // wouldTake is a kind that takes what a column of kind k does, and the field, too.
@@ -247,7 +188,8 @@ func wouldTake(k kind, f field, formats times) kind {
 	if b, ok := base[k]; ok {
 		k = b
 	}
-	if other := wide(k, guess(f, formats)); other != nanosecondsKind || k != other {
+	takes := literal.Kind(slices.Index(inferred(), k))
+	if other := inferred()[literal.Wide(takes, guess(f, formats))]; other != nanosecondsKind || k != other {
 		return other
 	}
 	return stringKind // the time is beyond what nanoseconds count

@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/internal/formats/literal"
 )
 
 func newBuilder(k kind) array.Builder { return array.NewBuilder(memory.DefaultAllocator, k.arrow()) }
@@ -117,12 +119,12 @@ func TestGuesses(t *testing.T) {
 		{[]string{"\xff", "1"}, binaryKind},
 		{[]string{"nan", "1"}, float64Kind},
 	} {
-		k := unknown
+		k := literal.Unknown
 		for _, f := range tt.fields {
-			k = wide(k, guess(field{text: []byte(f)}, nil))
+			k = literal.Wide(k, guess(field{text: []byte(f)}, nil))
 		}
-		if k != tt.want {
-			t.Errorf("%q: got %v; want %v", tt.fields, k, tt.want)
+		if got := inferred()[k]; got != tt.want {
+			t.Errorf("%q: got %v; want %v", tt.fields, got, tt.want)
 		}
 	}
 }
@@ -137,16 +139,16 @@ func TestGuessesFit(t *testing.T) {
 				"2026-01-02T03:04:05.123456789Z",
 			}),
 		)).Draw(t, "fields")
-		k := unknown
+		k := literal.Unknown
 		for _, f := range fields {
-			k = wide(k, guess(field{text: []byte(f)}, nil))
+			k = literal.Wide(k, guess(field{text: []byte(f)}, nil))
 		}
-		if k == unknown {
+		if k == literal.Unknown {
 			return
 		}
-		b := newBuilder(k)
+		b := newBuilder(inferred()[k])
 		for _, f := range fields {
-			if err := k.appendTo(b, field{text: []byte(f)}, nil); err != nil {
+			if err := inferred()[k].appendTo(b, field{text: []byte(f)}, nil); err != nil {
 				t.Fatalf("%q as %v: %v", f, k, err)
 			}
 		}
@@ -156,13 +158,13 @@ func TestGuessesFit(t *testing.T) {
 func TestNumbersRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, x := rapid.Int64().Draw(t, "n"), rapid.Float64().Draw(t, "x")
-		if got, ok := parseInt([]byte(strconv.FormatInt(n, 10))); !ok || got != n {
+		if got, ok := literal.ParseInt([]byte(strconv.FormatInt(n, 10))); !ok || got != n {
 			t.Fatalf("%d became %d", n, got)
 		}
 		if got, ok := parseHex(fmt.Appendf(nil, "%x", uint64(n))); !ok || got != n {
 			t.Fatalf("%x became %d", uint64(n), got)
 		}
-		if got, ok := parseFloat(fmt.Append(nil, x), 64); !ok || got != x {
+		if got, ok := literal.ParseFloat(fmt.Append(nil, x), 64); !ok || got != x {
 			t.Fatalf("%v became %v", x, got)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/penstock-ml/penstock/internal/formats/literal"
 )
 
 const criteoPreset = "criteo"
@@ -87,7 +89,7 @@ func isCriteo(line []field) bool {
 		return false
 	}
 	for i, f := range line[1:] {
-		parse := parseInt
+		parse := literal.ParseInt
 		if i >= criteoInts {
 			parse = parseHash
 		}

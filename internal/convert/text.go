@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/penstock-ml/penstock/internal/formats/literal"
 )
 
 // text makes records of CSV and TSV files.
@@ -54,7 +56,7 @@ func (t *text) infer(ctx context.Context) error {
 	if !slices.ContainsFunc(t.columns, func(c textColumn) bool { return c.kind == unknown }) {
 		return nil
 	}
-	guesses := make([]kind, len(t.columns))
+	guesses := make([]literal.Kind, len(t.columns))
 	for row := 0; row < t.options.InferRows; row++ {
 		fields, err := t.line(ctx)
 		if errors.Is(err, errEnd) {
@@ -64,13 +66,13 @@ func (t *text) infer(ctx context.Context) error {
 			return err
 		}
 		for i, f := range fields {
-			guesses[i] = wide(guesses[i], guess(f, t.options.TimeFormats))
+			guesses[i] = literal.Wide(guesses[i], guess(f, t.options.TimeFormats))
 		}
 	}
 	for i := range t.columns {
 		if c := &t.columns[i]; c.kind == unknown {
 			c.origin = fmt.Sprintf("inferred from the first %d rows", t.options.InferRows)
-			if c.kind = guesses[i]; c.kind == unknown {
+			if c.kind = inferred()[guesses[i]]; c.kind == unknown {
 				c.kind = stringKind
 			}
 		}

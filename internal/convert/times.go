@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,9 +9,9 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/itchyny/timefmt-go"
-)
 
-func (k kind) isTime() bool { return k == dateKind || k == timestampKind || k == nanosecondsKind }
+	"github.com/penstock-ml/penstock/internal/formats/literal"
+)
 
 // times are the formats of dates and times, as of strptime; ISO 8601 if there are none.
 type times []string
@@ -36,7 +35,7 @@ func (formats times) checked() error {
 // parse reads a date or a time, and says whether it is written without a time of day.
 func (formats times) parse(text []byte) (t time.Time, date, ok bool) {
 	if len(formats) == 0 {
-		t, ok = parseTime(text)
+		t, ok = literal.ParseTime(text)
 		return t, len(text) == len(time.DateOnly), ok
 	}
 	for _, format := range formats {
@@ -69,16 +68,16 @@ func (k kind) appendTime(b array.Builder, text []byte, formats times) error {
 	if !ok {
 		return errValue
 	}
-	needs := kindOfTime(t)
+	needs := literal.Needs(t)
 	switch b := b.(type) {
 	case *array.Date32Builder:
-		if needs != dateKind {
+		if needs != literal.Date {
 			return errValue
 		}
 		b.Append(arrow.Date32FromTime(t))
 	case *array.TimestampBuilder:
 		switch {
-		case k == timestampKind && needs != nanosecondsKind:
+		case k == timestampKind && needs != literal.Nanos:
 			b.Append(arrow.Timestamp(t.UnixMicro()))
 		// which an int64 holds for the years 1678 to 2261
 		case k == nanosecondsKind && t.Equal(time.Unix(0, t.UnixNano())):
@@ -90,52 +89,14 @@ func (k kind) appendTime(b array.Builder, text []byte, formats times) error {
 	return nil
 }
 
-// guessTime is the narrowest kind of a text that is a time, or unknown. One of midnight is a timestamp if it says so.
-func guessTime(text []byte, formats times) kind {
+// kind is the narrowest one of a text that is a time, or Unknown. One of midnight is a timestamp if it says so.
+func (formats times) kind(text []byte) literal.Kind {
 	t, date, ok := formats.parse(text)
 	switch {
 	case !ok:
-		return unknown
+		return literal.Unknown
 	case date:
-		return dateKind
+		return literal.Date
 	}
-	return max(timestampKind, kindOfTime(t))
-}
-
-// kindOfTime is the narrowest kind that holds all of a time.
-func kindOfTime(t time.Time) kind {
-	switch {
-	case t.Nanosecond()%1000 != 0:
-		return nanosecondsKind
-	case t.Truncate(24 * time.Hour).Equal(t): // since the year 1, in UTC
-		return dateKind
-	}
-	return timestampKind
-}
-
-// parseTime reads a date, or a date and a time of day after a T or a space, perhaps with fractions of a second and
-// with a zone. Without one it is UTC.
-func parseTime(text []byte) (time.Time, bool) {
-	const date = len(time.DateOnly)
-	if len(text) < date || text[4] != '-' || text[7] != '-' { // as most texts
-		return time.Time{}, false
-	}
-	if len(text) == date {
-		t, err := time.Parse(time.DateOnly, string(text))
-		return t, err == nil
-	}
-	if text[date] != ' ' && text[date] != 'T' || bytes.IndexByte(text, ',') >= 0 { // which Go takes for a point
-		return time.Time{}, false
-	}
-	rest := string(text[:date]) + "T" + string(text[date+1:])
-	for _, layout := range []string{
-		"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07",
-		"2006-01-02T15:04:05 UTC",
-		"2006-01-02T15:04",
-	} {
-		if t, err := time.Parse(layout, rest); err == nil {
-			return t.UTC(), true
-		}
-	}
-	return time.Time{}, false
+	return max(literal.Micros, literal.Needs(t))
 }

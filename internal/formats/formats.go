@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
+	"github.com/penstock-ml/penstock/internal/formats/csv"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/formats/jsonl"
@@ -21,6 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/formats/tar"
+	"github.com/penstock-ml/penstock/internal/formats/tfrecord"
 	"github.com/penstock-ml/penstock/internal/formats/tokens"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -39,6 +41,9 @@ func kinds() []records.Kind {
 	return []records.Kind{
 		jsonl.Kind{},
 		tar.Kind{},
+		csv.CSV(),
+		csv.TSV(),
+		tfrecord.Kind{},
 		mds.Kind{},
 	}
 }
@@ -177,7 +182,7 @@ func unclaimed(all []format.Format, uri string, tail []byte) string {
 		why += "; it is of another format, or was cut off: write it again"
 	}
 	if text {
-		why += "; " + storage.Convert
+		why += "; " + storage.AsText
 	}
 	return why
 }

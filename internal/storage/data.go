@@ -9,7 +9,8 @@ import (
 )
 
 // dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds, .ds, .tar or .tgz"
+const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds, .ds, .tar, .tgz, .csv, .tsv, " +
+	".tab, .tfrecord, .tfrecords or .tfrec"
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
@@ -20,6 +21,12 @@ func FormatOf(uri string) string {
 		return "WebDataset"
 	case ".mds":
 		return "MDS"
+	case ".csv":
+		return "CSV"
+	case ".tsv", ".tab":
+		return "TSV"
+	case ".tfrecord", ".tfrecords", ".tfrec":
+		return "TFRecord"
 	}
 	switch strings.ToLower(path.Ext(uri)) {
 	case ".ds":

@@ -221,7 +221,7 @@ func (l *listing) nothing(looked string) error {
 	err := fmt.Errorf("nothing found; looked for %s; files that are no data were passed over, such as %s: %w",
 		looked, l.others.Example, fs.ErrNotExist)
 	if IsText(l.others.Example) {
-		return fmt.Errorf("%w; %s", err, Convert)
+		return fmt.Errorf("%w; %s", err, AsText)
 	}
 	return err
 }

@@ -2,17 +2,14 @@ package storage
 
 import (
 	"path"
-	"slices"
 	"strings"
 )
 
-// Convert is what to do about tables of text.
-const Convert = "CSV and TSV files are not read as they are: `penstock convert` makes Parquet of them"
+// AsText is what to do about files of text whose names do not tell a format.
+const AsText = "if it is a table of text, say how it is read, as dataset.format: CSV, or `penstock convert` it"
 
-// IsText tells tables of text by their names.
-func IsText(name string) bool {
-	return slices.Contains([]string{".csv", ".tsv", ".tab", ".txt"}, path.Ext(Uncompressed(name)))
-}
+// IsText tells files of text by their names that may be tables, with any delimiter.
+func IsText(name string) bool { return path.Ext(Uncompressed(name)) == ".txt" }
 
 // Uncompressed is a file's name in lower case without the suffix of its compression.
 func Uncompressed(name string) string {

@@ -9,12 +9,14 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/worker/formats/arrow"
+	"github.com/penstock-ml/penstock/worker/formats/csv"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/formats/jsonl"
 	"github.com/penstock-ml/penstock/worker/formats/mds"
 	"github.com/penstock-ml/penstock/worker/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/formats/records"
 	"github.com/penstock-ml/penstock/worker/formats/tar"
+	"github.com/penstock-ml/penstock/worker/formats/tfrecord"
 	"github.com/penstock-ml/penstock/worker/formats/tokens"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -116,5 +118,8 @@ func parserOf(name string) records.NewParser {
 		"JSON lines": jsonl.New,
 		"MDS":        mds.NewParser,
 		"WebDataset": tar.New,
+		"CSV":        csv.NewParser,
+		"TSV":        csv.NewParser,
+		"TFRecord":   tfrecord.NewParser,
 	}[name]
 }

@@ -30,8 +30,8 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		"empty": {nil, "the file is empty"},
 		"short": {[]byte("PAR1PAR1"), "the file has 8 bytes, which is no Parquet: it is damaged"},
-		"text": {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not Parquet: it ends in "5,6\n"; CSV and TSV files are not read ` +
-			"as they are: `penstock convert` makes Parquet of them"},
+		"text": {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not Parquet: it ends in "5,6\n"; if it is a table of text, ` +
+			"say how it is read"},
 		"binary":    {bytes.Repeat([]byte{0, 'a'}, 10), `not Parquet: it ends in "\x00a\x00a"`},
 		"encrypted": {damage(func(b []byte) []byte { copy(b[len(b)-4:], "PARE"); return b }), "is encrypted"},
 		"length": {damage(func(b []byte) []byte {

@@ -77,6 +77,12 @@ type Watch interface {
 	End(at int64) error
 }
 
+// Headed is an Opened of a file that begins with what is no record, and in no extent: a header.
+type Headed interface {
+	// Begin is where the first record begins, decompressed, or what stands in front of it that Cut knows.
+	Begin() int64
+}
+
 // Counted is an Opened whose front says how many records there are.
 type Counted interface {
 	Records() int64

@@ -22,7 +22,12 @@ func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Pla
 func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(format.Place) error) error {
 	u := NewUnpacked(f.Codec, in, f.Limits, take)
 	defer u.Close()
-	s := NewStream(f, NewBuffered(u, growing(take)), 0, 0)
+	rows := NewBuffered(u, growing(take))
+	at, err := f.passHeader(rows)
+	if err != nil {
+		return err
+	}
+	s := NewStream(f, rows, 0, at)
 	if of, ok := f.Opened.(Watched); ok {
 		s.watch = of.Watch(take)
 	}
@@ -56,6 +61,21 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 			of.Records())
 	}
 	return nil
+}
+
+// passHeader passes over what is in no extent, and returns how long that is.
+func (f *File) passHeader(in Bytes) (int64, error) {
+	headed, ok := f.Opened.(Headed)
+	if !ok {
+		return 0, nil
+	}
+	n := int(headed.Begin())
+	data, _, err := in.Peek(n)
+	if err == nil && len(data) < n {
+		err = errCut
+	}
+	in.Pass(min(n, len(data)))
+	return int64(n), err
 }
 
 // growing is how a buffer grows for which memory is taken.

@@ -50,7 +50,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 
 func testList(t *testing.T, fx Fixture) {
 	for _, name := range []string{
-		"data/a.parquet", "data/b.PARQUET", "data/c.parq", "data/d.pq", "data/e.csv", "data/_SUCCESS", "data/_metadata",
+		"data/a.parquet", "data/b.PARQUET", "data/c.parq", "data/d.pq", "data/e.orc", "data/_SUCCESS", "data/_metadata",
 		"data/.hidden.parquet", "data/_tmp/x.parquet", "data/.git/x.parquet", "data/deep/er/f.parquet",
 		"data/day=1/p.parquet", "data/day=2/p.parquet", "data/_h=3/p.parquet", "data2/g.parquet", "data.parquet",
 		"odd/naïve file+%41#1.parquet", "odd/[x].parquet", "odd/star*.parquet",
@@ -67,11 +67,11 @@ func testList(t *testing.T, fx Fixture) {
 				"data/day=2/p.parquet data/deep/er/f.parquet",
 		},
 		{"data/deep", "data/deep/er/f.parquet"},
-		{"data/e.csv", "data/e.csv"},
+		{"data/e.orc", "data/e.orc"},
 		{"data/_SUCCESS", "data/_SUCCESS"},
 		{"data.parquet", "data.parquet"},
 		{"data/*.parquet", "data/a.parquet"},
-		{"data/*", "data/a.parquet data/b.PARQUET data/c.parq data/d.pq data/e.csv"},
+		{"data/*", "data/a.parquet data/b.PARQUET data/c.parq data/d.pq data/e.orc"},
 		{"data/[a-c].*", "data/a.parquet data/b.PARQUET data/c.parq"},
 		{"data/_S*", "data/_SUCCESS"},
 		{"data/day=?/*.parquet", "data/day=1/p.parquet data/day=2/p.parquet"},
@@ -184,16 +184,16 @@ func names(t *testing.T, fx Fixture, files []*pb.File) string {
 }
 
 func testListNothing(t *testing.T, fx Fixture) {
-	fx.Put(t, "data/e.csv", []byte("x"))
+	fx.Put(t, "data/e.orc", []byte("x"))
 	for uri, want := range map[string]string{
-		"data":         "data/e.csv",
+		"data":         "data/e.orc",
 		"data/":        "ending in .parquet",
 		"data/*.pq":    "match",
 		"nothing/":     "nothing/",
 		"nothing":      "a file of this name",
 		"nothing/*":    "match",
-		"data/e.csv/":  "e.csv/",
-		"data/[.csv":   "pattern",
+		"data/e.orc/":  "e.orc/",
+		"data/[.orc":   "pattern",
 		"data/**/.pq/": "directories that match",
 	} {
 		_, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})

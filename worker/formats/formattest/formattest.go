@@ -220,6 +220,9 @@ func open(t testing.TB, data []byte) format.File {
 	return f
 }
 
+// absentSources is how many of sourcesOf come first that no file has.
+const absentSources = 3
+
 // sourcesOf are all columns that can be read, some keys of maps, and what is not in the file.
 func sourcesOf(c *format.Columns) []*pb.Source {
 	absent := &pb.Value{Kind: &pb.Value_Int{Int: 7}}
@@ -336,7 +339,7 @@ func DecodeFile(b *testing.B, file File, rows int, columns ...string) {
 		b.Fatal(err)
 	}
 	data := file.Data
-	sources := sourcesOf(f.Columns())[3:] // those that the file has
+	sources := sourcesOf(f.Columns())[absentSources:]
 	sources = slices.DeleteFunc(sources, func(s *pb.Source) bool {
 		return len(columns) > 0 && !slices.Contains(columns, spec.ColumnName(s.GetPath(), s.GetField()))
 	})

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -481,10 +482,33 @@ func (c *Column) Raw(x []byte) error {
 	if width == 0 || len(x)%width != 0 {
 		return c.wrong(fmt.Sprintf("%d bytes", len(x)))
 	}
+	if c.Type.Kind == pb.Kind_FLOAT32 && c.Type.List && c.depth == c.listDepth() {
+		return c.floats(x) // vectors are long
+	}
 	for ; len(x) > 0; x = x[width:] {
 		if err := c.raw(x[:width]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// floats adds float32s to the open list.
+func (c *Column) floats(x []byte) error {
+	v, n := &c.out, len(x)/4
+	at := len(v.F32)
+	grown, err := decode.GrowTo(c.memory, v.F32, at+n, 2*(at+n))
+	if err != nil {
+		c.fatal = err
+		return err
+	}
+	v.F32 = grown[:at+n]
+	for i := range v.F32[at:] {
+		v.F32[at+i] = math.Float32frombits(binary.LittleEndian.Uint32(x[4*i:]))
+	}
+	for range n {
+		c.elemValid = bit(c.elemValid, c.values, &c.elemNulls, false)
+		c.values++
 	}
 	return nil
 }

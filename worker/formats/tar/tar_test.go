@@ -20,7 +20,7 @@ func TestOthers(t *testing.T) {
 	for _, twin := range files {
 		file := strings.TrimSuffix(twin, ".parquet")
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			formattest.Twin(t, formattest.ReadFile(t, file, nil), read(t, twin))
+			formattest.Twin(t, formattest.File{Name: filepath.Base(file), Data: read(t, file)}, read(t, twin))
 		})
 	}
 }
