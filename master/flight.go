@@ -100,7 +100,7 @@ func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Blo
 		if err != nil {
 			return err
 		}
-		shards, counts, err := plan.Shards(cfg, d.Program, loaded, 0)
+		shards, counts, err := plan.Shards(cfg, d.Program, loaded.files, 0)
 		if err != nil {
 			return fmt.Errorf("master: %w", err)
 		}

@@ -9,13 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats"
-	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
@@ -23,48 +20,11 @@ import (
 )
 
 const (
-	// describedAtOnce is how many files of a block are described in parallel.
-	describedAtOnce = 16
 	// planTimeout bounds the planning of one block.
 	planTimeout = 5 * time.Minute
 	// maxPlanPause is the longest pause between two tries to plan a block.
 	maxPlanPause = 30 * time.Second
 )
-
-// describer finds out what files of one dataset hold. It may be used by many goroutines at once.
-type describer struct {
-	storage storage.Storage
-	cache   *formats.Cache
-	profile string
-}
-
-// load describes files for these sources; nil: it is not known yet what is read.
-func (l *describer) load(
-	ctx context.Context, files []*pb.File, sources []*pb.Source, progress func(done int),
-) ([]plan.File, error) {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(describedAtOnce)
-	out := make([]plan.File, len(files))
-	var done atomic.Int64
-	for i, f := range files {
-		group.Go(func() error {
-			holds, err := l.cache.Load(ctx, l.storage, l.profile, f, sources, nil)
-			out[i] = plan.File{File: f, Holds: holds}
-			progress(int(done.Add(1)))
-			return err
-		})
-	}
-	return out, group.Wait()
-}
-
-// schemaOf merges the schemas of files.
-func schemaOf(files []plan.File) (spec.Schema, error) {
-	parts := make([]spec.FileSchema, len(files))
-	for i, f := range files {
-		parts[i] = format.Schema(f.File, f.Holds)
-	}
-	return spec.Merge(parts)
-}
 
 // blockPlanner plans the blocks of one session. It may be used by many goroutines at once.
 type blockPlanner struct {
@@ -207,7 +167,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 		return b, err
 	}
 	reads := p.newReads(listed)
-	shards, counts, err := plan.ShardsAndReads(p.cfg, p.program, loaded, epoch, reads.of)
+	shards, counts, err := plan.ShardsAndReads(p.cfg, p.program, loaded.files, epoch, reads.of)
 	if err != nil {
 		return b, err
 	}
@@ -219,7 +179,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 	}
 	return plannedBlock{
 		block: &pb.Block{Epoch: epoch, Index: index, Shards: shards}, reads: reads,
-		columns: p.look(reads.prefixes, loaded),
+		columns: p.look(reads.prefixes, loaded.files), leftOut: loaded.sayForeign(),
 		command: session.Planned{
 			Epoch: epoch, Block: index, Blocks: uint32(len(cut)), Shards: uint32(len(shards)), Rows: counts.Rows,
 		},
@@ -252,6 +212,7 @@ type plannedBlock struct {
 	block   *pb.Block
 	reads   *blockReads
 	columns []readNote
+	leftOut string // says which files are; "": none
 	err     error
 }
 
@@ -364,6 +325,10 @@ func (r *runner) record(p plannedBlock) error {
 	}
 	if err := r.commit(w, changes); err != nil || w.Blocks == nil {
 		return err
+	}
+	if p.leftOut != "" && id.Epoch == 0 {
+		r.emit(pb.EventKind_DATA, "%s", p.leftOut)
+		r.logger.Warn("files are left out", "epoch", id.Epoch, "block", id.Index, "files", p.leftOut)
 	}
 	r.beginReads(p)
 	r.term.note(p.columns)

@@ -2289,7 +2289,9 @@ type File struct {
 	// Columns that are not in the file, and have one value in all of its rows: values of a partition.
 	Constants []*Constant `protobuf:"bytes,5,rep,name=constants,proto3" json:"constants,omitempty"`
 	// Rows of the file that a table has deleted.
-	Excluded      *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	Excluded *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	// Its name tells no format, and a directory's listing met it: where it turns out to be of none, it is left out.
+	Unknown       bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2364,6 +2366,13 @@ func (x *File) GetExcluded() *Excluded {
 		return x.Excluded
 	}
 	return nil
+}
+
+func (x *File) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
 }
 
 // Constant is a column of a file that has one value.
@@ -3195,14 +3204,15 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
 	"provenance\x18\b \x01(\bR\n" +
 	"provenance\x12*\n" +
-	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\"\xbe\x01\n" +
+	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\"\xd8\x01\n" +
 	"\x04File\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x123\n" +
 	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
-	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\"H\n" +
+	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\x12\x18\n" +
+	"\aunknown\x18\a \x01(\bR\aunknown\"H\n" +
 	"\bConstant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"t\n" +

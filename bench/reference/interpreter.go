@@ -33,6 +33,9 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	if in.files, err = partitions(listed, spec.GetDataset().GetPartitions()); err != nil {
 		return nil, fmt.Errorf("reference: dataset.partitions: %w", err)
 	}
+	if err := in.leaveOut(ctx); err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
 	columns, err := in.columns(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
@@ -41,6 +44,26 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 		return nil, fmt.Errorf("reference: spec: %w", err)
 	}
 	return in, nil
+}
+
+// leaveOut drops the files whose names tell no format and that do not end as Parquet does.
+func (in *Interpreter) leaveOut(ctx context.Context) error {
+	kept := in.files[:0]
+	for _, f := range in.files {
+		if f.GetUnknown() {
+			end := make([]byte, min(4, f.GetSize()))
+			err := in.store.ReadAt(ctx, in.spec.GetDataset().GetStorage(), f, end, f.GetSize()-int64(len(end)))
+			if err != nil {
+				return err
+			}
+			if string(end) != "PAR1" {
+				continue
+			}
+		}
+		kept = append(kept, f)
+	}
+	in.files = kept
+	return nil
 }
 
 // columns unites the columns of all files.

@@ -3,30 +3,62 @@ package storage
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather or .ipc"
+// named is a format, and the endings of names that tell it.
+type named struct {
+	format  string
+	endings []string
+}
+
+// formats are those that names tell.
+func formats() []named {
+	return []named{
+		{"Parquet", []string{".parquet", ".parq", ".pq"}},
+		{"Arrow", []string{".arrow", ".feather", ".ipc"}},
+	}
+}
+
+// dataEndings are the endings of files that a directory's listing takes, in words.
+func dataEndings() string {
+	var all []string
+	for _, f := range formats() {
+		all = append(all, f.endings...)
+	}
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
-	switch strings.ToLower(path.Ext(uri)) {
-	case ".parquet", ".parq", ".pq":
-		return "Parquet"
-	case ".arrow", ".feather", ".ipc":
-		return "Arrow"
+	ending := strings.ToLower(path.Ext(uri))
+	for _, f := range formats() {
+		if slices.Contains(f.endings, ending) {
+			return f.format
+		}
 	}
 	return ""
 }
 
-// oneFormat refuses files of several formats that a directory has: they might be the same rows twice.
+// isBare reports whether a name has no ending, as Hive's 000000_0, or one of digits, as Impala's data.0: such a file
+// may be of any format.
+func isBare(uri string) bool { return strings.Trim(path.Ext(uri), ".0123456789") == "" }
+
+// oneFormat refuses files of several formats that a directory has: they might be the same rows twice. What a name does
+// not tell is not known yet.
 func oneFormat(dir string, files []*pb.File) error {
+	first := ""
 	for _, f := range files {
-		first, other := files[0].GetUri(), f.GetUri()
-		if FormatOf(other) == FormatOf(first) {
+		other := f.GetUri()
+		switch {
+		case f.GetUnknown(), first != "" && FormatOf(other) == FormatOf(first):
+			continue
+		case first == "":
+			first = other
 			continue
 		}
 		return fmt.Errorf(

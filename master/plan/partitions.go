@@ -58,6 +58,24 @@ func unescape(s string) string {
 	return s
 }
 
+// Known are the files whose names tell their format, numbered anew.
+func Known(files []*pb.File) []*pb.File {
+	var known []*pb.File
+	for _, f := range files {
+		if !f.GetUnknown() {
+			known = append(known, numbered(f, len(known)))
+		}
+	}
+	return known
+}
+
+// numbered is a file at another place of a listing.
+func numbered(f *pb.File, index int) *pb.File {
+	return &pb.File{
+		Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Unknown: f.GetUnknown(), Index: uint32(index),
+	}
+}
+
 // FilterFiles returns the files whose hive partition keys satisfy a predicate, numbered anew; "" is satisfied by
 // all. A key that a path lacks is null; that no path has a key which the predicate names is an error.
 func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
@@ -80,10 +98,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 			return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
 		}
 		if truth == filter.True {
-			kept = append(kept, &pb.File{
-				Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(),
-				Index: uint32(len(kept)),
-			})
+			kept = append(kept, numbered(f, len(kept)))
 		}
 		for key := range hiveKeys(f.GetUri()) {
 			seen[key] = true
