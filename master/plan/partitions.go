@@ -1,10 +1,10 @@
 package plan
 
 import (
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"maps"
-	"net/url"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/expr"
@@ -50,12 +50,20 @@ func hiveKeys(uri string) iter.Seq2[string, string] {
 	}
 }
 
-// unescape undoes percent escapes; what is no escape stands for itself.
+// unescape undoes each percent escape; what is none stands for itself.
 func unescape(s string) string {
-	if t, err := url.PathUnescape(s); err == nil {
-		return t
+	var out []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+3 <= len(s) {
+			if b, err := hex.DecodeString(s[i+1 : i+3]); err == nil {
+				out = append(out, b[0])
+				i += 2
+				continue
+			}
+		}
+		out = append(out, s[i])
 	}
-	return s
+	return string(out)
 }
 
 // Known are the files whose names tell their format, numbered anew.
