@@ -31,12 +31,19 @@ type describer struct {
 type described struct {
 	files   []plan.File
 	foreign []error // each names its file, and says what that is
+	pruned  int     // files
 }
 
-// load describes files for these sources; nil: it is not known yet what is read.
+// load describes files for a program, with their constants, but for those that its filter excludes by these; nil: it is
+// not known yet what is read.
 func (l *describer) load(
-	ctx context.Context, files []*pb.File, sources []*pb.Source, progress func(done int),
+	ctx context.Context, files []*pb.File, program *pb.Program, progress func(done int),
 ) (described, error) {
+	sources := program.GetSources()
+	files, pruned, err := plan.Prune(program, files)
+	if err != nil {
+		return described{}, err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(describedAtOnce)
 	all := make([]format.File, len(files))
@@ -55,7 +62,7 @@ func (l *describer) load(
 	if err := group.Wait(); err != nil {
 		return described{}, err
 	}
-	var out described
+	out := described{pruned: pruned}
 	for i, f := range files {
 		if foreign[i] != nil {
 			out.foreign = append(out.foreign, foreign[i])
@@ -66,13 +73,23 @@ func (l *describer) load(
 	return out, nil
 }
 
-// schemaOf merges the schemas of files.
-func schemaOf(files []plan.File) (spec.Schema, error) {
+// schemaOf merges the schemas of files. Keys of partitions which none of them has as a column are columns, too.
+func schemaOf(files []plan.File, keys []plan.Key) (spec.Schema, error) {
 	parts := make([]spec.FileSchema, len(files))
 	for i, f := range files {
 		parts[i] = format.Schema(f.File, f.Holds)
 	}
-	return spec.Merge(parts)
+	schema, err := spec.Merge(parts)
+	if err != nil {
+		return schema, err
+	}
+	columns := schema.Columns
+	for _, key := range keys {
+		if !format.HasColumn(schema, key.Name) {
+			columns = append(columns, key.Column)
+		}
+	}
+	return spec.Schema{Columns: columns}, nil
 }
 
 // sayForeign tells of files that are left out of a block, or is "" if there are none.

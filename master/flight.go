@@ -96,7 +96,7 @@ func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Blo
 		for j, m := range members {
 			files[j] = d.Files[m]
 		}
-		loaded, err := d.described.load(ctx, files, d.Program.GetSources(), func(int) {})
+		loaded, err := d.described.load(ctx, files, d.Program, func(int) {})
 		if err != nil {
 			return err
 		}

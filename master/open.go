@@ -45,6 +45,7 @@ type Dataset struct {
 	// against.
 	Looked []*pb.File
 	Schema spec.Schema
+	keys   []plan.Key // of partitions
 	// Fitted is the spec's fitted file; nil: it names none.
 	Fitted *fitted.Known
 	// Tables are the side tables that the spec names, as they are pinned in the program.
@@ -56,7 +57,7 @@ type Dataset struct {
 // Describe finds out what all files hold of what the program reads; progress hears, from several goroutines, of how
 // many it knows. Of no file it is unknown then whether it is left out.
 func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan.File, error) {
-	all, err := d.described.load(ctx, d.Files, d.Program.GetSources(), progress)
+	all, err := d.described.load(ctx, d.Files, d.Program, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +143,27 @@ func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	for _, f := range loaded {
 		d.Looked = append(d.Looked, f.File)
 	}
-	if d.Schema, err = schemaOf(loaded); err != nil {
+	d.keys = plan.Keys(d.Files)
+	if d.Schema, err = schemaOf(loaded, d.keys); err != nil {
 		return err
 	}
 	d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s)
 	return err
+}
+
+// Notes say what of the listing is worth knowing: what is left out, and which keys of partitions are not what is read
+// by their names.
+func (d *Dataset) Notes() []string {
+	notes := d.LeftOut.Words()
+	for _, s := range d.Program.GetSources() {
+		for _, key := range d.keys {
+			if key.Name == s.GetPath()[0] && !s.GetPartition() {
+				notes = append(notes, fmt.Sprintf(
+					"%s is a column of the files, and a partition key of their paths: the column is read", key.Name))
+			}
+		}
+	}
+	return slices.Compact(notes)
 }
 
 // first describes the files of the first block that has any which are of a format.
@@ -247,7 +264,7 @@ func (t *term) create(req *wanted) error {
 	if created {
 		r.emit(pb.EventKind_SESSION, "%s", strings.Join(append([]string{fmt.Sprintf("opened: %s, %s, for %s",
 			english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)),
-			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))}, d.LeftOut.Words()...), "; "))
+			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))}, d.Notes()...), "; "))
 		t.note(r.planner.opened(d.Files))
 	}
 	return t.add(r)

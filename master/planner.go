@@ -162,7 +162,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 	for i, f := range cut[index] {
 		files[i] = listed[f]
 	}
-	loaded, err := p.files.load(ctx, files, p.program.GetSources(), func(int) {})
+	loaded, err := p.files.load(ctx, files, p.program, func(int) {})
 	if err != nil {
 		return b, err
 	}

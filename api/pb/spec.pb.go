@@ -2699,7 +2699,9 @@ type Source struct {
 	// What the integers stand for, if not numbers: "timestamp[ms]". All files must agree.
 	Meaning string `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"`
 	// Of a key whose values are maps: "key" for their keys, "value" for their values. Each is a list.
-	Field         []string `protobuf:"bytes,7,rep,name=field,proto3" json:"field,omitempty"`
+	Field []string `protobuf:"bytes,7,rep,name=field,proto3" json:"field,omitempty"`
+	// It is no column of the files, but a key of hive partitions: a file's constant of this name is its value.
+	Partition     bool `protobuf:"varint,8,opt,name=partition,proto3" json:"partition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2781,6 +2783,13 @@ func (x *Source) GetField() []string {
 		return x.Field
 	}
 	return nil
+}
+
+func (x *Source) GetPartition() bool {
+	if x != nil {
+		return x.Partition
+	}
+	return false
 }
 
 type Step struct {
@@ -3237,7 +3246,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aWritten\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xd4\x01\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xf2\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -3245,7 +3254,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12,\n" +
 	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
 	"\ameaning\x18\x06 \x01(\tR\ameaning\x12\x14\n" +
-	"\x05field\x18\a \x03(\tR\x05fieldB\x06\n" +
+	"\x05field\x18\a \x03(\tR\x05field\x12\x1c\n" +
+	"\tpartition\x18\b \x01(\bR\tpartitionB\x06\n" +
 	"\x04_key\"\xcf\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +

@@ -141,6 +141,8 @@ type Column struct {
 	Text bool
 	// Date is set for a column whose integers are days since 1970. Files that differ in it have integers.
 	Date bool
+	// Partition is set for a key of hive partitions, which no file has as a column: patterns do not stand for it.
+	Partition bool
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
 	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its

@@ -76,7 +76,7 @@ func Validate(ops *transform.Registry) *cobra.Command {
 			english.Plural(len(d.Program.GetSources()), "column", ""),
 			english.Plural(len(d.Program.GetSteps()), "step", ""), english.Plural(len(d.Program.GetOutputs()), "tensor",
 				""), spec.Describe(s, 0))
-		return errors.Join(err, writeLines(cmd.OutOrStdout(), "listing", d.LeftOut.Words()),
+		return errors.Join(err, writeLines(cmd.OutOrStdout(), "listing", d.Notes()),
 			writeLines(cmd.OutOrStdout(), "hint", hints))
 	}
 	return cli.Setup(cmd)
@@ -121,7 +121,7 @@ func Plan(ops spec.Catalog) *cobra.Command {
 		}
 		out.Order = spec.Describe(s, 0)
 		all := &plannedSession{
-			out, d.Program.GetFilter(), opsOf(s, d.Program), hintsOf(s, d.Program), d.LeftOut,
+			out, d.Program.GetFilter(), opsOf(s, d.Program), hintsOf(s, d.Program), d.LeftOut, d.Notes(),
 		}
 		if output == "json" {
 			return cli.PrintJSON(cmd.OutOrStdout(), all)

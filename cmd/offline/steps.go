@@ -28,6 +28,8 @@ type plannedSession struct {
 	Hints  []string    `json:"hints,omitempty"`
 	// LeftOut is what of the dataset's folders is not read.
 	LeftOut storage.LeftOut `json:"left_out,omitzero"`
+	// Notes say that, and what else is worth knowing of the listing.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // plannedOp is a transform of the spec.
@@ -124,7 +126,7 @@ func (p *plannedSession) WriteText(w io.Writer) error {
 			return fmt.Errorf("plan: write the ops: %w", err)
 		}
 	}
-	return errors.Join(writeLines(w, "listing", p.LeftOut.Words()), writeLines(w, "hint", p.Hints))
+	return errors.Join(writeLines(w, "listing", p.Notes), writeLines(w, "hint", p.Hints))
 }
 
 // writeLines writes what is worth knowing, each with a word that says what of.

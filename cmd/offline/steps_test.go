@@ -26,7 +26,7 @@ func TestPlanTellsOfFunctions(t *testing.T) {
 	var out strings.Builder
 	var left storage.LeftOut
 	left.Empty.Add("s3://bucket/a.parquet")
-	check(t, (&plannedSession{&plan.Description{}, "day >= 19723", opsOf(s, p), hintsOf(s, p), left}).WriteText(&out))
+	check(t, (&plannedSession{&plan.Description{}, "day >= 19723", opsOf(s, p), hintsOf(s, p), left, left.Words()}).WriteText(&out))
 	for _, want := range []string{
 		"log1p   transforms[0]  2",
 		"python  transforms[1]  1      features:keep, filter by rows, 2 threads, 1.0 GiB a process, 5s a call, in default",

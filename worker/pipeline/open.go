@@ -58,7 +58,7 @@ func (p *Pipeline) open(
 	if err := checkTicket(s.file, t); err != nil {
 		return nil, err
 	}
-	bound, err := s.file.Bind(program.GetSources())
+	bound, err := format.Bind(t.GetFile(), s.file, program.GetSources())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
 	}
