@@ -100,6 +100,9 @@ func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Blo
 		if err != nil {
 			return err
 		}
+		if err := plan.CheckStands(plan.Stands(d.Schema, d.Program), loaded.files); err != nil {
+			return fmt.Errorf("master: %w", err)
+		}
 		shards, counts, err := plan.Shards(cfg, d.Program, loaded.files, 0)
 		if err != nil {
 			return fmt.Errorf("master: %w", err)

@@ -65,7 +65,7 @@ func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan
 		d.LeftOut.Foreign.Add(f.Error())
 	}
 	d.LeftOut.Unknown = storage.Names{}
-	return all.files, nil
+	return all.files, plan.CheckStands(plan.Stands(d.Schema, d.Program), all.files)
 }
 
 // Resolve lists a spec's files and resolves it against the schema of the first block that an epoch would read. Its
@@ -294,6 +294,7 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 		},
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),
+		Stands:         plan.Stands(d.Schema, d.Program),
 	}
 	if _, err := session.New(identityOf(meta)); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

@@ -36,6 +36,7 @@ type blockPlanner struct {
 	counts  *counter         // nil: outputs are not counted
 	earlier *sessionRecounts // what was counted in earlier epochs; nil: it is counted in each
 	session *pb.Session
+	stands  map[string]string     // of the session's columns
 	code    func() *pb.StoredCode // the bytes of the session's functions; nil: it has none
 	logger  *slog.Logger
 
@@ -50,6 +51,7 @@ type blockPlanner struct {
 func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*blockPlanner, error) {
 	p := &blockPlanner{
 		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), program: &pb.Program{}, epoch: map[uint32][][]int{},
+		stands: stored.Meta.GetStands(),
 	}
 	s := stored.Meta.GetSession()
 	p.listed = func(ctx context.Context) ([]*pb.File, error) {
@@ -164,6 +166,9 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 	}
 	loaded, err := p.files.load(ctx, files, p.program, func(int) {})
 	if err != nil {
+		return b, err
+	}
+	if err := plan.CheckStands(p.stands, loaded.files); err != nil {
 		return b, err
 	}
 	reads := p.newReads(listed)

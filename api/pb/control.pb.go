@@ -6124,8 +6124,11 @@ type SessionMeta struct {
 	ListingPages   uint32                 `protobuf:"varint,2,opt,name=listing_pages,json=listingPages,proto3" json:"listing_pages,omitempty"`
 	PlannerVersion uint32                 `protobuf:"varint,3,opt,name=planner_version,json=plannerVersion,proto3" json:"planner_version,omitempty"`
 	Planner        *PlannerConfig         `protobuf:"bytes,4,opt,name=planner,proto3" json:"planner,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What integers of sources stand for in the files with which the session was opened, by column: "date", "number", "UTC"
+	// or "local". Files that say otherwise are refused. None: an earlier release opened it.
+	Stands        map[string]string `protobuf:"bytes,5,rep,name=stands,proto3" json:"stands,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionMeta) Reset() {
@@ -6182,6 +6185,13 @@ func (x *SessionMeta) GetPlannerVersion() uint32 {
 func (x *SessionMeta) GetPlanner() *PlannerConfig {
 	if x != nil {
 		return x.Planner
+	}
+	return nil
+}
+
+func (x *SessionMeta) GetStands() map[string]string {
+	if x != nil {
+		return x.Stands
 	}
 	return nil
 }
@@ -8371,12 +8381,16 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05files\x18\x01 \x03(\v2\x11.penstock.v1.FileR\x05files\"5\n" +
 	"\tBlockPart\x12\x14\n" +
 	"\x05parts\x18\x01 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04zstd\x18\x02 \x01(\fR\x04zstd\"\xc1\x01\n" +
+	"\x04zstd\x18\x02 \x01(\fR\x04zstd\"\xba\x02\n" +
 	"\vSessionMeta\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.penstock.v1.SessionR\asession\x12#\n" +
 	"\rlisting_pages\x18\x02 \x01(\rR\flistingPages\x12'\n" +
 	"\x0fplanner_version\x18\x03 \x01(\rR\x0eplannerVersion\x124\n" +
-	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\"\xdc\x01\n" +
+	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\x12<\n" +
+	"\x06stands\x18\x05 \x03(\v2$.penstock.v1.SessionMeta.StandsEntryR\x06stands\x1a9\n" +
+	"\vStandsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x01\n" +
 	"\rClosedSession\x12,\n" +
 	"\x04meta\x18\x01 \x01(\v2\x18.penstock.v1.SessionMetaR\x04meta\x12,\n" +
 	"\x04head\x18\x02 \x01(\v2\x18.penstock.v1.SessionHeadR\x04head\x121\n" +
@@ -8627,7 +8641,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -8720,41 +8734,42 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*FileColumns)(nil),             // 88: penstock.v1.FileColumns
 	(*FileColumn)(nil),              // 89: penstock.v1.FileColumn
 	nil,                             // 90: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 91: penstock.v1.Spec
-	(LastBatch)(0),                  // 92: penstock.v1.LastBatch
-	(*StoredCode)(nil),              // 93: penstock.v1.StoredCode
-	(*Code)(nil),                    // 94: penstock.v1.Code
-	(*File)(nil),                    // 95: penstock.v1.File
-	(*Extent)(nil),                  // 96: penstock.v1.Extent
-	(*CodePart)(nil),                // 97: penstock.v1.CodePart
+	nil,                             // 91: penstock.v1.SessionMeta.StandsEntry
+	(*Spec)(nil),                    // 92: penstock.v1.Spec
+	(LastBatch)(0),                  // 93: penstock.v1.LastBatch
+	(*StoredCode)(nil),              // 94: penstock.v1.StoredCode
+	(*Code)(nil),                    // 95: penstock.v1.Code
+	(*File)(nil),                    // 96: penstock.v1.File
+	(*Extent)(nil),                  // 97: penstock.v1.Extent
+	(*CodePart)(nil),                // 98: penstock.v1.CodePart
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
 	63,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	91,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	92,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
 	76,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	91,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	92,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	24,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	92,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
-	93,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
-	91,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	93,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	94,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
+	92,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 14: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	25,  // 15: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	38,  // 16: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
 	19,  // 17: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
 	18,  // 18: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
 	24,  // 19: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	93,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
+	94,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
 	26,  // 21: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	34,  // 22: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	23,  // 23: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
 	63,  // 24: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	93,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
+	94,  // 25: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
 	1,   // 26: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	23,  // 27: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	8,   // 28: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -8807,92 +8822,93 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	8,   // 75: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
 	41,  // 76: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
 	19,  // 77: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	92,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
-	94,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
+	93,  // 78: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	95,  // 79: penstock.v1.State.code:type_name -> penstock.v1.Code
 	65,  // 80: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
 	67,  // 81: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
 	66,  // 82: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
 	65,  // 83: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
 	90,  // 84: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
 	70,  // 85: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	95,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	96,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
-	95,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	96,  // 86: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	97,  // 87: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
+	96,  // 88: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	23,  // 89: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
 	76,  // 90: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	73,  // 91: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	77,  // 92: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
-	25,  // 93: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
-	7,   // 94: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	8,   // 95: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	8,   // 96: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	79,  // 97: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	80,  // 98: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	40,  // 99: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	39,  // 100: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	38,  // 101: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	78,  // 102: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	18,  // 103: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	40,  // 104: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
-	8,   // 105: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	8,   // 106: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	34,  // 107: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 108: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	8,   // 109: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	8,   // 110: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	34,  // 111: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	82,  // 112: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	39,  // 113: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	39,  // 114: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	45,  // 115: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	40,  // 116: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	63,  // 117: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	85,  // 118: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
-	86,  // 119: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
-	87,  // 120: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
-	88,  // 121: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
-	89,  // 122: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
-	20,  // 123: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	27,  // 124: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	28,  // 125: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	30,  // 126: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 127: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 128: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 129: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 130: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	32,  // 131: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	35,  // 132: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	64,  // 133: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	59,  // 134: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	46,  // 135: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	54,  // 136: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	57,  // 137: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	97,  // 138: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
-	22,  // 139: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
-	83,  // 140: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
-	23,  // 141: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	23,  // 142: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	29,  // 143: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	31,  // 144: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 145: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 146: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 147: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	23,  // 148: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	33,  // 149: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	42,  // 150: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	68,  // 151: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	60,  // 152: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	47,  // 153: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	55,  // 154: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	58,  // 155: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	21,  // 156: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
-	97,  // 157: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
-	84,  // 158: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
-	141, // [141:159] is the sub-list for method output_type
-	123, // [123:141] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	91,  // 91: penstock.v1.SessionMeta.stands:type_name -> penstock.v1.SessionMeta.StandsEntry
+	73,  // 92: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	77,  // 93: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	25,  // 94: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	7,   // 95: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	8,   // 96: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	8,   // 97: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	79,  // 98: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	80,  // 99: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	40,  // 100: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	39,  // 101: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	38,  // 102: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	78,  // 103: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	18,  // 104: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	40,  // 105: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
+	8,   // 106: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 107: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	34,  // 108: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 109: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	8,   // 110: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 111: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	34,  // 112: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	82,  // 113: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	39,  // 114: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	39,  // 115: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	45,  // 116: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	40,  // 117: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	63,  // 118: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	85,  // 119: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
+	86,  // 120: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
+	87,  // 121: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
+	88,  // 122: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
+	89,  // 123: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
+	20,  // 124: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	27,  // 125: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	28,  // 126: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	30,  // 127: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 128: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 129: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 130: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 131: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	32,  // 132: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	35,  // 133: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	64,  // 134: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	59,  // 135: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	46,  // 136: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	54,  // 137: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	57,  // 138: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	98,  // 139: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
+	22,  // 140: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
+	83,  // 141: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
+	23,  // 142: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	23,  // 143: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	29,  // 144: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	31,  // 145: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 146: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 147: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 148: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	23,  // 149: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	33,  // 150: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	42,  // 151: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	68,  // 152: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	60,  // 153: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	47,  // 154: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	55,  // 155: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	58,  // 156: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	21,  // 157: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
+	98,  // 158: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
+	84,  // 159: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
+	142, // [142:160] is the sub-list for method output_type
+	124, // [124:142] is the sub-list for method input_type
+	124, // [124:124] is the sub-list for extension type_name
+	124, // [124:124] is the sub-list for extension extendee
+	0,   // [0:124] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -8911,7 +8927,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   86,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
