@@ -60,7 +60,7 @@ func TestFirstBlockWithoutData(t *testing.T) {
 	}
 	d, err := look()
 	check(t, err)
-	if len(d.Schema.Columns) != 2 || len(d.Looked) != 1 {
+	if len(d.Schema.Columns) != 3 || len(d.Looked) != 1 {
 		t.Errorf("there are columns %v, of %v", d.Schema.Columns, d.Looked)
 	}
 	check(t, os.RemoveAll(filepath.Join(dir, "day=0")))

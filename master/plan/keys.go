@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/times"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
@@ -97,8 +97,12 @@ func integer(text string) (int64, bool) {
 
 // date reads a day as days since 1970.
 func date(text string) (int64, bool) {
-	day, err := time.Parse(time.DateOnly, text)
-	return day.Unix() / 86400, err == nil
+	at, err := times.Parse(text)
+	if err != nil || len(text) != len("2006-01-02") {
+		return 0, false
+	}
+	days, err := times.Days.Of(at)
+	return days, err == nil
 }
 
 // Constants returns a file with the values that keys of partitions have in its path, of the sources that are such.

@@ -19,7 +19,8 @@ func TestCheckStands(t *testing.T) {
 		}
 	}
 	of := spec.Schema{Columns: []spec.Column{
-		{Name: "id", Type: spec.Type{Kind: pb.Kind_INT64}}, {Name: "unread", Type: spec.Type{Kind: pb.Kind_INT64}},
+		{Name: "id", Type: spec.Type{Kind: pb.Kind_INT64}},
+		{Name: "unread", Type: spec.Type{Kind: pb.Kind_INT64}},
 		{Name: "x", Type: spec.Type{Kind: pb.Kind_FLOAT32}},
 	}}
 	got := plan.Stands(of, program(source("id", pb.Kind_INT64, false), source("x", pb.Kind_FLOAT32, false)))
