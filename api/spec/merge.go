@@ -17,8 +17,8 @@ type FileSchema struct {
 
 // Merge returns the union of the files' columns, in the order in which they come up. Where files differ, int32 widens
 // to int64 and float32 to float64, and an untyped column has the type of the others; other differences, also in what
-// integers stand for, are Problems, each with the column as its path and naming both files. A column that one file cannot offer is unsupported in all. Of
-// columns of one name within a file the first counts.
+// integers stand for, are Problems, each with the column as its path and naming both files. A column that one file
+// cannot offer is unsupported in all. Of columns of one name within a file the first counts.
 func Merge(files []FileSchema) (Schema, error) {
 	m := merger{byName: map[string]int{}}
 	for _, f := range files {

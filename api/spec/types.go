@@ -141,8 +141,8 @@ type Column struct {
 	Text bool
 	// Date is set for a column whose integers are days since 1970. Files that differ in it do not go together.
 	Date bool
-	// Clock says of a column of timestamps whose time it is, "UTC" or "local", as far as the file tells. Files that differ
-	// in it do not go together.
+	// Clock says of a column of timestamps whose time it is, "UTC" or "local", as far as the file tells. Files that
+	// differ in it do not go together.
 	Clock string
 	// Partition is set for a key of hive partitions, which no file has as a column: patterns do not stand for it.
 	Partition bool
