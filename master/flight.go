@@ -96,11 +96,14 @@ func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Blo
 		for j, m := range members {
 			files[j] = d.Files[m]
 		}
-		loaded, err := d.described.load(ctx, files, d.Program.GetSources(), func(int) {})
+		loaded, err := d.described.whole(ctx, files, d.Program, func(int) {})
 		if err != nil {
 			return err
 		}
-		shards, counts, err := plan.Shards(cfg, d.Program, loaded, 0)
+		if err := plan.CheckStands(plan.Stands(d.Schema, d.Program), loaded.files); err != nil {
+			return fmt.Errorf("master: %w", err)
+		}
+		shards, counts, err := plan.Shards(cfg, d.Program, loaded.files, 0)
 		if err != nil {
 			return fmt.Errorf("master: %w", err)
 		}

@@ -23,9 +23,31 @@ type limited struct {
 
 // List implements storage.Storage.
 func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb.File, error) {
+	files, _, err := l.Tell(ctx, profile, uris)
+	return files, err
+}
+
+// Tell implements storage.Teller.
+func (l limited) Tell(ctx context.Context, profile string, uris []string) ([]*pb.File, storage.LeftOut, error) {
 	if l.limits.Unlimited() {
-		return l.Storage.List(ctx, profile, uris)
+		return storage.Tell(ctx, l.Storage, profile, uris)
 	}
+	datasets, err := l.datasets(uris)
+	if err != nil {
+		return nil, storage.LeftOut{}, err
+	}
+	files, left, err := storage.Tell(ctx, l.Storage, profile, uris)
+	if err == nil {
+		err = l.check(datasets, files)
+	}
+	if err != nil {
+		return nil, storage.LeftOut{}, err
+	}
+	return files, left, nil
+}
+
+// datasets are those that URIs lie in, all of which may be read.
+func (l limited) datasets(uris []string) (map[string]bool, error) {
 	datasets := map[string]bool{}
 	for _, uri := range uris {
 		dataset, err := l.limits.MayRead(uri)
@@ -42,25 +64,26 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 		}
 		datasets[dataset] = true
 	}
-	files, err := l.Storage.List(ctx, profile, uris)
-	if err != nil {
-		return nil, err
-	}
+	return datasets, nil
+}
+
+// check refuses files that may not be read, as they were listed.
+func (l limited) check(datasets map[string]bool, files []*pb.File) error {
 	for _, f := range files {
 		if err := l.limits.MayReadFile(f.GetUri()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for dataset := range datasets {
 		switch err := storage.ConfinedFiles(dataset, files); {
 		case errors.Is(err, storage.ErrOutside):
-			return nil, status.Errorf(codes.PermissionDenied,
+			return status.Errorf(codes.PermissionDenied,
 				"a link below %s leads out of it, and may not be followed; remove it, or ask an administrator", dataset)
 		case err != nil:
-			return nil, err
+			return err
 		}
 	}
-	return files, nil
+	return nil
 }
 
 // resume keeps workers for a session that is over and is to be brought back, or refuses to if others have them by now.

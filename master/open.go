@@ -39,8 +39,13 @@ type Dataset struct {
 	Program *pb.Program
 	Files   []*pb.File // the frozen listing
 	Bytes   int64      // of all files
-	// Schema of the files of the first block, which the program was resolved against.
+	// LeftOut is what the listing left out, or may have taken by mistake.
+	LeftOut storage.LeftOut
+	// Looked are the files of the first block that has any, and Schema is theirs, which the program was resolved
+	// against.
+	Looked []*pb.File
 	Schema spec.Schema
+	keys   []plan.Key // of partitions
 	// Fitted is the spec's fitted file; nil: it names none.
 	Fitted *fitted.Known
 	// Tables are the side tables that the spec names, as they are pinned in the program.
@@ -50,9 +55,17 @@ type Dataset struct {
 }
 
 // Describe finds out what all files hold of what the program reads; progress hears, from several goroutines, of how
-// many it knows.
+// many it knows. Of no file it is unknown then whether it is left out.
 func (d *Dataset) Describe(ctx context.Context, progress func(done int)) ([]plan.File, error) {
-	return d.described.whole(ctx, d.Files, d.Program.GetSources(), progress)
+	all, err := d.described.whole(ctx, d.Files, d.Program, progress)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range all.foreign {
+		d.LeftOut.Foreign.Add(f.Error())
+	}
+	d.LeftOut.Unknown = storage.Names{}
+	return all.files, plan.CheckStands(plan.Stands(d.Schema, d.Program), all.files)
 }
 
 // Resolve lists a spec's files and resolves it against the schema of the first block that an epoch would read. Its
@@ -95,10 +108,11 @@ func look(
 			},
 		}
 	}
-	listed, err := st.List(ctx, s.GetDataset().GetStorage(), s.GetDataset().GetUri())
+	listed, left, err := storage.Tell(ctx, st, s.GetDataset().GetStorage(), s.GetDataset().GetUri())
 	if err != nil {
 		return nil, nil, err
 	}
+	d.LeftOut = left
 	var problems spec.Problems
 	d.Files, err = plan.FilterFiles(listed, s.GetDataset().GetPartitions())
 	if err == nil && len(d.Files) == 0 {
@@ -123,19 +137,52 @@ func look(
 
 // look fills in the schema, and the side tables.
 func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
-	var first []*pb.File
-	for _, i := range plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0))[0] {
-		first = append(first, d.Files[i])
-	}
-	loaded, err := d.described.load(ctx, first, nil, func(int) {})
+	loaded, err := d.first(ctx, plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0)))
 	if err != nil {
 		return err
 	}
-	if d.Schema, err = schemaOf(loaded); err != nil {
+	for _, f := range loaded {
+		d.Looked = append(d.Looked, f.File)
+	}
+	d.keys = plan.Keys(d.Files)
+	if d.Schema, err = schemaOf(loaded, d.keys); err != nil {
 		return err
 	}
 	d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s)
 	return err
+}
+
+// Notes say what of the listing is worth knowing: what is left out, and which keys of partitions are not what is read
+// by their names.
+func (d *Dataset) Notes() []string {
+	notes := d.LeftOut.Words()
+	for _, s := range d.Program.GetSources() {
+		for _, key := range d.keys {
+			if key.Name == s.GetPath()[0] && !s.GetPartition() {
+				notes = append(notes, fmt.Sprintf(
+					"%s is a column of the files, and a partition key of their paths: the column is read", key.Name))
+			}
+		}
+	}
+	return slices.Compact(notes)
+}
+
+// first describes the files of the first block that has any which are of a format.
+func (d *Dataset) first(ctx context.Context, blocks [][]int) ([]plan.File, error) {
+	var foreign error
+	for _, block := range blocks {
+		var files []*pb.File
+		for _, i := range block {
+			files = append(files, d.Files[i])
+		}
+		loaded, err := d.described.load(ctx, files, nil, func(int) {})
+		if err != nil || len(loaded.files) > 0 {
+			return loaded.files, err
+		}
+		foreign = loaded.foreign[0]
+	}
+	return nil, fmt.Errorf("none of %s is of a format that can be read: %w",
+		english.Plural(len(d.Files), "file", ""), foreign)
 }
 
 // program makes the program of a spec. Where its fitted file is missing, it looks for other mistakes, as if all were
@@ -216,9 +263,9 @@ func (t *term) create(req *wanted) error {
 		return failed
 	}
 	if created {
-		r.emit(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""),
-			humanize.IBytes(uint64(d.Bytes)),
-			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))
+		r.emit(pb.EventKind_SESSION, "%s", strings.Join(append([]string{fmt.Sprintf("opened: %s, %s, for %s",
+			english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)),
+			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))}, d.Notes()...), "; "))
 		t.note(r.planner.opened(d.Files))
 	}
 	return t.add(r)
@@ -248,6 +295,7 @@ func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 		},
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),
+		Stands:         plan.Stands(d.Schema, d.Program),
 	}
 	if _, err := session.New(identityOf(meta)); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

@@ -9,13 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats"
-	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
@@ -23,71 +20,11 @@ import (
 )
 
 const (
-	// describedAtOnce is how many files of a block are described in parallel.
-	describedAtOnce = 16
 	// planTimeout bounds how long it takes to read what the files of one block say of themselves.
 	planTimeout = 5 * time.Minute
 	// maxPlanPause is the longest pause between two tries to plan a block.
 	maxPlanPause = 30 * time.Second
 )
-
-// describer finds out what files of one dataset hold. It may be used by many goroutines at once.
-type describer struct {
-	storage storage.Storage
-	cache   *formats.Cache
-	profile string
-	how     *pb.Format
-}
-
-// load describes files for these sources, as far as that takes no scan; nil: it is not known yet what is read.
-func (l *describer) load(
-	ctx context.Context, files []*pb.File, sources []*pb.Source, progress func(done int),
-) ([]plan.File, error) {
-	out := make([]plan.File, len(files))
-	return out, eachOf(ctx, files, progress, func(ctx context.Context, i int) error {
-		holds, err := l.cache.Load(ctx, l.storage, l.profile, files[i], l.how, sources, nil)
-		out[i] = plan.File{File: files[i], Holds: holds}
-		return err
-	})
-}
-
-// whole describes files, and scans here those that say nothing about where their rows are.
-func (l *describer) whole(
-	ctx context.Context, files []*pb.File, sources []*pb.Source, progress func(done int),
-) ([]plan.File, error) {
-	out := make([]plan.File, len(files))
-	return out, eachOf(ctx, files, progress, func(ctx context.Context, i int) error {
-		holds, err := l.cache.Whole(ctx, l.storage, l.profile, files[i], l.how, sources)
-		out[i] = plan.File{File: files[i], Holds: holds}
-		return err
-	})
-}
-
-// eachOf does something with each of some files, several at once.
-func eachOf(
-	ctx context.Context, files []*pb.File, progress func(done int), do func(ctx context.Context, i int) error,
-) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(describedAtOnce)
-	var done atomic.Int64
-	for i := range files {
-		group.Go(func() error {
-			err := do(ctx, i)
-			progress(int(done.Add(1)))
-			return err
-		})
-	}
-	return group.Wait()
-}
-
-// schemaOf merges the schemas of files.
-func schemaOf(files []plan.File) (spec.Schema, error) {
-	parts := make([]spec.FileSchema, len(files))
-	for i, f := range files {
-		parts[i] = format.Schema(f.File, f.Holds)
-	}
-	return spec.Merge(parts)
-}
 
 // blockPlanner plans the blocks of one session. It may be used by many goroutines at once.
 type blockPlanner struct {
@@ -100,6 +37,7 @@ type blockPlanner struct {
 	counts  *counter         // nil: outputs are not counted
 	earlier *sessionRecounts // what was counted in earlier epochs; nil: it is counted in each
 	session *pb.Session
+	stands  map[string]string     // of the session's columns
 	code    func() *pb.StoredCode // the bytes of the session's functions; nil: it has none
 	logger  *slog.Logger
 
@@ -118,6 +56,7 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 	p := &blockPlanner{
 		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), program: &pb.Program{}, epoch: map[uint32][][]int{},
 		recorded: map[string]string{},
+		stands:   stored.Meta.GetStands(),
 	}
 	s := stored.Meta.GetSession()
 	p.listed = func(ctx context.Context) ([]*pb.File, error) {
@@ -238,20 +177,23 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 	}
 	indexing, err := p.indexing(epoch, index)
 	if err == nil {
-		err = indexing.whole(ctx, loaded)
+		err = indexing.whole(ctx, loaded.files)
 	}
 	if err != nil {
 		return b, err
 	}
+	if err := plan.CheckStands(p.stands, loaded.files); err != nil {
+		return b, err
+	}
 	reads := p.newReads(listed)
-	shards, counts, err := plan.ShardsAndReads(p.cfg, p.program, loaded, epoch, reads.of)
+	shards, counts, err := plan.ShardsAndReads(p.cfg, p.program, loaded.files, epoch, reads.of)
 	if err != nil {
 		return b, err
 	}
 	p.noteUntrusted(counts, epoch, index)
 	return plannedBlock{
 		block: &pb.Block{Epoch: epoch, Index: index, Shards: shards}, reads: reads,
-		columns: p.look(reads.prefixes, loaded),
+		columns: p.look(reads.prefixes, loaded.files), leftOut: loaded.sayForeign(),
 		command: session.Planned{
 			Epoch: epoch, Block: index, Blocks: uint32(blocks), Shards: uint32(len(shards)), Rows: counts.Rows,
 		},
@@ -274,21 +216,21 @@ func (p *blockPlanner) noteUntrusted(counts plan.Counts, epoch, block uint32) {
 // describe finds out what the files of a block say of themselves. It tells how many blocks the epoch has, too.
 func (p *blockPlanner) describe(
 	ctx context.Context, epoch, index uint32,
-) (listed []*pb.File, blocks int, loaded []plan.File, err error) {
+) (listed []*pb.File, blocks int, loaded described, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	listed, cut, err := p.blocks(ctx, epoch)
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, 0, loaded, err
 	}
 	if int(index) >= len(cut) {
-		return nil, 0, nil, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
+		return nil, 0, loaded, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
 	}
 	files := make([]*pb.File, len(cut[index]))
 	for i, f := range cut[index] {
 		files[i] = listed[f]
 	}
-	loaded, err = p.files.load(ctx, files, p.program.GetSources(), func(int) {})
+	loaded, err = p.files.load(ctx, files, p.program, func(int) {})
 	return listed, len(cut), loaded, err
 }
 
@@ -318,6 +260,7 @@ type plannedBlock struct {
 	block   *pb.Block
 	reads   *blockReads
 	columns []readNote
+	leftOut string // says which files are; "": none
 	err     error
 }
 
@@ -430,6 +373,10 @@ func (r *runner) record(p plannedBlock) error {
 	}
 	if err := r.commit(w, changes); err != nil || w.Blocks == nil {
 		return err
+	}
+	if p.leftOut != "" && id.Epoch == 0 {
+		r.emit(pb.EventKind_DATA, "%s", p.leftOut)
+		r.logger.Warn("files are left out", "epoch", id.Epoch, "block", id.Index, "files", p.leftOut)
 	}
 	r.beginReads(p)
 	r.term.note(p.columns)

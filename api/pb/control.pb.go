@@ -6339,8 +6339,11 @@ type SessionMeta struct {
 	ListingPages   uint32                 `protobuf:"varint,2,opt,name=listing_pages,json=listingPages,proto3" json:"listing_pages,omitempty"`
 	PlannerVersion uint32                 `protobuf:"varint,3,opt,name=planner_version,json=plannerVersion,proto3" json:"planner_version,omitempty"`
 	Planner        *PlannerConfig         `protobuf:"bytes,4,opt,name=planner,proto3" json:"planner,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What integers of sources stand for in the files with which the session was opened, by column: "date", "number", "UTC"
+	// or "local". Files that say otherwise are refused. None: an earlier release opened it.
+	Stands        map[string]string `protobuf:"bytes,5,rep,name=stands,proto3" json:"stands,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionMeta) Reset() {
@@ -6397,6 +6400,13 @@ func (x *SessionMeta) GetPlannerVersion() uint32 {
 func (x *SessionMeta) GetPlanner() *PlannerConfig {
 	if x != nil {
 		return x.Planner
+	}
+	return nil
+}
+
+func (x *SessionMeta) GetStands() map[string]string {
+	if x != nil {
+		return x.Stands
 	}
 	return nil
 }
@@ -8640,12 +8650,16 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05files\x18\x01 \x03(\v2\x11.penstock.v1.FileR\x05files\"5\n" +
 	"\tBlockPart\x12\x14\n" +
 	"\x05parts\x18\x01 \x01(\rR\x05parts\x12\x12\n" +
-	"\x04zstd\x18\x02 \x01(\fR\x04zstd\"\xc1\x01\n" +
+	"\x04zstd\x18\x02 \x01(\fR\x04zstd\"\xba\x02\n" +
 	"\vSessionMeta\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.penstock.v1.SessionR\asession\x12#\n" +
 	"\rlisting_pages\x18\x02 \x01(\rR\flistingPages\x12'\n" +
 	"\x0fplanner_version\x18\x03 \x01(\rR\x0eplannerVersion\x124\n" +
-	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\"\xdc\x01\n" +
+	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\x12<\n" +
+	"\x06stands\x18\x05 \x03(\v2$.penstock.v1.SessionMeta.StandsEntryR\x06stands\x1a9\n" +
+	"\vStandsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x01\n" +
 	"\rClosedSession\x12,\n" +
 	"\x04meta\x18\x01 \x01(\v2\x18.penstock.v1.SessionMetaR\x04meta\x12,\n" +
 	"\x04head\x18\x02 \x01(\v2\x18.penstock.v1.SessionHeadR\x04head\x121\n" +
@@ -8902,7 +8916,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -8997,43 +9011,44 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*FileColumns)(nil),             // 90: penstock.v1.FileColumns
 	(*FileColumn)(nil),              // 91: penstock.v1.FileColumn
 	nil,                             // 92: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 93: penstock.v1.Spec
-	(LastBatch)(0),                  // 94: penstock.v1.LastBatch
-	(*StoredCode)(nil),              // 95: penstock.v1.StoredCode
-	(*Code)(nil),                    // 96: penstock.v1.Code
-	(*File)(nil),                    // 97: penstock.v1.File
-	(*Extent)(nil),                  // 98: penstock.v1.Extent
-	(*CodePart)(nil),                // 99: penstock.v1.CodePart
+	nil,                             // 93: penstock.v1.SessionMeta.StandsEntry
+	(*Spec)(nil),                    // 94: penstock.v1.Spec
+	(LastBatch)(0),                  // 95: penstock.v1.LastBatch
+	(*StoredCode)(nil),              // 96: penstock.v1.StoredCode
+	(*Code)(nil),                    // 97: penstock.v1.Code
+	(*File)(nil),                    // 98: penstock.v1.File
+	(*Extent)(nil),                  // 99: penstock.v1.Extent
+	(*CodePart)(nil),                // 100: penstock.v1.CodePart
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
 	65,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	93,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	94,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
 	78,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	93,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	94,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	24,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	94,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
-	95,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
-	93,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	95,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	96,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
+	94,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 14: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	25,  // 15: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	38,  // 16: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
 	19,  // 17: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
 	18,  // 18: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
 	24,  // 19: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	95,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
+	96,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
 	39,  // 21: penstock.v1.Session.skipped_rows:type_name -> penstock.v1.EpochRows
 	40,  // 22: penstock.v1.Session.bad_rows:type_name -> penstock.v1.NamedRow
 	26,  // 23: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	34,  // 24: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	23,  // 25: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
 	65,  // 26: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	95,  // 27: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
+	96,  // 27: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
 	1,   // 28: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	23,  // 29: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	8,   // 30: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -9091,8 +9106,8 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	8,   // 82: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
 	43,  // 83: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
 	19,  // 84: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	94,  // 85: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
-	96,  // 86: penstock.v1.State.code:type_name -> penstock.v1.Code
+	95,  // 85: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	97,  // 86: penstock.v1.State.code:type_name -> penstock.v1.Code
 	39,  // 87: penstock.v1.State.consumed_skips:type_name -> penstock.v1.EpochRows
 	39,  // 88: penstock.v1.State.base_skips:type_name -> penstock.v1.EpochRows
 	67,  // 89: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
@@ -9101,88 +9116,89 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	67,  // 92: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
 	92,  // 93: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
 	72,  // 94: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	97,  // 95: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	98,  // 96: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
-	97,  // 97: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	98,  // 95: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	99,  // 96: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
+	98,  // 97: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	23,  // 98: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
 	78,  // 99: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	75,  // 100: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	79,  // 101: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
-	25,  // 102: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
-	7,   // 103: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	8,   // 104: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	8,   // 105: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	81,  // 106: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	82,  // 107: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	42,  // 108: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	41,  // 109: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	38,  // 110: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	80,  // 111: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	18,  // 112: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	42,  // 113: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
-	39,  // 114: penstock.v1.SessionHead.base_skips:type_name -> penstock.v1.EpochRows
-	39,  // 115: penstock.v1.SessionHead.past_skips:type_name -> penstock.v1.EpochRows
-	40,  // 116: penstock.v1.SessionHead.bad_rows:type_name -> penstock.v1.NamedRow
-	8,   // 117: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	8,   // 118: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	34,  // 119: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 120: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	8,   // 121: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	8,   // 122: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	34,  // 123: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	84,  // 124: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	41,  // 125: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	41,  // 126: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	47,  // 127: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	42,  // 128: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	39,  // 129: penstock.v1.SessionRank.consumed_skips:type_name -> penstock.v1.EpochRows
-	65,  // 130: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	87,  // 131: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
-	88,  // 132: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
-	89,  // 133: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
-	90,  // 134: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
-	91,  // 135: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
-	20,  // 136: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	27,  // 137: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	28,  // 138: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	30,  // 139: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 140: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 141: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 142: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 143: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	32,  // 144: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	35,  // 145: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	66,  // 146: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	61,  // 147: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	48,  // 148: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	56,  // 149: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	59,  // 150: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	99,  // 151: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
-	22,  // 152: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
-	85,  // 153: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
-	23,  // 154: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	23,  // 155: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	29,  // 156: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	31,  // 157: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 158: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 159: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 160: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	23,  // 161: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	33,  // 162: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	44,  // 163: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	70,  // 164: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	62,  // 165: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	49,  // 166: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	57,  // 167: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	60,  // 168: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	21,  // 169: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
-	99,  // 170: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
-	86,  // 171: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
-	154, // [154:172] is the sub-list for method output_type
-	136, // [136:154] is the sub-list for method input_type
-	136, // [136:136] is the sub-list for extension type_name
-	136, // [136:136] is the sub-list for extension extendee
-	0,   // [0:136] is the sub-list for field type_name
+	93,  // 100: penstock.v1.SessionMeta.stands:type_name -> penstock.v1.SessionMeta.StandsEntry
+	75,  // 101: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	79,  // 102: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	25,  // 103: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	7,   // 104: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	8,   // 105: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	8,   // 106: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	81,  // 107: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	82,  // 108: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	42,  // 109: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	41,  // 110: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	38,  // 111: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	80,  // 112: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	18,  // 113: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	42,  // 114: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
+	39,  // 115: penstock.v1.SessionHead.base_skips:type_name -> penstock.v1.EpochRows
+	39,  // 116: penstock.v1.SessionHead.past_skips:type_name -> penstock.v1.EpochRows
+	40,  // 117: penstock.v1.SessionHead.bad_rows:type_name -> penstock.v1.NamedRow
+	8,   // 118: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 119: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	34,  // 120: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 121: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	8,   // 122: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 123: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	34,  // 124: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	84,  // 125: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	41,  // 126: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	41,  // 127: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	47,  // 128: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	42,  // 129: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	39,  // 130: penstock.v1.SessionRank.consumed_skips:type_name -> penstock.v1.EpochRows
+	65,  // 131: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	87,  // 132: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
+	88,  // 133: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
+	89,  // 134: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
+	90,  // 135: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
+	91,  // 136: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
+	20,  // 137: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	27,  // 138: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	28,  // 139: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	30,  // 140: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 141: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 142: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 143: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 144: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	32,  // 145: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	35,  // 146: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	66,  // 147: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	61,  // 148: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	48,  // 149: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	56,  // 150: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	59,  // 151: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	100, // 152: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
+	22,  // 153: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
+	85,  // 154: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
+	23,  // 155: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	23,  // 156: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	29,  // 157: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	31,  // 158: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 159: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 160: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 161: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	23,  // 162: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	33,  // 163: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	44,  // 164: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	70,  // 165: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	62,  // 166: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	49,  // 167: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	57,  // 168: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	60,  // 169: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	21,  // 170: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
+	100, // 171: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
+	86,  // 172: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
+	155, // [155:173] is the sub-list for method output_type
+	137, // [137:155] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	137, // [137:137] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -9201,7 +9217,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   88,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

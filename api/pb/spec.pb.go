@@ -2379,7 +2379,9 @@ type File struct {
 	// Columns that are not in the file, and have one value in all of its rows: values of a partition.
 	Constants []*Constant `protobuf:"bytes,5,rep,name=constants,proto3" json:"constants,omitempty"`
 	// Rows of the file that a table has deleted.
-	Excluded      *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	Excluded *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	// Its name tells no format, and a directory's listing met it: where it turns out to be of none, it is left out.
+	Unknown       bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2454,6 +2456,13 @@ func (x *File) GetExcluded() *Excluded {
 		return x.Excluded
 	}
 	return nil
+}
+
+func (x *File) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
 }
 
 // Constant is a column of a file that has one value.
@@ -2780,7 +2789,9 @@ type Source struct {
 	// What the integers stand for, if not numbers: "timestamp[ms]". All files must agree.
 	Meaning string `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"`
 	// Of a key whose values are maps: "key" for their keys, "value" for their values. Each is a list.
-	Field         []string `protobuf:"bytes,7,rep,name=field,proto3" json:"field,omitempty"`
+	Field []string `protobuf:"bytes,7,rep,name=field,proto3" json:"field,omitempty"`
+	// It is no column of the files, but a key of hive partitions: a file's constant of this name is its value.
+	Partition     bool `protobuf:"varint,8,opt,name=partition,proto3" json:"partition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2862,6 +2873,13 @@ func (x *Source) GetField() []string {
 		return x.Field
 	}
 	return nil
+}
+
+func (x *Source) GetPartition() bool {
+	if x != nil {
+		return x.Partition
+	}
+	return false
 }
 
 type Step struct {
@@ -3299,14 +3317,15 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"provenance\x12*\n" +
 	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\x12+\n" +
 	"\x06format\x18\n" +
-	" \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xbe\x01\n" +
+	" \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xd8\x01\n" +
 	"\x04File\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x123\n" +
 	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
-	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\"H\n" +
+	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\x12\x18\n" +
+	"\aunknown\x18\a \x01(\bR\aunknown\"H\n" +
 	"\bConstant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"t\n" +
@@ -3331,7 +3350,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aWritten\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xd4\x01\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xf2\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -3339,7 +3358,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04type\x18\x04 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12,\n" +
 	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
 	"\ameaning\x18\x06 \x01(\tR\ameaning\x12\x14\n" +
-	"\x05field\x18\a \x03(\tR\x05fieldB\x06\n" +
+	"\x05field\x18\a \x03(\tR\x05field\x12\x1c\n" +
+	"\tpartition\x18\b \x01(\bR\tpartitionB\x06\n" +
 	"\x04_key\"\xcf\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,8 +17,9 @@ type FileSchema struct {
 
 // Merge returns the union of the files' columns, in the order in which they come up. Where files differ, int32 widens
 // to int64 and float32 to float64, and an untyped column has the type of the others; an inferred int64 beside an
-// inferred float64 is one, too. Other differences are Problems, each with the column as its path and naming both files.
-// A column that one file cannot offer is unsupported in all. Of columns of one name within a file the first counts.
+// inferred float64 is one, too. Other differences, also in what integers stand for, are Problems, each with the column
+// as its path and naming both files. A column that one file cannot offer is unsupported in all. Of columns of one name
+// within a file the first counts.
 func Merge(files []FileSchema) (Schema, error) {
 	m := merger{byName: map[string]int{}}
 	for _, f := range files {
@@ -188,14 +190,14 @@ func unite(a, b Column) (Column, bool) {
 	}
 	if !ok || a.Meaning != b.Meaning || a.UnsignedKeys != b.UnsignedKeys || a.Type.List != b.Type.List ||
 		a.Type.Nested != b.Type.Nested ||
-		!slices.Equal(a.Path, b.Path) {
+		!slices.Equal(a.Path, b.Path) || !agree(a.Stands(), b.Stands()) {
 		return a, false
 	}
 	key, ok := wider(a.Key, b.Key)
 	if a.Own != b.Own {
 		a.Own = pb.Kind_KIND_UNSPECIFIED
 	}
-	a.Text, a.Date = a.Text && b.Text, a.Date && b.Date
+	a.Text, a.Clock = a.Text && b.Text, cmp.Or(a.Clock, b.Clock)
 	if !slices.Equal(a.Shape, b.Shape) {
 		a.Shape = nil
 	}
@@ -205,6 +207,9 @@ func unite(a, b Column) (Column, bool) {
 
 // isNumber reports whether a kind is one of those that are inferred from numbers.
 func isNumber(k pb.Kind) bool { return k == pb.Kind_INT64 || k == pb.Kind_FLOAT64 }
+
+// agree reports whether two files can mean the same by a column's integers.
+func agree(a, b string) bool { return a == b || a == "" || b == "" }
 
 // wider is the kind that holds the values of both.
 func wider(a, b pb.Kind) (pb.Kind, bool) {
@@ -228,8 +233,12 @@ func describe(c Column) string {
 		return fmt.Sprintf("%v of a map with %s keys", c.Type, c.KeyName())
 	case c.Key != pb.Kind_KIND_UNSPECIFIED:
 		return fmt.Sprintf("map<%s, %v>", c.KeyName(), c.Type)
+	case c.Clock != "":
+		return c.Meaning + ", " + c.Clock
 	case c.Meaning != "":
 		return c.Meaning
+	case c.Date:
+		return strings.Replace(c.Type.String(), KindName(c.Type.Kind), "date", 1)
 	case len(c.Path) > 1:
 		return fmt.Sprintf("%v at %s", c.Type, strings.Join(c.Path, "/"))
 	}

@@ -147,16 +147,31 @@ func TestMergeTakesForTextWhatIsTextInAllFiles(t *testing.T) {
 	}
 }
 
-func TestMergeOfDatesAndInts(t *testing.T) {
-	day, count := column("day", pb.Kind_INT32), column("day", pb.Kind_INT32)
+// TestMergeTellsApartWhatIntegersStandFor: dates and numbers, and timestamps in UTC and of a local clock. A file that
+// does not say whose time it is goes with either.
+func TestMergeTellsApartWhatIntegersStandFor(t *testing.T) {
+	day, count, long := column("x", pb.Kind_INT32), column("x", pb.Kind_INT32), column("x", pb.Kind_INT64)
 	day.Date = true
+	at := func(clock string) Column {
+		c := column("x", pb.Kind_INT64)
+		c.Meaning, c.Clock = "timestamp[us]", clock
+		return c
+	}
 	for _, c := range []struct {
 		a, b Column
-		want bool
-	}{{day, day, true}, {day, count, false}, {count, day, false}} {
+		want string // what it stands for, or the error
+	}{
+		{day, day, "date"},
+		{count, long, "number"},
+		{at("UTC"), at("UTC"), "UTC"},
+		{at(""), at("local"), "local"},
+		{day, count, "x: is date in a, but int32 in b"},
+		{long, day, "x: is int64 in a, but date in b"},
+		{at("UTC"), at("local"), "x: is timestamp[us], UTC in a, but timestamp[us], local in b"},
+	} {
 		got, err := Merge([]FileSchema{{"a", Schema{[]Column{c.a}}}, {"b", Schema{[]Column{c.b}}}})
-		if err != nil || got.Columns[0].Date != c.want {
-			t.Errorf("got %+v, %v, want a date: %v", got, err, c.want)
+		if err != nil && !strings.HasPrefix(err.Error(), c.want) || err == nil && got.Columns[0].Stands() != c.want {
+			t.Errorf("got %+v, %v, want %s", got, err, c.want)
 		}
 	}
 }

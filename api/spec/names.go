@@ -116,7 +116,9 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 		case c.Key != pb.Kind_KIND_UNSPECIFIED:
 			return nil, i, x.aMap(strings.Join(c.Path, "."), []int{i})
 		}
-		return &pb.Source{Name: name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}, i, nil
+		return &pb.Source{
+			Name: name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning, Partition: c.Partition,
+		}, i, nil
 	}
 	if maps := x.maps[name]; len(maps) > 0 {
 		return nil, maps[0], x.aMap(name, maps)

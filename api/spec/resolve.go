@@ -348,12 +348,15 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 	return names, nil
 }
 
-// flat leaves lists of lists out, which few layouts take: they must be named.
+// flat leaves lists of lists out, which few layouts take, and keys of partitions: they must be named.
 func (r *resolver) flat(names iter.Seq[string]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range names {
 			f, err := r.find(name)
-			if nested := err == nil && f.typ.Nested > 0; !nested && !yield(name) {
+			if err == nil && (f.typ.Nested > 0 || f.source.GetPartition()) {
+				continue
+			}
+			if !yield(name) {
 				return
 			}
 		}
@@ -371,6 +374,8 @@ func (r *resolver) unseen(g glob) string {
 			return "; keys of maps must be named one by one"
 		case c.Type.Nested > 0:
 			return "; lists of lists must be named one by one"
+		case c.Partition:
+			return "; keys of partitions must be named one by one"
 		}
 	}
 	return ""

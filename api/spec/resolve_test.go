@@ -386,8 +386,10 @@ func TestGlobsSkipWhatCannotBeAFeature(t *testing.T) {
 		column("a/1", pb.Kind_INT32), {Name: "a/2", Unsupported: "odd"}, column("a*", pb.Kind_INT32), column("a*",
 			pb.Kind_BINARY),
 	}}
-	schema.Columns = append(schema.Columns, mapColumn("a/m", pb.Kind_INT32, pb.Kind_INT32)...)
-	for pattern, want := range map[string]string{"a*": "a*", "a?1": "a/1", `a[*/]*1`: "a/1", "?*[1*]": "a*, a/1"} {
+	key := column("a/1key", pb.Kind_INT32)
+	key.Partition = true
+	schema.Columns = append(append(schema.Columns, mapColumn("a/m", pb.Kind_INT32, pb.Kind_INT32)...), key)
+	for pattern, want := range map[string]string{"a*": "a*", "a?1": "a/1", `a[*/]*1`: "a/1", "?*[1*]": "a*, a/1", "a/1*": "a/1", "a/1key": "a/1key"} {
 		s := mustParse(t, head+"features: {dense: '"+pattern+"'}")
 		p, err := Resolve(s, Given{Schema: schema, Catalog: newCatalog()})
 		if err != nil {

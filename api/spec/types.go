@@ -150,8 +150,13 @@ type Column struct {
 	Meaning string
 	// Text is set for a column whose byte strings the file says are text. Files that differ in it have bytes.
 	Text bool
-	// Date is set for a column whose integers are days since 1970. Files that differ in it have integers.
+	// Date is set for a column whose integers are days since 1970. Files that differ in it do not go together.
 	Date bool
+	// Clock says of a column of timestamps whose time it is, "UTC" or "local", as far as the file tells. Files that
+	// differ in it do not go together.
+	Clock string
+	// Partition is set for a key of hive partitions, which no file has as a column: patterns do not stand for it.
+	Partition bool
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
 	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its
@@ -159,6 +164,19 @@ type Column struct {
 	Untyped bool
 	// Inferred is set for a column whose type is that of the values at the file's front: nothing in the file says it.
 	Inferred bool
+}
+
+// Stands is what integers of a column stand for beyond its Meaning: "date", "number", "UTC" or "local"; "" if that is
+// not known, or they are none. Where two files say something, it is the same.
+func (c Column) Stands() string {
+	isInt := c.Type.Kind == pb.Kind_INT32 || c.Type.Kind == pb.Kind_INT64
+	switch {
+	case c.Date:
+		return "date"
+	case isInt && c.Meaning == "" && c.Unsupported == "":
+		return "number"
+	}
+	return c.Clock
 }
 
 // Catalog is the list of ops a spec may use. The worker's registry of transforms implements it.

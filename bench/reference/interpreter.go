@@ -19,7 +19,8 @@ type Interpreter struct {
 	store   storage.Storage
 	program *program
 	files   []*pb.File // by URI, those of the partitions asked for
-	rows    int64      // of all files
+	foreign map[*pb.File]bool
+	rows    int64 // of all files
 }
 
 // New resolves a spec against the files of its dataset, which it lists. It reads every file's footer: names in the spec
@@ -33,20 +34,43 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	if in.files, err = partitions(listed, spec.GetDataset().GetPartitions()); err != nil {
 		return nil, fmt.Errorf("reference: dataset.partitions: %w", err)
 	}
+	if err := in.leaveOut(ctx); err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
 	columns, err := in.columns(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
+	addKeys(columns, in.files)
 	if in.program, err = resolve(spec, columns, in.sides(ctx)); err != nil {
 		return nil, fmt.Errorf("reference: spec: %w", err)
 	}
 	return in, nil
 }
 
+// leaveOut finds the files whose names tell no format and that do not end as Parquet does. They have no rows.
+func (in *Interpreter) leaveOut(ctx context.Context) error {
+	in.foreign = map[*pb.File]bool{}
+	for _, f := range in.files {
+		if f.GetUnknown() {
+			end := make([]byte, min(4, f.GetSize()))
+			err := in.store.ReadAt(ctx, in.spec.GetDataset().GetStorage(), f, end, f.GetSize()-int64(len(end)))
+			if err != nil {
+				return err
+			}
+			in.foreign[f] = string(end) != "PAR1"
+		}
+	}
+	return nil
+}
+
 // columns unites the columns of all files.
 func (in *Interpreter) columns(ctx context.Context) (map[string]column, error) {
 	all := union{}
 	for _, file := range in.files {
+		if in.foreign[file] {
+			continue
+		}
 		f, err := in.openFile(ctx, file)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", file.GetUri(), err)
@@ -86,7 +110,9 @@ func (in *Interpreter) Expected(
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, file := range in.files {
-		out.files[i].uri = file.GetUri()
+		if out.files[i].uri = file.GetUri(); in.foreign[file] {
+			continue
+		}
 		group.Go(func() error {
 			if err := newReading(in, file, epoch, &out.files[i]).file(ctx, report); err != nil {
 				return fmt.Errorf("reference: %s: %w", file.GetUri(), err)
@@ -119,6 +145,7 @@ type reading struct {
 	cells  []cell    // of each slot
 	inputs [][]*cell // of each step
 	fill   []filler  // of each source; nil if the file lacks it
+	lacks  []*cell   // of each source: what it is then
 }
 
 func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile) *reading {
@@ -127,7 +154,7 @@ func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile)
 		in: in, p: p, source: file, out: out, hasher: NewHasher(in.Fields()),
 		at:    place{seed: in.spec.GetSeed(), epoch: epoch, uri: file.GetUri()},
 		cells: make([]cell, len(p.types)),
-		fill:  make([]filler, len(p.sources)),
+		fill:  make([]filler, len(p.sources)), lacks: make([]*cell, len(p.sources)),
 	}
 	for _, s := range p.steps {
 		var cells []*cell
@@ -151,6 +178,12 @@ func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
 	}
 	all := &scan{file: f}
 	for i, s := range r.p.sources {
+		r.lacks[i] = s.fallback
+		if v, ok := keysOf(r.source.GetUri())[s.name]; ok && s.column.key {
+			if r.lacks[i], err = keyCell(v, s.column.typ.Kind); err != nil {
+				return fmt.Errorf("the key %s: %w", s.name, err)
+			}
+		}
 		if c, ok := have[s.column.name]; ok {
 			if r.fill[i], err = all.bind(c, s.key); err != nil {
 				return err
@@ -164,7 +197,7 @@ func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
 func (r *reading) next() error {
 	for i, s := range r.p.sources {
 		if r.fill[i] == nil {
-			r.cells[s.slot].copyFrom(s.fallback)
+			r.cells[s.slot].copyFrom(r.lacks[i])
 		} else if err := r.fill[i](&r.cells[s.slot]); err != nil {
 			return fmt.Errorf("row %d: column %s: %w", r.at.row, s.column.name, err)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -253,11 +253,13 @@ func inPartition(e *filter.Expr, uri string) (bool, error) {
 
 // unescaped undoes percent escapes, where they are such.
 func unescaped(s string) string {
-	if plain, err := url.PathUnescape(s); err == nil {
-		return plain
-	}
-	return s
+	return escape.ReplaceAllStringFunc(s, func(e string) string {
+		b, _ := strconv.ParseUint(e[1:], 16, 8)
+		return string([]byte{byte(b)})
+	})
 }
+
+var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`) //nolint:gochecknoglobals // a constant
 
 func partitionValue(keys map[string]string, name string, literal pb.Kind) (cell, pb.Kind, error) {
 	raw, ok := keys[name]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
@@ -118,5 +119,34 @@ func TestPartitions(t *testing.T) {
 	}
 	if _, err := inPartition(e, uri); err == nil {
 		t.Error("a date compared with a number: no error")
+	}
+}
+
+// TestKeysAsColumns: keys of paths are columns by what their values are, unless files have such a column.
+func TestKeysAsColumns(t *testing.T) {
+	columns := map[string]column{"own": {name: "own"}, "s.x": {name: "s.x"}}
+	files := []*pb.File{
+		{Uri: "mem://b/day=2026-01-02/n=05/t=5%%2F/own=1/s=2/f"},
+		{Uri: "mem://b/day=__HIVE_DEFAULT_PARTITION__/n=-6/t=7/none=__HIVE_DEFAULT_PARTITION__/f"},
+	}
+	addKeys(columns, files)
+	for name, want := range map[string]pb.Kind{
+		"day": pb.Kind_INT32, "n": pb.Kind_INT64, "t": pb.Kind_BINARY, "none": pb.Kind_BINARY,
+	} {
+		if c := columns[name]; !c.key || c.typ.Kind != want {
+			t.Errorf("%s is %+v, want %v", name, c, want)
+		}
+	}
+	if len(columns) != 6 || columns["own"].key {
+		t.Errorf("there are %v", columns)
+	}
+	for _, c := range []struct {
+		value string
+		kind  pb.Kind
+		want  int64
+	}{{"1970-01-03", pb.Kind_INT32, 2}, {"1969-12-31", pb.Kind_INT32, -1}, {"05", pb.Kind_INT64, 5}} {
+		if got, err := keyCell(c.value, c.kind); err != nil || got.ints[0] != c.want {
+			t.Errorf("%s is %v, %v, want %d", c.value, got, err, c.want)
+		}
 	}
 }

@@ -125,7 +125,7 @@ func (r *resolver) prune() {
 func (r *resolver) known() []string {
 	var out []string
 	for name, c := range r.columns {
-		if !c.isMap && c.supported() {
+		if !c.isMap && c.supported() && !c.key {
 			out = append(out, name)
 		}
 	}

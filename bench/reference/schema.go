@@ -24,6 +24,7 @@ type column struct {
 	leaves []leaf  // of a map: keys and values; else one
 	unit   string  // of timestamps
 	uri    string  // of the first file that has it
+	key    bool    // it is a partition key, and no column
 }
 
 // supported reports whether the column can be a feature.

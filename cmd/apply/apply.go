@@ -151,6 +151,9 @@ func (a *applier) trained(ctx context.Context) (*spec.Schema, error) {
 	var parts []spec.FileSchema
 	for _, f := range files[:min(len(files), schemaFiles)] {
 		described, err := formats.Load(ctx, a.storage, a.profile, f, nil)
+		if formats.IsForeign(f, err) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--schema: %w", err)
 		}
@@ -199,7 +202,12 @@ func (a *applier) files(ctx context.Context, t *apply.Transforms, uri string) er
 	}
 	for _, f := range files {
 		write := func(b *tensor.Batch) error { return a.write(t, b) }
-		if err := t.Each(ctx, a.storage, a.profile, f, write); err != nil {
+		err := t.Each(ctx, a.storage, a.profile, f, write)
+		if formats.IsForeign(f, err) {
+			fmt.Fprintln(os.Stderr, "left out:", err)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -245,16 +245,19 @@ func survey(ctx context.Context, st storage.Storage, uri string) (*job, []spec.F
 		return nil, nil, err
 	}
 	j := &job{}
-	schemas := make([]spec.FileSchema, len(listed))
-	for i, f := range listed {
+	var schemas []spec.FileSchema
+	for _, f := range listed {
 		holds, err := formats.Load(ctx, st, "", f, nil)
+		if formats.IsForeign(f, err) {
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}
 		rows := format.Rows(holds)
 		j.files = append(j.files, file{uri: f.GetUri(), rows: rows, first: j.total})
 		j.total += rows
-		schemas[i] = format.Schema(f, holds)
+		schemas = append(schemas, format.Schema(f, holds))
 	}
 	return j, schemas, nil
 }

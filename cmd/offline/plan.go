@@ -76,7 +76,8 @@ func Validate(ops *transform.Registry) *cobra.Command {
 			english.Plural(len(d.Program.GetSources()), "column", ""),
 			english.Plural(len(d.Program.GetSteps()), "step", ""), english.Plural(len(d.Program.GetOutputs()), "tensor",
 				""), spec.Describe(s, 0))
-		return errors.Join(err, writeHints(cmd.OutOrStdout(), hints))
+		return errors.Join(err, writeLines(cmd.OutOrStdout(), "listing", d.Notes()),
+			writeLines(cmd.OutOrStdout(), "hint", hints))
 	}
 	return cli.Setup(cmd)
 }
@@ -119,7 +120,9 @@ func Plan(ops spec.Catalog) *cobra.Command {
 			return fmt.Errorf("%s:\n%w", args[0], err)
 		}
 		out.Order = spec.Describe(s, 0)
-		all := &plannedSession{out, d.Program.GetFilter(), opsOf(s, d.Program), hintsOf(s, d.Program)}
+		all := &plannedSession{
+			out, d.Program.GetFilter(), opsOf(s, d.Program), hintsOf(s, d.Program), d.LeftOut, d.Notes(),
+		}
 		if output == "json" {
 			return cli.PrintJSON(cmd.OutOrStdout(), all)
 		}
@@ -158,7 +161,7 @@ func planned(ctx context.Context, d *master.Dataset) (*plan.Description, error) 
 	known := make(map[int]format.File, len(loaded))
 	var how map[string]string
 	for i, f := range loaded {
-		known[i] = f.Holds
+		known[int(f.GetIndex())] = f.Holds
 		if i == 0 {
 			how = decoding(f.Holds, d.Program.GetSources())
 		}

@@ -106,3 +106,37 @@ func TestPlan(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestLeftOut: plan, validate and show tell what of a folder is not read.
+func TestLeftOut(t *testing.T) {
+	path := clitest.Spec(t, clitest.Good)
+	dir := filepath.Dir(path)
+	data, err := os.ReadFile(filepath.Join(dir, "a.parquet"))
+	check(t, err)
+	for name, content := range map[string][]byte{"000000_0": data, "LICENSE": []byte("As is."), "_tmp": nil, "none": nil} {
+		check(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	left := []string{
+		"2 files left out whose names are of no format (", "/LICENSE: not Parquet or Arrow: ", "spec.yaml",
+		"1 empty file left out (", "1 hidden name left out (",
+	}
+	for _, c := range []struct {
+		cmd  *cobra.Command
+		args []string
+		want []string
+	}{
+		{Plan(transform.Builtin()), []string{path}, append(left, "rows        150")},
+		{Validate(transform.Builtin()), []string{path}, append(left, "is valid: 4 files")},
+		{Show(), []string{dir}, append(left, "150 rows in 3 files")},
+		{Validate(transform.Builtin()), []string{path, "--quick"}, []string{"2 files whose names have no ending"}},
+		{Plan(transform.Builtin()), []string{path, "-o", "json"}, []string{`"empty":{"count":1,"examples":["file://`}},
+	} {
+		out, err := clitest.Run(t, c.cmd, c.args...)
+		check(t, err)
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s %v: %s\nlacks %q", c.cmd.Name(), c.args, out, want)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -38,6 +39,8 @@ type shown struct {
 	Rows      int64         `json:"rows"`
 	Columns   []shownColumn `json:"columns"`
 	Head      []row         `json:"head"`
+	// LeftOut is what of the folders is no data.
+	LeftOut storage.LeftOut `json:"left_out,omitzero"`
 
 	extent string // what a row group is called
 }
@@ -99,7 +102,7 @@ type shower struct {
 }
 
 func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error) {
-	files, err := d.st.List(ctx, d.profile, []string{uri})
+	files, left, err := storage.Tell(ctx, d.st, d.profile, []string{uri})
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +110,18 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 	if d.maxFiles > 0 {
 		files = files[:min(d.maxFiles, listed)]
 	}
-	all, err := d.describe(ctx, files)
+	all, err := d.describe(ctx, files, &left)
 	if err != nil {
 		return nil, err
 	}
-	parts := make([]spec.FileSchema, len(files))
-	out := &shown{URI: uri, Files: len(files), Listed: listed, Head: []row{}}
-	for i, f := range all {
-		parts[i] = spec.FileSchema{File: files[i].GetUri(), Schema: f.columns.Schema}
-		out.Bytes += files[i].GetSize()
+	if len(files) == listed {
+		left.Unknown = storage.Names{}
+	}
+	var parts []spec.FileSchema
+	out := &shown{URI: uri, Files: len(all), Listed: listed - len(files) + len(all), Head: []row{}, LeftOut: left}
+	for _, f := range all {
+		parts = append(parts, spec.FileSchema{File: f.file.GetUri(), Schema: f.columns.Schema})
+		out.Bytes += f.file.GetSize()
 		out.Rows += f.rows
 		out.RowGroups += f.extents
 		out.extent = f.extent
@@ -127,11 +133,11 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 	for _, c := range schema.Columns {
 		out.Columns = append(out.Columns, describe(c, all))
 	}
-	for _, f := range files {
+	for _, f := range all {
 		if len(out.Head) >= head {
 			break
 		}
-		rows, err := d.rows(ctx, f, schema, head-len(out.Head))
+		rows, err := d.rows(ctx, f.file, schema, head-len(out.Head))
 		if err != nil {
 			return nil, err
 		}
@@ -142,6 +148,7 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 
 // looked is what is kept of a file that was looked at: its description may take much more.
 type looked struct {
+	file    *pb.File
 	columns format.Columns
 	known   []summary // of the columns
 	rows    int64
@@ -149,9 +156,9 @@ type looked struct {
 	extent  string
 }
 
-// describe looks at all files.
-func (d *shower) describe(ctx context.Context, files []*pb.File) ([]looked, error) {
-	out := make([]looked, len(files))
+// describe looks at all files, of which those that turn out to be of no format are left out.
+func (d *shower) describe(ctx context.Context, files []*pb.File, left *storage.LeftOut) ([]looked, error) {
+	out, foreign := make([]looked, len(files)), make([]error, len(files))
 	room := formats.NewRoom(footersAtOnce)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(describedAtOnce)
@@ -163,12 +170,26 @@ func (d *shower) describe(ctx context.Context, files []*pb.File) ([]looked, erro
 			holds, err := formats.Load(ctx, d.st, d.profile, f, take)
 			if err == nil {
 				out[i], err = look(holds)
+				out[i].file = f
+			}
+			if formats.IsForeign(f, err) {
+				foreign[i], err = err, nil
 			}
 			return err
 		})
 	}
 	err := group.Wait()
 	cli.Status(os.Stderr, "")
+	for _, why := range foreign {
+		if why != nil {
+			left.Foreign.Add(why.Error())
+		}
+	}
+	out = slices.DeleteFunc(out, func(f looked) bool { return f.file == nil })
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("none of %s is of a format that can be read: %s",
+			english.Plural(len(files), "file", ""), &left.Foreign)
+	}
 	return out, err
 }
 
@@ -196,7 +217,7 @@ func (s *shown) print(out io.Writer) error {
 	for _, r := range s.Head {
 		fmt.Fprintln(out, " ", strings.Join(r.fields(), " "))
 	}
-	return nil
+	return writeLines(out, "listing", s.LeftOut.Words())
 }
 
 // count is a number, or that it is not known.

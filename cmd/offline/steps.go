@@ -2,6 +2,7 @@ package offline
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/terminal"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/worker/python"
@@ -24,6 +26,10 @@ type plannedSession struct {
 	Filter string      `json:"filter,omitempty"`
 	Ops    []plannedOp `json:"ops,omitempty"`
 	Hints  []string    `json:"hints,omitempty"`
+	// LeftOut is what of the dataset's folders is not read.
+	LeftOut storage.LeftOut `json:"left_out,omitzero"`
+	// Notes say that, and what else is worth knowing of the listing.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // plannedOp is a transform of the spec.
@@ -120,13 +126,14 @@ func (p *plannedSession) WriteText(w io.Writer) error {
 			return fmt.Errorf("plan: write the ops: %w", err)
 		}
 	}
-	return writeHints(w, p.Hints)
+	return errors.Join(writeLines(w, "listing", p.Notes), writeLines(w, "hint", p.Hints))
 }
 
-func writeHints(w io.Writer, hints []string) error {
-	for _, hint := range hints {
-		if _, err := terminal.Printf(w, "\nhint: %s\n", terminal.Lines(hint)); err != nil {
-			return fmt.Errorf("write the hints: %w", err)
+// writeLines writes what is worth knowing, each with a word that says what of.
+func writeLines(w io.Writer, of string, lines []string) error {
+	for _, line := range lines {
+		if _, err := terminal.Printf(w, "\n%s: %s\n", of, terminal.Lines(line)); err != nil {
+			return fmt.Errorf("write what is worth knowing: %w", err)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
@@ -23,11 +24,14 @@ func TestPlanTellsOfFunctions(t *testing.T) {
 		{Op: "python", At: "transforms[1]", Python: keep},
 	}}
 	var out strings.Builder
-	check(t, (&plannedSession{&plan.Description{}, "day >= 19723", opsOf(s, p), hintsOf(s, p)}).WriteText(&out))
+	var left storage.LeftOut
+	left.Empty.Add("s3://bucket/a.parquet")
+	check(t, (&plannedSession{&plan.Description{}, "day >= 19723", opsOf(s, p), hintsOf(s, p), left, left.Words()}).WriteText(&out))
 	for _, want := range []string{
 		"log1p   transforms[0]  2",
 		"python  transforms[1]  1      features:keep, filter by rows, 2 threads, 1.0 GiB a process, 5s a call, in default",
 		"\nfilter: day >= 19723\n",
+		"\nlisting: 1 empty file left out (s3://bucket/a.parquet)\n",
 		"hint: rows are counted before they are read: for that keep (transforms[1]), and what makes the inputs, run " +
 			"twice in the first epoch; last_batch: pad or uneven",
 	} {

@@ -133,7 +133,7 @@ func (t *trial) stream(ctx context.Context, w *watched) error {
 		return err
 	}
 	ticket := &pb.Ticket{
-		Session: "try", Namespace: identity.DefaultNamespace, File: d.Files[0], Code: w.code,
+		Session: "try", Namespace: identity.DefaultNamespace, File: d.Looked[0], Code: w.code,
 		Environment: t.spec.GetPython(),
 	}
 	w.file = ticket.GetFile().GetUri()

@@ -126,7 +126,15 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, errors.New(unclaimed(all, in.File.GetUri(), tail))
+	head, err := in.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	why := unclaimed(all, in.File.GetUri(), head, tail)
+	if isCut(head) {
+		return nil, errors.New(why + "; it begins as such a file does")
+	}
+	return nil, &UnclaimedError{why}
 }
 
 func rank(f format.Format, ending string) int {
@@ -158,8 +166,26 @@ func Names() (names []string) {
 	return names
 }
 
+// isCut reports whether a file whose end is that of no format begins as those do that are known by their end.
+func isCut(head []byte) bool {
+	return slices.ContainsFunc([]string{"PAR1", "PARE", "ARROW1"},
+		func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) })
+}
+
+// UnclaimedError says of a file that it is of none of the formats, and what it seems to be.
+type UnclaimedError struct{ why string }
+
+func (e *UnclaimedError) Error() string { return e.why }
+
+// IsForeign reports whether a file could not be loaded since it is of no format, and a listing took it without knowing:
+// then it is left out.
+func IsForeign(f *pb.File, err error) bool {
+	_, unclaimed := errors.AsType[*UnclaimedError](err)
+	return unclaimed && f.GetUnknown()
+}
+
 // unclaimed says of a file that it is of none of the formats, and what to do if its name or its end is that of a text.
-func unclaimed(all []format.Format, uri string, tail []byte) string {
+func unclaimed(all []format.Format, uri string, head, tail []byte) string {
 	var names []string
 	for _, known := range all {
 		if slices.Contains(known.Extensions(), strings.ToLower(path.Ext(uri))) {
@@ -171,9 +197,12 @@ func unclaimed(all []format.Format, uri string, tail []byte) string {
 	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
 	text := storage.IsText(uri) || len(tail) > 0 && !bytes.ContainsFunc(tail, control)
 	why := fmt.Sprintf("not %s: it ends in %q", strings.Join(names, " or "), tail[max(0, len(tail)-4):])
+	other := otherFormat(head)
 	switch {
 	case len(tail) == 0:
 		why = "the file is empty"
+	case other != "" && !storage.IsText(uri):
+		return why + "; it begins as " + other + " does, which is not read"
 	case bytes.HasSuffix(tail, []byte("\xff\xff\xff\xff\x00\x00\x00\x00")):
 		why = "it is in Arrow's stream format, which is not read: write it as a file, with pyarrow.ipc.new_file"
 	case bytes.HasSuffix(tail, []byte("FEA1")):
@@ -185,4 +214,34 @@ func unclaimed(all []format.Format, uri string, tail []byte) string {
 		why += "; " + storage.AsText
 	}
 	return why
+}
+
+// headBytes is how much of a file's front is looked at where its end tells nothing.
+const headBytes = 512
+
+// otherFormat is the name of a format that is not read, of which a file is by its front; "" if that tells none.
+func otherFormat(head []byte) string {
+	for _, f := range []struct {
+		name, magic string
+		at          int
+	}{
+		{"ORC", "ORC", 0},
+		{"Avro", "Obj\x01", 0},
+		{"a SequenceFile of Hadoop", "SEQ", 0},
+		{"an RCFile of Hive", "RCF", 0},
+		{"HDF5", "\x89HDF\r\n", 0},
+		{"NumPy's array", "\x93NUMPY", 0},
+		{"SQLite", "SQLite format 3\x00", 0},
+		{"a zip archive", "PK\x03\x04", 0},
+		{"a tar archive", "ustar", 257},
+		{"a file of gzip", "\x1f\x8b", 0},
+		{"a file of zstd", "\x28\xb5\x2f\xfd", 0},
+		{"a file of bzip2", "BZh", 0},
+		{"a file of xz", "\xfd7zXZ\x00", 0},
+	} {
+		if len(head) >= f.at && bytes.HasPrefix(head[f.at:], []byte(f.magic)) {
+			return f.name
+		}
+	}
+	return ""
 }

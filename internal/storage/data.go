@@ -3,47 +3,70 @@ package storage
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// dataEndings are the endings of files that a directory's listing takes.
-const dataEndings = ".parquet, .parq, .pq, .arrow, .feather, .ipc, .jsonl, .ndjson, .mds, .ds, .tar, .tgz, .csv, .tsv, " +
-	".tab, .tfrecord, .tfrecords or .tfrec"
+// named is a format, and the endings of names that tell it.
+type named struct {
+	format  string
+	endings []string
+	packed  bool // files may be compressed as a whole, which a further ending says
+}
+
+// formats are those that names tell.
+func formats() []named {
+	return []named{
+		{"Parquet", []string{".parquet", ".parq", ".pq"}, false},
+		{"Arrow", []string{".arrow", ".feather", ".ipc"}, false},
+		{"JSON lines", []string{".jsonl", ".ndjson"}, true},
+		{"CSV", []string{".csv"}, true},
+		{"TSV", []string{".tsv", ".tab"}, true},
+		{"WebDataset", []string{".tar", ".tgz"}, true},
+		{"TFRecord", []string{".tfrecord", ".tfrecords", ".tfrec"}, true},
+		{"MDS", []string{".mds"}, true},
+		{"tokens", []string{".ds"}, false},
+	}
+}
+
+// dataEndings are the endings of files that a directory's listing takes, in words.
+func dataEndings() string {
+	var all []string
+	for _, f := range formats() {
+		all = append(all, f.endings...)
+	}
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
 func FormatOf(uri string) string {
-	switch path.Ext(Uncompressed(uri)) {
-	case ".jsonl", ".ndjson":
-		return "JSON lines"
-	case ".tar", ".tgz":
-		return "WebDataset"
-	case ".mds":
-		return "MDS"
-	case ".csv":
-		return "CSV"
-	case ".tsv", ".tab":
-		return "TSV"
-	case ".tfrecord", ".tfrecords", ".tfrec":
-		return "TFRecord"
-	}
-	switch strings.ToLower(path.Ext(uri)) {
-	case ".ds":
-		return "tokens"
-	case ".parquet", ".parq", ".pq":
-		return "Parquet"
-	case ".arrow", ".feather", ".ipc":
-		return "Arrow"
+	whole, unpacked := strings.ToLower(path.Ext(uri)), path.Ext(Uncompressed(uri))
+	for _, f := range formats() {
+		if slices.Contains(f.endings, whole) || f.packed && slices.Contains(f.endings, unpacked) {
+			return f.format
+		}
 	}
 	return ""
 }
 
-// oneFormat refuses files of several formats that a directory has: they might be the same rows twice.
+// isBare reports whether a name has no ending, as Hive's 000000_0, or one of digits, as Impala's data.0: such a file
+// may be of any format.
+func isBare(uri string) bool { return strings.Trim(path.Ext(uri), ".0123456789") == "" }
+
+// oneFormat refuses files of several formats that a directory has: they might be the same rows twice. What a name does
+// not tell is not known yet.
 func oneFormat(dir string, files []*pb.File) error {
+	first := ""
 	for _, f := range files {
-		first, other := files[0].GetUri(), f.GetUri()
-		if FormatOf(other) == FormatOf(first) {
+		other := f.GetUri()
+		switch {
+		case f.GetUnknown(), first != "" && FormatOf(other) == FormatOf(first):
+			continue
+		case first == "":
+			first = other
 			continue
 		}
 		return fmt.Errorf(

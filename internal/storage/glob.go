@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // glob is a pattern, level by level, of what follows its fixed prefix's last "/".
@@ -55,6 +57,24 @@ func (g glob) flat() bool { return len(g.levels) == 1 && g.levels[0] != "**" }
 
 // finds reports whether the glob stands for a file, of its directories those of a kind.
 func (g glob) finds(uri string, kind Kind) bool { return g.match(uri) && (!g.dirs || kind.Has(uri)) }
+
+// fate is what becomes of a file. A pattern of names tells by itself what it leaves out; one of directories does not
+// tell of what these hold.
+func (g glob) fate(f *pb.File, kind Kind) fate {
+	switch matches := g.match(f.GetUri()); {
+	case matches && g.dirs:
+		return kind.fate(f)
+	case matches && kind.NotEmpty && f.GetSize() == 0:
+		return empty
+	case matches:
+		return wanted
+	}
+	level := hiddenLevel(g.base, f.GetUri())
+	if at := strings.LastIndexByte(level, '/'); g.dirs && at >= 0 && g.match(level[:at]) {
+		return hidden
+	}
+	return unasked
+}
 
 func (g glob) match(uri string) bool {
 	rest, ok := strings.CutPrefix(uri, g.base)

@@ -23,11 +23,44 @@ type Kind struct {
 	Has func(uri string) bool
 	// Together fails for files that a directory must not hold beside each other; nil: they all may.
 	Together func(dir string, files []*pb.File) error
+	// Bare: a directory stands for files without an ending, too, which are unknown.
+	Bare bool
+	// NotEmpty: neither a directory nor a glob stands for files without bytes.
+	NotEmpty bool
 }
 
 // data is the kind of files that are read to train from.
 func data() Kind {
-	return Kind{Ends: dataEndings, Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat}
+	return Kind{
+		Ends: dataEndings(), Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
+		Bare: true, NotEmpty: true,
+	}
+}
+
+// fate is what becomes of a name that a listing meets.
+type fate uint8
+
+const (
+	unasked fate = iota // the URI does not stand for it
+	hidden
+	foreign // it is none of the kind
+	empty
+	unknown
+	wanted
+)
+
+// fate is that of a file of a directory, which is not hidden.
+func (k Kind) fate(f *pb.File) fate {
+	has := k.Has(f.GetUri())
+	switch {
+	case !has && (!k.Bare || !isBare(f.GetUri())):
+		return foreign
+	case k.NotEmpty && f.GetSize() == 0:
+		return empty
+	case !has:
+		return unknown
+	}
+	return wanted
 }
 
 // List finds the files under URIs.
@@ -101,6 +134,7 @@ type listing struct {
 	kind   Kind
 	cost   *spent
 	others Others
+	hidden string // the level that was told of last
 }
 
 // find returns the files that a URI names, at least one.
@@ -121,11 +155,13 @@ func (l *listing) find(ctx context.Context, uri string) ([]*pb.File, error) {
 		}
 	}
 	dir := strings.TrimSuffix(uri, "/") + "/"
-	visible := func(uri string) bool {
-		return !slices.ContainsFunc(strings.Split(strings.TrimPrefix(uri, dir), "/"), isHidden)
-	}
-	q := object.Query{Prefix: dir, Enter: func(d string) bool { return visible(strings.TrimSuffix(d, "/")) }}
-	found, err := l.collect(ctx, q, func(uri string) bool { return visible(uri) && l.kind.Has(uri) })
+	q := object.Query{Prefix: dir, Enter: func(d string) bool { return hiddenLevel(dir, d) == "" }}
+	found, err := l.collect(ctx, q, func(f *pb.File) fate {
+		if hiddenLevel(dir, f.GetUri()) != "" {
+			return hidden
+		}
+		return l.kind.fate(f)
+	})
 	if err == nil {
 		err = l.together(dir, found)
 	}
@@ -153,7 +189,7 @@ func (l *listing) findGlob(ctx context.Context, uri string) ([]*pb.File, error) 
 		return nil, err
 	}
 	q := object.Query{Prefix: prefix, Flat: g.flat(), Enter: g.enter}
-	found, err := l.collect(ctx, q, func(uri string) bool { return g.finds(uri, l.kind) })
+	found, err := l.collect(ctx, q, func(f *pb.File) fate { return g.fate(f, l.kind) })
 	if err == nil && g.dirs {
 		err = l.together(g.base, found)
 	}
@@ -181,15 +217,21 @@ func (l *listing) together(dir string, files []*pb.File) error {
 type Others struct {
 	Count   int
 	Example string // one of them
+	Left    LeftOut
 }
 
 func (o *Others) add(more Others) {
 	if o.Count += more.Count; more.Count > 0 {
 		o.Example = more.Example
 	}
+	o.Left.Foreign.join(more.Left.Foreign)
+	o.Left.Empty.join(more.Left.Empty)
+	o.Left.Hidden.join(more.Left.Hidden)
+	o.Left.Markers.join(more.Left.Markers)
+	o.Left.Dangling.join(more.Left.Dangling)
 }
 
-func (l *listing) collect(ctx context.Context, q object.Query, want func(uri string) bool) ([]*pb.File, error) {
+func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File) fate) ([]*pb.File, error) {
 	var found []*pb.File
 	var table error // that was met in a directory which is not entered
 	base := q.Prefix[:strings.LastIndexByte(q.Prefix, '/')+1]
@@ -198,19 +240,74 @@ func (l *listing) collect(ctx context.Context, q object.Query, want func(uri str
 			if err := tableOf(base, dir); err != nil {
 				table = err
 			}
-			return enter(dir)
+			entered := enter(dir)
+			if !entered && of(&pb.File{Uri: dir}) == hidden {
+				l.leave(hidden, base, dir)
+			}
+			return entered
+		}
+	}
+	q.Dangling = func(uri string) {
+		switch met := of(&pb.File{Uri: uri}); met {
+		case unasked:
+		case hidden:
+			l.leave(hidden, base, uri)
+		default:
+			l.others.Left.Dangling.Add(uri)
 		}
 	}
 	err := l.List(ctx, q, func(f *pb.File) error {
-		if want(f.Uri) {
+		met := of(f)
+		if f.Unknown = met == unknown; met >= unknown {
 			found = append(found, f)
-			return l.cost.add(f)
+			if err := l.cost.add(f); err != nil || met == wanted {
+				return err
+			}
+			return tableOf(base, f.Uri)
 		}
-		l.others.add(Others{1, f.Uri})
+		l.others.Count++
+		l.others.Example = f.Uri
+		l.leave(met, base, f.Uri)
 		l.cost.others++
 		return tableOf(base, f.Uri)
 	})
 	return found, cmp.Or(err, table)
+}
+
+// leave tells of a name that is left out. What lies in one hidden directory is told of once.
+func (l *listing) leave(met fate, base, uri string) {
+	left := &l.others.Left
+	switch met {
+	case foreign:
+		left.Foreign.Add(uri)
+	case empty:
+		left.Empty.Add(uri)
+	case hidden:
+		level := hiddenLevel(base, uri)
+		if level == l.hidden {
+			return
+		}
+		if l.hidden = level; isMarker(level) {
+			left.Markers.Add(level)
+		} else {
+			left.Hidden.Add(level)
+		}
+	}
+}
+
+// hiddenLevel is the first level below base, which ends in "/", that hides what a URI names; "" if it is not hidden.
+func hiddenLevel(base, uri string) string {
+	rest := strings.TrimPrefix(uri, base)
+	for at := 0; at < len(rest); {
+		name, _, more := strings.Cut(rest[at:], "/")
+		if at += len(name); isHidden(name) {
+			return base + rest[:at]
+		}
+		if more {
+			at++
+		}
+	}
+	return ""
 }
 
 // nothing is the error of a URI without files.

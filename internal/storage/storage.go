@@ -55,13 +55,14 @@ type Range struct{ Offset, Length int64 }
 type Storage interface {
 	// List returns the files under URIs, sorted by URI, without doubles, with their Index set. A URI names
 	//   - a file, whatever its name ends in, or a directory: all files below it whose endings are a format's
-	//     (FormatOf), the same of all of them, without hidden ones, of which a level below the directory begins
-	//     with "." or "_" (a hive partition such as "_day=1" is not hidden);
+	//     (FormatOf), the same of all of them, or that have no ending, which are Unknown; without empty ones, and
+	//     without hidden ones, of which a level below the directory begins with "." or "_" (a hive partition such as
+	//     "_day=1" is not hidden);
 	//   - by a "/" at its end, a directory;
 	//   - with *, ?, [..] or ** (any number of levels), all files that match. Wildcards do not match hidden names.
 	//     With a "/" at its end it names directories.
-	// A backslash quotes the character after it in a glob. A path without a scheme is that of a local file. It is
-	// an error if a URI names no file at all.
+	// Empty files are not among them, unless a URI names one by itself. A backslash quotes the character after it in
+	// a glob. A path without a scheme is that of a local file. It is an error if a URI names no file at all.
 	List(ctx context.Context, profile string, uris []string) ([]*pb.File, error)
 	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed,
 	// and with fs.ErrNotExist if it is gone. Errors name the file; see IsTransient and IsOurs.

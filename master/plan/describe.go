@@ -105,10 +105,19 @@ func Describe(
 		d.Columns = append(d.Columns, ColumnDescription{
 			Name: s.GetName(), Type: spec.TypeFromProto(s.GetType()).String(), Decoder: decoders[s.GetName()],
 		})
+		if s.GetPartition() {
+			d.Columns[len(d.Columns)-1].Decoder = "the key in the path"
+		}
 	}
 	for i, f := range files {
 		d.ListedBytes += f.GetSize()
-		if holds, ok := known[i]; ok {
+		f, err := Constants(f, program.GetSources())
+		if err != nil {
+			return nil, err
+		}
+		if p.filter.excludesFile(f) {
+			d.Planned.PrunedFiles++
+		} else if holds, ok := known[i]; ok {
 			if err := p.describe(d, File{File: f, Holds: holds}); err != nil {
 				return nil, err
 			}
@@ -133,7 +142,7 @@ func (p *planner) describe(d *Description, f File) error {
 		d.resume(f, of)
 	}
 	for i := range d.Columns {
-		if bound.Has(i) {
+		if bound.Has(i) || slices.ContainsFunc(f.GetConstants(), p.isOf(i)) {
 			d.Columns[i].Files++
 		}
 	}
@@ -153,12 +162,20 @@ func (p *planner) describe(d *Description, f File) error {
 	return nil
 }
 
+// isOf finds the constant that a source is.
+func (p *planner) isOf(source int) func(*pb.Constant) bool {
+	return func(c *pb.Constant) bool { return c.GetName() == p.program.GetSources()[source].GetName() }
+}
+
 // WriteText renders the description for a terminal, the columns that are read most first.
 func (d *Description) WriteText(w io.Writer) error {
 	t := terminal.Table(w)
 	c := d.Planned
 	terminal.Printf(t, "files\t%d\t%s in %d blocks\n", d.ListedFiles, formatBytes(d.ListedBytes), d.Blocks)
-	if c.Files < int64(d.ListedFiles) {
+	if c.PrunedFiles > 0 {
+		terminal.Printf(t, "pruned\t%d\tfiles by partition keys, which are not looked at\n", c.PrunedFiles)
+	}
+	if c.Files+c.PrunedFiles < int64(d.ListedFiles) {
 		terminal.Printf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
 	}
 	terminal.Printf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.Extents, c.PrunedExtents,

@@ -32,7 +32,7 @@ func Fingerprint(s *pb.Spec, files []*pb.File, bytes int64, cfg Config) *pb.Fing
 		name, content := numbersOf(file)
 		sums := f.Listing[2*(name%buckets):][:2]
 		sums[0] = add(sums[0], content)
-		sums[1] = add(sums[1], times(name, content))
+		sums[1] = add(sums[1], product(name, content))
 	}
 	return f
 }
@@ -63,7 +63,7 @@ func FileDifferences(then, now *pb.Fingerprint, files []*pb.File) string {
 		d0 := add(now.Listing[2*i], prime-then.Listing[2*i]%prime)
 		d1 := add(now.Listing[2*i+1], prime-then.Listing[2*i+1]%prime)
 		if d0 != 0 {
-			changed[times(d1, inverse(d0))] = d0
+			changed[product(d1, inverse(d0))] = d0
 			gone++
 		}
 	}
@@ -108,7 +108,7 @@ func PlannerDifferences(then, now *pb.Fingerprint) string {
 
 func add(a, b uint64) uint64 { return (a%prime + b%prime) % prime }
 
-func times(a, b uint64) uint64 {
+func product(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return bits.Rem64(hi, lo, prime)
 }
@@ -118,9 +118,9 @@ func inverse(a uint64) uint64 {
 	out := uint64(1)
 	for e := uint64(prime - 2); e > 0; e >>= 1 {
 		if e&1 == 1 {
-			out = times(out, a)
+			out = product(out, a)
 		}
-		a = times(a, a)
+		a = product(a, a)
 	}
 	return out
 }

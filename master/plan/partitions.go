@@ -1,10 +1,10 @@
 package plan
 
 import (
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"maps"
-	"net/url"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/expr"
@@ -50,12 +50,38 @@ func hiveKeys(uri string) iter.Seq2[string, string] {
 	}
 }
 
-// unescape undoes percent escapes; what is no escape stands for itself.
+// unescape undoes each percent escape; what is none stands for itself.
 func unescape(s string) string {
-	if t, err := url.PathUnescape(s); err == nil {
-		return t
+	var out []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+3 <= len(s) {
+			if b, err := hex.DecodeString(s[i+1 : i+3]); err == nil {
+				out = append(out, b[0])
+				i += 2
+				continue
+			}
+		}
+		out = append(out, s[i])
 	}
-	return s
+	return string(out)
+}
+
+// Known are the files whose names tell their format, numbered anew.
+func Known(files []*pb.File) []*pb.File {
+	var known []*pb.File
+	for _, f := range files {
+		if !f.GetUnknown() {
+			known = append(known, numbered(f, len(known)))
+		}
+	}
+	return known
+}
+
+// numbered is a file at another place of a listing.
+func numbered(f *pb.File, index int) *pb.File {
+	return &pb.File{
+		Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Unknown: f.GetUnknown(), Index: uint32(index),
+	}
 }
 
 // FilterFiles returns the files whose hive partition keys satisfy a predicate, numbered anew; "" is satisfied by
@@ -80,10 +106,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 			return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
 		}
 		if truth == filter.True {
-			kept = append(kept, &pb.File{
-				Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(),
-				Index: uint32(len(kept)),
-			})
+			kept = append(kept, numbered(f, len(kept)))
 		}
 		for key := range hiveKeys(f.GetUri()) {
 			seen[key] = true

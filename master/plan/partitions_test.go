@@ -23,6 +23,8 @@ func TestPartitions(t *testing.T) {
 		{"s3://b/=1/p/part=0.parquet", nil},
 		{"s3://b/empty=/p", map[string]string{"empty": ""}},
 		{"s3://b/bad=%zz/p", map[string]string{"bad": "%zz"}},
+		{"s3://b/rate=5%%2F10%/p", map[string]string{"rate": "5%/10%"}},
+		{"s3://b/%64ay%=1%2/p", map[string]string{"day%": "1%2"}},
 		{"day=1/p", map[string]string{"day": "1"}},
 		{"", nil},
 	}

@@ -37,7 +37,10 @@ type File struct {
 // bind finds a program's sources in the file. It may lack some; one that holds a source as another type than the
 // session was opened with is an error.
 func (f File) bind(sources []*pb.Source) (format.Planned, error) {
-	b, err := f.Holds.Bind(sources)
+	b, err := format.Bind(f.File, f.Holds, sources)
+	if err == nil {
+		err = f.keyOnly(b, sources)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("plan: %s: %w; the files with which the session was opened are otherwise: "+
 			"leave this one out, convert it, or open a new session", f.GetUri(), err)
@@ -45,10 +48,31 @@ func (f File) bind(sources []*pb.Source) (format.Planned, error) {
 	return b, nil
 }
 
+// keyOnly fails if the file lacks a column that its path has a partition key for: other files of the session have the
+// column, so that it counts, and here its rows would be null.
+func (f File) keyOnly(b format.Planned, sources []*pb.Source) error {
+	keys := lastKeys(f.GetUri())
+	if len(keys) == 0 {
+		return nil
+	}
+	for i, s := range sources {
+		name := s.GetPath()[0]
+		if _, ok := keys[name]; !ok || b.Has(i) || s.GetPartition() || s.Key != nil || s.GetDefault() != nil ||
+			format.HasColumn(f.Holds.Columns().Schema, name) {
+			continue
+		}
+		return fmt.Errorf("it lacks the column %s, which is a partition key of its path and a column of other files: "+
+			"all files of a dataset have it as a column, or none", name)
+	}
+	return nil
+}
+
 // Counts says what a plan keeps and what it leaves out.
 type Counts struct {
-	Files  int64 `json:"files"`
-	Shards int64 `json:"shards"`
+	Files int64 `json:"files"`
+	// Files that the filter excludes by keys of their paths: they are not looked at.
+	PrunedFiles int64 `json:"pruned_files,omitempty"`
+	Shards      int64 `json:"shards"`
 	// Extents, and their rows, that shards hold.
 	Extents int64 `json:"row_groups"`
 	Rows    int64 `json:"rows"`
@@ -66,6 +90,7 @@ type Counts struct {
 // Add adds d to c.
 func (c *Counts) Add(d Counts) {
 	c.Files += d.Files
+	c.PrunedFiles += d.PrunedFiles
 	c.Shards += d.Shards
 	c.Extents += d.Extents
 	c.Rows += d.Rows

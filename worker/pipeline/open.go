@@ -55,7 +55,7 @@ func (p *Pipeline) open(
 			return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 		}
 	}
-	bound, err := s.file.Bind(s.program.GetSources())
+	bound, err := format.Bind(t.GetFile(), s.file, s.program.GetSources())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
 	}

@@ -12,9 +12,8 @@ import (
 // checkTicket finds what in a ticket does not fit the file, before anything is read by it.
 func checkTicket(f format.File, t *pb.Ticket) error {
 	uri, extents := t.GetFile().GetUri(), f.Extents()
-	if len(t.GetFile().GetConstants()) > 0 || t.GetFile().GetExcluded() != nil {
-		return fmt.Errorf("%s: constants and excluded rows of a table are not known to this version: %w",
-			uri, ErrProgram)
+	if t.GetFile().GetExcluded() != nil {
+		return fmt.Errorf("%s: excluded rows of a table are not known to this version: %w", uri, ErrProgram)
 	}
 	_, byTicket := f.(format.Scanned)
 	for _, g := range t.GetExtents() {

@@ -70,7 +70,7 @@ func (w *walk) leaf(f field, p place) error {
 	}
 	c := spec.Column{
 		Type: spec.Type{Kind: a.Kind}, Own: ownOf(a.Type), Shape: p.shape, Meaning: meaning, Text: isText(a.Type),
-		Date: isDate(a.Type), Unsupported: reason,
+		Date: isDate(a.Type), Clock: clockOf(a.Type), Unsupported: reason,
 	}
 	if levels := len(p.lists); levels > 0 {
 		c.Type.List, c.Type.Nested = true, uint32(levels-1)
@@ -197,6 +197,17 @@ func (w *walk) add(path []string, c spec.Column, buffers span, arrays ...*Array)
 
 // isText reports whether a type's byte strings are text; see spec.Column.
 func isText(t arrow.DataType) bool { return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING }
+
+// clockOf is whose time timestamps are; see spec.Column.
+func clockOf(t arrow.DataType) string {
+	switch at, ok := t.(*arrow.TimestampType); {
+	case !ok:
+		return ""
+	case at.TimeZone == "":
+		return "local"
+	}
+	return "UTC"
+}
 
 // isDate reports whether a type's values are read as days; see spec.Column.
 func isDate(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.DATE64 }

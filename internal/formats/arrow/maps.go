@@ -62,6 +62,7 @@ func (s *mapSide) column(lists int) spec.Column {
 	}
 	return spec.Column{
 		Type: t, Own: ownOf(s.array.Type), Meaning: s.meaning, Text: isText(s.array.Type), Date: isDate(s.array.Type),
+		Clock: clockOf(s.array.Type),
 	}
 }
 

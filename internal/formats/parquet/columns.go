@@ -88,7 +88,7 @@ func (b *columnBuilder) scalar(n *node, p place) {
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p.feature, spec.Column{
 		Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning(),
-		Text: n.isText(), Date: n.isDate(),
+		Text: n.isText(), Date: n.isDate(), Clock: n.clock,
 	}, span{from, from + 1})
 }
 
@@ -176,7 +176,7 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p.feature, spec.Column{
 		Type: spec.Type{Kind: kind, List: true, Nested: uint32(len(levels))}, Own: n.own(), Meaning: n.meaning(),
-		Text: n.isText(), Date: n.isDate(), Unsupported: reason, Untyped: n.isUntyped(),
+		Text: n.isText(), Date: n.isDate(), Clock: n.clock, Unsupported: reason, Untyped: n.isUntyped(),
 	}, span{from, from + 1})
 }
 

@@ -84,8 +84,9 @@ type node struct {
 	repetition repetition
 	converted  converted
 	logical    logical
-	bits       int8 // of logicalInteger
-	unit       int8 // of logicalTime and logicalTimestamp: the field of the union TimeUnit that is set
+	bits       int8   // of logicalInteger
+	clock      string // of logicalTimestamp: "UTC" or "local"
+	unit       int8   // of logicalTime and logicalTimestamp: the field of the union TimeUnit that is set
 	signed     bool
 	scale      int32
 	precision  int32
@@ -245,6 +246,10 @@ func (n *node) readLogical(r *thrift.Reader) {
 				n.bits = r.Int8()
 			case n.logical == logicalInteger && g == 2<<4|thrift.True:
 				n.signed = true
+			case n.logical == logicalTimestamp && g == 1<<4|thrift.True:
+				n.clock = "UTC"
+			case n.logical == logicalTimestamp && g == 1<<4|thrift.False:
+				n.clock = "local"
 			case (n.logical == logicalTime || n.logical == logicalTimestamp) && g == 2<<4|thrift.Struct:
 				for u := r.Next(0); u != thrift.Stop; u = r.Next(u) {
 					n.unit = int8(u >> 4)

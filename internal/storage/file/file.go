@@ -123,6 +123,9 @@ func (w *walker) entry(uri string, e fs.DirEntry) (wanted bool, err error) {
 	info, err := e.Info()
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		info, err = os.Stat(name(uri))
+		if errors.Is(err, fs.ErrNotExist) && w.q.Dangling != nil {
+			w.q.Dangling(uri)
+		}
 	}
 	switch {
 	case err != nil: // gone meanwhile, or a link to nothing, maybe

@@ -39,3 +39,24 @@ func put(t *testing.T, path string, content []byte) {
 		t.Fatal(err)
 	}
 }
+
+// TestDanglingLinks are told of, but for those that a URI does not stand for.
+func TestDanglingLinks(t *testing.T) {
+	store, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "day=1", "a.parquet"), []byte("bytes"))
+	link := filepath.Join(dir, "day=1", "b.parquet")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	for uri, want := range map[string]int{dir: 1, dir + "/day=*/": 1, dir + "/*/a.*": 0} {
+		files, left, err := store.Tell(t.Context(), "", []string{uri})
+		if err != nil || len(files) != 1 || left.Dangling.Count != want {
+			t.Errorf("%s: %d files, %v, %v", uri, len(files), left, err)
+		}
+	}
+}

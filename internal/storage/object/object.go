@@ -22,6 +22,8 @@ type Query struct {
 	After string
 	// Passed, if not nil, is called for what a backend passes over: it may be much, and then no file is found for long.
 	Passed func()
+	// Dangling, if not nil, is called for names that lead to nothing: links of disks.
+	Dangling func(uri string)
 }
 
 // Pass calls Passed.

@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"testing"
 
@@ -35,6 +37,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"ListNothing": testListNothing,
 		"ListTables":  testListTables,
 		"Find":        testFind,
+		"Tell":        testTell,
 		"Read":        testRead,
 		"Changed":     testChanged,
 		"Gone":        testGone,
@@ -169,6 +172,51 @@ func testListTables(t *testing.T, fx Fixture) {
 	}
 }
 
+// testTell: a listing takes files without an ending as unknown, and tells what it leaves out.
+func testTell(t *testing.T, fx Fixture) {
+	for _, name := range []string{
+		"in/000000_0", "in/LICENSE", "in/impala.0", "in/a.parquet", "in/A.parquet", "in/d=1/b.parquet",
+		"in/d=2/B.PARQUET", "in/x.csv", "in/d=1/y.orc", "in/_SUCCESS", "in/.a.parquet.crc", "in/d=1/.hidden",
+		"in/_tmp/1.parquet", "in/_tmp/2.parquet",
+	} {
+		fx.Put(t, name, []byte(name))
+	}
+	fx.Put(t, "in/empty", nil)
+	fx.Put(t, "in/none.parquet", nil)
+	for _, uri := range []string{"in", "i?/"} {
+		files, left, err := storage.Tell(t.Context(), fx.Storage, fx.Profile, []string{fx.Base + "/" + uri})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "in/000000_0 in/A.parquet in/LICENSE in/a.parquet in/d=1/b.parquet in/d=2/B.PARQUET in/impala.0"
+		if got := names(t, fx, files); got != want {
+			t.Errorf("%s: %s, want %s", uri, got, want)
+		}
+		said := strings.ReplaceAll(fmt.Sprint(left), fx.Base+"/", "")
+		want = fmt.Sprint(storage.LeftOut{
+			Foreign: told("in/d=1/y.orc", "in/x.csv"), Empty: told("in/empty", "in/none.parquet"),
+			Hidden: told("in/_tmp", "in/d=1/.hidden"), Markers: told("in/.a.parquet.crc", "in/_SUCCESS"),
+			Unknown: told("in/000000_0", "in/LICENSE", "in/impala.0"), Alike: told("in/a.parquet"),
+		})
+		if said != want {
+			t.Errorf("%s: it tells of %s, want %s", uri, said, want)
+		}
+		for _, f := range files {
+			if f.GetUnknown() != (path.Ext(f.GetUri()) == "" || path.Ext(f.GetUri()) == ".0") {
+				t.Errorf("%s: unknown is %v", f.GetUri(), f.GetUnknown())
+			}
+		}
+	}
+}
+
+// told are names that a listing tells of.
+func told(all ...string) (n storage.Names) {
+	for _, name := range all {
+		n.Add(name)
+	}
+	return n
+}
+
 // names writes a listing as the suite's tables do, and checks what List promises of each file.
 func names(t *testing.T, fx Fixture, files []*pb.File) string {
 	t.Helper()
@@ -245,7 +293,7 @@ func testPut(t *testing.T, fx Fixture) {
 		t.Skip("it does not write")
 	}
 	uri := fx.Base + "/new/place/one.parquet"
-	for _, content := range [][]byte{random(100_000), random(20 << 20), []byte("shorter"), nil} {
+	for _, content := range [][]byte{random(100_000), random(20 << 20), nil, []byte("shorter")} {
 		f, err := w.Put(t.Context(), fx.Profile, uri, bytes.NewReader(content), int64(len(content)))
 		if err != nil || f.Uri != uri || f.Size != int64(len(content)) {
 			t.Fatalf("%d bytes: %v, %v", len(content), f, err)
@@ -263,7 +311,7 @@ func testPut(t *testing.T, fx Fixture) {
 		t.Error("it wrote 10 bytes of 0")
 	}
 	f, err := fx.Storage.List(t.Context(), fx.Profile, []string{uri})
-	if err != nil || f[0].Size != 0 {
+	if err != nil || f[0].Size != int64(len("shorter")) {
 		t.Errorf("after a write that failed there is %v: %v", f, err)
 	}
 }

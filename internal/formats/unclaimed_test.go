@@ -1,0 +1,36 @@
+package formats_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
+)
+
+// TestFilesOfNoFormat are told from those of a format that were cut off, and it is said what they seem to be.
+func TestFilesOfNoFormat(t *testing.T) {
+	long := strings.Repeat("x", 100<<10)
+	for _, c := range []struct {
+		name, data, want string
+		unclaimed        bool
+	}{
+		{"000000_0", "ORC" + long + "\x00", "it begins as ORC does, which is not read", true},
+		{"000000_0", "SEQ\x06" + long, "SequenceFile of Hadoop", true},
+		{"t", strings.Repeat("\x00", 257) + "ustar\x0000", "a tar archive", true},
+		{"LICENSE", "As is.\n", "`penstock convert`", true},
+		{"x.csv.gz", "\x1f\x8b\x08", "`penstock convert`", true},
+		{"x", "\x00\x01", "another format, or was cut off", true},
+		{"000000_0", "PAR1" + long, "it begins as such a file does", false},
+		{"a.arrow", "ARROW1\x00\x00" + long, "not Arrow", false},
+	} {
+		one := &filetest.One{URI: "s3://bucket/" + c.name, Data: []byte(c.data)}
+		_, err := formats.Load(t.Context(), one, "", one.File(), nil)
+		_, unclaimed := errors.AsType[*formats.UnclaimedError](err)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), one.URI) ||
+			unclaimed != c.unclaimed {
+			t.Errorf("%s %.10q: %v, unclaimed: %v", c.name, c.data, err, unclaimed)
+		}
+	}
+}
