@@ -38,8 +38,8 @@ func TestFilesWithoutAnEnding(t *testing.T) {
 	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
 	r.work(r.finished)
 	awaitEvent(t, m, pb.EventKind_SESSION, "run", "finished: 60 rows handed over")
-	awaitEvent(t, m, pb.EventKind_DATA, "run", dir+"/LICENSE: not Parquet or Arrow: ")
-	left := awaitEvent(t, m, pb.EventKind_DATA, "run", dir+"/day=0/old: not Parquet or Arrow: ").GetWords()
+	awaitEvent(t, m, pb.EventKind_DATA, "run", dir+"/LICENSE: of no format that is read: ")
+	left := awaitEvent(t, m, pb.EventKind_DATA, "run", dir+"/day=0/old: of no format that is read: ").GetWords()
 	if !strings.Contains(left, "left out") || !strings.Contains(left, "it begins as ORC does") {
 		t.Error(left)
 	}

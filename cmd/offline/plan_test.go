@@ -117,7 +117,7 @@ func TestLeftOut(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	left := []string{
-		"2 files left out whose names are of no format (", "/LICENSE: not Parquet or Arrow: ", "spec.yaml",
+		"2 files left out whose names are of no format (", "/LICENSE: of no format that is read: ", "spec.yaml",
 		"1 empty file left out (", "1 hidden name left out (",
 	}
 	for _, c := range []struct {

@@ -186,17 +186,15 @@ func IsForeign(f *pb.File, err error) bool {
 
 // unclaimed says of a file that it is of none of the formats, and what to do if its name or its end is that of a text.
 func unclaimed(all []format.Format, uri string, head, tail []byte) string {
-	var names []string
-	for _, known := range all {
-		if slices.Contains(known.Extensions(), strings.ToLower(path.Ext(uri))) {
-			names = []string{known.Name()}
-			break
-		}
-		names = append(names, known.Name())
+	not := "of no format that is read"
+	ending := strings.ToLower(path.Ext(uri))
+	told := func(f format.Format) bool { return slices.Contains(f.Extensions(), ending) }
+	if at := slices.IndexFunc(all, told); at >= 0 {
+		not = "not " + all[at].Name()
 	}
 	control := func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\r\n", r) }
 	text := storage.IsText(uri) || len(tail) > 0 && !bytes.ContainsFunc(tail, control)
-	why := fmt.Sprintf("not %s: it ends in %q", strings.Join(names, " or "), tail[max(0, len(tail)-4):])
+	why := fmt.Sprintf("%s: it ends in %q", not, tail[max(0, len(tail)-4):])
 	other := otherFormat(head)
 	switch {
 	case len(tail) == 0:

@@ -24,7 +24,7 @@ func TestGlob(t *testing.T) {
 		{"s3://b/*", "s3://b/.x", false},
 		{"s3://b/.*", "s3://b/.x", true},
 		{"s3://b/d=*/", "s3://b/d=1/e/x.parquet", true},
-		{"s3://b/d=*/", "s3://b/d=1/e/x.csv", false},
+		{"s3://b/d=*/", "s3://b/d=1/e/x.orc", false},
 		{"s3://b/d=*/", "s3://b/d=1", false},
 	} {
 		g, prefix, err := newGlob(tc.pattern)

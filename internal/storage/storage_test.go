@@ -38,7 +38,7 @@ func put(t *testing.T, dir, name string, content []byte) {
 // A folder without Parquet says what to do about tables of text.
 func TestFolderOfTexts(t *testing.T) {
 	st := newStore(t)
-	for name, converts := range map[string]bool{"a.tsv": true, "A.CSV.gz": true, "b.orc": false} {
+	for name, converts := range map[string]bool{"a.txt": true, "A.TXT.gz": true, "b.orc": false} {
 		dir := t.TempDir()
 		put(t, dir, name, nil)
 		_, err := st.List(t.Context(), "", []string{dir})

@@ -176,7 +176,7 @@ func testListTables(t *testing.T, fx Fixture) {
 func testTell(t *testing.T, fx Fixture) {
 	for _, name := range []string{
 		"in/000000_0", "in/LICENSE", "in/impala.0", "in/a.parquet", "in/A.parquet", "in/d=1/b.parquet",
-		"in/d=2/B.PARQUET", "in/x.csv", "in/d=1/y.orc", "in/_SUCCESS", "in/.a.parquet.crc", "in/d=1/.hidden",
+		"in/d=2/B.PARQUET", "in/x.avro", "in/d=1/y.orc", "in/_SUCCESS", "in/.a.parquet.crc", "in/d=1/.hidden",
 		"in/_tmp/1.parquet", "in/_tmp/2.parquet",
 	} {
 		fx.Put(t, name, []byte(name))
@@ -194,7 +194,7 @@ func testTell(t *testing.T, fx Fixture) {
 		}
 		said := strings.ReplaceAll(fmt.Sprint(left), fx.Base+"/", "")
 		want = fmt.Sprint(storage.LeftOut{
-			Foreign: told("in/d=1/y.orc", "in/x.csv"), Empty: told("in/empty", "in/none.parquet"),
+			Foreign: told("in/d=1/y.orc", "in/x.avro"), Empty: told("in/empty", "in/none.parquet"),
 			Hidden: told("in/_tmp", "in/d=1/.hidden"), Markers: told("in/.a.parquet.crc", "in/_SUCCESS"),
 			Unknown: told("in/000000_0", "in/LICENSE", "in/impala.0"), Alike: told("in/a.parquet"),
 		})
