@@ -23,7 +23,8 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 		Selects: unread || spec.RowsOf(program) != spec.SameRows, BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(),
 			s.GetWorldSize()),
-		Skip: s.GetSpec().GetOnError().GetSkip(), SkipRows: s.GetSpec().GetOnError().GetSkipRows(), Code: s.GetSpec().GetCode(),
+		Skip: s.GetSpec().GetOnError().GetSkip(), SkipRows: s.GetSpec().GetOnError().GetSkipRows(),
+		Code: s.GetSpec().GetCode(),
 	}
 }
 

@@ -95,7 +95,8 @@ type Fault struct {
 
 	// Do is a status code such as UNAVAILABLE, or: end (the stream ends as if complete), silence, late (the record
 	// comes For later), twice (the record comes twice), overlap (it begins with rows that were sent), gap (it lacks its
-	// first row), disagree (it says that one bad row more was left out before it than was), garbage (its app_metadata cannot be read), miscount (its app_metadata has the wrong number of rows),
+	// first row), disagree (it says that one bad row more was left out before it than was), garbage (its app_metadata
+	// cannot be read), miscount (its app_metadata has the wrong number of rows),
 	// future (its app_metadata has a field that no client knows), width (its int64 values have 5 bytes each), short
 	// (the buffers of its int64 values lack a byte).
 	Do      string

@@ -103,7 +103,9 @@ func newWorld(t testing.TB, sc *Scenario) *world {
 }
 
 func dataset(sc *Scenario) *fake.Dataset {
-	d := &fake.Dataset{Epochs: sc.Spec.Epochs, Shards: sc.Dataset.Shards, BlockShards: sc.Dataset.BlockShards, Bad: sc.Dataset.Bad}
+	d := &fake.Dataset{
+		Epochs: sc.Spec.Epochs, Shards: sc.Dataset.Shards, BlockShards: sc.Dataset.BlockShards, Bad: sc.Dataset.Bad,
+	}
 	if r := sc.Dataset.Random; r != nil {
 		d.Shards = fake.NewDataset(r.Seed, d.Epochs, r.Shards).Shards
 	}

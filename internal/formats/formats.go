@@ -214,9 +214,6 @@ func unclaimed(all []format.Format, uri string, head, tail []byte) string {
 	return why
 }
 
-// headBytes is how much of a file's front is looked at where its end tells nothing.
-const headBytes = 512
-
 // otherFormat is the name of a format that is not read, of which a file is by its front; "" if that tells none.
 func otherFormat(head []byte) string {
 	for _, f := range []struct {

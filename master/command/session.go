@@ -207,7 +207,8 @@ func printSession(w io.Writer, s *pb.Session) error {
 			k.GetRowGroup(), k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, terminal.Lines(k.GetCause()))
 	}
 	for _, e := range s.GetSkippedRows() {
-		terminal.Printf(t, "bad rows\t%s left out of epoch %d; on_error allows %s\n", humanize.Comma(int64(e.GetRows())),
+		terminal.Printf(t, "bad rows\t%s left out of epoch %d; on_error allows %s\n",
+			humanize.Comma(int64(e.GetRows())),
 			e.GetEpoch()+1, humanize.Comma(int64(s.GetSpec().GetOnError().GetSkipRows())))
 	}
 	for _, r := range s.GetBadRows() {

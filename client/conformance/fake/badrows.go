@@ -50,7 +50,8 @@ func (d *Dataset) BadIn(set position.Set) (t position.Tally) {
 func (m *Master) skips(req *pb.SyncRequest) {
 	want := m.Data.BadIn(position.SetFromProto(req.GetConsumed())).From(m.Closed)
 	if got := position.TallyFromProto(req.GetConsumedSkips()).From(m.Closed); !got.Equal(want) && !m.inLanes() {
-		m.problems = append(m.problems, fmt.Sprintf("counts %v bad rows beside what it consumed, which lacks %v", got, want))
+		m.problems = append(m.problems,
+			fmt.Sprintf("counts %v bad rows beside what it consumed, which lacks %v", got, want))
 	}
 	if len(req.GetBadRows()) > 16 {
 		m.problems = append(m.problems, fmt.Sprintf("names %d bad rows", len(req.GetBadRows())))

@@ -65,7 +65,8 @@ func (s *mapSide) column(lists uint32) spec.Column {
 		t.Nested = lists - 1
 	}
 	return spec.Column{
-		Type: t, Own: s.node.own(), Meaning: s.node.meaning(), Text: s.node.isText(), Date: s.node.isDate(), Clock: s.node.clock,
+		Type: t, Own: s.node.own(), Meaning: s.node.meaning(), Text: s.node.isText(), Date: s.node.isDate(),
+		Clock: s.node.clock,
 	}
 }
 
