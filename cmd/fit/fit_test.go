@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if args := os.Getenv(argsName); args != "" {
 		os.Exit(child(args))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
 }
 
 const rows = 20_000
