@@ -44,6 +44,7 @@ MOVED = {
     "lanes": "data=penstock.Data(lanes=...)",
     "provenance": "data=penstock.Data(provenance=...)",
     "on_error": "data=penstock.Data(on_error=...)",
+    "format": "data=penstock.Data(format=...)",
     "accept_code_change": "data=penstock.Data(accept_code_change=...)",
     "try_functions": "data=penstock.Data(try_functions=...)",
     "process_group": "ranks=penstock.Ranks(process_group=...)",
