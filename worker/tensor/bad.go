@@ -25,7 +25,7 @@ func (e *BadRowsError) Cause(i int) string {
 // badRows gathers those of an output.
 type badRows struct {
 	of  *Window
-	err BadRowsError
+	err *BadRowsError // nil: there are none
 }
 
 // maxBad is how many bad rows of a piece are named at once. More show when it is laid out without these.
@@ -33,21 +33,18 @@ const maxBad = 256
 
 // add notes a row of the window's output. The cause's words come behind the row's name.
 func (b *badRows) add(output int, cause error) {
-	switch e := &b.err; len(e.Outputs) {
-	case maxBad:
-		return
-	case 0:
-		e.row = fmt.Sprintf("%s row %d", b.of.File.GetUri(), b.of.RowOf(b.of.Source(output)))
-		fallthrough
-	default:
+	if b.err == nil {
+		b.err = &BadRowsError{row: fmt.Sprintf("%s row %d", b.of.File.GetUri(), b.of.RowOf(b.of.Source(output)))}
+	}
+	if e := b.err; len(e.Outputs) < maxBad {
 		e.Outputs, e.causes = append(e.Outputs, output), append(e.causes, cause)
 	}
 }
 
 // any is an error of all of them; nil: there are none.
 func (b *badRows) any() error {
-	if len(b.err.Outputs) == 0 {
+	if b.err == nil {
 		return nil
 	}
-	return &b.err
+	return b.err
 }

@@ -196,7 +196,7 @@ def test_what_functions_cannot_do_with_pictures(photos: Path) -> None:
 def test_a_picture_that_is_none_is_an_error_with_its_row(tmp_path: Path, fleet_of_this_machine: None) -> None:
     file = tmp_path / "photos.parquet"
     pq.write_table(pa.table({"id": range(3), "photo": [encoded(0), encoded(1)[:60], encoded(2)]}), file)
-    says = r"\(python describe\): row 1: decode_image: "
+    says = r"\(python describe\): row 1 has no picture: decode_image: "
     with (
         load(file, DECODE, describe("photo"), features=penstock.label("mean")) as loader,
         pytest.raises(DataError, match=says),
