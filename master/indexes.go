@@ -170,7 +170,7 @@ func (x *indexing) besideData(ctx context.Context, f *scanned) (*index.Index, er
 // take takes an index that was found or made. A file whose ETag is the same has the same index at any time: one with
 // another digest than before is refused.
 func (x *indexing) take(f *scanned, made *index.Index) error {
-	if err := made.Is(f.of); err != nil {
+	if _, err := made.Open(f.Scanned, f.of); err != nil {
 		return err
 	}
 	if err := f.same(made); err != nil {

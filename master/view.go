@@ -16,14 +16,16 @@ import (
 func identityOf(m *pb.SessionMeta) session.Identity {
 	s, program := m.GetSession(), &pb.Program{}
 	unread := proto.Unmarshal(s.GetProgram(), program) != nil // the planner says so
+	skipRows := s.GetSpec().GetOnError().GetSkipRows()
 	return session.Identity{
 		Session: s.GetId(), Epochs: spec.Epochs(s.GetSpec()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
 		PlannerDigest: string(s.GetPlannerDigest()), LastBatch: s.GetSpec().GetLastBatch(),
-		Selects: unread || spec.RowsOf(program) != spec.SameRows, BatchSize: uint64(s.GetSpec().GetBatchSize()),
+		Selects:     unread || spec.RowsOf(program) != spec.SameRows || skipRows > 0,
+		BatchSize:   uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(),
 			s.GetWorldSize()),
-		Skip: s.GetSpec().GetOnError().GetSkip(), SkipRows: s.GetSpec().GetOnError().GetSkipRows(),
+		Skip: s.GetSpec().GetOnError().GetSkip(), SkipRows: skipRows,
 		Code: s.GetSpec().GetCode(),
 	}
 }

@@ -25,11 +25,12 @@ import (
 
 // indexed is what `penstock index` tells.
 type indexed struct {
-	Files   int   `json:"files"`   // that were listed
-	Indexed int   `json:"indexed"` // whose index was made
-	Found   int   `json:"found"`   // whose index was there
-	Own     int   `json:"own"`     // that say themselves where their rows are
-	Extents int   `json:"extents"` // of the indexes that were made
+	Files   int   `json:"files"`    // that were listed
+	Indexed int   `json:"indexed"`  // whose index was made
+	Found   int   `json:"found"`    // whose index was there
+	Own     int   `json:"own"`      // that say themselves where their rows are
+	LeftOut int   `json:"left_out"` // that are of no format, which their names do not tell
+	Extents int   `json:"extents"`  // of the indexes that were made
 	Rows    int64 `json:"rows"`
 	Read    int64 `json:"bytes_read"`
 	Bytes   int64 `json:"index_bytes"`
@@ -123,6 +124,9 @@ func (d indexed) WriteText(w io.Writer) error {
 	if d.Found > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "%s had an index\n", english.Plural(d.Found, "file", ""))
 	}
+	if d.LeftOut > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "%s left out, of no format\n", english.Plural(d.LeftOut, "file", ""))
+	}
 	if d.Own > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "%s of a format that needs none\n", english.Plural(d.Own, "file", ""))
 	}
@@ -162,6 +166,10 @@ func (x *indexer) run(ctx context.Context, uris []string) error {
 // file indexes one file, unless it needs no index, or has one.
 func (x *indexer) file(ctx context.Context, f *pb.File) error {
 	described, err := x.cache.Load(ctx, x.st, x.profile, f, x.how, nil, nil)
+	if formats.IsForeign(f, err) {
+		x.count(func(d *indexed) { d.LeftOut++ })
+		return nil
+	}
 	if err != nil {
 		return err
 	}

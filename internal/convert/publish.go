@@ -50,8 +50,8 @@ func (out *directory) replaceable() error {
 			"in it", out.final, err)
 }
 
-// free reports whether the output's name may be used. A directory is replaced only if it holds nothing but files as
-// Run writes them, some perhaps in the folders of partitions, so that a mistaken name costs no other data.
+// free reports whether the output's name may be used. A directory is replaced only if it holds nothing but files of
+// the format that is written, some perhaps in the folders of partitions, so that a mistaken name costs no other data.
 func (out *directory) free() error {
 	info, err := os.Stat(out.final)
 	switch {
@@ -73,14 +73,20 @@ func (out *directory) free() error {
 			return err
 		case name == "." || name == journalName: // which a run left that died after it had published
 			return nil
-		case e.IsDir() && !strings.Contains(e.Name(), "="), !e.IsDir() && !isOne(e.Name()):
-			return fmt.Errorf("output %s holds %s, which no conversion wrote: choose another "+
-				"directory", out.final, name)
+		case e.IsDir() && !strings.Contains(e.Name(), "="), !e.IsDir() && !out.alike(e.Name()):
+			return fmt.Errorf("output %s holds %s, which is no file of %s, and no partition: choose another directory",
+				out.final, name, out.ending)
 		case !out.overwrite:
 			return fmt.Errorf("output %s is not empty; give --overwrite, or choose another directory", out.final)
 		}
 		return nil
 	})
+}
+
+// alike reports whether a file has the name of one of the output's format.
+func (out *directory) alike(name string) bool {
+	f, ok := formatOfFile(name)
+	return ok && f.ends[0] == out.ending
 }
 
 func what(info fs.FileInfo) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -79,41 +80,90 @@ func (e *linesEncoder) end() error {
 
 func (e *linesEncoder) abandon() { e.to = nil }
 
-// jsonOf is a value as JSON, as arrow writes it, but for what that does not keep.
+// jsonOf is a value as JSON. What JSON does not keep is an error.
 func jsonOf(a arrow.Array, row int) ([]byte, error) {
 	if a.IsNull(row) {
 		return []byte("null"), nil
 	}
 	switch a := a.(type) {
-	case *array.String, *array.LargeString:
-		text := textOf(a.(array.BinaryLike), row)
-		if !utf8.Valid(text) {
-			return nil, fmt.Errorf("%q is no UTF-8, which JSON must be: write Parquet", short(string(text)))
-		}
 	case *array.Map:
-		return objectOf(a, row)
+		from, to := a.ValueOffsets(row)
+		return objectOf(int(to-from), func(i int) (string, arrow.Array, int) {
+			return a.Keys().ValueStr(int(from) + i), a.Items(), int(from) + i
+		})
+	case *array.Struct:
+		fields := a.DataType().(*arrow.StructType).Fields()
+		return objectOf(a.NumField(), func(i int) (string, arrow.Array, int) {
+			return fields[i].Name, a.Field(i), row
+		})
+	case array.ListLike:
+		from, to := a.ValueOffsets(row)
+		return listOf(a.ListValues(), int(from), int(to))
+	case array.BinaryLike:
+		return textAsJSON(string(textOf(a, row)))
 	}
-	value, err := json.Marshal(a.GetOneForMarshal(row))
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be JSON: %w: write Parquet", short(a.ValueStr(row)), err)
-	}
-	return value, nil
+	return numberOf(a, row)
 }
 
-// objectOf is a map as an object. The last of several values of a key counts, for readers, too.
-func objectOf(m *array.Map, row int) ([]byte, error) {
+// numberOf is the JSON of a value that holds no others, and is no text.
+func numberOf(a arrow.Array, row int) ([]byte, error) {
+	text := a.ValueStr(row)
+	switch a := a.(type) {
+	case *array.Timestamp:
+		t := a.DataType().(*arrow.TimestampType)
+		if text = a.Value(row).ToTime(t.Unit).Format("2006-01-02T15:04:05.999999999"); t.TimeZone != "" {
+			text += "Z"
+		}
+	case *array.Decimal128:
+		text = a.Value(row).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
+	case *array.Float16, *array.Float32, *array.Float64:
+		if text == "NaN" || strings.Contains(text, "Inf") {
+			return nil, fmt.Errorf("it is %s, which JSON has not: write Parquet", text)
+		}
+		return []byte(text), nil
+	}
+	if id := a.DataType().ID(); id == arrow.BOOL || arrow.IsInteger(id) {
+		return []byte(text), nil
+	}
+	return textAsJSON(text)
+}
+
+func textAsJSON(text string) ([]byte, error) {
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("%q is no UTF-8, which JSON must be: write Parquet", short(text))
+	}
+	return json.Marshal(text)
+}
+
+func listOf(values arrow.Array, from, to int) ([]byte, error) {
+	out := []byte{'['}
+	for i := from; i < to; i++ {
+		value, err := jsonOf(values, i)
+		if err != nil {
+			return nil, err
+		}
+		if i > from {
+			out = append(out, ',')
+		}
+		out = append(out, value...)
+	}
+	return append(out, ']'), nil
+}
+
+// objectOf is an object of n members. The last of several of a name counts, for readers, too.
+func objectOf(n int, member func(i int) (string, arrow.Array, int)) ([]byte, error) {
 	out := []byte{'{'}
-	from, to := m.ValueOffsets(row)
-	for i := int(from); i < int(to); i++ {
-		key, err := json.Marshal(m.Keys().ValueStr(i))
+	for i := range n {
+		name, values, row := member(i)
+		key, err := textAsJSON(name)
 		if err != nil {
 			return nil, err
 		}
-		value, err := jsonOf(m.Items(), i)
+		value, err := jsonOf(values, row)
 		if err != nil {
 			return nil, err
 		}
-		if len(out) > 1 {
+		if i > 0 {
 			out = append(out, ',')
 		}
 		out = append(append(append(out, key...), ':'), value...)

@@ -60,15 +60,15 @@ func (s *State) closeBadRows() {
 
 // leaveOut takes up what a rank reports.
 func (s *State) leaveOut(c Sync, k *rank, ch *Changes) {
+	for _, r := range c.BadRows { // as they are received: they count once what surrounds them is handed over
+		s.nameBadRow(r, ch)
+	}
 	news := k.skips.Max(c.Skips.From(s.closed))
 	if news.Equal(k.skips) {
 		return
 	}
 	k.skips = news
 	ch.rank(c.Rank)
-	for _, r := range c.BadRows {
-		s.nameBadRow(r, ch)
-	}
 	for _, of := range s.openBadRows() {
 		if of.N > uint64(s.id.SkipRows) && s.failure == "" {
 			s.failure, s.badData = s.tooManyBadRows(of), true

@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/formats"
@@ -60,7 +62,7 @@ func short(words string) string {
 	if len(words) > maxCause {
 		words = words[:maxCause] + " ..."
 	}
-	return words
+	return strings.ToValidUTF8(words, "\ufffd")
 }
 
 // has reports whether a row of the file is left out.
@@ -141,12 +143,18 @@ func (c *computer) leaveOut(w *tensor.Window, err error) error {
 	if !ok || c.bad.counted {
 		return err
 	}
+	for i := range c.bad.rows { // whose places the rows that are left out were counted for
+		r := &c.bad.rows[i]
+		before, _ := slices.BinarySearch(bad.Outputs, int(r.k))
+		r.k -= uint64(before)
+	}
 	for i, output := range bad.Outputs {
 		refused := c.bad.add(uint64(output-i), w.RowOf(w.Source(output)), bad.Cause(i), err)
 		if refused != nil {
 			return refused
 		}
 	}
+	slices.SortStableFunc(c.bad.rows, func(a, b badRow) int { return cmp.Compare(a.k, b.k) })
 	order, next := ordered(w, &c.windows.kept), 0
 	w.Order = order[:0]
 	for output, row := range order {

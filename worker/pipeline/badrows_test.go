@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -59,9 +60,20 @@ var _ formats.Late = &faulty{}
 func (f *faulty) Faults() []decode.Fault { return f.told[:f.seen] }
 
 // badIn says which rows of a file are bad, and where that shows.
-type badIn struct{ decoding, calling, layout func(row int64) bool }
+// Of layout and other, each is about a tensor of its own.
+type badIn struct{ decoding, calling, layout, other func(row int64) bool }
+
+func (b badIn) row(row int64) bool {
+	return b.decoding(row) || b.calling(row) || b.layout(row) || b.other(row)
+}
 
 func every(n, at int64) func(int64) bool { return func(row int64) bool { return row%n == at } }
+
+// fussy makes some rows null.
+func (b badIn) fussy(ctx context.Context, c *transform.Call) error {
+	never := func(int64) bool { return false }
+	return badIn{calling: never, layout: b.other}.picky(ctx, c)
+}
 
 // picky fails on some rows, and makes others null.
 func (b badIn) picky(_ context.Context, c *transform.Call) error {
@@ -79,11 +91,13 @@ func (b badIn) picky(_ context.Context, c *transform.Call) error {
 	return nil
 }
 
-// badStream opens a stream of a program whose label, which may have no nulls, is what picky makes.
+// badStream opens a stream of a program whose labels, which may have no nulls, are what picky and fussy make.
 func badStream(t *testing.T, p *Pipeline, of *pb.Ticket, program *pb.Program, bad badIn, late bool, at Cursor) *Stream {
 	t.Helper()
 	of.Code = &pb.StoredCode{}
-	withPython(p, &fakePython{functions: map[string]func(context.Context, *transform.Call) error{"picky": bad.picky}})
+	withPython(p, &fakePython{functions: map[string]func(context.Context, *transform.Call) error{
+		"picky": bad.picky, "fussy": bad.fussy,
+	}})
 	s, err := p.Open(t.Context(), of, program, at)
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +114,10 @@ func badStream(t *testing.T, p *Pipeline, of *pb.Ticket, program *pb.Program, ba
 func withPicky(p *pb.Program) *pb.Program {
 	made := call(p, "picky", []uint32{pipelinetest.Label}, &pb.Type{Kind: pb.Kind_INT32})
 	p.Outputs[3].Slots[0] = made
+	second := proto.CloneOf(p.Outputs[3])
+	second.Name = "second"
+	second.Slots[0] = call(p, "fussy", []uint32{pipelinetest.Label}, &pb.Type{Kind: pb.Kind_INT32})
+	p.Outputs = append(p.Outputs, second)
 	return p
 }
 
@@ -116,7 +134,7 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 		program.Shuffle = rapid.Bool().Draw(rt, "shuffle")
 		program.Filter = rapid.SampledFrom([]string{"", "label == 1", "price > 0.5", "label > 7"}).Draw(rt, "filter")
 		n := func(name string) int64 { return rapid.SampledFrom([]int64{1, 2, 7, 1000}).Draw(rt, name) }
-		bad := badIn{every(n("decoding"), 0), every(n("calling"), 1), every(n("layout"), 1)}
+		bad := badIn{every(n("decoding"), 0), every(n("calling"), 1), every(n("layout"), 1), every(n("other"), 0)}
 		late := rapid.Bool().Draw(rt, "late")
 		plain, _, err := collect(t.Context(), newPipeline(&store, 2000), ticket, program, Cursor{})
 		if err != nil {
@@ -154,9 +172,10 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 					out.rows = append(out.rows, rowOf(b.Record(), i, m))
 				}
 				for _, r := range m.GetBadRows() {
-					if !bad.decoding(r.GetRow()) && !bad.calling(r.GetRow()) && !bad.layout(r.GetRow()) ||
-						!strings.Contains(r.GetCause(), "broken") && !strings.Contains(r.GetCause(), "ValueError") &&
-							!strings.Contains(r.GetCause(), "tensor label: is null") {
+					if !bad.row(r.GetRow()) || !strings.Contains(r.GetCause(), "broken") &&
+						!strings.Contains(r.GetCause(), "ValueError") &&
+						!strings.Contains(r.GetCause(), "tensor label: is null") &&
+						!strings.Contains(r.GetCause(), "tensor second: is null") {
 						return fmt.Errorf("named: %v", r)
 					}
 				}
@@ -174,7 +193,7 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 		var want, got []int64
 		skips := 0
 		for _, r := range plain {
-			if !bad.decoding(r.source) && !bad.calling(r.source) && !bad.layout(r.source) {
+			if !bad.row(r.source) {
 				want = append(want, r.source)
 			} else if late || !bad.decoding(r.source) {
 				skips++
@@ -245,13 +264,13 @@ func TestBadRowsThatEndStreams(t *testing.T) {
 		counted bool
 		says    string
 	}{
-		"none may be":       {0, badIn{every(20, 7), never, never}, false, "mem://f.parquet row 7: column ids: broken"},
-		"too many":          {2, badIn{every(20, 7), never, never}, false, "mem://f.parquet row 47: column ids"},
-		"too many fail":     {2, badIn{never, every(20, 7), never}, false, "row 47 fails: ValueError"},
-		"too many in all":   {2, badIn{every(100, 7), every(50, 8), never}, false, "row 58 fails: ValueError"},
-		"no label":          {1, badIn{never, never, every(20, 7)}, false, "row 27 is null"},
-		"not counted":       {9, badIn{never, never, every(20, 7)}, true, "row 7 is null"},
-		"otherwise counted": {9, badIn{never, every(20, 7), never}, true, "row 7 fails: ValueError"},
+		"none may be":       {0, badIn{every(20, 7), never, never, never}, false, "mem://f.parquet row 7: column ids: broken"},
+		"too many":          {2, badIn{every(20, 7), never, never, never}, false, "mem://f.parquet row 47: column ids"},
+		"too many fail":     {2, badIn{never, every(20, 7), never, never}, false, "row 47 fails: ValueError"},
+		"too many in all":   {2, badIn{every(100, 7), every(50, 8), never, never}, false, "row 58 fails: ValueError"},
+		"no label":          {1, badIn{never, never, every(20, 7), never}, false, "row 27 is null"},
+		"not counted":       {9, badIn{never, never, every(20, 7), never}, true, "row 7 is null"},
+		"otherwise counted": {9, badIn{never, every(20, 7), never, never}, true, "row 7 fails: ValueError"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ticket := shard(t, &store, 100, 100)

@@ -82,11 +82,11 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 	stats := c.stats
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: c.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
+	c.bad.begin(int(c.ticket.GetSkipRows()), len(g.GetOutputs()) > 0)
 	if g.selection != nil && !g.selection.Wants(row/g.GetWindowRows()) {
 		w.Order = []int32{}
 		return w, c.decoder.Skip(n)
 	}
-	c.bad.begin(int(c.ticket.GetSkipRows()), len(g.GetOutputs()) > 0)
 	err := stats.timed(&stats.decode, func() (err error) {
 		w.Slots, err = c.decoder.Next(n)
 		return err

@@ -147,7 +147,7 @@ func (f *Finder) pack(
 }
 
 func list(ctx context.Context, from finds, key folderKey) ([]*pb.File, error) {
-	found, _, err := from.Find(ctx, key.profile, []string{key.uri}, storage.Kind{
+	found, _, err := from.Find(ctx, key.profile, []string{storage.Quote(key.uri)}, storage.Kind{
 		Ends: index.PackEnding, Has: func(uri string) bool { return strings.HasSuffix(uri, index.PackEnding) },
 	})
 	switch {

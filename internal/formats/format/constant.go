@@ -31,14 +31,14 @@ func HasColumn(of spec.Schema, name string) bool {
 	return slices.ContainsFunc(of.Columns, func(c spec.Column) bool { return len(c.Path) > 0 && c.Path[0] == name })
 }
 
-// Constants are sources as a file has them: its constants stand in the places of defaults.
+// Constants are sources as a file has them: its constants stand in the places of defaults. Those that no source reads
+// are passed over: counting reads fewer than streams do.
 func Constants(listed *pb.File, sources []*pb.Source) ([]*pb.Source, error) {
 	if len(listed.GetConstants()) == 0 {
 		return sources, nil
 	}
 	out := slices.Clone(sources)
 	for _, c := range listed.GetConstants() {
-		found := false
 		for i, s := range sources {
 			if s.GetName() != c.GetName() || !s.GetPartition() {
 				continue
@@ -47,14 +47,10 @@ func Constants(listed *pb.File, sources []*pb.Source) ([]*pb.Source, error) {
 				return nil, fmt.Errorf("feature %s: the value %v of its path is not %s", s.GetName(), c.GetValue(),
 					spec.TypeFromProto(s.GetType()))
 			}
-			found = true
 			out[i] = &pb.Source{
 				Name: s.GetName(), Path: s.GetPath(), Type: s.GetType(), Meaning: s.GetMeaning(), Default: c.GetValue(),
 				Partition: true,
 			}
-		}
-		if !found {
-			return nil, fmt.Errorf("the constant %s is no source of the program", c.GetName())
 		}
 	}
 	return out, nil

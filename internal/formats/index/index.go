@@ -155,7 +155,10 @@ func Parse(data []byte) (*Index, error) {
 		return nil, errForm
 	}
 	x.n, x.extents = int(n), r.left
-	return x, x.check()
+	if err := x.check(); err != nil {
+		return nil, err
+	}
+	return x, nil
 }
 
 // check fails unless the extents leave none of the file out behind the first of them, and are in order.

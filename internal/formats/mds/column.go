@@ -119,15 +119,19 @@ func (c *Column) array(args string) error {
 	return c.fixed(int(size))
 }
 
-// look finds out of the first sample what kind and how many dimensions arrays have that say so themselves.
-func (s *Shard) look(front []byte) {
+// look finds out of the first sample what kind and how many dimensions arrays have that say so themselves. It returns
+// false if the sample does not end in the front.
+func (s *Shard) look(front []byte) bool {
+	if s.samples == 0 || !slices.ContainsFunc(s.Fields, func(c Column) bool { return c.Class == Array && c.Shape == nil }) {
+		return true
+	}
 	if int64(len(front)) <= s.begin {
-		return
+		return false
 	}
 	data := front[s.begin:]
 	n, row, err := s.Cut(data, s.begin, false)
 	if err != nil || !row {
-		return
+		return err != nil // which the scan says, too
 	}
 	_ = s.Values(data[:n], func(i int, value []byte) error {
 		if c := &s.Fields[i]; c.Class == Array && c.Shape == nil {
@@ -137,6 +141,7 @@ func (s *Shard) look(front []byte) {
 		}
 		return nil
 	})
+	return true
 }
 
 // NDArray is a value of the class Array.

@@ -64,7 +64,9 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 		}
 		s.Fields = append(s.Fields, c)
 	}
-	s.look(f.Data)
+	if !s.look(f.Data) && !f.Whole {
+		return nil, &records.FrontError{Bytes: 4 * int64(len(f.Data))}
+	}
 	columns := make([]spec.Column, len(s.Fields))
 	for i := range s.Fields {
 		columns[i] = s.Fields[i].column()

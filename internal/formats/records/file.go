@@ -68,7 +68,7 @@ func (f *File) At(places []format.Place) (format.File, error) {
 		s := p.Stored
 		if p.Index < 0 || p.Rows < 1 || p.FirstRow < 0 || p.Skip < 0 || p.Bytes < p.Rows || s.Length < 1 ||
 			s.Offset < 0 || s.Offset > f.size-s.Length || p.Rows > math.MaxInt32 ||
-			f.Codec == Plain && (p.Skip != 0 || s.Length < p.Bytes) {
+			f.Codec == Plain && (p.Skip != 0 || s.Length != p.Bytes) {
 			return nil, errPlaces
 		}
 		if i > 0 {
@@ -103,7 +103,10 @@ func (f *File) Place(extent int) format.Place {
 func (f *File) Bind(sources []*pb.Source) (format.Bound, error) {
 	b := &Bound{File: f, Sources: sources, Access: make([]format.Access, len(sources))}
 	for i, s := range sources {
-		how, err := f.Opened.Find(s)
+		how, err := format.Absent, error(nil)
+		if !s.GetPartition() { // of which the file's path has the value
+			how, err = f.Opened.Find(s)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}

@@ -116,6 +116,10 @@ func declaredColumns(f *records.Front) ([]spec.Column, error) {
 		c := &columns[i]
 		c.Path = []string{c.Name}
 		part, path := PartOf(c.Name)
+		if part != strings.ToLower(part) {
+			return nil, fmt.Errorf("dataset.format.columns.%s: names of parts are in small letters: declare %s", c.Name,
+				strings.ToLower(c.Name))
+		}
 		switch how := kindOfPart(part); {
 		case how == isJSON || how == isNpy && len(path) == 0:
 		case c.Type.List:

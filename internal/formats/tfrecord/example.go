@@ -112,6 +112,7 @@ func (f *Features) Next() (name, feature []byte, ok bool, err error) {
 
 // cutEntry reads an entry of the map of features.
 func cutEntry(data []byte) (name, feature []byte, ok bool) {
+	var all parts
 	for len(data) > 0 {
 		f, ok := cutField(data)
 		if !ok {
@@ -123,18 +124,28 @@ func cutEntry(data []byte) (name, feature []byte, ok bool) {
 		case f.number == 1:
 			name = f.bytes
 		case f.number == 2:
-			feature = merged(feature, f.bytes)
+			all.add(f.bytes)
 		}
 	}
-	return name, feature, true
+	return name, all.data, true
 }
 
-// merged is a message that comes in two parts, which is as good as one.
-func merged(before, more []byte) []byte {
-	if len(before) == 0 {
-		return more
+// parts are those of a message, which may come in several and is as good as one.
+type parts struct {
+	data  []byte
+	owned bool
+}
+
+func (p *parts) add(more []byte) {
+	switch {
+	case len(more) == 0:
+	case len(p.data) == 0:
+		p.data, p.owned = more, false
+	case !p.owned:
+		p.data, p.owned = append(slices.Clip(p.data), more...), true
+	default:
+		p.data = append(p.data, more...)
 	}
-	return slices.Concat(before, more)
 }
 
 // List is what a feature has.
@@ -147,6 +158,7 @@ type List struct {
 // ListOf reads a feature.
 func ListOf(feature []byte) (List, error) {
 	var l List
+	var all parts
 	for len(feature) > 0 {
 		f, ok := cutField(feature)
 		if !ok {
@@ -158,10 +170,11 @@ func ListOf(feature []byte) (List, error) {
 		}
 		kind := [...]pb.Kind{1: pb.Kind_BINARY, 2: pb.Kind_FLOAT32, 3: pb.Kind_INT64}[f.number]
 		if kind != l.Kind { // the last one counts
-			l = List{Kind: kind}
+			l, all = List{Kind: kind}, parts{}
 		}
-		l.data = merged(l.data, f.bytes)
+		all.add(f.bytes)
 	}
+	l.data = all.data
 	return l, nil
 }
 

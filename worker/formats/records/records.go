@@ -108,7 +108,7 @@ func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode
 func (d *Decoder) bind(b *records.Bound) (err error) {
 	d.Forget()
 	for i, how := range b.Access {
-		source := d.sources[i]
+		source := b.Sources[i] // with the file's constants
 		switch how {
 		case format.Absent:
 			d.readers[i], err = decode.NewConstant(source.GetType(), source.GetDefault(), &d.memory)
@@ -269,7 +269,22 @@ func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err 
 		d.row++
 		d.rowsLeft--
 	}
+	if d.rowsLeft == 0 && rows > 0 {
+		return d.atEnd()
+	}
 	return nil
+}
+
+// atEnd fails if the extent has more rows than the index says.
+func (d *Decoder) atEnd() error {
+	_, at, err := d.in.Next()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return fmt.Errorf("behind row %d: %w", d.row-1, err)
+	}
+	return fmt.Errorf("behind row %d there is another one, at byte %d: the index is not that of the file", d.row-1, at)
 }
 
 // blame says what was being decoded.
