@@ -44,7 +44,7 @@ MOVED = {
     "lanes": "data=penstock.Data(lanes=...)",
     "provenance": "data=penstock.Data(provenance=...)",
     "on_error": "data=penstock.Data(on_error=...)",
-    "format": "data=penstock.Data(format=...)",
+    "file_format": "data=penstock.Data(file_format=...)",
     "accept_code_change": "data=penstock.Data(accept_code_change=...)",
     "try_functions": "data=penstock.Data(try_functions=...)",
     "process_group": "ranks=penstock.Ranks(process_group=...)",

@@ -254,7 +254,7 @@ def test_what_is_left_out_and_what_becomes_of_bad_rows() -> None:
     ],
 )  # fmt: skip
 def test_how_files_are_read(given: Any, made: Any) -> None:
-    built = spec.build("/data", penstock.dense("a"), data=penstock.Data(format=given), batch_size=8)
+    built = spec.build("/data", penstock.dense("a"), data=penstock.Data(file_format=given), batch_size=8)
     assert built["dataset"].get("format") == made
 
 

@@ -69,8 +69,8 @@ class Data(_Group):
         partitions: chooses files by the hive keys of their paths, as filter= of the loader chooses rows by columns. By
             default all files are read.
         storage: the storage profile of the fleet that opens the URIs. By default the one that is called "default".
-        format: how files are read that are neither Parquet nor Arrow: the name of their format ("jsonl"), or a dict
-            with its options and the types of columns that its files do not say, as
+        file_format: how files are read that are neither Parquet nor Arrow: the name of their format ("jsonl"), or a
+            dict with its options and the types of columns that its files do not say, as
             {"name": "jsonl", "columns": {"user.age": "int64"}}. By default their names and their content tell.
         global_batch_size: rows of a step over all ranks, which share it evenly. It takes the place of batch_size= of
             the loader, which is rows per rank.
@@ -92,7 +92,7 @@ class Data(_Group):
 
     partitions: str = ""
     storage: str = ""
-    format: str | Mapping[str, Any] = ""
+    file_format: str | Mapping[str, Any] = ""
     global_batch_size: int | None = None
     lanes: int | None = None
     provenance: bool = False
@@ -107,7 +107,7 @@ class Data(_Group):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), least=1)
         skipped(self.on_error)
-        format_message(self.format)
+        format_message(self.file_format)
 
 
 @_by_name
@@ -240,22 +240,22 @@ def skipped(policy: object) -> dict[str, int] | None:
 
 
 def format_message(given: object) -> dict[str, Any] | None:
-    """The argument format= as specs have it; None where files tell how they are read."""
+    """The argument file_format= as specs have it; None where files tell how they are read."""
     if isinstance(given, str):
         return {"name": given} if given else None
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise SpecError(f'format: found {given!r:.80}; give a name, or a dict such as {{"name": "jsonl"}}')
+        raise SpecError(f'file_format: found {given!r:.80}; give a name, or a dict such as {{"name": "jsonl"}}')
     options = dict(given)
     name, columns = options.pop("name", ""), options.pop("columns", {})
-    check_text("format: name", name)
+    check_text("file_format: name", name)
     if not isinstance(columns, Mapping):
-        raise SpecError(f'format: columns: found {columns!r:.80}; give a dict such as {{"user.age": "int64"}}')
+        raise SpecError(f'file_format: columns: found {columns!r:.80}; give a dict such as {{"user.age": "int64"}}')
     for column, kind in columns.items():
-        check_text("format: the name of a column", column)
-        check_text(f"format: column {column}", kind)
+        check_text("file_format: the name of a column", column)
+        check_text(f"file_format: column {column}", kind)
     return {
         "name": name, "columns": dict(columns),
-        "options": {option: value_of(value, f"format: {option}") for option, value in options.items()},
+        "options": {option: value_of(value, f"file_format: {option}") for option, value in options.items()},
     }  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def build(
     return without_none({
         "dataset": without_none({
             "uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions,
-            "format": format_message(data.format),
+            "format": format_message(data.file_format),
         }),
         "filter": filter, "features": [f.message() for f in features],
         "transforms": [_located(t.message(functions)) for t in steps],
