@@ -41,7 +41,7 @@ func (e *tarEncoder) rowGroup(l *layout, group []arrow.Record) error {
 	for _, rec := range records {
 		for row := range int(rec.NumRows()) {
 			if !slices.ContainsFunc(rec.Columns(), func(a arrow.Array) bool { return a.IsValid(row) }) {
-				return fmt.Errorf("row %d is null in all columns, and would have no file in the tar: leave it out", e.row)
+				return fmt.Errorf("row %d is null in all columns, and would have no file in a tar: leave it out", e.row)
 			}
 			for i, a := range rec.Columns() {
 				if err := e.member(rec.ColumnName(i), a, row); err != nil {

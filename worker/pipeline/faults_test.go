@@ -133,7 +133,6 @@ func TestTicketsThatDoNotFit(t *testing.T) {
 		"first row": func(_ *pb.File, g *pb.Extent) { g.FirstRow++ },
 		"windows":   func(_ *pb.File, g *pb.Extent) { g.WindowRows = 0 },
 		"place":     func(_ *pb.File, g *pb.Extent) { g.Length = 1 },
-		"constants": func(f *pb.File, _ *pb.Extent) { f.Constants = []*pb.Constant{{Name: "day"}} },
 		"excluded":  func(f *pb.File, _ *pb.Extent) { f.Excluded = &pb.Excluded{} },
 	} {
 		ticket := shard(t, &store, 50, 100)

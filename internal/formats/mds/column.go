@@ -122,7 +122,8 @@ func (c *Column) array(args string) error {
 // look finds out of the first sample what kind and how many dimensions arrays have that say so themselves. It returns
 // false if the sample does not end in the front.
 func (s *Shard) look(front []byte) bool {
-	if s.samples == 0 || !slices.ContainsFunc(s.Fields, func(c Column) bool { return c.Class == Array && c.Shape == nil }) {
+	tells := func(c Column) bool { return c.Class == Array && c.Shape == nil }
+	if s.samples == 0 || !slices.ContainsFunc(s.Fields, tells) {
 		return true
 	}
 	if int64(len(front)) <= s.begin {
