@@ -41,7 +41,8 @@ type formula struct {
 	of   func(in []*cell, at place) scalarValue
 	// constant is set for literals and arithmetic of them, which take the kind of what they meet.
 	constant bool
-	hash     bool
+	// hash is set for hashes, and remainder for what a division of one leaves: neither is compared with fractions.
+	hash, remainder bool
 }
 
 // expressionOf is the text that names a transform's inputs.

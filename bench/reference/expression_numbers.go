@@ -29,12 +29,14 @@ func madeNumber(op expr.Op, args []formula) (formula, error) {
 			kind = pb.Kind_FLOAT64
 		}
 	}
+	remainder := op == expr.Mod && args[0].hash
 	args = all(args, kind)
 	var table *logTable
 	if op == expr.Ln || op == expr.Log1p {
 		table = newLogTable()
 	}
-	return formula{kind: kind, constant: constant && op <= expr.Mod, of: func(in []*cell, at place) scalarValue {
+	constant = constant && op <= expr.Mod
+	return formula{kind: kind, constant: constant, remainder: remainder, of: func(in []*cell, at place) scalarValue {
 		a := args[0].of(in, at)
 		b := args[len(args)-1].of(in, at)
 		switch {

@@ -62,6 +62,7 @@ func drawExpression(t *rapid.T, kind pb.Kind, depth int) string {
 				strings.Repeat(", 0.1, 3", rapid.IntRange(0, 4).Draw(t, "more"))),
 			fmt.Sprintf("(%s) %sin ('a', '')", sub(pb.Kind_BINARY), pick("", "not ")),
 			fmt.Sprintf("cast(%s as bool)", pick(number(), sub(pb.Kind_BINARY))), fmt.Sprintf("(%s) in (true)", same()),
+			fmt.Sprintf("hash(l, 7)%s %s %s", pick("", " % 4", " % l", " % (1 + 1)"), op, pick("(2)", "-(1)", "0.5", "0.5 + 1", "f", "l")),
 		}
 	case pb.Kind_INT64:
 		own = []string{

@@ -74,13 +74,15 @@ func member(n *expr.Node, of formula) (test, error) {
 	}, nil
 }
 
+func (f formula) ofHash() bool { return f.hash || f.remainder }
+
 // compared compares exactly, but for constants with a fraction that meet float32: these are rounded, if they fit.
 func compared(op expr.Op, a, b formula) (test, error) {
 	numbers := isNumeric(a.kind) && isNumeric(b.kind)
 	switch equality := op == expr.Eq || op == expr.Ne; {
 	case !numbers && a.kind != b.kind, !numbers && a.kind == pb.Kind_BOOL && !equality:
 		return nil, fmt.Errorf("%v compared with %v", a.kind, b.kind)
-	case (a.hash && b.constant || b.hash && a.constant) && holdingOf(a.kind) != holdingOf(b.kind):
+	case (a.ofHash() && b.constant || b.ofHash() && a.constant) && holdingOf(a.kind) != holdingOf(b.kind):
 		return nil, errors.New("a hash compared with a fraction")
 	}
 	return func(in []*cell, at place) truth {
