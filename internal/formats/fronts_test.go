@@ -16,6 +16,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/formats/records/recordstest"
 )
@@ -150,5 +152,29 @@ func TestManyColumns(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "it has more than 10000 columns, which is the most: write") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestOptionsOfIndexes: those that extents do not depend on are as good as not given.
+func TestOptionsOfIndexes(t *testing.T) {
+	text := func(s string) *pb.Value { return &pb.Value{Kind: &pb.Value_Text{Text: s}} }
+	one := &filetest.One{URI: "mem://file", Data: []byte("a,b\n1,2\n")}
+	digest := func(options map[string]*pb.Value) string {
+		how := &pb.Format{Name: "CSV", Options: options}
+		f, err := formats.NewCache(1).Load(t.Context(), one, "", one.File(), how, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return index.Options(f.(format.Scanned), how)
+	}
+	limits := map[string]*pb.Value{
+		"max_record_bytes": {Kind: &pb.Value_Int{Int: 99}},
+		"nulls":            {Kind: &pb.Value_List{List: &pb.List{Values: []*pb.Value{text("-")}}}},
+	}
+	if digest(limits) != "" {
+		t.Error("limits and nulls change an index")
+	}
+	if digest(map[string]*pb.Value{"comment": text("#")}) == "" {
+		t.Error("lines that are left out change no index")
 	}
 }

@@ -200,8 +200,9 @@ type Scanned interface {
 	At(places []Place) (File, error)
 	// Place is where an extent lies.
 	Place(extent int) Place
-	// Version is that of the rule by which extents are cut.
+	// Version is that of the rule by which extents are cut, and Cuts reports whether an option of the dataset is of it.
 	Version() uint32
+	Cuts(option string) bool
 }
 
 // Place is an extent of a file that is Scanned, and where it lies.

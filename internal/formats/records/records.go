@@ -91,6 +91,7 @@ type Counted interface {
 type Option struct {
 	Name, Doc string
 	Default   *pb.Value
+	Cuts      bool // extents depend on it
 }
 
 // Format is a Kind as a format.
@@ -187,8 +188,11 @@ const (
 // Options are those of all kinds.
 func Options() []Option {
 	return []Option{
-		{optionRecord, "bytes of a record at most, decompressed", intValue(maxRecord)},
-		{optionRatio, "how many bytes a byte of a file may decompress to at most", intValue(maxRatio)},
+		{Name: optionRecord, Doc: "bytes of a record at most, decompressed", Default: intValue(maxRecord)},
+		{
+			Name: optionRatio, Doc: "how many bytes a byte of a file may decompress to at most",
+			Default: intValue(maxRatio),
+		},
 	}
 }
 
