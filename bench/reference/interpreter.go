@@ -179,7 +179,7 @@ func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
 	all := &scan{file: f}
 	for i, s := range r.p.sources {
 		r.lacks[i] = s.fallback
-		if v, ok := keysOf(r.source.GetUri())[s.name]; ok && s.column.key {
+		if v, ok := keysOf(r.source)[s.name]; ok && s.column.key {
 			if r.lacks[i], err = keyCell(v, s.column.typ.Kind); err != nil {
 				return fmt.Errorf("the key %s: %w", s.name, err)
 			}

@@ -194,13 +194,16 @@ func decoding(f format.File, sources []*pb.Source) map[string]string {
 	if len(f.Extents()) == 0 {
 		return out
 	}
-	how, err := explain(f, sources)
+	own := format.OwnOf(sources)
+	how, err := explain(f, own.Sources)
 	for i, s := range sources {
-		if err != nil {
+		at, inFile := own.Place(i)
+		switch {
+		case err != nil:
 			out[s.GetName()] = err.Error()
-			continue
+		case inFile:
+			out[s.GetName()] = how[at]
 		}
-		out[s.GetName()] = how[i]
 	}
 	return out
 }

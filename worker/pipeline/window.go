@@ -66,9 +66,12 @@ func (c *computer) begin(g *extent) error {
 		if owner, ok := c.decoder.(formats.Owner); ok {
 			owner.OwnChunks(g.apart)
 		}
-		err := c.decoder.Reset(c.ticket.GetFile().GetUri(), c.layout.file, int(g.GetIndex()), g.sources)
+		err := c.decoder.Reset(c.ticket.GetFile().GetUri(), c.layout.file.Bound, int(g.GetIndex()), g.sources)
 		if selective, ok := c.decoder.(formats.Selective); ok && err == nil && g.selection != nil {
 			err = selective.Select(g.selection)
+		}
+		if err == nil {
+			err = c.constants.begin(c.layout.file)
 		}
 		if err != nil {
 			return err
@@ -87,8 +90,11 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 		w.Order = []int32{}
 		return w, c.decoder.Skip(n)
 	}
-	err := stats.timed(&stats.decode, func() (err error) {
-		w.Slots, err = c.decoder.Next(n)
+	err := stats.timed(&stats.decode, func() error {
+		own, err := c.decoder.Next(n)
+		if err == nil {
+			w.Slots, err = c.constants.join(own, n)
+		}
 		return err
 	})
 	if err == nil {
@@ -115,8 +121,11 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 	stats := c.stats
 	if late, ok := c.decoder.(formats.Late); ok {
-		err := stats.timed(&stats.decode, func() (err error) {
-			w.Slots, err = late.Rest()
+		err := stats.timed(&stats.decode, func() error {
+			own, err := late.Rest()
+			if err == nil {
+				w.Slots, err = c.constants.join(own, w.Rows)
+			}
 			return err
 		})
 		if err == nil {

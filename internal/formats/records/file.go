@@ -109,10 +109,7 @@ func (f *File) Place(extent int) format.Place {
 func (f *File) Bind(sources []*pb.Source) (format.Bound, error) {
 	b := &Bound{File: f, Sources: sources, Access: make([]format.Access, len(sources))}
 	for i, s := range sources {
-		how, err := format.Absent, error(nil)
-		if !s.GetPartition() { // of which the file's path has the value
-			how, err = f.Opened.Find(s)
-		}
+		how, err := f.Opened.Find(s)
 		if err != nil {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}

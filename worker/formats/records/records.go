@@ -108,7 +108,7 @@ func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode
 func (d *Decoder) bind(b *records.Bound) (err error) {
 	d.Forget()
 	for i, how := range b.Access {
-		source := b.Sources[i] // with the file's constants
+		source := d.sources[i]
 		switch how {
 		case format.Absent:
 			d.readers[i], err = decode.NewConstant(source.GetType(), source.GetDefault(), &d.memory)

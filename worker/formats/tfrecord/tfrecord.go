@@ -39,9 +39,6 @@ func NewParser(f *files.File, sources []*pb.Source) (records.Parser, error) {
 	}
 	p := &Parser{byName: map[string]int{}}
 	for i, s := range sources {
-		if s.GetPartition() { // which the file's path has
-			continue
-		}
 		how, err := of.Find(s)
 		if err != nil {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
