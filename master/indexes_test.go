@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
@@ -317,5 +318,91 @@ func TestIndexesOutliveMasters(t *testing.T) {
 			check(t, m.master.DamageIndex(t.Context(), files[0].GetUri(), x))
 		}
 		m.stop()
+	}
+}
+
+// TestAStateIsRestoredByItsIndexes: a state that was taken in the middle of a block goes on elsewhere only if the files
+// have the same indexes there, whatever became of those that lay beside the data.
+func TestAStateIsRestoredByItsIndexes(t *testing.T) {
+	dir := linesDataset(t)
+	files, err := indexFiles(t, dir)
+	check(t, err)
+	rows := int64(0)
+	pack := func(t *testing.T, change func(*index.Index) ([]byte, error)) {
+		t.Helper()
+		var packed []index.Packed
+		for _, f := range files {
+			x, err := indexOf(t.Context(), f)
+			check(t, err)
+			data, err := change(x)
+			check(t, err)
+			_, name := beside.Split(f.GetUri())
+			packed = append(packed, index.Packed{Name: name, Index: data})
+		}
+		folder, data := filepath.Join(dir, beside.Folder), index.Pack(packed)
+		check(t, os.MkdirAll(folder, 0o700))
+		check(t, os.WriteFile(filepath.Join(folder, index.PackName(data)), data, 0o600))
+	}
+	as := func(x *index.Index) ([]byte, error) { return x.Bytes(), nil }
+	pack(t, as)
+	first := single(t)
+	openSession(t, first, "run", linesSpec(dir, 1), 1)
+	w := &indexingWorker{}
+	startWith(t, first, "indexing", w, &w.countingWorker)
+	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
+	r.untilGranted()
+	if r.consume(2) != 2 {
+		t.Fatal("fewer than two shards were granted")
+	}
+	check(t, r.sync())
+	for _, f := range files {
+		x, err := indexOf(t.Context(), f)
+		check(t, err)
+		for _, p := range x.Places() {
+			rows += p.Rows
+		}
+	}
+	state := r.state()
+	if len(state.GetIndexes()) == 0 {
+		t.Fatal("the state tells of no index")
+	}
+	for name, tc := range map[string]struct {
+		beside func(*index.Index) ([]byte, error) // nil: deleted
+		worker func(int, *index.Index) ([]byte, error)
+		state  func(*pb.State)
+		fails  bool
+	}{
+		"deleted":            {beside: nil},
+		"there":              {beside: as},
+		"forged":             {beside: joined},
+		"made otherwise":     {worker: func(_ int, x *index.Index) ([]byte, error) { return joined(x) }, fails: true},
+		"an earlier release": {beside: as, state: func(s *pb.State) { s.Indexes = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check(t, os.RemoveAll(filepath.Dir(filepath.Join(dir, beside.Folder))))
+			if tc.beside != nil {
+				pack(t, tc.beside)
+			}
+			m := single(t)
+			w := &indexingWorker{change: tc.worker}
+			startWith(t, m, "indexing", w, &w.countingWorker)
+			openSession(t, m, "again", linesSpec(dir, 1), 1)
+			state := proto.CloneOf(state)
+			if tc.state != nil {
+				tc.state(state)
+			}
+			again := newTrainer(t, m, "again", 0, 1)
+			check(t, again.restore("b", true, state))
+			again.work(func() bool { return again.finished() || again.last.GetFailure() != "" })
+			switch failure := again.last.GetFailure(); {
+			case tc.fails:
+				if !strings.Contains(failure, ".jsonl: its index is another one") {
+					t.Errorf("the session failed: %q", failure)
+				}
+			case failure != "" || again.counters.GetRows()+r.counters.GetRows() != rows:
+				t.Errorf("%d rows were read before and %d after, want %d; failure: %q", r.counters.GetRows(),
+					again.counters.GetRows(), rows, failure)
+			}
+		})
 	}
 }
