@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -405,4 +407,34 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFlightInfoIsOfIndexes: who asks for a dataset by Flight gets the extents that workers find. Masters scan nothing,
+// and ask for no index that they have.
+func TestFlightInfoIsOfIndexes(t *testing.T) {
+	dir := linesDataset(t)
+	m := single(t)
+	w := &indexingWorker{}
+	startWith(t, m, "indexing", w, &w.countingWorker)
+	text, err := spec.Format(linesSpec(dir, 1))
+	check(t, err)
+	for range 2 {
+		var info *flight.FlightInfo
+		eventually(t, "there is a worker", func() bool {
+			info, err = flight.NewFlightServiceClient(m.conn).GetFlightInfo(t.Context(),
+				&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
+			return status.Code(err) != codes.Unavailable
+		})
+		check(t, err)
+		if n := lineFiles * (lineBytes / lineLength(t, dir)); info.GetTotalRecords() != int64(n) || w.times() != lineFiles {
+			t.Errorf("%d rows, want %d; workers were asked for %v", info.GetTotalRecords(), n, w.asked)
+		}
+	}
+}
+
+func lineLength(t *testing.T, dir string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "part-0.jsonl"))
+	check(t, err)
+	return bytes.IndexByte(data, '\n') + 1
 }

@@ -57,17 +57,12 @@ func New() *Finder {
 	}
 }
 
-// finds is a storage that lists other files than data.
-type finds interface {
-	Find(ctx context.Context, profile string, uris []string, kind storage.Kind) ([]*pb.File, storage.Others, error)
-}
-
 // Find finds the index of a file; nil: there is none. An error says what is wrong with one that there may be, or that
 // it could not be read.
 func (f *Finder) Find(
 	ctx context.Context, st storage.Storage, profile string, file *pb.File, want index.Of,
 ) (*index.Index, error) {
-	from, ok := st.(finds)
+	from, ok := st.(storage.Finder)
 	if !ok {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -146,7 +141,7 @@ func (f *Finder) pack(
 	return out, nil
 }
 
-func list(ctx context.Context, from finds, key folderKey) ([]*pb.File, error) {
+func list(ctx context.Context, from storage.Finder, key folderKey) ([]*pb.File, error) {
 	found, _, err := from.Find(ctx, key.profile, []string{storage.Quote(key.uri)}, storage.Kind{
 		Ends: index.PackEnding, Has: func(uri string) bool { return strings.HasSuffix(uri, index.PackEnding) },
 	})
