@@ -438,3 +438,44 @@ func lineLength(t *testing.T, dir string) int {
 	check(t, err)
 	return bytes.IndexByte(data, '\n') + 1
 }
+
+// TestADamagedFileIsReadTwice: two workers that say the same of a file's bytes are believed. Those that say other
+// things are not: all others are asked, more than once.
+func TestADamagedFileIsReadTwice(t *testing.T) {
+	const fleet = 3
+	for name, words := range map[string]func(worker int) string{
+		"the same":     func(int) string { return "the record at byte 7 is damaged" },
+		"other things": func(worker int) string { return fmt.Sprintf("the record at byte %d is damaged", worker) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
+			m := single(t)
+			var workers []*indexingWorker
+			for i := range fleet {
+				w := &indexingWorker{change: func(int, *index.Index) ([]byte, error) {
+					return nil, status.Error(codes.DataLoss, words(i))
+				}}
+				startWith(t, m, fmt.Sprint("indexing-", i), w, &w.countingWorker)
+				workers = append(workers, w)
+			}
+			openSession(t, m, "other", newSpec(dataset(t, 1)), 1)
+			other := newTrainer(t, m, "other", 0, 1).mustJoin("a")
+			eventually(t, "all workers are there", func() bool {
+				check(t, other.sync())
+				return other.last.GetWorkers() == fleet
+			})
+			openSession(t, m, "run", linesSpec(dir, 1), 1)
+			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+			r.work(func() bool { return r.last.GetFailure() != "" })
+			asked := 0
+			for _, w := range workers {
+				asked += w.times()
+			}
+			if failure := r.last.GetFailure(); !strings.Contains(failure, "is damaged") || !r.last.GetBadData() ||
+				(asked == 2) != (name == "the same") {
+				t.Errorf("workers were asked %d times; the session failed: %s", asked, failure)
+			}
+		})
+	}
+}
