@@ -31,8 +31,8 @@ const (
 	indexBytes = 128 << 20
 	// digestBytes bounds the digests that are remembered of indexes, kept or not, and digestCost is what one takes.
 	digestBytes, digestCost = 32 << 20, 512
-	// storedFrom is the size of files from which on their indexes lie in etcd: those of others are soon made again.
-	storedFrom = 32 << 20
+	// storedFrom is how long an index took to make that lies in etcd: others are soon made again.
+	storedFrom = time.Second
 	// storedAgain is how often an index that is used is written again, lest it make room for others.
 	storedAgain = time.Hour
 )
@@ -51,6 +51,8 @@ type indexer struct {
 	kept    *lru.Cache[indexKey, *index.Index]
 	digests *lru.Cache[indexKey, indexSum]
 	stored  *lru.Cache[indexKey, time.Time] // when they were written to etcd
+	// worth is how long it takes to make an index that lies in etcd.
+	worth time.Duration
 	// term is that of now, if this master leads: only then does it write to etcd.
 	term func() *term
 }
@@ -66,7 +68,7 @@ func newIndexer(m *Master) *indexer {
 		places: m.places, signer: m.signer, pool: m.counts.pool, storage: m.cfg.Storage, files: m.described,
 		kept:    lru.New[indexKey, *index.Index](indexBytes),
 		digests: lru.New[indexKey, indexSum](digestBytes), stored: lru.New[indexKey, time.Time](digestBytes),
-		term: m.leading,
+		worth: storedFrom, term: m.leading,
 	}
 }
 
@@ -152,6 +154,7 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 	return out, eachOf(ctx, named, func(int) {}, func(ctx context.Context, i int) error {
 		f := out[i]
 		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) {
+			x.used(ctx, f, kept)
 			return f.use(kept)
 		}
 		for _, place := range []struct {
@@ -243,6 +246,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 		return err
 	}
 	var data bytes.Buffer
+	began := time.Now()
 	err = action(ctx, x.pool, w, "index", request, func(body []byte) (bool, error) {
 		if data.Len()+len(body) > index.MaxBytes {
 			return false, status.Errorf(codes.Aborted, "it sent an index of more than %d bytes", index.MaxBytes)
@@ -266,7 +270,9 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 	if err != nil {
 		return status.Errorf(codes.Aborted, "%s: it sent what is no index of the file: %v", f.GetUri(), err)
 	}
-	x.store(ctx, f, made)
+	if time.Since(began) >= x.worth {
+		x.store(ctx, f, made)
+	}
 	return nil
 }
 

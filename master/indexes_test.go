@@ -287,7 +287,7 @@ func failsByIndex(t *testing.T, r *trainer) {
 	}
 }
 
-// TestIndexesOutliveMasters: a master finds the index of a large file that another one had made. One that was damaged
+// TestIndexesOutliveMasters: a master finds the index of a file that another one had made. One that was damaged
 // in between is made again.
 func TestIndexesOutliveMasters(t *testing.T) {
 	dir := t.TempDir()
@@ -298,6 +298,7 @@ func TestIndexesOutliveMasters(t *testing.T) {
 	var want map[string]string
 	for i, asked := range []int{1, 0, 1} {
 		m := start(t, settings{endpoints: endpoints})
+		m.master.KeepIndexes()
 		w := &indexingWorker{}
 		startWith(t, m, "indexing", w, &w.countingWorker)
 		session := fmt.Sprintf("run %d", i)
