@@ -78,17 +78,12 @@ func New(enter func(ctx context.Context) (take func(bytes int64) error, leave fu
 	}
 }
 
-// finds is a storage that lists other files than data.
-type finds interface {
-	Find(ctx context.Context, profile string, uris []string, kind storage.Kind) ([]*pb.File, storage.Others, error)
-}
-
 // Find finds the index of a file; nil: there is none. An error says what is wrong with one that there may be, or that
 // it could not be read.
 func (f *Finder) Find(
 	ctx context.Context, st storage.Storage, profile string, file *pb.File, want index.Of,
 ) (*index.Index, error) {
-	from, ok := st.(finds)
+	from, ok := st.(storage.Finder)
 	if !ok {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -104,7 +99,7 @@ func (f *Finder) Find(
 
 // known tells where the index of a file lies in a folder, which it lists, and reads, now and then.
 func (f *Finder) known(
-	ctx context.Context, st storage.Storage, from finds, key folderKey, of *folder, want indexKey,
+	ctx context.Context, st storage.Storage, from storage.Finder, key folderKey, of *folder, want indexKey,
 ) (at place, found bool, err error) {
 	select {
 	case of.busy <- struct{}{}:
@@ -228,7 +223,7 @@ func keyOf(name string, of index.Of) (key indexKey) {
 	return key
 }
 
-func list(ctx context.Context, from finds, key folderKey) ([]*pb.File, error) {
+func list(ctx context.Context, from storage.Finder, key folderKey) ([]*pb.File, error) {
 	found, _, err := from.Find(ctx, key.profile, []string{storage.Quote(key.uri)}, storage.Kind{
 		Ends: index.PackEnding, Has: func(uri string) bool { return strings.HasSuffix(uri, index.PackEnding) },
 	})
