@@ -48,14 +48,15 @@ _PARENTS = "parents"  # of which rows results are, as flat_maps by arrays name i
 
 def of_a_row(err: BaseException) -> bool:
     """Whether the values of one row make it so, as far as can be told: not the machine, nor all rows together."""
-    if not isinstance(err, Exception) or isinstance(err, (MemoryError, TooMany, ConnectionError, TimeoutError)):
+    if not isinstance(err, Exception) or isinstance(err, (MemoryError, TooMany, *_OF_SYSTEM)):
         return False
-    if isinstance(err, OSError) and err.errno is not None:  # the system's; what PIL raises of a damaged file has none
+    if isinstance(err, OSError) and err.errno is not None:  # what PIL raises of a damaged file has none
         return False
     kind = type(err)
     return kind.__name__ != "OutOfMemoryError" and kind.__module__.partition(".")[0] not in _OF_SERVICES
 
 
+_OF_SYSTEM = tuple(kind for kind in OSError.__subclasses__() if kind.__module__ == "builtins")  # FileNotFoundError, ...
 _OF_SERVICES = ("aiohttp", "botocore", "google", "grpc", "httpx", "requests", "urllib", "urllib3")  # packages
 
 
