@@ -98,7 +98,7 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 		return err
 	})
 	if err == nil {
-		err = c.faults(w, false)
+		err = c.faults(w)
 	}
 	if err != nil {
 		return nil, err
@@ -128,9 +128,6 @@ func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 			}
 			return err
 		})
-		if err == nil {
-			err = c.faults(w, true)
-		}
 		if err != nil {
 			return err
 		}
@@ -144,7 +141,7 @@ func (c *computer) steps(ctx context.Context, w *tensor.Window) error {
 	if c.chain.Calls() {
 		return c.calls(ctx, w)
 	}
-	if c.few(w) {
+	if c.few(w) || c.bad.failing {
 		return c.transformExcerpt(ctx, w)
 	}
 	err := c.transform(ctx, w)
