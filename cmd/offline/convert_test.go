@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/internal/cli/clitest"
-	"github.com/penstock-ml/penstock/internal/convert"
+	"github.com/penstock-ml/penstock/cmd/convert"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 

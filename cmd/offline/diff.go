@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/convert"
+	"github.com/penstock-ml/penstock/cmd/convert"
 )
 
 // Diff returns `penstock diff`.
