@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/dustin/go-humanize"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -21,6 +22,8 @@ import (
 type place struct {
 	Input int   `json:"input"`
 	Row   int64 `json:"row"`
+	// Skipped is how many rows before it were left out.
+	Skipped int64 `json:"skipped,omitempty"`
 }
 
 // entry is one of a journal.
@@ -121,7 +124,14 @@ func workOf(o Options, in *inputs) string {
 		Version int
 		Inputs  []input
 		Options Options
+		Format  []byte `json:",omitempty"`
 	}{Version: workVersion, Options: o}
+	if what.Options.To == outputFormats()[0].name {
+		what.Options.To = "" // as before there were others
+	}
+	if o.Format != nil {
+		what.Format, _ = proto.MarshalOptions{Deterministic: true}.Marshal(o.Format) // it was parsed from text
+	}
 	for _, f := range in.files {
 		what.Inputs = append(what.Inputs, input{f.GetUri(), f.GetEtag(), f.GetSize()})
 	}

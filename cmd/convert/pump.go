@@ -75,6 +75,9 @@ func goOn(ctx context.Context, src source, done *progress) error {
 		}
 		left -= rec.NumRows()
 	}
+	if d, ok := src.(*decoded); ok {
+		d.skipped.rows = to.Skipped // also in the files before
+	}
 	return nil
 }
 
