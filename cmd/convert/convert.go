@@ -69,6 +69,8 @@ type Options struct {
 	// RowGroupRows and RowGroupBytes (in memory) bound a row group; default 65,536 and 64 MiB.
 	RowGroupRows  int64
 	RowGroupBytes int64
+	// Compression of MDS: zstd, or none, which is the default.
+	Compression string `json:",omitempty"`
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
 	// FileBytes is the size after which another file begins, at the end of a row group; default: all in one.
@@ -128,6 +130,7 @@ const (
 	defaultInferRows     = 10_000
 	defaultRowGroupRows  = 1 << 16
 	defaultRowGroupBytes = 64 << 20
+	shardBytes           = 64 << 20
 )
 
 // check fills in defaults and reports what cannot be.
@@ -156,6 +159,9 @@ func (o *Options) check() error {
 	if o.RowGroupBytes == 0 {
 		o.RowGroupBytes = defaultRowGroupBytes
 	}
+	if o.To == asMDS {
+		o.boundShards()
+	}
 	if len(o.PartitionBy) > 0 && isOne(o.Output) {
 		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by "+
 			"--out", o.Output)
@@ -165,6 +171,17 @@ func (o *Options) check() error {
 			"--out", o.Output)
 	}
 	return nil
+}
+
+// boundShards has shards of MDS, which are in memory, end after the bytes after which those of mosaicml-streaming do,
+// unless something else is said. Files end with row groups, so these are less.
+func (o *Options) boundShards() {
+	if o.FileRows == 0 && o.FileBytes == 0 {
+		o.FileBytes = shardBytes
+	}
+	if o.FileBytes > 0 {
+		o.RowGroupBytes = min(o.RowGroupBytes, max(1<<16, o.FileBytes/16))
+	}
 }
 
 func (o *Options) checkInputs() error {
@@ -268,7 +285,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		return r, err
 	}
 	left := skippedOf(from, out.done())
-	if r, err = result(ctx, l, out, append(in.notes, left.notes()...)); err == nil && o.Verify {
+	if r, err = result(ctx, o, l, out, append(in.notes, left.notes()...)); err == nil && o.Verify {
 		err = verify(ctx, o, &in, r.Files)
 		r.Verified = err == nil
 	}
@@ -299,8 +316,14 @@ func arranged(ctx context.Context, o Options, in *inputs, src source, kept []int
 }
 
 // result publishes the output and tells of it.
-func result(ctx context.Context, l *layout, out output, notes []string) (r Result, err error) {
-	if r.Files, err = out.publish(ctx); err != nil {
+func result(ctx context.Context, o Options, l *layout, out output, notes []string) (r Result, err error) {
+	var beside *attached
+	if of := o.to(); of.beside != nil {
+		if beside, err = of.beside(&o, l, out.done().files); err != nil {
+			return r, err
+		}
+	}
+	if r.Files, err = out.publish(ctx, beside); err != nil {
 		return r, err
 	}
 	r.Rows, r.Notes = out.done().rows(), notes

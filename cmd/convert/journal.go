@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 	"google.golang.org/protobuf/proto"
@@ -38,11 +39,13 @@ type entry struct {
 
 // finished is an output file that has all its bytes, but perhaps not its name yet.
 type finished struct {
-	Name  string           `json:"name"`
-	Rows  int64            `json:"rows"`
-	Bytes int64            `json:"bytes"`
-	After place            `json:"after"` // what comes behind its last row
-	Held  *storage.Pending `json:"held,omitempty"`
+	Name  string `json:"name"`
+	Rows  int64  `json:"rows"`
+	Bytes int64  `json:"bytes"`
+	After place  `json:"after"` // what comes behind its last row
+	// Raw is how many bytes it has without its compression, where its encoder knows.
+	Raw  int64            `json:"raw,omitempty"`
+	Held *storage.Pending `json:"held,omitempty"`
 }
 
 // progress is what a journal says.
@@ -109,7 +112,12 @@ func (p *progress) take(entries []entry, work string) error {
 var errOtherWork = errors.New("an unfinished conversion of other inputs, or with other flags, is there: run it again " +
 	"to finish it, or give --restart to drop what it wrote")
 
-func partName(n int, ending string) string { return fmt.Sprintf("part-%05d%s", n, ending) }
+func partName(n int, ending string) string {
+	if strings.HasPrefix(ending, mdsEnd) {
+		return fmt.Sprintf("shard.%05d%s", n, ending) // as mosaicml-streaming has it
+	}
+	return fmt.Sprintf("part-%05d%s", n, ending)
+}
 
 // workVersion changes when the same command would make other rows or files.
 const workVersion = 1

@@ -55,7 +55,6 @@ func scalarType(c *spec.Column, kind pb.Kind, text bool) (arrow.DataType, bool) 
 	if c.Meaning != "" {
 		of, ok := map[string]arrow.DataType{
 			format.Unsigned: arrow.PrimitiveTypes.Uint64,
-			"timestamp[s]":  &arrow.TimestampType{Unit: arrow.Second, TimeZone: zone},
 			"timestamp[ms]": &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: zone},
 			"timestamp[us]": &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: zone},
 			"timestamp[ns]": &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: zone},

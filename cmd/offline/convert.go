@@ -66,6 +66,7 @@ anything is written: it is what sessions would read of the first row group, as w
   penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
   penstock convert logs/ --out mixed --shuffle --file-bytes 256MiB
   penstock convert images/ --out tars --to tar --file-bytes 256MiB
+  penstock convert images/ --out shards --to mds --compression zstd
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
   penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml
@@ -94,6 +95,7 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 			"(default: by their names)")
 	flags.Int64Var(&o.SkipRows, "skip-rows", 0,
 		"rows that cannot be decoded, which are left out at most; for formats of records (default: none)")
+	flags.StringVar(&o.Compression, "compression", "", "compression of shards of MDS: zstd or none (default: none)")
 	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
 	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
 	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")
