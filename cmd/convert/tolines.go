@@ -113,6 +113,9 @@ func numberOf(a arrow.Array, row int) ([]byte, error) {
 		if text == "NaN" || strings.Contains(text, "Inf") {
 			return nil, fmt.Errorf("it is %s, which JSON has not: write Parquet", text)
 		}
+		if !strings.ContainsAny(text, ".e") { // else readers take it for a whole number
+			text += ".0"
+		}
 		return []byte(text), nil
 	}
 	if id := a.DataType().ID(); id == arrow.BOOL || arrow.IsInteger(id) {

@@ -140,13 +140,9 @@ func appendWords(to []byte, a arrow.Array, row int) ([]byte, error) {
 // arrayEncoder writes a list of numbers as an array of one dimension, which says how long it is.
 func arrayEncoder(width int) func(to []byte, a arrow.Array, row int) ([]byte, error) {
 	return func(to []byte, a arrow.Array, row int) ([]byte, error) {
-		list := a.(array.ListLike)
-		from, end := list.ValueOffsets(row)
-		values, n := list.ListValues(), int(end-from)
-		for i := from; i < end; i++ {
-			if values.IsNull(int(i)) {
-				return nil, errors.New("its list has a null, which MDS has not: write Parquet")
-			}
+		values, from, n, err := numbersOf(a, row)
+		if err != nil {
+			return nil, err
 		}
 		switch {
 		case n < 1<<8:
@@ -156,8 +152,21 @@ func arrayEncoder(width int) func(to []byte, a arrow.Array, row int) ([]byte, er
 		default:
 			to = binary.LittleEndian.AppendUint32(append(to, 1<<2|2), uint32(n))
 		}
-		return append(to, fixed(values, width, int(from), n)...), nil
+		return append(to, fixed(values, width, from, n)...), nil
 	}
+}
+
+// numbersOf are the numbers of a list, of which none may be null.
+func numbersOf(a arrow.Array, row int) (values arrow.Array, from, n int, err error) {
+	list := a.(array.ListLike)
+	begin, end := list.ValueOffsets(row)
+	values = list.ListValues()
+	for i := begin; i < end; i++ {
+		if values.IsNull(int(i)) {
+			return nil, 0, 0, errors.New("its list has a null, which arrays have not: write Parquet")
+		}
+	}
+	return values, int(begin), int(end - begin), nil
 }
 
 // mdsConfig is what each shard of an output says of its columns.
@@ -272,9 +281,8 @@ func (e *mdsEncoder) end() error {
 	if err != nil {
 		return err
 	}
-	defer z.Close()
 	_, err = to.Write(z.EncodeAll(append(header, e.samples.Bytes()...), nil)) // a frame that says its size
-	return err
+	return errors.Join(err, z.Close())
 }
 
 func (e *mdsEncoder) abandon() { e.to = nil }

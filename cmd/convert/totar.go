@@ -3,33 +3,33 @@ package convert
 import (
 	"archive/tar"
 	"fmt"
+	"hash/maphash"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+
+	webdataset "github.com/penstock-ml/penstock/internal/formats/tar"
 )
 
-// tarEncoder writes tars as WebDataset has them: a row is files of one name, which is its number, and each column that
-// is not null there is one of these, whose extension is the column's name. Bytes and texts are as they are, and all
-// else is as JSON has it.
+// tarEncoder writes tars as WebDataset has them: a row is files of one name, one for each column that is not null
+// there, whose extension says what it is (tarparts.go). The name is the row's number, or what the column of keys has.
 type tarEncoder struct {
-	file *tar.Writer
-	row  int64 // of all files, that comes next
+	file   *tar.Writer
+	row    int64 // of all files, that comes next
+	layout *tarLayout
+	seed   maphash.Seed
+	keys   map[uint64]bool // of the file
 }
 
 func (e *tarEncoder) open() bool { return e.file != nil }
 
-func (e *tarEncoder) begin(to io.Writer, l *layout) error {
-	for _, c := range l.columns {
-		if name := c.field.Name; name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, "/\\\x00") {
-			return fmt.Errorf("column %q: its name is to be an extension of files in a tar, which has small letters "+
-				"and no slash: rename it", name)
-		}
+func (e *tarEncoder) begin(to io.Writer, l *layout) (err error) {
+	if e.layout, err = tarLayoutOf(l); err != nil {
+		return err
 	}
-	e.file = tar.NewWriter(to)
+	e.file, e.seed, e.keys = tar.NewWriter(to), maphash.MakeSeed(), map[uint64]bool{}
 	return nil
 }
 
@@ -40,13 +40,8 @@ func (e *tarEncoder) rowGroup(l *layout, group []arrow.Record) error {
 	}
 	for _, rec := range records {
 		for row := range int(rec.NumRows()) {
-			if !slices.ContainsFunc(rec.Columns(), func(a arrow.Array) bool { return a.IsValid(row) }) {
-				return fmt.Errorf("row %d is null in all columns, and would have no file in a tar: leave it out", e.row)
-			}
-			for i, a := range rec.Columns() {
-				if err := e.member(rec.ColumnName(i), a, row); err != nil {
-					return fmt.Errorf("column %s: %w", rec.ColumnName(i), err)
-				}
+			if err := e.sample(rec, row); err != nil {
+				return fmt.Errorf("row %d: %w", e.row, err)
 			}
 			e.row++
 		}
@@ -54,25 +49,58 @@ func (e *tarEncoder) rowGroup(l *layout, group []arrow.Record) error {
 	return nil
 }
 
-func (e *tarEncoder) member(name string, a arrow.Array, row int) (err error) {
-	if a.IsNull(row) {
-		return nil
-	}
-	var data []byte
-	if text, ok := a.(array.BinaryLike); ok {
-		data = textOf(text, row)
-	} else if fixed, ok := a.(*array.FixedSizeBinary); ok {
-		data = fixed.Value(row)
-	} else if data, err = jsonOf(a, row); err != nil {
+func (e *tarEncoder) sample(rec arrow.Record, row int) error {
+	key, err := e.keyOf(rec, row)
+	if err != nil {
 		return err
 	}
-	err = e.file.WriteHeader(&tar.Header{
-		Name: fmt.Sprintf("%09d.%s", e.row, name), Size: int64(len(data)), Mode: 0o444, ModTime: time.Unix(0, 0),
-	})
-	if err == nil {
-		_, err = e.file.Write(data)
+	members := 0
+	for _, p := range e.layout.parts {
+		data, err := p.encode(rec, row)
+		if err != nil {
+			return err
+		}
+		if data == nil {
+			continue
+		}
+		members++
+		err = e.file.WriteHeader(&tar.Header{
+			Name: key + "." + p.name, Size: int64(len(data)), Mode: 0o444, ModTime: time.Unix(0, 0),
+		})
+		if err == nil {
+			_, err = e.file.Write(data)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	if members == 0 {
+		return fmt.Errorf("it is null in all columns, and would have no file in a tar: leave it out")
+	}
+	return nil
+}
+
+// keyOf is the name of a row's files. Two rows of one name would be one.
+func (e *tarEncoder) keyOf(rec arrow.Record, row int) (string, error) {
+	if e.layout.key < 0 {
+		return fmt.Sprintf("%09d", e.row), nil
+	}
+	a := rec.Column(e.layout.key)
+	if isNone(a, row) {
+		return "", fmt.Errorf("its %s is null, and names its files: leave the row or the column out", webdataset.Key)
+	}
+	text := string(textOf(a.(array.BinaryLike), row))
+	if key, _ := webdataset.Split([]byte(text + ".x")); string(key) != text || text == "" {
+		return "", fmt.Errorf("its %s, %q, cannot name files of a sample: leave the column out, and rows are numbered",
+			webdataset.Key, short(text))
+	}
+	hash := maphash.String(e.seed, text)
+	if e.keys[hash] {
+		return "", fmt.Errorf("its %s, %q, is that of another row of the file: leave the column out, and rows are "+
+			"numbered", webdataset.Key, short(text))
+	}
+	e.keys[hash] = true
+	return text, nil
 }
 
 func (e *tarEncoder) end() error {
