@@ -127,22 +127,10 @@ func isNested(t arrow.DataType) bool {
 
 // partEncoder makes a part of a column.
 func partEncoder(name string, t arrow.DataType, column int) func(rec arrow.Record, row int) ([]byte, error) {
-	value := func(a arrow.Array, row int) ([]byte, error) {
-		text, err := textInstead(a, row)
-		return []byte(text), err
-	}
+	value := wordsOf
 	switch {
-	case t.ID() == arrow.FIXED_SIZE_BINARY:
-		value = func(a arrow.Array, row int) ([]byte, error) { return a.(*array.FixedSizeBinary).Value(row), nil }
 	case isBytes(t):
-		value = func(a arrow.Array, row int) ([]byte, error) { return textOf(a.(array.BinaryLike), row), nil }
-	case t.ID() == arrow.UINT64:
-		value = func(a arrow.Array, row int) ([]byte, error) {
-			if n := a.(*array.Uint64).Value(row); n > math.MaxInt64 {
-				return nil, fmt.Errorf("%d is beyond int64, which readers take: write Parquet", n)
-			}
-			return []byte(inWords(a, row)), nil
-		}
+		value = rawBytes
 	case tar.IsNpy(name):
 		value = npyOf
 	case t.ID() == arrow.BOOL, isFloat(t), isNested(t):
@@ -159,6 +147,26 @@ func partEncoder(name string, t arrow.DataType, column int) func(rec arrow.Recor
 		}
 		return append([]byte{}, data...), nil // nothing is not none
 	}
+}
+
+// wordsOf are a value as text.
+func wordsOf(a arrow.Array, row int) ([]byte, error) {
+	if a, ok := a.(*array.Uint64); ok && a.Value(row) > math.MaxInt64 {
+		return nil, fmt.Errorf("%d is beyond int64, which readers take: write Parquet", a.Value(row))
+	}
+	text, err := textInstead(a, row)
+	return []byte(text), err
+}
+
+// rawBytes are a value's bytes, as they are.
+func rawBytes(a arrow.Array, row int) ([]byte, error) {
+	switch a := a.(type) {
+	case *array.FixedSizeBinary:
+		return a.Value(row), nil
+	case array.BinaryLike:
+		return textOf(a, row), nil
+	}
+	return nil, fmt.Errorf("it is %v, and no bytes", a.DataType())
 }
 
 // npyDescr is how NumPy calls the numbers of a list; "": it is no list of numbers.
