@@ -254,6 +254,11 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	}
 	from := src
 	defer func() { src.close() }()
+	if o.Verify {
+		if _, err := readBackOf(&o, src.schema()); err != nil {
+			return r, err
+		}
+	}
 	where, err := arrangementOf(o, src.schema())
 	if err != nil {
 		return r, err

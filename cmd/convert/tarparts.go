@@ -50,8 +50,8 @@ func tarLayoutOf(l *layout) (*tarLayout, error) {
 		part, path := tar.PartOf(name)
 		of := documents[part]
 		if other, double := taken[part]; double && (of == nil || len(path) == 0) {
-			return nil, fmt.Errorf("columns %q and %q are both to be the file %s of a sample: rename one", other, f.Name,
-				part)
+			return nil, fmt.Errorf("columns %q and %q are both to be the file %s of a sample: rename one", other,
+				f.Name, part)
 		}
 		taken[part] = f.Name
 		switch {
@@ -75,8 +75,8 @@ func tarLayoutOf(l *layout) (*tarLayout, error) {
 func tarName(f arrow.Field) (string, error) {
 	name := f.Name
 	if name == "" || name != string(tar.Lower([]byte(name))) || strings.ContainsAny(name, "/\x00") {
-		return "", errors.New("its name is to be an extension of files in a tar, which has small letters and no slash: " +
-			"rename it")
+		return "", errors.New("its name is to be an extension of files in a tar, which has small letters and no " +
+			"slash: rename it")
 	}
 	if part, path := tar.PartOf(name); len(path) > 0 {
 		if err := checkLines(f.Type); err != nil {

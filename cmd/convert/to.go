@@ -143,8 +143,6 @@ func (o *Options) checkTo() error {
 		return fmt.Errorf("--compression is for MDS, not for %s: leave it out", o.To)
 	case o.Order != nil && o.To != outputFormats()[0].name:
 		return fmt.Errorf("--order is for Parquet, of which columns can be read by themselves, not for %s", o.To)
-	case o.Verify && (o.To == "jsonl" || o.To == "tar"):
-		return fmt.Errorf("--verify reads Parquet and Arrow, not %s: leave it out", o.To)
 	}
 	return nil
 }

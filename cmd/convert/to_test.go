@@ -164,7 +164,6 @@ func TestToErrors(t *testing.T) {
 	}{
 		{Options{To: "orc"}, "parquet, arrow, jsonl, tar"},
 		{Options{To: "tar", Output: "x.parquet"}, "x.parquet has the name of a file of parquet"},
-		{Options{To: "tar", Verify: true}, "--verify reads Parquet and Arrow"},
 		{Options{To: "mds", Output: "x.mds"}, "MDS is a directory of shards with an index.json"},
 		{Options{To: "mds", Inputs: []string{write(t, "d.csv", "a,b\n1,2\n,3\n")}}, "row 1, column a: it is null"},
 		{Options{To: "tar", Compression: "zstd"}, "--compression is for MDS, not for tar"},
