@@ -33,7 +33,7 @@ type Kind struct {
 // data is the kind of files that are read to train from.
 func data() Kind {
 	return Kind{
-		Ends: dataEndings(), Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
+		Ends: DataEndings(), Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
 		Bare: true, NotEmpty: true,
 	}
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,23 +26,30 @@ type inputs struct {
 // inputKind is that of the files which convert reads.
 func inputKind() storage.Kind {
 	return storage.Kind{
-		Ends: ".csv, .tsv, .tab, .txt, .parquet, .parq, .pq, .arrow, .feather or .ipc",
-		Has:  func(uri string) bool { return formatOf(uri) != "" },
+		Ends: storage.DataEndings() + ", or .txt",
+		Has:  func(uri string) bool { return storage.FormatOf(uri) != "" || storage.IsText(uri) },
 	}
 }
 
 // asText is the format of tables of text.
 const asText = "text"
 
-// formatOf is the format that a file is converted from, by its name; "": it is none that is.
-func formatOf(uri string) string {
-	switch format := storage.FormatOf(uri); {
-	case format == "Parquet", format == "Arrow":
-		return format
-	case format == "CSV", format == "TSV", storage.IsText(uri):
+// kindOf is the format that a file is converted from, by its name, or as the options say. What is read by workers'
+// decoders says itself what it is, if its name does not.
+func (o *Options) kindOf(uri string) string {
+	name := cmp.Or(o.Format.GetName(), storage.FormatOf(uri))
+	for _, own := range []string{"Parquet", "Arrow"} {
+		if strings.EqualFold(name, own) {
+			return own
+		}
+	}
+	switch {
+	case o.Format != nil:
+		return name
+	case name == "CSV", name == "TSV", storage.IsText(uri), name == "" && o.Delimiter != "":
 		return asText
 	}
-	return ""
+	return name
 }
 
 // find replaces folders and globs by the files that they stand for, in the order of their names.

@@ -71,7 +71,8 @@ func (out *directory) free() error {
 		switch {
 		case err != nil:
 			return err
-		case name == "." || name == journalName: // which a run left that died after it had published
+		case name == "." || name == journalName || name == mdsIndex && out.format == asMDS:
+			// a run that died after it had published left its journal
 			return nil
 		case e.IsDir() && !strings.Contains(e.Name(), "="), !e.IsDir() && !out.alike(e.Name()):
 			return fmt.Errorf("output %s holds %s, which is no file of %s, and no partition: choose another directory",
@@ -86,7 +87,7 @@ func (out *directory) free() error {
 // alike reports whether a file has the name of one of the output's format.
 func (out *directory) alike(name string) bool {
 	f, ok := formatOfFile(name)
-	return ok && f.ends[0] == out.ending
+	return ok && f.name == out.format
 }
 
 func what(info fs.FileInfo) string {
@@ -97,9 +98,14 @@ func what(info fs.FileInfo) string {
 }
 
 // publish gives the output its name.
-func (out *directory) publish(context.Context) (names []string, err error) {
+func (out *directory) publish(_ context.Context, beside *attached) (names []string, err error) {
 	if err := out.settle(); err != nil {
 		return nil, err
+	}
+	if beside != nil {
+		if err := writeSynced(filepath.Join(out.temp, beside.name), beside.text); err != nil {
+			return nil, err
+		}
 	}
 	if err := out.free(); err != nil { // somebody may have been faster
 		return nil, err
@@ -115,6 +121,16 @@ func (out *directory) publish(context.Context) (names []string, err error) {
 	}
 	out.published = true
 	return names, os.Remove(filepath.Join(out.final, journalName))
+}
+
+// writeSynced writes a small file, and waits until the disk has it.
+func writeSynced(name string, text []byte) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // replace moves the new directory to the place of the old one, if there is one.

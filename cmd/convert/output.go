@@ -24,10 +24,10 @@ type output interface {
 	start(ctx context.Context, order []int) error
 	// begin opens the next file of a folder in the output; "." is the output itself.
 	begin(ctx context.Context, folder string) (io.Writer, error)
-	// end completes it.
-	end(ctx context.Context, rows int64, after place) error
-	// publish gives the files their names, and returns these.
-	publish(ctx context.Context) ([]string, error)
+	// end completes it, and takes what is known of it.
+	end(ctx context.Context, f finished) error
+	// publish gives the files their names, and returns these. A further file may lie beside them.
+	publish(ctx context.Context, beside *attached) ([]string, error)
 	// abandon forgets what was not published, but for finished files, behind which another run can go on, and says so
 	// in the error.
 	abandon(err error) error
@@ -81,7 +81,7 @@ func apart(o Options) error {
 		if err != nil {
 			return err
 		}
-		found := storage.Finds(in, out+"/"+path.Join(o.anyFolder(), partName(0, o.to().ends[0])))
+		found := storage.Finds(in, out+"/"+path.Join(o.anyFolder(), partName(0, o.ending())))
 		if dir, local := strings.CutPrefix(in, file.Scheme); local && !strings.ContainsAny(in, `*?[\`) {
 			to, local := strings.CutPrefix(out, file.Scheme)
 			found = local && inside(to, dir) && !inside(dir, to)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 
-	"github.com/penstock-ml/penstock/internal/convert/encode"
+	"github.com/penstock-ml/penstock/cmd/convert/encode"
 )
 
 // parquetEncoder writes Parquet.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/dustin/go-humanize"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -21,6 +23,8 @@ import (
 type place struct {
 	Input int   `json:"input"`
 	Row   int64 `json:"row"`
+	// Skipped is how many rows before it were left out.
+	Skipped int64 `json:"skipped,omitempty"`
 }
 
 // entry is one of a journal.
@@ -35,11 +39,13 @@ type entry struct {
 
 // finished is an output file that has all its bytes, but perhaps not its name yet.
 type finished struct {
-	Name  string           `json:"name"`
-	Rows  int64            `json:"rows"`
-	Bytes int64            `json:"bytes"`
-	After place            `json:"after"` // what comes behind its last row
-	Held  *storage.Pending `json:"held,omitempty"`
+	Name  string `json:"name"`
+	Rows  int64  `json:"rows"`
+	Bytes int64  `json:"bytes"`
+	After place  `json:"after"` // what comes behind its last row
+	// Raw is how many bytes it has without its compression, where its encoder knows.
+	Raw  int64            `json:"raw,omitempty"`
+	Held *storage.Pending `json:"held,omitempty"`
 }
 
 // progress is what a journal says.
@@ -106,7 +112,12 @@ func (p *progress) take(entries []entry, work string) error {
 var errOtherWork = errors.New("an unfinished conversion of other inputs, or with other flags, is there: run it again " +
 	"to finish it, or give --restart to drop what it wrote")
 
-func partName(n int, ending string) string { return fmt.Sprintf("part-%05d%s", n, ending) }
+func partName(n int, ending string) string {
+	if strings.HasPrefix(ending, mdsEnd) {
+		return fmt.Sprintf("shard.%05d%s", n, ending) // as mosaicml-streaming has it
+	}
+	return fmt.Sprintf("part-%05d%s", n, ending)
+}
 
 // workVersion changes when the same command would make other rows or files.
 const workVersion = 1
@@ -121,7 +132,14 @@ func workOf(o Options, in *inputs) string {
 		Version int
 		Inputs  []input
 		Options Options
+		Format  []byte `json:",omitempty"`
 	}{Version: workVersion, Options: o}
+	if what.Options.To == outputFormats()[0].name {
+		what.Options.To = "" // as before there were others
+	}
+	if o.Format != nil {
+		what.Format, _ = proto.MarshalOptions{Deterministic: true}.Marshal(o.Format) // it was parsed from text
+	}
 	for _, f := range in.files {
 		what.Inputs = append(what.Inputs, input{f.GetUri(), f.GetEtag(), f.GetSize()})
 	}

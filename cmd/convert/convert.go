@@ -13,7 +13,6 @@
 package convert
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,16 +20,21 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // Options says what Run does. Zero values stand for the defaults given.
 type Options struct {
-	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst after it), or
-	// .parquet, .parq or .pq, or .arrow, .feather or .ipc. They have the same columns and are read one after another. A
-	// folder stands for such files below it, but for those whose names, or whose folders' names, begin with "." or "_".
-	// A glob stands for the files that match, as in datasets.
+	// Inputs are files of one format that sessions read, or tables of text in .txt, one after another. A folder stands
+	// for such files below it, but for those whose names, or whose folders' names, begin with "." or "_". A glob stands
+	// for the files that match, as in datasets. Files of Parquet, Arrow and text have the same columns. Those of others
+	// have the columns that a session would see.
 	Inputs []string `json:"-"`
+	// Format, if not nil, says how the inputs are read, as a spec's dataset.format: then text is read as sessions do.
+	Format *pb.Format `json:"-"`
+	// SkipRows is how many rows that cannot be decoded are left out at most, of formats of which sessions can do so.
+	SkipRows int64 `json:",omitempty"`
 	// Store reads the inputs; default: one whose profiles follow the environment. Profile is that of the inputs.
 	Store   *storage.Store `json:"-"`
 	Profile string         `json:"-"`
@@ -55,7 +59,8 @@ type Options struct {
 	// Columns declares columns of text files: "name:type", or "name" alone, whose type is inferred. Without a header
 	// these are all columns in their order (default: col_0, col_1, ...); with one, any of them. Types are bool, int32,
 	// int64, float32, float64, string, binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and
-	// timestamp[ns]. A preset's name alone (criteo) stands for its columns, and for NoHeader.
+	// timestamp[ns]. A preset's name alone (criteo) stands for its columns, and for NoHeader. Of files that workers'
+	// decoders read, they are the names of those that are wanted.
 	Columns []string
 	// Hex are names or globs of columns that hold hexadecimal hashes, which become int64.
 	Hex []string
@@ -64,6 +69,8 @@ type Options struct {
 	// RowGroupRows and RowGroupBytes (in memory) bound a row group; default 65,536 and 64 MiB.
 	RowGroupRows  int64
 	RowGroupBytes int64
+	// Compression of MDS: zstd, or none, which is the default.
+	Compression string `json:",omitempty"`
 	// FileRows is the number of rows after which another file begins; default: all in one.
 	FileRows int64
 	// FileBytes is the size after which another file begins, at the end of a row group; default: all in one.
@@ -110,6 +117,8 @@ type Result struct {
 	Rows    int64    `json:"rows"`
 	Bytes   int64    `json:"bytes"`
 	Columns []string `json:"columns"` // "name: type"
+	// Skipped is how many rows were left out, since they cannot be decoded.
+	Skipped int64 `json:"skipped,omitempty"`
 	// Verified says that the output was compared with the inputs, and is equal.
 	Verified bool `json:"verified,omitempty"`
 	// Notes tell what was assumed, and what of a folder was left out.
@@ -121,6 +130,7 @@ const (
 	defaultInferRows     = 10_000
 	defaultRowGroupRows  = 1 << 16
 	defaultRowGroupBytes = 64 << 20
+	shardBytes           = 64 << 20
 )
 
 // check fills in defaults and reports what cannot be.
@@ -131,7 +141,8 @@ func (o *Options) check() error {
 	switch {
 	case o.Output == "":
 		return errors.New("no output")
-	case o.InferRows < 0 || o.RowGroupRows < 0 || o.RowGroupBytes < 0 || o.FileRows < 0 || o.FileBytes < 0:
+	case o.InferRows < 0 || o.RowGroupRows < 0 || o.RowGroupBytes < 0 || o.FileRows < 0 || o.FileBytes < 0 ||
+		o.SkipRows < 0:
 		return errors.New("counts of rows and bytes cannot be negative")
 	case o.FileRows > 0 && o.FileBytes > 0:
 		return errors.New("files end by their rows or by their bytes: give --file-rows or --file-bytes")
@@ -148,6 +159,9 @@ func (o *Options) check() error {
 	if o.RowGroupBytes == 0 {
 		o.RowGroupBytes = defaultRowGroupBytes
 	}
+	if o.To == asMDS {
+		o.boundShards()
+	}
 	if len(o.PartitionBy) > 0 && isOne(o.Output) {
 		return fmt.Errorf("output %s is one file, and partitions are folders (--partition-by): name a directory by "+
 			"--out", o.Output)
@@ -157,6 +171,17 @@ func (o *Options) check() error {
 			"--out", o.Output)
 	}
 	return nil
+}
+
+// boundShards has shards of MDS, which are in memory, end after the bytes after which those of mosaicml-streaming do,
+// unless something else is said. Files end with row groups, so these are less.
+func (o *Options) boundShards() {
+	if o.FileRows == 0 && o.FileBytes == 0 {
+		o.FileBytes = shardBytes
+	}
+	if o.FileBytes > 0 {
+		o.RowGroupBytes = min(o.RowGroupBytes, max(1<<16, o.FileBytes/16))
+	}
 }
 
 func (o *Options) checkInputs() error {
@@ -227,7 +252,13 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
+	from := src
 	defer func() { src.close() }()
+	if o.Verify {
+		if _, err := readBackOf(&o, src.schema()); err != nil {
+			return r, err
+		}
+	}
 	where, err := arrangementOf(o, src.schema())
 	if err != nil {
 		return r, err
@@ -258,10 +289,12 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err := pump(ctx, o, src, l, out); err != nil {
 		return r, err
 	}
-	if r, err = result(ctx, l, out, in.notes); err == nil && o.Verify {
+	left := skippedOf(from, out.done())
+	if r, err = result(ctx, o, l, out, append(in.notes, left.notes()...)); err == nil && o.Verify {
 		err = verify(ctx, o, &in, r.Files)
 		r.Verified = err == nil
 	}
+	r.Skipped = left.rows
 	return r, err
 }
 
@@ -288,8 +321,14 @@ func arranged(ctx context.Context, o Options, in *inputs, src source, kept []int
 }
 
 // result publishes the output and tells of it.
-func result(ctx context.Context, l *layout, out output, notes []string) (r Result, err error) {
-	if r.Files, err = out.publish(ctx); err != nil {
+func result(ctx context.Context, o Options, l *layout, out output, notes []string) (r Result, err error) {
+	var beside *attached
+	if of := o.to(); of.beside != nil {
+		if beside, err = of.beside(&o, l, out.done().files); err != nil {
+			return r, err
+		}
+	}
+	if r.Files, err = out.publish(ctx, beside); err != nil {
 		return r, err
 	}
 	r.Rows, r.Notes = out.done().rows(), notes
@@ -301,12 +340,10 @@ func result(ctx context.Context, l *layout, out output, notes []string) (r Resul
 }
 
 func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
-	named := func(uri string) string { return cmp.Or(formatOf(uri), storage.FormatOf(uri), asText) }
-	first := named(in.files[0].GetUri())
+	first := o.kindOf(in.files[0].GetUri())
 	for i, f := range in.files {
-		if format := named(f.GetUri()); format != first {
-			return nil, fmt.Errorf("%s is %s, and %s %s: convert them one format at a time",
-				in.name(0), first, in.name(i), format)
+		if other := o.kindOf(f.GetUri()); other != first {
+			return nil, differ(in, i, first, other)
 		}
 	}
 	switch first {
@@ -317,8 +354,7 @@ func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
 	case asText:
 		return openText(ctx, o, in)
 	}
-	return nil, fmt.Errorf("%s is %s, which is read to train from and not converted: name files of CSV, TSV, "+
-		"Parquet or Arrow", in.name(0), first)
+	return openDecoded(ctx, o, in)
 }
 
 // noText refuses what is said of text files only.
@@ -326,7 +362,7 @@ func (o *Options) noText() error {
 	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader || o.Quote != "" || len(o.Nulls) > 0 ||
 		len(o.TimeFormats) > 0 {
 		return errors.New("columns, a delimiter, a quote, nulls, time formats and headers are for text inputs; other " +
-			"files say themselves what they hold")
+			"files say themselves what they hold, and --format says how they are read")
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type directory struct {
 	final     string // directory or file
 	temp      string // directory
 	overwrite bool
+	format    string   // that is written
 	work      string   // which conversion it is
 	size      int64    // of the journal of an earlier run, behind which this one goes on
 	lock      *os.File // temp
@@ -50,7 +51,8 @@ func newDirectory(o Options, in *inputs) (*directory, error) {
 		overwrite: o.Overwrite,
 		work:      workOf(o, in),
 		together:  1,
-		progress:  progress{ending: o.to().ends[0]},
+		format:    o.To,
+		progress:  progress{ending: o.ending()},
 	}
 	if len(o.PartitionBy) > 0 {
 		out.together = cmp.Or(o.together, fewFiles)
@@ -227,8 +229,8 @@ func (out *directory) begin(_ context.Context, folder string) (io.Writer, error)
 }
 
 // end completes the file that begin opened.
-func (out *directory) end(_ context.Context, rows int64, after place) error {
-	f := finished{Name: out.name, Rows: rows, After: after}
+func (out *directory) end(_ context.Context, f finished) error {
+	f.Name = out.name
 	err := errors.Join(out.buf.Flush(), out.file.Close())
 	out.file = nil
 	if err == nil {

@@ -1,9 +1,9 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 
@@ -28,17 +28,67 @@ type outputFormat struct {
 	name string   // as --to has it
 	ends []string // of files' names; new ones have the first
 	// encoder returns one that goes on behind so many rows.
-	encoder func(rows int64) encoder
+	encoder func(o *Options, rows int64) encoder
+	// beside is a further file of an output; nil: there is none.
+	beside func(o *Options, l *layout, files []finished) (*attached, error)
+}
+
+// attached is a small file that an output has beside those with rows.
+type attached struct {
+	name string
+	text []byte
+}
+
+// sized is an encoder that holds what it writes back, or compresses it.
+type sized interface {
+	// size is how many bytes the file has so far, or had when it ended, as they were before.
+	size() int64
 }
 
 // outputFormats are all; the first one is the default.
 func outputFormats() []outputFormat {
 	return []outputFormat{
-		{"parquet", []string{".parquet", ".parq", ".pq"}, func(int64) encoder { return &parquetEncoder{} }},
-		{"arrow", []string{".arrow", ".feather", ".ipc"}, func(int64) encoder { return &arrowEncoder{} }},
-		{"jsonl", []string{".jsonl", ".ndjson"}, func(int64) encoder { return &linesEncoder{} }},
-		{"tar", []string{".tar"}, func(rows int64) encoder { return &tarEncoder{row: rows} }},
+		{
+			name: "parquet", ends: []string{".parquet", ".parq", ".pq"},
+			encoder: func(*Options, int64) encoder { return &parquetEncoder{} },
+		},
+		{
+			name: "arrow", ends: []string{".arrow", ".feather", ".ipc"},
+			encoder: func(*Options, int64) encoder { return &arrowEncoder{} },
+		},
+		{
+			name: "jsonl", ends: []string{".jsonl", ".ndjson"},
+			encoder: func(*Options, int64) encoder { return &linesEncoder{} },
+		},
+		{
+			name: "tar", ends: []string{".tar"},
+			encoder: func(_ *Options, rows int64) encoder { return &tarEncoder{row: rows} },
+		},
+		{
+			name: asMDS, ends: []string{mdsEnd, mdsEnd + zstdEnd},
+			encoder: func(o *Options, rows int64) encoder { return &mdsEncoder{compression: o.zipped(), row: rows} },
+			beside:  mdsIndexOf,
+		},
 	}
+}
+
+// asMDS is the format of which an output is never one file.
+const asMDS = "mds"
+
+// zipped is what compresses files as a whole, or "".
+func (o *Options) zipped() string {
+	if o.Compression == asZstd {
+		return asZstd
+	}
+	return ""
+}
+
+// ending is that of new files' names.
+func (o *Options) ending() string {
+	if o.To == asMDS && o.zipped() != "" {
+		return mdsEnd + zstdEnd
+	}
+	return o.to().ends[0]
 }
 
 // Formats are the names of those that Run writes.
@@ -52,8 +102,10 @@ func Formats() (names []string) {
 // formatOfFile is the format that a file's name tells.
 func formatOfFile(name string) (outputFormat, bool) {
 	for _, f := range outputFormats() {
-		if slices.Contains(f.ends, path.Ext(strings.ToLower(name))) {
-			return f, true
+		for _, end := range f.ends {
+			if strings.HasSuffix(strings.ToLower(name), end) {
+				return f, true
+			}
 		}
 	}
 	return outputFormat{}, false
@@ -80,10 +132,17 @@ func (o *Options) checkTo() error {
 	case one && told.name != o.To:
 		return fmt.Errorf("output %s has the name of a file of %s, and --to says %s: give it another name, or leave "+
 			"--to out", o.Output, told.name, o.To)
+	case one && o.To == asMDS:
+		return fmt.Errorf("output %s is one file, and MDS is a directory of shards with an %s: name a directory by "+
+			"--out", o.Output, mdsIndex)
+	case o.To == asMDS && len(o.PartitionBy) > 0:
+		return errors.New("--partition-by makes folders, of which MDS has none: leave it out")
+	case o.Compression != "" && o.Compression != "none" && o.Compression != asZstd:
+		return fmt.Errorf("--compression %q: want zstd or none", o.Compression)
+	case o.Compression == asZstd && o.To != asMDS:
+		return fmt.Errorf("--compression is for MDS, not for %s: leave it out", o.To)
 	case o.Order != nil && o.To != outputFormats()[0].name:
 		return fmt.Errorf("--order is for Parquet, of which columns can be read by themselves, not for %s", o.To)
-	case o.Verify && (o.To == "jsonl" || o.To == "tar"):
-		return fmt.Errorf("--verify reads Parquet and Arrow, not %s: leave it out", o.To)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package formats_test
+package convert_test
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/convert"
+	"github.com/penstock-ml/penstock/cmd/convert"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
 )

@@ -34,10 +34,18 @@ func (w *writer) write(ctx context.Context, p piece) error {
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	if p.endsFile || w.most > 0 && w.bytes >= w.most {
+	if p.endsFile || w.most > 0 && w.size() >= w.most {
 		return w.endFile(ctx)
 	}
 	return nil
+}
+
+// size is how many bytes the file has so far.
+func (w *writer) size() int64 {
+	if of, ok := w.enc.(sized); ok {
+		return of.size()
+	}
+	return w.bytes
 }
 
 // move goes on in another folder.
@@ -94,9 +102,12 @@ func (w *writer) endFile(ctx context.Context) error {
 	if err := w.enc.end(); err != nil {
 		return err
 	}
-	rows := w.rows
+	f := finished{Rows: w.rows, After: w.after}
+	if of, ok := w.enc.(sized); ok {
+		f.Raw = of.size()
+	}
 	w.rows = 0
-	return w.out.end(ctx, rows, w.after)
+	return w.out.end(ctx, f)
 }
 
 // countingWriter counts what is written.

@@ -226,7 +226,7 @@ func (t *text) valueError(c textColumn, f field) error {
 	return t.at(fmt.Errorf("column %s: %q is no %v (%s); %s", c.name, shown, c.kind, c.origin, advice))
 }
 
-func (t *text) behind() place { return place{t.opened - 1, t.rows} }
+func (t *text) behind() place { return place{Input: t.opened - 1, Row: t.rows} }
 
 func (t *text) seek(ctx context.Context, input int) error {
 	t.rewind()

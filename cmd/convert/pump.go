@@ -25,7 +25,7 @@ func pump(ctx context.Context, o Options, src source, l *layout, out output) err
 		return err
 	}
 	w := &writer{
-		layout: l, out: out, enc: o.to().encoder(out.done().rows()), folder: ".", most: o.FileBytes,
+		layout: l, out: out, enc: o.to().encoder(&o, out.done().rows()), folder: ".", most: o.FileBytes,
 	}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)
@@ -74,6 +74,9 @@ func goOn(ctx context.Context, src source, done *progress) error {
 			return err
 		}
 		left -= rec.NumRows()
+	}
+	if d, ok := src.(*decoded); ok {
+		d.skipped.rows = to.Skipped // also in the files before
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (a *arrowFiles) nextBatch(ctx context.Context) (err error) {
 	return errEnd
 }
 
-func (a *arrowFiles) behind() place { return place{a.opened - 1, a.row + a.from} }
+func (a *arrowFiles) behind() place { return place{Input: a.opened - 1, Row: a.row + a.from} }
 
 func (a *arrowFiles) seek(ctx context.Context, input int) error {
 	a.opened, a.used, a.size = input, 0, 0

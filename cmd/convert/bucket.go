@@ -53,7 +53,7 @@ func (out *bucket) entryURI(n int) string {
 func newBucket(ctx context.Context, o Options, in *inputs, base string) (*bucket, error) {
 	out := &bucket{
 		store: o.Store, profile: o.OutProfile, base: base, work: workOf(o, in),
-		progress: progress{ending: o.to().ends[0]},
+		progress: progress{ending: o.ending()},
 	}
 	if o.Overwrite {
 		return nil, fmt.Errorf("output %s: only directories of this machine are overwritten; choose a new place", base)
@@ -271,12 +271,12 @@ func (out *bucket) begin(ctx context.Context, folder string) (io.Writer, error) 
 	return out.file, err
 }
 
-func (out *bucket) end(ctx context.Context, rows int64, after place) error {
+func (out *bucket) end(ctx context.Context, f finished) error {
 	held, err := out.file.End()
 	if err != nil {
 		return err
 	}
-	f := finished{Name: out.name, Rows: rows, Bytes: held.Size, After: after, Held: &held}
+	f.Name, f.Bytes, f.Held = out.name, held.Size, &held
 	if !out.one() {
 		if err := out.record(ctx, entry{File: &f}); err != nil {
 			return err
@@ -288,7 +288,7 @@ func (out *bucket) end(ctx context.Context, rows int64, after place) error {
 }
 
 // publish finishes all files. Where that was begun before, some are.
-func (out *bucket) publish(ctx context.Context) ([]string, error) {
+func (out *bucket) publish(ctx context.Context, beside *attached) ([]string, error) {
 	if out.named {
 		names := make([]string, len(out.files))
 		for i, f := range out.files {
@@ -319,6 +319,11 @@ func (out *bucket) publish(ctx context.Context) ([]string, error) {
 	if err := group.Wait(); err != nil || out.one() {
 		out.ended = err == nil
 		return names, err
+	}
+	if beside != nil {
+		if err := out.once(ctx, beside.name, beside.text); err != nil {
+			return nil, err
+		}
 	}
 	if err := out.manifest(ctx, made); err != nil {
 		return nil, err
@@ -361,8 +366,13 @@ func (out *bucket) manifest(ctx context.Context, made []*pb.File) error {
 	if err != nil {
 		return err
 	}
-	err = out.create(ctx, out.base+"/"+manifestName, append(text, '\n'))
-	if out.resumed && errors.Is(err, fs.ErrExist) { // the earlier run came that far
+	return out.once(ctx, manifestName, append(text, '\n'))
+}
+
+// once creates a small file, unless an earlier run came that far.
+func (out *bucket) once(ctx context.Context, name string, text []byte) error {
+	err := out.create(ctx, out.base+"/"+name, text)
+	if out.resumed && errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err

@@ -44,7 +44,7 @@ func (o *Options) usePreset() {
 // recognise chooses the preset of text files without a header that are plainly of its layout, where nothing was
 // declared, and says so. What keeps a file from being read is told by who reads it.
 func (o *Options) recognise(ctx context.Context, in *inputs) (note string) {
-	if len(o.Columns) > 0 || o.NoHeader || o.Header {
+	if len(o.Columns) > 0 || o.NoHeader || o.Header || o.Format != nil {
 		return ""
 	}
 	for i := range in.files {

@@ -107,18 +107,14 @@ func jsonOf(a arrow.Array, row int) ([]byte, error) {
 
 // numberOf is the JSON of a value that holds no others, and is no text.
 func numberOf(a arrow.Array, row int) ([]byte, error) {
-	text := a.ValueStr(row)
-	switch a := a.(type) {
-	case *array.Timestamp:
-		t := a.DataType().(*arrow.TimestampType)
-		if text = a.Value(row).ToTime(t.Unit).Format("2006-01-02T15:04:05.999999999"); t.TimeZone != "" {
-			text += "Z"
-		}
-	case *array.Decimal128:
-		text = a.Value(row).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
+	text := inWords(a, row)
+	switch a.(type) {
 	case *array.Float16, *array.Float32, *array.Float64:
 		if text == "NaN" || strings.Contains(text, "Inf") {
 			return nil, fmt.Errorf("it is %s, which JSON has not: write Parquet", text)
+		}
+		if !strings.ContainsAny(text, ".e") { // else readers take it for a whole number
+			text += ".0"
 		}
 		return []byte(text), nil
 	}
@@ -126,6 +122,33 @@ func numberOf(a arrow.Array, row int) ([]byte, error) {
 		return []byte(text), nil
 	}
 	return textAsJSON(text)
+}
+
+// inWords is a value that holds no others, as text.
+func inWords(a arrow.Array, row int) string {
+	switch a := a.(type) {
+	case array.BinaryLike:
+		return string(textOf(a, row))
+	case *array.Timestamp:
+		t := a.DataType().(*arrow.TimestampType)
+		text := a.Value(row).ToTime(t.Unit).Format("2006-01-02T15:04:05.999999999")
+		if t.TimeZone != "" && t.TimeZone != local {
+			text += "Z"
+		}
+		return text
+	case *array.Decimal128:
+		return a.Value(row).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
+	}
+	return a.ValueStr(row)
+}
+
+// textInstead is a value as text that is no JSON.
+func textInstead(a arrow.Array, row int) (string, error) {
+	text := inWords(a, row)
+	if !utf8.ValidString(text) {
+		return "", fmt.Errorf("%q is no UTF-8: write Parquet", short(text))
+	}
+	return text, nil
 }
 
 func textAsJSON(text string) ([]byte, error) {

@@ -68,12 +68,21 @@ func Compare(ctx context.Context, a, b Options) (c Comparison, err error) {
 
 // verify compares the inputs of a conversion with what it made.
 func verify(ctx context.Context, o Options, in *inputs, made []string) error {
+	arranged := len(o.SortBy)+len(o.PartitionBy) > 0 || o.Shuffle != nil
 	before, err := openSide(ctx, o, in)
 	if err != nil {
 		return err
 	}
-	defer before.close()
+	defer func() { before.close() }()
 	result := Options{Store: o.Store, Profile: o.OutProfile}
+	back, err := readBackOf(&o, before.schema())
+	if err != nil {
+		return err
+	}
+	if back != nil {
+		before.source, result.Format, result.Columns = back.of(before.source), back.format, back.columns
+		o.SortBy = nil // who reads text sorts by text
+	}
 	for _, name := range made {
 		result.Inputs = append(result.Inputs, storage.Quote(name))
 	}
@@ -86,7 +95,7 @@ func verify(ctx context.Context, o Options, in *inputs, made []string) error {
 		return err
 	}
 	defer after.close()
-	if len(o.SortBy)+len(o.PartitionBy) > 0 || o.Shuffle != nil {
+	if arranged {
 		err = verifyArranged(ctx, o, &before, &after)
 	} else {
 		var c Comparison

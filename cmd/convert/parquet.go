@@ -196,7 +196,7 @@ func (p *parquet) array(i int, c *pqarrow.ColumnReader, rows int64) (arrow.Array
 	return p.column(i, values.Data(), p.rows-p.left)
 }
 
-func (p *parquet) behind() place { return place{p.opened - 1, p.rows - p.left} }
+func (p *parquet) behind() place { return place{Input: p.opened - 1, Row: p.rows - p.left} }
 
 func (p *parquet) seek(ctx context.Context, input int) error {
 	p.opened, p.used, p.size = input, 0, 0

@@ -84,7 +84,7 @@ func TestJSONOf(t *testing.T) {
 		fails      string
 		invalidate bool // text is no UTF-8
 	}{
-		{typ: list(arrow.PrimitiveTypes.Float64), in: "[1.5, null, -2]", out: "[1.5,null,-2]"},
+		{typ: list(arrow.PrimitiveTypes.Float64), in: "[1.5, null, -2]", out: "[1.5,null,-2.0]"},
 		{typ: list(arrow.PrimitiveTypes.Float64), in: "[1.5, \"NaN\"]", fails: "it is NaN, which JSON has not"},
 		{typ: list(list(arrow.PrimitiveTypes.Int64)), in: "[[1], [], null]", out: "[[1],[],null]"},
 		{typ: list(arrow.BinaryTypes.String), in: `["a\"<é"]`, out: `["a\"\u003cé"]`},
@@ -142,8 +142,8 @@ func TestToTar(t *testing.T) {
 			row = members / 4
 			data, err := io.ReadAll(in)
 			want := map[string]string{
-				"n": fmt.Sprint(row), "half": fmt.Sprint(float64(row) / 2), "name": fmt.Sprintf("a <%d> é", row),
-				"even": fmt.Sprint(row%2 == 0),
+				"n.cls": fmt.Sprint(row), "half.json": fmt.Sprintf("%.1f", float64(row)/2),
+				"name.txt": fmt.Sprintf("a <%d> é", row), "even.json": fmt.Sprint(row%2 == 0),
 			}[strings.TrimPrefix(h.Name, fmt.Sprintf("%09d.", row))]
 			if err != nil || string(data) != want || want == "" {
 				t.Fatalf("member %d is %s: %q, %v", members, h.Name, data, err)
@@ -164,10 +164,19 @@ func TestToErrors(t *testing.T) {
 	}{
 		{Options{To: "orc"}, "parquet, arrow, jsonl, tar"},
 		{Options{To: "tar", Output: "x.parquet"}, "x.parquet has the name of a file of parquet"},
-		{Options{To: "tar", Verify: true}, "--verify reads Parquet and Arrow"},
+		{Options{To: "mds", Output: "x.mds"}, "MDS is a directory of shards with an index.json"},
+		{Options{To: "mds", Inputs: []string{write(t, "d.csv", "a,b\n1,2\n,3\n")}}, "row 1, column a: it is null"},
+		{Options{To: "tar", Compression: "zstd"}, "--compression is for MDS, not for tar"},
+		{Options{To: "mds", Compression: "gzip"}, `--compression "gzip"`},
 		{Options{To: "jsonl", Order: &Order{}}, "--order is for Parquet"},
 		{Options{To: "tar", Inputs: []string{write(t, "a.csv", "A\n1\n")}}, `column "A"`},
-		{Options{To: "tar", Inputs: []string{write(t, "c.csv", "a,b\n1,2\n,\n")}}, "row 1 is null in all columns"},
+		{Options{To: "tar", Inputs: []string{write(t, "c.csv", "a,b\n1,2\n,\n")}}, "row 1: it is null in all columns"},
+		{Options{To: "tar", Inputs: []string{write(t, "e.csv", "a,a.cls\n1,2\n")}}, `columns "a" and "a.cls"`},
+		{Options{To: "tar", Inputs: []string{write(t, "f.csv", "json\nx\n")}}, "as json.txt it would be a field of JSON"},
+		{Options{To: "tar", Inputs: []string{write(t, "g.csv", "__key__,a\nx,1\nx,2\n")}}, `row 1: its __key__, "x"`},
+		{Options{To: "tar", Inputs: []string{write(t, "h.csv", "__key__,a\nx.y,1\n")}}, `row 0: its __key__, "x.y"`},
+		{Options{To: "tar", Inputs: []string{write(t, "i.csv", "json.a,json.a.b\n1,1\n")}}, `column "json.a.b"`},
+		{Options{To: "tar", Inputs: []string{write(t, "j.csv", "x.txt\na\n")}, Columns: []string{"x.txt:binary"}}, "it has bytes"},
 		{Options{To: "jsonl", Inputs: []string{write(t, "b.csv", "b\nx\n")}, Columns: []string{"b:binary"}}, "column b: it has bytes"},
 	} {
 		if tt.o.Inputs == nil {
