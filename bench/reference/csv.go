@@ -59,7 +59,8 @@ func readTable(data []byte, how *pb.Format, delimiter string) (*recordFile, erro
 			d.nulls = append(d.nulls, null.GetText())
 		}
 	}
-	rows, err := d.parse(string(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	v, said := how.GetOptions()["header"]
+	rows, err := d.rows(string(bytes.TrimPrefix(data, []byte("\ufeff"))), !said || v.GetBool())
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +116,24 @@ func header(rows [][]textField, how *pb.Format) (names []string, rest [][]textFi
 
 func trimmed(s string) string { return strings.TrimSpace(s) }
 
-// parse takes a text apart, character by character.
-func (d *dialect) parse(s string) (rows [][]textField, err error) {
+// rows are the records of a text. Blank lines are none, unless there is one column: then they are nulls of it, but for
+// those in front of a header.
+func (d *dialect) rows(s string, header bool) (rows [][]textField, err error) {
+	lines, err := d.parse(s)
+	first := slices.IndexFunc(lines, func(line []textField) bool { return line != nil })
+	for i, line := range lines {
+		switch {
+		case line != nil:
+			rows = append(rows, line)
+		case first >= 0 && len(lines[first]) == 1 && (i > first || !header):
+			rows = append(rows, []textField{{}})
+		}
+	}
+	return rows, err
+}
+
+// parse takes a text apart, character by character. A blank line has no fields.
+func (d *dialect) parse(s string) (lines [][]textField, err error) {
 	for at := 0; at < len(s); {
 		if d.comment != 0 && s[at] == d.comment {
 			at += lineEnd(s[at:])
@@ -127,19 +144,20 @@ func (d *dialect) parse(s string) (rows [][]textField, err error) {
 		for more := true; more; {
 			var f textField
 			if f, at, err = d.field(s, at); err != nil {
-				return nil, fmt.Errorf("record %d: %w", len(rows), err)
+				return nil, fmt.Errorf("record %d: %w", len(lines), err)
 			}
 			row = append(row, f)
 			if more = at < len(s) && s[at] == d.delimiter; more {
 				at++
 			}
 		}
-		if at > begin || len(rows) > 0 && len(rows[0]) == 1 { // an empty line is a null of the one column
-			rows = append(rows, row)
+		if at == begin {
+			row = nil
 		}
+		lines = append(lines, row)
 		at += lineEnd(s[at:])
 	}
-	return rows, nil
+	return lines, nil
 }
 
 // lineEnd is how many bytes there are up to the next line.

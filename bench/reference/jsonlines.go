@@ -64,18 +64,16 @@ func lookup(v any, path []string, inList bool) (found any, ok bool, err error) {
 	}
 	switch v := v.(type) {
 	case object:
+		times := 0
 		for _, m := range v {
 			if m.name != path[0] {
 				continue
 			}
-			if ok {
+			if times++; times > 1 {
 				return nil, false, fmt.Errorf("the name %s stands in its object twice", m.name)
 			}
 			if found, ok, err = lookup(m.value, path[1:], inList); err != nil {
 				return nil, false, err
-			}
-			if !ok { // it is there, and what is within it is not
-				found, ok, err = nil, false, nil
 			}
 		}
 		return found, ok, err

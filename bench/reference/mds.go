@@ -146,11 +146,13 @@ func (m mdsColumn) column(records []record) column {
 		c.typ.Kind = pb.Kind_BINARY
 	case name == "list[jpeg]" || name == "list[png]" || name == "jpeg_array":
 		c.typ = spec.Type{Kind: pb.Kind_BINARY, List: true}
-	case name == "ndarray" && len(records) == 0:
-		c.untyped, c.typ.List = true, true
 	case name == "ndarray":
-		a, fixed, err := mdsArray(m.encoding, records[0].(mdsSample)[m.name].data)
-		if err == nil {
+		first := make([]byte, m.size) // of an array whose encoding says all
+		if len(records) > 0 {
+			first = records[0].(mdsSample)[m.name].data
+		}
+		a, fixed, err := mdsArray(m.encoding, first)
+		if c.untyped = err != nil; err == nil {
 			c.typ = spec.Type{Kind: a.kind, List: true, Nested: uint32(len(a.shape)) - 1}
 			c.unsigned = a.unsigned
 			if fixed {

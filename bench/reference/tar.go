@@ -27,6 +27,9 @@ const keyName = "__key__"
 
 // readTar reads the samples of a tar.
 func readTar(data []byte, how *pb.Format) (*recordFile, error) {
+	if len(data) == 0 {
+		return nil, errors.New("the file is empty, which no tar is")
+	}
 	samples, fronts, err := samplesOf(data, how.GetOptions()["missing_end"].GetBool())
 	if err != nil {
 		return nil, err
@@ -181,10 +184,10 @@ func columnsOfSamples(samples []parts) []column {
 				c.path, c.inferred, c.text = []string{c.name}, true, false
 				out = append(out, c)
 			}
-		case kind == jsonPart:
-			out = append(out, column{name: part})
-		case kind == npyPart:
+		case kind == npyPart && arrays[part] != nil:
 			out = append(out, *arrays[part])
+		case kind == jsonPart || kind == npyPart:
+			out = append(out, column{name: part})
 		case kind == intPart:
 			out = append(out, column{name: part, typ: spec.Type{Kind: pb.Kind_INT64}})
 		default:
@@ -206,10 +209,8 @@ func seeArray(arrays map[string]*column, part string, data []byte) {
 	}
 	before := arrays[part]
 	switch {
-	case err != nil && before == nil:
-		arrays[part] = &column{name: part}
-	case err != nil:
-	case before == nil || !before.supported():
+	case err != nil: // it shows nothing
+	case before == nil:
 		arrays[part] = &c
 	case before.typ != c.typ || before.own != c.own || before.unsigned != c.unsigned:
 		before.typ = spec.Type{}
@@ -266,6 +267,11 @@ func arrayOf(data []byte, c column) (any, error) {
 	}
 	if a.unsigned != c.unsigned {
 		return nil, errors.New("its array is of another type")
+	}
+	from, to := holdingOf(a.kind), holdingOf(c.typ.Kind)
+	narrower := from == storedFloats && spec.Width(c.typ.Kind) < spec.Width(a.kind)
+	if from != to || (a.kind == pb.Kind_BOOL) != (c.typ.Kind == pb.Kind_BOOL) || narrower {
+		return nil, errors.New("its array is of another type") // also if it is empty
 	}
 	values, err := numbersOf(a.data, a.kind)
 	if err != nil {
