@@ -18,8 +18,8 @@ type Number struct {
 	special  float64 // NaN or an infinity; 0: it is none
 }
 
-// Number reads the number that begins at At. Python's NaN, Infinity and -Infinity are numbers, too. It is valid until the
-// next call: it is much, to be copied for each.
+// Number reads the number that begins at At. Python's NaN, Infinity and -Infinity are numbers, too. It is valid until
+// the next call: it is much, to be copied for each.
 func (s *Scanner) Number() (*Number, error) {
 	n, data, i := &s.number, s.Data, s.At
 	*n = Number{negative: i < len(data) && data[i] == '-'}
