@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/jsonl"
+	"github.com/penstock-ml/penstock/internal/formats/npy"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 )
 
@@ -108,10 +109,10 @@ func (s *seen) part(name string, data []byte) {
 
 // array looks at an array. One that cannot be read tells nothing of the column, unless there are no others.
 func (s *seen) array(name string, data []byte) {
-	a, err := ParseArray(data)
+	a, err := npy.Parse(data)
 	c := &spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Meaning: a.Meaning}
 	if err != nil {
-		c.Unsupported = err.Error()
+		c.Unsupported = err.Error() + "; dataset.format.columns may declare it as binary"
 	} else if spec.Small(a.Kind) {
 		c.Own, c.Type.Kind = a.Kind, spec.StandIn(a.Kind)
 	}
