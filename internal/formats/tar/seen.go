@@ -3,7 +3,6 @@ package tar
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -46,23 +45,15 @@ func (s *seen) columns() []spec.Column {
 	for part, seen := range s.json {
 		for _, c := range seen.Columns(part) {
 			if !s.isDeclared(c.Name) && len(out) < records.MaxColumns { // as jsonl, which passes over more names
-				out = append(out, field(c))
+				if c.Name == part && c.Type.Kind == pb.Kind_BINARY && !c.Type.List {
+					c.Unsupported = "JSON that is one text: declare it as string in dataset.format.columns to have " +
+						"it as it stands"
+				}
+				out = append(out, c)
 			}
 		}
 	}
 	return sorted(out)
-}
-
-// field is the column of a field of JSON, or of all of it.
-func field(c spec.Column) spec.Column {
-	switch {
-	case len(c.Path) == 1 && c.Type.Kind == pb.Kind_BINARY && !c.Type.List:
-		c.Unsupported = "JSON that is one text: declare it as string in dataset.format.columns to have it as it stands"
-	case slices.ContainsFunc(c.Path[1:], func(name string) bool { return name == "" || strings.Contains(name, ".") }):
-		c.Unsupported = "of a name in JSON that is empty, or has a dot"
-	}
-	c.Path = []string{c.Name}
-	return c
 }
 
 // sample looks at the parts of a sample.
