@@ -339,7 +339,7 @@ func (p *parser) value(c *records.Column, l *leaf) error {
 		if err != nil {
 			return err
 		}
-		return p.from(from, number(c, l, &n))
+		return p.from(from, number(c, l, n))
 	case p.Literal("null"):
 		return c.Null()
 	case p.Literal("true"):
