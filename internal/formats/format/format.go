@@ -6,6 +6,7 @@ package format
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 
@@ -196,6 +197,8 @@ type Scanned interface {
 	// Scan reads all of the file, from its front to its end, and hands on its extents in their order. What it finds
 	// depends on nothing but the file's bytes, the format's version and the dataset's options.
 	Scan(ctx context.Context, in *Input, found func(Place) error) error
+	// Most is how many extents the file may have at most.
+	Most() int64
 	// At is the file with some of the extents of its index, in order. It fails for those that cannot be the file's.
 	At(places []Place) (File, error)
 	// Place is where an extent lies.
@@ -203,6 +206,22 @@ type Scanned interface {
 	// Version is that of the rule by which extents are cut, and Cuts reports whether an option of the dataset is of it.
 	Version() uint32
 	Cuts(option string) bool
+}
+
+// Beside is a File of which another one beside it says where its rows are, which its own ETag does not tell.
+type Beside interface {
+	// Digest is that of what the other one says.
+	Digest() []byte
+	// IsCurrent reports whether the other one is still the same.
+	IsCurrent(ctx context.Context, in *Input) (bool, error)
+}
+
+// BesideOf is what a ticket's extents say of the digest; 0: the file is no Beside.
+func BesideOf(f File) uint64 {
+	if of, ok := f.(Beside); ok {
+		return binary.LittleEndian.Uint64(of.Digest())
+	}
+	return 0
 }
 
 // Place is an extent of a file that is Scanned, and where it lies.
@@ -213,11 +232,15 @@ type Place struct {
 	// Skip is how many bytes are to be left out in front of its rows, once they are decompressed, and Bytes how many
 	// these have then.
 	Skip, Bytes int64
+	// Shared is how many of the stored bytes, from the last one backwards, are the next extent's too, and Over how many
+	// of this one's rows lie in them, decompressed.
+	Shared, Over int64
 }
 
 // To has a ticket's extent say where it lies.
 func (p Place) To(e *pb.Extent) {
 	e.Offset, e.Length, e.Skip, e.Bytes = p.Stored.Offset, p.Stored.Length, p.Skip, p.Bytes
+	e.Shared, e.Over = p.Shared, p.Over
 }
 
 // PlaceOf is what a ticket says of an extent.
@@ -225,6 +248,7 @@ func PlaceOf(e *pb.Extent) Place {
 	return Place{
 		Extent: Extent{Rows: e.GetRows(), FirstRow: e.GetFirstRow()}, Index: int(e.GetIndex()),
 		Stored: storage.Range{Offset: e.GetOffset(), Length: e.GetLength()}, Skip: e.GetSkip(), Bytes: e.GetBytes(),
+		Shared: e.GetShared(), Over: e.GetOver(),
 	}
 }
 

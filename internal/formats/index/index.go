@@ -166,8 +166,8 @@ func (x *Index) check() error {
 	for i := range x.n {
 		p, ok := r.place()
 		switch s := p.Stored; {
-		case !ok || p.Rows < 1 || s.Length < 1 || p.Skip < 0 || p.Bytes < 1 || s.Offset < last.Stored.Offset ||
-			s.Offset > x.Size-s.Length:
+		case !ok || p.Rows < 1 || s.Length < 1 || p.Skip < 0 || p.Bytes < 1 ||
+			i > 0 && s.Offset <= last.Stored.Offset || s.Offset < 0 || s.Offset > x.Size-s.Length:
 			return fmt.Errorf("extent %d of its index cannot be", i)
 		case i > 0 && s.Offset > last.Stored.Offset+last.Stored.Length:
 			return fmt.Errorf("its index leaves out bytes %d to %d", last.Stored.Offset+last.Stored.Length, s.Offset)
@@ -186,6 +186,11 @@ func (x *Index) Places() []format.Place {
 	r := x.read()
 	for i := range out {
 		out[i], _ = r.place() // Parse checked them
+		if i > 0 {
+			before := &out[i-1]
+			before.Shared = before.Stored.Offset + before.Stored.Length - out[i].Stored.Offset
+			before.Over = out[i].Skip
+		}
 	}
 	return out
 }
@@ -194,6 +199,9 @@ func (x *Index) Places() []format.Place {
 func (x *Index) Open(of format.Scanned, want Of) (format.File, error) {
 	if err := x.Is(want); err != nil {
 		return nil, err
+	}
+	if int64(x.n) > of.Most() {
+		return nil, fmt.Errorf("its index has %d extents, and the file %d at most", x.n, of.Most())
 	}
 	return of.At(x.Places())
 }

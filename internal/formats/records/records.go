@@ -82,6 +82,14 @@ type Headed interface {
 	Begin() int64
 }
 
+// Ahead is an Opened whose Cut looks at what is behind a record to tell that it ends.
+type Ahead interface {
+	// Behind is at how many bytes of it.
+	Behind() int
+	// Closes reports whether a record may end where data does, where none of these can be seen.
+	Closes(data []byte) bool
+}
+
 // Counted is an Opened whose front says how many records there are.
 type Counted interface {
 	Records() int64

@@ -10,6 +10,12 @@ import (
 // that none of them needs to be held to find out whether it goes on.
 const maxBetween = 1 << 20
 
+// Behind is what has the headers of the next member, but for those of a very long name.
+func (o *File) Behind() int { return 8 * block }
+
+// Closes is so where a member ends, of which Cut makes sure.
+func (o *File) Closes([]byte) bool { return true }
+
 // Cut measures the sample that data begins with, or a member that is no part of one, or a block of zeros.
 func (o *File) Cut(data []byte, _ int64, end bool) (n int, row bool, err error) {
 	n, row, _, err = o.measure(data, end)

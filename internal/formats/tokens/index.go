@@ -43,14 +43,14 @@ func (f *File) read(ctx context.Context, in *format.Input, beside *pb.File) erro
 		return f.megatron(data)
 	}
 	if !isArray(data) {
-		return f.offsets(pb.Kind_INT64, data)
+		return f.offsets(pb.Kind_INT64, data, true)
 	}
 	a, err := arrayOf(data)
 	if err != nil {
 		return err
 	}
 	first := make([]byte, spec.Width(a.kind))
-	return f.offsets(a.kind, bytes.TrimPrefix(data[a.from:], first)) // where the first document begins
+	return f.offsets(a.kind, bytes.TrimPrefix(data[a.from:], first), false) // where the first document begins
 }
 
 // megatron reads Megatron's index: the lengths of sequences (int32), where each begins (int64), and the number of the
@@ -102,8 +102,8 @@ func (f *File) megatron(data []byte) error {
 	return nil
 }
 
-// offsets reads where documents end, in tokens. The last one may be left out.
-func (f *File) offsets(kind pb.Kind, data []byte) error {
+// offsets reads where documents end, in tokens. The last one may be left out, unless the end is told.
+func (f *File) offsets(kind pb.Kind, data []byte, endTold bool) error {
 	width := spec.Width(kind)
 	if kind != pb.Kind_INT64 && kind != pb.Kind_INT32 && kind != pb.Kind_UINT32 {
 		return fmt.Errorf("its offsets are %s; want int64, uint64, int32 or uint32", spec.KindName(kind))
@@ -119,7 +119,7 @@ func (f *File) offsets(kind pb.Kind, data []byte) error {
 		return int64(binary.LittleEndian.Uint64(data[8*i:]))
 	}
 	last := int64(0)
-	if n > 0 {
+	if n > 0 && endTold {
 		last = at(n - 1)
 	}
 	if err := f.widthOf(last); err != nil {
@@ -146,7 +146,7 @@ func (f *File) offsets(kind pb.Kind, data []byte) error {
 	return nil
 }
 
-// widthOf finds out of which kind tokens are, by how many there are.
+// widthOf finds out of which kind tokens are, by how many there are; 0: that is not known.
 func (f *File) widthOf(tokens int64) error {
 	if f.kind != pb.Kind_KIND_UNSPECIFIED {
 		return nil

@@ -44,7 +44,9 @@ type Decoder struct {
 
 	in       *records.Stream
 	unpacked *records.Unpacked // nil: the file is not compressed, or none was begun
+	rows     *records.Buffered // what these are decompressed to
 	buffer   []byte            // that records are decompressed into
+	place    format.Place
 
 	file     string
 	extent   int
@@ -76,7 +78,7 @@ func (d *Decoder) Forget() {
 	if d.unpacked != nil {
 		d.unpacked.Close()
 	}
-	d.in, d.unpacked = nil, nil
+	d.in, d.rows, d.unpacked = nil, nil, nil
 	d.bound, d.parse, d.err, d.buffer = nil, nil, errNoExtent, nil
 	clear(d.columns)
 	clear(d.readers)
@@ -100,7 +102,7 @@ func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode
 		}
 	}
 	place := bound.Place(extent)
-	d.row, d.rowsLeft = place.FirstRow, int(place.Rows)
+	d.place, d.row, d.rowsLeft = place, place.FirstRow, int(place.Rows)
 	return d.open(place, chunks[0])
 }
 
@@ -132,7 +134,9 @@ func (d *Decoder) bind(b *records.Bound) (err error) {
 func (d *Decoder) open(p format.Place, chunk decode.Source) error {
 	if d.bound.Codec == records.Plain {
 		// Records lie in the chunk, and are not copied.
-		d.in = records.NewStream(d.bound.File, &inChunk{chunk: chunk, left: int(p.Bytes)}, 0, p.Stored.Offset)
+		in := &inChunk{chunk: chunk, left: int(d.bound.Chunk(p.Index, 0).Length)}
+		d.in = records.NewStream(d.bound.File, in, 0, p.Stored.Offset)
+		d.in.Until(p.Stored.Offset+p.Bytes, !d.bound.IsLast(p))
 		return nil
 	}
 	in := &chunkReader{chunk: chunk, left: int(p.Stored.Length)}
@@ -144,8 +148,12 @@ func (d *Decoder) open(p format.Place, chunk decode.Source) error {
 	if n, err := io.CopyN(io.Discard, d.unpacked, p.Skip); err != nil {
 		return fmt.Errorf("of %d bytes in front of its rows there are %d: %w", p.Skip, n, noEOF(err))
 	}
-	rows := records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes), d.grow)
-	d.in = records.NewStream(d.bound.File, rows, p.Stored.Offset, p.Skip)
+	d.rows = records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes+max(1, d.bound.Ahead())), d.grow)
+	d.in = records.NewStream(d.bound.File, d.rows, p.Stored.Offset, p.Skip)
+	d.in.Until(p.Skip+p.Bytes, !d.bound.IsLast(p))
+	if p.Shared > 0 { // a member begins there that has this extent's last bytes and the next one's first
+		d.unpacked.Await(records.Member{Stored: p.Stored.Length - p.Shared, Bytes: p.Skip + p.Bytes - p.Over})
+	}
 	return nil
 }
 
@@ -278,13 +286,32 @@ func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err 
 func (d *Decoder) atEnd() error {
 	_, at, err := d.in.Next()
 	switch {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
+	case err == nil:
+		return fmt.Errorf("behind row %d there is another one, at %s: the index is not that of the file", d.row-1,
+			d.in.Byte(at))
+	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("behind row %d: %w", d.row-1, err)
+	case d.bound.Codec == records.Plain:
+		return nil
 	}
-	return fmt.Errorf("behind row %d there is another one, at %s: the index is not that of the file", d.row-1,
-		d.in.Byte(at))
+	return d.goesOn()
+}
+
+// goesOn fails if the next extent does not begin where the one that was read ends.
+func (d *Decoder) goesOn() error {
+	begins := d.unpacked.Came()
+	if d.place.Shared == 0 {
+		data, end, err := d.rows.Peek(1)
+		if err != nil {
+			return err
+		}
+		begins = end && len(data) == 0
+	}
+	if !begins {
+		return fmt.Errorf("behind row %d there are bytes that no extent has: the index is not that of the file",
+			d.row-1)
+	}
+	return nil
 }
 
 // blame says what was being decoded.
