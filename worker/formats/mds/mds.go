@@ -6,12 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/worker/formats/jsonl"
@@ -89,7 +87,7 @@ func set(to *decoder.Column, c *mds.Column, value []byte) error {
 		}
 		return to.Bytes(value)
 	case mds.Number:
-		return number(to, c.Kind, value)
+		return to.From(c.Kind, value)
 	case mds.Digits, mds.Float:
 		return to.Number(value)
 	case mds.Array:
@@ -103,35 +101,6 @@ func set(to *decoder.Column, c *mds.Column, value []byte) error {
 		return many(to, value)
 	}
 	return fmt.Errorf("its encoding %s cannot be read", c.Encoding)
-}
-
-// number sets a number of a kind.
-func number(to *decoder.Column, kind pb.Kind, value []byte) error {
-	if kind == to.Type.Kind {
-		return to.Raw(value)
-	}
-	le := binary.LittleEndian
-	switch kind {
-	case pb.Kind_INT8:
-		return to.Int(int64(int8(value[0])))
-	case pb.Kind_UINT8:
-		return to.Int(int64(value[0]))
-	case pb.Kind_INT16:
-		return to.Int(int64(int16(le.Uint16(value))))
-	case pb.Kind_UINT16:
-		return to.Int(int64(le.Uint16(value)))
-	case pb.Kind_INT32:
-		return to.Int(int64(int32(le.Uint32(value))))
-	case pb.Kind_UINT32:
-		return to.Int(int64(le.Uint32(value)))
-	case pb.Kind_INT64:
-		return to.Int(int64(le.Uint64(value)))
-	case pb.Kind_FLOAT16:
-		return to.Float(float64(format.Float16(le.Uint16(value))))
-	case pb.Kind_FLOAT32:
-		return to.Float(float64(math.Float32frombits(le.Uint32(value))))
-	}
-	return to.Float(math.Float64frombits(le.Uint64(value)))
 }
 
 // array sets an array as lists, one for each of its dimensions.
@@ -165,17 +134,8 @@ func lists(to *decoder.Column, a *mds.NDArray, shape []int32, values []byte) (re
 		}
 		return values, nil
 	}
-	width := spec.Width(a.Kind)
-	n := int(shape[0]) * width
-	if a.Kind == to.Type.Kind {
-		return values[n:], to.Raw(values[:n])
-	}
-	for at := 0; at < n; at += width {
-		if err := number(to, a.Kind, values[at:at+width]); err != nil {
-			return nil, err
-		}
-	}
-	return values[n:], nil
+	n := int(shape[0]) * spec.Width(a.Kind)
+	return values[n:], to.From(a.Kind, values[:n])
 }
 
 var errMany = errors.New("its list is cut short")
