@@ -247,6 +247,9 @@ func (f *front) names(s *settings) ([]string, error) {
 			return nil, fmt.Errorf("byte %d: %w", f.at-len(first)+f.fields.At(), err)
 		}
 		names = append(names, strings.TrimSpace(string(text)))
+		if err := records.CheckColumns(len(names)); err != nil {
+			return nil, fmt.Errorf("%w, or say dataset.format.delimiter if it has another one", err)
+		}
 		if k := guess(text); len(text) > 0 && (k == literal.String || k == literal.Binary) {
 			data = false
 		}

@@ -24,7 +24,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/internal/formats/records"
 )
 
 // MaxBytes bounds an index: some 6 million extents, which have 25 TiB.
@@ -49,16 +48,15 @@ type Of struct {
 
 // For is what the index of a file must be of.
 func For(f *pb.File, of format.Scanned, how *pb.Format) Of {
-	return Of{of.Format(), of.Version(), Options(how), f.GetSize(), f.GetEtag()}
+	return Of{of.Format(), of.Version(), Options(of, how), f.GetSize(), f.GetEtag()}
 }
 
-// Options is the digest of those options of a dataset that extents may depend on, which limits are not; "" if it gives
-// none.
-func Options(how *pb.Format) string {
+// Options is the digest of those options of a dataset that a file's extents may depend on; "" if it gives none.
+func Options(of format.Scanned, how *pb.Format) string {
 	h := sha256.New()
 	given := false
 	for _, name := range slices.Sorted(maps.Keys(how.GetOptions())) {
-		if slices.ContainsFunc(records.Options(), func(o records.Option) bool { return o.Name == name }) {
+		if !of.Cuts(name) {
 			continue
 		}
 		given = true

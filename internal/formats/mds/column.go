@@ -32,6 +32,7 @@ type Class uint8
 const (
 	Bytes  Class = iota // as they are
 	Text                // UTF-8
+	JSON                // UTF-8, and a document of JSON, whose fields are columns, too
 	Number              // as in memory, little endian
 	Digits              // a whole number as text
 	Float               // a number as text
@@ -64,8 +65,10 @@ func (c *Column) resolve() error {
 	switch name, args, _ := strings.Cut(c.Encoding, ":"); name {
 	case "bytes", "jpeg", "png", "pkl":
 		c.Class = Bytes
-	case "str", "json", "str_decimal":
+	case "str", "str_decimal":
 		c.Class = Text
+	case "json":
+		c.Class = JSON
 	case "int":
 		c.Class, c.Kind = Number, pb.Kind_INT64
 		return c.fixed(8)
@@ -117,32 +120,6 @@ func (c *Column) array(args string) error {
 	}
 	c.Dims = len(c.Shape)
 	return c.fixed(int(size))
-}
-
-// look finds out of the first sample what kind and how many dimensions arrays have that say so themselves. It returns
-// false if the sample does not end in the front.
-func (s *Shard) look(front []byte) bool {
-	tells := func(c Column) bool { return c.Class == Array && c.Shape == nil }
-	if s.samples == 0 || !slices.ContainsFunc(s.Fields, tells) {
-		return true
-	}
-	if int64(len(front)) <= s.begin {
-		return false
-	}
-	data := front[s.begin:]
-	n, row, err := s.Cut(data, s.begin, false)
-	if err != nil || !row {
-		return err != nil // which the scan says, too
-	}
-	_ = s.Values(data[:n], func(i int, value []byte) error {
-		if c := &s.Fields[i]; c.Class == Array && c.Shape == nil {
-			if a, err := c.ArrayOf(value); err == nil {
-				c.Kind, c.Unsigned, c.Dims = a.Kind, a.Unsigned, len(a.Shape)
-			}
-		}
-		return nil
-	})
-	return true
 }
 
 // NDArray is a value of the class Array.
@@ -240,7 +217,7 @@ func shapeOf(value []byte) (shape []int32, rest []byte, err error) {
 func (c *Column) column() spec.Column {
 	out := spec.Column{Name: c.Name, Path: []string{c.Name}, Type: spec.Type{Kind: pb.Kind_BINARY}}
 	switch c.Class {
-	case Text:
+	case Text, JSON:
 		out.Text = true
 	case Number, Digits, Float:
 		out.Type.Kind = c.Kind

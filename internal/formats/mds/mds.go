@@ -52,6 +52,9 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 		return nil, errors.New("dataset.format.columns: MDS has types of its own; leave columns out")
 	}
 	s := &Shard{samples: h.samples, begin: h.begin}
+	if err := records.CheckColumns(len(h.config.Names)); err != nil {
+		return nil, err
+	}
 	for i, name := range h.config.Names {
 		c := Column{Name: name, Encoding: h.config.Encodings[i]}
 		if size := h.config.Sizes[i]; size != nil && *size > 0 {
@@ -64,19 +67,24 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 		}
 		s.Fields = append(s.Fields, c)
 	}
-	if !s.look(f.Data) && !f.Whole {
-		return nil, &records.FrontError{Bytes: 4 * int64(len(f.Data))}
+	fields, more := s.look(f.Data)
+	if more > 0 && !f.Whole {
+		return nil, &records.FrontError{At: s.begin, Record: more}
 	}
 	columns := make([]spec.Column, len(s.Fields))
 	for i := range s.Fields {
 		columns[i] = s.Fields[i].column()
 	}
-	s.columns = format.NewColumns(columns)
+	s.columns = format.NewColumns(s.withFields(columns, fields))
 	return s, nil
 }
 
-// maxSamples bounds those of a shard, which cost four bytes each in its header.
-const maxSamples = 1 << 26
+const (
+	// maxSamples bounds those of a shard, which cost four bytes each in its header.
+	maxSamples = records.MaxHeader/4 - maxConfig
+	// maxConfig bounds what a header says of columns.
+	maxConfig = 4 << 20
+)
 
 // header is what stands in front of the samples.
 type header struct {
@@ -105,8 +113,11 @@ func headerOf(front []byte) (*header, error) {
 			maxSamples)
 	case h.begin <= table:
 		return nil, errors.New("header: samples begin before it ends: the file is damaged, or is no shard of MDS")
+	case h.begin > table+maxConfig:
+		return nil, fmt.Errorf("header: what it says of columns has %d bytes; at most %d can be read: is it a "+
+			"shard of MDS?", h.begin-table, maxConfig)
 	case h.begin > int64(len(front)):
-		return nil, &records.FrontError{Bytes: h.begin}
+		return nil, &records.FrontError{At: h.begin}
 	}
 	if err := json.Unmarshal(front[table:h.begin], &h.config); err != nil {
 		return nil, fmt.Errorf("header: its columns: %w: the file is damaged, or is no shard of MDS", err)
@@ -145,11 +156,21 @@ type Shard struct {
 // Columns are the shard's.
 func (s *Shard) Columns() []spec.Column { return s.columns.Schema.Columns }
 
-// Find says how a source is read.
+// Find says how a source is read. Of JSON any sample may have a field that the front does not show.
 func (s *Shard) Find(source *pb.Source) (format.Access, error) {
+	name := spec.ColumnName(source.GetPath(), source.GetField())
+	if field, _ := s.Document(name); field >= 0 && source.Key == nil {
+		if source.GetMeaning() != "" {
+			return 0, fmt.Errorf("column %s: JSON has no %s", name, source.GetMeaning())
+		}
+		return format.Plain, nil
+	}
 	how, _, err := s.columns.Find(source)
 	return how, err
 }
+
+// Begin is where the first sample begins: behind the header.
+func (s *Shard) Begin() int64 { return s.begin }
 
 // Records is how many samples the header says that there are.
 func (s *Shard) Records() int64 { return s.samples }
@@ -158,33 +179,19 @@ func (s *Shard) Records() int64 { return s.samples }
 func (s *Shard) Size() int64 {
 	size := int64(256)
 	for _, c := range s.Fields {
-		size += 512 + int64(len(c.Name)+len(c.Encoding))
+		size += 256 + int64(len(c.Name)+len(c.Encoding))
+	}
+	for _, c := range s.columns.Schema.Columns {
+		size += 256 + int64(2*len(c.Name))
 	}
 	return size
 }
 
-// Cut measures the header, or a sample.
-func (s *Shard) Cut(data []byte, at int64, end bool) (n int, row bool, err error) {
-	want := int64(4 * s.sizes)
-	if at == 0 {
-		want = s.begin
-	}
-	if int64(len(data)) < want {
+// Cut measures a sample.
+func (s *Shard) Cut(data []byte, _ int64, end bool) (n int, row bool, err error) {
+	switch want := s.measure(data); {
+	case len(data) < 4*s.sizes && !end:
 		return 0, false, nil
-	}
-	if at == 0 {
-		return int(s.begin), false, nil
-	}
-	sizes := data
-	for i := range s.Fields {
-		if size := s.Fields[i].Size; size > 0 {
-			want += int64(size)
-			continue
-		}
-		want += int64(binary.LittleEndian.Uint32(sizes))
-		sizes = sizes[4:]
-	}
-	switch {
 	case want == 0:
 		return 0, false, errors.New("a sample has no bytes: the file is damaged")
 	case want <= int64(len(data)):
@@ -193,6 +200,23 @@ func (s *Shard) Cut(data []byte, at int64, end bool) (n int, row bool, err error
 		return 0, false, fmt.Errorf("a sample has %d bytes, more than there are: the file is damaged or cut off", want)
 	}
 	return 0, false, nil
+}
+
+// measure adds up a sample, or its sizes, if these are not there.
+func (s *Shard) measure(data []byte) int64 {
+	want, sizes := int64(4*s.sizes), data
+	if want > int64(len(data)) {
+		return want
+	}
+	for i := range s.Fields {
+		if size := s.Fields[i].Size; size > 0 {
+			want += int64(size)
+			continue
+		}
+		want += int64(binary.LittleEndian.Uint32(sizes))
+		sizes = sizes[4:]
+	}
+	return want
 }
 
 // Values calls take with the bytes of each column of a sample.

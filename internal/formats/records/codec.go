@@ -48,24 +48,6 @@ func codecOf(head []byte) Codec {
 	return Plain
 }
 
-// maxFront bounds what is decompressed of a file's front.
-const maxFront = 1 << 20
-
-// front decompresses what there is of a file's first bytes, and tells whether that is all of the file.
-func front(head []byte, whole bool, codec Codec) ([]byte, bool, error) {
-	if codec == Plain {
-		return head, whole, nil
-	}
-	u := NewUnpacked(codec, bytes.NewReader(head), Limits{}, nil)
-	defer u.Close()
-	out, err := io.ReadAll(io.LimitReader(u, maxFront))
-	cut := err != nil && !whole && (errors.Is(err, io.ErrUnexpectedEOF) || len(out) > 0)
-	if err != nil && !cut {
-		return nil, false, err
-	}
-	return out, whole && len(out) < maxFront, nil
-}
-
 // Member is where a part of a file begins that can be decompressed without what is in front of it.
 type Member struct {
 	Stored int64 // in the file

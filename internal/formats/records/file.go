@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"unsafe"
 
@@ -30,6 +31,11 @@ func (f *File) Format() string { return f.kind.Name() }
 
 // Version is that of the kind.
 func (f *File) Version() uint32 { return f.kind.Version() }
+
+// Cuts reports whether extents depend on an option of the dataset.
+func (f *File) Cuts(option string) bool {
+	return slices.ContainsFunc(f.kind.Options(), func(o Option) bool { return o.Cuts && o.Name == option })
+}
 
 // Compression is the name of what compresses the file; "": nothing does.
 func (f *File) Compression() string {

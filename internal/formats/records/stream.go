@@ -15,6 +15,10 @@ type Bytes interface {
 	Pass(n int)
 }
 
+// lookAhead is how far behind the end of a record a Cut may look before it tells where that is: a tar's sample ends
+// where the next one begins, whose headers may be long.
+const lookAhead = 8 << 20
+
 // firstPeek is how much is looked at at least where what is there does not have all of a record.
 const firstPeek = 64 << 10
 
@@ -64,11 +68,10 @@ func (s *Stream) Next() (record []byte, at int64, err error) {
 			return nil, s.at, errors.New("a record was cut behind what there is of it, which is a bug")
 		case n == 0 && end:
 			return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), errCut)
-		case int64(n) > s.limit, n == 0 && int64(len(data)) > s.limit:
-			return nil, s.at, fmt.Errorf("%s: a record has more than %d bytes: if it is to be trusted, raise "+
-				"dataset.format.%s", s.Byte(s.at), s.limit, optionRecord)
+		case int64(n) > s.limit, n == 0 && int64(len(data)) > s.limit+lookAhead:
+			return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), tooLong(s.limit))
 		case n == 0:
-			want = max(firstPeek, 2*len(data))
+			want = max(firstPeek, int(min(2*int64(len(data)), s.limit+lookAhead+1)))
 			continue
 		}
 		if s.watch != nil {

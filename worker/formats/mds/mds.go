@@ -14,12 +14,14 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/jsonl"
 	decoder "github.com/penstock-ml/penstock/worker/formats/records"
 )
 
 type parser struct {
 	shard   *mds.Shard
-	wanted  [][]int // by field, the sources that it is
+	wanted  [][]int           // by field, the sources that it is
+	json    []*jsonl.Document // by field, what reads its fields; nil: nothing does
 	columns []*decoder.Column
 }
 
@@ -29,12 +31,26 @@ func NewParser(f *records.File, sources []*pb.Source) (decoder.Parser, error) {
 	if !ok {
 		return nil, errors.New("it is no shard of MDS")
 	}
-	p := &parser{shard: shard, wanted: make([][]int, len(shard.Fields))}
+	p := &parser{
+		shard: shard, wanted: make([][]int, len(shard.Fields)), json: make([]*jsonl.Document, len(shard.Fields)),
+	}
 	for field := range shard.Fields {
 		for i, s := range sources {
 			if !s.GetPartition() && len(s.GetPath()) == 1 && s.GetPath()[0] == shard.Fields[field].Name {
 				p.wanted[field] = append(p.wanted[field], i)
 			}
+		}
+	}
+	for i, s := range sources {
+		field, path := shard.Document(spec.ColumnName(s.GetPath(), s.GetField()))
+		if field < 0 || s.GetPartition() {
+			continue
+		}
+		if p.json[field] == nil {
+			p.json[field] = jsonl.NewDocument(shard.Fields[field].Name)
+		}
+		if err := p.json[field].Add(path, i, pb.Kind_KIND_UNSPECIFIED); err != nil {
+			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}
 	}
 	return p, nil
@@ -54,6 +70,9 @@ func (p *parser) take(field int, value []byte) error {
 			}
 		}
 	}
+	if p.json[field] != nil {
+		return p.json[field].Set(value, p.columns)
+	}
 	return nil
 }
 
@@ -64,7 +83,7 @@ func set(to *decoder.Column, c *mds.Column, value []byte) error {
 	switch c.Class {
 	case mds.Bytes:
 		return to.Bytes(value)
-	case mds.Text:
+	case mds.Text, mds.JSON:
 		if !utf8.Valid(value) {
 			return errText
 		}

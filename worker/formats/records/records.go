@@ -186,13 +186,12 @@ func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 	return d.out, d.show(rows)
 }
 
-// take adds a record to the columns. What is wrong with it is a fault of its row.
+// take adds a record to the columns. What is wrong with it is a fault of its row. If the row cannot end, that is not
+// the record's fault, and some columns may have ended it: so the extent fails.
 func (d *Decoder) take(record []byte, at int64) error {
 	err := d.parse.Parse(record, d.columns)
 	if err == nil {
-		if err = d.endRow(); err == nil {
-			return nil
-		}
+		return d.endRow()
 	}
 	err = fmt.Errorf("record at %s: %w", d.in.Byte(at), err)
 	for _, c := range d.columns {
@@ -257,8 +256,8 @@ func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err 
 	for range rows {
 		record, at, err := d.in.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("there are no more than %d rows in front of byte %d: the index is not that of the file",
-				d.row, d.in.At())
+			return fmt.Errorf("there are no more than %d rows in front of %s: the index is not that of the file",
+				d.row, d.in.Byte(d.in.At()))
 		}
 		if err == nil {
 			err = f(record, at)
@@ -284,7 +283,8 @@ func (d *Decoder) atEnd() error {
 	case err != nil:
 		return fmt.Errorf("behind row %d: %w", d.row-1, err)
 	}
-	return fmt.Errorf("behind row %d there is another one, at byte %d: the index is not that of the file", d.row-1, at)
+	return fmt.Errorf("behind row %d there is another one, at %s: the index is not that of the file", d.row-1,
+		d.in.Byte(at))
 }
 
 // blame says what was being decoded.

@@ -9,12 +9,12 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/internal/formats/tar"
+	"github.com/penstock-ml/penstock/internal/formats/npy"
 	decoders "github.com/penstock-ml/penstock/worker/formats/records"
 )
 
 // set sets the values of an array, in C's order. A column that is no list takes the one value of an array.
-func (s *array) set(a tar.Array, c *decoders.Column) error {
+func (s *array) set(a npy.Array, c *decoders.Column) error {
 	width := spec.Width(a.Kind)
 	n := len(a.Data) / width
 	switch {
@@ -36,7 +36,7 @@ func (s *array) set(a tar.Array, c *decoders.Column) error {
 	return values(a, width, c)
 }
 
-func described(a tar.Array) string {
+func described(a npy.Array) string {
 	if a.Meaning != "" {
 		return a.Meaning
 	}
@@ -44,7 +44,7 @@ func described(a tar.Array) string {
 }
 
 // values sets an array's values, which are those of the column, or widen to them.
-func values(a tar.Array, width int, c *decoders.Column) error {
+func values(a npy.Array, width int, c *decoders.Column) error {
 	if a.Kind == c.Type.Kind {
 		return c.Raw(a.Data)
 	}
