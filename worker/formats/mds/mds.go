@@ -170,6 +170,9 @@ func lists(to *decoder.Column, a *mds.NDArray, shape []int32, values []byte) (re
 	if a.Kind == to.Type.Kind {
 		return values[n:], to.Raw(values[:n])
 	}
+	if ok, err := to.Widen(values[:n], a.Kind); ok || err != nil {
+		return values[n:], err
+	}
 	for at := 0; at < n; at += width {
 		if err := number(to, a.Kind, values[at:at+width]); err != nil {
 			return nil, err

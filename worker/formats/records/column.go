@@ -517,6 +517,31 @@ func (c *Column) Raw(x []byte) error {
 	return c.raw(x, n)
 }
 
+// Widen sets whole numbers of a kind as they lie in memory, little endian, if the open list's numbers are wider ones;
+// false: they are not, or none is open.
+func (c *Column) Widen(x []byte, from pb.Kind) (ok bool, err error) {
+	width := spec.Width(from)
+	if _, most := Span(from); most == 0 || !c.Type.List || c.depth != c.listDepth() || width >= spec.Width(c.Type.Kind) {
+		return false, nil
+	}
+	n := len(x) / width
+	switch v := &c.out; c.Type.Kind {
+	case pb.Kind_INT32:
+		var to []int32
+		to, err = room(c, &v.I32, n)
+		decode.Widen(to, x, from)
+	case pb.Kind_INT64:
+		var to []int64
+		to, err = room(c, &v.I64, n)
+		decode.Widen(to, x, from)
+	default:
+		return false, nil
+	}
+	c.elemValid = ones(c.elemValid, c.values, n)
+	c.values += n
+	return true, err
+}
+
 // ones appends n bits that are set to a bitmap.
 func ones(bits []uint64, at, n int) []uint64 {
 	for n > 0 {

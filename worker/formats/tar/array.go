@@ -52,6 +52,9 @@ func values(a npy.Array, width int, c *decoders.Column) error {
 		return fmt.Errorf("its array is of %s where %s is wanted: declare it in dataset.format.columns",
 			described(a), spec.KindName(c.Type.Kind))
 	}
+	if ok, err := c.Widen(a.Data, a.Kind); ok || err != nil {
+		return err
+	}
 	for at := 0; at < len(a.Data); at += width {
 		var err error
 		if x := a.Data[at : at+width]; isFloat(a.Kind) {
