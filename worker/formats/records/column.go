@@ -520,8 +520,8 @@ func (c *Column) Raw(x []byte) error {
 // Widen sets whole numbers of a kind as they lie in memory, little endian, if the open list's numbers are wider ones;
 // false: they are not, or none is open.
 func (c *Column) Widen(x []byte, from pb.Kind) (ok bool, err error) {
-	width := spec.Width(from)
-	if _, most := Span(from); most == 0 || !c.Type.List || c.depth != c.listDepth() || width >= spec.Width(c.Type.Kind) {
+	width, open := spec.Width(from), c.Type.List && c.depth == c.listDepth()
+	if _, most := Span(from); most == 0 || !open || width >= spec.Width(c.Type.Kind) {
 		return false, nil
 	}
 	n := len(x) / width
