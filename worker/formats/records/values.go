@@ -226,6 +226,9 @@ func (c *Column) From(kind pb.Kind, x []byte) error {
 	if !Converts(kind, c.Type.Kind) || len(x)%width != 0 {
 		return c.wrong(fmt.Sprintf("%d bytes of %s", len(x), spec.KindName(kind)))
 	}
+	if ok, err := c.widen(kind, x); ok || err != nil {
+		return err
+	}
 	for ; len(x) > 0; x = x[width:] {
 		var err error
 		if isFloat(kind) {
@@ -238,6 +241,30 @@ func (c *Column) From(kind pb.Kind, x []byte) error {
 		}
 	}
 	return nil
+}
+
+// widen sets whole numbers at once if the open list's numbers are wider ones; false: they are not, or none is open.
+func (c *Column) widen(from pb.Kind, x []byte) (ok bool, err error) {
+	width, open := spec.Width(from), c.Type.List && c.depth == c.listDepth()
+	if isFloat(from) || !open || width >= spec.Width(c.Type.Kind) {
+		return false, nil
+	}
+	n := len(x) / width
+	switch v := &c.out; c.Type.Kind {
+	case pb.Kind_INT32:
+		var to []int32
+		to, err = room(c, &v.I32, n)
+		decode.Widen(to, x, from)
+	case pb.Kind_INT64:
+		var to []int64
+		to, err = room(c, &v.I64, n)
+		decode.Widen(to, x, from)
+	default:
+		return false, nil
+	}
+	c.elemValid = ones(c.elemValid, c.values, n)
+	c.values += n
+	return true, err
 }
 
 // Converts reports whether numbers of one kind can be told as another one: floats as wider ones, and whole numbers as
