@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
-// Forge draws changes of extents that keep them next to each other, most often: some are joined, left out, doubled, made
-// shorter, or end elsewhere.
+// Forge draws changes of extents that keep them next to each other, most often: some are joined, left out, doubled,
+// made shorter, or end elsewhere.
 func Forge(t *rapid.T, places []format.Place) []format.Place {
 	places = slices.Clone(places)
 	for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -18,7 +18,8 @@ func Forge(t *rapid.T, places []format.Place) []format.Place {
 		}
 		i := rapid.IntRange(0, len(places)-1).Draw(t, "at")
 		p, last := &places[i], i == len(places)-1
-		switch rapid.SampledFrom([]string{"drop", "double", "join", "rows", "cut", "move", "move", "move"}).Draw(t, "change") {
+		changes := []string{"drop", "double", "join", "rows", "cut", "move", "move", "move"}
+		switch rapid.SampledFrom(changes).Draw(t, "change") {
 		case "drop":
 			places = slices.Delete(places, i, i+1)
 		case "double":
