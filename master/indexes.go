@@ -144,6 +144,12 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 	var out []*scanned
 	var named []*pb.File
 	for i := range files {
+		if of, ok := files[i].Holds.(format.Beside); ok {
+			before := x.recorded(files[i].GetUri())
+			if before != "" && before != string(of.Digest()) {
+				return nil, fmt.Errorf("%s: %w", files[i].GetUri(), &otherIndexError{before, string(of.Digest())})
+			}
+		}
 		if of, ok := files[i].Holds.(format.Scanned); ok {
 			out = append(out, &scanned{
 				&files[i], of, index.For(files[i].File, of, x.program.GetFormat()), x.recorded(files[i].GetUri()),

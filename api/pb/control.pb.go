@@ -6263,7 +6263,7 @@ type Shard struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	File          *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
 	Extents       []*Extent              `protobuf:"bytes,2,rep,name=extents,proto3" json:"extents,omitempty"`
-	Index         []byte                 `protobuf:"bytes,3,opt,name=index,proto3" json:"index,omitempty"` // the digest of the file's index, if it brings none
+	Index         []byte                 `protobuf:"bytes,3,opt,name=index,proto3" json:"index,omitempty"` // the digest of the file's index, if it brings none, or of what another file beside it says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -88,8 +88,10 @@ type Extent struct {
 	Skip   int64 `protobuf:"varint,8,opt,name=skip,proto3" json:"skip,omitempty"`
 	Bytes  int64 `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"` // of its rows, decompressed
 	// How many of the stored bytes, from the last one backwards, are the next extent's too, and how many of its rows' bytes lie in them.
-	Shared        int64 `protobuf:"varint,10,opt,name=shared,proto3" json:"shared,omitempty"`
-	Over          int64 `protobuf:"varint,11,opt,name=over,proto3" json:"over,omitempty"`
+	Shared int64 `protobuf:"varint,10,opt,name=shared,proto3" json:"shared,omitempty"`
+	Over   int64 `protobuf:"varint,11,opt,name=over,proto3" json:"over,omitempty"`
+	// Of a file of which another one beside it says where its rows are: of the digest of what that says.
+	Beside        uint64 `protobuf:"fixed64,12,opt,name=beside,proto3" json:"beside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,6 +199,13 @@ func (x *Extent) GetShared() int64 {
 func (x *Extent) GetOver() int64 {
 	if x != nil {
 		return x.Over
+	}
+	return 0
+}
+
+func (x *Extent) GetBeside() uint64 {
+	if x != nil {
+		return x.Beside
 	}
 	return 0
 }
@@ -1111,7 +1120,7 @@ var File_api_pb_stream_proto protoreflect.FileDescriptor
 
 const file_api_pb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\x90\x02\n" +
+	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xa8\x02\n" +
 	"\x06Extent\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x1b\n" +
 	"\tfirst_row\x18\x02 \x01(\x03R\bfirstRow\x12\x12\n" +
@@ -1125,7 +1134,8 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x05bytes\x18\t \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06shared\x18\n" +
 	" \x01(\x03R\x06shared\x12\x12\n" +
-	"\x04over\x18\v \x01(\x03R\x04over\"\x89\x04\n" +
+	"\x04over\x18\v \x01(\x03R\x04over\x12\x16\n" +
+	"\x06beside\x18\f \x01(\x06R\x06beside\"\x89\x04\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +

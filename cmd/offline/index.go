@@ -1,13 +1,16 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -30,6 +33,7 @@ type indexed struct {
 	Found   int   `json:"found"`    // whose index was there
 	Own     int   `json:"own"`      // that say themselves where their rows are
 	LeftOut int   `json:"left_out"` // that are of no format, which their names do not tell
+	Failed  int   `json:"failed"`   // that cannot be indexed
 	Extents int   `json:"extents"`  // of the indexes that were made
 	Rows    int64 `json:"rows"`
 	Read    int64 `json:"bytes_read"`
@@ -45,9 +49,23 @@ type indexer struct {
 
 	mu     sync.Mutex
 	did    indexed
-	packed map[string][]index.Packed // by directory
-	sizes  map[string]int
+	dirs   map[string]*directory
+	failed []string // why files cannot be indexed, of some of them
 }
+
+// directory is what there is to do for one.
+type directory struct {
+	left   int // files
+	packed []index.Packed
+	size   int // of these
+}
+
+const (
+	// toldFailures is of how many files it is told why they cannot be indexed.
+	toldFailures = 5
+	// writeTimeout bounds how long what was made is written once the command is interrupted.
+	writeTimeout = 30 * time.Second
+)
 
 // Index returns `penstock index`.
 func Index() *cobra.Command {
@@ -61,6 +79,9 @@ workers do it when a session comes to a file. What is noted lies beside the data
 each directory, which no listing of data enters; the storage profile must let it be written, by its field write.
 Nothing else is written, and nothing is written over. Files that are indexed already are passed over. Removing the
 folder is always safe: positions and rows do not depend on it.
+
+A file that cannot be read does not keep others from being indexed; the command then ends with 1. What was made before
+it is interrupted is written, and not made again the next time.
 
 Give the files as a spec's dataset.uri has them, and the format if the spec names one; or the spec.`,
 		Example: `  penstock index data/
@@ -101,17 +122,19 @@ Give the files as a spec's dataset.uri has them, and the format if the spec name
 		defer st.Close()
 		x := &indexer{
 			st: st, profile: of.GetStorage(), how: of.GetFormat(), cache: formats.NewCache(describedBytes),
-			packed: map[string][]index.Packed{}, sizes: map[string]int{},
+			dirs: map[string]*directory{},
 		}
 		err = x.run(cmd.Context(), of.GetUri())
 		cli.Status(os.Stderr, "")
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case output == "json":
-			return cli.PrintJSON(cmd.OutOrStdout(), x.did)
 		}
-		return x.did.WriteText(cmd.OutOrStdout())
+		if output == "json" {
+			err = cli.PrintJSON(cmd.OutOrStdout(), x.did)
+		} else {
+			err = x.did.WriteText(cmd.OutOrStdout())
+		}
+		return cmp.Or(err, x.failure())
 	}
 	return cli.Setup(cmd)
 }
@@ -133,7 +156,7 @@ func (d indexed) WriteText(w io.Writer) error {
 	return err
 }
 
-// run indexes all files. What was packed before an error stays.
+// run indexes all files that can be indexed.
 func (x *indexer) run(ctx context.Context, uris []string) error {
 	files, err := x.st.List(ctx, x.profile, uris)
 	if err != nil {
@@ -142,54 +165,87 @@ func (x *indexer) run(ctx context.Context, uris []string) error {
 	x.did.Files = len(files)
 	for _, f := range files {
 		dir, _ := beside.Split(f.GetUri())
-		if err := x.st.Writable(x.profile, dir+beside.Folder); err != nil {
-			return err
+		if x.dirs[dir] == nil {
+			if err := x.st.Writable(x.profile, dir+beside.Folder); err != nil {
+				return err
+			}
+			x.dirs[dir] = &directory{}
 		}
+		x.dirs[dir].left++
 	}
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(max(2, runtime.GOMAXPROCS(0)))
 	for i, f := range files {
 		group.Go(func() error {
+			if within.Err() != nil {
+				return context.Cause(within)
+			}
 			cli.Status(os.Stderr, "files %d of %d", i, len(files))
-			return x.file(within, f)
+			made, err := x.file(within, f)
+			if within.Err() != nil {
+				return context.Cause(within)
+			}
+			if err != nil {
+				x.fail(err)
+			}
+			return x.done(within, f, made)
 		})
 	}
 	err = group.Wait()
-	for dir, left := range x.packed {
-		if len(left) > 0 && (err == nil || ctx.Err() == nil) {
-			err = errors.Join(err, beside.Write(ctx, x.st, x.profile, dir, index.Pack(left)))
+	if ctx.Err() != nil { // what was made is not lost
+		kept, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		defer cancel()
+		for dir, d := range x.dirs {
+			err = errors.Join(err, x.write(kept, dir, d.packed))
 		}
 	}
 	return err
 }
 
-// file indexes one file, unless it needs no index, or has one.
-func (x *indexer) file(ctx context.Context, f *pb.File) error {
+func (x *indexer) fail(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.did.Failed++; len(x.failed) < toldFailures {
+		x.failed = append(x.failed, err.Error())
+	}
+}
+
+// failure is the error of the files that cannot be indexed; nil: all could.
+func (x *indexer) failure() error {
+	if x.did.Failed == 0 {
+		return nil
+	}
+	why := strings.Join(x.failed, "; ")
+	if more := x.did.Failed - len(x.failed); more > 0 {
+		why += fmt.Sprintf("; and %d more", more)
+	}
+	return fmt.Errorf("%s cannot be indexed: %s", english.Plural(x.did.Failed, "file", ""), why)
+}
+
+// file makes the index of one file; nil: it needs none, has one, or is left out.
+func (x *indexer) file(ctx context.Context, f *pb.File) (*index.Index, error) {
 	described, err := x.cache.Load(ctx, x.st, x.profile, f, x.how, nil, nil)
 	if formats.IsForeign(f, err) {
 		x.count(func(d *indexed) { d.LeftOut++ })
-		return nil
+		return nil, nil //nolint:nilnil // it is left out
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	of, ok := described.(format.Scanned)
 	if !ok {
 		x.count(func(d *indexed) { d.Own++ })
-		return nil
+		return nil, nil //nolint:nilnil // it needs none
 	}
 	// One that is damaged is made again, beside it.
-	found, err := x.cache.Beside(ctx, x.st, x.profile, f, index.For(f, of, x.how))
+	found, _ := x.cache.Beside(ctx, x.st, x.profile, f, index.For(f, of, x.how))
 	if found != nil {
 		x.count(func(d *indexed) { d.Found++ })
-		return nil
-	}
-	if err != nil && ctx.Err() != nil {
-		return err
+		return nil, nil //nolint:nilnil // it has one
 	}
 	made, err := formats.Scan(ctx, &format.Input{Storage: x.st, Profile: x.profile, File: f, How: x.how}, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows := int64(0)
 	for _, p := range made.Places() {
@@ -199,7 +255,7 @@ func (x *indexer) file(ctx context.Context, f *pb.File) error {
 		d.Indexed, d.Extents, d.Rows = d.Indexed+1, d.Extents+made.Extents(), d.Rows+rows
 		d.Read, d.Bytes = d.Read+f.GetSize(), d.Bytes+int64(len(made.Bytes()))
 	})
-	return x.pack(ctx, f, made.Bytes())
+	return made, nil
 }
 
 func (x *indexer) count(add func(*indexed)) {
@@ -208,21 +264,27 @@ func (x *indexer) count(add func(*indexed)) {
 	add(&x.did)
 }
 
-// pack takes an index to those of its directory, and writes these if they are enough for a pack.
-func (x *indexer) pack(ctx context.Context, f *pb.File, data []byte) error {
+// done takes the index of a file to those of its directory, and writes these once they are enough for a pack, or all.
+func (x *indexer) done(ctx context.Context, f *pb.File, made *index.Index) error {
 	dir, name := beside.Split(f.GetUri())
 	x.mu.Lock()
-	x.packed[dir] = append(x.packed[dir], index.Packed{Name: name, Index: data})
-	x.sizes[dir] += len(data)
+	d := x.dirs[dir]
+	d.left--
+	if made != nil && made.Extents() > 0 { // that a file has no rows is not believed
+		d.packed = append(d.packed, index.Packed{Name: name, Index: made.Bytes()})
+		d.size += len(made.Bytes())
+	}
 	var full []index.Packed
-	if x.sizes[dir] >= index.PackBytes {
-		full = x.packed[dir]
-		delete(x.packed, dir)
-		delete(x.sizes, dir)
+	if d.size >= index.PackBytes || d.left == 0 {
+		full, d.packed, d.size = d.packed, nil, 0
 	}
 	x.mu.Unlock()
-	if full == nil {
+	return x.write(ctx, dir, full)
+}
+
+func (x *indexer) write(ctx context.Context, dir string, packed []index.Packed) error {
+	if len(packed) == 0 {
 		return nil
 	}
-	return beside.Write(ctx, x.st, x.profile, dir, index.Pack(full))
+	return beside.Write(ctx, x.st, x.profile, dir, index.Pack(packed))
 }

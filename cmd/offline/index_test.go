@@ -3,13 +3,43 @@ package offline_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/cmd/offline"
 )
+
+// TestIndexOfDamaged: a file that is damaged is named, and others are indexed, those of a folder whose name is that of a
+// pattern, too; what is no data is left out.
+func TestIndexOfDamaged(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.jsonl": "{\"label\": 1}\n", "bad.jsonl.gz": "\x1f\x8bx", "run[1]/a.jsonl": "{\"label\": 1}\n", "README": "To read\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"2 files of 4 indexed: 2 extents", "2 files had an index"} {
+		var out bytes.Buffer
+		cmd := offline.Index()
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{dir})
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "1 file cannot be indexed: ") ||
+			!strings.Contains(err.Error(), "bad.jsonl.gz") || strings.Contains(err.Error(), "README") {
+			t.Errorf("the error is %v", err)
+		}
+		if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "1 file left out, of no format") {
+			t.Errorf("printed %q, want %q", out.String(), want)
+		}
+	}
+}
 
 // TestIndex indexes a folder once: the second time all files have an index, but for one that was changed. Listings of
 // the folder go on without the indexes.

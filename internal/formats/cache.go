@@ -2,7 +2,9 @@ package formats
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,10 +19,18 @@ import (
 // atOnce bounds what calls without a budget of their own hold of footers at once, in bytes, or one does.
 const atOnce = 128 << 20
 
+const (
+	// lookAgain is how long what a file beside another one says is believed to be current.
+	lookAgain = time.Minute
+	// lookedBytes bounds what is remembered of that, and lookedCost is what one takes beside its URI.
+	lookedBytes, lookedCost = 8 << 20, 128
+)
+
 // Cache keeps the descriptions of files read lately, up to a number of bytes. A file is known by URI and ETag, so a
 // changed one is never mistaken for the old. It may be used by many goroutines at once.
 type Cache struct {
 	kept   *lru.Cache[cacheKey, format.File]
+	looked *lru.Cache[cacheKey, time.Time] // whether they are current
 	beside *beside.Finder
 
 	mu      sync.Mutex
@@ -44,7 +54,7 @@ func NewCache(limit int64) *Cache {
 	room := NewRoom(atOnce)
 	return &Cache{
 		kept: lru.New[cacheKey, format.File](limit), loading: map[cacheKey]chan struct{}{},
-		room: room, beside: beside.New(room.Enter),
+		room: room, beside: beside.New(room.Enter), looked: lru.New[cacheKey, time.Time](lookedBytes),
 	}
 }
 
@@ -68,7 +78,12 @@ func (c *Cache) Load(
 	for {
 		found, ok := c.kept.Get(key)
 		if ok && found.Knows(sources) {
-			return found, nil
+			in := &format.Input{Storage: st, Profile: profile, File: f, How: how}
+			current, err := c.isCurrent(ctx, key, found, in)
+			if current || err != nil {
+				return found, err
+			}
+			found = nil
 		}
 		others, begun := c.begin(key)
 		if begun {
@@ -104,6 +119,26 @@ func (c *Cache) Whole(
 	return scanned(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
 }
 
+// isCurrent reports whether what is known of a file is so still. Its ETag says so, but for that which another file says
+// of it: that is looked at now and then.
+func (c *Cache) isCurrent(ctx context.Context, key cacheKey, f format.File, in *format.Input) (bool, error) {
+	of, ok := f.(format.Beside)
+	if !ok {
+		return true, nil
+	}
+	if when, ok := c.looked.Get(key); ok && time.Since(when) < lookAgain {
+		return true, nil
+	}
+	current, err := of.IsCurrent(ctx, in)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", key.uri, err)
+	}
+	if current {
+		c.looked.Put(key, time.Now(), int64(len(key.uri))+lookedCost)
+	}
+	return current, nil
+}
+
 func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (format.File, error) {
 	if in.Take == nil {
 		take, leave := c.room.Enter(ctx)
@@ -113,6 +148,9 @@ func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (forma
 	loaded, err := load(ctx, in)
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := loaded.(format.Beside); ok {
+		c.looked.Put(key, time.Now(), int64(len(key.uri))+lookedCost)
 	}
 	c.kept.Put(key, loaded, loaded.Size())
 	return loaded, nil

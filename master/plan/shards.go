@@ -195,7 +195,7 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 		}
 		cost := bound.Cost(i)
 		if len(shards) == 0 || cost.Decoded > room {
-			shards = append(shards, &pb.Shard{File: f.File, Index: f.IndexDigest})
+			shards = append(shards, &pb.Shard{File: f.File, Index: f.digest()})
 			room = p.cfg.ShardBytes
 		}
 		room -= cost.Decoded
@@ -209,6 +209,7 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 		}
 		p.windows += windows
 		e := &pb.Extent{Index: uint32(i), FirstRow: extent.FirstRow, Rows: extent.Rows, WindowRows: window}
+		e.Beside = format.BesideOf(f.Holds)
 		if of, ok := f.Holds.(format.Scanned); ok {
 			of.Place(i).To(e)
 		}
@@ -221,6 +222,14 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 	}
 	counts.Shards = int64(len(shards))
 	return shards, counts, nil
+}
+
+// digest is that of the index of a file, or of what another one beside it says; nil: the file says all itself.
+func (f File) digest() []byte {
+	if of, ok := f.Holds.(format.Beside); ok {
+		return of.Digest()
+	}
+	return f.IndexDigest
 }
 
 // countUntrusted counts what statistics of an extent the filter cannot use.

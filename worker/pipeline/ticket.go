@@ -28,6 +28,10 @@ func checkTicket(f format.File, t *pb.Ticket) error {
 			g.GetShared() != 0 || g.GetOver() != 0 {
 			return fmt.Errorf("%s: the ticket has places of extents, which the file has itself: %w", uri, ErrProgram)
 		}
+		if g.GetBeside() != 0 && g.GetBeside() != format.BesideOf(f) {
+			return fmt.Errorf("%s: the file beside it that says where its documents begin was changed since the "+
+				"session was planned: %w", uri, storage.ErrChanged)
+		}
 		name := format.Name(f, int(g.GetIndex()))
 		if int(g.GetIndex()) >= len(extents) {
 			return fmt.Errorf("%s has no %s, which the ticket names: %w", uri, name, storage.ErrChanged)

@@ -105,8 +105,8 @@ func (o *Opened) Begin() int64 { return o.begin }
 // Behind is what may be the second half of a line's end.
 func (o *Opened) Behind() int { return 1 }
 
-// Closes reports whether data ends with the first half.
-func (o *Opened) Closes(data []byte) bool { return bytes.HasSuffix(data, []byte("\r")) }
+// Closes reports whether the first half ends there.
+func (o *Opened) Closes(data []byte, n int) bool { return bytes.HasSuffix(data[:n], []byte("\r")) }
 
 // Size is about what it takes in memory.
 func (o *Opened) Size() int64 { return o.size }

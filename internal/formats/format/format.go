@@ -6,6 +6,7 @@ package format
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 
@@ -205,6 +206,22 @@ type Scanned interface {
 	// Version is that of the rule by which extents are cut, and Cuts reports whether an option of the dataset is of it.
 	Version() uint32
 	Cuts(option string) bool
+}
+
+// Beside is a File of which another one beside it says where its rows are, which its own ETag does not tell.
+type Beside interface {
+	// Digest is that of what the other one says.
+	Digest() []byte
+	// IsCurrent reports whether the other one is still the same.
+	IsCurrent(ctx context.Context, in *Input) (bool, error)
+}
+
+// BesideOf is what a ticket's extents say of the digest; 0: the file is no Beside.
+func BesideOf(f File) uint64 {
+	if of, ok := f.(Beside); ok {
+		return binary.LittleEndian.Uint64(of.Digest())
+	}
+	return 0
 }
 
 // Place is an extent of a file that is Scanned, and where it lies.

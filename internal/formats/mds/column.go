@@ -32,6 +32,7 @@ type Class uint8
 const (
 	Bytes  Class = iota // as they are
 	Text                // UTF-8
+	JSON                // UTF-8, and a document of JSON, whose fields are columns, too
 	Number              // as in memory, little endian
 	Digits              // a whole number as text
 	Float               // a number as text
@@ -64,8 +65,10 @@ func (c *Column) resolve() error {
 	switch name, args, _ := strings.Cut(c.Encoding, ":"); name {
 	case "bytes", "jpeg", "png", "pkl":
 		c.Class = Bytes
-	case "str", "json", "str_decimal":
+	case "str", "str_decimal":
 		c.Class = Text
+	case "json":
+		c.Class = JSON
 	case "int":
 		c.Class, c.Kind = Number, pb.Kind_INT64
 		return c.fixed(8)
@@ -117,35 +120,6 @@ func (c *Column) array(args string) error {
 	}
 	c.Dims = len(c.Shape)
 	return c.fixed(int(size))
-}
-
-// look finds out of the first sample what kind and how many dimensions arrays have that say so themselves. If the
-// sample does not end in the front, it returns how many bytes that has at least.
-func (s *Shard) look(front []byte) (more int64) {
-	tells := func(c Column) bool { return c.Class == Array && c.Shape == nil }
-	if s.samples == 0 || !slices.ContainsFunc(s.Fields, tells) {
-		return 0
-	}
-	data := front[s.begin:]
-	if len(data) < 4*s.sizes {
-		return int64(4 * s.sizes)
-	}
-	if n := s.measure(data); n > int64(len(data)) {
-		return n
-	}
-	n, _, err := s.Cut(data, s.begin, false)
-	if err != nil { // which the scan says, too
-		return 0
-	}
-	_ = s.Values(data[:n], func(i int, value []byte) error {
-		if c := &s.Fields[i]; c.Class == Array && c.Shape == nil {
-			if a, err := c.ArrayOf(value); err == nil {
-				c.Kind, c.Unsigned, c.Dims = a.Kind, a.Unsigned, len(a.Shape)
-			}
-		}
-		return nil
-	})
-	return 0
 }
 
 // NDArray is a value of the class Array.
@@ -243,7 +217,7 @@ func shapeOf(value []byte) (shape []int32, rest []byte, err error) {
 func (c *Column) column() spec.Column {
 	out := spec.Column{Name: c.Name, Path: []string{c.Name}, Type: spec.Type{Kind: pb.Kind_BINARY}}
 	switch c.Class {
-	case Text:
+	case Text, JSON:
 		out.Text = true
 	case Number, Digits, Float:
 		out.Type.Kind = c.Kind

@@ -67,14 +67,15 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 		}
 		s.Fields = append(s.Fields, c)
 	}
-	if size := s.look(f.Data); size > 0 && !f.Whole {
-		return nil, &records.FrontError{At: s.begin, Record: size}
+	fields, more := s.look(f.Data)
+	if more > 0 && !f.Whole {
+		return nil, &records.FrontError{At: s.begin, Record: more}
 	}
 	columns := make([]spec.Column, len(s.Fields))
 	for i := range s.Fields {
 		columns[i] = s.Fields[i].column()
 	}
-	s.columns = format.NewColumns(columns)
+	s.columns = format.NewColumns(s.withFields(columns, fields))
 	return s, nil
 }
 
@@ -155,8 +156,15 @@ type Shard struct {
 // Columns are the shard's.
 func (s *Shard) Columns() []spec.Column { return s.columns.Schema.Columns }
 
-// Find says how a source is read.
+// Find says how a source is read. Of JSON any sample may have a field that the front does not show.
 func (s *Shard) Find(source *pb.Source) (format.Access, error) {
+	name := spec.ColumnName(source.GetPath(), source.GetField())
+	if field, _ := s.Document(name); field >= 0 && source.Key == nil {
+		if source.GetMeaning() != "" {
+			return 0, fmt.Errorf("column %s: JSON has no %s", name, source.GetMeaning())
+		}
+		return format.Plain, nil
+	}
 	how, _, err := s.columns.Find(source)
 	return how, err
 }
@@ -171,17 +179,19 @@ func (s *Shard) Records() int64 { return s.samples }
 func (s *Shard) Size() int64 {
 	size := int64(256)
 	for _, c := range s.Fields {
-		size += 512 + int64(len(c.Name)+len(c.Encoding))
+		size += 256 + int64(len(c.Name)+len(c.Encoding))
+	}
+	for _, c := range s.columns.Schema.Columns {
+		size += 256 + int64(2*len(c.Name))
 	}
 	return size
 }
 
 // Cut measures a sample.
 func (s *Shard) Cut(data []byte, _ int64, end bool) (n int, row bool, err error) {
-	if len(data) < 4*s.sizes {
-		return 0, false, nil
-	}
 	switch want := s.measure(data); {
+	case len(data) < 4*s.sizes && !end:
+		return 0, false, nil
 	case want == 0:
 		return 0, false, errors.New("a sample has no bytes: the file is damaged")
 	case want <= int64(len(data)):
@@ -192,9 +202,12 @@ func (s *Shard) Cut(data []byte, _ int64, end bool) (n int, row bool, err error)
 	return 0, false, nil
 }
 
-// measure adds up a sample whose sizes are there.
+// measure adds up a sample, or its sizes, if these are not there.
 func (s *Shard) measure(data []byte) int64 {
 	want, sizes := int64(4*s.sizes), data
+	if want > int64(len(data)) {
+		return want
+	}
 	for i := range s.Fields {
 		if size := s.Fields[i].Size; size > 0 {
 			want += int64(size)

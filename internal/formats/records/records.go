@@ -86,8 +86,8 @@ type Headed interface {
 type Ahead interface {
 	// Behind is at how many bytes of it.
 	Behind() int
-	// Closes reports whether a record may end where data does, where none of these can be seen.
-	Closes(data []byte) bool
+	// Closes reports whether a record may end behind n bytes of data, though what there is behind that does not tell.
+	Closes(data []byte, n int) bool
 }
 
 // Counted is an Opened whose front says how many records there are.

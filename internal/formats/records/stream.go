@@ -104,8 +104,8 @@ func (s *Stream) cut(data []byte, end bool) (n int, row bool, err error) {
 	n, row, err = s.of.Cut(data, s.member+s.at, end && !s.goesOn)
 	if n == 0 && err == nil && end && s.goesOn {
 		if of, ok := s.of.(Ahead); ok {
-			if data = data[:min(int64(len(data)), s.to-s.at)]; of.Closes(data) {
-				n, row, err = s.of.Cut(data, s.member+s.at, true)
+			if left := int(min(int64(len(data)), s.to-s.at)); of.Closes(data, left) {
+				n, row, err = s.of.Cut(data[:left], s.member+s.at, true)
 			}
 		}
 	}

@@ -13,8 +13,12 @@ const maxBetween = 1 << 20
 // Behind is what has the headers of the next member, but for those of a very long name.
 func (o *File) Behind() int { return 8 * block }
 
-// Closes is so where a member ends, of which Cut makes sure.
-func (o *File) Closes([]byte) bool { return true }
+// Closes reports whether the sample is not seen to go on there. That a member ends there is left to Cut.
+func (o *File) Closes(data []byte, n int) bool {
+	w := Walk{Data: data, At: n, maxName: o.limits.name}
+	m, err := w.Next()
+	return errors.Is(err, errMore) || err == nil && m.Key == nil
+}
 
 // Cut measures the sample that data begins with, or a member that is no part of one, or a block of zeros.
 func (o *File) Cut(data []byte, _ int64, end bool) (n int, row bool, err error) {

@@ -3,11 +3,11 @@ package tar
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/jsonl"
+	"github.com/penstock-ml/penstock/internal/formats/npy"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 )
 
@@ -45,23 +45,15 @@ func (s *seen) columns() []spec.Column {
 	for part, seen := range s.json {
 		for _, c := range seen.Columns(part) {
 			if !s.isDeclared(c.Name) && len(out) < records.MaxColumns { // as jsonl, which passes over more names
-				out = append(out, field(c))
+				if c.Name == part && c.Type.Kind == pb.Kind_BINARY && !c.Type.List {
+					c.Unsupported = "JSON that is one text: declare it as string in dataset.format.columns to have " +
+						"it as it stands"
+				}
+				out = append(out, c)
 			}
 		}
 	}
 	return sorted(out)
-}
-
-// field is the column of a field of JSON, or of all of it.
-func field(c spec.Column) spec.Column {
-	switch {
-	case len(c.Path) == 1 && c.Type.Kind == pb.Kind_BINARY && !c.Type.List:
-		c.Unsupported = "JSON that is one text: declare it as string in dataset.format.columns to have it as it stands"
-	case slices.ContainsFunc(c.Path[1:], func(name string) bool { return name == "" || strings.Contains(name, ".") }):
-		c.Unsupported = "of a name in JSON that is empty, or has a dot"
-	}
-	c.Path = []string{c.Name}
-	return c
 }
 
 // sample looks at the parts of a sample.
@@ -108,10 +100,10 @@ func (s *seen) part(name string, data []byte) {
 
 // array looks at an array. One that cannot be read tells nothing of the column, unless there are no others.
 func (s *seen) array(name string, data []byte) {
-	a, err := ParseArray(data)
+	a, err := npy.Parse(data)
 	c := &spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Meaning: a.Meaning}
 	if err != nil {
-		c.Unsupported = err.Error()
+		c.Unsupported = err.Error() + "; dataset.format.columns may declare it as binary"
 	} else if spec.Small(a.Kind) {
 		c.Own, c.Type.Kind = a.Kind, spec.StandIn(a.Kind)
 	}

@@ -1,6 +1,10 @@
 package tokens
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"sort"
 	"unsafe"
@@ -30,8 +34,28 @@ type File struct {
 	lengths []int32 // of rows, in tokens
 	firsts  []int64 // the first row of each document, and the end; nil: rows are documents
 
+	beside *pb.File // says where rows begin
+	digest [sha256.Size]byte
+
 	extents []format.Extent
 	begins  []int64 // of extents, in bytes; and the end
+}
+
+// Digest is that of what the file beside it says.
+func (f *File) Digest() []byte { return f.digest[:] }
+
+// IsCurrent reports whether the file beside it is still the one that was read.
+func (f *File) IsCurrent(ctx context.Context, in *format.Input) (bool, error) {
+	_, documents, err := options(in.How)
+	if err != nil {
+		return false, err
+	}
+	found, err := besides(ctx, in, documents)
+	if errors.Is(err, errNoIndex) {
+		return false, nil
+	}
+	return err == nil && found.GetUri() == f.beside.GetUri() && found.GetSize() == f.beside.GetSize() &&
+		found.GetEtag() == f.beside.GetEtag(), err
 }
 
 // tokens is how many there are.
@@ -71,8 +95,35 @@ func (f *File) finish() error {
 		return fmt.Errorf("its documents have %d bytes of tokens, and the file %d: it is damaged, cut off, or of "+
 			"another kind than %s", at-f.from, f.size-f.from, spec.KindName(f.kind))
 	}
+	f.digest = f.sum()
 	return nil
 }
+
+// sum is the digest of where rows begin, and of which kind tokens are.
+func (f *File) sum() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	buf := binary.LittleEndian.AppendUint64(nil, uint64(f.from))
+	buf = binary.LittleEndian.AppendUint32(buf, uint32(f.kind))
+	buf = binary.LittleEndian.AppendUint64(buf, uint64(len(f.lengths)))
+	for _, n := range f.lengths {
+		if buf = binary.LittleEndian.AppendUint32(buf, uint32(n)); len(buf) > sumBytes {
+			h.Write(buf)
+			buf = buf[:0]
+		}
+	}
+	for _, row := range f.firsts {
+		if buf = binary.LittleEndian.AppendUint64(buf, uint64(row)); len(buf) > sumBytes {
+			h.Write(buf)
+			buf = buf[:0]
+		}
+	}
+	h.Write(buf)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// sumBytes is about how much is added to a digest at once.
+const sumBytes = 1 << 12
 
 // Format is the name of the file's format.
 func (f *File) Format() string { return Format{}.Name() }

@@ -7,12 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
-	"strconv"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/npy"
 )
 
 const (
@@ -44,14 +43,14 @@ func (f *File) read(ctx context.Context, in *format.Input, beside *pb.File) erro
 		return f.megatron(data)
 	}
 	if !isArray(data) {
-		return f.offsets(pb.Kind_INT64, data)
+		return f.offsets(pb.Kind_INT64, data, true)
 	}
 	a, err := arrayOf(data)
 	if err != nil {
 		return err
 	}
 	first := make([]byte, spec.Width(a.kind))
-	return f.offsets(a.kind, bytes.TrimPrefix(data[a.from:], first)) // where the first document begins
+	return f.offsets(a.kind, bytes.TrimPrefix(data[a.from:], first), false) // where the first document begins
 }
 
 // megatron reads Megatron's index: the lengths of sequences (int32), where each begins (int64), and the number of the
@@ -103,8 +102,8 @@ func (f *File) megatron(data []byte) error {
 	return nil
 }
 
-// offsets reads where documents end, in tokens. The last one may be left out.
-func (f *File) offsets(kind pb.Kind, data []byte) error {
+// offsets reads where documents end, in tokens. The last one may be left out, unless the end is told.
+func (f *File) offsets(kind pb.Kind, data []byte, endTold bool) error {
 	width := spec.Width(kind)
 	if kind != pb.Kind_INT64 && kind != pb.Kind_INT32 && kind != pb.Kind_UINT32 {
 		return fmt.Errorf("its offsets are %s; want int64, uint64, int32 or uint32", spec.KindName(kind))
@@ -120,7 +119,7 @@ func (f *File) offsets(kind pb.Kind, data []byte) error {
 		return int64(binary.LittleEndian.Uint64(data[8*i:]))
 	}
 	last := int64(0)
-	if n > 0 {
+	if n > 0 && endTold {
 		last = at(n - 1)
 	}
 	if err := f.widthOf(last); err != nil {
@@ -147,7 +146,7 @@ func (f *File) offsets(kind pb.Kind, data []byte) error {
 	return nil
 }
 
-// widthOf finds out of which kind tokens are, by how many there are.
+// widthOf finds out of which kind tokens are, by how many there are; 0: that is not known.
 func (f *File) widthOf(tokens int64) error {
 	if f.kind != pb.Kind_KIND_UNSPECIFIED {
 		return nil
@@ -163,43 +162,23 @@ func (f *File) widthOf(tokens int64) error {
 }
 
 // array is one of numpy in a file.
-// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 type array struct {
 	kind pb.Kind
 	from int64 // its first value
 }
 
-const arrayMagic = "\x93NUMPY"
-
-func isArray(head []byte) bool { return bytes.HasPrefix(head, []byte(arrayMagic)) }
+func isArray(head []byte) bool { return npy.Is(head) }
 
 // arrayOf reads the header of an array of one dimension.
 func arrayOf(head []byte) (a array, err error) {
-	le := binary.LittleEndian
-	if len(head) < 12 {
-		return a, errCut
+	h, err := npy.HeaderOf(head)
+	switch {
+	case err != nil:
+		return a, err
+	case len(h.Shape) != 1:
+		return a, fmt.Errorf("its array has the shape %v; want one dimension", h.Shape)
+	case !isToken(h.Kind):
+		return a, fmt.Errorf("its numbers are %s; want whole numbers", spec.KindName(h.Kind))
 	}
-	a.from = 10 + int64(le.Uint16(head[8:]))
-	text := head[10:]
-	if head[6] > 1 {
-		a.from, text = 12+int64(le.Uint32(head[8:])), head[12:]
-	}
-	if a.from > int64(len(head)) {
-		return a, errors.New("its header is longer than an array's is")
-	}
-	text = text[:a.from-int64(len(head)-len(text))]
-	descr := regexp.MustCompile(`'descr':\s*'([^']*)'`).FindSubmatch(text)
-	shape := regexp.MustCompile(`'shape':\s*\(\s*(\d+)\s*,\s*\)`).FindSubmatch(text)
-	if descr == nil || shape == nil {
-		return a, fmt.Errorf("it is no array of one dimension of numbers: %.80q", text)
-	}
-	var ok bool
-	a.kind, ok = map[string]pb.Kind{
-		"|u1": pb.Kind_UINT8, "|i1": pb.Kind_INT8, "<u2": pb.Kind_UINT16, "<i2": pb.Kind_INT16, "<u4": pb.Kind_UINT32,
-		"<i4": pb.Kind_INT32, "<i8": pb.Kind_INT64, "<u8": pb.Kind_INT64,
-	}[string(descr[1])]
-	if _, err := strconv.ParseInt(string(shape[1]), 10, 62); err != nil || !ok {
-		return a, fmt.Errorf("its numbers are %s; want whole numbers, little endian", descr[1])
-	}
-	return a, nil
+	return array{h.Kind, int64(h.From)}, nil
 }

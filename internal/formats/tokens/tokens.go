@@ -61,7 +61,7 @@ func (Format) Describe(ctx context.Context, in *format.Input) (format.File, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &File{kind: kind, size: in.File.GetSize()}
+	f := &File{kind: kind, size: in.File.GetSize(), beside: beside}
 	if isArray(head) {
 		a, err := arrayOf(head)
 		if err != nil {

@@ -79,12 +79,8 @@ func span(f *csv.Field) (least, most int64) {
 	if kind == pb.Kind_KIND_UNSPECIFIED {
 		kind = f.Type.Kind
 	}
-	bits := 8 * spec.Width(kind)
-	switch kind {
-	case pb.Kind_UINT8, pb.Kind_UINT16, pb.Kind_UINT32:
-		return 0, 1<<bits - 1
-	case pb.Kind_INT8, pb.Kind_INT16, pb.Kind_INT32:
-		return -1 << (bits - 1), 1<<(bits-1) - 1
+	if least, most = records.Span(kind); most > 0 {
+		return least, most
 	}
 	return math.MinInt64, math.MaxInt64
 }

@@ -30,7 +30,7 @@ func (f File) Load(ctx context.Context) (format.File, error) {
 
 // Twin holds a file that another writer wrote against the same table in Parquet: its columns have the twin's names and
 // types, and its rows are the same, bit for bit, from every cursor. What of it is damaged, or cut off, is an error or
-// other values, never a panic.
+// other values, never a panic. By a forged index it has the same rows, or is an error.
 func Twin(t *testing.T, file File, twin []byte) {
 	t.Helper()
 	want := open(t, twin)
@@ -49,6 +49,7 @@ func Twin(t *testing.T, file File, twin []byte) {
 		}
 	}
 	file.damage(t)
+	file.forged(t, got, sources, rows)
 }
 
 // sameTypes holds the columns of a file against those of its twin, which may have columns without a type.

@@ -6,20 +6,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/internal/formats/records"
+	"github.com/penstock-ml/penstock/worker/formats/jsonl"
 	decoder "github.com/penstock-ml/penstock/worker/formats/records"
 )
 
 type parser struct {
 	shard   *mds.Shard
-	wanted  [][]int // by field, the sources that it is
+	wanted  [][]int           // by field, the sources that it is
+	json    []*jsonl.Document // by field, what reads its fields; nil: nothing does
 	columns []*decoder.Column
 }
 
@@ -29,12 +29,26 @@ func NewParser(f *records.File, sources []*pb.Source) (decoder.Parser, error) {
 	if !ok {
 		return nil, errors.New("it is no shard of MDS")
 	}
-	p := &parser{shard: shard, wanted: make([][]int, len(shard.Fields))}
+	p := &parser{
+		shard: shard, wanted: make([][]int, len(shard.Fields)), json: make([]*jsonl.Document, len(shard.Fields)),
+	}
 	for field := range shard.Fields {
 		for i, s := range sources {
 			if len(s.GetPath()) == 1 && s.GetPath()[0] == shard.Fields[field].Name {
 				p.wanted[field] = append(p.wanted[field], i)
 			}
+		}
+	}
+	for i, s := range sources {
+		field, path := shard.Document(spec.ColumnName(s.GetPath(), s.GetField()))
+		if field < 0 || s.GetPartition() {
+			continue
+		}
+		if p.json[field] == nil {
+			p.json[field] = jsonl.NewDocument(shard.Fields[field].Name)
+		}
+		if err := p.json[field].Add(path, i, pb.Kind_KIND_UNSPECIFIED); err != nil {
+			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}
 	}
 	return p, nil
@@ -54,6 +68,9 @@ func (p *parser) take(field int, value []byte) error {
 			}
 		}
 	}
+	if p.json[field] != nil {
+		return p.json[field].Set(value, p.columns)
+	}
 	return nil
 }
 
@@ -64,13 +81,13 @@ func set(to *decoder.Column, c *mds.Column, value []byte) error {
 	switch c.Class {
 	case mds.Bytes:
 		return to.Bytes(value)
-	case mds.Text:
+	case mds.Text, mds.JSON:
 		if !utf8.Valid(value) {
 			return errText
 		}
 		return to.Bytes(value)
 	case mds.Number:
-		return number(to, c.Kind, value)
+		return to.From(c.Kind, value)
 	case mds.Digits, mds.Float:
 		return to.Number(value)
 	case mds.Array:
@@ -84,35 +101,6 @@ func set(to *decoder.Column, c *mds.Column, value []byte) error {
 		return many(to, value)
 	}
 	return fmt.Errorf("its encoding %s cannot be read", c.Encoding)
-}
-
-// number sets a number of a kind.
-func number(to *decoder.Column, kind pb.Kind, value []byte) error {
-	if kind == to.Type.Kind {
-		return to.Raw(value)
-	}
-	le := binary.LittleEndian
-	switch kind {
-	case pb.Kind_INT8:
-		return to.Int(int64(int8(value[0])))
-	case pb.Kind_UINT8:
-		return to.Int(int64(value[0]))
-	case pb.Kind_INT16:
-		return to.Int(int64(int16(le.Uint16(value))))
-	case pb.Kind_UINT16:
-		return to.Int(int64(le.Uint16(value)))
-	case pb.Kind_INT32:
-		return to.Int(int64(int32(le.Uint32(value))))
-	case pb.Kind_UINT32:
-		return to.Int(int64(le.Uint32(value)))
-	case pb.Kind_INT64:
-		return to.Int(int64(le.Uint64(value)))
-	case pb.Kind_FLOAT16:
-		return to.Float(float64(format.Float16(le.Uint16(value))))
-	case pb.Kind_FLOAT32:
-		return to.Float(float64(math.Float32frombits(le.Uint32(value))))
-	}
-	return to.Float(math.Float64frombits(le.Uint64(value)))
 }
 
 // array sets an array as lists, one for each of its dimensions.
@@ -146,17 +134,8 @@ func lists(to *decoder.Column, a *mds.NDArray, shape []int32, values []byte) (re
 		}
 		return values, nil
 	}
-	width := spec.Width(a.Kind)
-	n := int(shape[0]) * width
-	if a.Kind == to.Type.Kind {
-		return values[n:], to.Raw(values[:n])
-	}
-	for at := 0; at < n; at += width {
-		if err := number(to, a.Kind, values[at:at+width]); err != nil {
-			return nil, err
-		}
-	}
-	return values[n:], nil
+	n := int(shape[0]) * spec.Width(a.Kind)
+	return values[n:], to.From(a.Kind, values[:n])
 }
 
 var errMany = errors.New("its list is cut short")

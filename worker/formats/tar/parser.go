@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/npy"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/formats/tar"
 	"github.com/penstock-ml/penstock/worker/formats/jsonl"
@@ -169,9 +170,9 @@ func (p *part) set(data []byte, columns []*decoders.Column) error {
 		return err
 	}
 	if len(p.arrays) > 0 {
-		a, err := tar.ParseArray(data)
+		a, err := npy.Parse(data)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; dataset.format.columns may declare it as binary", err)
 		}
 		for _, to := range p.arrays {
 			if err := to.set(a, columns[to.source]); err != nil {

@@ -3,10 +3,8 @@
 package tfrecord
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -165,7 +163,7 @@ func (f *feature) values(c *records.Column, list tfrecord.List) (n int, err erro
 		case pb.Kind_BINARY:
 			err = c.Bytes(p.Bytes)
 		case pb.Kind_FLOAT32:
-			more, err = len(p.Bytes)/4, floats(c, p.Bytes)
+			more, err = len(p.Bytes)/4, c.From(pb.Kind_FLOAT32, p.Bytes)
 		default:
 			more, err = ints(c, p.Ints)
 		}
@@ -173,19 +171,6 @@ func (f *feature) values(c *records.Column, list tfrecord.List) (n int, err erro
 			return n, err
 		}
 	}
-}
-
-// floats sets numbers that lie together.
-func floats(c *records.Column, data []byte) error {
-	if c.Type.Kind == pb.Kind_FLOAT32 {
-		return c.Raw(data)
-	}
-	for ; len(data) > 0; data = data[4:] {
-		if err := c.Float(float64(math.Float32frombits(binary.LittleEndian.Uint32(data)))); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func ints(c *records.Column, data []byte) (n int, err error) {

@@ -3,7 +3,6 @@
 package tokens
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -191,50 +190,15 @@ func (d *Decoder) tokens(v *vector.Vector, lengths []int32, data []byte) (_ *vec
 	case kind == pb.Kind_INT32:
 		if v.I32, err = decode.Grow(&d.memory, v.I32[:0], n); err == nil {
 			v.I32 = v.I32[:n]
-			widen(v.I32, data, from)
+			decode.Widen(v.I32, data, from)
 		}
 	default:
 		if v.I64, err = decode.Grow(&d.memory, v.I64[:0], n); err == nil {
 			v.I64 = v.I64[:n]
-			widen(v.I64, data, from)
+			decode.Widen(v.I64, data, from)
 		}
 	}
 	return v, err
-}
-
-// widen makes integers of those that lie in a file.
-func widen[T int32 | int64](dst []T, src []byte, from pb.Kind) {
-	le := binary.LittleEndian
-	switch from {
-	case pb.Kind_UINT8:
-		for i := range dst {
-			dst[i] = T(src[i])
-		}
-	case pb.Kind_INT8:
-		for i := range dst {
-			dst[i] = T(int8(src[i]))
-		}
-	case pb.Kind_UINT16:
-		for i := range dst {
-			dst[i] = T(le.Uint16(src[2*i:]))
-		}
-	case pb.Kind_INT16:
-		for i := range dst {
-			dst[i] = T(int16(le.Uint16(src[2*i:])))
-		}
-	case pb.Kind_UINT32:
-		for i := range dst {
-			dst[i] = T(le.Uint32(src[4*i:]))
-		}
-	case pb.Kind_INT32:
-		for i := range dst {
-			dst[i] = T(int32(le.Uint32(src[4*i:])))
-		}
-	default:
-		for i := range dst {
-			dst[i] = T(le.Uint64(src[8*i:]))
-		}
-	}
 }
 
 // blame says what was being decoded.

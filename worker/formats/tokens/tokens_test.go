@@ -1,7 +1,9 @@
 package tokens_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
@@ -11,6 +13,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
@@ -29,7 +33,8 @@ const others = "../../../internal/formats/filetest/others/tokens/"
 type folder map[string][]byte
 
 func (f folder) file(name string) *pb.File {
-	return &pb.File{Uri: "mem://" + name, Size: int64(len(f[name]))}
+	sum := sha256.Sum256(f[name])
+	return &pb.File{Uri: "mem://" + name, Size: int64(len(f[name])), Etag: string(sum[:])}
 }
 
 func (f folder) List(_ context.Context, _ string, uris []string) ([]*pb.File, error) {
@@ -132,6 +137,34 @@ func TestExtents(t *testing.T) {
 	}
 }
 
+// TestRewritten: a file whose documents end elsewhere, though it has as many, has another digest, and is read anew soon.
+func TestRewritten(t *testing.T) {
+	ends := func(first uint64) []byte {
+		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, first), 8)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		st, cache := folder{"a.ds": make([]byte, 16), "a.ds.index": ends(3)}, formats.NewCache(1<<20)
+		load := func() uint64 {
+			t.Helper()
+			f, err := cache.Load(t.Context(), st, "", st.file("a.ds"), nil, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return format.BesideOf(f)
+		}
+		before := load()
+		time.Sleep(2 * time.Minute)
+		if load() != before {
+			t.Error("the digest is another one for the same files")
+		}
+		st["a.ds.index"] = ends(4)
+		time.Sleep(2 * time.Minute)
+		if load() == before {
+			t.Error("documents end elsewhere, and the digest is the same")
+		}
+	})
+}
+
 // FuzzIndex: whatever an index holds, reading it ends.
 func FuzzIndex(f *testing.F) {
 	for _, name := range []string{"megatron-int32.idx", "flat.bin.docs.npy", "datatrove-16.ds.index"} {
@@ -148,6 +181,10 @@ func FuzzIndex(f *testing.F) {
 // TestErrors: what is missing or wrong is named, and what to do about it.
 func TestErrors(t *testing.T) {
 	idx := string(read(t, "megatron-int32.idx"))
+	var begins bytes.Buffer // of two documents of 500 tokens of two bytes, or one of four
+	begins.WriteString("\x93NUMPY\x01\x00\x46\x00" + fmt.Sprintf("%-69s\n",
+		"{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }"))
+	begins.Write([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0xf4, 1, 0, 0, 0, 0, 0, 0})
 	for name, tt := range map[string]struct {
 		files   folder
 		how     *pb.Format
@@ -156,6 +193,7 @@ func TestErrors(t *testing.T) {
 		"no index":      {folder{"a.bin": {}}, nil, "looked for a.idx and a.bin.index: name it by dataset.format.documents"},
 		"another kind":  {folder{"a.bin": {}, "a.idx": []byte(idx)}, option("dtype", "uint16"), "its tokens are int32"},
 		"no kind":       {folder{"a.bin": {1, 2, 3}, "a.bin.index": {1, 0, 0, 0, 0, 0, 0, 0}}, nil, "dataset.format.dtype"},
+		"no end":        {folder{"a.bin": make([]byte, 2000), "a.idx": begins.Bytes()}, nil, "dataset.format.dtype"},
 		"fewer tokens":  {folder{"a.bin": {1, 2}, "a.idx": []byte(idx)}, nil, "of another kind than int32"},
 		"not an option": {folder{"a.bin": {}}, option("documnets", "x"), "no option documnets"},
 		"a version":     {folder{"a.bin": {}, "a.idx": []byte(idx[:9] + "\x02" + idx[10:])}, nil, "version 2"},
