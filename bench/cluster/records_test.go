@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,6 +23,9 @@ import (
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/recordfiles"
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 )
 
 // keyed is a dataset whose rows are known by their keys.
@@ -218,4 +224,133 @@ func TestRecordsInOneSequence(t *testing.T) {
 		closeAll(t, jobs)
 		equalSequences(t, kind+", restored", got, want)
 	}
+}
+
+// TestIndexesThatAreNotThoseOfTheData: indexes beside the data that are deleted, cut, changed or made up between epochs
+// cost a scan, or a clear error; a job that goes on elsewhere gets each row once.
+func TestIndexesThatAreNotThoseOfTheData(t *testing.T) {
+	t.Parallel()
+	before := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
+	after := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
+	forged := func(change func(p []format.Place) []format.Place) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { forge(t, path, change) }
+	}
+	changes := map[string]func(t *testing.T, path string){
+		"as they are": func(*testing.T, string) {},
+		"deleted":     func(t *testing.T, path string) { must(t, os.Remove(path)) },
+		"cut":         func(t *testing.T, path string) { must(t, os.Truncate(path, 50)) },
+		"empty":       func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) },
+		"one bit": func(t *testing.T, path string) {
+			data := text(t, path)
+			must(t, os.WriteFile(path, []byte(data[:60]+string(data[60]^1)+data[61:]), 0o600))
+		},
+		"fewer rows": forged(func(p []format.Place) []format.Place {
+			p[0].Rows--
+			return p
+		}),
+		"more rows": forged(func(p []format.Place) []format.Place {
+			p[len(p)-1].Rows++
+			return p
+		}),
+		"rows of one in the other": forged(func(p []format.Place) []format.Place {
+			p[0].Rows++
+			p[1].Rows--
+			return p
+		}),
+		"shifted": forged(func(p []format.Place) []format.Place {
+			p[0].Stored.Length++
+			p[0].Bytes++
+			p[1].Stored.Offset++
+			p[1].Stored.Length--
+			p[1].Bytes--
+			return p
+		}),
+	}
+	for n, kind := range []string{"jsonl", "jsonl.gz", "tar"} {
+		whole := newKeyed(t, kind, 2, 330, 30_000)
+		run(t, 0, nil, "index", whole.dir+"/")
+		for i, name := range slices.Sorted(maps.Keys(changes)) {
+			id := fmt.Sprint(kind, "-", i)
+			t.Run(id+" "+name, func(t *testing.T) {
+				k, pack := whole.linked(t, filepath.Join(t.TempDir(), id))
+				s := k.spec(t, "batch_size: 50, last_batch: uneven, epochs: 2")
+				seen := &counted{keys: map[[2]int64]int{}}
+				states := [][]*pb.State{nil}
+				if (n+i)%2 == 0 { // else the index is met as it was changed
+					jobs := openRanks(t, before, id, s, states)
+					must(t, k.read(t, jobs, seen, 16)) // of 28: some come from the second epoch
+					states = [][]*pb.State{{jobs[0].State()}}
+					closeAll(t, jobs)
+				}
+				changes[name](t, pack)
+				if err := k.rest(t, after, id, s, states, seen); err == nil {
+					must(t, k.once(seen, 2))
+				} else if !strings.Contains(err.Error(), "index") && !strings.Contains(err.Error(), "bad data: ") {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// linked is the same dataset in another folder, and its pack of indexes there.
+func (k *keyed) linked(t *testing.T, dir string) (other *keyed, pack string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Join(dir, beside.Folder), 0o700))
+	paths, err := filepath.Glob(filepath.Join(k.dir, "part-*"))
+	must(t, err)
+	for _, path := range paths {
+		must(t, os.Link(path, filepath.Join(dir, filepath.Base(path))))
+	}
+	packs, err := filepath.Glob(filepath.Join(k.dir, beside.Folder, "*"))
+	if err != nil || len(packs) != 1 {
+		t.Fatal(packs, err)
+	}
+	pack = filepath.Join(dir, beside.Folder, filepath.Base(packs[0]))
+	must(t, os.WriteFile(pack, []byte(text(t, packs[0])), 0o600))
+	return &keyed{dir, k.kind, k.rows}, pack
+}
+
+// rest reads what is left of a job.
+func (k *keyed) rest(
+	t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, states [][]*pb.State, seen *counted,
+) error {
+	job, err := openRank(t.Context(), c, id, s, states, 0)
+	if err != nil {
+		return err
+	}
+	err = k.read(t, []*client.Session{job}, seen, 0)
+	_ = job.Close() // which may say the same
+	return err
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forge puts other extents into the indexes of a pack, whose digests are right.
+func forge(t *testing.T, path string, change func([]format.Place) []format.Place) {
+	t.Helper()
+	all, err := index.Unpack([]byte(text(t, path)))
+	must(t, err)
+	for i, packed := range all {
+		x, err := index.Parse(packed.Index)
+		must(t, err)
+		if x.Extents() < 2 {
+			t.Fatalf("%s has %d extents", packed.Name, x.Extents())
+		}
+		b := index.NewBuilder(x.Of)
+		for _, p := range change(x.Places()) {
+			must(t, b.Add(p))
+		}
+		made, err := b.Index()
+		must(t, err)
+		all[i].Index = made.Bytes()
+	}
+	must(t, os.Remove(path))
+	pack := index.Pack(all)
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(path), index.PackName(pack)), pack, 0o600))
 }
