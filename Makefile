@@ -47,7 +47,7 @@ test: test-go test-python ## all tests that need no torch
 
 PACKAGES  = $(shell go list ./...)
 # Where no goroutines of the product meet the race detector finds nothing; bench runs the product as processes, which do not have it.
-RACELESS  = $(shell go list ./api/... ./bench/... ./cmd/demo/... ./internal/convert ./master/autoscale)
+RACELESS  = $(shell go list ./api/... ./bench/... ./cmd/convert ./cmd/demo/... ./master/autoscale)
 # The model checker has nothing but random jobs: make soak runs many more of them.
 MODEL     = $(shell go list ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.

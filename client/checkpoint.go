@@ -77,6 +77,7 @@ type snapshot struct {
 	rows     int64  // that this rank handed over in this generation
 	base     base
 	consumed position.Set
+	indexes  []*pb.BlockIndexes
 	skips    position.Tally // beside consumed
 	// Of order deterministic: the block to begin with, and rows of a step.
 	start       *pb.LaneStart
@@ -90,7 +91,7 @@ func (h *handover) snapshot() snapshot {
 	l := &h.shared.ledger
 	at := snapshot{
 		ended: l.ended, closed: l.epoch, handed: l.handed, rows: h.terms.joined.GetEarlier().GetRows() + h.handed.rows,
-		base: l.base, consumed: l.consumed, skips: l.skips.consumed, remembers: l.pacing.pads(),
+		base: l.base, consumed: l.consumed, indexes: l.indexes, skips: l.skips.consumed, remembers: l.pacing.pads(),
 	}
 	if l.ended > l.epoch { // the master is still to hear of it
 		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)

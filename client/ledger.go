@@ -16,9 +16,10 @@ type ledger struct {
 	steps
 	holdings
 	pacing   pacing
-	epoch    uint32       // the open one: the master closed those before it
-	base     base         // of State
-	consumed position.Set // handed over
+	epoch    uint32             // the open one: the master closed those before it
+	base     base               // of State
+	indexes  []*pb.BlockIndexes // of State, of blocks that somebody has not consumed yet
+	consumed position.Set       // handed over
 	skips    skips
 	pending  []position.Interval // in the batch in the making, or without rows
 	retired  bool                // a piece has ended since rows were handed over
@@ -81,6 +82,7 @@ func (l *ledger) apply(reply *pb.SyncReply, making int) error {
 	l.finished = reply.GetFinished() || l.epoch >= l.epochs
 	l.streams = max(1, int(reply.GetStreams()))
 	l.drained = reply.GetDrained()
+	l.indexes = reply.GetIndexes()
 	if v := reply.GetBaseVersion(); v != l.base.version {
 		l.setBase(reply)
 	}

@@ -64,6 +64,7 @@ func (t *terms) begin(l *ledger) error {
 		consumed: position.SetFromProto(j.GetConsumed()), alone: t.cfg.WorldSize == 1,
 	}
 	l.skips.consumed = position.TallyFromProto(j.GetConsumedSkips())
+	l.indexes = j.GetIndexes()
 	l.setBase(j)
 	if l.pacing.counts() {
 		l.countSteps(j.GetSteps(), j.GetStarts())
@@ -124,5 +125,6 @@ func (t *terms) state(at snapshot) *pb.State {
 		PlannerDigest: of.GetPlannerDigest(), Fingerprint: of.GetFingerprint(),
 		Start: at.start, GlobalBatch: at.globalBatch, Remembers: at.remembers,
 		LastBatch: cmp.Or(of.GetSpec().GetLastBatch(), pb.LastBatch_UNEVEN), Code: of.GetSpec().GetCode(),
+		Indexes: at.indexes,
 	}
 }

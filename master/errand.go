@@ -34,6 +34,9 @@ const (
 // errBadData says that data cannot be read, by anybody, or are not those that were listed.
 var errBadData = errors.New("cannot be read")
 
+// errSettled is errBadData that two workers say in the same words, such as of the same byte: nobody else is asked.
+var errSettled = fmt.Errorf("%w", errBadData)
+
 // errSilent is why a call of a worker is cancelled that says nothing.
 var errSilent = status.Errorf(codes.DeadlineExceeded, "it said nothing for %v", silenceTimeout)
 
@@ -74,7 +77,7 @@ func (e *errand) all(ctx context.Context, left []*pb.Shard) error {
 		if refused++; !errors.Is(err, e.refused) && !errors.Is(err, errBadData) {
 			refused = 0
 		}
-		if refused == refusals {
+		if refused == refusals || errors.Is(err, errSettled) {
 			return err
 		}
 		e.logger.Warn(e.again, "left", len(left), "error", err)
@@ -88,8 +91,8 @@ func (e *errand) all(ctx context.Context, left []*pb.Shard) error {
 	return nil
 }
 
-// round asks once for each shard. It returns those that failed, and why: the error of one of them, errBadData before
-// refused before others.
+// round asks once for each shard. It returns those that failed, and why: the error of one of them, errSettled before
+// errBadData before refused before others.
 func (e *errand) round(ctx context.Context, places *places, shards []*pb.Shard) (failed []*pb.Shard, err error) {
 	var mu sync.Mutex
 	var group errgroup.Group
@@ -103,7 +106,7 @@ func (e *errand) round(ctx context.Context, places *places, shards []*pb.Shard) 
 			mu.Lock()
 			defer mu.Unlock()
 			failed = append(failed, s)
-			if errors.Is(why, errBadData) || !errors.Is(err, errBadData) && !errors.Is(err, e.refused) {
+			if e.rank(why) <= e.rank(err) {
 				err = why
 			}
 			return nil
@@ -113,20 +116,36 @@ func (e *errand) round(ctx context.Context, places *places, shards []*pb.Shard) 
 	return failed, err
 }
 
+// rank is how soon an error is told, of several.
+func (e *errand) rank(err error) int {
+	kinds := []error{errSettled, errBadData, e.refused}
+	for i, kind := range kinds {
+		if errors.Is(err, kind) {
+			return i
+		}
+	}
+	return len(kinds)
+}
+
 // one asks a shard's candidates one after the other.
 func (e *errand) one(ctx context.Context, workers []*pb.Worker, s *pb.Shard) (err error) {
-	var unreadable []string // to whom
-	own := 0                // who refuse for reasons of their own
-	var changed error       // from one who says that the file is not the one that was listed
+	var unreadable []string     // to whom
+	said := map[string]string{} // what one of them did: who
+	own := 0                    // who refuse for reasons of their own
+	var changed error           // from one who says that the file is not the one that was listed
 	for _, w := range workers {
 		err = e.from(ctx, w, workers, s)
-		code, refused := status.Code(err), rpc.Refused(err)
-		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, status.Convert(err).Message())
+		code, refused, words := status.Code(err), rpc.Refused(err), status.Convert(err).Message()
+		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, words)
 		switch {
 		case code == codes.OK:
 			return nil
 		case code == codes.DataLoss: // another one may have better memory
 			unreadable = append(unreadable, w.GetName())
+			if other, ok := said[words]; ok {
+				return fmt.Errorf("%w, as workers %v say: %s", errSettled, []string{other, w.GetName()}, words)
+			}
+			said[words] = w.GetName()
 		case code == codes.FailedPrecondition: // or see other files
 			unreadable, changed = append(unreadable, w.GetName()), err
 		case refused:

@@ -34,10 +34,13 @@ func (m *Master) PutCode(ctx context.Context, namespace string, p *pb.CodePart, 
 // ForgetIndexes has the indexes be lost that are kept in memory.
 func (m *Master) ForgetIndexes() { m.indexes.kept.Shrink(indexBytes) }
 
+// KeepIndexes has all indexes be kept in etcd, however soon they are made.
+func (m *Master) KeepIndexes() { m.indexes.worth = 0 }
+
 // DamageIndex changes a byte of a file's index in etcd.
 func (m *Master) DamageIndex(ctx context.Context, uri string, x *index.Index) error {
 	name := indexKey{"", uri, x.Of}.name()
-	data, err := m.cfg.Store.Index(ctx, name)
+	data, err := m.cfg.Store.Index(ctx, m.leading().leadership, name)
 	if err != nil {
 		return err
 	}

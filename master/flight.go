@@ -78,7 +78,11 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if err != nil {
 		return nil, err
 	}
-	if err := dataset.eachBlock(ctx, cfg.Plan, list.add); err != nil {
+	of := &indexing{
+		indexer: f.master.indexes, session: &pb.Session{Namespace: namespace}, program: dataset.Program,
+		text: list.program, logger: cfg.Logger, recorded: func(string) string { return "" },
+	}
+	if err := dataset.eachBlock(ctx, cfg.Plan, of, list.add); err != nil {
 		return nil, openError(err)
 	}
 	info := &flight.FlightInfo{FlightDescriptor: d, Endpoint: list.all, TotalRecords: list.rows, TotalBytes: -1}
@@ -89,14 +93,20 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 }
 
 // eachBlock plans the blocks of the first epoch, one after the other, so that few descriptions of files are in memory.
-func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Block, plan.Counts) error) error {
+// Workers index files, as for sessions.
+func (d *Dataset) eachBlock(
+	ctx context.Context, cfg plan.Config, of *indexing, f func(*pb.Block, plan.Counts) error,
+) error {
 	cut := plan.Blocks(cfg, d.Files, plan.Order(d.Files, d.Program.GetSeed(), d.Program.GetShuffle(), 0))
 	for i, members := range cut {
 		files := make([]*pb.File, len(members))
 		for j, m := range members {
 			files[j] = d.Files[m]
 		}
-		loaded, err := d.described.whole(ctx, files, d.Program, func(int) {})
+		loaded, err := d.described.load(ctx, files, d.Program, func(int) {})
+		if err == nil {
+			err = of.whole(ctx, loaded.files)
+		}
 		if err != nil {
 			return err
 		}

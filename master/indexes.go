@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/lru"
@@ -29,8 +31,8 @@ const (
 	indexBytes = 128 << 20
 	// digestBytes bounds the digests that are remembered of indexes, kept or not, and digestCost is what one takes.
 	digestBytes, digestCost = 32 << 20, 512
-	// storedFrom is the size of files from which on their indexes lie in etcd: those of others are soon made again.
-	storedFrom = 32 << 20
+	// storedFrom is how long an index took to make that lies in etcd: others are soon made again.
+	storedFrom = time.Second
 	// storedAgain is how often an index that is used is written again, lest it make room for others.
 	storedAgain = time.Hour
 )
@@ -47,8 +49,10 @@ type indexer struct {
 	storage storage.Storage
 	files   *formats.Cache
 	kept    *lru.Cache[indexKey, *index.Index]
-	digests *lru.Cache[indexKey, string]
+	digests *lru.Cache[indexKey, indexSum]
 	stored  *lru.Cache[indexKey, time.Time] // when they were written to etcd
+	// worth is how long it takes to make an index that lies in etcd.
+	worth time.Duration
 	// term is that of now, if this master leads: only then does it write to etcd.
 	term func() *term
 }
@@ -63,9 +67,15 @@ func newIndexer(m *Master) *indexer {
 	return &indexer{
 		places: m.places, signer: m.signer, pool: m.counts.pool, storage: m.cfg.Storage, files: m.described,
 		kept:    lru.New[indexKey, *index.Index](indexBytes),
-		digests: lru.New[indexKey, string](digestBytes), stored: lru.New[indexKey, time.Time](digestBytes),
-		term: m.leading,
+		digests: lru.New[indexKey, indexSum](digestBytes), stored: lru.New[indexKey, time.Time](digestBytes),
+		worth: storedFrom, term: m.leading,
 	}
+}
+
+// indexSum is the digest of an index that was used.
+type indexSum struct {
+	digest string
+	made   bool // by a worker, and not only found beside the data, where somebody else may have put it
 }
 
 // otherIndexError says that a file has another index than before, though its ETag is the same.
@@ -85,6 +95,8 @@ type indexing struct {
 	logger  *slog.Logger
 	// recorded is the digest of a file's index in an earlier block of the session; "": none is known.
 	recorded func(uri string) string
+	// made says to use nothing but what workers made: what lies beside the data differs from what is known of the block.
+	made bool
 }
 
 // scanned is a file of a block that is to be indexed.
@@ -141,16 +153,21 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 	}
 	return out, eachOf(ctx, named, func(int) {}, func(ctx context.Context, i int) error {
 		f := out[i]
-		if kept, ok := x.kept.Get(x.key(f)); ok {
+		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) {
+			x.used(ctx, f, kept)
 			return f.use(kept)
 		}
 		for _, place := range []struct {
 			name string
 			find func(context.Context, *scanned) (*index.Index, error)
-		}{{"etcd", x.inStore}, {"beside the data", x.besideData}} {
+			made bool
+		}{{"etcd", x.inStore, true}, {"beside the data", x.besideData, false}} {
+			if x.made && !place.made {
+				continue
+			}
 			made, err := place.find(ctx, f)
 			if made != nil {
-				if err = x.take(f, made); err == nil {
+				if err = x.take(f, made, place.made); err == nil {
 					return f.use(made)
 				}
 			}
@@ -167,17 +184,31 @@ func (x *indexing) besideData(ctx context.Context, f *scanned) (*index.Index, er
 	return x.files.Beside(ctx, x.storage, x.program.GetStorage(), f.File.File, f.of)
 }
 
-// take takes an index that was found or made. A file whose ETag is the same has the same index at any time: one with
-// another digest than before is refused.
-func (x *indexing) take(f *scanned, made *index.Index) error {
+// may reports whether an index may be used that is kept of a file.
+func (x *indexing) may(f *scanned) bool {
+	sum, _ := x.digests.Get(x.key(f))
+	return sum.made || !x.made
+}
+
+// take takes an index that was found, or that a worker made. A file whose ETag is the same has the same index at any
+// time: one with another digest than before is refused, unless a worker made it, and none the one before.
+func (x *indexing) take(f *scanned, made *index.Index, byWorker bool) error {
 	if _, err := made.Open(f.Scanned, f.of); err != nil {
 		return err
 	}
 	if err := f.same(made); err != nil {
 		return err
 	}
-	if before := x.digests.Add(x.key(f), string(made.Digest()), digestCost); before != string(made.Digest()) {
-		return &otherIndexError{before, string(made.Digest())}
+	of := indexSum{string(made.Digest()), byWorker}
+	switch before := x.digests.Add(x.key(f), of, digestCost); {
+	case before.digest != of.digest && (before.made || !byWorker):
+		return &otherIndexError{before.digest, of.digest}
+	case before.digest != of.digest:
+		x.logger.Warn("the index of a file that lies beside the data is not the one that a worker makes, and is not used "+
+			"any more; remove it", "file", f.GetUri(), "folder", beside.Folder)
+		fallthrough
+	case byWorker && !before.made:
+		x.digests.Put(x.key(f), of, digestCost)
 	}
 	x.kept.Put(x.key(f), made, int64(len(made.Bytes()))+digestCost)
 	return nil
@@ -215,6 +246,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 		return err
 	}
 	var data bytes.Buffer
+	began := time.Now()
 	err = action(ctx, x.pool, w, "index", request, func(body []byte) (bool, error) {
 		if data.Len()+len(body) > index.MaxBytes {
 			return false, status.Errorf(codes.Aborted, "it sent an index of more than %d bytes", index.MaxBytes)
@@ -227,7 +259,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 	}
 	made, err := index.Parse(data.Bytes())
 	if err == nil {
-		err = x.take(f, made)
+		err = x.take(f, made, true)
 	}
 	if other, ok := errors.AsType[*otherIndexError](err); ok {
 		return status.Errorf(codes.DataLoss, "%s: %v", f.GetUri(), other)
@@ -238,8 +270,34 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 	if err != nil {
 		return status.Errorf(codes.Aborted, "%s: it sent what is no index of the file: %v", f.GetUri(), err)
 	}
-	x.store(ctx, f, made)
+	if time.Since(began) >= x.worth {
+		x.store(ctx, f, made)
+	}
 	return nil
+}
+
+// index has a block's files use their indexes, and fails if these are not those that the block had before; "": it is
+// not known which.
+func (p *blockPlanner) index(ctx context.Context, epoch, block uint32, files []plan.File, before string) (
+	out indexedFiles, err error,
+) {
+	x, err := p.indexing(epoch, block)
+	if err != nil {
+		return nil, err
+	}
+	for _, x.made = range []bool{false, true} {
+		indexed := slices.Clone(files)
+		if err = x.whole(ctx, indexed); err != nil {
+			return nil, err
+		}
+		out = indexedOf(indexed)
+		if err = out.differ(before); err == nil {
+			copy(files, indexed)
+			return out, nil
+		}
+		x.logger.Warn("a block's files have other indexes than before", "made_by_workers", x.made, "error", err)
+	}
+	return nil, err
 }
 
 // indexing is what the planner's blocks need.

@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -284,7 +287,7 @@ func failsByIndex(t *testing.T, r *trainer) {
 	}
 }
 
-// TestIndexesOutliveMasters: a master finds the index of a large file that another one had made. One that was damaged
+// TestIndexesOutliveMasters: a master finds the index of a file that another one had made. One that was damaged
 // in between is made again.
 func TestIndexesOutliveMasters(t *testing.T) {
 	dir := t.TempDir()
@@ -295,6 +298,7 @@ func TestIndexesOutliveMasters(t *testing.T) {
 	var want map[string]string
 	for i, asked := range []int{1, 0, 1} {
 		m := start(t, settings{endpoints: endpoints})
+		m.master.KeepIndexes()
 		w := &indexingWorker{}
 		startWith(t, m, "indexing", w, &w.countingWorker)
 		session := fmt.Sprintf("run %d", i)
@@ -317,5 +321,162 @@ func TestIndexesOutliveMasters(t *testing.T) {
 			check(t, m.master.DamageIndex(t.Context(), files[0].GetUri(), x))
 		}
 		m.stop()
+	}
+}
+
+// TestAStateIsRestoredByItsIndexes: a state that was taken in the middle of a block goes on elsewhere only if the files
+// have the same indexes there, whatever became of those that lay beside the data.
+func TestAStateIsRestoredByItsIndexes(t *testing.T) {
+	dir := linesDataset(t)
+	files, err := indexFiles(t, dir)
+	check(t, err)
+	rows := int64(0)
+	pack := func(t *testing.T, change func(*index.Index) ([]byte, error)) {
+		t.Helper()
+		var packed []index.Packed
+		for _, f := range files {
+			x, err := indexOf(t.Context(), f)
+			check(t, err)
+			data, err := change(x)
+			check(t, err)
+			_, name := beside.Split(f.GetUri())
+			packed = append(packed, index.Packed{Name: name, Index: data})
+		}
+		folder, data := filepath.Join(dir, beside.Folder), index.Pack(packed)
+		check(t, os.MkdirAll(folder, 0o700))
+		check(t, os.WriteFile(filepath.Join(folder, index.PackName(data)), data, 0o600))
+	}
+	as := func(x *index.Index) ([]byte, error) { return x.Bytes(), nil }
+	pack(t, as)
+	first := single(t)
+	openSession(t, first, "run", linesSpec(dir, 1), 1)
+	w := &indexingWorker{}
+	startWith(t, first, "indexing", w, &w.countingWorker)
+	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
+	r.untilGranted()
+	if r.consume(2) != 2 {
+		t.Fatal("fewer than two shards were granted")
+	}
+	check(t, r.sync())
+	for _, f := range files {
+		x, err := indexOf(t.Context(), f)
+		check(t, err)
+		for _, p := range x.Places() {
+			rows += p.Rows
+		}
+	}
+	state := r.state()
+	if len(state.GetIndexes()) == 0 {
+		t.Fatal("the state tells of no index")
+	}
+	for name, tc := range map[string]struct {
+		beside func(*index.Index) ([]byte, error) // nil: deleted
+		worker func(int, *index.Index) ([]byte, error)
+		state  func(*pb.State)
+		fails  bool
+	}{
+		"deleted":            {beside: nil},
+		"there":              {beside: as},
+		"forged":             {beside: joined},
+		"made otherwise":     {worker: func(_ int, x *index.Index) ([]byte, error) { return joined(x) }, fails: true},
+		"an earlier release": {beside: as, state: func(s *pb.State) { s.Indexes = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check(t, os.RemoveAll(filepath.Dir(filepath.Join(dir, beside.Folder))))
+			if tc.beside != nil {
+				pack(t, tc.beside)
+			}
+			m := single(t)
+			w := &indexingWorker{change: tc.worker}
+			startWith(t, m, "indexing", w, &w.countingWorker)
+			openSession(t, m, "again", linesSpec(dir, 1), 1)
+			state := proto.CloneOf(state)
+			if tc.state != nil {
+				tc.state(state)
+			}
+			again := newTrainer(t, m, "again", 0, 1)
+			check(t, again.restore("b", true, state))
+			again.work(func() bool { return again.finished() || again.last.GetFailure() != "" })
+			switch failure := again.last.GetFailure(); {
+			case tc.fails:
+				if !strings.Contains(failure, ".jsonl: its index is another one") {
+					t.Errorf("the session failed: %q", failure)
+				}
+			case failure != "" || again.counters.GetRows()+r.counters.GetRows() != rows:
+				t.Errorf("%d rows were read before and %d after, want %d; failure: %q", r.counters.GetRows(),
+					again.counters.GetRows(), rows, failure)
+			}
+		})
+	}
+}
+
+// TestFlightInfoIsOfIndexes: who asks for a dataset by Flight gets the extents that workers find. Masters scan nothing,
+// and ask for no index that they have.
+func TestFlightInfoIsOfIndexes(t *testing.T) {
+	dir := linesDataset(t)
+	m := single(t)
+	w := &indexingWorker{}
+	startWith(t, m, "indexing", w, &w.countingWorker)
+	text, err := spec.Format(linesSpec(dir, 1))
+	check(t, err)
+	for range 2 {
+		var info *flight.FlightInfo
+		eventually(t, "there is a worker", func() bool {
+			info, err = flight.NewFlightServiceClient(m.conn).GetFlightInfo(t.Context(),
+				&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
+			return status.Code(err) != codes.Unavailable
+		})
+		check(t, err)
+		if n := lineFiles * (lineBytes / lineLength(t, dir)); info.GetTotalRecords() != int64(n) || w.times() != lineFiles {
+			t.Errorf("%d rows, want %d; workers were asked for %v", info.GetTotalRecords(), n, w.asked)
+		}
+	}
+}
+
+func lineLength(t *testing.T, dir string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "part-0.jsonl"))
+	check(t, err)
+	return bytes.IndexByte(data, '\n') + 1
+}
+
+// TestADamagedFileIsReadTwice: two workers that say the same of a file's bytes are believed. Those that say other
+// things are not: all others are asked, more than once.
+func TestADamagedFileIsReadTwice(t *testing.T) {
+	const fleet = 3
+	for name, words := range map[string]func(worker int) string{
+		"the same":     func(int) string { return "the record at byte 7 is damaged" },
+		"other things": func(worker int) string { return fmt.Sprintf("the record at byte %d is damaged", worker) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
+			m := single(t)
+			var workers []*indexingWorker
+			for i := range fleet {
+				w := &indexingWorker{change: func(int, *index.Index) ([]byte, error) {
+					return nil, status.Error(codes.DataLoss, words(i))
+				}}
+				startWith(t, m, fmt.Sprint("indexing-", i), w, &w.countingWorker)
+				workers = append(workers, w)
+			}
+			openSession(t, m, "other", newSpec(dataset(t, 1)), 1)
+			other := newTrainer(t, m, "other", 0, 1).mustJoin("a")
+			eventually(t, "all workers are there", func() bool {
+				check(t, other.sync())
+				return other.last.GetWorkers() == fleet
+			})
+			openSession(t, m, "run", linesSpec(dir, 1), 1)
+			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+			r.work(func() bool { return r.last.GetFailure() != "" })
+			asked := 0
+			for _, w := range workers {
+				asked += w.times()
+			}
+			if failure := r.last.GetFailure(); !strings.Contains(failure, "is damaged") || !r.last.GetBadData() ||
+				(asked == 2) != (name == "the same") {
+				t.Errorf("workers were asked %d times; the session failed: %s", asked, failure)
+			}
+		})
 	}
 }

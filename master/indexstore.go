@@ -21,13 +21,13 @@ func (k indexKey) name() (name store.IndexName) {
 	return name
 }
 
-// inStore finds the index of a large file in etcd; nil: there is none. It is kept there, since it is used.
+// inStore finds the index of a file in etcd; nil: there is none.
 func (x *indexing) inStore(ctx context.Context, f *scanned) (*index.Index, error) {
 	t := x.term()
-	if t == nil || f.GetSize() < storedFrom {
+	if t == nil {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	data, err := t.master.cfg.Store.Index(ctx, x.key(f).name())
+	data, err := t.master.cfg.Store.Index(ctx, t.leadership, x.key(f).name())
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -38,11 +38,17 @@ func (x *indexing) inStore(ctx context.Context, f *scanned) (*index.Index, error
 	return made, err
 }
 
-// store writes the index of a large file to etcd, unless that was done lately. That it cannot be kept is no harm.
+// used has an index that lies in etcd stay there, since it is used.
+func (x *indexing) used(ctx context.Context, f *scanned, made *index.Index) {
+	if when, ok := x.stored.Get(x.key(f)); ok && time.Since(when) >= storedAgain {
+		x.store(ctx, f, made)
+	}
+}
+
+// store writes the index of a file to etcd, as the one used last. That it cannot be kept is no harm.
 func (x *indexing) store(ctx context.Context, f *scanned, made *index.Index) {
 	t, key := x.term(), x.key(f)
-	when, written := x.stored.Get(key)
-	if t == nil || f.GetSize() < storedFrom || written && time.Since(when) < storedAgain {
+	if t == nil {
 		return
 	}
 	err := t.master.cfg.Store.PutIndex(ctx, t.leadership, key.name(), made.Bytes())

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,6 +45,21 @@ func (l limited) Tell(ctx context.Context, profile string, uris []string) ([]*pb
 		return nil, storage.LeftOut{}, err
 	}
 	return files, left, nil
+}
+
+// Find implements storage.Finder: what may not be read is not found.
+func (l limited) Find(
+	ctx context.Context, profile string, uris []string, kind storage.Kind,
+) ([]*pb.File, storage.Others, error) {
+	from, ok := l.Storage.(storage.Finder)
+	if !ok {
+		return nil, storage.Others{}, nil
+	}
+	files, others, err := from.Find(ctx, profile, uris, kind)
+	if !l.limits.Unlimited() {
+		files = slices.DeleteFunc(files, func(f *pb.File) bool { return l.limits.MayReadFile(f.GetUri()) != nil })
+	}
+	return files, others, err
 }
 
 // datasets are those that URIs lie in, all of which may be read.

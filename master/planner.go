@@ -99,9 +99,10 @@ func (p *blockPlanner) rest() {
 	clear(p.epoch)
 }
 
-// plan plans a block. Where outputs are counted, the block has them.
-func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (plannedBlock, error) {
-	b, err := p.cut(ctx, epoch, index)
+// plan plans a block, by the indexes that it had before; "": it is not known which. Where outputs are counted, the
+// block has them.
+func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32, indexes string) (plannedBlock, error) {
+	b, err := p.cut(ctx, epoch, index, indexes)
 	if err == nil && p.counts != nil {
 		err = p.countOutputs(ctx, b.block)
 	}
@@ -170,15 +171,12 @@ func (p *blockPlanner) sayWhatCountingCosts() {
 }
 
 // cut makes the shards of a block.
-func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedBlock, err error) {
+func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32, indexes string) (b plannedBlock, err error) {
 	listed, blocks, loaded, err := p.describe(ctx, epoch, index)
 	if err != nil {
 		return b, err
 	}
-	indexing, err := p.indexing(epoch, index)
-	if err == nil {
-		err = indexing.whole(ctx, loaded.files)
-	}
+	indexed, err := p.index(ctx, epoch, index, loaded.files, indexes)
 	if err != nil {
 		return b, err
 	}
@@ -196,6 +194,7 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (b plannedB
 		columns: p.look(reads.prefixes, loaded.files), leftOut: loaded.sayForeign(),
 		command: session.Planned{
 			Epoch: epoch, Block: index, Blocks: uint32(blocks), Shards: uint32(len(shards)), Rows: counts.Rows,
+			Indexes: indexed.digests(),
 		},
 	}, nil
 }
@@ -259,6 +258,7 @@ type plannedBlock struct {
 	command session.Planned
 	block   *pb.Block
 	reads   *blockReads
+	indexes string // that the state told of the block when planning began
 	columns []readNote
 	leftOut string // says which files are; "": none
 	err     error
@@ -271,11 +271,11 @@ func (r *runner) plan() {
 		return
 	}
 	r.planning = true
-	fails := r.planFails
+	fails, indexes := r.planFails, r.state.IndexesOf(epoch, index)
 	r.term.reading.Go(func() {
 		r.pauseAfter(fails)
-		p, err := r.planner.plan(r.ctx, epoch, index)
-		p.err, p.command.Epoch, p.command.Block = err, epoch, index
+		p, err := r.planner.plan(r.ctx, epoch, index, indexes)
+		p.err, p.command.Epoch, p.command.Block, p.indexes = err, epoch, index, indexes
 		p.command.Outputs = session.OutputsOf(p.block)
 		select {
 		case r.planned <- p:
@@ -313,6 +313,9 @@ func badData(err error) bool {
 // takePlan records a planned block, or why the session cannot go on.
 func (r *runner) takePlan(p plannedBlock) error {
 	r.planning = false
+	if p.indexes != r.state.IndexesOf(p.command.Epoch, p.command.Block) {
+		return nil // the session was restored meanwhile, and the block is planned again
+	}
 	if p.err == nil {
 		err := r.record(p)
 		switch {

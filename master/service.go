@@ -169,7 +169,7 @@ func (s *service) joinReply(a answer) *pb.JoinReply {
 		Steps:        a.Begun.Proto(),
 		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(), Starts: session.LaneStartsProto(a.Starts),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups,
-		ConsumedSkips: a.Skips.Proto(), BaseSkips: a.BaseSkips.Proto(),
+		ConsumedSkips: a.Skips.Proto(), BaseSkips: a.BaseSkips.Proto(), Indexes: session.BlockIndexesProto(a.Indexes),
 	}
 }
 
@@ -216,7 +216,7 @@ func syncReply(a answer, places *places) *pb.SyncReply {
 		DepartedRows: a.DepartedRows, Starts: session.LaneStartsProto(a.Starts),
 		Steps:   session.EpochStepsProto(a.Steps),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData,
-		Checkpoint: a.Order.Proto(), BaseSkips: a.BaseSkips.Proto(),
+		Checkpoint: a.Order.Proto(), BaseSkips: a.BaseSkips.Proto(), Indexes: session.BlockIndexesProto(a.Indexes),
 	}
 }
 

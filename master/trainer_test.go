@@ -181,7 +181,7 @@ func (r *trainer) state() *pb.State {
 		Base: r.joined.GetBase(), Consumed: r.consumed.Proto(), ClosedEpochs: r.epoch,
 		ProgramDigest: s.GetProgramDigest(), DatasetDigest: s.GetDatasetDigest(), PlannerDigest: s.GetPlannerDigest(),
 		BaseVersion: r.joined.GetBaseVersion(), Members: r.joined.GetMembers(), Departed: r.joined.GetDeparted(),
-		DepartedRows: r.joined.GetDepartedRows(),
+		DepartedRows: r.joined.GetDepartedRows(), Indexes: r.last.GetIndexes(),
 	}
 }
 

@@ -2314,8 +2314,9 @@ type JoinReply struct {
 	Skipped          []*SkippedRows `protobuf:"bytes,17,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	SkippedRowGroups uint32         `protobuf:"varint,18,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
 	// Rows left out beside `consumed`, and beside `base`, because of their bytes.
-	ConsumedSkips []*EpochRows `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"`
-	BaseSkips     []*EpochRows `protobuf:"bytes,51,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"`
+	ConsumedSkips []*EpochRows    `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"`
+	BaseSkips     []*EpochRows    `protobuf:"bytes,51,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"`
+	Indexes       []*BlockIndexes `protobuf:"bytes,60,rep,name=indexes,proto3" json:"indexes,omitempty"` // as in SyncReply
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2486,6 +2487,13 @@ func (x *JoinReply) GetConsumedSkips() []*EpochRows {
 func (x *JoinReply) GetBaseSkips() []*EpochRows {
 	if x != nil {
 		return x.BaseSkips
+	}
+	return nil
+}
+
+func (x *JoinReply) GetIndexes() []*BlockIndexes {
+	if x != nil {
+		return x.Indexes
 	}
 	return nil
 }
@@ -3309,6 +3317,67 @@ func (x *EpochSteps) GetDropped() uint64 {
 	return 0
 }
 
+// BlockIndexes says by which indexes a block was cut, of files that do not say themselves where their rows are.
+type BlockIndexes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Block         uint32                 `protobuf:"varint,2,opt,name=block,proto3" json:"block,omitempty"`
+	Digests       []byte                 `protobuf:"bytes,3,opt,name=digests,proto3" json:"digests,omitempty"` // see docs/internals/indexes.md
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockIndexes) Reset() {
+	*x = BlockIndexes{}
+	mi := &file_api_pb_control_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockIndexes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockIndexes) ProtoMessage() {}
+
+func (x *BlockIndexes) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockIndexes.ProtoReflect.Descriptor instead.
+func (*BlockIndexes) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *BlockIndexes) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *BlockIndexes) GetBlock() uint32 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *BlockIndexes) GetDigests() []byte {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
 // LaneStart says where a block begins in the lanes of a session of order DETERMINISTIC. A job can be restored at any step that lies
 // in or behind the block without planning the blocks before.
 type LaneStart struct {
@@ -3322,7 +3391,7 @@ type LaneStart struct {
 
 func (x *LaneStart) Reset() {
 	*x = LaneStart{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +3403,7 @@ func (x *LaneStart) String() string {
 func (*LaneStart) ProtoMessage() {}
 
 func (x *LaneStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +3416,7 @@ func (x *LaneStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
 func (*LaneStart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LaneStart) GetEpoch() uint32 {
@@ -3407,15 +3476,16 @@ type SyncReply struct {
 	// A checkpoint that this rank has no part in yet.
 	Checkpoint *CheckpointOrder `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// What holds this session's trainers up, as the master sees it. Unset: too little was measured yet.
-	Cause         *Cause       `protobuf:"bytes,25,opt,name=cause,proto3" json:"cause,omitempty"`
-	BaseSkips     []*EpochRows `protobuf:"bytes,50,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"` // rows left out beside the base because of their bytes; left out with it
+	Cause         *Cause          `protobuf:"bytes,25,opt,name=cause,proto3" json:"cause,omitempty"`
+	BaseSkips     []*EpochRows    `protobuf:"bytes,50,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"` // rows left out beside the base because of their bytes; left out with it
+	Indexes       []*BlockIndexes `protobuf:"bytes,60,rep,name=indexes,proto3" json:"indexes,omitempty"`                      // of the blocks that are not consumed, ascending; all of them go into State
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3427,7 +3497,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3440,7 +3510,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -3604,6 +3674,13 @@ func (x *SyncReply) GetBaseSkips() []*EpochRows {
 	return nil
 }
 
+func (x *SyncReply) GetIndexes() []*BlockIndexes {
+	if x != nil {
+		return x.Indexes
+	}
+	return nil
+}
+
 // Cause is what holds a session's trainers up.
 type Cause struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3616,7 +3693,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3628,7 +3705,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3641,7 +3718,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Cause) GetBottleneck() Bottleneck {
@@ -3680,7 +3757,7 @@ type CheckpointOrder struct {
 
 func (x *CheckpointOrder) Reset() {
 	*x = CheckpointOrder{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3769,7 @@ func (x *CheckpointOrder) String() string {
 func (*CheckpointOrder) ProtoMessage() {}
 
 func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3782,7 @@ func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
 func (*CheckpointOrder) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CheckpointOrder) GetId() uint64 {
@@ -3747,7 +3824,7 @@ type CheckpointPart struct {
 
 func (x *CheckpointPart) Reset() {
 	*x = CheckpointPart{}
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +3836,7 @@ func (x *CheckpointPart) String() string {
 func (*CheckpointPart) ProtoMessage() {}
 
 func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +3849,7 @@ func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
 func (*CheckpointPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckpointPart) GetId() uint64 {
@@ -3808,7 +3885,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +3897,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +3910,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ObserveRequest) GetSession() string {
@@ -3873,7 +3950,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3885,7 +3962,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3898,7 +3975,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Observation) GetNowUnixMs() int64 {
@@ -3971,7 +4048,7 @@ type FleetPoint struct {
 
 func (x *FleetPoint) Reset() {
 	*x = FleetPoint{}
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3983,7 +4060,7 @@ func (x *FleetPoint) String() string {
 func (*FleetPoint) ProtoMessage() {}
 
 func (x *FleetPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3996,7 +4073,7 @@ func (x *FleetPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPoint.ProtoReflect.Descriptor instead.
 func (*FleetPoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FleetPoint) GetUnixMs() int64 {
@@ -4114,7 +4191,7 @@ type SessionLoad struct {
 
 func (x *SessionLoad) Reset() {
 	*x = SessionLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4126,7 +4203,7 @@ func (x *SessionLoad) String() string {
 func (*SessionLoad) ProtoMessage() {}
 
 func (x *SessionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4139,7 +4216,7 @@ func (x *SessionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
 func (*SessionLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SessionLoad) GetSession() string {
@@ -4310,7 +4387,7 @@ type TrainerLoad struct {
 
 func (x *TrainerLoad) Reset() {
 	*x = TrainerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4322,7 +4399,7 @@ func (x *TrainerLoad) String() string {
 func (*TrainerLoad) ProtoMessage() {}
 
 func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4335,7 +4412,7 @@ func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerLoad.ProtoReflect.Descriptor instead.
 func (*TrainerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TrainerLoad) GetRank() uint32 {
@@ -4392,7 +4469,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4404,7 +4481,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4417,7 +4494,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StageTime) GetStage() string {
@@ -4456,7 +4533,7 @@ type WorkerLoad struct {
 
 func (x *WorkerLoad) Reset() {
 	*x = WorkerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4468,7 +4545,7 @@ func (x *WorkerLoad) String() string {
 func (*WorkerLoad) ProtoMessage() {}
 
 func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4481,7 +4558,7 @@ func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLoad.ProtoReflect.Descriptor instead.
 func (*WorkerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WorkerLoad) GetName() string {
@@ -4602,7 +4679,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4614,7 +4691,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4627,7 +4704,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Decision) GetUnixMs() int64 {
@@ -4718,7 +4795,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4730,7 +4807,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4743,7 +4820,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListEventsRequest) GetSession() string {
@@ -4777,7 +4854,7 @@ type ListEventsReply struct {
 
 func (x *ListEventsReply) Reset() {
 	*x = ListEventsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4789,7 +4866,7 @@ func (x *ListEventsReply) String() string {
 func (*ListEventsReply) ProtoMessage() {}
 
 func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4802,7 +4879,7 @@ func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsReply.ProtoReflect.Descriptor instead.
 func (*ListEventsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListEventsReply) GetEvents() []*Event {
@@ -4831,7 +4908,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +4920,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +4933,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -4937,7 +5014,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4949,7 +5026,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4962,7 +5039,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 // Caller is who makes a call, and what its namespace may read and take.
@@ -4984,7 +5061,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4996,7 +5073,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5009,7 +5086,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Caller) GetSubject() string {
@@ -5090,7 +5167,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5102,7 +5179,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5115,7 +5192,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
 }
 
 type Fleet struct {
@@ -5129,7 +5206,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5141,7 +5218,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5154,7 +5231,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -5193,7 +5270,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5205,7 +5282,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5218,7 +5295,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -5285,7 +5362,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5297,7 +5374,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5310,7 +5387,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -5400,13 +5477,15 @@ type State struct {
 	// Rows left out beside `consumed`, and beside `base`, because of their bytes.
 	ConsumedSkips []*EpochRows `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"`
 	BaseSkips     []*EpochRows `protobuf:"bytes,51,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"`
+	// Of the blocks that were not consumed: who restores the state cuts them by the same indexes, or fails. Earlier releases do not tell.
+	Indexes       []*BlockIndexes `protobuf:"bytes,60,rep,name=indexes,proto3" json:"indexes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5418,7 +5497,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5431,7 +5510,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -5630,6 +5709,13 @@ func (x *State) GetBaseSkips() []*EpochRows {
 	return nil
 }
 
+func (x *State) GetIndexes() []*BlockIndexes {
+	if x != nil {
+		return x.Indexes
+	}
+	return nil
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -5648,7 +5734,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5660,7 +5746,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5673,7 +5759,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -5777,7 +5863,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5789,7 +5875,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5802,7 +5888,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -5948,7 +6034,7 @@ type OpTime struct {
 
 func (x *OpTime) Reset() {
 	*x = OpTime{}
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5960,7 +6046,7 @@ func (x *OpTime) String() string {
 func (*OpTime) ProtoMessage() {}
 
 func (x *OpTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5973,7 +6059,7 @@ func (x *OpTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
 func (*OpTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *OpTime) GetOp() string {
@@ -6003,7 +6089,7 @@ type SessionCounters struct {
 
 func (x *SessionCounters) Reset() {
 	*x = SessionCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6015,7 +6101,7 @@ func (x *SessionCounters) String() string {
 func (*SessionCounters) ProtoMessage() {}
 
 func (x *SessionCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6028,7 +6114,7 @@ func (x *SessionCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
 func (*SessionCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SessionCounters) GetSession() string {
@@ -6070,7 +6156,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +6168,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +6181,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -6124,7 +6210,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6136,7 +6222,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6149,7 +6235,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -6184,7 +6270,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6196,7 +6282,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6209,7 +6295,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Shard) GetFile() *File {
@@ -6243,7 +6329,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6341,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6354,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -6290,7 +6376,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6302,7 +6388,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6315,7 +6401,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -6348,7 +6434,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6360,7 +6446,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6373,7 +6459,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -6426,7 +6512,7 @@ type ClosedSession struct {
 
 func (x *ClosedSession) Reset() {
 	*x = ClosedSession{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6438,7 +6524,7 @@ func (x *ClosedSession) String() string {
 func (*ClosedSession) ProtoMessage() {}
 
 func (x *ClosedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6451,7 +6537,7 @@ func (x *ClosedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosedSession.ProtoReflect.Descriptor instead.
 func (*ClosedSession) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ClosedSession) GetMeta() *SessionMeta {
@@ -6502,7 +6588,7 @@ type CodeHead struct {
 
 func (x *CodeHead) Reset() {
 	*x = CodeHead{}
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6514,7 +6600,7 @@ func (x *CodeHead) String() string {
 func (*CodeHead) ProtoMessage() {}
 
 func (x *CodeHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6527,7 +6613,7 @@ func (x *CodeHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodeHead.ProtoReflect.Descriptor instead.
 func (*CodeHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CodeHead) GetSize() int64 {
@@ -6573,7 +6659,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6585,7 +6671,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6598,7 +6684,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -6677,18 +6763,19 @@ type SessionHead struct {
 	// Epochs from the open one on that some rank's training loop left, and the job's step behind each.
 	Left []*EpochSteps `protobuf:"bytes,33,rep,name=left,proto3" json:"left,omitempty"`
 	// Epochs that closed with a rest that nobody got, since all training loops had left them, and about how many shards that was.
-	AbandonedEpochs uint32       `protobuf:"varint,34,opt,name=abandoned_epochs,json=abandonedEpochs,proto3" json:"abandoned_epochs,omitempty"`
-	AbandonedShards int64        `protobuf:"varint,35,opt,name=abandoned_shards,json=abandonedShards,proto3" json:"abandoned_shards,omitempty"`
-	BaseSkips       []*EpochRows `protobuf:"bytes,50,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"` // rows left out beside the base because of their bytes
-	PastSkips       []*EpochRows `protobuf:"bytes,51,rep,name=past_skips,json=pastSkips,proto3" json:"past_skips,omitempty"` // the same of whole epochs that were forgotten, the newest of them
-	BadRows         []*NamedRow  `protobuf:"bytes,52,rep,name=bad_rows,json=badRows,proto3" json:"bad_rows,omitempty"`       // a few of all
+	AbandonedEpochs uint32          `protobuf:"varint,34,opt,name=abandoned_epochs,json=abandonedEpochs,proto3" json:"abandoned_epochs,omitempty"`
+	AbandonedShards int64           `protobuf:"varint,35,opt,name=abandoned_shards,json=abandonedShards,proto3" json:"abandoned_shards,omitempty"`
+	BaseSkips       []*EpochRows    `protobuf:"bytes,50,rep,name=base_skips,json=baseSkips,proto3" json:"base_skips,omitempty"` // rows left out beside the base because of their bytes
+	PastSkips       []*EpochRows    `protobuf:"bytes,51,rep,name=past_skips,json=pastSkips,proto3" json:"past_skips,omitempty"` // the same of whole epochs that were forgotten, the newest of them
+	BadRows         []*NamedRow     `protobuf:"bytes,52,rep,name=bad_rows,json=badRows,proto3" json:"bad_rows,omitempty"`       // a few of all
+	Indexes         []*BlockIndexes `protobuf:"bytes,60,rep,name=indexes,proto3" json:"indexes,omitempty"`                      // of blocks in flight, and of those that restored states tell of
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6700,7 +6787,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[74]
+	mi := &file_api_pb_control_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6713,7 +6800,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6947,6 +7034,13 @@ func (x *SessionHead) GetBadRows() []*NamedRow {
 	return nil
 }
 
+func (x *SessionHead) GetIndexes() []*BlockIndexes {
+	if x != nil {
+		return x.Indexes
+	}
+	return nil
+}
+
 // PendingCheckpoint is a checkpoint that is being taken, or the newest one that could not be.
 type PendingCheckpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6964,7 +7058,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[75]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6976,7 +7070,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[75]
+	mi := &file_api_pb_control_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6989,7 +7083,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{75}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -7062,7 +7156,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[76]
+	mi := &file_api_pb_control_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7074,7 +7168,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[76]
+	mi := &file_api_pb_control_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7087,7 +7181,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{76}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -7138,7 +7232,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[77]
+	mi := &file_api_pb_control_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7150,7 +7244,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[77]
+	mi := &file_api_pb_control_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7163,7 +7257,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{77}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -7240,7 +7334,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[78]
+	mi := &file_api_pb_control_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7252,7 +7346,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[78]
+	mi := &file_api_pb_control_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7265,7 +7359,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{78}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -7473,7 +7567,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[79]
+	mi := &file_api_pb_control_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7485,7 +7579,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[79]
+	mi := &file_api_pb_control_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7498,7 +7592,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{79}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -7553,7 +7647,7 @@ type ListFeaturesRequest struct {
 
 func (x *ListFeaturesRequest) Reset() {
 	*x = ListFeaturesRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[80]
+	mi := &file_api_pb_control_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7565,7 +7659,7 @@ func (x *ListFeaturesRequest) String() string {
 func (*ListFeaturesRequest) ProtoMessage() {}
 
 func (x *ListFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[80]
+	mi := &file_api_pb_control_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7578,7 +7672,7 @@ func (x *ListFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*ListFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{80}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListFeaturesRequest) GetUri() string {
@@ -7597,7 +7691,7 @@ type ListFeaturesReply struct {
 
 func (x *ListFeaturesReply) Reset() {
 	*x = ListFeaturesReply{}
-	mi := &file_api_pb_control_proto_msgTypes[81]
+	mi := &file_api_pb_control_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7609,7 +7703,7 @@ func (x *ListFeaturesReply) String() string {
 func (*ListFeaturesReply) ProtoMessage() {}
 
 func (x *ListFeaturesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[81]
+	mi := &file_api_pb_control_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7622,7 +7716,7 @@ func (x *ListFeaturesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFeaturesReply.ProtoReflect.Descriptor instead.
 func (*ListFeaturesReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{81}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListFeaturesReply) GetDatasets() []*DatasetReads {
@@ -7657,7 +7751,7 @@ type DatasetReads struct {
 
 func (x *DatasetReads) Reset() {
 	*x = DatasetReads{}
-	mi := &file_api_pb_control_proto_msgTypes[82]
+	mi := &file_api_pb_control_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7669,7 +7763,7 @@ func (x *DatasetReads) String() string {
 func (*DatasetReads) ProtoMessage() {}
 
 func (x *DatasetReads) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[82]
+	mi := &file_api_pb_control_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7682,7 +7776,7 @@ func (x *DatasetReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatasetReads.ProtoReflect.Descriptor instead.
 func (*DatasetReads) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{82}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *DatasetReads) GetPrefix() string {
@@ -7791,7 +7885,7 @@ type FeatureReads struct {
 
 func (x *FeatureReads) Reset() {
 	*x = FeatureReads{}
-	mi := &file_api_pb_control_proto_msgTypes[83]
+	mi := &file_api_pb_control_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7803,7 +7897,7 @@ func (x *FeatureReads) String() string {
 func (*FeatureReads) ProtoMessage() {}
 
 func (x *FeatureReads) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[83]
+	mi := &file_api_pb_control_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7816,7 +7910,7 @@ func (x *FeatureReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureReads.ProtoReflect.Descriptor instead.
 func (*FeatureReads) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{83}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *FeatureReads) GetName() string {
@@ -7868,7 +7962,7 @@ type FeatureSet struct {
 
 func (x *FeatureSet) Reset() {
 	*x = FeatureSet{}
-	mi := &file_api_pb_control_proto_msgTypes[84]
+	mi := &file_api_pb_control_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7880,7 +7974,7 @@ func (x *FeatureSet) String() string {
 func (*FeatureSet) ProtoMessage() {}
 
 func (x *FeatureSet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[84]
+	mi := &file_api_pb_control_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7893,7 +7987,7 @@ func (x *FeatureSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureSet.ProtoReflect.Descriptor instead.
 func (*FeatureSet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{84}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *FeatureSet) GetFeatures() []byte {
@@ -7945,7 +8039,7 @@ type FileColumns struct {
 
 func (x *FileColumns) Reset() {
 	*x = FileColumns{}
-	mi := &file_api_pb_control_proto_msgTypes[85]
+	mi := &file_api_pb_control_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7957,7 +8051,7 @@ func (x *FileColumns) String() string {
 func (*FileColumns) ProtoMessage() {}
 
 func (x *FileColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[85]
+	mi := &file_api_pb_control_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7970,7 +8064,7 @@ func (x *FileColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileColumns.ProtoReflect.Descriptor instead.
 func (*FileColumns) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{85}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *FileColumns) GetColumns() []*FileColumn {
@@ -8019,7 +8113,7 @@ type FileColumn struct {
 
 func (x *FileColumn) Reset() {
 	*x = FileColumn{}
-	mi := &file_api_pb_control_proto_msgTypes[86]
+	mi := &file_api_pb_control_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8031,7 +8125,7 @@ func (x *FileColumn) String() string {
 func (*FileColumn) ProtoMessage() {}
 
 func (x *FileColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[86]
+	mi := &file_api_pb_control_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8044,7 +8138,7 @@ func (x *FileColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileColumn.ProtoReflect.Descriptor instead.
 func (*FileColumn) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{86}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *FileColumn) GetName() string {
@@ -8241,7 +8335,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
 	"\trestoring\x18\x06 \x01(\bR\trestoring\x12,\n" +
 	"\x12accept_code_change\x18\a \x01(\bR\x10acceptCodeChange\x12+\n" +
-	"\x04code\x18\b \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"\xcc\x06\n" +
+	"\x04code\x18\b \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"\x81\a\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -8267,7 +8361,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\x12=\n" +
 	"\x0econsumed_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\rconsumedSkips\x125\n" +
 	"\n" +
-	"base_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\"\xbe\x01\n" +
+	"base_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\x123\n" +
+	"\aindexes\x18< \x03(\v2\x19.penstock.v1.BlockIndexesR\aindexes\"\xbe\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -8343,11 +8438,15 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12\x14\n" +
 	"\x05final\x18\x03 \x01(\bR\x05final\x12\x18\n" +
-	"\adropped\x18\x04 \x01(\x04R\adropped\"K\n" +
+	"\adropped\x18\x04 \x01(\x04R\adropped\"T\n" +
+	"\fBlockIndexes\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
+	"\x05block\x18\x02 \x01(\rR\x05block\x12\x18\n" +
+	"\adigests\x18\x03 \x01(\fR\adigests\"K\n" +
 	"\tLaneStart\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xef\x06\n" +
+	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xa4\a\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -8375,7 +8474,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"checkpoint\x12(\n" +
 	"\x05cause\x18\x19 \x01(\v2\x12.penstock.v1.CauseR\x05cause\x125\n" +
 	"\n" +
-	"base_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\"l\n" +
+	"base_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\x123\n" +
+	"\aindexes\x18< \x03(\v2\x19.penstock.v1.BlockIndexesR\aindexes\"l\n" +
 	"\x05Cause\x127\n" +
 	"\n" +
 	"bottleneck\x18\x01 \x01(\x0e2\x17.penstock.v1.BottleneckR\n" +
@@ -8550,7 +8650,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\xab\b\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xe0\b\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -8585,7 +8685,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04code\x18\x1f \x01(\v2\x11.penstock.v1.CodeR\x04code\x12=\n" +
 	"\x0econsumed_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\rconsumedSkips\x125\n" +
 	"\n" +
-	"base_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\"\xcd\x02\n" +
+	"base_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\x123\n" +
+	"\aindexes\x18< \x03(\v2\x19.penstock.v1.BlockIndexesR\aindexes\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -8680,7 +8781,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\x8f\v\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xc4\v\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -8725,7 +8826,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"base_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\tbaseSkips\x125\n" +
 	"\n" +
 	"past_skips\x183 \x03(\v2\x16.penstock.v1.EpochRowsR\tpastSkips\x120\n" +
-	"\bbad_rows\x184 \x03(\v2\x15.penstock.v1.NamedRowR\abadRowsB\x0f\n" +
+	"\bbad_rows\x184 \x03(\v2\x15.penstock.v1.NamedRowR\abadRows\x123\n" +
+	"\aindexes\x18< \x03(\v2\x19.penstock.v1.BlockIndexesR\aindexesB\x0f\n" +
 	"\r_steps_closed\"\xcc\x01\n" +
 	"\x11PendingCheckpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
@@ -8916,7 +9018,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -8961,244 +9063,249 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*NamedRow)(nil),                // 40: penstock.v1.NamedRow
 	(*RankSteps)(nil),               // 41: penstock.v1.RankSteps
 	(*EpochSteps)(nil),              // 42: penstock.v1.EpochSteps
-	(*LaneStart)(nil),               // 43: penstock.v1.LaneStart
-	(*SyncReply)(nil),               // 44: penstock.v1.SyncReply
-	(*Cause)(nil),                   // 45: penstock.v1.Cause
-	(*CheckpointOrder)(nil),         // 46: penstock.v1.CheckpointOrder
-	(*CheckpointPart)(nil),          // 47: penstock.v1.CheckpointPart
-	(*ObserveRequest)(nil),          // 48: penstock.v1.ObserveRequest
-	(*Observation)(nil),             // 49: penstock.v1.Observation
-	(*FleetPoint)(nil),              // 50: penstock.v1.FleetPoint
-	(*SessionLoad)(nil),             // 51: penstock.v1.SessionLoad
-	(*TrainerLoad)(nil),             // 52: penstock.v1.TrainerLoad
-	(*StageTime)(nil),               // 53: penstock.v1.StageTime
-	(*WorkerLoad)(nil),              // 54: penstock.v1.WorkerLoad
-	(*Decision)(nil),                // 55: penstock.v1.Decision
-	(*ListEventsRequest)(nil),       // 56: penstock.v1.ListEventsRequest
-	(*ListEventsReply)(nil),         // 57: penstock.v1.ListEventsReply
-	(*Event)(nil),                   // 58: penstock.v1.Event
-	(*WhoAmIRequest)(nil),           // 59: penstock.v1.WhoAmIRequest
-	(*Caller)(nil),                  // 60: penstock.v1.Caller
-	(*GetFleetRequest)(nil),         // 61: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 62: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 63: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 64: penstock.v1.Grant
-	(*State)(nil),                   // 65: penstock.v1.State
-	(*WorkerReport)(nil),            // 66: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 67: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 68: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 69: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 70: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 71: penstock.v1.Block
-	(*Shard)(nil),                   // 72: penstock.v1.Shard
-	(*ListingPage)(nil),             // 73: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 74: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 75: penstock.v1.SessionMeta
-	(*ClosedSession)(nil),           // 76: penstock.v1.ClosedSession
-	(*CodeHead)(nil),                // 77: penstock.v1.CodeHead
-	(*PlannerConfig)(nil),           // 78: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 79: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 80: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 81: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 82: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 83: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 84: penstock.v1.RankRestore
-	(*ListFeaturesRequest)(nil),     // 85: penstock.v1.ListFeaturesRequest
-	(*ListFeaturesReply)(nil),       // 86: penstock.v1.ListFeaturesReply
-	(*DatasetReads)(nil),            // 87: penstock.v1.DatasetReads
-	(*FeatureReads)(nil),            // 88: penstock.v1.FeatureReads
-	(*FeatureSet)(nil),              // 89: penstock.v1.FeatureSet
-	(*FileColumns)(nil),             // 90: penstock.v1.FileColumns
-	(*FileColumn)(nil),              // 91: penstock.v1.FileColumn
-	nil,                             // 92: penstock.v1.WorkerOrders.KeysEntry
-	nil,                             // 93: penstock.v1.SessionMeta.StandsEntry
-	(*Spec)(nil),                    // 94: penstock.v1.Spec
-	(LastBatch)(0),                  // 95: penstock.v1.LastBatch
-	(*StoredCode)(nil),              // 96: penstock.v1.StoredCode
-	(*Code)(nil),                    // 97: penstock.v1.Code
-	(*File)(nil),                    // 98: penstock.v1.File
-	(*Extent)(nil),                  // 99: penstock.v1.Extent
-	(*CodePart)(nil),                // 100: penstock.v1.CodePart
+	(*BlockIndexes)(nil),            // 43: penstock.v1.BlockIndexes
+	(*LaneStart)(nil),               // 44: penstock.v1.LaneStart
+	(*SyncReply)(nil),               // 45: penstock.v1.SyncReply
+	(*Cause)(nil),                   // 46: penstock.v1.Cause
+	(*CheckpointOrder)(nil),         // 47: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 48: penstock.v1.CheckpointPart
+	(*ObserveRequest)(nil),          // 49: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 50: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 51: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 52: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 53: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 54: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 55: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 56: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 57: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 58: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 59: penstock.v1.Event
+	(*WhoAmIRequest)(nil),           // 60: penstock.v1.WhoAmIRequest
+	(*Caller)(nil),                  // 61: penstock.v1.Caller
+	(*GetFleetRequest)(nil),         // 62: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 63: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 64: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 65: penstock.v1.Grant
+	(*State)(nil),                   // 66: penstock.v1.State
+	(*WorkerReport)(nil),            // 67: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 68: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 69: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 70: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 71: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 72: penstock.v1.Block
+	(*Shard)(nil),                   // 73: penstock.v1.Shard
+	(*ListingPage)(nil),             // 74: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 75: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 76: penstock.v1.SessionMeta
+	(*ClosedSession)(nil),           // 77: penstock.v1.ClosedSession
+	(*CodeHead)(nil),                // 78: penstock.v1.CodeHead
+	(*PlannerConfig)(nil),           // 79: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 80: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 81: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 82: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 83: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 84: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 85: penstock.v1.RankRestore
+	(*ListFeaturesRequest)(nil),     // 86: penstock.v1.ListFeaturesRequest
+	(*ListFeaturesReply)(nil),       // 87: penstock.v1.ListFeaturesReply
+	(*DatasetReads)(nil),            // 88: penstock.v1.DatasetReads
+	(*FeatureReads)(nil),            // 89: penstock.v1.FeatureReads
+	(*FeatureSet)(nil),              // 90: penstock.v1.FeatureSet
+	(*FileColumns)(nil),             // 91: penstock.v1.FileColumns
+	(*FileColumn)(nil),              // 92: penstock.v1.FileColumn
+	nil,                             // 93: penstock.v1.WorkerOrders.KeysEntry
+	nil,                             // 94: penstock.v1.SessionMeta.StandsEntry
+	(*Spec)(nil),                    // 95: penstock.v1.Spec
+	(LastBatch)(0),                  // 96: penstock.v1.LastBatch
+	(*StoredCode)(nil),              // 97: penstock.v1.StoredCode
+	(*Code)(nil),                    // 98: penstock.v1.Code
+	(*File)(nil),                    // 99: penstock.v1.File
+	(*Extent)(nil),                  // 100: penstock.v1.Extent
+	(*CodePart)(nil),                // 101: penstock.v1.CodePart
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	65,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	94,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	66,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	95,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	78,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	94,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	79,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	95,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	24,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	95,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
-	96,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
-	94,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	96,  // 11: penstock.v1.OpenRequest.saved_last_batch:type_name -> penstock.v1.LastBatch
+	97,  // 12: penstock.v1.OpenRequest.code:type_name -> penstock.v1.StoredCode
+	95,  // 13: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 14: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	25,  // 15: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	38,  // 16: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
 	19,  // 17: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
 	18,  // 18: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
 	24,  // 19: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	96,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
+	97,  // 20: penstock.v1.Session.code:type_name -> penstock.v1.StoredCode
 	39,  // 21: penstock.v1.Session.skipped_rows:type_name -> penstock.v1.EpochRows
 	40,  // 22: penstock.v1.Session.bad_rows:type_name -> penstock.v1.NamedRow
 	26,  // 23: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	34,  // 24: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	23,  // 25: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	65,  // 26: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	96,  // 27: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
+	66,  // 26: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	97,  // 27: penstock.v1.JoinRequest.code:type_name -> penstock.v1.StoredCode
 	1,   // 28: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	23,  // 29: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	8,   // 30: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
 	8,   // 31: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
 	41,  // 32: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
 	34,  // 33: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	43,  // 34: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	44,  // 34: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
 	38,  // 35: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
 	39,  // 36: penstock.v1.JoinReply.consumed_skips:type_name -> penstock.v1.EpochRows
 	39,  // 37: penstock.v1.JoinReply.base_skips:type_name -> penstock.v1.EpochRows
-	8,   // 38: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	8,   // 39: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	34,  // 40: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	41,  // 41: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	37,  // 42: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	47,  // 43: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
-	36,  // 44: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
-	39,  // 45: penstock.v1.SyncRequest.consumed_skips:type_name -> penstock.v1.EpochRows
-	40,  // 46: penstock.v1.SyncRequest.bad_rows:type_name -> penstock.v1.NamedRow
-	7,   // 47: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
-	2,   // 48: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	8,   // 49: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	64,  // 50: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	8,   // 51: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	8,   // 52: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	42,  // 53: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	43,  // 54: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	38,  // 55: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	46,  // 56: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	45,  // 57: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
-	39,  // 58: penstock.v1.SyncReply.base_skips:type_name -> penstock.v1.EpochRows
-	3,   // 59: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
-	65,  // 60: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	3,   // 61: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	50,  // 62: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	51,  // 63: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	54,  // 64: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	55,  // 65: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
-	3,   // 66: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	24,  // 67: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	52,  // 68: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	25,  // 69: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
-	0,   // 70: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	53,  // 71: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	50,  // 72: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	34,  // 73: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	53,  // 74: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
-	3,   // 75: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	58,  // 76: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
-	4,   // 77: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
-	55,  // 78: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	63,  // 79: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	8,   // 80: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	8,   // 81: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	8,   // 82: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	43,  // 83: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	19,  // 84: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	95,  // 85: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
-	97,  // 86: penstock.v1.State.code:type_name -> penstock.v1.Code
-	39,  // 87: penstock.v1.State.consumed_skips:type_name -> penstock.v1.EpochRows
-	39,  // 88: penstock.v1.State.base_skips:type_name -> penstock.v1.EpochRows
-	67,  // 89: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	69,  // 90: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	68,  // 91: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	67,  // 92: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	92,  // 93: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	72,  // 94: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	98,  // 95: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	99,  // 96: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
-	98,  // 97: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	23,  // 98: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	78,  // 99: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	93,  // 100: penstock.v1.SessionMeta.stands:type_name -> penstock.v1.SessionMeta.StandsEntry
-	75,  // 101: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	79,  // 102: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
-	25,  // 103: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
-	7,   // 104: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	8,   // 105: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	8,   // 106: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	81,  // 107: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	82,  // 108: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	42,  // 109: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	41,  // 110: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	38,  // 111: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	80,  // 112: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	18,  // 113: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	42,  // 114: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
-	39,  // 115: penstock.v1.SessionHead.base_skips:type_name -> penstock.v1.EpochRows
-	39,  // 116: penstock.v1.SessionHead.past_skips:type_name -> penstock.v1.EpochRows
-	40,  // 117: penstock.v1.SessionHead.bad_rows:type_name -> penstock.v1.NamedRow
-	8,   // 118: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	8,   // 119: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	34,  // 120: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 121: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	8,   // 122: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	8,   // 123: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	34,  // 124: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	84,  // 125: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	41,  // 126: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	41,  // 127: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	47,  // 128: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	42,  // 129: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	39,  // 130: penstock.v1.SessionRank.consumed_skips:type_name -> penstock.v1.EpochRows
-	65,  // 131: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	87,  // 132: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
-	88,  // 133: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
-	89,  // 134: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
-	90,  // 135: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
-	91,  // 136: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
-	20,  // 137: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	27,  // 138: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	28,  // 139: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	30,  // 140: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	10,  // 141: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	13,  // 142: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	15,  // 143: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	17,  // 144: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	32,  // 145: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	35,  // 146: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	66,  // 147: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	61,  // 148: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	48,  // 149: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	56,  // 150: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	59,  // 151: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	100, // 152: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
-	22,  // 153: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
-	85,  // 154: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
-	23,  // 155: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	23,  // 156: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	29,  // 157: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	31,  // 158: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	11,  // 159: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	14,  // 160: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	16,  // 161: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	23,  // 162: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	33,  // 163: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	44,  // 164: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	70,  // 165: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	62,  // 166: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	49,  // 167: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	57,  // 168: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	60,  // 169: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	21,  // 170: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
-	100, // 171: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
-	86,  // 172: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
-	155, // [155:173] is the sub-list for method output_type
-	137, // [137:155] is the sub-list for method input_type
-	137, // [137:137] is the sub-list for extension type_name
-	137, // [137:137] is the sub-list for extension extendee
-	0,   // [0:137] is the sub-list for field type_name
+	43,  // 38: penstock.v1.JoinReply.indexes:type_name -> penstock.v1.BlockIndexes
+	8,   // 39: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	8,   // 40: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	34,  // 41: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	41,  // 42: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	37,  // 43: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	48,  // 44: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	36,  // 45: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
+	39,  // 46: penstock.v1.SyncRequest.consumed_skips:type_name -> penstock.v1.EpochRows
+	40,  // 47: penstock.v1.SyncRequest.bad_rows:type_name -> penstock.v1.NamedRow
+	7,   // 48: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	2,   // 49: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
+	8,   // 50: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	65,  // 51: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	8,   // 52: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	8,   // 53: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	42,  // 54: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	44,  // 55: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	38,  // 56: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	47,  // 57: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	46,  // 58: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
+	39,  // 59: penstock.v1.SyncReply.base_skips:type_name -> penstock.v1.EpochRows
+	43,  // 60: penstock.v1.SyncReply.indexes:type_name -> penstock.v1.BlockIndexes
+	3,   // 61: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
+	66,  // 62: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	3,   // 63: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
+	51,  // 64: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	52,  // 65: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	55,  // 66: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	56,  // 67: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	3,   // 68: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
+	24,  // 69: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	53,  // 70: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	25,  // 71: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	0,   // 72: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
+	54,  // 73: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	51,  // 74: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	34,  // 75: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	54,  // 76: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	3,   // 77: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
+	59,  // 78: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	4,   // 79: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
+	56,  // 80: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	64,  // 81: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	8,   // 82: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	8,   // 83: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	8,   // 84: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	44,  // 85: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	19,  // 86: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	96,  // 87: penstock.v1.State.last_batch:type_name -> penstock.v1.LastBatch
+	98,  // 88: penstock.v1.State.code:type_name -> penstock.v1.Code
+	39,  // 89: penstock.v1.State.consumed_skips:type_name -> penstock.v1.EpochRows
+	39,  // 90: penstock.v1.State.base_skips:type_name -> penstock.v1.EpochRows
+	43,  // 91: penstock.v1.State.indexes:type_name -> penstock.v1.BlockIndexes
+	68,  // 92: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	70,  // 93: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	69,  // 94: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	68,  // 95: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	93,  // 96: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	73,  // 97: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	99,  // 98: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	100, // 99: penstock.v1.Shard.extents:type_name -> penstock.v1.Extent
+	99,  // 100: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	23,  // 101: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	79,  // 102: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	94,  // 103: penstock.v1.SessionMeta.stands:type_name -> penstock.v1.SessionMeta.StandsEntry
+	76,  // 104: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	80,  // 105: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	25,  // 106: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	7,   // 107: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	8,   // 108: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	8,   // 109: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	82,  // 110: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	83,  // 111: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	42,  // 112: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	41,  // 113: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	38,  // 114: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	81,  // 115: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	18,  // 116: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	42,  // 117: penstock.v1.SessionHead.left:type_name -> penstock.v1.EpochSteps
+	39,  // 118: penstock.v1.SessionHead.base_skips:type_name -> penstock.v1.EpochRows
+	39,  // 119: penstock.v1.SessionHead.past_skips:type_name -> penstock.v1.EpochRows
+	40,  // 120: penstock.v1.SessionHead.bad_rows:type_name -> penstock.v1.NamedRow
+	43,  // 121: penstock.v1.SessionHead.indexes:type_name -> penstock.v1.BlockIndexes
+	8,   // 122: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 123: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	34,  // 124: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 125: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	8,   // 126: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 127: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	34,  // 128: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	85,  // 129: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	41,  // 130: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	41,  // 131: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	48,  // 132: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	42,  // 133: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	39,  // 134: penstock.v1.SessionRank.consumed_skips:type_name -> penstock.v1.EpochRows
+	66,  // 135: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	88,  // 136: penstock.v1.ListFeaturesReply.datasets:type_name -> penstock.v1.DatasetReads
+	89,  // 137: penstock.v1.DatasetReads.features:type_name -> penstock.v1.FeatureReads
+	90,  // 138: penstock.v1.DatasetReads.sets:type_name -> penstock.v1.FeatureSet
+	91,  // 139: penstock.v1.DatasetReads.columns:type_name -> penstock.v1.FileColumns
+	92,  // 140: penstock.v1.FileColumns.columns:type_name -> penstock.v1.FileColumn
+	20,  // 141: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	27,  // 142: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	28,  // 143: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	30,  // 144: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 145: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 146: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 147: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 148: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	32,  // 149: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	35,  // 150: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	67,  // 151: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	62,  // 152: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	49,  // 153: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	57,  // 154: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	60,  // 155: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	101, // 156: penstock.v1.Master.PutCode:input_type -> penstock.v1.CodePart
+	22,  // 157: penstock.v1.Master.GetCode:input_type -> penstock.v1.GetCodeRequest
+	86,  // 158: penstock.v1.Master.ListFeatures:input_type -> penstock.v1.ListFeaturesRequest
+	23,  // 159: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	23,  // 160: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	29,  // 161: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	31,  // 162: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 163: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 164: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 165: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	23,  // 166: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	33,  // 167: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	45,  // 168: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	71,  // 169: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	63,  // 170: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	50,  // 171: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	58,  // 172: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	61,  // 173: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	21,  // 174: penstock.v1.Master.PutCode:output_type -> penstock.v1.PutCodeReply
+	101, // 175: penstock.v1.Master.GetCode:output_type -> penstock.v1.CodePart
+	87,  // 176: penstock.v1.Master.ListFeatures:output_type -> penstock.v1.ListFeaturesReply
+	159, // [159:177] is the sub-list for method output_type
+	141, // [141:159] is the sub-list for method input_type
+	141, // [141:141] is the sub-list for extension type_name
+	141, // [141:141] is the sub-list for extension extendee
+	0,   // [0:141] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -9208,16 +9315,16 @@ func file_api_pb_control_proto_init() {
 	}
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
-	file_api_pb_control_proto_msgTypes[53].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[55].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[74].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[54].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[56].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[75].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   89,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -244,6 +244,7 @@ func TestIndexesThatAreNotThoseOfTheData(t *testing.T) {
 			data := text(t, path)
 			must(t, os.WriteFile(path, []byte(data[:60]+string(data[60]^1)+data[61:]), 0o600))
 		},
+		"no extents": forged(func([]format.Place) []format.Place { return nil }),
 		"fewer rows": forged(func(p []format.Place) []format.Place {
 			p[0].Rows--
 			return p
@@ -257,6 +258,7 @@ func TestIndexesThatAreNotThoseOfTheData(t *testing.T) {
 			p[1].Rows--
 			return p
 		}),
+		"the last extent alone": forged(func(p []format.Place) []format.Place { return p[len(p)-1:] }),
 		"shifted": forged(func(p []format.Place) []format.Place {
 			p[0].Stored.Length++
 			p[0].Bytes++

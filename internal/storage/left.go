@@ -105,6 +105,11 @@ type Teller interface {
 	Tell(ctx context.Context, profile string, uris []string) ([]*pb.File, LeftOut, error)
 }
 
+// Finder is a Storage that lists other files than data.
+type Finder interface {
+	Find(ctx context.Context, profile string, uris []string, kind Kind) ([]*pb.File, Others, error)
+}
+
 // Tell lists files as st does, and tells what is left out, as far as st does.
 func Tell(ctx context.Context, st Storage, profile string, uris []string) ([]*pb.File, LeftOut, error) {
 	if t, ok := st.(Teller); ok {

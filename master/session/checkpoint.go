@@ -367,7 +367,7 @@ func join(parts []*part) (Checkpoint, error) {
 	whole.Rows, whole.DepartedRows, whole.Skipped = 0, nil, m.skipped
 	whole.BaseSkips, whole.Skips = m.skips, nil
 	whole.Base, whole.Consumed, whole.Closed, whole.Handed = m.base, nil, m.closed, m.handed
-	whole.BaseVersion, whole.Start = 1, m.start
+	whole.BaseVersion, whole.Start, whole.Indexes = 1, m.start, m.indexes
 	return whole, nil
 }
 

@@ -45,6 +45,7 @@ func (s *State) Remains() *pb.SessionHead {
 	}
 	h.Frontier = position.Position{Epoch: s.closed}.Proto()
 	h.Returned, h.Base, h.Blocks, h.Epochs, h.Steps, h.Promised, h.Left = nil, nil, nil, nil, nil, 0, nil
+	h.Indexes = nil
 	h.Skipped = h.GetSkipped()[:min(maxSkippedKept, len(h.GetSkipped()))]
 	for _, k := range h.GetSkipped() {
 		k.Intervals = nil

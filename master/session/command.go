@@ -17,6 +17,7 @@ type Planned struct {
 	Blocks       uint32  // number of blocks of the epoch
 	Shards       uint32  // number of shards of the block, may be 0
 	Rows         int64   // of the block, before the filter
+	Indexes      string  // digests of those of its files; "": they have none
 	Outputs      Outputs // the rows of its windows where they are not counted; nil: not known
 }
 
@@ -112,6 +113,7 @@ type Reply struct {
 	Skipped           []Skipped
 	SkippedRowGroups  uint32
 	BaseSkips         position.Tally // bad rows that were left out beside Base
+	Indexes           []BlockIndexes // of the blocks that are not consumed: of each answer
 }
 
 // Counters are cumulative over an incarnation. See pb.Counters.
@@ -148,6 +150,7 @@ func (c Fail) apply(s *State, ch *Changes) (Reply, error) {
 
 // common fills in what Join and Sync are both told.
 func (s *State) common(r Reply, baseVersion uint64) Reply {
+	r.Indexes = s.Indexes()
 	r.Closed, r.Finished, r.Failure, r.BadData, r.BaseVersion = s.closed, s.Finished(), s.failure, s.badData,
 		s.baseVersion
 	if baseVersion == s.baseVersion {

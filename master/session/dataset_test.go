@@ -29,6 +29,7 @@ func randomDataset(draw func(n int) int) dataset {
 
 func (d dataset) planned(epoch, index uint32) Planned {
 	p := Planned{Epoch: epoch, Block: index, Blocks: uint32(len(d[epoch])), Shards: uint32(len(d[epoch][index]))}
+	p.Indexes = fmt.Sprint(p)
 	for _, windows := range d[epoch][index] {
 		var outputs []uint32 // nil if there are none, as when they are read back
 		for _, rows := range windows {

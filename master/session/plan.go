@@ -26,6 +26,10 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 	if c.Epoch < s.closed {
 		return Reply{}, nil
 	}
+	of := BlockIndexes{c.Epoch, c.Block, c.Indexes}
+	if before := s.IndexesOf(c.Epoch, c.Block); before != "" && before != c.Indexes {
+		return Reply{}, invalid("block %d/%d was planned with other indexes of its files than before", c.Epoch, c.Block)
+	}
 	if e := s.blocks.epoch(c.Epoch); e != nil && e.blocks > 0 && e.blocks != c.Blocks {
 		return Reply{}, invalid("planned block %d/%d says that the epoch has %d blocks, an earlier one said %d",
 			c.Epoch, c.Block, c.Blocks, e.blocks)
@@ -38,6 +42,7 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, nil
 	}
 	s.policy().plan(b, c.Rows, ch)
+	s.noteIndexes(of)
 	s.closeEpochs(ch)
 	return Reply{}, nil
 }

@@ -22,6 +22,7 @@ func (s *State) Head() *pb.SessionHead {
 		Skipped: SkippedProto(s.skipped), SkippedBefore: s.skippedBefore, BadData: s.badData,
 		BaseSkips: s.badRows.base.Proto(), PastSkips: s.badRows.past.Proto(), BadRows: BadRowsProto(s.badRows.named),
 		Checkpoint: s.taking.proto(), RestoredFrom: s.from.Proto(), RestoredBy: s.restoredBy,
+		Indexes: BlockIndexesProto(s.indexes),
 	}
 	h.Left, h.AbandonedEpochs, h.AbandonedShards = EpochStepsProto(s.leftEpochs), s.abandonedEpochs, s.abandonedShards
 	if !s.stepsLost {
@@ -89,6 +90,7 @@ func Load(
 			base: position.TallyFromProto(head.GetBaseSkips()), past: position.TallyFromProto(head.GetPastSkips()),
 			named: BadRowsFromProto(head.GetBadRows()),
 		},
+		indexes: BlockIndexesFromProto(head.GetIndexes()),
 		skipped: skippedFromProto(head.GetSkipped()), skippedBefore: head.GetSkippedBefore(),
 		blocks:   plannedBlocks{seen: seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()}},
 		restored: head.GetRestored(), members: members{ranks: make([]*rank, head.GetWorldSize())},
@@ -277,6 +279,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		Fingerprint: m.GetFingerprint(),
 		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()), Foresees: m.GetForesees(),
 		Remembers: m.GetRemembers(), LastBatch: m.GetLastBatch(), Code: m.GetCode(),
+		Indexes: BlockIndexesFromProto(m.GetIndexes()),
 	}
 }
 
@@ -292,6 +295,6 @@ func (c Checkpoint) Proto() *pb.State {
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
 		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped, Fingerprint: c.Fingerprint,
 		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(), Foresees: c.Foresees, Remembers: c.Remembers,
-		LastBatch: c.LastBatch, Code: c.Code,
+		LastBatch: c.LastBatch, Code: c.Code, Indexes: BlockIndexesProto(c.Indexes),
 	}
 }

@@ -62,6 +62,7 @@ type Checkpoint struct {
 	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.
 	GlobalBatch uint64
 	Start       LaneStart
+	Indexes     []BlockIndexes // of the blocks that were not consumed; nil: it does not tell
 }
 
 const (
@@ -205,6 +206,9 @@ func (s *State) admit(p Checkpoint) error {
 		return refused("the state of rank %d has consumed %v, the session has %d epochs",
 			p.Rank, beyond[0], s.id.Epochs)
 	}
+	if err := p.admitIndexes(); err != nil {
+		return err
+	}
 	return s.policy().admitState(p)
 }
 
@@ -226,6 +230,7 @@ type merged struct {
 	skips      position.Tally // bad rows that were left out beside base
 	global     uint64         // rows of a step, of order DETERMINISTIC
 	start      LaneStart      // where planning begins there
+	indexes    []BlockIndexes
 }
 
 // begun is where the training loops of the next generation begin.
@@ -241,9 +246,19 @@ func merge(parts []*part) (merged, error) {
 		return merged{}, refused("all %d ranks joined to restore, and none brought a state", len(parts))
 	}
 	slices.SortStableFunc(states, func(a, b Checkpoint) int { return cmp.Compare(a.Rank, b.Rank) })
+	merge := mergeSets
 	if laneStates(states) {
-		return mergeLanes(states)
+		merge = mergeLanes
 	}
+	m, err := merge(states)
+	if err == nil {
+		m.indexes, err = mergeIndexes(states)
+	}
+	return m, err
+}
+
+// mergeSets is merge of states that say what was consumed. They are sorted by rank.
+func mergeSets(states []Checkpoint) (merged, error) {
 	newest := slices.MaxFunc(states, func(a, b Checkpoint) int { return cmp.Compare(a.BaseVersion, b.BaseVersion) })
 	var whole position.Set
 	for _, p := range states {
@@ -408,6 +423,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.from, s.restoredBy = RestoredFrom{}, ""
 	s.members, s.world = newMembers(ranks), uint32(len(ranks))
 	s.restore.parts = nil
+	s.rewindIndexes(m)
 	s.policy().rewind(m)
 	ch.Head = true
 	s.closeEpochs(ch)

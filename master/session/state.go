@@ -81,7 +81,8 @@ type State struct {
 	skipped       []Skipped // in all epochs
 	skippedBefore uint32    // row groups that were skipped elsewhere, as far as states that were restored tell
 	badRows       badRows
-	named         []*Named // by name; they are never changed
+	indexes       []BlockIndexes // ascending
+	named         []*Named       // by name; they are never changed
 	taking        taking
 	from          RestoredFrom
 	restoredBy    string // nonce of the newest Restore

@@ -26,6 +26,7 @@ type trainer struct {
 	baseVersion       uint64
 	members, departed []uint32
 	departedRows      []int64
+	indexes           []BlockIndexes
 
 	sent    int // Syncs
 	cutAt   int // its lease ended after so many Syncs; it waits for the answer to a later one
@@ -74,7 +75,7 @@ func (t *trainer) joined(r Reply) {
 }
 
 func (t *trainer) learn(r Reply) {
-	t.closed = max(t.closed, r.Closed)
+	t.closed, t.indexes = max(t.closed, r.Closed), r.Indexes
 	switch {
 	case t.loop == nil:
 	case t.loop.drops:
@@ -235,6 +236,7 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		Members: t.members, Departed: t.departed, Rows: t.earlier +
 			t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
+		Indexes: t.indexes,
 	}
 	if t.from > c.Closed {
 		c.Closed = t.from

@@ -4,14 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Indexes of large files lie in etcd, that another master has them: what took long to make is not made again. Each is
-// one value, whose key says how long it is. Those written longest ago make room; who uses one writes it again now and
+// Indexes that took long to make lie in etcd, so that another master need not have them made again. Each is one value,
+// whose key says how long it is. Those written longest ago make room; who uses one writes it again now and
 // then.
 
 const (
@@ -34,54 +35,44 @@ func (l layout) index(name IndexName, size int) string {
 	return fmt.Sprintf("%s%010d", l.indexesOf(name), size)
 }
 
-// Index reads an index as it was put; nil: there is none.
-func (s *Store) Index(ctx context.Context, name IndexName) ([]byte, error) {
-	call, cancel := s.call(ctx)
-	defer cancel()
-	resp, err := s.client.Get(call, s.keys.indexesOf(name), clientv3.WithPrefix(), clientv3.WithLimit(1))
-	if err != nil {
-		return nil, readError("read an index", err)
-	}
-	if len(resp.Kvs) == 0 {
-		return nil, nil
-	}
-	return resp.Kvs[0].Value, nil
+// indexKeys are the keys of all indexes, in the order in which they were written. The leader alone writes them, so that
+// it lists them once, and then knows them.
+type indexKeys struct {
+	turn  chan struct{} // taken by who looks at them
+	of    *Leadership   // that listed them; nil: they are not known
+	keys  []string
+	named map[string]string // by what names them
 }
 
-// PutIndex writes an index in place of one that is there, as the one used last. It fails with ErrTooLarge.
-func (s *Store) PutIndex(ctx context.Context, lead *Leadership, name IndexName, data []byte) error {
-	if len(data) > MaxIndex {
-		return fmt.Errorf("%w: an index of %d bytes; the limit is %d", ErrTooLarge, len(data), MaxIndex)
-	}
-	key := s.keys.index(name, len(data))
-	drop, err := s.indexesToForget(ctx, name, key, len(data))
-	if err != nil {
-		return err
-	}
-	w := write{name: "keep an index"}
-	for _, old := range drop {
-		w.then = append(w.then, clientv3.OpDelete(old))
-	}
-	w.put(key, data)
-	_, _, err = s.run(ctx, lead, w)
-	return err
-}
+func newIndexKeys() *indexKeys { return &indexKeys{turn: make(chan struct{}, 1)} }
 
-// indexesToForget are the keys that make room for one more, and others of its name.
-func (s *Store) indexesToForget(ctx context.Context, name IndexName, key string, size int) (drop []string, err error) {
+// known lists the keys, unless they are known. The turn must be taken.
+func (k *indexKeys) known(ctx context.Context, s *Store, lead *Leadership) error {
+	if k.of == lead {
+		return nil
+	}
 	call, cancel := s.call(ctx)
 	defer cancel()
 	resp, err := s.client.Get(call, s.keys.indexes(), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
 		clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
 	if err != nil {
-		return nil, readError("list indexes", err)
+		return readError("list indexes", err)
 	}
+	k.of, k.keys, k.named = lead, nil, map[string]string{}
+	for _, kv := range resp.Kvs {
+		k.wrote(string(kv.Key), nil)
+	}
+	return nil
+}
+
+// forget is the keys that make room for one more, and others of its name.
+func (k *indexKeys) forget(prefix, key string, size int) (drop []string) {
 	n, total := 1, size
 	var others []string
-	for _, kv := range resp.Kvs {
-		switch there := string(kv.Key); {
+	for _, there := range k.keys {
+		switch {
 		case there == key:
-		case strings.HasPrefix(there, s.keys.indexesOf(name)):
+		case strings.HasPrefix(there, prefix):
 			drop = append(drop, there)
 		default:
 			others = append(others, there)
@@ -94,7 +85,90 @@ func (s *Store) indexesToForget(ctx context.Context, name IndexName, key string,
 		}
 		drop, n, total = append(drop, old), n-1, total-sizeOfIndex(old)
 	}
-	return drop, nil
+	return drop
+}
+
+// wrote notes that a key was written last, in place of some.
+func (k *indexKeys) wrote(key string, drop []string) {
+	for _, old := range drop {
+		delete(k.named, nameIn(old))
+	}
+	if k.named[nameIn(key)] == key || len(drop) > 0 {
+		k.keys = slices.DeleteFunc(k.keys, func(old string) bool { return old == key || slices.Contains(drop, old) })
+	}
+	k.keys = append(k.keys, key)
+	k.named[nameIn(key)] = key
+}
+
+// nameIn is the part of a key that says of what it is.
+func nameIn(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
+
+// Index reads an index as it was put; nil: there is none.
+func (s *Store) Index(ctx context.Context, lead *Leadership, name IndexName) ([]byte, error) {
+	key, err := s.indexKey(ctx, lead, name)
+	if err != nil || key == "" {
+		return nil, err
+	}
+	call, cancel := s.call(ctx)
+	defer cancel()
+	resp, err := s.client.Get(call, key)
+	if err != nil {
+		return nil, readError("read an index", err)
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, nil
+	}
+	return resp.Kvs[0].Value, nil
+}
+
+func (s *Store) indexKey(ctx context.Context, lead *Leadership, name IndexName) (string, error) {
+	done, err := s.indexes.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	if err := s.indexes.known(ctx, s, lead); err != nil {
+		return "", err
+	}
+	return s.indexes.named[s.keys.indexesOf(name)], nil
+}
+
+// PutIndex writes an index in place of one that is there, as the one used last. It fails with ErrTooLarge.
+func (s *Store) PutIndex(ctx context.Context, lead *Leadership, name IndexName, data []byte) error {
+	if len(data) > MaxIndex {
+		return fmt.Errorf("%w: an index of %d bytes; the limit is %d", ErrTooLarge, len(data), MaxIndex)
+	}
+	done, err := s.indexes.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := s.indexes.known(ctx, s, lead); err != nil {
+		return err
+	}
+	key := s.keys.index(name, len(data))
+	drop := s.indexes.forget(s.keys.indexesOf(name), key, len(data))
+	w := write{name: "keep an index"}
+	for _, old := range drop {
+		w.then = append(w.then, clientv3.OpDelete(old))
+	}
+	w.put(key, data)
+	if _, _, err = s.run(ctx, lead, w); err != nil {
+		s.indexes.of = nil // nobody knows what came of it
+		return err
+	}
+	s.indexes.wrote(key, drop)
+	return nil
+}
+
+// enter takes the turn.
+func (k *indexKeys) enter(ctx context.Context) (done func(), err error) {
+	select {
+	case k.turn <- struct{}{}:
+		return func() { <-k.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // sizeOfIndex is what a key says. That of somebody else's says nothing, and goes soon.

@@ -15,7 +15,7 @@ func TestIndexes(t *testing.T) {
 	ctx := t.Context()
 	get := func(name byte) []byte {
 		t.Helper()
-		data, err := s.Index(ctx, IndexName{name})
+		data, err := s.Index(ctx, l, IndexName{name})
 		check(t, err)
 		return data
 	}
@@ -54,5 +54,27 @@ func TestIndexes(t *testing.T) {
 	}
 	if total > maxIndexBytes || len(resp.Kvs) != many {
 		t.Errorf("%d indexes of %d bytes are kept", len(resp.Kvs), total)
+	}
+}
+
+// TestTheLeaderKnowsIndexes: it lists their keys once. What another leader wrote since, a later term knows of.
+func TestTheLeaderKnowsIndexes(t *testing.T) {
+	e := etcd(t)
+	s := open(t, e)
+	l := lead(t, s)
+	check(t, s.PutIndex(t.Context(), l, IndexName{1}, []byte("one")))
+	other := s.keys.index(IndexName{2}, 3)
+	_, err := s.client.Put(t.Context(), other, "two") // as nobody does who does not lead
+	check(t, err)
+	if data, err := s.Index(t.Context(), l, IndexName{2}); data != nil || err != nil {
+		t.Errorf("the leader lists again: %q, %v", data, err)
+	}
+	if data, err := s.Index(t.Context(), l, IndexName{1}); string(data) != "one" || err != nil {
+		t.Errorf("read %q, %v", data, err)
+	}
+	later := open(t, e)
+	check(t, l.Resign(t.Context()))
+	if data, err := later.Index(t.Context(), lead(t, later), IndexName{2}); string(data) != "two" || err != nil {
+		t.Errorf("a later leader reads %q, %v", data, err)
 	}
 }

@@ -72,7 +72,8 @@ type Store struct {
 	cfg    Config
 	keys   layout
 	codec
-	coding chan struct{} // taken by who begins to put code, so that none goes beyond the bound
+	indexes *indexKeys
+	coding  chan struct{} // taken by who begins to put code, so that none goes beyond the bound
 }
 
 // Open connects to etcd and reads from it once, so that wrong endpoints or credentials show at once. For an etcd that
@@ -104,7 +105,7 @@ func attempt(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, keys: layout{prefix: cfg.Prefix}, codec: c, coding: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, keys: layout{prefix: cfg.Prefix}, codec: c, coding: make(chan struct{}, 1), indexes: newIndexKeys()}
 	if s.client, err = connect(ctx, cfg); err != nil {
 		return nil, err
 	}

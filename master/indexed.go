@@ -1,0 +1,86 @@
+package master
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-ml/penstock/master/plan"
+)
+
+const (
+	// digestRuns bounds the digests that States carry of a block's indexes: one for each file, or for some files that
+	// follow each other, so that a difference can name them. Each has runBytes.
+	digestRuns, runBytes = 32, 8
+)
+
+// indexedFiles are the files of a block that have an index, in the block's order.
+type indexedFiles []plan.File
+
+func indexedOf(files []plan.File) (out indexedFiles) {
+	for _, f := range files {
+		if f.IndexDigest != nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// runs cuts the files into as many runs as there are digests.
+func (all indexedFiles) runs() (out []indexedFiles) {
+	n := min(len(all), digestRuns)
+	for i := range n {
+		out = append(out, all[i*len(all)/n:(i+1)*len(all)/n])
+	}
+	return out
+}
+
+// digests are what States carry. See docs/internals/indexes.md.
+func (all indexedFiles) digests() string {
+	var out []byte
+	for _, run := range all.runs() {
+		h := sha256.New()
+		for _, f := range run {
+			h.Write(binary.AppendUvarint(nil, uint64(len(f.GetUri()))))
+			h.Write([]byte(f.GetUri()))
+			h.Write(f.IndexDigest)
+		}
+		out = append(out, h.Sum(nil)[:runBytes]...)
+	}
+	return string(out)
+}
+
+// differ fails if the files had other indexes before, and names those that did; "": nothing is known of that.
+func (all indexedFiles) differ(before string) error {
+	digests := all.digests()
+	if before == "" || digests == before {
+		return nil
+	}
+	files := all
+	for i, run := range all.runs() {
+		at := i * runBytes
+		if len(digests) == len(before) && digests[at:at+runBytes] != before[at:at+runBytes] {
+			files = run
+			break
+		}
+	}
+	if len(files) == 0 {
+		return errors.New("its files have no indexes, and had some before: they were changed, and their ETags were not")
+	}
+	var names []string
+	for _, f := range files[:min(len(files), namedAtOnce)] {
+		names = append(names, f.GetUri())
+	}
+	of := strings.Join(names, ", ")
+	switch {
+	case len(files) > len(names):
+		of = fmt.Sprintf("one of %s and %d more", of, len(files)-len(names))
+	case len(files) > 1:
+		of = "one of " + of
+	}
+	return fmt.Errorf("%s: its index is another one than that by which the session's positions count, which would be "+
+		"other rows by this one: the file's bytes were changed and its ETag was not, or it was indexed by another release",
+		of)
+}

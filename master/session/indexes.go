@@ -1,0 +1,125 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Positions in a block mean the same rows only as long as its files have the same indexes. So States tell by which ones
+// unfinished blocks were cut, and a block that is planned again is compared with that. What the digests are made of is
+// the master's affair.
+
+const (
+	// maxIndexed bounds the blocks whose indexes a State tells of, and maxDigests the bytes of each.
+	maxIndexed = 1 << 10
+	maxDigests = 1 << 10
+)
+
+// BlockIndexes says by which indexes a block was cut. See pb.BlockIndexes.
+type BlockIndexes struct {
+	Epoch, Block uint32
+	Digests      string
+}
+
+func (b BlockIndexes) start() position.Position {
+	return position.Position{Epoch: b.Epoch, Block: b.Block}
+}
+
+func (b BlockIndexes) compare(o BlockIndexes) int { return b.start().Compare(o.start()) }
+
+// IndexesOf are the digests of a block's indexes, as they were when it was planned, or as a State tells that was
+// restored; "": they are not known, or it has none.
+func (s *State) IndexesOf(epoch, index uint32) string {
+	i, found := slices.BinarySearchFunc(s.indexes, BlockIndexes{Epoch: epoch, Block: index}, BlockIndexes.compare)
+	if !found {
+		return ""
+	}
+	return s.indexes[i].Digests
+}
+
+// admitIndexes checks what a state says of indexes.
+func (p Checkpoint) admitIndexes() error {
+	if len(p.Indexes) > maxIndexed ||
+		slices.ContainsFunc(p.Indexes, func(b BlockIndexes) bool { return len(b.Digests) > maxDigests }) {
+		return refused("the state of rank %d tells of the indexes of %d blocks, at more length than any client does",
+			p.Rank, len(p.Indexes))
+	}
+	return nil
+}
+
+// mergeIndexes joins what states say of indexes. Those of one job never differ.
+func mergeIndexes(states []Checkpoint) ([]BlockIndexes, error) {
+	var out []BlockIndexes
+	for _, p := range states {
+		for _, b := range p.Indexes {
+			i, found := slices.BinarySearchFunc(out, b, BlockIndexes.compare)
+			switch {
+			case !found:
+				out = slices.Insert(out, i, b)
+			case out[i].Digests != b.Digests:
+				return nil, refused("the state of rank %d was taken with other indexes of the files of block %d of "+
+					"epoch %d than another rank's: they are not of one job", p.Rank, b.Block, b.Epoch)
+			}
+		}
+	}
+	return out, nil
+}
+
+// noteIndexes notes by which indexes a block was planned.
+func (s *State) noteIndexes(b BlockIndexes) {
+	s.indexes = slices.DeleteFunc(slices.Clone(s.indexes), func(b BlockIndexes) bool { return !s.unfinished(b) })
+	if i, found := slices.BinarySearchFunc(s.indexes, b, BlockIndexes.compare); !found && b.Digests != "" {
+		s.indexes = slices.Insert(s.indexes, i, b)
+	}
+}
+
+// rewindIndexes has blocks be compared with what states tell. Those that were planned by others are planned again.
+func (s *State) rewindIndexes(m merged) {
+	told := m.indexes
+	for _, b := range s.indexes {
+		i, found := slices.BinarySearchFunc(told, b, BlockIndexes.compare)
+		switch {
+		case !found:
+			told = slices.Insert(slices.Clip(told), i, b)
+		case told[i].Digests != b.Digests:
+			s.blocks.list = slices.DeleteFunc(s.blocks.list,
+				func(p block) bool { return p.epoch == b.Epoch && p.index == b.Block })
+		}
+	}
+	s.indexes = told
+}
+
+// unfinished reports whether some of a block is not consumed, or may be so.
+func (s *State) unfinished(b BlockIndexes) bool {
+	if _, planned := s.blocks.find(b.start()); planned || b.Epoch < s.closed {
+		return planned
+	}
+	end := position.Position{Epoch: b.Epoch, Block: b.Block + 1}
+	return s.frontier.Less(end) || len(s.returned.Intersect(position.Set{{From: b.start(), To: end}})) > 0
+}
+
+// Indexes are those of the blocks that are not consumed.
+func (s *State) Indexes() []BlockIndexes {
+	return slices.DeleteFunc(slices.Clone(s.indexes), func(b BlockIndexes) bool { return !s.unfinished(b) })
+}
+
+// BlockIndexesProto returns indexes as they cross the wire.
+func BlockIndexesProto(all []BlockIndexes) []*pb.BlockIndexes {
+	var out []*pb.BlockIndexes
+	for _, b := range all {
+		out = append(out, &pb.BlockIndexes{Epoch: b.Epoch, Block: b.Block, Digests: []byte(b.Digests)})
+	}
+	return out
+}
+
+// BlockIndexesFromProto reads them.
+func BlockIndexesFromProto(ms []*pb.BlockIndexes) []BlockIndexes {
+	var out []BlockIndexes
+	for _, m := range ms {
+		out = append(out, BlockIndexes{m.GetEpoch(), m.GetBlock(), string(m.GetDigests())})
+	}
+	slices.SortFunc(out, BlockIndexes.compare)
+	return out
+}
