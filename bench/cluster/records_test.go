@@ -259,7 +259,6 @@ func TestIndexesThatAreNotThoseOfTheData(t *testing.T) {
 			return p
 		}),
 		"the last extent alone": forged(func(p []format.Place) []format.Place { return p[len(p)-1:] }),
-		"the first twice":       forged(func(p []format.Place) []format.Place { return append(p[:1:1], p...) }),
 		"shifted": forged(func(p []format.Place) []format.Place {
 			p[0].Stored.Length++
 			p[0].Bytes++
@@ -269,31 +268,29 @@ func TestIndexesThatAreNotThoseOfTheData(t *testing.T) {
 			return p
 		}),
 	}
-	for _, kind := range []string{"jsonl", "jsonl.gz", "tar"} {
-		whole := newKeyed(t, kind, 2, 500, 30_000)
+	for n, kind := range []string{"jsonl", "jsonl.gz", "tar"} {
+		whole := newKeyed(t, kind, 2, 330, 30_000)
 		run(t, 0, nil, "index", whole.dir+"/")
 		for i, name := range slices.Sorted(maps.Keys(changes)) {
-			for _, begun := range []bool{true, false} {
-				id := fmt.Sprint(kind, "-", i, "-", begun)
-				t.Run(fmt.Sprint(id, " ", name), func(t *testing.T) {
-					k, pack := whole.linked(t, filepath.Join(t.TempDir(), id))
-					s := k.spec(t, "batch_size: 50, last_batch: uneven, epochs: 2")
-					seen := &counted{keys: map[[2]int64]int{}}
-					states := [][]*pb.State{nil}
-					if begun {
-						jobs := openRanks(t, before, id, s, states)
-						must(t, k.read(t, jobs, seen, 23)) // of 40: three come from the second epoch
-						states = [][]*pb.State{{jobs[0].State()}}
-						closeAll(t, jobs)
-					}
-					changes[name](t, pack)
-					if err := k.rest(t, after, id, s, states, seen); err == nil {
-						must(t, k.once(seen, 2))
-					} else if !strings.Contains(err.Error(), "index") {
-						t.Fatal(err)
-					}
-				})
-			}
+			id := fmt.Sprint(kind, "-", i)
+			t.Run(id+" "+name, func(t *testing.T) {
+				k, pack := whole.linked(t, filepath.Join(t.TempDir(), id))
+				s := k.spec(t, "batch_size: 50, last_batch: uneven, epochs: 2")
+				seen := &counted{keys: map[[2]int64]int{}}
+				states := [][]*pb.State{nil}
+				if (n+i)%2 == 0 { // else the index is met as it was changed
+					jobs := openRanks(t, before, id, s, states)
+					must(t, k.read(t, jobs, seen, 16)) // of 28: some come from the second epoch
+					states = [][]*pb.State{{jobs[0].State()}}
+					closeAll(t, jobs)
+				}
+				changes[name](t, pack)
+				if err := k.rest(t, after, id, s, states, seen); err == nil {
+					must(t, k.once(seen, 2))
+				} else if !strings.Contains(err.Error(), "index") && !strings.Contains(err.Error(), "bad data: ") {
+					t.Fatal(err)
+				}
+			})
 		}
 	}
 }
@@ -352,9 +349,7 @@ func forge(t *testing.T, path string, change func([]format.Place) []format.Place
 			must(t, b.Add(p))
 		}
 		made, err := b.Index()
-		if err != nil { // it cannot even be written down
-			t.Skip(err)
-		}
+		must(t, err)
 		all[i].Index = made.Bytes()
 	}
 	must(t, os.Remove(path))

@@ -401,7 +401,10 @@ func drawTar(r *rapid.T) formattest.File {
 	if once(r, 5) {
 		f.How.Columns["meta.json.a"] = oneOf(r, "int64", "float64", "string")
 	}
-	arrays := []string{"<f4", "<f4", "<f4", "<f4", "<f8", "|u1", "<i2"}
+	arrays := []string{"<f4", "<f4", "<f4", "<f4", "<f4", "<f8", "|u1", "<i2"}
+	if once(r, 3) {
+		arrays = []string{"<f4", "<f4", "<f4", "<f4", ">f4", "<c8", "cut"}
+	}
 	if once(r, 3) {
 		f.How.Columns["vec.npy"] = oneOf(r, "list<float32>", "list<float64>", "list<int16>", "list<int64>")
 		arrays = append(arrays, ">f4", "<c8", "cut")
