@@ -53,8 +53,8 @@ func (r *resolver) checkSkippedRows(s *pb.Spec, p *pb.Program) {
 		with, want = "order: deterministic", "order: fast with last_batch: pad or uneven"
 	}
 	r.problems.add("on_error.skip_rows",
-		"found %d with %s, where steps follow from rows that are counted before they are read, and counting does not see "+
-			"%s; want %s%s, or on_error: fail", s.GetOnError().GetSkipRows(), with, unseen, instead, want)
+		"found %d with %s, where steps follow from rows that are counted before they are read, and counting does not "+
+			"see %s; want %s%s, or on_error: fail", s.GetOnError().GetSkipRows(), with, unseen, instead, want)
 }
 
 // unseenStep names a step that may fail on a row, and that counting does not run.
