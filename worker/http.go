@@ -78,7 +78,7 @@ func (w *Worker) metrics() prometheus.Collector {
 			"Page indexes that contradict themselves or the footer: all of their pages were read."),
 		badRows: telemetry.Counter(name+"bad_rows_total",
 			"Rows left out of streams because their own bytes make them fail (on_error: skip_rows); those of a stream "+
-				"is opened again count again."),
+				"that is opened again count again."),
 		stages: telemetry.Counter(name+"stage_seconds_total",
 			"Time of streams by stage: storage, decode, transform, tensor, send.", "stage"),
 		ops: telemetry.Counter(name+"op_seconds_total",

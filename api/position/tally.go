@@ -81,13 +81,26 @@ func (t Tally) Proto() []*pb.EpochRows {
 	return out
 }
 
-// maxTally bounds what is read of a tally that comes from outside: few epochs are open at once.
-const maxTally = 1 << 10
+const (
+	// maxTally bounds how many epochs are read of a tally that comes from outside: few are open at once.
+	maxTally = 1 << 10
+	// maxCount bounds what is read of an epoch, so that no sum of a world's ranks wraps.
+	maxCount = 1 << 40
+)
 
-// TallyFromProto reads a tally in any order; of an epoch that comes twice the larger count counts.
-func TallyFromProto(m []*pb.EpochRows) (t Tally) {
-	for _, e := range m[:min(len(m), maxTally)] {
-		t = t.Max(Tally{{Epoch: e.GetEpoch(), N: e.GetRows()}})
+// TallyFromProto reads a tally in any order; of an epoch that comes twice the larger count counts. Of too many epochs
+// the newest are read.
+func TallyFromProto(m []*pb.EpochRows) Tally {
+	if len(m) == 0 {
+		return nil
 	}
-	return t
+	t := make(Tally, 0, len(m))
+	for _, e := range m {
+		if e.GetRows() > 0 {
+			t = append(t, Count{Epoch: e.GetEpoch(), N: min(e.GetRows(), maxCount)})
+		}
+	}
+	slices.SortFunc(t, func(a, b Count) int { return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(b.N, a.N)) })
+	t = slices.CompactFunc(t, func(a, b Count) bool { return a.Epoch == b.Epoch })
+	return t[max(0, len(t)-maxTally):]
 }

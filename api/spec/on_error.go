@@ -53,8 +53,8 @@ func (r *resolver) checkSkippedRows(s *pb.Spec, p *pb.Program) {
 		with, want = "order: deterministic", "order: fast with last_batch: pad or uneven"
 	}
 	r.problems.add("on_error.skip_rows",
-		"found %d with %s, where steps follow from rows that are counted before they are read, and counting does not see "+
-			"%s; want %s%s, or on_error: fail", s.GetOnError().GetSkipRows(), with, unseen, instead, want)
+		"found %d with %s, where steps follow from rows that are counted before they are read, and counting does not "+
+			"see %s; want %s%s, or on_error: fail", s.GetOnError().GetSkipRows(), with, unseen, instead, want)
 }
 
 // unseenStep names a step that may fail on a row, and that counting does not run.
@@ -91,9 +91,9 @@ func unseenOutput(p *pb.Program) (unseen, instead string) {
 		t, filled := outputType(p, o.GetSlots()[0])
 		switch layout := o.GetLayout(); {
 		case layout == pb.Layout_LABEL && t.Kind != pb.Kind_FLOAT32 && t.Kind != pb.Kind_FLOAT64 && !filled:
-			return "null labels " + o.GetName(), "a default of the label, "
+			return "null labels " + o.GetName(), "fill_null before the label, "
 		case layout == pb.Layout_TENSOR && !t.List && t.Kind != pb.Kind_BINARY && o.GetFill() == nil && !filled:
-			return "nulls of tensor " + o.GetName(), "a default of it, "
+			return "nulls of tensor " + o.GetName(), "a default of the tensor, "
 		case layout == pb.Layout_TENSOR && (t.List || t.Kind == pb.Kind_BINARY):
 			return "values of other shapes than that of tensor " + o.GetName(), ""
 		case layout == pb.Layout_IMAGE:
@@ -105,10 +105,11 @@ func unseenOutput(p *pb.Program) (unseen, instead string) {
 	return "", ""
 }
 
-// outputType is the type of a slot, and whether it has a value in each row, as far as the program tells.
+// outputType is the type of a slot, and whether it has a value in each row, as far as the program tells: a source's
+// default is for files that lack the column.
 func outputType(p *pb.Program, slot uint32) (t Type, filled bool) {
 	if sources := p.GetSources(); int(slot) < len(sources) {
-		return TypeFromProto(sources[slot].GetType()), sources[slot].GetDefault() != nil
+		return TypeFromProto(sources[slot].GetType()), false
 	}
 	for i, first := range FirstSlots(p) {
 		st := p.GetSteps()[i]

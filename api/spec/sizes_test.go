@@ -74,7 +74,7 @@ func TestSizesThatDoNotFit(t *testing.T) {
 		"batch_size: 4\non_error: {skip_rows: 1000001}":                        "on_error.skip_rows: found 1000001; want 0 to 1000000 rows",
 		"batch_size: 4\norder: deterministic\nlanes: 1\non_error: {skip_rows: 2}": "on_error.skip_rows: found 2 with " +
 			"order: deterministic, where steps follow from rows that are counted before they are read, and counting " +
-			"does not see null labels label; want a default of the label, order: fast with last_batch: pad or uneven",
+			"does not see null labels label; want fill_null before the label, order: fast with last_batch: pad or uneven",
 		"batch_size: 4\nlast_batch: drop\non_error: {skip_rows: 1}": "on_error.skip_rows: found 1 with last_batch: drop",
 		"batch_size: 4\non_error: {skip: 2, skip_rows: 1000000}":    "",
 	} {
@@ -121,15 +121,15 @@ func TestSkippedRowsAreCounted(t *testing.T) {
 	reads := &pb.Step{Op: "python", In: []uint32{4}, Python: &pb.Function{Name: "g", Kind: pb.FunctionKind_FILTER}}
 	ordered := mustParse(t, "order: deterministic\non_error: {skip_rows: 2}")
 	integer, ids := &pb.Type{Kind: pb.Kind_INT64}, &pb.Type{Kind: pb.Kind_INT64, List: true}
-	filled := &pb.Source{Type: integer, Default: &pb.Value{Kind: &pb.Value_Int{Int: 1}}}
-	sources := []*pb.Source{{Type: integer}, filled, {Type: ids}, {Type: &pb.Type{Kind: pb.Kind_FLOAT32}}}
+	one := &pb.Value{Kind: &pb.Value_Int{Int: 1}}
+	sources := []*pb.Source{{Type: integer}, {Type: integer, Default: one}, {Type: ids}, {Type: &pb.Type{Kind: pb.Kind_FLOAT32}}}
 	output := func(layout pb.Layout, slot uint32) *pb.Output {
 		return &pb.Output{Name: "o", Layout: layout, Slots: []uint32{slot}}
 	}
 	weights := output(pb.Layout_SPARSE, 2)
 	weights.Weights = proto.Uint32(2)
 	tensor := output(pb.Layout_TENSOR, 0)
-	tensor.Fill = filled.GetDefault()
+	tensor.Fill = one
 	for _, c := range []struct {
 		spec    *pb.Spec
 		steps   []*pb.Step
@@ -142,12 +142,13 @@ func TestSkippedRowsAreCounted(t *testing.T) {
 		{ordered, []*pb.Step{keeps, maps}, nil, "python f fails (transforms[1]); want order: fast with last_batch: pad"},
 		{drop, []*pb.Step{picture}, nil, "where decode_jpeg fails (photo)"},
 		{drop, []*pb.Step{{Op: "score_sum", In: []uint32{0, 0, 0}, Outs: 1, At: "transforms[0]"}}, nil, "where score_sum fails"},
-		{drop, nil, []*pb.Output{output(pb.Layout_LABEL, 0)}, "null labels o; want a default of the label, last_batch"},
-		{drop, nil, []*pb.Output{output(pb.Layout_LABEL, 1), output(pb.Layout_LABEL, 3), tensor}, ""},
-		{ordered, nil, []*pb.Output{output(pb.Layout_LABEL, 1), output(pb.Layout_SPARSE, 2)}, ""},
+		{drop, nil, []*pb.Output{output(pb.Layout_LABEL, 0)}, "null labels o; want fill_null before the label, last_batch"},
+		{drop, nil, []*pb.Output{output(pb.Layout_LABEL, 1)}, "null labels o"},
+		{drop, nil, []*pb.Output{output(pb.Layout_LABEL, 3), tensor}, ""},
+		{ordered, nil, []*pb.Output{output(pb.Layout_LABEL, 3), output(pb.Layout_SPARSE, 2)}, ""},
 		{drop, []*pb.Step{{Op: "fill_null", Outs: 1, Type: integer}}, []*pb.Output{output(pb.Layout_LABEL, 4)}, ""},
 		{drop, nil, []*pb.Output{output(pb.Layout_TENSOR, 2)}, "values of other shapes than that of tensor o"},
-		{drop, nil, []*pb.Output{output(pb.Layout_TENSOR, 0)}, "nulls of tensor o; want a default of it"},
+		{drop, nil, []*pb.Output{output(pb.Layout_TENSOR, 0)}, "nulls of tensor o; want a default of the tensor"},
 		{drop, nil, []*pb.Output{weights}, "more or fewer weights than ids of o"},
 		{mustParse(t, "last_batch: pad\non_error: {skip_rows: 2}"), []*pb.Step{picture, maps}, nil, ""},
 		{mustParse(t, "last_batch: drop"), []*pb.Step{picture, maps}, nil, ""},

@@ -10,13 +10,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/parquet-go/parquet-go"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/master/dashboard/dashboardtest"
 	"github.com/penstock-ml/penstock/worker/images"
 )
 
@@ -180,7 +184,9 @@ func TestDamagedImages(t *testing.T) {
 func TestBadRowsAreSkipped(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 60, 2
-	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 3)
+	c := startCluster(t, cluster.Config{
+		Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--http=127.0.0.1:0"},
+	}, 3)
 	path := filepath.Join(t.TempDir(), "photos.parquet")
 	written := photos(t, rows)
 	bad := []int64{0, 7, 8, 9, 31, 59}
@@ -235,6 +241,26 @@ func TestBadRowsAreSkipped(t *testing.T) {
 			t.Errorf("session show lacks %q:\n%s", words, out)
 		}
 	}
+	out, _ = run(t, 0, nil, "session", "show", "job", "--master="+master, "--token-file="+c.TokenFile(), "--output=json")
+	shown := &pb.Session{}
+	if err := protojson.Unmarshal([]byte(out), shown); err != nil || len(shown.GetSkippedRows()) != epochs ||
+		shown.GetSkippedRows()[1].GetRows() != 6 || len(shown.GetBadRows()) == 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+	up, err := c.MasterProcess().Announced(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := page(t, dashboardtest.Browser(t, time.Minute), c, up.HTTP, "")
+	eventually(t, "the dashboard shows what was left out", func() bool {
+		var lines []string
+		if err := chromedp.Run(ctx, chromedp.Evaluate(
+			`[...document.querySelectorAll("#table-left tbody tr")].map(r => r.textContent)`, &lines)); err != nil {
+			t.Fatal(err)
+		}
+		return len(lines) == epochs && strings.Contains(lines[0], "6 rows6") && strings.Contains(lines[0], path+" row ")
+	})
+	picture(t, ctx, "left-out")
 	s.OnError.SkipRows = 5
 	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "less" }).fails(t,
 		"epoch 1 has 6 bad rows or more, and on_error lets 5 of an epoch be left out", path+" row ", "decode_jpeg")

@@ -37,10 +37,14 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	reply(w, events, err)
 }
 
+// maxSkipped is how many skipped row groups of a session are named.
+const maxSkipped = 4
+
 func (d *Dashboard) sessions(w http.ResponseWriter, r *http.Request) {
 	sessions, err := d.cfg.Source.ListSessions(r.Context(), &pb.ListSessionsRequest{})
 	for _, s := range sessions.GetSessions() { // what the page does not show, and may be a megabyte
-		s.Spec, s.Program, s.Fingerprint, s.Skipped = nil, nil, nil, nil
+		s.Spec, s.Program, s.Fingerprint = &pb.Spec{OnError: s.GetSpec().GetOnError()}, nil, nil
+		s.Skipped = s.Skipped[:min(len(s.Skipped), maxSkipped)]
 		if s.Progress != nil {
 			s.Progress.Ranks = nil
 		}

@@ -6,7 +6,7 @@
 //	/features.html        that of what is read
 //	/api/v1/observation   pb.Observation   ?session= &since=MS &workers=1
 //	/api/v1/events        pb.ListEventsReply   ?session= &after=NUMBER &limit=
-//	/api/v1/sessions      pb.ListSessionsReply, without what is large: specs, fingerprints, single ranks and skipped rows
+//	/api/v1/sessions      pb.ListSessionsReply, without what is large: specs but for on_error, fingerprints, single ranks
 //	/api/v1/features      {"datasets": [features.Report]}   ?uri=
 //	/api/v1/stream        server-sent events: `hello` says which master it is, then `workers`, `events`, `observation` and `trouble`, with the
 //	                      parameters of the first two

@@ -34,6 +34,7 @@ type source struct {
 	happened []*pb.Event
 	read     []*pb.DatasetReads
 	over     []*pb.SessionLoad // sessions that are over: they are seen by those who ask after them
+	left     *pb.Session       // what the session that is read left out
 	err      error
 	asked    int // how often it was observed
 }
@@ -95,6 +96,10 @@ func (s *source) ListSessions(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 		Skipped:  []*pb.SkippedRows{{}},
 		Progress: &pb.Progress{RowsDelivered: 7, Ranks: []*pb.RankProgress{{Rank: 1}}},
 	}}}
+	if s.left != nil {
+		proto.Merge(out.Sessions[0], s.left)
+		out.Sessions[0].Skipped = s.left.GetSkipped()
+	}
 	for _, x := range s.over {
 		out.Sessions = append(out.Sessions, &pb.Session{
 			Id: x.GetSession(), State: x.GetState(),

@@ -88,6 +88,35 @@ func TestSessionsThatAreOver(t *testing.T) {
 	p.quiet()
 }
 
+// What sessions leave out is told of with how many may be, and the first rows by name; it is counted on.
+func TestWhatIsLeftOut(t *testing.T) {
+	srv, s := fleet(t, 3, 2)
+	rows := func(n uint64) {
+		s.set(func(s *source) {
+			s.left = &pb.Session{
+				Spec:        &pb.Spec{OnError: &pb.OnError{Skip: 3, SkipRows: 1000}},
+				SkippedRows: []*pb.EpochRows{{Epoch: 1, Rows: n}}, SkippedRowGroups: 2,
+				BadRows: []*pb.NamedRow{
+					{Epoch: 0, File: "s3://b/0.tar", Row: 3, Cause: "of another epoch"},
+					{Epoch: 1, File: "s3://b/1.tar", Row: 17, Cause: "decode_jpeg: <b>damaged</b>"},
+				},
+				Skipped: []*pb.SkippedRows{{File: "s3://b/2.parquet", RowGroup: 4, Cause: "checksum differs"}},
+			}
+		})
+	}
+	rows(1234)
+	p := visit(t, srv.URL, wide)
+	p.until(`document.querySelectorAll("#table-left tbody tr").length === 2`)
+	cells := `[...document.querySelectorAll("#table-left tbody tr")].map(r => [...r.cells].map(c => c.textContent).join("|")).join("\n")`
+	p.is(cells, "run-7|2|1,234 rows|1,000|s3://b/1.tar row 17: decode_jpeg: <b>damaged</b>\n"+
+		"run-7|all|2 row groups|3|s3://b/2.parquet row group 4: checksum differs")
+	p.picture("left-out")
+	p.accessible()
+	rows(2000)
+	p.until(cells + `.includes("2,000 rows")`)
+	p.quiet()
+}
+
 // While its master is dead, or keeps the connection and says nothing, the page says since when it has heard nothing. It
 // goes on by itself when another master answers at the address.
 func TestMasterIsLost(t *testing.T) {

@@ -87,3 +87,15 @@ func TestBadRowsAreCountedOnce(t *testing.T) {
 		t.Errorf("failure %q", r.Failure)
 	}
 }
+
+// States of order DETERMINISTIC have no sets, and bad rows all the same: those of all ranks beside the base's.
+func TestLaneStatesCountBadRows(t *testing.T) {
+	base := position.Tally{{Epoch: 2, N: 5}}
+	m, err := mergeLanes([]Checkpoint{
+		{Rank: 0, GlobalBatch: 4, BaseSkips: base, Skips: position.Tally{{Epoch: 2, N: 1}}},
+		{Rank: 1, GlobalBatch: 4, BaseSkips: base, Skips: position.Tally{{Epoch: 2, N: 2}, {Epoch: 3, N: 4}}},
+	})
+	if want := (position.Tally{{Epoch: 2, N: 8}, {Epoch: 3, N: 4}}); err != nil || !m.skips.Equal(want) {
+		t.Errorf("%v, %v; want %v", m.skips, err, want)
+	}
+}

@@ -20,7 +20,7 @@ type stats struct {
 	lent, linked                                            atomic.Int64 // of bytesSent
 	requests, bytesRead, bytesNeeded                        atomic.Int64 // of storage
 	untrusted                                               atomic.Int64 // page indexes
-	badRows                                                 atomic.Int64 // left out of what was sent
+	badRows                                                 atomic.Int64 // left out of what was sent, each time
 	storage, decode, transform, tensor, send, open, blocked stopwatch
 
 	mu  sync.Mutex

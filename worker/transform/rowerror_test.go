@@ -38,3 +38,19 @@ func TestRowsThatFailAreGathered(t *testing.T) {
 		}
 	}
 }
+
+// Specs are refused by what is known of ops there, where rows are counted.
+func TestOpsThatTakeScoresAreKnown(t *testing.T) {
+	n := 0
+	for _, op := range Builtin().Ops() {
+		if op.Fails == scoresDiffer || op.Name == "sort_by_score" {
+			n++
+			if !spec.TakesScores(op.Name) {
+				t.Errorf("spec.TakesScores does not know %s", op.Name)
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("%d ops take scores", n)
+	}
+}

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.pure
         (penstock.Data, {"global_batch_size": 0}, "global_batch_size: found 0; give 1 or more"),
         (penstock.Data, {"lanes": 1.5}, "lanes: found 1.5; give an integer"),
         (penstock.Data, {"on_error": "skip"}, "on_error: found 'skip'"),
-        (penstock.Data, {"on_error": {"skip": 0}}, "on_error: "),
+        (penstock.Data, {"on_error": {"skip": -1}}, "on_error: "),
         (penstock.Data, {"file_format": 3}, "file_format: found 3; give a name, or a dict such as "),
         (penstock.Data, {"file_format": {"name": 3}}, "file_format: name: found 3; give text"),
         (penstock.Data, {"file_format": {"columns": ["a"]}}, "file_format: columns: found .* give a dict such as "),

@@ -229,7 +229,7 @@ def skipped(policy: object) -> dict[str, int] | None:
         return None
     given = dict(policy) if isinstance(policy, Mapping) else {}
     for most in given.values():
-        if not isinstance(most, numbers.Integral) or isinstance(most, bool) or most < 1:
+        if not isinstance(most, numbers.Integral) or isinstance(most, bool) or most < 0:
             given = {}
             break
     if not given or not given.keys() <= {"skip", "skip_rows"}:
@@ -237,7 +237,7 @@ def skipped(policy: object) -> dict[str, int] | None:
             f'on_error: found {policy!r}; give "fail", or {{"skip_rows": N}} for at most N bad rows of an epoch, or '
             '{"skip": N} for at most N extents, or both'
         )
-    return {name: int(most) for name, most in given.items()}
+    return {name: int(most) for name, most in given.items() if most > 0} or None
 
 
 def format_message(given: object) -> dict[str, Any] | None:

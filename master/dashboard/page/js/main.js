@@ -8,13 +8,13 @@ import { parts } from "./names.js";
 import { History } from "./history.js";
 import { verdict, now, isOver } from "./verdict.js";
 import { OverTime } from "./overtime.js";
-import { sessionsTable, Over, showEpochs, showStages } from "./sessions.js";
+import { sessionsTable, Over, LeftOut, showEpochs, showStages } from "./sessions.js";
 import { Trainers, Workers } from "./fleet.js";
 import { Events } from "./events.js";
 
 let history = new History();
 let watched = null;
-const charts = new OverTime(), sessions = sessionsTable(), over = new Over(), trainers = new Trainers(), workers = new Workers(), events = new Events();
+const charts = new OverTime(), sessions = sessionsTable(), over = new Over(), left = new LeftOut(), trainers = new Trainers(), workers = new Workers(), events = new Events();
 
 const stream = new Stream({
   hello: ({ master }) => text(byId("from"), master),
@@ -26,7 +26,7 @@ const stream = new Stream({
   },
   events: (list) => {
     history.happened(list);
-    if (list.some((e) => e.kind === "SESSION")) over.fetch().then(draw, () => {}); // it is asked again at the next one
+    if (list.some((e) => e.kind === "SESSION" || e.kind === "DATA")) over.fetch().then(draw, () => {}); // it is asked again at the next one
     draw();
   },
   workers: (list) => history.report(list), // an observation follows
@@ -47,6 +47,10 @@ function heard() {
   text(byId("heard"), lost ? `last heard ${ago((Date.now() - stream.heard) / 1000)} ago` : "");
 }
 setInterval(heard, 1000);
+
+// What a session that is read leaves out is counted on, and events tell of the first rows alone.
+let counts = false;
+setInterval(() => counts && over.fetch().then(draw, () => {}), 10_000);
 
 let waits = false;
 function draw() {
@@ -73,6 +77,7 @@ function paint() {
   charts.show(history, id, Number(range));
   sessions.show(some.filter((s) => !isOver(s)));
   over.show(id);
+  counts = left.show(over.sessions, id);
   showEpochs(some);
   showStages(some);
   trainers.show(some);

@@ -40,7 +40,7 @@ export function sessionsTable() {
 
 // Over is the sessions that are over: they stay until they are deleted.
 export class Over {
-  #sessions = [];
+  sessions = []; // all, also those that are read
 
   constructor() {
     this.box = byId("over");
@@ -56,15 +56,52 @@ export class Over {
   // fetch asks for the sessions anew.
   async fetch() {
     const r = await fetch("/api/v1/sessions");
-    if (r.ok) this.#sessions = ((await r.json()).sessions ?? []).map((s) => ({ ...s, id: named(s.namespace, s.id) }));
+    if (r.ok) this.sessions = ((await r.json()).sessions ?? []).map((s) => ({ ...s, id: named(s.namespace, s.id) }));
   }
 
   // show draws all of them, or the one that is asked for.
   show(id) {
-    const some = this.#sessions.filter((s) => isOver(s) && (!id || s.id === id));
+    const some = this.sessions.filter((s) => isOver(s) && (!id || s.id === id));
     this.box.hidden = some.length === 0;
     this.table.show(some);
   }
+}
+
+// LeftOut is the rows that sessions left out, as their on_error allows.
+export class LeftOut {
+  constructor() {
+    this.box = byId("left");
+    this.table = new Table(byId("table-left"), [
+      { key: "session", name: "Session", of: (r) => r.session, cell: (r, th) => link(r.session, th) },
+      { key: "epoch", name: "Epoch", of: (r) => r.epoch, cell: (r, td) => text(td, r.epoch ? f.whole(r.epoch) : "all") },
+      { key: "rows", name: "Left out", num: true, of: (r) => r.count, cell: (r, td) => text(td, `${f.whole(r.count)} ${r.what}`) },
+      { key: "most", name: "Allowed", num: true, of: (r) => r.most, cell: (r, td) => text(td, f.whole(r.most)) },
+      { key: "some", name: "Some of them", words: true, of: (r) => r.some.join("; ") },
+    ], { caption: "What is left out", page: 5, sort: "-rows", get: () => state().left, set: (left) => change({ left }) });
+  }
+
+  // show draws what all sessions left out, or the one that is asked for. It reports whether one of them is read.
+  show(sessions, id) {
+    const some = sessions.filter((s) => !id || s.id === id), rows = some.flatMap((s) => [...badRows(s), ...rowGroups(s)]);
+    this.box.hidden = rows.length === 0;
+    this.table.show(rows);
+    return some.some((s) => !isOver(s) && (s.skipped_rows || s.skipped_row_groups));
+  }
+}
+
+function badRows(s) {
+  const most = n(s.spec?.on_error?.skip_rows), named = s.bad_rows ?? [];
+  return (s.skipped_rows ?? []).map((e) => ({
+    session: s.id, epoch: n(e.epoch) + 1, count: n(e.rows), what: "rows", most,
+    some: named.filter((r) => n(r.epoch) === n(e.epoch)).slice(0, 4).map((r) => `${f.name(r.file)} row ${n(r.row)}: ${r.cause}`),
+  }));
+}
+
+function rowGroups(s) {
+  const count = n(s.skipped_row_groups);
+  if (count === 0) return [];
+  const some = (s.skipped ?? []).map((k) => `${f.name(k.file)} row group ${n(k.row_group)}: ${k.cause}`);
+  return [{ session: s.id, epoch: 0, count, what: "row groups", most: n(s.spec?.on_error?.skip), some }];
 }
 
 const cells = (base64) => Uint8Array.from(atob(base64 ?? ""), (c) => c.charCodeAt(0));

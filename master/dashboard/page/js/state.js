@@ -1,7 +1,7 @@
 // What is shown, as it stands in the address: #session=run-7&range=15&workers=busy.2. A link shows what its sender saw. The browser's
 // way back leads from one session or range to the one before; orders and pages of tables are changed in place.
 
-const defaults = { session: "", range: "15", sessions: "", over: "", trainers: "", workers: "", events: "" };
+const defaults = { session: "", range: "15", sessions: "", over: "", left: "", trainers: "", workers: "", events: "" };
 const listeners = [];
 let now = read();
 
