@@ -480,3 +480,22 @@ func TestADamagedFileIsReadTwice(t *testing.T) {
 		})
 	}
 }
+
+// TestSmallFilesAskNobody: what a master reads whole to see what it is, it indexes by that.
+func TestSmallFilesAskNobody(t *testing.T) {
+	const files, lines = 40, 5
+	dir := t.TempDir()
+	for i := range files {
+		check(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d.jsonl", i)),
+			[]byte(strings.Repeat("{\"label\": 1}\n", lines)), 0o600))
+	}
+	m := single(t)
+	w := &indexingWorker{}
+	startWith(t, m, "indexing", w, &w.countingWorker)
+	openSession(t, m, "run", linesSpec(dir, 1), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	delivered(t, r)
+	if r.counters.GetRows() != files*lines || w.times() > 0 {
+		t.Errorf("%d rows, want %d; workers were asked for %v", r.counters.GetRows(), files*lines, w.asked)
+	}
+}

@@ -21,6 +21,7 @@ const atOnce = 128 << 20
 // changed one is never mistaken for the old. It may be used by many goroutines at once.
 type Cache struct {
 	kept   *lru.Cache[cacheKey, format.File]
+	small  *lru.Cache[cacheKey, *index.Index] // nil: small files are not indexed
 	beside *beside.Finder
 
 	mu      sync.Mutex
@@ -110,6 +111,7 @@ func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (forma
 	if err != nil {
 		return nil, err
 	}
+	c.indexSmall(ctx, key, in, loaded)
 	c.kept.Put(key, loaded, loaded.Size())
 	return loaded, nil
 }

@@ -5,6 +5,7 @@
 package format
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -95,7 +96,15 @@ const (
 )
 
 // Reader reads the file from its front to its end.
-func (f *Input) Reader(ctx context.Context) io.Reader { return &reader{ctx: ctx, of: f} }
+func (f *Input) Reader(ctx context.Context) io.Reader {
+	if f.Whole() {
+		return bytes.NewReader(f.head)
+	}
+	return &reader{ctx: ctx, of: f}
+}
+
+// Whole reports whether all of the file was read for its front.
+func (f *Input) Whole() bool { return f.head != nil && int64(len(f.head)) == f.File.GetSize() }
 
 type reader struct {
 	ctx  context.Context //nolint:containedctx // it is that of one read from front to end
