@@ -131,7 +131,7 @@ func linesSpec(dir string, epochs uint32) *pb.Spec {
 	}
 }
 
-// placesOf are where a trainer's tickets say that extents lie, by file and index.
+// placesOf are at which positions extents are, and where they lie, as a trainer's tickets say, by file and index.
 func placesOf(t *testing.T, r *trainer, into map[string]string) {
 	t.Helper()
 	for _, g := range r.grants {
@@ -141,7 +141,7 @@ func placesOf(t *testing.T, r *trainer, into map[string]string) {
 		granted := r.open(g)
 		for _, e := range granted.GetExtents() {
 			into[fmt.Sprintf("%d %s %d", granted.GetEpoch(), granted.GetFile().GetUri(), e.GetIndex())] = fmt.Sprintf(
-				"%v %d", format.PlaceOf(e), e.GetWindowRows())
+				"%d %d %v %d", granted.GetBlock(), granted.GetShard(), format.PlaceOf(e), e.GetWindowRows())
 		}
 	}
 }
